@@ -1,0 +1,51 @@
+import type { Phase, PhaseEvent } from './phases.ts';
+
+/**
+ * Every error that a caller may see, with the HTTP status that stands for it. The code is the error's name on every
+ * edge: problem details, Temporal failures, tool errors, metrics.
+ */
+export const ERROR_STATUS = {
+  BadRequest: 400,
+  Unauthorized: 401,
+  Forbidden: 403,
+  SessionNotFound: 404,
+  ProjectNotFound: 404,
+  MessageNotFound: 404,
+  ToolOutputNotFound: 404,
+  NotFound: 404,
+  InvalidTransition: 409,
+  ProjectAlreadyLocked: 409,
+  MessageConflict: 409,
+  RunInFlight: 409,
+  NotQueued: 409,
+  TooLarge: 413,
+  ModelNotConfigured: 422,
+  AgentNotConfigured: 422,
+  TooMany: 429,
+  Internal: 500,
+  NotSupported: 501,
+  Unavailable: 503,
+} as const;
+
+export type ErrorCode = keyof typeof ERROR_STATUS;
+
+/** An error with a code that callers can act on. The message is for people and never holds a secret. */
+export class PerdureError extends Error {
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = code;
+    this.code = code;
+  }
+}
+
+/** True for the codes of ERROR_STATUS. */
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(ERROR_STATUS, code);
+}
+
+/** The sentence of an illegal (phase, event) pair; the same at the row, in the workflow, on HTTP and for the model. */
+export function invalidTransitionMessage(phase: Phase, event: PhaseEvent): string {
+  return `a session in phase "${phase}" cannot take the event "${event}"`;
+}

@@ -1,0 +1,56 @@
+/** The states of a run. `queued`, `running` and `waiting` are open, the others are final. */
+export const RUN_STATES = ['queued', 'running', 'waiting', 'finished', 'aborted', 'error', 'cancelled'] as const;
+export type RunState = (typeof RUN_STATES)[number];
+
+/** How a run may end. */
+export type RunEnd = 'finished' | 'aborted' | 'error';
+
+/**
+ * Which attempt at a run's work may write: (epoch, ordinal, attempt), compared in that order by the database's int[].
+ * The epoch rises with every load of the run by a workflow, the ordinal with every step or tool call that the workflow
+ * schedules, the attempt with every retry by the Temporal server.
+ */
+export type Fence = readonly [epoch: number, ordinal: number, attempt: number];
+
+/** Codes with which a run ends in the state `error`. */
+export type RunErrorCode =
+  | 'LimitReached'
+  | 'RateLimited'
+  | 'ProviderUnavailable'
+  | 'NetworkError'
+  | 'Overloaded'
+  | 'ProviderUnauthorized'
+  | 'ProviderRejected'
+  | 'ContextTooLong'
+  | 'ContentFilter'
+  | 'ModelNotConfigured'
+  | 'AgentNotConfigured'
+  | 'Internal';
+
+/** What R5 shows of a session. `started_at` is in epoch milliseconds. */
+export interface SessionStatus {
+  state: 'idle' | 'busy' | 'retrying' | 'waiting' | 'error';
+  attempt?: number;
+  message?: string;
+  started_at?: number;
+  message_id?: string;
+}
+
+/** The tool call in flight, as the row `sessions.pending_tool` holds it; never the input. Times in ISO 8601. */
+export interface PendingTool {
+  tool_call_id: string;
+  name: string;
+  message_id: string;
+  step: number;
+  started_at: string;
+}
+
+/** The names in a message's metadata that only the system writes: they are stripped from what clients send. */
+export const RESERVED_METADATA = [
+  'usage',
+  'steps',
+  'hidden_by',
+  'system_prompt_digest',
+  'snapshot_id',
+  'session_id',
+] as const;
