@@ -1,0 +1,62 @@
+// Runs before every npm script. Plain JavaScript for Node 18 and newer: nothing is installed yet when it matters.
+// Installs the locked dependencies when node_modules is missing or does not match package-lock.json.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const OLDEST_NODE = 24;
+
+/** The `packages` table of a lockfile, or undefined when there is none to read. */
+function readPackages(path) {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')).packages;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Why node_modules does not match the lockfile; undefined when it does. */
+export function staleness(wanted, installed) {
+  if (!installed) return 'dependencies are not installed';
+  for (const [path, entry] of Object.entries(wanted)) {
+    if (path === '' || entry.link) continue;
+    const found = installed[path];
+    // Optional packages for other platforms are never installed here.
+    if (!found && !entry.optional) return `${path} is missing`;
+    if (found && (found.version !== entry.version || found.integrity !== entry.integrity)) {
+      return `${path} is ${found.version}, package-lock.json says ${entry.version}`;
+    }
+  }
+  return undefined;
+}
+
+/** Runs the npm that runs us (npm_execpath), or the one on PATH. */
+function npmCi() {
+  const args = ['ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund'];
+  const cli = process.env.npm_execpath;
+  const result = cli?.endsWith('npm-cli.js')
+    ? spawnSync(process.execPath, [cli, ...args], { cwd: root, stdio: 'inherit' })
+    : spawnSync('npm', args, { cwd: root, stdio: 'inherit', shell: process.platform === 'win32' });
+  if (result.status !== 0) {
+    console.error('perdure: npm ci failed; see its output above');
+    process.exit(result.status || 1);
+  }
+}
+
+/** npm scripts find node_modules/.bin/node first; where no package brings it, the machine's own has to be new enough. */
+function requireNode() {
+  const bin = join(root, 'node_modules', '.bin', process.platform === 'win32' ? 'node.cmd' : 'node');
+  if (existsSync(bin) || Number(process.versions.node.split('.')[0]) >= OLDEST_NODE) return;
+  console.error(`perdure: Node ${OLDEST_NODE} or newer is needed, this is ${process.version}`);
+  process.exit(1);
+}
+
+const wanted = readPackages(join(root, 'package-lock.json'));
+const reason = wanted && staleness(wanted, readPackages(join(root, 'node_modules', '.package-lock.json')));
+if (reason) {
+  console.error(`perdure: ${reason}; running npm ci`);
+  npmCi();
+}
+requireNode();
