@@ -1,0 +1,203 @@
+-- State: what is promised true right now. Exactly these seven columns; a row stays under 1 KB.
+CREATE TABLE sessions (
+  session_id   text PRIMARY KEY CHECK (session_id ~ '^ses_[0-9a-f]{12}[0-9A-Za-z]{14}$'),
+  user_id      text NOT NULL CHECK (octet_length(user_id) BETWEEN 1 AND 128),
+  project_id   text CHECK (octet_length(project_id) BETWEEN 1 AND 64),
+  phase        text NOT NULL CHECK (phase IN ('chatting', 'building', 'verifying', 'done')),
+  pending_tool jsonb CHECK (
+    jsonb_typeof(pending_tool) = 'object'
+    AND pending_tool ?& ARRAY['tool_call_id', 'name', 'message_id', 'step', 'started_at']
+    AND pending_tool - ARRAY['tool_call_id', 'name', 'message_id', 'step', 'started_at'] = '{}'
+    AND octet_length(pending_tool::text) <= 512
+  ),
+  cancel_token text CHECK (octet_length(cancel_token) BETWEEN 1 AND 64),
+  updated_at   timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 70);
+CREATE INDEX sessions_by_user ON sessions (user_id, session_id);
+CREATE INDEX sessions_by_project ON sessions (project_id) WHERE project_id IS NOT NULL;
+
+-- The state machine, filled from domain/phases.ts by the migration; nothing else writes it.
+CREATE TABLE phase_transitions (
+  phase text NOT NULL,
+  event text NOT NULL,
+  next  text NOT NULL,
+  PRIMARY KEY (phase, event)
+);
+
+-- The conversation's frame: settings, usage sums, and the lock under which positions and event numbers are taken.
+CREATE TABLE chat_sessions (
+  session_id        text PRIMARY KEY REFERENCES sessions,
+  agent             text NOT NULL,
+  workspace_root    text,
+  model             text,
+  parent_id         text,
+  parent_message_id text,
+  permissions       jsonb NOT NULL DEFAULT '[]',
+  metadata          jsonb NOT NULL DEFAULT '{}',
+  prompt_tokens     bigint NOT NULL DEFAULT 0,
+  completion_tokens bigint NOT NULL DEFAULT 0,
+  reasoning_tokens  bigint NOT NULL DEFAULT 0,
+  cache_read        bigint NOT NULL DEFAULT 0,
+  cache_write       bigint NOT NULL DEFAULT 0,
+  total_tokens      bigint NOT NULL DEFAULT 0,
+  cost_usd          numeric,
+  epoch             integer NOT NULL DEFAULT 0, -- rises with every load by a workflow: the first part of a fence
+  paused_at         timestamptz,                -- a hard error stopped the queue; the next submission clears it
+  closed_at         timestamptz,
+  archived_at       timestamptz,
+  created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+  updated_at        timestamptz NOT NULL DEFAULT clock_timestamp()
+) WITH (fillfactor = 70);
+
+CREATE TABLE chat_messages (
+  id         text NOT NULL CHECK (id ~ '^[A-Za-z0-9_-]{1,64}$'),
+  session_id text NOT NULL REFERENCES chat_sessions,
+  position   bigint NOT NULL,
+  role       text NOT NULL CHECK (role IN ('user', 'assistant', 'system')),
+  metadata   jsonb NOT NULL DEFAULT '{}',
+  hidden_at  timestamptz,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (session_id, id),
+  UNIQUE (session_id, position)
+);
+
+-- `data` is the AI SDK UIMessage part as it is. A part that still grows has its newest text in part_deltas.
+CREATE TABLE chat_parts (
+  id           text NOT NULL,
+  message_id   text NOT NULL,
+  session_id   text NOT NULL,
+  index        integer NOT NULL,
+  type         text NOT NULL,
+  data         jsonb NOT NULL,
+  tool_call_id text,
+  tool_state   text CHECK (
+    tool_state IN ('input-streaming', 'input-available', 'approval-requested', 'approval-responded',
+                   'output-available', 'output-error', 'output-denied')
+  ),
+  created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (session_id, id),
+  UNIQUE (session_id, message_id, index),
+  UNIQUE (session_id, tool_call_id)
+);
+
+-- Growing text, appended and never rewritten. `start` counts UTF-16 units of the part's text before this delta.
+CREATE TABLE part_deltas (
+  session_id text NOT NULL,
+  part_id    text NOT NULL,
+  start      integer NOT NULL,
+  text       text NOT NULL,
+  PRIMARY KEY (session_id, part_id, start)
+);
+
+-- One row a turn: the queue, the status and the fence.
+CREATE TABLE chat_runs (
+  session_id         text NOT NULL REFERENCES chat_sessions,
+  seq                integer NOT NULL,
+  message_id         text NOT NULL,
+  answer_id          text NOT NULL,
+  model              text,
+  state              text NOT NULL DEFAULT 'queued' CHECK (
+    state IN ('queued', 'running', 'waiting', 'finished', 'aborted', 'error', 'cancelled')
+  ),
+  fence              integer[] NOT NULL DEFAULT '{0,0,0}', -- (epoch, ordinal, attempt) of the newest claim
+  step               integer NOT NULL DEFAULT 0,           -- steps settled so far
+  settled_parts      integer NOT NULL DEFAULT 0,           -- parts of the answer that settled steps own
+  last_step          jsonb,                                -- receipt of the newest settled step; ids and counts
+  tokens             bigint NOT NULL DEFAULT 0,            -- spent, cache reads not counted
+  retry              jsonb,                                -- { attempt, reason, at } while waiting to try again
+  temp               jsonb,                                -- temp: state of this turn; gone when it ends
+  error_code         text,
+  error_message      text,
+  abort_requested_at timestamptz,
+  created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+  started_at         timestamptz,
+  finished_at        timestamptz,
+  updated_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (session_id, seq)
+) WITH (fillfactor = 70);
+CREATE INDEX chat_runs_by_message ON chat_runs (session_id, message_id);
+CREATE UNIQUE INDEX chat_runs_one_at_a_time ON chat_runs (session_id) WHERE state IN ('running', 'waiting');
+CREATE INDEX chat_runs_open ON chat_runs (state, updated_at) WHERE state IN ('queued', 'running');
+
+-- The log of a session: transitions, refusals, commands and their receipts (one row a command id).
+CREATE TABLE session_events (
+  session_id text NOT NULL REFERENCES chat_sessions,
+  seq        bigint NOT NULL,
+  at         timestamptz NOT NULL DEFAULT clock_timestamp(),
+  kind       text NOT NULL,
+  actor      text NOT NULL,
+  data       jsonb NOT NULL DEFAULT '{}',
+  command_id text,
+  PRIMARY KEY (session_id, seq),
+  UNIQUE (session_id, command_id)
+);
+
+-- A client's own name for one of its user's sessions.
+CREATE TABLE session_aliases (
+  user_id    text NOT NULL,
+  alias      text NOT NULL CHECK (octet_length(alias) BETWEEN 1 AND 128),
+  session_id text NOT NULL REFERENCES sessions,
+  PRIMARY KEY (user_id, alias)
+);
+
+-- What a session must not hold has its own home.
+CREATE TABLE projects (
+  project_id text PRIMARY KEY CHECK (project_id ~ '^[A-Za-z0-9_-]{1,64}$'),
+  user_id    text NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE TABLE project_todos (
+  project_id text NOT NULL REFERENCES projects,
+  name       text NOT NULL CHECK (octet_length(name) BETWEEN 1 AND 256),
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  done_at    timestamptz,
+  PRIMARY KEY (project_id, name)
+);
+CREATE TABLE scoped_state (
+  scope      text NOT NULL CHECK (scope IN ('session', 'user', 'app')),
+  owner      text NOT NULL, -- the session id, the user id, or '' for the app
+  key        text NOT NULL,
+  value      jsonb NOT NULL,
+  updated_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (scope, owner, key)
+);
+CREATE TABLE tool_cache (
+  session_id text NOT NULL,
+  key        text NOT NULL,
+  value      jsonb NOT NULL,
+  expires_at timestamptz NOT NULL,
+  PRIMARY KEY (session_id, key)
+);
+-- The whole of a tool's output where only its head went to the model.
+CREATE TABLE tool_outputs (
+  session_id   text NOT NULL,
+  tool_call_id text NOT NULL,
+  output       text NOT NULL,
+  created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (session_id, tool_call_id)
+);
+-- Assembled system prompts, once per SHA-256.
+CREATE TABLE system_prompts (
+  digest     text PRIMARY KEY,
+  body       text NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- For those who read by SQL: parts with the text that has landed since they were last settled. The input of a tool
+-- call that is still streaming stands raw under "rawInput".
+CREATE VIEW chat_parts_live AS
+SELECT p.id, p.message_id, p.session_id, p.index, p.type,
+       CASE
+         WHEN d.text IS NULL THEN p.data
+         WHEN p.tool_call_id IS NOT NULL THEN p.data || jsonb_build_object('rawInput', d.text)
+         ELSE p.data || jsonb_build_object('text', (p.data ->> 'text') || d.text)
+       END AS data,
+       p.tool_call_id, p.tool_state, p.created_at, p.updated_at
+  FROM chat_parts p
+  LEFT JOIN LATERAL (
+    SELECT string_agg(text, '' ORDER BY start) AS text
+      FROM part_deltas
+     WHERE part_deltas.session_id = p.session_id AND part_deltas.part_id = p.id
+  ) d ON true;
