@@ -1,0 +1,169 @@
+import type { Phase, PhaseEvent } from './phases.ts';
+import type { PendingTool, RunEnd, RunState } from './runs.ts';
+
+// What travels between client, workflow and activities: ids, enums, counts and digests, never content.
+
+/** Who sent a command: a user through the client, or an operator through a raw signal. */
+export type Actor = 'user' | 'operator' | 'system';
+
+/** Every command carries the id under which its outcome is recorded: sent again, it gets the same answer. */
+export interface CommandArgs {
+  /** At most 64 characters; `<command>:<id>` names the receipt. */
+  command_id: string;
+  /** Number of the event that holds the words of the reason. */
+  reason_seq?: number;
+}
+
+/** Arguments of `submit`. */
+export interface WakeArgs {
+  message_id: string;
+  run_seq: number;
+}
+
+/** What a session is after a command: newer answers have a greater event_seq. */
+export interface SessionMark {
+  phase: Phase;
+  project_id: string | null;
+  event_seq: number;
+}
+
+/** What a command that was carried out answers. */
+export type CommandOutcome = SessionMark;
+export type CancelOutcome = SessionMark & { cancelled: boolean; aborted: boolean; run_seq: number | null };
+export type AbortOutcome = SessionMark & { aborted: boolean; run_seq: number | null };
+export type CloseOutcome = SessionMark & { aborted: boolean; run_seq: number | null; dropped: string[] };
+
+/** Why a command was not carried out, as the row judged it. */
+export interface Refusal {
+  ok: false;
+  code: string;
+  phase?: Phase;
+  event?: PhaseEvent;
+  state?: RunState;
+  locked_project_id?: string;
+}
+
+/** What an activity asks the row to do, by command. */
+export type CommandRequest =
+  | { command: 'publish' | 'revert' | 'abort' }
+  | { command: 'cancel' }
+  | { command: 'openExisting'; project_id: string }
+  | { command: 'cancelQueued'; message_id: string }
+  | { command: 'close'; abort: boolean }
+  | { command: 'refuse'; name: string; code: string };
+
+/** A run as the workflow's queue holds it. */
+export interface QueuedRun {
+  run_seq: number;
+  message_id: string;
+}
+
+/** A tool call that waits for its turn. */
+export interface ToolCallRef {
+  tool_call_id: string;
+  /** The tool's name, or `unknown` where no tool of the agent has it: a model's invention never enters a history. */
+  name: string;
+}
+
+/** An open run as a workflow finds it when it loads. */
+export interface LoadedRun extends QueuedRun {
+  state: Extract<RunState, 'queued' | 'running' | 'waiting'>;
+  /** Steps settled so far. */
+  step: number;
+  /** An abort was asked for and not yet carried out. */
+  abort: boolean;
+  /** Calls of the last settled step that have no outcome. */
+  open_calls: ToolCallRef[];
+}
+
+/** Everything a workflow needs at its start. */
+export interface LoadedSession extends SessionMark {
+  epoch: number;
+  user_id: string;
+  agent: string;
+  closed: boolean;
+  paused: boolean;
+  pending_tool: PendingTool | null;
+  runs: LoadedRun[];
+  settings: WorkflowSettings;
+}
+
+/** Settings that a workflow learns when it loads; they hold until it starts anew. Durations in milliseconds. */
+export interface WorkflowSettings {
+  idle_close_ms: number;
+  continue_as_new_events: number;
+  heartbeat_timeout_ms: number;
+  /** Longest that a run may take; activities end themselves at this, the server's time-out is only the fallback. */
+  wall_clock_ms: number;
+}
+
+/** Which step of which run to make, and with what right to write. */
+export interface StepArgs {
+  session_id: string;
+  run_seq: number;
+  step: number;
+  epoch: number;
+  ordinal: number;
+  /** Which try of this step it is, from 1; raised by the workflow after a retryable failure of the provider. */
+  attempt: number;
+}
+
+/** Which tool call to run, and with what right to write. */
+export interface ToolArgs extends ToolCallRef {
+  session_id: string;
+  run_seq: number;
+  step: number;
+  epoch: number;
+  ordinal: number;
+}
+
+/** Why a piece of work did not begin. */
+export type NotBegun =
+  | { kind: 'ended'; state: RunState; code: string | null }
+  | { kind: 'earlier'; runs: QueuedRun[] }
+  | { kind: 'paused' }
+  | { kind: 'abort' }
+  | { kind: 'lost' };
+
+/** What became of a step. */
+export type StepOutcome =
+  | NotBegun
+  | {
+      kind: 'settled';
+      /** The run's state behind this step: running where there is more to do. */
+      state: RunState;
+      code: string | null;
+      finish_reason: string;
+      model: string;
+      tokens: number;
+      tool_calls: ToolCallRef[];
+    }
+  | { kind: 'retry'; code: string; delay_ms: number };
+
+/** What became of a tool call. */
+export type ToolOutcome = NotBegun | (SessionMark & { kind: 'settled' });
+
+/** How a run ended, as its row says. */
+export interface RunOutcome {
+  kind: 'ended';
+  state: RunState;
+  code: string | null;
+}
+
+/** What `settleRun` is asked to write. */
+export interface SettleArgs {
+  session_id: string;
+  run_seq: number;
+  end: Exclude<RunEnd, 'finished'>;
+  code?: string;
+}
+
+/** What the query `snapshot` answers: the workflow's own view of the session. */
+export interface SessionSnapshot extends SessionMark {
+  user_id: string;
+  pending_tool: ToolCallRef | null;
+  queue: QueuedRun[];
+  run: (QueuedRun & { step: number }) | null;
+  paused: boolean;
+  history_events: number;
+}

@@ -1,0 +1,112 @@
+/**
+ * Text that Postgres refuses: jsonb takes neither U+0000 nor a lone surrogate. Each becomes U+FFFD, one UTF-16 unit for
+ * one, so that offsets into a text are the same before and after.
+ */
+const REPLACEMENT = '\uFFFD';
+const HIGH_AT_END = /[\uD800-\uDBFF]$/;
+
+/** The text with U+0000 and lone surrogates replaced by U+FFFD; the same length. */
+export function cleanText(text: string): string {
+  const wellFormed = text.isWellFormed() ? text : text.toWellFormed();
+  return wellFormed.includes('\0') ? wellFormed.replaceAll('\0', REPLACEMENT) : wellFormed;
+}
+
+/** Something that cleans a text which comes in pieces. What it holds back comes with the next piece or at the end. */
+export interface Cleaner {
+  push(delta: string): string;
+  /** What was held back, cleaned; call it once, at the end. */
+  end(): string;
+}
+
+/** Cleans plain text: a high surrogate at the end of one piece waits for its other half in the next. */
+export class TextCleaner implements Cleaner {
+  private held = '';
+
+  push(delta: string): string {
+    if (delta === '') return '';
+    const text = this.held + delta;
+    this.held = HIGH_AT_END.test(text) ? text.slice(-1) : '';
+    return cleanText(this.held ? text.slice(0, -1) : text);
+  }
+
+  end(): string {
+    const rest = this.held ? REPLACEMENT : '';
+    this.held = '';
+    return rest;
+  }
+}
+
+const HEX = '[0-9a-fA-F]';
+const HIGH = `\\\\u[dD][89abAB]${HEX}{2}`;
+const LOW = `\\\\u[dD][c-fC-F]${HEX}{2}`;
+const LOW_BEGUN = `\\\\(?:u(?:[dD](?:[c-fC-F]${HEX}?)?)?)?`;
+/** Group 1: an escape that the text ends in the middle of. Group 2: a pair. Group 3: any other whole escape. */
+const ESCAPES = new RegExp(
+  `(${HIGH}(?:${LOW_BEGUN})?$|\\\\(?:u${HEX}{0,3})?$)|(${HIGH}${LOW})|(\\\\u${HEX}{4}|\\\\[^])`,
+  'g',
+);
+const FORBIDDEN_ESCAPE = /^\\u(?:0000|[dD][89a-fA-F])/;
+const ESCAPED_REPLACEMENT = '\\ufffd';
+
+/**
+ * Cleans the text of a JSON document: what is written plainly, and what is written as an escape, for a parser would
+ * make U+0000 of the six characters of its escape. The text keeps its length.
+ */
+export class JsonTextCleaner implements Cleaner {
+  private readonly plain = new TextCleaner();
+  private held = '';
+
+  push(delta: string): string {
+    return this.escapes(this.plain.push(delta), false);
+  }
+
+  end(): string {
+    return this.escapes(this.plain.end(), true);
+  }
+
+  private escapes(piece: string, last: boolean): string {
+    const text = this.held + piece;
+    this.held = '';
+    if (!text.includes('\\')) return text;
+    return text.replace(ESCAPES, (all: string, begun?: string, pair?: string) => {
+      if (pair !== undefined) return all;
+      if (begun === undefined) return FORBIDDEN_ESCAPE.test(all) ? ESCAPED_REPLACEMENT : all;
+      if (!last) {
+        this.held = begun;
+        return '';
+      }
+      return FORBIDDEN_ESCAPE.test(begun) ? ESCAPED_REPLACEMENT + begun.slice(ESCAPED_REPLACEMENT.length) : begun;
+    });
+  }
+}
+
+/** The text of a whole JSON document, cleaned as JsonTextCleaner does. */
+export function cleanJsonText(json: string): string {
+  const cleaner = new JsonTextCleaner();
+  return cleaner.push(json) + cleaner.end();
+}
+
+/** Anything that JSON carries. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+/**
+ * The value as JSON would carry it, with every string and key cleaned. Undefined becomes null.
+ * @throws {TypeError} for what JSON cannot carry (cycles, bigint)
+ */
+export function cleanJson(value: unknown): Json {
+  const json = JSON.stringify(value);
+  return json === undefined ? null : (JSON.parse(cleanJsonText(json)) as Json);
+}
+
+const encoder = new TextEncoder();
+
+/** The bytes of a text in UTF-8. */
+export function byteLength(text: string): number {
+  return encoder.encode(text).length;
+}
+
+/** The longest beginning of a text that is at most `bytes` long in UTF-8; no character is cut. */
+export function headOf(text: string, bytes: number): string {
+  const { read } = encoder.encodeInto(text, new Uint8Array(Math.max(0, bytes)));
+  return text.slice(0, read);
+}

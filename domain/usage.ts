@@ -1,0 +1,63 @@
+/**
+ * The tokens of a model call or of several: five disjoint numbers whose sum is the provider's total. `input` is without
+ * both cache counts, `output` without reasoning.
+ */
+export interface Usage {
+  input: number;
+  output: number;
+  reasoning: number;
+  cache_read: number;
+  cache_write: number;
+}
+
+export const ZERO_USAGE: Usage = Object.freeze({ input: 0, output: 0, reasoning: 0, cache_read: 0, cache_write: 0 });
+
+export function addUsage(a: Usage, b: Usage): Usage {
+  return {
+    input: a.input + b.input,
+    output: a.output + b.output,
+    reasoning: a.reasoning + b.reasoning,
+    cache_read: a.cache_read + b.cache_read,
+    cache_write: a.cache_write + b.cache_write,
+  };
+}
+
+/** All five together. */
+export function totalTokens(usage: Usage): number {
+  return usage.input + usage.output + usage.reasoning + usage.cache_read + usage.cache_write;
+}
+
+/** What of the AI SDK's LanguageModelUsage is read here. Its `inputTokens` and `outputTokens` are whole sums. */
+interface ReportedUsage {
+  inputTokens?: number | undefined;
+  outputTokens?: number | undefined;
+  inputTokenDetails?: { cacheReadTokens?: number | undefined; cacheWriteTokens?: number | undefined } | undefined;
+  outputTokenDetails?: { reasoningTokens?: number | undefined } | undefined;
+  raw?: { [key: string]: unknown } | undefined;
+}
+
+/**
+ * The five numbers of what the AI SDK's step-finished callback reports. What a provider does not report is 0. Some
+ * servers that speak chat completions count reasoning beside the completion tokens, not within; their own
+ * `total_tokens` tells, and it wins.
+ */
+export function fromLanguageModelUsage(reported: ReportedUsage): Usage {
+  const prompt = count(reported.inputTokens);
+  const completion = count(reported.outputTokens);
+  const beside = Math.max(0, count(reported.raw?.['total_tokens']) - prompt - completion);
+  const cache_read = Math.min(count(reported.inputTokenDetails?.cacheReadTokens), prompt);
+  const cache_write = Math.min(count(reported.inputTokenDetails?.cacheWriteTokens), prompt - cache_read);
+  const reasoning = Math.min(count(reported.outputTokenDetails?.reasoningTokens), completion + beside);
+  const within = Math.max(0, reasoning - beside);
+  return {
+    input: prompt - cache_read - cache_write,
+    output: completion - within,
+    reasoning: within + beside,
+    cache_read,
+    cache_write,
+  };
+}
+
+function count(value: unknown): number {
+  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? Math.trunc(value) : 0;
+}
