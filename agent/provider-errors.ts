@@ -1,0 +1,181 @@
+import { APICallError, LoadAPIKeyError, NoOutputGeneratedError, StreamProviderError } from 'ai';
+import { PerdureError } from '../domain/errors.ts';
+
+/**
+ * A failure of a model call: what the turn does about it. `reason` and `message` are written here, from status and kind
+ * alone: no text of the provider, no request, no secret.
+ */
+export type ProviderFailure =
+  | {
+      kind: 'retryable';
+      code: 'RateLimited' | 'ProviderUnavailable' | 'NetworkError' | 'Overloaded';
+      /** What the provider asked for, in milliseconds. */
+      retryAfterMs?: number;
+      reason: string;
+    }
+  | { kind: 'final'; code: FinalCode; /** Says what to do. */ message: string };
+
+type FinalCode =
+  | 'ProviderUnauthorized'
+  | 'ProviderRejected'
+  | 'ContextTooLong'
+  | 'ContentFilter'
+  | 'ModelNotConfigured'
+  | 'AgentNotConfigured'
+  | 'Internal';
+
+const MESSAGES = {
+  ProviderUnauthorized: 'The model provider refused the API key: check the key that the worker is configured with.',
+  QuotaExceeded: 'The account at the model provider has no quota or credit left: check its plan and billing.',
+  NotFound: 'The model provider does not know this model: check its name, or choose another one.',
+  ProviderRejected: 'The model provider refused the request: try another model, or take back the last message.',
+  ContextTooLong:
+    'The conversation is longer than the model can take: compact it, branch from an earlier message, or choose a model with a larger context window.',
+  ContentFilter: 'The model provider’s content filter stopped the answer: rephrase the message and send it again.',
+  Internal: 'Something went wrong inside while the model was called: send the message again; the log says more.',
+} as const;
+
+const TOO_LONG =
+  /context[_ ]length|context window|maximum context|prompt is too long|input is too long|too many (?:input )?tokens|exceeds? the (?:maximum|model|limit).{0,40}tokens|reduce the length/i;
+const FILTERED = /content[_ ](?:filter|policy|management)|responsible ?ai|safety system|flagged/i;
+const QUOTA = /insufficient[_ ]quota|billing|credit balance|quota exceeded|exceeded your current quota/i;
+const OVERLOADED = /overloaded/i;
+
+/** Longest wait that a provider may ask for, in milliseconds; more is taken as this. */
+const LONGEST_RETRY_AFTER = 3_600_000;
+
+/** What went wrong with a model call, from what `streamStep` threw. Aborts are not for this: judge them before. */
+export function classifyProviderError(error: unknown): ProviderFailure {
+  if (error instanceof PerdureError) return classifyOwn(error);
+  if (LoadAPIKeyError.isInstance(error)) return final('ProviderUnauthorized');
+  const facts = factsOf(error);
+  if (facts === undefined) return isNetworkError(error) ? network() : final('Internal');
+  return classifyStatus(facts);
+}
+
+/** The failure that a finished step stands for, if any: a content filter ends a step without an error. */
+export function failureOfFinish(finishReason: string): ProviderFailure | undefined {
+  return finishReason === 'content-filter' ? final('ContentFilter') : undefined;
+}
+
+/**
+ * How long to wait before an attempt is repeated, in milliseconds: what the provider asked for, else half a second
+ * doubled with every attempt up to 30 s, with up to a quarter more by chance, so that sessions do not come back at once.
+ *
+ * @param attempt the attempt that failed, from 1
+ */
+export function backoffMs(attempt: number, retryAfterMs?: number, random: () => number = Math.random): number {
+  const base = retryAfterMs ?? Math.min(30_000, 500 * 2 ** Math.max(0, Math.min(attempt, 20) - 1));
+  return Math.round(base + random() * Math.min(base / 4, 2_000));
+}
+
+interface Facts {
+  status: number | undefined;
+  headers: Record<string, string> | undefined;
+  /** What the provider says, for matching only. */
+  text: string;
+}
+
+function factsOf(error: unknown): Facts | undefined {
+  if (APICallError.isInstance(error)) {
+    // A connection cut in mid-stream comes with the status of the answer that had begun well.
+    const status = error.statusCode !== undefined && error.statusCode < 400 ? undefined : error.statusCode;
+    return { status, headers: error.responseHeaders, text: `${error.message} ${error.responseBody ?? ''}` };
+  }
+  if (StreamProviderError.isInstance(error)) {
+    const text = [error.type, error.code, error.message].join(' ');
+    return { status: error.statusCode ?? statusOfType(text), headers: undefined, text };
+  }
+  return undefined;
+}
+
+/** Errors inside a stream often have a type and no status. */
+function statusOfType(text: string): number {
+  if (/rate_limit/i.test(text)) return 429;
+  if (OVERLOADED.test(text)) return 529;
+  if (/authentication|permission/i.test(text)) return 401;
+  if (/invalid_request|not_found/i.test(text) || TOO_LONG.test(text) || FILTERED.test(text)) return 400;
+  return 500;
+}
+
+function classifyStatus({ status, headers, text }: Facts): ProviderFailure {
+  if (status === undefined) return network();
+  if (status === 429) return QUOTA.test(text) ? final('ProviderRejected', 'QuotaExceeded') : rateLimited(headers, text);
+  if (status === 529 || (status >= 500 && OVERLOADED.test(text))) {
+    return retryable('Overloaded', 'the model provider is overloaded', retryAfterOf(headers));
+  }
+  if (status >= 500 || status === 408 || status === 409 || status === 425) {
+    return retryable('ProviderUnavailable', `the model provider is unavailable (${status})`, retryAfterOf(headers));
+  }
+  if (status === 401 || status === 403) return final('ProviderUnauthorized');
+  if (status === 402) return final('ProviderRejected', 'QuotaExceeded');
+  if (TOO_LONG.test(text) || status === 413) return final('ContextTooLong');
+  if (FILTERED.test(text)) return final('ContentFilter');
+  return status === 404 ? final('ProviderRejected', 'NotFound') : final('ProviderRejected');
+}
+
+function classifyOwn(error: PerdureError): ProviderFailure {
+  const known = error.code === 'ModelNotConfigured' || error.code === 'AgentNotConfigured';
+  return known ? { kind: 'final', code: error.code as FinalCode, message: error.message } : final('Internal');
+}
+
+function rateLimited(headers: Record<string, string> | undefined, text: string): ProviderFailure {
+  return retryable('RateLimited', 'rate limited', retryAfterOf(headers) ?? retryAfterInText(text));
+}
+
+function network(): ProviderFailure {
+  return retryable('NetworkError', 'the connection to the model provider failed', undefined);
+}
+
+type Retryable = Extract<ProviderFailure, { kind: 'retryable' }>;
+
+function retryable(code: Retryable['code'], reason: string, retryAfterMs: number | undefined): Retryable {
+  return { kind: 'retryable', code, reason, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+}
+
+function final(
+  code: Exclude<FinalCode, 'ModelNotConfigured' | 'AgentNotConfigured'>,
+  message?: keyof typeof MESSAGES,
+): ProviderFailure {
+  return { kind: 'final', code, message: MESSAGES[message ?? code] };
+}
+
+/** Milliseconds from `retry-after-ms`, or from `retry-after` in seconds or as an HTTP date. */
+function retryAfterOf(headers: Record<string, string> | undefined): number | undefined {
+  const inMs = Number.parseFloat(headers?.['retry-after-ms'] ?? '');
+  if (Number.isFinite(inMs)) return bounded(inMs);
+  const value = headers?.['retry-after']?.trim();
+  if (value === undefined || value === '') return undefined;
+  if (/^\d+(?:\.\d+)?$/.test(value)) return bounded(Number(value) * 1_000);
+  const date = Date.parse(value);
+  return Number.isNaN(date) ? undefined : bounded(date - Date.now());
+}
+
+/** A limit met in mid-stream has no headers; the text often says "try again in 1.2s". */
+function retryAfterInText(text: string): number | undefined {
+  const match = /try again in (\d+(?:\.\d+)?)\s?(ms|s)\b/i.exec(text);
+  return match ? bounded(Number(match[1]) * (match[2]?.toLowerCase() === 'ms' ? 1 : 1_000)) : undefined;
+}
+
+function bounded(ms: number): number {
+  return Math.round(Math.min(Math.max(ms, 0), LONGEST_RETRY_AFTER));
+}
+
+const NETWORK_NAMES = new Set([
+  'TimeoutError',
+  'AI_InvalidResponseDataError',
+  'AI_JSONParseError',
+  'AI_TypeValidationError',
+]);
+const NETWORK_CODES = /^(?:ECONN|ETIMEDOUT|EPIPE|ENOTFOUND|EAI_|EHOST|ENET|UND_ERR)/;
+
+/** A connection that failed, or an answer that broke off or came garbled. */
+function isNetworkError(error: unknown): boolean {
+  if (NoOutputGeneratedError.isInstance(error)) return true;
+  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth += 1) {
+    if (NETWORK_NAMES.has(at.name)) return true;
+    if (NETWORK_CODES.test(String((at as NodeJS.ErrnoException).code ?? ''))) return true;
+    if (at instanceof TypeError && /^(?:terminated|fetch failed)$/.test(at.message)) return true;
+  }
+  return false;
+}

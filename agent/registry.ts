@@ -1,0 +1,68 @@
+import { pathToFileURL } from 'node:url';
+import { PerdureError } from '../domain/errors.ts';
+import { type AgentDefinition, defineAgent, DefinitionError } from './define.ts';
+
+/** The agents of this process. */
+export interface AgentRegistry {
+  /** @throws {PerdureError} `AgentNotConfigured`, naming those that are */
+  get(id: string): AgentDefinition;
+  /** The first one: what a session gets that asks for none. */
+  readonly default: AgentDefinition;
+  list(): readonly AgentDefinition[];
+}
+
+/**
+ * The agents of a module whose default export is an array of `defineAgent` results, or `fallback` without one.
+ *
+ * @param modulePath absolute path of the module, as PERDURE_AGENTS names it
+ * @throws {DefinitionError} saying what is wrong with the module
+ */
+export async function loadAgents(
+  modulePath: string | undefined,
+  fallback: readonly AgentDefinition[],
+): Promise<AgentRegistry> {
+  if (modulePath === undefined) return agentRegistry(fallback);
+  const agents = await importDefault(modulePath);
+  if (!Array.isArray(agents)) {
+    throw new DefinitionError(`${modulePath}: the default export has to be an array of defineAgent(…) results`);
+  }
+  try {
+    return agentRegistry(agents.map((agent) => defineAgent(agent as AgentDefinition)));
+  } catch (error) {
+    throw new DefinitionError(`${modulePath}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/**
+ * A registry of agents that are at hand.
+ * @throws {DefinitionError} when there is none, the first cannot be talked to, or an id is there twice
+ */
+export function agentRegistry(agents: readonly AgentDefinition[]): AgentRegistry {
+  const [first] = agents;
+  if (first === undefined) throw new DefinitionError('there has to be at least one agent');
+  if (first.mode === 'subagent') {
+    throw new DefinitionError(`agent "${first.id}": the first agent is the default one; its mode cannot be subagent`);
+  }
+  const byId = new Map<string, AgentDefinition>();
+  for (const agent of agents) {
+    if (byId.has(agent.id)) throw new DefinitionError(`agent "${agent.id}" is there twice`);
+    byId.set(agent.id, agent);
+  }
+  return { get: (id) => byId.get(id) ?? notConfigured(id, byId), default: first, list: () => [...byId.values()] };
+}
+
+async function importDefault(modulePath: string): Promise<unknown> {
+  try {
+    const loaded = (await import(pathToFileURL(modulePath).href)) as { default?: unknown };
+    return loaded.default;
+  } catch (error) {
+    throw new DefinitionError(`${modulePath} cannot be loaded: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+function notConfigured(id: string, known: ReadonlyMap<string, unknown>): never {
+  throw new PerdureError(
+    'AgentNotConfigured',
+    `there is no agent "${id}"; configured: ${[...known.keys()].join(', ')}`,
+  );
+}

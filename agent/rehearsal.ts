@@ -1,0 +1,103 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ModelObject, ModelPrompt } from './model-object.ts';
+import { type Line, nextLine } from './rehearsal-script.ts';
+
+export const REHEARSAL_PROVIDER = 'rehearsal';
+
+/** The model that is there without any provider key, `provider/model`. */
+export const REHEARSAL_MODEL = 'rehearsal/site-builder';
+
+type CallOptions = Parameters<ModelObject['doStream']>[0];
+type StreamResult = Awaited<ReturnType<ModelObject['doStream']>>;
+type StreamPart = StreamResult['stream'] extends ReadableStream<infer Part> ? Part : never;
+
+/** Default pause between two words. */
+const DELAY_MS = 12;
+/** Characters of a tool's input that come at once. */
+const INPUT_PIECE = 48;
+
+/**
+ * A model that needs no network. It keeps nothing between calls: what it says follows from the prompt alone. Streams
+ * word by word with a pause of `delayMs` milliseconds, and stops in mid-word when it is aborted.
+ */
+export function rehearsalModel({ delayMs = DELAY_MS }: { delayMs?: number } = {}): ModelObject {
+  return {
+    specificationVersion: 'v4',
+    provider: REHEARSAL_PROVIDER,
+    modelId: REHEARSAL_MODEL.slice(REHEARSAL_PROVIDER.length + 1),
+    supportedUrls: {},
+    doStream: async (options) => ({ stream: streamOf(play(options, delayMs)) }),
+    doGenerate: async (options) => {
+      const line = lineOf(options);
+      const call = line.call && { type: 'tool-call' as const, toolCallId: 'call_1', ...callOf(line.call) };
+      return {
+        content: [{ type: 'text', text: line.text }, ...(call ? [call] : [])],
+        ...endOf(options.prompt, line),
+        warnings: [],
+      };
+    },
+  };
+}
+
+function streamOf(parts: AsyncGenerator<StreamPart>): ReadableStream<StreamPart> {
+  return new ReadableStream<StreamPart>({
+    async pull(controller) {
+      const { done, value } = await parts.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    async cancel() {
+      await parts.return(undefined);
+    },
+  });
+}
+
+async function* play(options: CallOptions, delayMs: number): AsyncGenerator<StreamPart> {
+  const line = lineOf(options);
+  const pause = async () => {
+    options.abortSignal?.throwIfAborted();
+    if (delayMs > 0) await sleep(delayMs, undefined, options.abortSignal ? { signal: options.abortSignal } : {});
+  };
+  yield { type: 'stream-start', warnings: [] };
+  yield { type: 'text-start', id: 'text' };
+  for (const word of line.text.match(/\s*\S+/g) ?? []) {
+    await pause();
+    yield { type: 'text-delta', id: 'text', delta: word };
+  }
+  yield { type: 'text-end', id: 'text' };
+  if (line.call) {
+    const { toolName, input } = callOf(line.call);
+    yield { type: 'tool-input-start', id: 'call_1', toolName };
+    for (let at = 0; at < input.length; at += INPUT_PIECE) {
+      await pause();
+      yield { type: 'tool-input-delta', id: 'call_1', delta: input.slice(at, at + INPUT_PIECE) };
+    }
+    yield { type: 'tool-input-end', id: 'call_1' };
+    yield { type: 'tool-call', toolCallId: 'call_1', toolName, input };
+  }
+  yield { type: 'finish', ...endOf(options.prompt, line) };
+}
+
+function lineOf(options: CallOptions): Line {
+  return nextLine(options.prompt, options.tools?.map((tool) => tool.name) ?? []);
+}
+
+function callOf(call: NonNullable<Line['call']>): { toolName: string; input: string } {
+  return { toolName: call.toolName, input: JSON.stringify(call.input) };
+}
+
+/** Finish reason and usage. A token is four characters here. */
+function endOf(prompt: ModelPrompt, line: Line) {
+  const input = Math.ceil(JSON.stringify(prompt).length / 4);
+  const output = Math.ceil((line.text.length + (line.call ? callOf(line.call).input.length : 0)) / 4);
+  const finishReason = line.call
+    ? { unified: 'tool-calls' as const, raw: 'tool_calls' }
+    : { unified: 'stop' as const, raw: 'stop' };
+  return {
+    finishReason,
+    usage: {
+      inputTokens: { total: input, noCache: input, cacheRead: 0, cacheWrite: 0 },
+      outputTokens: { total: output, text: output, reasoning: 0 },
+    },
+  };
+}

@@ -1,0 +1,194 @@
+import { type TextStreamPart, type ToolSet, toUIMessageChunk, type UIMessageChunk } from 'ai';
+import { type Cleaner, cleanJson, cleanText, JsonTextCleaner, TextCleaner } from '../domain/text.ts';
+import type { ToolDefinition } from './define.ts';
+import { invalidCallText } from './step-tools.ts';
+
+/** A tool call of a step. `input` is JSON as the model wrote it, cleaned. */
+export interface StepToolCall {
+  toolCallId: string;
+  toolName: string;
+  input: unknown;
+  /** True when it cannot be run: an unknown tool, or bad input. The model has been told so. */
+  invalid?: boolean;
+}
+
+type Part = TextStreamPart<ToolSet>;
+type PartOf<T extends Part['type']> = Extract<Part, { type: T }>;
+type TextKind = 'text' | 'reasoning';
+
+interface OpenCall {
+  providerId: string;
+  id: string;
+  cleaner: Cleaner;
+}
+
+const MAX_TOOL_NAME = 64;
+
+/**
+ * Makes the UIMessage chunks of one step from the AI SDK's stream parts. Owns, for one step:
+ *
+ * 1. The tool call ids. A call gets ours when its input starts, or when it comes whole. The provider's may repeat within
+ *    a step: pieces go to the latest call of that id, and finished inputs come in the order in which they started.
+ * 2. The text. Nothing leaves with U+0000 or a lone surrogate in it, and a pair split over two pieces stays whole.
+ * 3. `start-step`, which waits for the first content: a call that fails before it has said anything leaves no step.
+ */
+export class StepChunks {
+  readonly toolCalls: StepToolCall[] = [];
+  private readonly tools: readonly ToolDefinition[];
+  private readonly newToolCallId: () => string;
+  private readonly texts = new Map<string, Cleaner>();
+  private readonly openCalls: OpenCall[] = [];
+  private started = false;
+
+  constructor(tools: readonly ToolDefinition[], newToolCallId: () => string) {
+    this.tools = tools;
+    this.newToolCallId = newToolCallId;
+  }
+
+  /** The chunks that a part makes: none, one, or a few. */
+  of(part: Part): UIMessageChunk[] {
+    const chunks = this.chunksOf(part);
+    if (chunks.length === 0 || this.started) return chunks;
+    this.started = true;
+    return [{ type: 'start-step' }, ...chunks];
+  }
+
+  /** The step's last chunks. */
+  end(): UIMessageChunk[] {
+    return this.started ? [{ type: 'finish-step' }] : [{ type: 'start-step' }, { type: 'finish-step' }];
+  }
+
+  private chunksOf(part: Part): UIMessageChunk[] {
+    switch (part.type) {
+      case 'text-start':
+      case 'reasoning-start':
+        this.texts.set(textKey(part), new TextCleaner());
+        return other(part);
+      case 'text-delta':
+        return this.textDelta('text', part);
+      case 'reasoning-delta':
+        return this.textDelta('reasoning', part);
+      case 'text-end':
+        return this.textEnd('text', part);
+      case 'reasoning-end':
+        return this.textEnd('reasoning', part);
+      case 'tool-input-start':
+        return this.toolInputStart(part);
+      case 'tool-input-delta':
+        return this.toolInputDelta(part);
+      case 'tool-call':
+        return this.toolCall(part);
+      case 'tool-error':
+        // Of an invalid call the model's mistake has been told with the call itself.
+        return part.providerExecuted ? other(part) : [];
+      case 'file':
+      case 'reasoning-file':
+      case 'source':
+      case 'custom':
+      case 'tool-result':
+        return other(part);
+      default:
+        return [];
+    }
+  }
+
+  private textDelta(kind: TextKind, part: PartOf<'text-delta' | 'reasoning-delta'>): UIMessageChunk[] {
+    const delta = this.texts.get(textKey(part))?.push(part.text) ?? cleanText(part.text);
+    // Anthropic signs its reasoning with a delta that has no text.
+    return delta === '' && !part.providerMetadata
+      ? []
+      : [{ type: `${kind}-delta`, id: part.id, delta, ...metadataOf(part) }];
+  }
+
+  private textEnd(kind: TextKind, part: PartOf<'text-end' | 'reasoning-end'>): UIMessageChunk[] {
+    const rest = this.texts.get(textKey(part))?.end() ?? '';
+    this.texts.delete(textKey(part));
+    return [...(rest ? [{ type: `${kind}-delta`, id: part.id, delta: rest } as const] : []), ...other(part)];
+  }
+
+  private toolInputStart(part: PartOf<'tool-input-start'>): UIMessageChunk[] {
+    if (part.providerExecuted) return other(part);
+    const { id } = this.open(part.id);
+    const { toolName, dynamic } = this.named(part.toolName);
+    return [{ type: 'tool-input-start', toolCallId: id, toolName, ...dynamic, ...callMetadata(part.id, part) }];
+  }
+
+  private toolInputDelta(part: PartOf<'tool-input-delta'>): UIMessageChunk[] {
+    const call = this.openCalls.findLast((open) => open.providerId === part.id);
+    if (!call) return other(part);
+    return inputDelta(call.id, call.cleaner.push(part.delta));
+  }
+
+  private toolCall(part: PartOf<'tool-call'>): UIMessageChunk[] {
+    if (part.providerExecuted) return other(part);
+    const { id: toolCallId, cleaner } = this.close(part.toolCallId);
+    const { toolName, dynamic } = this.named(part.toolName);
+    const input = cleanJson(part.input);
+    const chunk = { toolCallId, toolName, input, ...dynamic, ...callMetadata(part.toolCallId, part) };
+    const rest = inputDelta(toolCallId, cleaner.end());
+    if (!part.invalid) {
+      this.toolCalls.push({ toolCallId, toolName, input });
+      return [...rest, { type: 'tool-input-available', ...chunk }];
+    }
+    this.toolCalls.push({ toolCallId, toolName, input, invalid: true });
+    const errorText = invalidCallText(toolName, part.error, this.tools);
+    return [...rest, { type: 'tool-input-error', ...chunk, errorText }];
+  }
+
+  private open(providerId: string): OpenCall {
+    const call = { providerId, id: this.newToolCallId(), cleaner: new JsonTextCleaner() };
+    this.openCalls.push(call);
+    return call;
+  }
+
+  /** The call that is complete now; one that came whole, without a start, is new. */
+  private close(providerId: string): OpenCall {
+    const at = this.openCalls.findIndex((open) => open.providerId === providerId);
+    return (
+      this.openCalls.splice(at, at < 0 ? 0 : 1)[0] ?? {
+        providerId,
+        id: this.newToolCallId(),
+        cleaner: new JsonTextCleaner(),
+      }
+    );
+  }
+
+  /**
+   * The name under which a call is kept. One that no tool has becomes a name that providers take back (they refuse a
+   * conversation that holds any other), and the part a dynamic one.
+   */
+  private named(name: string): { toolName: string; dynamic: { dynamic?: true } } {
+    if (this.tools.some((tool) => tool.name === name)) return { toolName: name, dynamic: {} };
+    const toolName =
+      cleanText(name)
+        .replaceAll(/[^A-Za-z0-9_-]/g, '_')
+        .slice(0, MAX_TOOL_NAME) || 'unknown';
+    return { toolName, dynamic: { dynamic: true } };
+  }
+}
+
+function textKey(part: { type: string; id: string }): string {
+  return `${part.type.slice(0, 4)}:${part.id}`;
+}
+
+function inputDelta(toolCallId: string, inputTextDelta: string): UIMessageChunk[] {
+  return inputTextDelta === '' ? [] : [{ type: 'tool-input-delta', toolCallId, inputTextDelta }];
+}
+
+/** The SDK's own chunk for a part, every string in it cleaned. */
+function other(part: Part): UIMessageChunk[] {
+  const chunk = toUIMessageChunk(part, { sendSources: true });
+  return chunk ? [cleanJson(chunk) as UIMessageChunk] : [];
+}
+
+type Metadata = Record<string, Record<string, never>>;
+
+function metadataOf(part: { providerMetadata?: unknown }): { providerMetadata?: Metadata } {
+  return part.providerMetadata ? { providerMetadata: cleanJson(part.providerMetadata) as Metadata } : {};
+}
+
+/** The provider's metadata of a call, and the id that the provider gave it. */
+function callMetadata(providerId: string, part: { providerMetadata?: unknown }) {
+  const perdure = { providerToolCallId: cleanText(providerId).slice(0, 256) };
+  return { providerMetadata: { ...metadataOf(part).providerMetadata, perdure } };
+}

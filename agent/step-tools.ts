@@ -1,0 +1,56 @@
+import { InvalidToolInputError, jsonSchema, NoSuchToolError, type Tool, tool as sdkTool, type ToolSet } from 'ai';
+import { cleanText } from '../domain/text.ts';
+import type { ToolDefinition } from './define.ts';
+import { inputErrorText } from './tool.ts';
+import { toolJsonSchema } from './tool-schema.ts';
+
+const sets = new WeakMap<readonly ToolDefinition[], ToolSet>();
+
+/** The tools as the AI SDK takes them, without `execute`: it is the runtime that runs them. Made once a list. */
+export function sdkTools(tools: readonly ToolDefinition[]): ToolSet {
+  const known = sets.get(tools);
+  if (known) return known;
+  const set = Object.fromEntries(tools.map((definition) => [definition.name, asSdkTool(definition)]));
+  sets.set(tools, set);
+  return set;
+}
+
+function asSdkTool(definition: ToolDefinition): Tool {
+  const inputSchema = jsonSchema(toolJsonSchema(definition), {
+    validate: async (value) => {
+      const parsed = await definition.input.safeParseAsync(value);
+      // The input stays as the model wrote it: it is parsed again where the tool runs, and transforms apply once.
+      return parsed.success ? { success: true, value } : { success: false, error: parsed.error };
+    },
+  });
+  return sdkTool({ description: definition.description, inputSchema });
+}
+
+/** What the model is told of a call that the SDK found invalid: an unknown tool, no JSON, or not of the schema. */
+export function invalidCallText(toolName: string, error: unknown, tools: readonly ToolDefinition[]): string {
+  if (NoSuchToolError.isInstance(error)) {
+    const names = tools.map((tool) => tool.name).join(', ');
+    return `There is no tool "${toolName}". ${names ? `The tools are: ${names}.` : 'There are no tools at all.'}`;
+  }
+  if (InvalidToolInputError.isInstance(error)) {
+    const issues = issuesOf(error.cause);
+    if (issues) return cleanText(inputErrorText(toolName, issues));
+    const begin = cleanText(error.toolInput.slice(0, 200));
+    return `The input of "${toolName}" is not valid JSON. It begins: ${begin}\nWrite it as one JSON object and call the tool again.`;
+  }
+  return `The call of "${toolName}" could not be read. Call the tool again.`;
+}
+
+interface Issue {
+  path: PropertyKey[];
+  message: string;
+}
+
+/** The issues of the zod error at the bottom of what the SDK wraps around it. */
+function issuesOf(error: unknown): Issue[] | undefined {
+  for (let at = error; at instanceof Error; at = at.cause) {
+    const { issues } = at as { issues?: Issue[] };
+    if (Array.isArray(issues)) return issues;
+  }
+  return undefined;
+}

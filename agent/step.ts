@@ -1,0 +1,105 @@
+import {
+  convertToModelMessages,
+  experimental_streamTextLowMemory as streamText,
+  type ModelMessage,
+  type UIMessage,
+  type UIMessageChunk,
+} from 'ai';
+import { fromLanguageModelUsage, type Usage, ZERO_USAGE } from '../domain/usage.ts';
+import type { ToolDefinition } from './define.ts';
+import type { ResolvedModel } from './models.ts';
+import { StepChunks, type StepToolCall } from './step-chunks.ts';
+import { sdkTools } from './step-tools.ts';
+
+// Warnings such as "temperature is not supported" would come with every step, on the console.
+globalThis.AI_SDK_LOG_WARNINGS = false;
+
+export interface StepInput {
+  model: ResolvedModel;
+  /** The first four sections of the prompt. */
+  system: string;
+  /** What the model sees, prepared by `modelView`. */
+  messages: UIMessage[];
+  tools: readonly ToolDefinition[];
+  /** Fires when the run is aborted; the provider's connection is closed at once. */
+  signal: AbortSignal;
+  temperature?: number | undefined;
+  maxOutputTokens?: number | undefined;
+  /** Makes our id of a tool call; the provider's is kept as metadata only, for providers repeat theirs. */
+  newToolCallId: () => string;
+}
+
+export interface StepResult {
+  /** The AI SDK's: stop, length, content-filter, tool-calls, error, other. */
+  finishReason: string;
+  usage: Usage;
+  /** `provider/model`. */
+  model: string;
+  /** In the model's order. Those that are `invalid` have their outcome already: the model's mistake. */
+  toolCalls: StepToolCall[];
+}
+
+/**
+ * One model call. Yields the body of one step as UIMessage chunks, each as soon as it comes from the provider:
+ * `start-step` with the first content, text, reasoning, tool inputs, files and sources, `finish-step`. No `start` and no
+ * `finish`. Leaving the generator early ends the call.
+ *
+ * @throws the provider's error as it is, for `classifyProviderError`; the signal's reason when it fired
+ */
+export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChunk, StepResult, void> {
+  const left = new AbortController();
+  const chunks = new StepChunks(input.tools, input.newToolCallId);
+  let finished: FinishedStep | undefined;
+  try {
+    input.signal.throwIfAborted();
+    const signal = AbortSignal.any([input.signal, left.signal]);
+    const options = await callOptions(input, signal);
+    const result = streamText({ ...options, onStepEnd: (step) => void (finished = step), onError: () => {} });
+    for await (const part of result.stream) {
+      if (part.type === 'error') throw part.error;
+      if (part.type === 'abort') break;
+      yield* chunks.of(part);
+    }
+    input.signal.throwIfAborted();
+    yield* chunks.end();
+    return resultOf(input.model.ref, finished, chunks.toolCalls);
+  } catch (error) {
+    input.signal.throwIfAborted();
+    throw error;
+  } finally {
+    left.abort();
+  }
+}
+
+interface FinishedStep {
+  finishReason: string;
+  usage: Parameters<typeof fromLanguageModelUsage>[0];
+}
+
+function resultOf(model: string, finished: FinishedStep | undefined, toolCalls: StepToolCall[]): StepResult {
+  const usage = finished ? fromLanguageModelUsage(finished.usage) : ZERO_USAGE;
+  return { finishReason: finished?.finishReason ?? 'other', usage, model, toolCalls };
+}
+
+async function callOptions(input: StepInput, abortSignal: AbortSignal) {
+  const { model, system, temperature, maxOutputTokens } = input;
+  return {
+    model: model.model,
+    ...(system !== '' && { instructions: { role: 'system' as const, content: system, ...CACHED } }),
+    messages: withCacheMark(await convertToModelMessages(input.messages)),
+    tools: sdkTools(input.tools),
+    abortSignal,
+    // Retries belong to the workflow, which shows them.
+    maxRetries: 0,
+    ...(temperature !== undefined && { temperature }),
+    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    ...(model.providerOptions && { providerOptions: model.providerOptions }),
+  };
+}
+
+/** Anthropic caches up to a mark: after the system text, and after all that the next step will send again. */
+const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } } as const;
+
+function withCacheMark(messages: ModelMessage[]): ModelMessage[] {
+  return messages.map((message, at) => (at === messages.length - 1 ? { ...message, ...CACHED } : message));
+}

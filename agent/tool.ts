@@ -1,0 +1,68 @@
+import { byteLength, cleanJsonText, cleanText, headOf, type Json } from '../domain/text.ts';
+import type { ToolContext, ToolDefinition } from './define.ts';
+
+/**
+ * How a tool call ended. `aside` is there when the output was larger than the limit: it is the whole of it as text, and
+ * `output` is then its beginning and a note that names what was set aside.
+ */
+export type ToolOutcome = { ok: true; output: Json; aside?: string } | { ok: false; errorText: string };
+
+/** Longest error text that the model gets of a tool, in UTF-16 units. */
+const MAX_ERROR_TEXT = 4_000;
+
+/**
+ * Runs a tool on the input as the model gave it.
+ *
+ * @returns an outcome in any case but an abort: bad input and what the tool throws are errors that the model sees
+ * @throws the signal's reason when the run was aborted
+ */
+export async function executeTool(
+  tool: ToolDefinition,
+  input: unknown,
+  ctx: ToolContext,
+  options: { maxOutputBytes: number },
+): Promise<ToolOutcome> {
+  ctx.signal.throwIfAborted();
+  const parsed = await tool.input.safeParseAsync(input);
+  if (!parsed.success) return { ok: false, errorText: inputErrorText(tool.name, parsed.error.issues) };
+  try {
+    const output = await tool.execute(parsed.data, ctx);
+    ctx.signal.throwIfAborted();
+    return outcomeOf(output, options.maxOutputBytes);
+  } catch (error) {
+    ctx.signal.throwIfAborted();
+    return { ok: false, errorText: errorTextOf(error) };
+  }
+}
+
+/** What the model is told of an input that the tool's schema refuses. */
+export function inputErrorText(
+  name: string,
+  issues: readonly { path: readonly PropertyKey[]; message: string }[],
+): string {
+  const problems = issues.map(({ path, message }) =>
+    path.length > 0 ? `${path.map(String).join('.')}: ${message}` : message,
+  );
+  return cap(`The input of "${name}" is not right: ${problems.join('; ')}. Correct it and call the tool again.`);
+}
+
+/** The message of anything thrown, cleaned and capped; never a stack. */
+export function errorTextOf(error: unknown): string {
+  const message = error instanceof Error ? error.message || error.name : String(error);
+  return cap(cleanText(message) || 'the tool failed without saying why');
+}
+
+function outcomeOf(output: unknown, maxBytes: number): ToolOutcome {
+  const json = cleanJsonText(JSON.stringify(output) ?? 'null');
+  if (byteLength(json) <= maxBytes) return { ok: true, output: JSON.parse(json) as Json };
+  // A long text is cut as it reads, not as JSON spells it: its line breaks stay line breaks.
+  const value = JSON.parse(json) as Json;
+  const whole = typeof value === 'string' ? value : json;
+  const bytes = byteLength(whole);
+  const note = `\n[The output is ${bytes} bytes long; what comes after the first ${maxBytes} was set aside.]`;
+  return { ok: true, output: headOf(whole, maxBytes) + note, aside: whole };
+}
+
+function cap(text: string): string {
+  return text.length <= MAX_ERROR_TEXT ? text : `${cleanText(text.slice(0, MAX_ERROR_TEXT))} […]`;
+}
