@@ -1,0 +1,58 @@
+import pg from 'pg';
+import type { z } from 'zod';
+
+/** A pool, or a client inside a transaction: what every function of the store takes first. */
+export type Db = pg.Pool | pg.ClientBase;
+
+const INT8 = 20;
+const types = new pg.TypeOverrides();
+types.setTypeParser(INT8, Number);
+
+/** A pool of connections. bigint columns come as numbers: none of ours leaves the safe integers. */
+export function createPool(connectionString: string, { max = 10 }: { max?: number } = {}): pg.Pool {
+  return new pg.Pool({ connectionString, max, types, connectionTimeoutMillis: 3_000 });
+}
+
+/** Runs a statement and parses every row. */
+export async function many<T>(db: Db, schema: z.ZodType<T>, sql: string, params: unknown[] = []): Promise<T[]> {
+  const { rows } = await db.query(sql, params);
+  return rows.map((row) => schema.parse(row));
+}
+
+/** The only row of a statement, or undefined. */
+export async function maybeOne<T>(
+  db: Db,
+  schema: z.ZodType<T>,
+  sql: string,
+  params: unknown[] = [],
+): Promise<T | undefined> {
+  const rows = await many(db, schema, sql, params);
+  if (rows.length > 1) throw new Error('a statement that should give one row gave several');
+  return rows[0];
+}
+
+/** The only row of a statement; an error where there is none. */
+export async function one<T>(db: Db, schema: z.ZodType<T>, sql: string, params: unknown[] = []): Promise<T> {
+  const row = await maybeOne(db, schema, sql, params);
+  if (row === undefined) throw new Error('a statement that should give one row gave none');
+  return row;
+}
+
+/**
+ * Calls an SQL function of ours that answers one value and gives that value. Its shape is the function's promise, kept
+ * in migrations/ and proven by the tests of the rows; arrays and objects among the arguments travel as jsonb.
+ */
+export async function call<T>(db: Db, name: string, args: readonly unknown[]): Promise<T> {
+  const places = args.map((_, index) => `$${index + 1}`).join(', ');
+  const { rows } = await db.query<{ value: T }>({
+    name: `call ${name}`,
+    text: `SELECT ${name}(${places}) AS value`,
+    values: [...args],
+  });
+  return rows[0]!.value;
+}
+
+/** A value as a jsonb argument; null stays SQL's null. */
+export function jsonb(value: unknown): string | null {
+  return value === null || value === undefined ? null : JSON.stringify(value);
+}

@@ -1,0 +1,175 @@
+import type { LoadedSession, NotBegun, StepOutcome, ToolCallRef } from '../domain/commands.ts';
+import type { Fence, RunEnd, RunErrorCode, RunState } from '../domain/runs.ts';
+import type { Usage } from '../domain/usage.ts';
+import { call, type Db, jsonb } from './db.ts';
+
+// The writers of chat_runs and of what a run writes. Who may write is decided by the fence in the same statement.
+
+/** A part of an answer as it is written. */
+export interface PartWrite {
+  id: string;
+  index: number;
+  type: string;
+  /** The AI SDK part. */
+  data: Record<string, unknown>;
+  tool_call_id?: string;
+  tool_state?: string;
+  /** All of its text is in `data`: its deltas go. */
+  settled?: boolean;
+}
+
+/** Text appended to a part; `start` counts UTF-16 units before it. */
+export interface DeltaWrite {
+  part_id: string;
+  start: number;
+  text: string;
+}
+
+/** A part that a lost attempt left; `text` is what came after its last settling. */
+export interface LostPart extends PartWrite {
+  text: string | null;
+}
+
+/** What a step needs besides the messages. */
+export interface ClaimedStep {
+  kind: 'claimed';
+  user_id: string;
+  project_id: string | null;
+  agent: string;
+  workspace_root: string | null;
+  model: string | null;
+  message_id: string;
+  answer_id: string;
+  /** Spent in this run so far, cache reads not counted. */
+  tokens: number;
+  /** Index of the first part that this step writes. */
+  next_index: number;
+  /** Epoch milliseconds. */
+  started_at: number;
+  /** Digest of the turn's system prompt, once its first step has spoken. */
+  digest: string | null;
+  lost: LostPart[];
+}
+
+/** Which run, and the right to write to it. */
+export interface Claim {
+  sessionId: string;
+  runSeq: number;
+  fence: Fence;
+}
+
+type SettledStep = Extract<StepOutcome, { kind: 'settled' }>;
+
+/** Everything a workflow needs at its start, under a new epoch; undefined: no such session. */
+export async function loadSession(
+  db: Db,
+  sessionId: string,
+): Promise<Omit<LoadedSession, 'settings'> | undefined> {
+  return (await call<Omit<LoadedSession, 'settings'> | null>(db, 'load_session', [sessionId])) ?? undefined;
+}
+
+/** Takes a step for an attempt, unless it is settled already, may not begin now, or a greater fence has it. */
+export function claimStep(db: Db, claim: Claim, step: number): Promise<ClaimedStep | SettledStep | NotBegun> {
+  return call(db, 'claim_step', [claim.sessionId, claim.runSeq, step, claim.fence]);
+}
+
+/**
+ * Lands a batch of an answer. `metadata` makes the answer's row and is given with its first content only.
+ * @returns live, abort (it landed; stop now) or lost (nothing landed: somebody else has the run)
+ */
+export function appendStream(
+  db: Db,
+  claim: Claim,
+  batch: { metadata?: object | undefined; parts: PartWrite[]; deltas: DeltaWrite[] },
+): Promise<'live' | 'abort' | 'lost'> {
+  return call(db, 'append_stream', [
+    claim.sessionId,
+    claim.runSeq,
+    claim.fence,
+    jsonb(batch.metadata),
+    JSON.stringify(batch.parts),
+    JSON.stringify(batch.deltas),
+  ]);
+}
+
+/** What a settled step writes besides its parts. */
+export interface StepSettlement {
+  metadata: object;
+  parts: PartWrite[];
+  nextIndex: number;
+  step: number;
+  usage: Usage;
+  model: string;
+  finishReason: string;
+  /** What counts against the run's limit. */
+  tokens: number;
+  costUsd?: number;
+  toolCalls: ToolCallRef[];
+  /** The turn is done: nothing is left to run and nothing to answer. */
+  end: boolean;
+}
+
+/** Settles a step in one transaction: parts, usage, sums, receipt, and the run's end where it is one. */
+export function settleStep(db: Db, claim: Claim, s: StepSettlement): Promise<SettledStep | { kind: 'lost' }> {
+  const step = {
+    step: s.step,
+    usage: s.usage,
+    model: s.model,
+    finish_reason: s.finishReason,
+    tokens: s.tokens,
+    ...(s.costUsd === undefined ? {} : { cost_usd: s.costUsd }),
+  };
+  const receipt = {
+    finish_reason: s.finishReason,
+    model: s.model,
+    tokens: s.tokens,
+    tool_calls: s.toolCalls,
+    end: s.end,
+  };
+  return call(db, 'settle_step', [
+    claim.sessionId,
+    claim.runSeq,
+    claim.fence,
+    JSON.stringify(s.metadata),
+    JSON.stringify(s.parts),
+    s.nextIndex,
+    JSON.stringify(step),
+    JSON.stringify(receipt),
+  ]);
+}
+
+/** Shows in the status that the run waits to try again; `at` in epoch milliseconds. False: the run was lost. */
+export function noteRetry(
+  db: Db,
+  claim: Claim,
+  retry: { attempt: number; reason: string; at: number },
+): Promise<boolean> {
+  return call(db, 'note_retry', [claim.sessionId, claim.runSeq, claim.fence, JSON.stringify(retry)]);
+}
+
+/** How an abnormal end is written. */
+export interface RunSettlement {
+  state: Exclude<RunEnd, 'finished'>;
+  code?: RunErrorCode;
+  /** For the user: what happened and what to do. */
+  message?: string;
+  /** The outcome that open tool calls get where the end is an error. */
+  toolError?: string;
+}
+
+/** Ends a run that did not end by itself. Without a fence it is the workflow's own word; with one it may be lost. */
+export function settleRun(
+  db: Db,
+  run: { sessionId: string; runSeq: number; fence?: Fence },
+  end: RunSettlement,
+): Promise<{ kind: 'ended'; state: RunState; code: string | null } | { kind: 'lost' }> {
+  return call(db, 'settle_run', [
+    run.sessionId,
+    run.runSeq,
+    run.fence ?? null,
+    end.state,
+    end.code ?? null,
+    end.message ?? null,
+    end.toolError ?? 'This tool call was interrupted: its outcome is unknown.',
+  ]);
+}
