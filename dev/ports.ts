@@ -1,0 +1,30 @@
+import { createServer } from 'node:net';
+
+// Below the range that systems take outgoing ports from, so that a port found free stays free.
+const FIRST_PORT = 20_000;
+const LAST_PORT = 32_000;
+
+/** Whether a server could listen on this port of `host` now. */
+export function isPortFree(port: number, host = '127.0.0.1'): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)));
+  });
+}
+
+/** A port of the loopback interface that nothing listens on. */
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = FIRST_PORT + Math.floor(Math.random() * (LAST_PORT - FIRST_PORT));
+    if (await isPortFree(port)) return port;
+  }
+}
+
+/** The first free port from `first` on. */
+export async function nextFreePort(first: number, host?: string): Promise<number> {
+  for (let port = first; port <= 65_535; port++) {
+    if (await isPortFree(port, host)) return port;
+  }
+  throw new Error(`no free port from ${first} on`);
+}

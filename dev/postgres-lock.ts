@@ -1,0 +1,64 @@
+import { readFile, rm } from 'node:fs/promises';
+import path from 'node:path';
+import { execFileSync } from 'node:child_process';
+import { setTimeout as delay } from 'node:timers/promises';
+import { DevError } from './error.ts';
+
+const POLL_MS = 50;
+/** A server that is stopping (its starter was killed a moment ago) gets this long to finish. */
+const STOPPING_MS = 30_000;
+/** A server that works is given this long to begin to stop. */
+const WORKING_MS = 5_000;
+
+/** What postmaster.pid says of the server that uses the cluster. */
+type Lock = { pid: number; port: string; stopping: boolean };
+
+/**
+ * Waits until no server uses the cluster, and clears away the lock file that a crash has left.
+ * @throws {DevError} PostgresInUse when a live server holds it and goes on working
+ */
+export async function awaitUnused(data: string): Promise<void> {
+  const started = Date.now();
+  for (;;) {
+    const lock = await readLock(data);
+    if (!lock) return;
+    if (!isServerOf(lock.pid, data)) {
+      await rm(path.join(data, 'postmaster.pid'), { force: true });
+      return;
+    }
+    if (Date.now() - started > (lock.stopping ? STOPPING_MS : WORKING_MS)) {
+      throw new DevError(
+        'PostgresInUse',
+        `${data} is in use by a running Postgres (pid ${lock.pid}, port ${lock.port}): stop what started it, or use another PERDURE_DIR`,
+      );
+    }
+    await delay(POLL_MS);
+  }
+}
+
+async function readLock(data: string): Promise<Lock | undefined> {
+  const text = await readFile(path.join(data, 'postmaster.pid'), 'utf8').catch(() => undefined);
+  if (text === undefined) return undefined;
+  const lines = text.split('\n');
+  return { pid: Number(lines[0]), port: lines[3] ?? '?', stopping: lines[7]?.trim() === 'stopping' };
+}
+
+/** Whether the pid is that of a live Postgres on this cluster; after a reboot it may be anything's. */
+function isServerOf(pid: number, data: string): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+  }
+  const command = commandOf(pid);
+  return command === undefined || (command.includes('postgres') && command.includes(data));
+}
+
+function commandOf(pid: number): string | undefined {
+  try {
+    const args = process.platform === 'linux' ? [`/proc/${pid}/cmdline`] : ['-o', 'command=', '-p', String(pid)];
+    return execFileSync(process.platform === 'linux' ? 'cat' : 'ps', args, { encoding: 'utf8' });
+  } catch {
+    return undefined;
+  }
+}

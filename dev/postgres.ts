@@ -1,0 +1,150 @@
+// An embedded Postgres: its cluster, its process, its password. Loopback only, scram only, ends with this process.
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { createDatabase, databaseUrl } from './databases.ts';
+import { spawnTied, type TiedProcess } from './die-with-parent.ts';
+import { DevError } from './error.ts';
+import { freePort, isPortFree } from './ports.ts';
+import { postgresBinaries, type Account } from './postgres-binaries.ts';
+import { ensureCluster } from './postgres-cluster.ts';
+import { chooseAccount, clusterPassword, locateData } from './postgres-folder.ts';
+import { awaitUnused } from './postgres-lock.ts';
+
+/** A running Postgres. The URLs carry the password of the superuser `perdure` and name the database `perdure`. */
+export type RunningPostgres = {
+  url: string;
+  /** URL for LISTEN; no pooler here, so the same. */
+  directUrl: string;
+  port: number;
+  pid: number;
+  exited: TiedProcess['exited'];
+  /** Fast shutdown: open transactions are rolled back, everything committed is kept. */
+  stop(): Promise<void>;
+};
+
+type PostgresOptions = {
+  /** Folder of its own: cluster, password, log. */
+  dir: string;
+  /** Default: a free one. */
+  port?: number;
+  /** Takes a line for what a person would want to know. */
+  log?: (line: string) => void;
+  /** For tests: nothing survives a crash of the machine, everything is faster. */
+  ephemeral?: boolean;
+};
+
+const USER = 'perdure';
+const STOP_PLAN = [
+  { signal: 'SIGINT', waitMs: 20_000 },
+  { signal: 'SIGQUIT', waitMs: 5_000 },
+] as const;
+const READY_MS = 120_000;
+const POLL_MS = 20;
+const SETTINGS = ['max_connections=300', 'unix_socket_directories=', 'listen_addresses=127.0.0.1'];
+const EPHEMERAL_SETTINGS = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'autovacuum_naptime=10s'];
+
+/**
+ * Starts Postgres on the cluster in `dir`, which is made at the first start.
+ * @throws {DevError} PortTaken, PostgresInUse, PostgresFailed
+ */
+export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
+  const dir = path.resolve(options.dir);
+  const log = options.log ?? (() => {});
+  const port = options.port ?? (await freePort());
+  if (!(await isPortFree(port))) throw new DevError('PortTaken', `port ${port} is taken, Postgres cannot use it`);
+  const account = await chooseAccount(dir);
+  const binaries = await postgresBinaries(account, log);
+  const data = await locateData(dir, account, log);
+  const password = await clusterPassword(dir);
+  const isNew = await ensureCluster({
+    data,
+    user: USER,
+    password,
+    initdb: binaries.initdb,
+    account,
+    durable: !options.ephemeral,
+    log,
+  });
+  await awaitUnused(data);
+
+  const logFile = path.join(dir, 'postgres.log');
+  const settings = [...SETTINGS, `port=${port}`, ...(options.ephemeral ? EPHEMERAL_SETTINGS : [])];
+  const server = await launch(binaries.postgres, data, settings, logFile, account);
+  const serverUrl = `postgres://${USER}:${password}@127.0.0.1:${port}/postgres`;
+  try {
+    await awaitReady(server, serverUrl, logFile);
+    if (isNew || !(await hasDatabase(serverUrl, USER))) await createDatabase(serverUrl, USER);
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+  const url = databaseUrl(serverUrl, USER);
+  const stop = async () => void (await server.stop());
+  return { url, directUrl: url, port, pid: server.pid, exited: server.exited, stop };
+}
+
+async function launch(
+  postgres: string,
+  data: string,
+  settings: string[],
+  logFile: string,
+  account: Account | undefined,
+): Promise<TiedProcess> {
+  const output = openSync(logFile, 'w');
+  try {
+    return await spawnTied(postgres, ['-D', data, ...settings.flatMap((setting) => ['-c', setting])], {
+      stopPlan: STOP_PLAN,
+      output,
+      cwd: '/',
+      ...(account && { uid: account.uid, gid: account.gid }),
+    });
+  } finally {
+    closeSync(output);
+  }
+}
+
+/** Waits until the server takes connections. */
+async function awaitReady(server: TiedProcess, url: string, logFile: string): Promise<void> {
+  const deadline = Date.now() + READY_MS;
+  let ended = false;
+  void server.exited.then(() => (ended = true));
+  for (;;) {
+    const refusal = await tryConnect(url);
+    if (refusal === undefined) return;
+    if (ended || Date.now() > deadline || refusal === '28P01') {
+      const reason = refusal === '28P01' ? 'it refuses the password beside it' : lastLines(logFile);
+      throw new DevError('PostgresFailed', `Postgres did not come up: ${reason}\n(log: ${logFile})`);
+    }
+    await delay(POLL_MS);
+  }
+}
+
+/** The code of what went wrong; undefined when the connection worked. */
+async function tryConnect(connectionString: string): Promise<string | undefined> {
+  const client = new pg.Client({ connectionString, connectionTimeoutMillis: 5_000 });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    return undefined;
+  } catch (error) {
+    return (error as { code?: string }).code ?? 'unknown';
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
+
+async function hasDatabase(serverUrl: string, name: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: serverUrl });
+  await client.connect();
+  try {
+    return (await client.query('SELECT FROM pg_database WHERE datname = $1', [name])).rowCount === 1;
+  } finally {
+    await client.end();
+  }
+}
+
+function lastLines(file: string): string {
+  return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-5).join('\n');
+}

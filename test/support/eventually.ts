@@ -1,0 +1,20 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+const POLL_MS = 10;
+
+/**
+ * Repeats `check` until it does not throw, and returns what it returns. For what comes about on its own: instead of
+ * sleeping for a time that is sometimes too short.
+ * @throws the last error when the time-out (5 s by default) is over
+ */
+export async function eventually<T>(check: () => T | Promise<T>, options: { timeout?: number } = {}): Promise<T> {
+  const deadline = performance.now() + (options.timeout ?? 5_000);
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+    }
+    await delay(POLL_MS);
+  }
+}
