@@ -107,6 +107,7 @@ CREATE TABLE chat_runs (
   last_step          jsonb,                                -- receipt of the newest settled step; ids and counts
   tokens             bigint NOT NULL DEFAULT 0,            -- spent, cache reads not counted
   retry              jsonb,                                -- { attempt, reason, at } while waiting to try again
+  progress           jsonb,                                -- { tool_call_id, data } of the tool at work
   temp               jsonb,                                -- temp: state of this turn; gone when it ends
   error_code         text,
   error_message      text,
@@ -178,11 +179,12 @@ CREATE TABLE tool_outputs (
   created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (session_id, tool_call_id)
 );
--- Assembled system prompts, once per SHA-256.
+-- Assembled system prompts, once per SHA-256 of both texts.
 CREATE TABLE system_prompts (
-  digest     text PRIMARY KEY,
-  body       text NOT NULL,
-  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+  digest       text PRIMARY KEY,
+  system       text NOT NULL,
+  tool_catalog text NOT NULL,
+  created_at   timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 -- For those who read by SQL: parts with the text that has landed since they were last settled. The input of a tool

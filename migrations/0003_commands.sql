@@ -146,7 +146,7 @@ BEGIN
 END $$;
 
 -- Accepts a user message: everything that can refuse it is judged here and nowhere later. `p_parts` is an array of
--- { id, type, data }. Outcomes: { accepted: true, run_seq, position }, { accepted: false (a repeat), run_seq, position },
+-- { id, type, data }. Outcomes: { accepted, run_seq, position, model } with accepted false for a repeat,
 -- or a refusal SessionNotFound, MessageConflict, TooMany. `position` counts the open runs ahead of it.
 CREATE FUNCTION accept_message(
   p_session text, p_user text, p_message text, p_answer text, p_parts jsonb, p_metadata jsonb, p_model text,
@@ -171,7 +171,7 @@ BEGIN
              FROM jsonb_array_elements(p_parts) WITH ORDINALITY AS given(part, n)) THEN
       RETURN '{"ok": false, "code": "MessageConflict"}';
     END IF;
-    RETURN jsonb_build_object('ok', true, 'accepted', false, 'run_seq', v_run.seq, 'position', (
+    RETURN jsonb_build_object('ok', true, 'accepted', false, 'run_seq', v_run.seq, 'model', v_run.model, 'position', (
       SELECT count(*) FROM chat_runs WHERE session_id = p_session AND seq < v_run.seq
          AND v_run.state = 'queued' AND state IN ('queued', 'running', 'waiting')));
   END IF;
@@ -193,7 +193,8 @@ BEGIN
        SET paused_at = NULL, closed_at = NULL, model = coalesce(p_model, model), updated_at = clock_timestamp()
      WHERE session_id = p_session;
   END IF;
-  RETURN jsonb_build_object('ok', true, 'accepted', true, 'run_seq', v_seq, 'position', v_ahead);
+  RETURN jsonb_build_object('ok', true, 'accepted', true, 'run_seq', v_seq, 'position', v_ahead,
+                            'model', coalesce(p_model, v_chat.model));
 END $$;
 
 -- publish and revert: they move the phase and leave a run alone.

@@ -21,7 +21,8 @@ BEGIN
       'paused', c.paused_at IS NOT NULL,
       'runs', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
-          'run_seq', r.seq, 'message_id', r.message_id, 'state', r.state, 'step', r.step,
+          'run_seq', r.seq, 'message_id', r.message_id, 'state', r.state, 'step', r.step, 'model', r.model,
+          'started_at', (extract(epoch FROM r.started_at) * 1000)::bigint,
           'abort', r.abort_requested_at IS NOT NULL,
           'open_calls', (
             SELECT coalesce(jsonb_agg(call ORDER BY n), '[]')
@@ -33,8 +34,9 @@ BEGIN
 END $$;
 
 -- Why a piece of work may not begin now, as { kind, ... }; null where it may, and then the fence is taken.
--- Kinds: ended, earlier (runs ahead of it), paused, abort, lost.
-CREATE FUNCTION claim_run(p_session text, p_run integer, p_fence integer[]) RETURNS jsonb LANGUAGE plpgsql AS $$
+-- Kinds: ended, earlier (runs ahead of it), paused, abort, lost. `p_started_at` (epoch milliseconds) is when the workflow
+-- began the run; the first claim keeps it.
+CREATE FUNCTION claim_run(p_session text, p_run integer, p_fence integer[], p_started_at bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
   v_run chat_runs;
@@ -56,17 +58,18 @@ BEGIN
   END IF;
   UPDATE chat_runs
      SET fence = p_fence, state = 'running', retry = NULL, updated_at = clock_timestamp(),
-         started_at = coalesce(started_at, clock_timestamp())
+         started_at = coalesce(started_at, to_timestamp(p_started_at / 1000.0), clock_timestamp())
    WHERE session_id = p_session AND seq = p_run;
   RETURN NULL;
 END $$;
 
 -- Claims a step. Besides claim_run's kinds: settled (its receipt), or claimed, with what the step needs but the
 -- messages, and the parts that a lost attempt left behind (`text` is what streamed in after a part's last settling).
-CREATE FUNCTION claim_step(p_session text, p_run integer, p_step integer, p_fence integer[])
-RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE FUNCTION claim_step(
+  p_session text, p_run integer, p_step integer, p_fence integer[], p_started_at bigint DEFAULT NULL
+) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-  v_refusal jsonb := claim_run(p_session, p_run, p_fence);
+  v_refusal jsonb := claim_run(p_session, p_run, p_fence, p_started_at);
   v_run chat_runs;
 BEGIN
   SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run;
@@ -150,7 +153,7 @@ CREATE FUNCTION end_run(p_session text, p_run integer, p_state text, p_code text
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE chat_runs
-     SET state = p_state, error_code = p_code, error_message = p_message, retry = NULL, temp = NULL,
+     SET state = p_state, error_code = p_code, error_message = p_message, retry = NULL, temp = NULL, progress = NULL,
          finished_at = clock_timestamp(), updated_at = clock_timestamp()
    WHERE session_id = p_session AND seq = p_run;
   IF p_state = 'error' THEN
@@ -266,7 +269,12 @@ CREATE FUNCTION load_tool_call(p_session text, p_run integer, p_call text) RETUR
   SELECT jsonb_build_object(
            'data', p.data, 'tool_state', p.tool_state, 'message_id', p.message_id, 'user_id', s.user_id,
            'project_id', s.project_id, 'phase', s.phase, 'agent', c.agent, 'workspace_root', c.workspace_root,
-           'started_at', (extract(epoch FROM r.started_at) * 1000)::bigint)
+           'started_at', (extract(epoch FROM r.started_at) * 1000)::bigint,
+           'state', (SELECT coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'key', key, 'value', value)), '[]')
+                       FROM scoped_state
+                      WHERE scope = 'session' AND owner = p_session OR scope = 'user' AND owner = s.user_id
+                         OR scope = 'app' AND owner = ''),
+           'temp', coalesce(r.temp, '{}'))
     FROM chat_parts p
     JOIN sessions s USING (session_id) JOIN chat_sessions c USING (session_id)
     JOIN chat_runs r ON r.session_id = p.session_id AND r.seq = p_run
@@ -290,7 +298,7 @@ BEGIN
                 AND tool_state IN ('output-available', 'output-error', 'output-denied')) THEN
     RETURN session_mark(p_session) || '{"kind": "settled"}';
   END IF;
-  v_refusal := claim_run(p_session, p_run, p_fence);
+  v_refusal := claim_run(p_session, p_run, p_fence, NULL);
   IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
   SELECT * INTO v_state FROM sessions WHERE session_id = p_session;
   IF v_state.pending_tool ->> 'tool_call_id' = p_pending ->> 'tool_call_id' THEN
@@ -397,7 +405,8 @@ BEGIN
      SET data = v_data, tool_state = v_data ->> 'state', updated_at = clock_timestamp()
    WHERE session_id = p_session AND tool_call_id = p_call;
   PERFORM write_pending_tool(p_session, NULL);
-  UPDATE chat_runs SET updated_at = clock_timestamp() WHERE session_id = p_session AND seq = p_run;
+  UPDATE chat_runs SET progress = NULL, updated_at = clock_timestamp()
+   WHERE session_id = p_session AND seq = p_run;
   IF v_to IS NOT NULL THEN
     PERFORM append_event(p_session, 'transition', 'tool', jsonb_build_object(
       'event', v_event, 'from', v_state.phase, 'to', v_to, 'tool_call_id', p_call), NULL);
