@@ -15,10 +15,7 @@ export interface CommandArgs {
 }
 
 /** Arguments of `submit`. */
-export interface WakeArgs {
-  message_id: string;
-  run_seq: number;
-}
+export type WakeArgs = QueuedRun;
 
 /** What a session is after a command: newer answers have a greater event_seq. */
 export interface SessionMark {
@@ -43,19 +40,33 @@ export interface Refusal {
   locked_project_id?: string;
 }
 
-/** What an activity asks the row to do, by command. */
+/** What an activity asks the row to do, by command. A reason is here only where a raw signal brought one. */
 export type CommandRequest =
   | { command: 'publish' | 'revert' | 'abort' }
-  | { command: 'cancel' }
+  | { command: 'cancel'; reason?: string }
   | { command: 'openExisting'; project_id: string }
   | { command: 'cancelQueued'; message_id: string }
   | { command: 'close'; abort: boolean }
   | { command: 'refuse'; name: string; code: string };
 
+/** What `applyCommand` is asked to do. */
+export interface ApplyArgs {
+  session_id: string;
+  actor: Actor;
+  /** `<command>:<id>`, under which the outcome is recorded. */
+  command_id: string;
+  request: CommandRequest;
+}
+
+/** What `applyCommand` answers: the recorded outcome or refusal. */
+export type AppliedCommand = ({ ok: true } & SessionMark & Record<string, unknown>) | Refusal;
+
 /** A run as the workflow's queue holds it. */
 export interface QueuedRun {
   run_seq: number;
   message_id: string;
+  /** `provider/model`; null: the agent's own. */
+  model: string | null;
 }
 
 /** A tool call that waits for its turn. */
@@ -72,6 +83,8 @@ export interface LoadedRun extends QueuedRun {
   step: number;
   /** An abort was asked for and not yet carried out. */
   abort: boolean;
+  /** Epoch milliseconds; null: not begun. */
+  started_at: number | null;
   /** Calls of the last settled step that have no outcome. */
   open_calls: ToolCallRef[];
 }
@@ -95,6 +108,8 @@ export interface WorkflowSettings {
   heartbeat_timeout_ms: number;
   /** Longest that a run may take; activities end themselves at this, the server's time-out is only the fallback. */
   wall_clock_ms: number;
+  /** The agent's model, where a message names none. */
+  default_model: string;
 }
 
 /** Which step of which run to make, and with what right to write. */
@@ -106,6 +121,8 @@ export interface StepArgs {
   ordinal: number;
   /** Which try of this step it is, from 1; raised by the workflow after a retryable failure of the provider. */
   attempt: number;
+  /** When the run began, in epoch milliseconds of the workflow's time. */
+  started_at: number;
 }
 
 /** Which tool call to run, and with what right to write. */
@@ -139,6 +156,16 @@ export type StepOutcome =
       tool_calls: ToolCallRef[];
     }
   | { kind: 'retry'; code: string; delay_ms: number };
+
+/** What a workflow may ask for. */
+export interface SessionActivities {
+  /** @throws SessionNotFound */
+  loadSession(sessionId: string): Promise<LoadedSession>;
+  applyCommand(args: ApplyArgs): Promise<AppliedCommand>;
+  streamStep(args: StepArgs): Promise<StepOutcome>;
+  runTool(args: ToolArgs): Promise<ToolOutcome>;
+  settleRun(args: SettleArgs): Promise<RunOutcome>;
+}
 
 /** What became of a tool call. */
 export type ToolOutcome = NotBegun | (SessionMark & { kind: 'settled' });

@@ -47,7 +47,7 @@ BEGIN
   ELSIF EXISTS (SELECT FROM chat_runs WHERE session_id = p_session AND seq < p_run
                    AND state IN ('queued', 'running', 'waiting')) THEN
     RETURN jsonb_build_object('kind', 'earlier', 'runs', (
-      SELECT jsonb_agg(jsonb_build_object('run_seq', seq, 'message_id', message_id) ORDER BY seq)
+      SELECT jsonb_agg(jsonb_build_object('run_seq', seq, 'message_id', message_id, 'model', model) ORDER BY seq)
         FROM chat_runs WHERE session_id = p_session AND seq < p_run AND state IN ('queued', 'running', 'waiting')));
   ELSIF v_run.abort_requested_at IS NOT NULL THEN
     RETURN '{"kind": "abort"}';

@@ -1,19 +1,12 @@
-import type { Actor, CommandRequest, Refusal, SessionMark } from '../domain/commands.ts';
+import type { AppliedCommand, ApplyArgs } from '../domain/commands.ts';
 import { call, type Db } from './db.ts';
 
-/** What a command's row answers: its outcome, which was recorded, or the refusal, which was recorded too. */
-export type RowOutcome = ({ ok: true } & SessionMark & Record<string, unknown>) | Refusal;
-
-interface Sender {
-  sessionId: string;
-  /** `<command>:<id>`: the same id again answers the recorded outcome. */
-  commandId: string;
-  actor: Actor;
-}
-
-/** Carries out one command at the row, in one round trip and one transaction. */
-export function applyCommand(db: Db, sender: Sender, request: CommandRequest): Promise<RowOutcome> {
-  const { sessionId, commandId, actor } = sender;
+/**
+ * Carries out one command at the row, in one round trip and one transaction. The outcome or refusal is recorded: the
+ * same command id again gets the same answer.
+ */
+export async function applyCommand(db: Db, args: ApplyArgs): Promise<AppliedCommand> {
+  const { session_id: sessionId, command_id: commandId, actor, request } = args;
   switch (request.command) {
     case 'publish':
     case 'revert':
@@ -21,6 +14,7 @@ export function applyCommand(db: Db, sender: Sender, request: CommandRequest): P
     case 'openExisting':
       return call(db, 'open_existing', [sessionId, request.project_id, actor, commandId]);
     case 'cancel':
+      if (request.reason) await call(db, 'log_reason', [sessionId, actor, request.reason]);
       return call(db, 'cancel_session', [sessionId, actor, commandId, cancelToken(commandId)]);
     case 'abort':
       return call(db, 'abort_run', [sessionId, actor, commandId]);

@@ -69,8 +69,12 @@ export async function loadSession(
 }
 
 /** Takes a step for an attempt, unless it is settled already, may not begin now, or a greater fence has it. */
-export function claimStep(db: Db, claim: Claim, step: number): Promise<ClaimedStep | SettledStep | NotBegun> {
-  return call(db, 'claim_step', [claim.sessionId, claim.runSeq, step, claim.fence]);
+export function claimStep(
+  db: Db,
+  claim: Claim,
+  { step, startedAt }: { step: number; startedAt: number },
+): Promise<ClaimedStep | SettledStep | NotBegun> {
+  return call(db, 'claim_step', [claim.sessionId, claim.runSeq, step, claim.fence, startedAt]);
 }
 
 /**

@@ -1,0 +1,38 @@
+import { z } from 'zod';
+import { type Db, many } from './db.ts';
+
+const sleepingRun = z.object({
+  session_id: z.string(),
+  run_seq: z.number(),
+  message_id: z.string(),
+  model: z.string().nullable(),
+  state: z.enum(['queued', 'running']),
+});
+
+/** A run that nobody seems to work on. */
+export type SleepingRun = z.infer<typeof sleepingRun>;
+
+/**
+ * The first open run of sessions that nobody seems to work on: queued for over `queuedMs` with nothing ahead of it, or
+ * running with nothing written for over `silentMs`. At most `limit`, longest asleep first.
+ */
+export function sleepingRuns(
+  db: Db,
+  { queuedMs, silentMs, limit }: { queuedMs: number; silentMs: number; limit: number },
+): Promise<SleepingRun[]> {
+  return many(
+    db,
+    sleepingRun,
+    `SELECT r.session_id, r.seq AS run_seq, r.message_id, r.model, r.state
+       FROM chat_runs r JOIN chat_sessions c USING (session_id)
+      WHERE r.state IN ('queued', 'running')
+        AND r.updated_at < clock_timestamp() - CASE r.state WHEN 'queued' THEN $1 ELSE $2 END * interval '1 millisecond'
+        AND (r.state = 'running' OR c.paused_at IS NULL)
+        AND NOT EXISTS (
+          SELECT FROM chat_runs ahead
+           WHERE ahead.session_id = r.session_id AND ahead.seq < r.seq AND ahead.state IN ('queued', 'running', 'waiting'))
+      ORDER BY r.updated_at
+      LIMIT $3`,
+    [queuedMs, silentMs, limit],
+  );
+}

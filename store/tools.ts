@@ -1,0 +1,154 @@
+import { z } from 'zod';
+import type { NotBegun, SessionMark } from '../domain/commands.ts';
+import type { Phase, PhaseEvent } from '../domain/phases.ts';
+import type { PendingTool } from '../domain/runs.ts';
+import type { Json } from '../domain/text.ts';
+import { call, type Db, many, maybeOne } from './db.ts';
+import type { Claim } from './runs.ts';
+
+/** The scopes of state: this session, this user, everybody, this turn. */
+export type StateScope = 'session' | 'user' | 'app' | 'temp';
+
+/** One change of state; without a value the key goes. */
+export interface StateChange {
+  scope: StateScope;
+  key: string;
+  value?: Json;
+}
+
+/** A tool call's part and the session around it. */
+export interface LoadedToolCall {
+  /** The AI SDK part. */
+  data: { type: string; toolCallId: string; state: string; input?: unknown } & Record<string, unknown>;
+  tool_state: string;
+  message_id: string;
+  user_id: string;
+  project_id: string | null;
+  phase: Phase;
+  agent: string;
+  workspace_root: string | null;
+  /** When the run began, in epoch milliseconds. */
+  started_at: number;
+  state: { scope: Exclude<StateScope, 'temp'>; key: string; value: Json }[];
+  temp: Record<string, Json>;
+}
+
+/** What a call raises, and the project it is for. */
+export interface RaiseRequest {
+  event: PhaseEvent;
+  at: 'start' | 'result';
+  project: 'new' | 'required' | null;
+  /** The id that a new project gets. */
+  new_project_id?: string;
+}
+
+/** Why a tool may not run: the model is told. */
+export interface ToolRefusal {
+  kind: 'refused';
+  code: 'InvalidTransition' | 'ProjectAlreadyLocked' | 'ProjectNotFound' | 'ProjectRequired';
+  phase?: Phase;
+  event?: PhaseEvent;
+  locked_project_id?: string;
+}
+
+/** Everything that a tool writes besides its outcome; all of it lands with the outcome or not at all. */
+export interface ToolEffects {
+  event?: PhaseEvent;
+  state: StateChange[];
+  todos: { name: string; done: boolean }[];
+  /** The whole output, where only its head is in the outcome. */
+  aside?: string;
+}
+
+export async function loadToolCall(
+  db: Db,
+  sessionId: string,
+  runSeq: number,
+  toolCallId: string,
+): Promise<LoadedToolCall | undefined> {
+  return (await call<LoadedToolCall | null>(db, 'load_tool_call', [sessionId, runSeq, toolCallId])) ?? undefined;
+}
+
+/**
+ * Claims a call and commits what precedes its running. `again`: an earlier attempt began it and left no outcome;
+ * `settled`: it has one.
+ */
+export function beginTool(
+  db: Db,
+  claim: Claim,
+  pending: PendingTool,
+  raise: RaiseRequest | null,
+): Promise<(SessionMark & { kind: 'begun' | 'again' | 'settled' }) | ToolRefusal | NotBegun> {
+  return call(db, 'begin_tool', [
+    claim.sessionId,
+    claim.runSeq,
+    claim.fence,
+    JSON.stringify(pending),
+    raise && JSON.stringify(raise),
+  ]);
+}
+
+/** Stores a call's outcome and all that it writes, and clears pending_tool. `illegal`: see finish_tool. */
+export function finishTool(
+  db: Db,
+  claim: Claim,
+  toolCallId: string,
+  outcome: { data: Record<string, unknown>; effects: ToolEffects; illegal: string },
+): Promise<(SessionMark & { kind: 'settled' }) | { kind: 'lost' }> {
+  return call(db, 'finish_tool', [
+    claim.sessionId,
+    claim.runSeq,
+    claim.fence,
+    toolCallId,
+    JSON.stringify(outcome.data),
+    JSON.stringify(outcome.effects),
+    outcome.illegal,
+  ]);
+}
+
+/** Shows readers how far a tool is; nothing of it outlives the call. */
+export async function noteProgress(db: Db, claim: Claim, toolCallId: string, data: Json): Promise<void> {
+  await db.query(
+    `UPDATE chat_runs SET progress = $4, updated_at = clock_timestamp()
+      WHERE session_id = $1 AND seq = $2 AND fence = $3 AND state = 'running'`,
+    [claim.sessionId, claim.runSeq, claim.fence, JSON.stringify({ tool_call_id: toolCallId, data })],
+  );
+}
+
+const todoRow = z.object({ name: z.string(), done: z.boolean() });
+
+/** A project's todos, oldest first. */
+export function listTodos(db: Db, projectId: string): Promise<z.infer<typeof todoRow>[]> {
+  return many(
+    db,
+    todoRow,
+    'SELECT name, done_at IS NOT NULL AS done FROM project_todos WHERE project_id = $1 ORDER BY created_at, name',
+    [projectId],
+  );
+}
+
+const cacheRow = z.object({ value: z.json() });
+
+/** A cached result of this session's tools that has not expired. */
+export async function readCache(db: Db, sessionId: string, key: string): Promise<Json | undefined> {
+  const row = await maybeOne(
+    db,
+    cacheRow,
+    'SELECT value FROM tool_cache WHERE session_id = $1 AND key = $2 AND expires_at > clock_timestamp()',
+    [sessionId, key],
+  );
+  return row?.value as Json | undefined;
+}
+
+/** Keeps a result for `ttlMs`, and drops what has expired in this session. */
+export async function writeCache(db: Db, sessionId: string, key: string, value: Json, ttlMs: number): Promise<void> {
+  await db.query(
+    `WITH expired AS (
+       DELETE FROM tool_cache WHERE session_id = $1 AND key <> $2 AND expires_at <= clock_timestamp()
+     )
+     INSERT INTO tool_cache (session_id, key, value, expires_at)
+     VALUES ($1, $2, $3, clock_timestamp() + $4 * interval '1 millisecond')
+     ON CONFLICT (session_id, key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at`,
+    [sessionId, key, JSON.stringify(value), ttlMs],
+  );
+}
