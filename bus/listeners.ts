@@ -1,0 +1,32 @@
+import type { BusEvent } from './bus.ts';
+
+/** The listeners of a bus. One that throws is reported and does not keep the others from hearing. */
+export class Listeners {
+  private readonly listeners = new Set<(event: BusEvent) => void>();
+  private readonly onError: (error: unknown) => void;
+
+  constructor(onError: (error: unknown) => void) {
+    this.onError = onError;
+  }
+
+  add(listener: (event: BusEvent) => void): () => void {
+    // A wrapper, so that the same function may listen twice.
+    const entry = (event: BusEvent) => listener(event);
+    this.listeners.add(entry);
+    return () => void this.listeners.delete(entry);
+  }
+
+  tell(event: BusEvent): void {
+    for (const listener of this.listeners) {
+      try {
+        listener(event);
+      } catch (error) {
+        this.onError(error);
+      }
+    }
+  }
+
+  clear(): void {
+    this.listeners.clear();
+  }
+}

@@ -1,0 +1,21 @@
+import type { Bus, Pointer } from './bus.ts';
+import { Listeners } from './listeners.ts';
+
+/** A bus within one process, for tests and for everything in one terminal. Delivers behind the publisher's back. */
+export function createMemoryBus({ onError = () => {} }: { onError?: (error: unknown) => void } = {}): Bus {
+  const listeners = new Listeners(onError);
+  let closed = false;
+  return {
+    publish(pointer: Pointer) {
+      const copy = { ...pointer };
+      queueMicrotask(() => {
+        if (!closed) listeners.tell(copy);
+      });
+    },
+    subscribe: (listener) => listeners.add(listener),
+    close: async () => {
+      closed = true;
+      listeners.clear();
+    },
+  };
+}
