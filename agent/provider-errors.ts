@@ -174,7 +174,7 @@ function isNetworkError(error: unknown): boolean {
   if (NoOutputGeneratedError.isInstance(error)) return true;
   for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth += 1) {
     if (NETWORK_NAMES.has(at.name)) return true;
-    if (NETWORK_CODES.test(String((at as NodeJS.ErrnoException).code ?? ''))) return true;
+    if (NETWORK_CODES.test((at as NodeJS.ErrnoException).code ?? '')) return true;
     if (at instanceof TypeError && /^(?:terminated|fetch failed)$/.test(at.message)) return true;
   }
   return false;

@@ -12,7 +12,8 @@ export interface AgentRegistry {
 }
 
 /**
- * The agents of a module whose default export is an array of `defineAgent` results, or `fallback` without one.
+ * The agents of a module whose default export is an array of `defineAgent` results (or one of them), or `fallback`
+ * without a module.
  *
  * @param modulePath absolute path of the module, as PERDURE_AGENTS names it
  * @throws {DefinitionError} saying what is wrong with the module
@@ -22,12 +23,13 @@ export async function loadAgents(
   fallback: readonly AgentDefinition[],
 ): Promise<AgentRegistry> {
   if (modulePath === undefined) return agentRegistry(fallback);
-  const agents = await importDefault(modulePath);
-  if (!Array.isArray(agents)) {
+  const exported = await importDefault(modulePath);
+  if (typeof exported !== 'object' || exported === null) {
     throw new DefinitionError(`${modulePath}: the default export has to be an array of defineAgent(…) results`);
   }
   try {
-    return agentRegistry(agents.map((agent) => defineAgent(agent as AgentDefinition)));
+    const agents = (Array.isArray(exported) ? exported : [exported]) as AgentDefinition[];
+    return agentRegistry(agents.map((agent) => defineAgent(agent)));
   } catch (error) {
     throw new DefinitionError(`${modulePath}: ${(error as Error).message}`, { cause: error });
   }

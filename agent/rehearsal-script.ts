@@ -43,7 +43,7 @@ function afterBuild(outcomes: readonly Outcome[]): Line | undefined {
   if (builds.length === 1 && /locked/i.test(last.text)) {
     return { text: 'This session has a project already, so I build in that one.', call: build(false) };
   }
-  if (builds.length === 1 && /confirm_new_project/.test(last.text)) {
+  if (builds.length === 1 && /no project/i.test(last.text)) {
     return { text: 'There is no project yet, so I make a new one.', call: build(true) };
   }
   return { text: `I could not start to build: ${last.text}` };
@@ -74,7 +74,7 @@ function outcomesOf(messages: ModelPrompt): Outcome[] {
     return message.content.flatMap((part) => {
       if (part.type !== 'tool-result') return [];
       const ok = part.output.type === 'text' || part.output.type === 'json' || part.output.type === 'content';
-      const text = 'value' in part.output ? String(part.output.value) : '';
+      const text = part.output.type === 'error-text' ? part.output.value : '';
       return [{ toolName: part.toolName, ok, text }];
     });
   });

@@ -39,12 +39,12 @@ export function rehearsalModel({ delayMs = DELAY_MS }: { delayMs?: number } = {}
   };
 }
 
-function streamOf(parts: AsyncGenerator<StreamPart>): ReadableStream<StreamPart> {
+function streamOf(parts: AsyncGenerator<StreamPart, void, void>): ReadableStream<StreamPart> {
   return new ReadableStream<StreamPart>({
     async pull(controller) {
-      const { done, value } = await parts.next();
-      if (done) controller.close();
-      else controller.enqueue(value);
+      const next = await parts.next();
+      if (next.done) controller.close();
+      else controller.enqueue(next.value);
     },
     async cancel() {
       await parts.return(undefined);
@@ -52,7 +52,7 @@ function streamOf(parts: AsyncGenerator<StreamPart>): ReadableStream<StreamPart>
   });
 }
 
-async function* play(options: CallOptions, delayMs: number): AsyncGenerator<StreamPart> {
+async function* play(options: CallOptions, delayMs: number): AsyncGenerator<StreamPart, void, void> {
   const line = lineOf(options);
   const pause = async () => {
     options.abortSignal?.throwIfAborted();

@@ -1,5 +1,5 @@
 import { byteLength, cleanJsonText, cleanText, headOf, type Json } from '../domain/text.ts';
-import type { ToolContext, ToolDefinition } from './define.ts';
+import type { Raise, ToolContext, ToolDefinition } from './define.ts';
 
 /**
  * How a tool call ended. `aside` is there when the output was larger than the limit: it is the whole of it as text, and
@@ -9,6 +9,27 @@ export type ToolOutcome = { ok: true; output: Json; aside?: string } | { ok: fal
 
 /** Longest error text that the model gets of a tool, in UTF-16 units. */
 const MAX_ERROR_TEXT = 4_000;
+
+/** What a call asks of the session before it may run. `input` is what the schema made of the model's. */
+export type ToolPlan =
+  | { ok: true; input: unknown; raise: Raise | null; project: 'new' | 'required' | null }
+  | { ok: false; errorText: string };
+
+/** What the model is told when a call needs a project and the session has none. */
+export const NO_PROJECT_TEXT =
+  'This session has no project yet. Ask the user whether to make a new one or to open an existing one.';
+
+/** Reads a call: checks its input, and asks the tool which transition and which project it is about. Runs nothing. */
+export async function planTool(tool: ToolDefinition, input: unknown): Promise<ToolPlan> {
+  const parsed = await tool.input.safeParseAsync(input);
+  if (!parsed.success) return { ok: false, errorText: inputErrorText(tool.name, parsed.error.issues) };
+  try {
+    const raise = typeof tool.raises === 'function' ? tool.raises(parsed.data) : (tool.raises ?? null);
+    return { ok: true, input: parsed.data, raise, project: tool.project?.(parsed.data) ?? null };
+  } catch (error) {
+    return { ok: false, errorText: errorTextOf(error) };
+  }
+}
 
 /**
  * Runs a tool on the input as the model gave it.

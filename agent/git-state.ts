@@ -1,0 +1,103 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { foldersInward } from './instructions.ts';
+
+const run = promisify(execFile);
+
+/** Longest time that git may take, in milliseconds; past it the state is unknown. */
+const PATIENCE = 1_000;
+
+/**
+ * Branch and state of the nearest git repository between `workspaceRoot` and `boundary`, such as `branch main, clean`;
+ * undefined without one. Branch and commit are read from the files; only whether it is clean needs git itself.
+ */
+export async function gitStateOf(workspaceRoot: string, boundary: string): Promise<string | undefined> {
+  const folder = foldersInward(workspaceRoot, boundary).findLast(hasGitFolder);
+  if (folder === undefined) return undefined;
+  const gitDir = path.join(folder, '.git');
+  const head = readHead(gitDir);
+  if (head === undefined) return 'unreadable';
+  const where = head.branch === undefined ? 'no branch' : `branch ${head.branch}`;
+  return `${where}, ${await cleanOrDirty(folder, gitDir, head.commit)}`;
+}
+
+function hasGitFolder(folder: string): boolean {
+  return statSync(path.join(folder, '.git'), { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+interface Head {
+  branch?: string;
+  /** Undefined before the first commit. */
+  commit?: string;
+}
+
+const COMMIT = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/;
+
+function readHead(gitDir: string): Head | undefined {
+  const head = readText(path.join(gitDir, 'HEAD'))?.trim();
+  if (head === undefined) return undefined;
+  if (COMMIT.test(head)) return { commit: head };
+  // The name of a branch that could not be one (two dots lead elsewhere) is not followed.
+  const [, ref] = /^ref: (refs\/heads\/[^\s~^:?*[\\]{1,255})$/.exec(head) ?? [];
+  if (ref === undefined || ref.includes('..')) return undefined;
+  const branch = ref.slice('refs/heads/'.length);
+  const commit = readText(path.join(gitDir, ref))?.trim() ?? packedCommit(gitDir, ref);
+  return commit !== undefined && COMMIT.test(commit) ? { branch, commit } : { branch };
+}
+
+function packedCommit(gitDir: string, ref: string): string | undefined {
+  const line = readText(path.join(gitDir, 'packed-refs'))
+    ?.split('\n')
+    .find((entry) => entry.endsWith(` ${ref}`));
+  return line?.split(' ')[0];
+}
+
+function readText(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+async function cleanOrDirty(folder: string, gitDir: string, commit: string | undefined): Promise<string> {
+  if (commit === undefined) return 'no commit yet';
+  try {
+    const args = ['--no-optional-locks', 'status', '--porcelain', '--ignore-submodules=all'];
+    const env = { PATH: process.env['PATH'], ...shadowOf(folder, gitDir, commit) };
+    const { stdout } = await run('git', args, { cwd: folder, env, timeout: PATIENCE, maxBuffer: 16 * 1024 * 1024 });
+    return stdout === '' ? 'clean' : 'dirty';
+  } catch {
+    return 'state unknown';
+  }
+}
+
+let shadows: string | undefined;
+
+/**
+ * An environment in which git sees the repository's objects, index and files, but a git folder of our own: the
+ * repository's configuration can name programs that `git status` would run, and a tool may have written it.
+ */
+function shadowOf(folder: string, gitDir: string, commit: string): Record<string, string> {
+  shadows ??= mkdtempSync(path.join(os.tmpdir(), 'perdure-git-'));
+  const shadow = path.join(shadows, createHash('sha256').update(folder).digest('hex').slice(0, 16));
+  if (readText(path.join(shadow, 'HEAD')) !== commit) {
+    mkdirSync(path.join(shadow, 'objects'), { recursive: true });
+    mkdirSync(path.join(shadow, 'refs'), { recursive: true });
+    writeFileSync(path.join(shadow, 'config'), '[core]\n\trepositoryformatversion = 0\n\tbare = false\n');
+    writeFileSync(path.join(shadow, 'HEAD'), commit);
+  }
+  return {
+    GIT_DIR: shadow,
+    GIT_WORK_TREE: folder,
+    GIT_INDEX_FILE: path.join(gitDir, 'index'),
+    GIT_OBJECT_DIRECTORY: path.join(gitDir, 'objects'),
+    GIT_CONFIG_NOSYSTEM: '1',
+    GIT_CONFIG_GLOBAL: os.devNull,
+    GIT_TERMINAL_PROMPT: '0',
+  };
+}

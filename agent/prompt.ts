@@ -1,0 +1,89 @@
+import { createHash } from 'node:crypto';
+import { canonicalJson } from '../domain/canonical-json.ts';
+import type { AgentDefinition, ToolDefinition } from './define.ts';
+import { gitStateOf } from './git-state.ts';
+import { projectInstructions } from './instructions.ts';
+import { toolJsonSchema } from './tool-schema.ts';
+
+/** A skill as the prompt's index names it; its body is read on demand. */
+export interface SkillEntry {
+  name: string;
+  /** One line. */
+  description: string;
+}
+
+export interface PromptInput {
+  agent: Pick<AgentDefinition, 'prompt' | 'tools'>;
+  /** Absolute path of the folder that the session works in. */
+  workspaceRoot: string;
+  /** Absolute path of the outermost folder whose instructions are read; nothing above it is looked at. */
+  boundary: string;
+  skills?: readonly SkillEntry[];
+  /** The day, `yyyy-mm-dd`: digest and the provider's cache hold for it. */
+  date: string;
+  /** `provider/model`. */
+  model: string;
+  variant?: string | undefined;
+}
+
+export interface AssembledPrompt {
+  /** Agent prompt, project instructions, skill index and environment: what is sent as the system text. */
+  system: string;
+  /** Canonical JSON of the tools; what is sent in the provider's own parameter. */
+  toolCatalog: string;
+  /** All five sections, as they are kept once a digest. */
+  body: string;
+  /** SHA-256 of `body` in UTF-8, as hex. */
+  digest: string;
+}
+
+/**
+ * The prompt of a turn: its five sections in their one order. The same inputs and files give the same bytes. Takes well
+ * under a millisecond; where the workspace is a git repository, git is asked whether it is clean, which takes some more.
+ */
+export async function assemblePrompt(input: PromptInput): Promise<AssembledPrompt> {
+  const { agent, workspaceRoot, boundary } = input;
+  const git = await gitStateOf(workspaceRoot, boundary);
+  const sections = [
+    agent.prompt.trim(),
+    projectInstructions(workspaceRoot, boundary),
+    skillIndex(input.skills ?? []),
+    environment(input, git),
+  ];
+  const system = sections.filter((section) => section !== '').join('\n\n');
+  const toolCatalog = catalogOf(agent.tools);
+  const body = `${system}\n\n# Tools\n\n${toolCatalog}\n`;
+  return { system, toolCatalog, body, digest: createHash('sha256').update(body).digest('hex') };
+}
+
+function skillIndex(skills: readonly SkillEntry[]): string {
+  const lines = skills.map((skill) => `- ${skill.name}: ${skill.description}`);
+  return lines.length > 0 ? ['# Skills', '', ...lines].join('\n') : '';
+}
+
+function environment(input: PromptInput, git: string | undefined): string {
+  return [
+    '# Environment',
+    '',
+    `- Platform: ${process.platform}`,
+    `- Workspace: ${input.workspaceRoot}`,
+    `- Git: ${git ?? 'not a repository'}`,
+    `- Date: ${input.date}`,
+    `- Model: ${input.model}${input.variant ? ` (${input.variant})` : ''}`,
+  ].join('\n');
+}
+
+const catalogs = new WeakMap<readonly ToolDefinition[], string>();
+
+function catalogOf(tools: readonly ToolDefinition[]): string {
+  const known = catalogs.get(tools);
+  if (known !== undefined) return known;
+  const entries = tools.map((tool) => ({
+    name: tool.name,
+    description: tool.description,
+    input_schema: toolJsonSchema(tool),
+  }));
+  const catalog = canonicalJson(entries);
+  catalogs.set(tools, catalog);
+  return catalog;
+}
