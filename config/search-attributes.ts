@@ -12,7 +12,7 @@ type Operator = { operatorService: OperatorService };
 /** Those of the search attributes that the namespace does not have. */
 export async function missingSearchAttributes(connection: Operator, namespace: string): Promise<string[]> {
   const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
-  return SEARCH_ATTRIBUTES.filter((name) => customAttributes[name] !== KEYWORD);
+  return SEARCH_ATTRIBUTES.filter((name) => (customAttributes[name] as number | undefined) !== KEYWORD);
 }
 
 /**

@@ -8,17 +8,30 @@ import { fileURLToPath } from 'node:url';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const OLDEST_NODE = 24;
 
-/** The `packages` table of a lockfile, or undefined when there is none to read. */
+/** @typedef {{ version?: string, integrity?: string, optional?: boolean, link?: boolean }} Entry */
+/** @typedef {Record<string, Entry>} Packages the `packages` table of a lockfile, by path */
+
+/**
+ * The packages of a lockfile, or undefined when there is none to read.
+ * @param {string} path
+ * @returns {Packages | undefined}
+ */
 function readPackages(path) {
   try {
-    return JSON.parse(readFileSync(path, 'utf8')).packages;
+    const lockfile = /** @type {{ packages?: Packages }} */ (JSON.parse(readFileSync(path, 'utf8')));
+    return lockfile.packages;
   } catch {
     return undefined;
   }
 }
 
-/** Why node_modules does not match the lockfile; undefined when it does. */
-export function staleness(wanted, installed) {
+/**
+ * Why node_modules does not match the lockfile; undefined when it does.
+ * @param {Packages} wanted
+ * @param {Packages | undefined} installed
+ * @returns {string | undefined}
+ */
+function staleness(wanted, installed) {
   if (!installed) return 'dependencies are not installed';
   for (const [path, entry] of Object.entries(wanted)) {
     if (path === '' || entry.link) continue;

@@ -34,8 +34,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
     startTemporal({ dir: scratch, cacheDir: dir, headless: true, log }),
   ] as const;
   const stop = async () => {
-    const started = await Promise.allSettled(starting);
-    await Promise.all(started.map((server) => server.status === 'fulfilled' && server.value.stop()));
+    for (const server of await Promise.allSettled(starting)) {
+      if (server.status === 'fulfilled') await server.value.stop();
+    }
     await rm(scratch, { recursive: true, force: true });
   };
   try {

@@ -65,7 +65,7 @@ export const cut = (): ModelAction => ({ do: 'cut' });
 export const hang = (): ModelAction => ({ do: 'hang' });
 
 function slices(text: string, size: number): string[] {
-  const characters = [...text];
+  const characters = Array.from(text);
   const parts: string[] = [];
   for (let at = 0; at < characters.length; at += size) parts.push(characters.slice(at, at + size).join(''));
   return parts;

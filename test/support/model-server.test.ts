@@ -15,7 +15,7 @@ async function model(script: ModelScript) {
   );
 }
 
-const inputSchema = jsonSchema<unknown>({ type: 'object', properties: { at: { type: 'string' } } });
+const inputSchema = jsonSchema({ type: 'object', properties: { at: { type: 'string' } } });
 const tools: ToolSet = { look: { description: 'looks', inputSchema } };
 
 it('streams text, reasoning, tool calls and usage as a provider does', async () => {
@@ -31,7 +31,7 @@ it('streams text, reasoning, tool calls and usage as a provider does', async () 
   expect(await result.text).toBe('héllo 🌍 world');
   expect(await result.reasoningText).toBe('hm');
   expect(await result.finishReason).toBe('tool-calls');
-  expect((await result.toolCalls).map((call) => [call.toolCallId, call.input])).toEqual([
+  expect((await result.toolCalls).map((call) => [call.toolCallId, call.input as unknown])).toEqual([
     ['call_1', { at: 'the sky' }],
     ['call_2', { at: 'the sea' }],
   ]);

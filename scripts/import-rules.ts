@@ -1,0 +1,41 @@
+/** What one folder's code may import; its own files it always may. Tests and what only serves development may anything. */
+export type FolderRule = {
+  /** Folders, or single files, of this repository. */
+  own: readonly string[];
+  /** Packages; a trailing `*` takes all that begin so. */
+  packages: readonly string[] | 'any';
+  /** Of these folders only types. */
+  typesOf?: readonly string[];
+};
+
+const ALL_BUT_FACES = ['domain', 'workflows', 'agent', 'store', 'bus', 'activities', 'config'];
+
+/** The table of docs/architecture.md. Dependencies go down only: host → client → store → domain. */
+export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
+  domain: { own: [], packages: ['zod'] },
+  config: { own: ['domain'], packages: ['zod', 'pino', '@temporalio/envconfig', '@temporalio/client'] },
+  workflows: { own: ['domain'], packages: ['@temporalio/workflow'] },
+  agent: { own: ['domain'], packages: ['ai', '@ai-sdk/*', 'zod'] },
+  store: { own: ['domain'], packages: ['pg', 'zod'] },
+  bus: { own: ['domain'], packages: ['pg', 'redis', 'zod'] },
+  activities: {
+    own: ['agent', 'store', 'bus', 'domain'],
+    packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'pg', 'pino', 'prom-client', 'zod'],
+  },
+  worker: { own: [...ALL_BUT_FACES, 'examples'], packages: 'any' },
+  client: {
+    own: ['store', 'bus', 'domain', 'config', 'workflows/definitions.ts'],
+    packages: ['@temporalio/client', '@temporalio/common', 'pg', 'zod'],
+  },
+  host: {
+    own: ['client', 'domain', 'config'],
+    packages: ['@hono/*', 'ai', 'hono', 'jose', 'pino', 'prom-client', 'zod'],
+  },
+  web: {
+    own: ['domain'],
+    packages: ['@ai-sdk/react', 'ai', 'react', 'react-dom'],
+    typesOf: [...ALL_BUT_FACES, 'host'],
+  },
+  examples: { own: ['agent', 'domain'], packages: ['zod'] },
+  migrations: { own: ['domain', 'config'], packages: ['pg', '@temporalio/client'] },
+};
