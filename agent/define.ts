@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { PHASE_EVENTS, type PhaseEvent } from '../domain/phases.ts';
 import type { Json } from '../domain/text.ts';
+import { toolJsonSchema } from './tool-schema.ts';
 
 /** A transition that a tool asks for: `start` commits it before the tool runs, `result` with its outcome. */
 export interface Raise {
@@ -190,7 +191,11 @@ export type PermissionRule = z.infer<typeof permissionRule>;
  */
 export function defineTool<Input>(definition: ToolDefinition<Input>): ToolDefinition {
   check(toolSchema, definition, 'tool', definition);
-  return definition as ToolDefinition;
+  const tool = definition as ToolDefinition;
+  if (toolJsonSchema(tool)['type'] !== 'object') {
+    throw new DefinitionError(`tool "${tool.name}": input: expected a schema of an object, as models need one`);
+  }
+  return tool;
 }
 
 /**

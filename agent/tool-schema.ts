@@ -1,13 +1,11 @@
 import { z } from 'zod';
-import type { ToolDefinition } from './define.ts';
-
 /** A JSON Schema (draft 7) as providers take it. */
 export type JsonSchema = Record<string, unknown>;
 
-const schemas = new WeakMap<ToolDefinition, JsonSchema>();
+const schemas = new WeakMap<object, JsonSchema>();
 
 /** The JSON Schema of a tool's input; made once a tool. */
-export function toolJsonSchema(tool: ToolDefinition): JsonSchema {
+export function toolJsonSchema(tool: { input: z.ZodType }): JsonSchema {
   const known = schemas.get(tool);
   if (known) return known;
   // What a model writes is the schema's input; transforms and defaults are applied when the tool runs.

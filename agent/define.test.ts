@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import {
+  type AgentDefinition,
+  DEFAULT_LIMITS,
+  defineAgent,
+  defineTool,
+  limitsOf,
+  type ToolDefinition,
+} from './define.ts';
+
+const tool: ToolDefinition = { name: 'look', description: 'Looks.', input: z.object({}), execute: () => null };
+const agent: AgentDefinition = {
+  id: 'a',
+  description: 'An agent.',
+  mode: 'primary',
+  prompt: 'Be kind.',
+  tools: [tool],
+};
+
+describe('definitions', () => {
+  it('P2 come back as they are', () => {
+    expect(defineAgent(agent)).toBe(agent);
+    expect(defineTool(tool)).toBe(tool);
+  });
+
+  it.each([
+    ['id', { id: 'no spaces' }, /agent "no spaces": id: expected 1 to 64/],
+    ['mode', { mode: 'secret' }, /agent "a": mode: /],
+    ['model', { model: 'gpt' }, /model: expected provider\/model/],
+    ['limits', { limits: { steps: 0 } }, /limits\.steps: /],
+    ['tools', { tools: [{ ...tool, input: {} }] }, /tools\.0\.input: expected a zod schema/],
+    ['tools', { tools: [tool, tool] }, /"look" is there twice/],
+    ['permissions', { permissions: [{ permission: 'x', pattern: '*', action: 'maybe' }] }, /permissions\.0\.action: /],
+    ['an unknown field', { temprature: 1 }, /temprature/],
+  ])('P2 a wrong %s is named', (_field, wrong, message) => {
+    expect(() => defineAgent({ ...agent, ...wrong } as AgentDefinition)).toThrow(message);
+  });
+
+  it.each([
+    ['name', { name: 'a/b' }, /tool "a\/b": name: expected 1 to 64/],
+    ['execute', { execute: 'x' }, /tool "look": execute: expected a function/],
+    ['raises', { raises: { event: 'jump', at: 'start' } }, /tool "look": raises/],
+    ['input', { input: z.string() }, /tool "look": input: expected a schema of an object/],
+  ])('P5 a wrong %s is named', (_field, wrong, message) => {
+    expect(() => defineTool({ ...tool, ...wrong } as ToolDefinition)).toThrow(message);
+  });
+
+  it('P5 types execute by the schema of the input', () => {
+    const named = { name: 'look', description: 'Looks.' };
+    const input = z.object({ n: z.string().transform(Number) });
+    defineTool({ ...named, input, execute: ({ n }) => n.toFixed(2) });
+    // @ts-expect-error: there is no such field
+    defineTool({ ...named, input, execute: ({ m }) => m });
+    // @ts-expect-error: a number is no text
+    defineTool({ ...named, input, permission: ({ n }) => n, execute: () => null });
+  });
+
+  it('R7 limits an agent does not set are the defaults', () => {
+    expect(limitsOf(agent)).toEqual(DEFAULT_LIMITS);
+    expect(limitsOf({ ...agent, limits: { steps: 3 } })).toEqual({ ...DEFAULT_LIMITS, steps: 3 });
+    expect(DEFAULT_LIMITS).toEqual({
+      steps: 50,
+      tokens: 1_000_000,
+      wall_clock_ms: 1_800_000,
+      tool_output_bytes: 32_768,
+    });
+  });
+});

@@ -1,0 +1,122 @@
+import { APICallError, LoadAPIKeyError, StreamProviderError } from 'ai';
+import { describe, expect, it } from 'vitest';
+import { PerdureError } from '../domain/errors.ts';
+import { backoffMs, classifyProviderError, failureOfFinish } from './provider-errors.ts';
+
+const SECRET = 'sk-secret-in-the-body';
+
+function apiError(
+  statusCode: number | undefined,
+  body = '',
+  responseHeaders: Record<string, string> = {},
+): APICallError {
+  const url = 'https://provider.example/v1';
+  const options = { message: `${SECRET} ${body}`, url, requestBodyValues: { text: SECRET }, responseHeaders };
+  return new APICallError({ ...options, responseBody: `${SECRET} ${body}`, ...(statusCode && { statusCode }) });
+}
+
+describe('retryable', () => {
+  it.each([
+    [429, 'RateLimited'],
+    [500, 'ProviderUnavailable'],
+    [502, 'ProviderUnavailable'],
+    [503, 'ProviderUnavailable'],
+    [408, 'ProviderUnavailable'],
+    [529, 'Overloaded'],
+    [200, 'NetworkError'],
+    [undefined, 'NetworkError'],
+  ])('R6 status %s is %s', (status, code) => {
+    expect(classifyProviderError(apiError(status))).toMatchObject({ kind: 'retryable', code });
+  });
+
+  it('R6 waits as long as Retry-After says, in seconds, milliseconds or as a date', () => {
+    const waitOf = (headers: Record<string, string>) => {
+      const failure = classifyProviderError(apiError(429, '', headers));
+      return failure.kind === 'retryable' ? failure.retryAfterMs : undefined;
+    };
+    expect(waitOf({ 'retry-after': '12' })).toBe(12_000);
+    expect(waitOf({ 'retry-after-ms': '250.4', 'retry-after': '1' })).toBe(250);
+    const date = waitOf({ 'retry-after': new Date(Date.now() + 30_000).toUTCString() });
+    expect(date).toBeGreaterThan(28_000);
+    expect(date).toBeLessThanOrEqual(30_000);
+    expect(waitOf({ 'retry-after': new Date(0).toUTCString() })).toBe(0);
+    expect(waitOf({ 'retry-after': '999999' })).toBe(3_600_000);
+    expect([waitOf({}), waitOf({ 'retry-after': 'soon' })]).toEqual([undefined, undefined]);
+  });
+
+  it('R6 errors that come inside a stream are told apart by their type', () => {
+    const inStream = (type: string, message = 'x') => classifyProviderError(new StreamProviderError({ type, message }));
+    expect(inStream('overloaded_error')).toMatchObject({ code: 'Overloaded' });
+    expect(inStream('rate_limit_error', 'Please try again in 1.5s.')).toMatchObject({
+      code: 'RateLimited',
+      retryAfterMs: 1_500,
+    });
+    expect(inStream('api_error')).toMatchObject({ code: 'ProviderUnavailable' });
+    expect(inStream('authentication_error')).toMatchObject({ code: 'ProviderUnauthorized' });
+    expect(inStream('invalid_request_error', 'prompt is too long: 9 tokens')).toMatchObject({ code: 'ContextTooLong' });
+  });
+
+  it('R6 the system’s own network errors are network errors', () => {
+    const reset = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
+    const failures = [reset, new TypeError('terminated'), new Error('outer', { cause: reset })];
+    for (const error of [...failures, new DOMException('late', 'TimeoutError')]) {
+      expect(classifyProviderError(error)).toMatchObject({ kind: 'retryable', code: 'NetworkError' });
+    }
+  });
+});
+
+describe('final', () => {
+  it.each([
+    [401, '', 'ProviderUnauthorized', /API key/],
+    [403, '', 'ProviderUnauthorized', /API key/],
+    [402, '', 'ProviderRejected', /billing/],
+    [429, 'insufficient_quota', 'ProviderRejected', /billing/],
+    [404, 'model not found', 'ProviderRejected', /name/],
+    [400, 'nonsense', 'ProviderRejected', /refused the request/],
+    [422, 'nonsense', 'ProviderRejected', /refused the request/],
+    [400, 'context_length_exceeded', 'ContextTooLong', /compact/],
+    [400, 'prompt is too long: 210000 tokens > 200000 maximum', 'ContextTooLong', /compact/],
+    [413, '', 'ContextTooLong', /compact/],
+    [400, 'content_filter', 'ContentFilter', /rephrase/],
+  ])('R6 %s %s is %s and says what to do', (status, body, code, advice) => {
+    const failure = classifyProviderError(apiError(status, body));
+    expect(failure).toMatchObject({ kind: 'final', code });
+    expect(failure.kind === 'final' && failure.message).toMatch(advice);
+  });
+
+  it('R6 a missing key, an unknown model and a mistake of ours have their own', () => {
+    expect(classifyProviderError(new LoadAPIKeyError({ message: 'no key' }))).toMatchObject({
+      code: 'ProviderUnauthorized',
+    });
+    const unknown = new PerdureError('ModelNotConfigured', 'the model "x/y" is not configured; configured: a/b');
+    expect(classifyProviderError(unknown)).toEqual({
+      kind: 'final',
+      code: 'ModelNotConfigured',
+      message: unknown.message,
+    });
+    expect(classifyProviderError(new TypeError('x is undefined'))).toMatchObject({ kind: 'final', code: 'Internal' });
+    expect(classifyProviderError('odd')).toMatchObject({ kind: 'final', code: 'Internal' });
+  });
+
+  it('R6 a step that a content filter ended is a failure of the turn', () => {
+    expect(failureOfFinish('content-filter')).toMatchObject({ kind: 'final', code: 'ContentFilter' });
+    expect([failureOfFinish('stop'), failureOfFinish('length')]).toEqual([undefined, undefined]);
+  });
+});
+
+it('Q3 no failure repeats what the provider or the request said', () => {
+  for (const status of [undefined, 400, 401, 402, 404, 413, 422, 429, 500, 529]) {
+    for (const body of ['', 'context_length_exceeded', 'content_filter', 'insufficient_quota']) {
+      expect(JSON.stringify(classifyProviderError(apiError(status, body)))).not.toContain(SECRET);
+    }
+  }
+});
+
+it('R6 waits twice as long after each attempt, up to 30 s, a little more by chance, and never less than asked', () => {
+  expect([1, 2, 3, 4, 5].map((attempt) => backoffMs(attempt, undefined, () => 0))).toEqual([
+    500, 1_000, 2_000, 4_000, 8_000,
+  ]);
+  expect(backoffMs(50, undefined, () => 0)).toBe(30_000);
+  expect(backoffMs(1, undefined, () => 1)).toBe(625);
+  expect([backoffMs(9, 12_000, () => 0), backoffMs(1, 12_000, () => 1)]).toEqual([12_000, 14_000]);
+});

@@ -1,0 +1,129 @@
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import siteBuilder from '../examples/site-builder/agent.ts';
+import { defineTool, type ToolContext, type ToolDefinition } from './define.ts';
+import { memorySession, memoryToolContext } from './memory.ts';
+import { executeTool, planTool } from './tool.ts';
+
+const session = memorySession({ agent: siteBuilder, workspaceRoot: '.' });
+
+function contextOf(signal = new AbortController().signal): ToolContext {
+  return memoryToolContext(session, { toolCallId: 'call_1', signal }).ctx;
+}
+
+function toolOf(execute: ToolDefinition['execute'], input: z.ZodType = z.object({})): ToolDefinition {
+  return defineTool({ name: 'try_it', description: 'Tries.', input, execute });
+}
+
+const outcomeOf = (tool: ToolDefinition, input: unknown = {}, maxOutputBytes = 1_000) =>
+  executeTool(tool, input, contextOf(), { maxOutputBytes });
+
+describe('a tool', () => {
+  it('P5 gets its input as the schema makes it, and gives JSON', async () => {
+    const tool = toolOf(
+      (input) => ({ got: input }),
+      z.object({ n: z.string().transform(Number), d: z.boolean().default(true) }),
+    );
+    expect(await outcomeOf(tool, { n: '7' })).toEqual({ ok: true, output: { got: { n: 7, d: true } } });
+  });
+
+  it('P5 bad input is an error that names the field', async () => {
+    const tool = toolOf(() => null, z.object({ at: z.object({ x: z.number() }) }));
+    const outcome = await outcomeOf(tool, { at: { x: 'left' } });
+    expect(outcome).toMatchObject({
+      ok: false,
+      errorText: expect.stringMatching(/"try_it" is not right: at\.x: .*number/),
+    });
+  });
+
+  it('P5 what it throws is an error that the model sees: the message, cleaned and capped, no stack', async () => {
+    expect(await outcomeOf(toolOf(() => Promise.reject(new Error('no\0 luck'))))).toEqual({
+      ok: false,
+      errorText: 'no\uFFFD luck',
+    });
+    expect(
+      await outcomeOf(
+        toolOf(() => {
+          throw new Error('');
+        }),
+      ),
+    ).toEqual({ ok: false, errorText: 'Error' });
+    const long = await outcomeOf(
+      toolOf(() => {
+        throw new Error('😀'.repeat(9_000));
+      }),
+    );
+    expect(long.ok ? '' : long.errorText).toHaveLength(4_004);
+  });
+
+  it('P5 an output that JSON cannot carry is an error; none is null', async () => {
+    expect(await outcomeOf(toolOf(() => 1n))).toMatchObject({ ok: false, errorText: expect.stringMatching(/BigInt/) });
+    expect(await outcomeOf(toolOf(() => undefined))).toEqual({ ok: true, output: null });
+  });
+
+  it('T5 its output is cleaned, keys too', async () => {
+    expect(await outcomeOf(toolOf(() => ({ 'a\0': ['\uD83D'] })))).toEqual({
+      ok: true,
+      output: { 'a\uFFFD': ['\uFFFD'] },
+    });
+  });
+
+  it('R7 of an output over the limit the head is kept and the whole is set aside', async () => {
+    const text = 'é'.repeat(600);
+    const outcome = await outcomeOf(
+      toolOf(() => text),
+      {},
+      101,
+    );
+    expect(outcome).toEqual({
+      ok: true,
+      output: `${'é'.repeat(50)}\n[The output is 1200 bytes long; what comes after the first 101 was set aside.]`,
+      aside: text,
+    });
+    const rows = Array.from({ length: 300 }, (_, row) => ({ row }));
+    const big = await outcomeOf(
+      toolOf(() => rows),
+      {},
+      64,
+    );
+    expect(big).toMatchObject({ ok: true, aside: JSON.stringify(rows) });
+  });
+
+  it('R4 an abort is thrown, whatever the tool makes of it', async () => {
+    for (const end of [() => Promise.reject(new Error('swallowed')), () => Promise.resolve('done')]) {
+      const abort = new AbortController();
+      const tool = toolOf(() => {
+        abort.abort(new Error('asked to stop'));
+        return end();
+      });
+      const running = executeTool(tool, {}, contextOf(abort.signal), { maxOutputBytes: 100 });
+      await expect(running).rejects.toThrow('asked to stop');
+    }
+  });
+});
+
+describe('what a call asks for', () => {
+  const plans = (name: string, input: unknown) =>
+    planTool(
+      siteBuilder.tools.find((tool) => tool.name === name)!,
+      input,
+    );
+
+  it('S5 build_and_deploy raises start_build at start, in a new project or in the one there is', async () => {
+    const raise = { event: 'start_build', at: 'start' };
+    expect(await plans('build_and_deploy', { confirm_new_project: true })).toMatchObject({ raise, project: 'new' });
+    expect(await plans('build_and_deploy', {})).toMatchObject({ raise, project: 'required' });
+  });
+
+  it('S5 todo_complete raises todo_done_build at result for "build" only', async () => {
+    expect(await plans('todo_complete', { name: 'build' })).toMatchObject({
+      raise: { event: 'todo_done_build', at: 'result' },
+      project: null,
+    });
+    expect(await plans('todo_complete', { name: 'other' })).toMatchObject({ raise: null });
+  });
+
+  it('P5 bad input is refused before anything is asked', async () => {
+    expect(await plans('todo_complete', {})).toMatchObject({ ok: false });
+  });
+});

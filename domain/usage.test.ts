@@ -1,0 +1,60 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { addUsage, fromLanguageModelUsage, totalTokens, ZERO_USAGE } from './usage.ts';
+
+describe('usage', () => {
+  it('U1 takes cache counts out of the input and reasoning out of the output', () => {
+    const usage = fromLanguageModelUsage({
+      inputTokens: 1_000,
+      outputTokens: 300,
+      inputTokenDetails: { cacheReadTokens: 600, cacheWriteTokens: 150 },
+      outputTokenDetails: { reasoningTokens: 120 },
+    });
+    expect(usage).toEqual({ input: 250, output: 180, reasoning: 120, cache_read: 600, cache_write: 150 });
+  });
+
+  it('U1 nothing reported is zero', () => {
+    expect(fromLanguageModelUsage({})).toEqual(ZERO_USAGE);
+    expect(fromLanguageModelUsage({ inputTokens: Number.NaN, outputTokens: undefined })).toEqual(ZERO_USAGE);
+  });
+
+  it('U1 a server that counts reasoning beside its completion tokens is taken at its total', () => {
+    const reported = {
+      inputTokens: 10,
+      outputTokens: 20,
+      outputTokenDetails: { reasoningTokens: 70 },
+      raw: { total_tokens: 100 },
+    };
+    expect(fromLanguageModelUsage(reported)).toEqual({ ...ZERO_USAGE, input: 10, output: 20, reasoning: 70 });
+    const { outputTokenDetails: _, ...untold } = reported;
+    expect(fromLanguageModelUsage(untold)).toEqual({ ...ZERO_USAGE, input: 10, output: 20, reasoning: 70 });
+  });
+
+  it('U1 the five are never negative and their sum is the total of what was reported', () => {
+    const tokens = fc.option(fc.nat(1_000_000), { nil: undefined });
+    fc.assert(
+      fc.property(tokens, tokens, tokens, tokens, tokens, (input, output, read, write, reasoning) => {
+        const usage = fromLanguageModelUsage({
+          inputTokens: input,
+          outputTokens: output,
+          inputTokenDetails: { cacheReadTokens: read, cacheWriteTokens: write },
+          outputTokenDetails: { reasoningTokens: reasoning },
+        });
+        expect(Math.min(...Object.values(usage))).toBeGreaterThanOrEqual(0);
+        expect(totalTokens(usage)).toBe((input ?? 0) + (output ?? 0));
+      }),
+    );
+  });
+
+  it('U1 sums are by number', () => {
+    const one = { input: 1, output: 2, reasoning: 3, cache_read: 4, cache_write: 5 };
+    expect(addUsage(one, addUsage(one, ZERO_USAGE))).toEqual({
+      input: 2,
+      output: 4,
+      reasoning: 6,
+      cache_read: 8,
+      cache_write: 10,
+    });
+    expect(totalTokens(one)).toBe(15);
+  });
+});
