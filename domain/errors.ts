@@ -45,7 +45,10 @@ export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(ERROR_STATUS, code);
 }
 
+/** The sentence below as SQL's format() takes it for an event: %s becomes the phase. */
+export const INVALID_TRANSITION_FORMAT = 'a session in phase "%s" cannot take the event "%e"';
+
 /** The sentence of an illegal (phase, event) pair; the same at the row, in the workflow, on HTTP and for the model. */
 export function invalidTransitionMessage(phase: Phase, event: PhaseEvent): string {
-  return `a session in phase "${phase}" cannot take the event "${event}"`;
+  return INVALID_TRANSITION_FORMAT.replace('%s', phase).replace('%e', event);
 }

@@ -3,14 +3,7 @@ export const PHASES = ['chatting', 'building', 'verifying', 'done'] as const;
 export type Phase = (typeof PHASES)[number];
 
 /** What can move a session from one phase to another. */
-export const PHASE_EVENTS = [
-  'open_existing',
-  'start_build',
-  'todo_done_build',
-  'publish',
-  'revert',
-  'cancel',
-] as const;
+export const PHASE_EVENTS = ['open_existing', 'start_build', 'todo_done_build', 'publish', 'revert', 'cancel'] as const;
 export type PhaseEvent = (typeof PHASE_EVENTS)[number];
 
 /**

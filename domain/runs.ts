@@ -54,3 +54,8 @@ export const RESERVED_METADATA = [
   'snapshot_id',
   'session_id',
 ] as const;
+
+/** What a status says while a run waits to try again: "rate limited, retry in 12 s". */
+export function retryMessage(reason: string, delayMs: number): string {
+  return `${reason}, retry in ${Math.max(1, Math.round(delayMs / 1000))} s`;
+}

@@ -2,13 +2,13 @@
  * The tokens of a model call or of several: five disjoint numbers whose sum is the provider's total. `input` is without
  * both cache counts, `output` without reasoning.
  */
-export interface Usage {
+export type Usage = {
   input: number;
   output: number;
   reasoning: number;
   cache_read: number;
   cache_write: number;
-}
+};
 
 export const ZERO_USAGE: Usage = Object.freeze({ input: 0, output: 0, reasoning: 0, cache_read: 0, cache_write: 0 });
 

@@ -78,7 +78,7 @@ export function beginTool(
   claim: Claim,
   pending: PendingTool,
   raise: RaiseRequest | null,
-): Promise<(SessionMark & { kind: 'begun' | 'again' | 'settled' }) | ToolRefusal | NotBegun> {
+): Promise<(SessionMark & { kind: 'begun' | 'again' }) | (SessionMark & { kind: 'settled' }) | ToolRefusal | NotBegun> {
   return call(db, 'begin_tool', [
     claim.sessionId,
     claim.runSeq,

@@ -1,0 +1,74 @@
+import { ApplicationFailure, CancelledFailure, CompleteAsyncError } from '@temporalio/common';
+import type { ActivityInboundCallsInterceptor } from '@temporalio/worker';
+import type { Logger } from 'pino';
+import { PerdureError } from '../domain/errors.ts';
+
+/**
+ * SQLSTATE classes of what passes: connection (08), resources (53), operator (57), system (58), and a transaction that
+ * lost to another (40).
+ */
+const PASSING = /^(?:08|40|53|57|58)/;
+
+/**
+ * Lets no content out through a failure: whatever an activity throws reaches Temporal as a code without message or
+ * stack. The words go to the log. What cannot succeed by trying again is marked so.
+ */
+export class CodesOnlyInterceptor implements ActivityInboundCallsInterceptor {
+  private readonly log: Logger;
+  private readonly activity: string;
+
+  constructor(log: Logger, activity: string) {
+    this.log = log;
+    this.activity = activity;
+  }
+
+  async execute(
+    input: Parameters<NonNullable<ActivityInboundCallsInterceptor['execute']>>[0],
+    next: Parameters<NonNullable<ActivityInboundCallsInterceptor['execute']>>[1],
+  ): Promise<unknown> {
+    try {
+      return await next(input);
+    } catch (error) {
+      if (error instanceof CancelledFailure || error instanceof CompleteAsyncError) throw error;
+      const failure = failureOf(error);
+      if (failure.type !== 'Shutdown') this.log.error({ err: error, activity: this.activity }, 'an activity failed');
+      throw failure;
+    }
+  }
+}
+
+function failureOf(error: unknown): ApplicationFailure {
+  const { code, nonRetryable } = judge(error);
+  const failure = ApplicationFailure.create({ message: code, type: code, nonRetryable });
+  failure.stack = '';
+  return failure;
+}
+
+function judge(error: unknown): { code: string; nonRetryable: boolean } {
+  if (error instanceof ApplicationFailure) {
+    return { code: error.type ?? 'Internal', nonRetryable: error.nonRetryable === true };
+  }
+  if (error instanceof PerdureError) return { code: error.code, nonRetryable: true };
+  const sqlState = (error as { code?: unknown } | null)?.code;
+  if (typeof sqlState === 'string' && /^[0-9A-Z]{5}$/.test(sqlState)) {
+    return PASSING.test(sqlState)
+      ? { code: 'DatabaseUnavailable', nonRetryable: false }
+      : { code: 'Internal', nonRetryable: true };
+  }
+  return isConnectionError(error)
+    ? { code: 'DatabaseUnavailable', nonRetryable: false }
+    : { code: 'Internal', nonRetryable: true };
+}
+
+/** Postgres' client reports a lost connection by system codes, or by message alone. */
+function isConnectionError(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error instanceof AggregateError) return error.errors.some(isConnectionError);
+  const { code } = error as NodeJS.ErrnoException;
+  return (
+    (code !== undefined && /^E[A-Z]+$/.test(code)) ||
+    /connection terminated|timeout exceeded when trying to connect|client has encountered a connection error|not queryable/i.test(
+      error.message,
+    )
+  );
+}

@@ -1,0 +1,85 @@
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import type { UIMessage } from 'ai';
+import type { AgentDefinition } from '../agent/define.ts';
+import type { ResolvedModel } from '../agent/models.ts';
+import { assemblePrompt } from '../agent/prompt.ts';
+import { modelView } from '../domain/model-view.ts';
+import { keepPrompt, readPrompt } from '../store/prompts.ts';
+import type { ClaimedStep } from '../store/runs.ts';
+import { loadView } from '../store/view.ts';
+import type { ActivityContext } from './context.ts';
+
+/** What one model call is given. */
+export interface StepPrompt {
+  system: string;
+  messages: UIMessage[];
+  digest: string;
+  /** Settles when the prompt's text is kept under its digest. */
+  kept: Promise<void>;
+}
+
+/** System texts by digest, newest last. A turn's later steps find theirs here, or in the database. */
+const known = new Map<string, string>();
+const KNOWN_AT_MOST = 256;
+
+/** Loads the model's view of the conversation and, once a turn, assembles the system prompt. */
+export async function stepPrompt(
+  context: ActivityContext,
+  claimed: ClaimedStep,
+  turn: { sessionId: string; agent: AgentDefinition; model: ResolvedModel },
+): Promise<StepPrompt> {
+  const [view, system] = await Promise.all([
+    loadView(context.db, turn.sessionId, {
+      messageId: claimed.message_id,
+      answerId: claimed.answer_id,
+      settledParts: claimed.next_index,
+    }),
+    systemOf(context, claimed, turn),
+  ]);
+  const states = new Map(view.flatMap((message) => (message.run_state ? [[message.id, message.run_state]] : [])));
+  return { ...system, messages: modelView(view, states) as unknown as UIMessage[] };
+}
+
+/** The folder that a session works in: its own, else one of its project or its session. */
+export async function workspaceOf(
+  context: ActivityContext,
+  session: { sessionId: string; workspace_root: string | null; project_id: string | null },
+): Promise<string> {
+  const root =
+    session.workspace_root ?? path.join(context.settings.workspaces, session.project_id ?? session.sessionId);
+  await mkdir(root, { recursive: true });
+  return root;
+}
+
+async function systemOf(
+  context: ActivityContext,
+  claimed: ClaimedStep,
+  { sessionId, agent, model }: { sessionId: string; agent: AgentDefinition; model: ResolvedModel },
+): Promise<Pick<StepPrompt, 'system' | 'digest' | 'kept'>> {
+  if (claimed.digest !== null) {
+    const system = known.get(claimed.digest) ?? (await readPrompt(context.db, claimed.digest));
+    if (system !== undefined) return { system, digest: claimed.digest, kept: Promise.resolve() };
+  }
+  const workspaceRoot = await workspaceOf(context, { sessionId, ...claimed });
+  const prompt = await assemblePrompt({
+    agent,
+    workspaceRoot,
+    boundary: context.settings.workspaces,
+    date: new Date().toISOString().slice(0, 10),
+    model: model.ref,
+  });
+  return { system: prompt.system, digest: prompt.digest, kept: keep(context, prompt) };
+}
+
+/** Keeps a prompt that this process has not kept before, beside the model call rather than before it. */
+function keep(context: ActivityContext, prompt: Parameters<typeof keepPrompt>[1]): Promise<void> {
+  if (known.has(prompt.digest)) return Promise.resolve();
+  const kept = keepPrompt(context.db, prompt).then(() => {
+    if (known.size >= KNOWN_AT_MOST) known.delete(known.keys().next().value!);
+    known.set(prompt.digest, prompt.system);
+  });
+  // Whoever awaits it gets the error; a step that fails before must not leave it unhandled.
+  kept.catch(() => {});
+  return kept;
+}

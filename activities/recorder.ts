@@ -1,0 +1,230 @@
+import { parsePartialJson, type UIMessageChunk } from 'ai';
+import { newId } from '../domain/ids.ts';
+import type { DeltaWrite, LostPart, PartWrite } from '../store/runs.ts';
+
+/** How a batch landed: `abort` landed too, but the run is to stop; `lost` changed nothing, another attempt has the run. */
+export type Landing = 'live' | 'abort' | 'lost';
+
+/** What is written at one go. */
+export interface Batch {
+  parts: PartWrite[];
+  deltas: DeltaWrite[];
+}
+
+interface OpenPart {
+  row: PartWrite;
+  /** Text so far, in UTF-16 units: that of a text or reasoning part, or the raw input of a tool call. */
+  text: string;
+  /** How much of `text` is written or in a batch. */
+  written: number;
+  stored: boolean;
+}
+
+type Providers = { providerMetadata?: unknown };
+
+/**
+ * Turns the chunks of one step into rows. It owns the step's parts: their ids, indexes and text so far.
+ *
+ * 1. A part is inserted once; what it grows by is appended as deltas; it is written whole again only when it settles.
+ * 2. `take` gives everything since the last take; a batch that failed to land is not taken back: its step is lost.
+ * 3. What a reader reduces from the rows is what AI SDK's reducer makes of the chunks.
+ */
+export class Recorder {
+  private readonly open = new Map<string, OpenPart>();
+  private readonly changed = new Map<string, OpenPart>();
+  private readonly finished: PartWrite[] = [];
+  private index: number;
+
+  constructor(firstIndex: number) {
+    this.index = firstIndex;
+  }
+
+  /** Index of the part that would come next. */
+  get nextIndex(): number {
+    return this.index;
+  }
+
+  /** True when there is something to write that readers would see. */
+  get dirty(): boolean {
+    return this.changed.size > 0 || this.finished.length > 0;
+  }
+
+  /** Takes in what a lost attempt left: its parts end where they are, and a `data-interrupted` part follows. */
+  async interrupt(lost: readonly LostPart[]): Promise<void> {
+    if (lost.length === 0 || lost.at(-1)!.type === 'data-interrupted') {
+      this.index = Math.max(this.index, (lost.at(-1)?.index ?? -1) + 1);
+      return;
+    }
+    for (const { text, ...part } of lost) {
+      const data = await endOfLostPart(part.data, text);
+      if (data) this.finished.push({ ...part, data, ...toolState(data), settled: true });
+    }
+    this.index = lost.at(-1)!.index + 1;
+    this.add({ type: 'data-interrupted', id: newId('prt'), data: {} });
+  }
+
+  /** Takes in one chunk of a step. */
+  add(chunk: UIMessageChunk): void {
+    switch (chunk.type) {
+      case 'start-step':
+        return this.whole({ type: 'step-start' });
+      case 'text-start':
+        return this.begin(chunk.id, { type: 'text', text: '', state: 'streaming', ...providers(chunk) });
+      case 'reasoning-start':
+        return this.begin(chunk.id, { type: 'reasoning', text: '', state: 'streaming', ...providers(chunk) });
+      case 'text-delta':
+      case 'reasoning-delta':
+        return this.grow(chunk.id, chunk.delta, providers(chunk));
+      case 'text-end':
+      case 'reasoning-end':
+        return this.end(chunk.id, { state: 'done', ...providers(chunk) });
+      case 'tool-input-start':
+        return this.begin(chunk.toolCallId, toolPart(chunk, 'input-streaming'));
+      case 'tool-input-delta':
+        return this.grow(chunk.toolCallId, chunk.inputTextDelta, {});
+      case 'tool-input-available':
+        return this.settleTool(chunk.toolCallId, { ...toolPart(chunk, 'input-available'), input: chunk.input });
+      case 'tool-input-error': {
+        const failed = { ...toolPart(chunk, 'output-error'), input: chunk.input, errorText: chunk.errorText };
+        return this.settleTool(chunk.toolCallId, failed);
+      }
+      case 'finish-step':
+      case 'start':
+      case 'finish':
+      case 'message-metadata':
+        return;
+      default:
+        return this.whole(chunk as unknown as Record<string, unknown> & { type: string });
+    }
+  }
+
+  /** Everything since the last take. */
+  take(): Batch {
+    const parts = this.finished.splice(0);
+    const deltas: DeltaWrite[] = [];
+    for (const part of this.changed.values()) {
+      if (!part.stored) {
+        parts.push(firstRow(part));
+        part.stored = true;
+        // A tool call's raw input is not part of its data: it has all of it in deltas.
+        if (part.row.tool_call_id === undefined) part.written = part.text.length;
+      }
+      if (part.written < part.text.length) {
+        deltas.push({ part_id: part.row.id, start: part.written, text: part.text.slice(part.written) });
+        part.written = part.text.length;
+      }
+    }
+    this.changed.clear();
+    return { parts, deltas };
+  }
+
+  /**
+   * Ends the parts that are open where they stand, as the user saw them: a text stops, a tool call keeps the input that
+   * had come. Nothing after this.
+   */
+  async freeze(): Promise<void> {
+    for (const part of this.open.values()) {
+      if (part.row.tool_call_id === undefined || part.text === '') continue;
+      const { value } = await parsePartialJson(part.text);
+      this.finished.push({ ...part.row, data: { ...part.row.data, input: value, rawInput: part.text }, settled: true });
+      this.changed.delete(part.row.id);
+    }
+  }
+
+  private newRow(data: Record<string, unknown> & { type: string }): PartWrite {
+    const id = newId('prt');
+    const row = { id, index: this.index, type: data.type, data, ...toolState(data) };
+    this.index += 1;
+    return row;
+  }
+
+  private whole(data: Record<string, unknown> & { type: string }): void {
+    this.finished.push({ ...this.newRow(data), settled: true });
+  }
+
+  private begin(key: string, data: Record<string, unknown> & { type: string }): void {
+    const row = this.newRow(data);
+    if (data.type === 'reasoning') row.data = { ...data, id: row.id };
+    const part: OpenPart = { row, text: '', written: 0, stored: false };
+    this.open.set(key, part);
+    // An empty text is nothing to show yet; a tool call's name is.
+    if (row.tool_call_id !== undefined) this.changed.set(row.id, part);
+  }
+
+  private grow(key: string, text: string, more: Providers): void {
+    const part = this.open.get(key);
+    if (part === undefined || (text === '' && Object.keys(more).length === 0)) return;
+    part.text += text;
+    part.row.data = { ...part.row.data, ...more };
+    this.changed.set(part.row.id, part);
+  }
+
+  private end(key: string, more: Record<string, unknown>): void {
+    const part = this.open.get(key);
+    if (part === undefined) return;
+    this.open.delete(key);
+    this.changed.delete(part.row.id);
+    this.finished.push({ ...part.row, data: { ...part.row.data, text: part.text, ...more }, settled: true });
+  }
+
+  private settleTool(key: string, data: Record<string, unknown> & { type: string }): void {
+    const part = this.open.get(key);
+    if (part === undefined) return this.whole(data);
+    this.open.delete(key);
+    this.changed.delete(part.row.id);
+    const merged: typeof data = { ...part.row.data, ...data };
+    this.finished.push({ ...part.row, type: merged.type, data: merged, ...toolState(merged), settled: true });
+  }
+}
+
+function firstRow(part: OpenPart): PartWrite {
+  if (part.row.tool_call_id !== undefined) return part.row;
+  return { ...part.row, data: { ...part.row.data, text: part.text } };
+}
+
+function providers(chunk: Providers): Providers {
+  return chunk.providerMetadata === undefined ? {} : { providerMetadata: chunk.providerMetadata };
+}
+
+interface ToolChunk extends Providers {
+  toolCallId: string;
+  toolName: string;
+  dynamic?: boolean;
+  title?: string;
+  providerExecuted?: boolean;
+}
+
+function toolPart(chunk: ToolChunk, state: string): Record<string, unknown> & { type: string } {
+  return {
+    ...(chunk.dynamic
+      ? { type: 'dynamic-tool', toolName: chunk.toolName }
+      : { type: `tool-${chunk.toolName}` }),
+    toolCallId: chunk.toolCallId,
+    state,
+    ...(chunk.title === undefined ? {} : { title: chunk.title }),
+    ...(chunk.providerExecuted === undefined ? {} : { providerExecuted: chunk.providerExecuted }),
+    // The reducer keeps what comes with an outcome apart from what came with the call.
+    ...(chunk.providerMetadata === undefined
+      ? {}
+      : { [state === 'output-error' ? 'resultProviderMetadata' : 'callProviderMetadata']: chunk.providerMetadata }),
+  };
+}
+
+function toolState(data: Record<string, unknown>): Pick<PartWrite, 'tool_call_id' | 'tool_state'> {
+  return typeof data['toolCallId'] === 'string'
+    ? { tool_call_id: data['toolCallId'], tool_state: data['state'] as string }
+    : {};
+}
+
+/** How a lost attempt's part is stored for good, or undefined where it is already. */
+async function endOfLostPart(
+  data: Record<string, unknown>,
+  text: string | null,
+): Promise<Record<string, unknown> | undefined> {
+  if (data['state'] === 'streaming') {
+    return { ...data, text: `${data['text'] as string}${text ?? ''}`, state: 'done' };
+  }
+  if (data['state'] !== 'input-streaming' && data['state'] !== 'input-available') return undefined;
+  const input = text === null ? data['input'] : (await parsePartialJson(text)).value;
+  return { ...data, input, state: 'output-error', errorText: 'interrupted before it began' };
+}

@@ -1,0 +1,75 @@
+import { ApplicationFailure } from '@temporalio/activity';
+import { limitsOf } from '../agent/define.ts';
+import type {
+  AppliedCommand,
+  ApplyArgs,
+  LoadedSession,
+  Refusal,
+  RunOutcome,
+  SettleArgs,
+} from '../domain/commands.ts';
+import { invalidTransitionMessage } from '../domain/errors.ts';
+import { applyCommand } from '../store/commands.ts';
+import { loadSession, settleRun } from '../store/runs.ts';
+import type { ActivityContext } from './context.ts';
+
+/** Loads a session for its workflow, under a new epoch. */
+export async function load(context: ActivityContext, sessionId: string): Promise<LoadedSession> {
+  const loaded = await loadSession(context.db, sessionId);
+  if (loaded === undefined) throw ApplicationFailure.nonRetryable('SessionNotFound', 'SessionNotFound');
+  const agent = context.agents.list().find((each) => each.id === loaded.agent) ?? context.agents.default;
+  return {
+    ...loaded,
+    settings: {
+      idle_close_ms: context.settings.idleCloseMs,
+      continue_as_new_events: context.settings.continueAsNewEvents,
+      heartbeat_timeout_ms: context.settings.heartbeatTimeoutMs,
+      wall_clock_ms: limitsOf(agent).wall_clock_ms,
+      default_model: agent.model ?? context.models.defaultRef,
+    },
+  };
+}
+
+/** Carries out a command at the row, and tells everybody: a run that is to stop hears of it at once. */
+export async function command(context: ActivityContext, args: ApplyArgs): Promise<AppliedCommand> {
+  const outcome = await applyCommand(context.db, args);
+  if (!outcome.ok) {
+    logRefusal(context, args, outcome);
+    return outcome;
+  }
+  const run = outcome['run_seq'];
+  if (outcome['aborted'] === true && typeof run === 'number') {
+    context.bus.publish({ session: args.session_id, run, kind: 'abort' });
+  }
+  context.bus.publish({ session: args.session_id, kind: 'status' });
+  return outcome;
+}
+
+/** Ends a run that did not end by itself. */
+export async function settle(context: ActivityContext, args: SettleArgs): Promise<RunOutcome> {
+  const outcome = await settleRun(
+    context.db,
+    { sessionId: args.session_id, runSeq: args.run_seq },
+    args.end === 'aborted'
+      ? { state: 'aborted' }
+      : {
+          state: 'error',
+          code: 'Internal',
+          message: 'Something went wrong inside: send the message again; the log says more.',
+        },
+  );
+  context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'stream' });
+  // Without a fence it cannot be lost.
+  return outcome as RunOutcome;
+}
+
+function logRefusal(context: ActivityContext, args: ApplyArgs, refusal: Refusal): void {
+  const name = args.request.command === 'refuse' ? args.request.name : args.request.command;
+  context.metrics.refused(name, refusal.code);
+  const fields = { session: args.session_id, actor: args.actor, command: name, code: refusal.code };
+  if (refusal.code === 'InvalidTransition') {
+    context.log.error(fields, `refused: ${invalidTransitionMessage(refusal.phase!, refusal.event!)}`);
+  } else {
+    context.log.warn(fields, 'refused');
+  }
+}

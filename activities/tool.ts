@@ -1,0 +1,187 @@
+import { ApplicationFailure, Context } from '@temporalio/activity';
+import { limitsOf, type Raise, type ToolDefinition } from '../agent/define.ts';
+import { executeTool, inputErrorText, type ToolOutcome as Executed } from '../agent/tool.ts';
+import type { SessionMark, ToolArgs, ToolOutcome } from '../domain/commands.ts';
+import { INVALID_TRANSITION_FORMAT, invalidTransitionMessage } from '../domain/errors.ts';
+import { newId } from '../domain/ids.ts';
+import type { PhaseEvent } from '../domain/phases.ts';
+import type { Claim } from '../store/runs.ts';
+import {
+  beginTool,
+  finishTool,
+  type LoadedToolCall,
+  loadToolCall,
+  type RaiseRequest,
+  type ToolRefusal,
+} from '../store/tools.ts';
+import type { ActivityContext } from './context.ts';
+import { workspaceOf } from './prompt.ts';
+import { StopSignal } from './stop.ts';
+import { type BufferedContext, toolContext } from './tool-context.ts';
+
+/** One tool call at work. */
+interface Work {
+  context: ActivityContext;
+  args: ToolArgs;
+  claim: Claim;
+  call: LoadedToolCall;
+}
+
+/** What is known of a call before it may run: the tool, its parsed input, what it raises; or why it cannot run. */
+type Plan = { tool: ToolDefinition; raise: RaiseRequest | null } | { errorText: string };
+
+/**
+ * Runs one tool call, from claim to stored outcome. Its receipt is the outcome on the part: asked again, it answers
+ * that. A call that an earlier attempt began and left is run again only by tools that say that they may be.
+ */
+export async function runToolCall(context: ActivityContext, args: ToolArgs): Promise<ToolOutcome> {
+  const fence = [args.epoch, args.ordinal, Context.current().info.attempt] as const;
+  const claim = { sessionId: args.session_id, runSeq: args.run_seq, fence };
+  const call = await loadToolCall(context.db, args.session_id, args.run_seq, args.tool_call_id);
+  if (call === undefined) throw ApplicationFailure.nonRetryable('ToolCallNotFound', 'ToolCallNotFound');
+  const work: Work = { context, args, claim, call };
+  const plan = await planOf(work);
+  const begun = await begin(work, plan);
+  switch (begun.kind) {
+    case 'begun':
+      return 'errorText' in plan ? finish(work, failedWith(plan.errorText)) : execute(work, plan, begun);
+    case 'again':
+      if (!('errorText' in plan) && plan.tool.repeatable) return execute(work, plan, begun);
+      return finish(work, failedWith('interrupted: the worker was lost while this ran, so its outcome is unknown'));
+    case 'refused':
+      return finish(work, failedWith(refusalText(begun)));
+    default:
+      return begun;
+  }
+}
+
+async function planOf({ context, call }: Work): Promise<Plan> {
+  const agent = context.agents.list().find((each) => each.id === call.agent);
+  const name = call.data.type === 'dynamic-tool' ? String(call.data['toolName']) : call.data.type.slice('tool-'.length);
+  const tool = agent?.tools.find((each) => each.name === name);
+  if (tool === undefined) return { errorText: `There is no tool "${name}".` };
+  const parsed = await tool.input.safeParseAsync(call.data.input);
+  if (!parsed.success) return { errorText: inputErrorText(tool.name, parsed.error.issues) };
+  const raise = typeof tool.raises === 'function' ? tool.raises(parsed.data) : (tool.raises ?? null);
+  return { tool, raise: raise && raiseRequest(raise, tool.project?.(parsed.data) ?? null) };
+}
+
+/** A project made by a call has an id of its own, which a repeated attempt makes anew without harm: one is locked. */
+function raiseRequest(raise: Raise, project: 'new' | 'required' | null): RaiseRequest {
+  return { ...raise, project, ...(project === 'new' ? { new_project_id: newId('prj') } : {}) };
+}
+
+type Begun = (SessionMark & { kind: 'begun' | 'again' }) | ToolRefusal | ToolOutcome;
+
+async function begin(
+  work: Work,
+  plan: Plan,
+): Promise<Begun> {
+  const { context, args, claim, call } = work;
+  const pending = {
+    tool_call_id: args.tool_call_id,
+    name: args.name,
+    message_id: call.message_id,
+    step: args.step,
+    started_at: new Date().toISOString(),
+  };
+  const begun = await beginTool(context.db, claim, pending, 'errorText' in plan ? null : plan.raise);
+  context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'status' });
+  if (begun.kind === 'refused') {
+    context.metrics.refused(begun.event ?? 'tool', begun.code);
+    context.log.error(
+      { session: args.session_id, run: args.run_seq, code: begun.code, phase: begun.phase, event: begun.event },
+      'a tool asked for what the session does not allow',
+    );
+  }
+  return begun;
+}
+
+async function execute(
+  work: Work,
+  plan: { tool: ToolDefinition; raise: RaiseRequest | null },
+  mark: SessionMark,
+): Promise<ToolOutcome> {
+  const { context, args, call, claim } = work;
+  const limits = limitsOf(context.agents.get(call.agent));
+  using stop = new StopSignal(
+    {
+      sessionId: args.session_id,
+      runSeq: args.run_seq,
+      deadline: call.started_at + limits.wall_clock_ms,
+      heartbeatMs: context.settings.heartbeatTimeoutMs / 4,
+    },
+    context.bus,
+  );
+  const session = { ...call, project_id: mark.project_id };
+  const workspaceRoot = await workspaceOf(context, { sessionId: args.session_id, ...session });
+  const buffered = toolContext(context, { claim, toolCallId: args.tool_call_id, session, workspaceRoot, stop });
+  try {
+    const executed = await executeTool(plan.tool, call.data.input, buffered.ctx, {
+      maxOutputBytes: limits.tool_output_bytes,
+    });
+    return await finish(work, executed, {
+      buffered,
+      ...(plan.raise?.at === 'result' ? { event: plan.raise.event } : {}),
+    });
+  } catch (error) {
+    return stopped(work, stop, error);
+  }
+}
+
+async function finish(
+  { context, args, claim, call }: Work,
+  executed: Executed,
+  writes?: { buffered: BufferedContext; event?: PhaseEvent },
+): Promise<ToolOutcome> {
+  const data = {
+    ...call.data,
+    ...(executed.ok
+      ? { state: 'output-available', output: executed.output }
+      : { state: 'output-error', errorText: executed.errorText }),
+  };
+  const event = executed.ok ? writes?.event : undefined;
+  const outcome = await finishTool(context.db, claim, args.tool_call_id, {
+    data,
+    effects: {
+      ...(event === undefined ? {} : { event }),
+      ...(executed.ok && executed.aside !== undefined ? { aside: executed.aside } : {}),
+      ...(writes?.buffered.changes() ?? { state: [], todos: [] }),
+    },
+    illegal: event === undefined ? '' : INVALID_TRANSITION_FORMAT.replace('%e', event),
+  });
+  context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'stream' });
+  return outcome;
+}
+
+async function stopped(work: Work, stop: StopSignal, error: unknown): Promise<ToolOutcome> {
+  switch (stop.why) {
+    case 'abort':
+      return { kind: 'abort' };
+    case 'lost':
+      return { kind: 'lost' };
+    case 'wall_clock':
+      return finish(work, failedWith('stopped: the turn reached its time limit (wall_clock)'));
+    case 'shutdown':
+      throw ApplicationFailure.retryable('Shutdown', 'Shutdown');
+    default:
+      throw error;
+  }
+}
+
+function failedWith(errorText: string): Executed {
+  return { ok: false, errorText };
+}
+
+function refusalText(refusal: ToolRefusal): string {
+  switch (refusal.code) {
+    case 'InvalidTransition':
+      return `InvalidTransition: ${invalidTransitionMessage(refusal.phase!, refusal.event!)}.`;
+    case 'ProjectAlreadyLocked':
+      return 'ProjectAlreadyLocked: this session already works on a project. Call the tool without asking for a new one.';
+    case 'ProjectRequired':
+      return 'There is no project yet. Ask the user whether to start a new one, and only then ask the tool for it.';
+    default:
+      return `${refusal.code}: the tool may not run.`;
+  }
+}

@@ -1,0 +1,155 @@
+import type { UIMessageChunk } from 'ai';
+import { canonicalJson } from './canonical-json.ts';
+import { isInputOpen, type PartData } from './part-data.ts';
+
+type ToolChunk = Extract<UIMessageChunk, { toolCallId: string }>;
+type Approval = { id: string; approved?: boolean } & Record<string, unknown>;
+
+/** What a reader knows of a tool call. */
+export interface SeenTool {
+  state: string;
+  approval: 'none' | 'requested' | 'responded';
+  /** The preliminary output that was shown last, canonical JSON. */
+  preliminary: string;
+}
+
+export const TOOL_OUTCOMES: ReadonlySet<string> = new Set(['output-available', 'output-error', 'output-denied']);
+
+/** How a reader sees the call once it has all that `data` says. */
+export function seenTool(data: PartData): SeenTool {
+  const approval = approvalOf(data);
+  return {
+    state: String(data['state']),
+    approval: approval === undefined ? 'none' : approval.approved === undefined ? 'requested' : 'responded',
+    preliminary: data['preliminary'] === true ? canonicalJson(data['output']) : '',
+  };
+}
+
+/**
+ * The chunks that bring a reader of a tool call from `before` (undefined: it knows nothing of it) to what the row says,
+ * whatever states were passed over.
+ *
+ * @param input the raw input: what the reader has of it already, and what has come since
+ * @param inStep the call stands in the reader's current step: the reducer finds a call's input nowhere else
+ */
+export function toolChunks(
+  before: SeenTool | undefined,
+  data: PartData,
+  input: { had: boolean; fresh: string },
+  inStep: boolean,
+): UIMessageChunk[] {
+  const call = new ToolCall(data);
+  const state = String(data['state']);
+  const isOpen = isInputOpen(data, input.had ? '…' : input.fresh);
+  const failedAtInput = state === 'output-error' && call.approval === undefined;
+  const starts = before === undefined && (state === 'input-streaming' || failedAtInput);
+  const streams = starts || before?.state === 'input-streaming';
+  const chunks: ToolChunk[] = starts ? [call.inputStart()] : [];
+  if (isOpen) {
+    if (streams && input.fresh !== '') chunks.push(call.inputDelta(input.fresh));
+  } else if (streams && failedAtInput && inStep) {
+    return [...chunks, call.inputError()];
+  } else if (before === undefined || (streams && !failedAtInput)) {
+    chunks.push(call.inputAvailable());
+  }
+  return [...chunks, ...call.approvalChunks(before?.approval ?? 'none'), ...call.outcome(before, state)];
+}
+
+function approvalOf(data: PartData): Approval | undefined {
+  return data['approval'] as Approval | undefined;
+}
+
+/** Makes the chunks of one call from its part. */
+class ToolCall {
+  readonly approval: Approval | undefined;
+  private readonly data: PartData;
+  private readonly toolCallId: string;
+
+  constructor(data: PartData) {
+    this.data = data;
+    this.toolCallId = String(data['toolCallId']);
+    this.approval = approvalOf(data);
+  }
+
+  inputStart(): ToolChunk {
+    return {
+      type: 'tool-input-start',
+      ...this.named(),
+      ...this.picked('title', 'inputEncoding'),
+      ...this.metadata('callProviderMetadata'),
+    } as ToolChunk;
+  }
+
+  inputDelta(inputTextDelta: string): ToolChunk {
+    return { type: 'tool-input-delta', toolCallId: this.toolCallId, inputTextDelta };
+  }
+
+  inputAvailable(): ToolChunk {
+    const { input } = this.data;
+    const metadata = this.metadata('callProviderMetadata');
+    return { type: 'tool-input-available', ...this.named(), ...this.picked('title'), input, ...metadata } as ToolChunk;
+  }
+
+  inputError(): ToolChunk {
+    const { input, errorText } = this.data;
+    const metadata = this.metadata('resultProviderMetadata');
+    return { type: 'tool-input-error', ...this.named(), input, errorText, ...metadata } as ToolChunk;
+  }
+
+  approvalChunks(before: SeenTool['approval']): ToolChunk[] {
+    if (!this.approval) return [];
+    const { id: approvalId, approved, reason, descriptor, requestReason, ...rest } = this.approval;
+    const chunks: unknown[] = [];
+    if (before === 'none') {
+      chunks.push({
+        type: 'tool-approval-request',
+        approvalId,
+        toolCallId: this.toolCallId,
+        ...rest,
+        ...(descriptor !== undefined && { approvalDescriptor: descriptor }),
+        ...(requestReason !== undefined && { reason: requestReason }),
+      });
+    }
+    if (before !== 'responded' && approved !== undefined) {
+      chunks.push({ type: 'tool-approval-response', approvalId, approved, ...(reason !== undefined && { reason }) });
+    }
+    return chunks as ToolChunk[];
+  }
+
+  outcome(before: SeenTool | undefined, state: string): ToolChunk[] {
+    const preliminary = seenTool(this.data).preliminary;
+    if (!TOOL_OUTCOMES.has(state) || (before?.state === state && before.preliminary === preliminary)) return [];
+    const { toolCallId } = this;
+    if (state === 'output-denied') return [{ type: 'tool-output-denied', toolCallId }];
+    const rest = { ...this.picked('providerExecuted', 'toolMetadata'), ...this.metadata('resultProviderMetadata') };
+    const chunk =
+      state === 'output-error'
+        ? { type: 'tool-output-error', toolCallId, errorText: this.data['errorText'], ...rest }
+        : {
+            type: 'tool-output-available',
+            toolCallId,
+            output: this.data['output'],
+            ...this.picked('preliminary'),
+            ...rest,
+          };
+    return [chunk as ToolChunk];
+  }
+
+  private named() {
+    const isDynamic = this.data.type === 'dynamic-tool';
+    return {
+      toolCallId: this.toolCallId,
+      toolName: isDynamic ? String(this.data['toolName']) : this.data.type.slice('tool-'.length),
+      ...(isDynamic && { dynamic: true }),
+      ...this.picked('providerExecuted', 'toolMetadata'),
+    };
+  }
+
+  private picked(...names: string[]): Record<string, unknown> {
+    return Object.fromEntries(names.flatMap((name) => (name in this.data ? [[name, this.data[name]]] : [])));
+  }
+
+  private metadata(name: 'callProviderMetadata' | 'resultProviderMetadata'): { providerMetadata?: unknown } {
+    return name in this.data ? { providerMetadata: this.data[name] } : {};
+  }
+}

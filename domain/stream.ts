@@ -1,0 +1,165 @@
+import type { FinishReason, UIMessageChunk } from 'ai';
+import { canonicalJson } from './canonical-json.ts';
+import { isTextPart, isToolPart, type PartSnapshot, settledText } from './part-data.ts';
+import type { RunState } from './runs.ts';
+import type { Seen, SeenPart } from './stream-seen.ts';
+import { seenTool, TOOL_OUTCOMES, toolChunks } from './stream-tool.ts';
+
+/** What the rows say of an answer at one moment: of its parts, those from some index on. */
+export interface AnswerSnapshot {
+  session_id: string;
+  /** Id of the answer. */
+  message_id: string;
+  /** Null until the answer's row is there, which is with its first content. */
+  metadata: Record<string, unknown> | null;
+  run_state: RunState;
+  error_code: string | null;
+  error_message: string | null;
+  parts: PartSnapshot[];
+}
+
+/**
+ * The chunks between what a reader has seen and what the rows say now. Replay and live are this one function: whatever
+ * the moments at which somebody reads, the AI SDK's reduction of all chunks equals the stored message.
+ *
+ * Begins with `start`, which carries the session's id; ends with `finish`, `abort`, or `error` and `finish`. An aborted
+ * answer stays as it is: what was streaming gets no end.
+ */
+export function advance(seen: Seen, snapshot: AnswerSnapshot): { seen: Seen; chunks: UIMessageChunk[] } {
+  if (seen.ended) return { seen, chunks: [] };
+  const reader = new Reader(seen);
+  if (!seen.started) reader.start(snapshot);
+  for (const part of snapshot.parts) reader.read(part);
+  reader.readMetadata(snapshot);
+  if (snapshot.run_state !== 'queued' && snapshot.run_state !== 'running') reader.end(snapshot);
+  return { seen: reader.seen(), chunks: reader.chunks };
+}
+
+type Writable<T> = { -readonly [K in keyof T]: T[K] };
+
+class Reader {
+  readonly chunks: UIMessageChunk[] = [];
+  private readonly state: Writable<Seen>;
+  private readonly parts: Map<string, SeenPart>;
+
+  constructor(seen: Seen) {
+    this.state = { ...seen };
+    this.parts = new Map(seen.parts);
+  }
+
+  seen(): Seen {
+    return { ...this.state, parts: this.parts };
+  }
+
+  start({ session_id, message_id }: AnswerSnapshot): void {
+    this.chunks.push({ type: 'start', messageId: message_id, messageMetadata: { session_id } });
+    this.state.started = true;
+    this.state.metadata = canonicalJson({ session_id });
+  }
+
+  read(part: PartSnapshot): void {
+    const before = this.parts.get(part.id);
+    if (before?.final) return;
+    const fresh = freshText(part, before?.units ?? 0);
+    const units = (before?.units ?? 0) + fresh.length;
+    this.parts.set(part.id, { index: part.index, units, ...this.chunksOf(part, before, fresh) });
+  }
+
+  readMetadata(snapshot: AnswerSnapshot): void {
+    if (snapshot.metadata === null || snapshot.run_state === 'finished') return;
+    const messageMetadata = metadataOf(snapshot);
+    const written = canonicalJson(messageMetadata);
+    if (written === this.state.metadata) return;
+    this.chunks.push({ type: 'message-metadata', messageMetadata });
+    this.state.metadata = written;
+  }
+
+  end(snapshot: AnswerSnapshot): void {
+    const { run_state, error_code, error_message } = snapshot;
+    this.state.ended = true;
+    if (run_state === 'aborted' || run_state === 'cancelled') {
+      this.chunks.push({ type: 'abort', reason: run_state });
+      return;
+    }
+    if (run_state === 'error') this.chunks.push({ type: 'error', errorText: error_message ?? error_code ?? 'error' });
+    else this.endStep();
+    this.chunks.push({ type: 'finish', finishReason: finishReason(snapshot), messageMetadata: metadataOf(snapshot) });
+  }
+
+  private chunksOf(part: PartSnapshot, before: SeenPart | undefined, fresh: string) {
+    if (isTextPart(part.data)) return this.readText(part, before, fresh);
+    if (isToolPart(part.data)) return this.readTool(part, before, fresh);
+    return this.readWhole(part);
+  }
+
+  private readText({ data, id }: PartSnapshot, before: SeenPart | undefined, delta: string) {
+    const kind = data.type as 'text' | 'reasoning';
+    const metadata = canonicalJson(data['providerMetadata']);
+    const changed = metadata === (before?.metadata ?? 'null') ? {} : { providerMetadata: data['providerMetadata'] };
+    const final = data['state'] === 'done';
+    const chunks: unknown[] = before ? [] : [{ type: `${kind}-start`, id, ...changed }];
+    const later = before ? changed : {};
+    if (delta !== '' || (!final && 'providerMetadata' in later)) {
+      chunks.push({ type: `${kind}-delta`, id, delta, ...later });
+    }
+    if (final) {
+      const citations = 'citations' in data ? { citations: data['citations'] } : {};
+      chunks.push({ type: `${kind}-end`, id, ...citations, ...later });
+    }
+    this.chunks.push(...(chunks as UIMessageChunk[]));
+    return { final, metadata };
+  }
+
+  private readTool({ data, index }: PartSnapshot, before: SeenPart | undefined, fresh: string) {
+    const input = { had: before !== undefined && before.units > 0, fresh };
+    this.chunks.push(...toolChunks(before?.tool, data, input, index > this.state.stepIndex));
+    const tool = seenTool(data);
+    return { final: TOOL_OUTCOMES.has(tool.state) && tool.preliminary === '', tool };
+  }
+
+  /** A part that is written once. */
+  private readWhole({ data, index }: PartSnapshot) {
+    if (data.type === 'step-start') {
+      this.startStep(index);
+      return { final: true };
+    }
+    if (data.type === 'data-interrupted') {
+      this.state.stepOpen = false;
+      this.state.interruptedIndex = Math.max(this.state.interruptedIndex, index);
+    }
+    this.chunks.push({ ...data } as unknown as UIMessageChunk);
+    return { final: true };
+  }
+
+  private startStep(index: number): void {
+    this.endStep();
+    this.chunks.push({ type: 'start-step' });
+    this.state.stepOpen = true;
+    this.state.stepIndex = Math.max(this.state.stepIndex, index);
+  }
+
+  private endStep(): void {
+    if (this.state.stepOpen) this.chunks.push({ type: 'finish-step' });
+    this.state.stepOpen = false;
+  }
+}
+
+/** The text behind the first `units` of a part. */
+function freshText({ data, text, text_start }: PartSnapshot, units: number): string {
+  const settled = settledText(data);
+  const behind = Math.max(0, units - (text_start ?? settled.length));
+  return settled.slice(units) + (text ?? '').slice(behind);
+}
+
+function metadataOf({ metadata, session_id }: AnswerSnapshot): Record<string, unknown> {
+  return { ...metadata, session_id };
+}
+
+const FINISH_REASONS: ReadonlySet<string> = new Set(['stop', 'length', 'content-filter', 'tool-calls', 'error']);
+
+function finishReason({ metadata, run_state }: AnswerSnapshot): FinishReason {
+  if (run_state === 'error') return 'error';
+  const steps = metadata?.['steps'] as { finish_reason?: string }[] | undefined;
+  const reason = steps?.at(-1)?.finish_reason ?? 'stop';
+  return FINISH_REASONS.has(reason) ? (reason as FinishReason) : 'other';
+}

@@ -1,0 +1,161 @@
+import type { CancellationScope } from '@temporalio/workflow';
+import type {
+  LoadedRun,
+  LoadedSession,
+  QueuedRun,
+  SessionMark,
+  SessionSnapshot,
+  ToolCallRef,
+  WorkflowSettings,
+} from '../domain/commands.ts';
+import type { SessionStatus } from '../domain/runs.ts';
+import { retryMessage } from '../domain/runs.ts';
+
+/** The run at work, and how far it is. */
+export interface CurrentRun extends LoadedRun {
+  started_at: number;
+  scope: CancellationScope | null;
+  tool: ToolCallRef | null;
+  last_model: string | null;
+  tokens: number;
+  retry: { attempt: number; code: string; delay_ms: number } | null;
+}
+
+/** Past this many events a turn is cut at a step's boundary, to go on in the workflow's next execution. */
+export const LONGEST_HISTORY = 1_000;
+
+/**
+ * What a session's workflow holds: the mirror of its row. The row is the referee, so:
+ *
+ * 1. `loaded` is false until the row has been read; no handler judges before.
+ * 2. Phase and project follow the row's answers in the order of their event numbers, never going back.
+ * 3. The queue is in order of run number; what has ended is not in it.
+ */
+export class SessionState {
+  readonly sessionId: string;
+  loaded = false;
+  mark: SessionMark = { phase: 'chatting', project_id: null, event_seq: -1 };
+  userId = '';
+  agent = '';
+  epoch = 0;
+  settings!: WorkflowSettings;
+  queue: LoadedRun[] = [];
+  current: CurrentRun | null = null;
+  paused = false;
+  lastError: string | null = null;
+  /** Asked to close, or idle for too long: ends when nothing is left to do. */
+  ending = false;
+  closed = false;
+  /** Workflow time of the last command or turn. */
+  lastActive = Date.now();
+  private lastEnded = 0;
+  private ordinals = 0;
+
+  constructor(sessionId: string) {
+    this.sessionId = sessionId;
+  }
+
+  /** Takes over what the row says. */
+  load(row: LoadedSession): void {
+    this.follow(row);
+    this.userId = row.user_id;
+    this.agent = row.agent;
+    this.epoch = row.epoch;
+    this.settings = row.settings;
+    this.paused = row.paused;
+    this.queue = row.runs;
+    this.ordinals = 0;
+    this.loaded = true;
+  }
+
+  /** Follows a newer answer of the row. */
+  follow(mark: SessionMark): void {
+    if (mark.event_seq < this.mark.event_seq) return;
+    this.mark = { phase: mark.phase, project_id: mark.project_id, event_seq: mark.event_seq };
+  }
+
+  /** The second part of the next fence. */
+  nextOrdinal(): number {
+    this.ordinals += 1;
+    return this.ordinals;
+  }
+
+  /** Puts a run into its place in the queue, unless it is known or over. */
+  enqueue(run: QueuedRun): void {
+    const known = this.queue.some((each) => each.run_seq === run.run_seq) || this.current?.run_seq === run.run_seq;
+    if (known || run.run_seq <= this.lastEnded) return;
+    this.queue.push({ ...run, state: 'queued', step: 0, abort: false, started_at: null, open_calls: [] });
+    this.queue.sort((a, b) => a.run_seq - b.run_seq);
+  }
+
+  dequeue(runSeq: number): void {
+    this.queue = this.queue.filter((run) => run.run_seq !== runSeq);
+  }
+
+  /** The run that may begin now. One that has begun goes on, paused or not. */
+  nextRun(): LoadedRun | undefined {
+    const next = this.queue[0];
+    return next !== undefined && (!this.paused || next.state !== 'queued') ? next : undefined;
+  }
+
+  begin(run: LoadedRun): CurrentRun {
+    this.dequeue(run.run_seq);
+    this.current = {
+      ...run,
+      started_at: run.started_at ?? Date.now(),
+      scope: null,
+      tool: null,
+      last_model: null,
+      tokens: 0,
+      retry: null,
+    };
+    return this.current;
+  }
+
+  /** The current run is over. */
+  ended(run: QueuedRun): void {
+    this.lastEnded = Math.max(this.lastEnded, run.run_seq);
+    this.current = null;
+    this.lastActive = Date.now();
+  }
+
+  /** Stops the run: at once if it is the current one, when its turn comes if it is queued. */
+  abort(runSeq: number): void {
+    for (const run of this.queue) if (run.run_seq === runSeq) run.abort = true;
+    if (this.current?.run_seq !== runSeq) return;
+    this.current.abort = true;
+    this.current.scope?.cancel();
+  }
+
+  /** How many messages are ahead of one. */
+  position(runSeq: number): number {
+    const open = this.current === null ? this.queue : [this.current, ...this.queue];
+    return open.filter((run) => run.run_seq < runSeq).length;
+  }
+
+  status(): SessionStatus {
+    const run = this.current ?? this.nextRun();
+    if (run === undefined) return this.paused ? { state: 'error', message: this.lastError ?? 'Internal' } : { state: 'idle' };
+    const busy = { started_at: run.started_at ?? Date.now(), message_id: run.message_id };
+    const retry = this.current?.retry;
+    if (!retry) return { state: 'busy', ...busy };
+    return { state: 'retrying', attempt: retry.attempt, message: retryMessage(retry.code, retry.delay_ms), ...busy };
+  }
+
+  snapshot(historyEvents: number): SessionSnapshot {
+    return {
+      ...this.mark,
+      user_id: this.userId,
+      pending_tool: this.current?.tool ?? null,
+      queue: this.queue.map(({ run_seq, message_id, model }) => ({ run_seq, message_id, model })),
+      run: this.current && {
+        run_seq: this.current.run_seq,
+        message_id: this.current.message_id,
+        model: this.current.model,
+        step: this.current.step,
+      },
+      paused: this.paused,
+      history_events: historyEvents,
+    };
+  }
+}
