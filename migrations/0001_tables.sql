@@ -8,6 +8,8 @@ CREATE TABLE sessions (
     jsonb_typeof(pending_tool) = 'object'
     AND pending_tool ?& ARRAY['tool_call_id', 'name', 'message_id', 'step', 'started_at']
     AND pending_tool - ARRAY['tool_call_id', 'name', 'message_id', 'step', 'started_at'] = '{}'
+    AND jsonb_typeof(pending_tool -> 'step') = 'number'
+    AND NOT jsonb_path_exists(pending_tool - 'step', '$.* ? (@.type() != "string")')
     AND octet_length(pending_tool::text) <= 512
   ),
   cancel_token text CHECK (octet_length(cancel_token) BETWEEN 1 AND 64),
@@ -120,6 +122,7 @@ CREATE TABLE chat_runs (
 ) WITH (fillfactor = 70);
 CREATE INDEX chat_runs_by_message ON chat_runs (session_id, message_id);
 CREATE UNIQUE INDEX chat_runs_one_at_a_time ON chat_runs (session_id) WHERE state IN ('running', 'waiting');
+CREATE INDEX chat_runs_queue ON chat_runs (session_id, seq) WHERE state IN ('queued', 'running', 'waiting');
 CREATE INDEX chat_runs_open ON chat_runs (state, updated_at) WHERE state IN ('queued', 'running');
 
 -- The log of a session: transitions, refusals, commands and their receipts (one row a command id).
@@ -194,7 +197,7 @@ SELECT p.id, p.message_id, p.session_id, p.index, p.type,
        CASE
          WHEN d.text IS NULL THEN p.data
          WHEN p.tool_call_id IS NOT NULL THEN p.data || jsonb_build_object('rawInput', d.text)
-         ELSE p.data || jsonb_build_object('text', (p.data ->> 'text') || d.text)
+         ELSE p.data || jsonb_build_object('text', coalesce(p.data ->> 'text', '') || d.text)
        END AS data,
        p.tool_call_id, p.tool_state, p.created_at, p.updated_at
   FROM chat_parts p

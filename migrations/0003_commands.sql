@@ -49,18 +49,21 @@ CREATE FUNCTION invalid_transition(p_session text, p_event text) RETURNS jsonb L
     FROM sessions WHERE session_id = p_session
 $$;
 
--- Locks the session, reopens it where it was closed, and answers with the receipt where there is one. Null: go on.
+-- Locks the session and answers with the receipt where there is one. Null: go on, with a session that is open again
+-- where it was closed. A receipt reopens nothing, or a close that is sent twice would undo itself.
 CREATE FUNCTION begin_command(p_session text, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
+  v_receipt jsonb;
 BEGIN
   IF v_chat.session_id IS NULL THEN
     RETURN '{"ok": false, "code": "SessionNotFound"}';
   END IF;
-  IF v_chat.closed_at IS NOT NULL THEN
+  v_receipt := receipt(p_session, p_command_id);
+  IF v_receipt IS NULL AND v_chat.closed_at IS NOT NULL THEN
     UPDATE chat_sessions SET closed_at = NULL, updated_at = clock_timestamp() WHERE session_id = p_session;
   END IF;
-  RETURN receipt(p_session, p_command_id);
+  RETURN v_receipt;
 END $$;
 
 -- The run that stop buttons mean: the one at work, else the first that is about to be.
@@ -68,7 +71,8 @@ CREATE FUNCTION head_run(p_session text) RETURNS integer LANGUAGE sql STABLE AS 
   SELECT r.seq
     FROM chat_runs r JOIN chat_sessions c USING (session_id)
    WHERE r.session_id = p_session
-     AND (r.state IN ('running', 'waiting') OR r.state = 'queued' AND c.paused_at IS NULL)
+     AND r.state IN ('queued', 'running', 'waiting')
+     AND (r.state <> 'queued' OR c.paused_at IS NULL)
    ORDER BY r.state = 'queued', r.seq
    LIMIT 1
 $$;
@@ -154,9 +158,10 @@ CREATE FUNCTION accept_message(
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions;
-  v_run  chat_runs;
-  v_seq  integer;
+  v_run chat_runs;
+  v_seq integer;
   v_ahead integer;
+  v_taken boolean;
 BEGIN
   IF NOT EXISTS (SELECT FROM sessions WHERE session_id = p_session AND user_id = p_user) THEN
     RETURN '{"ok": false, "code": "SessionNotFound"}';
@@ -175,11 +180,15 @@ BEGIN
       SELECT count(*) FROM chat_runs WHERE session_id = p_session AND seq < v_run.seq
          AND v_run.state = 'queued' AND state IN ('queued', 'running', 'waiting')));
   END IF;
-  SELECT coalesce(max(seq), 0) + 1, count(*) FILTER (WHERE state IN ('queued', 'running', 'waiting'))
-    INTO v_seq, v_ahead FROM chat_runs WHERE session_id = p_session;
-  IF v_ahead >= p_max_queue THEN
+  -- The id that an answer is about to have is taken as well.
+  SELECT count(*), bool_or(answer_id = p_message) INTO v_ahead, v_taken
+    FROM chat_runs WHERE session_id = p_session AND state IN ('queued', 'running', 'waiting');
+  IF v_taken THEN
+    RETURN '{"ok": false, "code": "MessageConflict"}';
+  ELSIF v_ahead >= p_max_queue THEN
     RETURN '{"ok": false, "code": "TooMany"}';
   END IF;
+  SELECT coalesce(max(seq), 0) + 1 INTO v_seq FROM chat_runs WHERE session_id = p_session;
   INSERT INTO chat_messages (id, session_id, position, role, metadata)
   SELECT p_message, p_session, (coalesce(max(position), 0) / 1000 + 1) * 1000, 'user', p_metadata
     FROM chat_messages WHERE session_id = p_session;
@@ -188,7 +197,8 @@ BEGIN
     FROM jsonb_array_elements(p_parts) WITH ORDINALITY AS given(part, n);
   INSERT INTO chat_runs (session_id, seq, message_id, answer_id, model)
   VALUES (p_session, v_seq, p_message, p_answer, coalesce(p_model, v_chat.model));
-  IF v_chat.paused_at IS NOT NULL OR v_chat.closed_at IS NOT NULL OR p_model IS DISTINCT FROM v_chat.model THEN
+  IF v_chat.paused_at IS NOT NULL OR v_chat.closed_at IS NOT NULL
+     OR coalesce(p_model, v_chat.model) IS DISTINCT FROM v_chat.model THEN
     UPDATE chat_sessions
        SET paused_at = NULL, closed_at = NULL, model = coalesce(p_model, model), updated_at = clock_timestamp()
      WHERE session_id = p_session;

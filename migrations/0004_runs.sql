@@ -9,12 +9,15 @@ CREATE FUNCTION session_mark(p_session text) RETURNS jsonb LANGUAGE sql STABLE A
     FROM sessions WHERE session_id = p_session
 $$;
 
--- Everything a workflow needs at its start, and a new epoch: whatever an earlier workflow scheduled is overtaken.
+-- Everything a workflow needs at its start, and a new epoch: whatever an earlier workflow scheduled is overtaken from
+-- here on, not only from the next claim on.
 CREATE FUNCTION load_session(p_session text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_epoch integer;
 BEGIN
   UPDATE chat_sessions SET epoch = epoch + 1 WHERE session_id = p_session RETURNING epoch INTO v_epoch;
+  UPDATE chat_runs SET fence = ARRAY[v_epoch, 0, 0]
+   WHERE session_id = p_session AND state IN ('queued', 'running', 'waiting');
   RETURN (
     SELECT session_mark(p_session) || jsonb_build_object(
       'epoch', v_epoch, 'user_id', s.user_id, 'pending_tool', s.pending_tool, 'agent', c.agent, 'closed', c.closed_at IS NOT NULL,
@@ -63,21 +66,31 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- Claims a step. Besides claim_run's kinds: settled (its receipt), or claimed, with what the step needs but the
--- messages, and the parts that a lost attempt left behind (`text` is what streamed in after a part's last settling).
+-- What the newest settled step of a run answered, with the run's state as it is now.
+CREATE FUNCTION step_receipt(p_run chat_runs) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  SELECT p_run.last_step || jsonb_build_object('kind', 'settled', 'state', p_run.state, 'code', p_run.error_code)
+$$;
+
+-- Claims a step. Besides claim_run's kinds: settled (its receipt; nothing is claimed), or claimed, with what the step
+-- needs but the messages, and the parts that a lost attempt left behind (`text` is what streamed in after a part's last
+-- settling).
 CREATE FUNCTION claim_step(
   p_session text, p_run integer, p_step integer, p_fence integer[], p_started_at bigint DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-  v_refusal jsonb := claim_run(p_session, p_run, p_fence, p_started_at);
+  v_refusal jsonb;
   v_run chat_runs;
 BEGIN
+  PERFORM lock_session(p_session);
   SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run;
-  IF v_run.step > p_step AND v_run.last_step IS NOT NULL THEN
-    RETURN v_run.last_step || jsonb_build_object('kind', 'settled', 'state', v_run.state, 'code', v_run.error_code);
-  ELSIF v_refusal IS NOT NULL THEN
-    RETURN v_refusal;
+  IF v_run.step = p_step + 1 AND v_run.last_step IS NOT NULL THEN
+    RETURN step_receipt(v_run);
+  ELSIF v_run.step > p_step THEN
+    RETURN '{"kind": "lost"}';
   END IF;
+  v_refusal := claim_run(p_session, p_run, p_fence, p_started_at);
+  IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
+  SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run;
   RETURN (
     SELECT jsonb_build_object(
       'kind', 'claimed', 'user_id', s.user_id, 'project_id', s.project_id, 'agent', c.agent,
@@ -100,7 +113,7 @@ END $$;
 -- The row of an answer appears with its first content: right behind its user message.
 CREATE FUNCTION ensure_answer(p_session text, p_run chat_runs, p_metadata jsonb) RETURNS void LANGUAGE sql AS $$
   INSERT INTO chat_messages (id, session_id, position, role, metadata)
-  SELECT p_run.answer_id, p_session, position + 1, 'assistant', p_metadata
+  SELECT p_run.answer_id, p_session, position + 1, 'assistant', coalesce(p_metadata, '{}')
     FROM chat_messages WHERE session_id = p_session AND id = p_run.message_id
   ON CONFLICT (session_id, id) DO NOTHING
 $$;
@@ -121,8 +134,8 @@ BEGIN
      AND part_id IN (SELECT part ->> 'id' FROM jsonb_array_elements(p_parts) AS part WHERE (part ->> 'settled')::boolean);
 END $$;
 
--- Lands a batch of an answer: new or changed parts, and text appended to parts as { part_id, start, text }.
--- Answers live, abort (it landed, and an abort has been asked for) or lost (nothing landed).
+-- Lands a batch of an answer: new or changed parts, and text appended to parts as { part_id, start, text }; sent again
+-- it lands once. Answers live, abort (it landed, and an abort has been asked for) or lost (nothing landed).
 CREATE FUNCTION append_stream(
   p_session text, p_run integer, p_fence integer[], p_metadata jsonb, p_parts jsonb, p_deltas jsonb
 ) RETURNS text LANGUAGE plpgsql AS $$
@@ -138,11 +151,12 @@ BEGIN
   PERFORM put_parts(p_session, v_run.answer_id, p_parts);
   INSERT INTO part_deltas (session_id, part_id, start, text)
   SELECT p_session, part_id, start, text
-    FROM jsonb_to_recordset(p_deltas) AS delta(part_id text, start integer, text text);
+    FROM jsonb_to_recordset(p_deltas) AS delta(part_id text, start integer, text text)
+  ON CONFLICT DO NOTHING;
   RETURN CASE WHEN v_run.abort_requested_at IS NULL THEN 'live' ELSE 'abort' END;
 END $$;
 
--- Adds two usages { input, output, reasoning, cache_read, cache_write }.
+-- Adds two usages { input, output, reasoning, cache_read, cache_write }; what is missing is 0.
 CREATE FUNCTION add_usage(a jsonb, b jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT jsonb_object_agg(key, coalesce((a ->> key)::bigint, 0) + coalesce((b ->> key)::bigint, 0))
     FROM unnest(ARRAY['input', 'output', 'reasoning', 'cache_read', 'cache_write']) AS key
@@ -163,27 +177,30 @@ BEGIN
 END $$;
 
 -- Settles a finished step in one transaction: its parts, the answer's usage, the session's sums, the receipt, and the
--- run's end where `p_receipt` says "end": true. Answers the receipt with kind settled and the run's state, or lost.
--- `p_step` is { step, usage, model, finish_reason, cost_usd?, tokens }.
+-- run's end where `p_receipt` says "end": true. Answers the receipt with kind settled and the run's state, or lost;
+-- sent again by the same attempt it counts once. `p_step` is { step, usage, model, finish_reason, cost_usd?, tokens }.
 CREATE FUNCTION settle_step(
   p_session text, p_run integer, p_fence integer[], p_metadata jsonb, p_parts jsonb, p_next_index integer,
   p_step jsonb, p_receipt jsonb
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_run chat_runs;
-  v_state text := 'running';
-  v_usage jsonb := p_step -> 'usage';
+  v_usage jsonb := add_usage(p_step -> 'usage', NULL);
 BEGIN
   PERFORM lock_session(p_session);
-  SELECT * INTO v_run FROM chat_runs
-   WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running' FOR UPDATE;
-  IF NOT FOUND THEN RETURN '{"kind": "lost"}'; END IF;
+  SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run AND fence = p_fence FOR UPDATE;
+  IF v_run.step = (p_step ->> 'step')::integer + 1 THEN
+    RETURN step_receipt(v_run);
+  ELSIF v_run.state IS DISTINCT FROM 'running' THEN
+    RETURN '{"kind": "lost"}';
+  END IF;
   PERFORM ensure_answer(p_session, v_run, p_metadata);
   PERFORM put_parts(p_session, v_run.answer_id, p_parts);
   UPDATE chat_messages
      SET metadata = metadata || jsonb_build_object(
            'usage', add_usage(metadata -> 'usage', v_usage),
-           'steps', coalesce(metadata -> 'steps', '[]') || jsonb_build_array(p_step - ARRAY['step', 'tokens'])),
+           'steps', coalesce(metadata -> 'steps', '[]')
+                    || (p_step - ARRAY['step', 'tokens'] || jsonb_build_object('usage', v_usage))),
          updated_at = clock_timestamp()
    WHERE session_id = p_session AND id = v_run.answer_id;
   UPDATE chat_sessions
@@ -193,21 +210,19 @@ BEGIN
          cache_read = cache_read + (v_usage ->> 'cache_read')::bigint,
          cache_write = cache_write + (v_usage ->> 'cache_write')::bigint,
          total_tokens = total_tokens + (SELECT sum(value::bigint) FROM jsonb_each_text(v_usage)),
-         cost_usd = CASE WHEN p_step ? 'cost_usd' THEN coalesce(cost_usd, 0) + (p_step ->> 'cost_usd')::numeric
-                         ELSE cost_usd END,
+         cost_usd = coalesce(cost_usd + (p_step ->> 'cost_usd')::numeric, (p_step ->> 'cost_usd')::numeric, cost_usd),
          updated_at = clock_timestamp()
    WHERE session_id = p_session;
-  IF (p_receipt ->> 'end')::boolean THEN
-    v_state := CASE WHEN v_run.abort_requested_at IS NULL THEN 'finished' ELSE 'aborted' END;
-  END IF;
   UPDATE chat_runs
      SET step = (p_step ->> 'step')::integer + 1, settled_parts = p_next_index, last_step = p_receipt,
          tokens = tokens + (p_step ->> 'tokens')::bigint, updated_at = clock_timestamp()
    WHERE session_id = p_session AND seq = p_run;
-  IF v_state <> 'running' THEN
-    PERFORM end_run(p_session, p_run, v_state, NULL, NULL);
+  IF (p_receipt ->> 'end')::boolean THEN
+    PERFORM end_run(p_session, p_run, CASE WHEN v_run.abort_requested_at IS NULL THEN 'finished' ELSE 'aborted' END,
+                    NULL, NULL);
   END IF;
-  RETURN p_receipt || jsonb_build_object('kind', 'settled', 'state', v_state, 'code', NULL);
+  SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run;
+  RETURN step_receipt(v_run);
 END $$;
 
 -- Shows that the run waits to try again. `p_retry` is { attempt, reason, at } with `at` in epoch milliseconds.
@@ -218,6 +233,20 @@ BEGIN
    WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running';
   RETURN FOUND;
 END $$;
+
+-- Takes the deltas of a message into its parts: no reader sees a difference.
+CREATE FUNCTION settle_deltas(p_session text, p_message text) RETURNS void LANGUAGE sql AS $$
+  WITH grown AS (
+    UPDATE chat_parts p
+       SET data = live.data, updated_at = clock_timestamp()
+      FROM chat_parts_live live
+     WHERE p.session_id = p_session AND p.message_id = p_message
+       AND live.session_id = p_session AND live.message_id = p_message AND live.id = p.id
+       AND EXISTS (SELECT FROM part_deltas d WHERE d.session_id = p_session AND d.part_id = p.id)
+    RETURNING p.id
+  )
+  DELETE FROM part_deltas WHERE session_id = p_session AND part_id IN (SELECT id FROM grown)
+$$;
 
 -- Ends a run that did not end by itself. An abort leaves the parts as the user saw them; an error gives every open tool
 -- call an outcome. Where an abort was asked for, an error is the abort. Repeating it answers how the run ended.
@@ -231,26 +260,15 @@ DECLARE
 BEGIN
   PERFORM lock_session(p_session);
   SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run FOR UPDATE;
-  IF v_run.state NOT IN ('queued', 'running', 'waiting') THEN
-    RETURN jsonb_build_object('kind', 'ended', 'state', v_run.state, 'code', v_run.error_code);
+  IF v_run.seq IS NULL OR v_run.state NOT IN ('queued', 'running', 'waiting') THEN
+    RETURN jsonb_build_object('kind', 'ended', 'state', coalesce(v_run.state, 'cancelled'), 'code', v_run.error_code);
   ELSIF p_fence IS NOT NULL AND v_run.fence <> p_fence THEN
     RETURN '{"kind": "lost"}';
   END IF;
   IF v_run.abort_requested_at IS NOT NULL THEN
     v_state := 'aborted';
   END IF;
-  WITH grown AS (
-    SELECT p.id, string_agg(d.text, '' ORDER BY d.start) AS text
-      FROM chat_parts p JOIN part_deltas d ON d.session_id = p.session_id AND d.part_id = p.id
-     WHERE p.session_id = p_session AND p.message_id = v_run.answer_id AND p.tool_call_id IS NULL
-     GROUP BY p.id
-  ), merged AS (
-    UPDATE chat_parts p
-       SET data = p.data || jsonb_build_object('text', (p.data ->> 'text') || grown.text), updated_at = clock_timestamp()
-      FROM grown WHERE p.session_id = p_session AND p.id = grown.id
-    RETURNING p.id
-  )
-  DELETE FROM part_deltas WHERE session_id = p_session AND part_id IN (SELECT id FROM merged);
+  PERFORM settle_deltas(p_session, v_run.answer_id);
   IF v_state = 'error' THEN
     UPDATE chat_parts
        SET data = data || jsonb_build_object('state', 'output-error', 'errorText', p_tool_error),
@@ -258,7 +276,9 @@ BEGIN
      WHERE session_id = p_session AND message_id = v_run.answer_id
        AND tool_state IN ('input-streaming', 'input-available', 'approval-requested', 'approval-responded');
   END IF;
-  PERFORM write_pending_tool(p_session, NULL);
+  IF v_run.state <> 'queued' THEN
+    PERFORM write_pending_tool(p_session, NULL);
+  END IF;
   PERFORM end_run(p_session, p_run, v_state, CASE WHEN v_state = 'error' THEN p_code END,
                   CASE WHEN v_state = 'error' THEN p_message END);
   RETURN jsonb_build_object('kind', 'ended', 'state', v_state, 'code', CASE WHEN v_state = 'error' THEN p_code END);
@@ -327,14 +347,18 @@ BEGIN
   RETURN session_mark(p_session) || '{"kind": "begun"}';
 END $$;
 
--- Applies a list of { scope: session | user | app | temp, key, value } (no value: the key goes), and keeps all but temp:
--- in the event log.
+-- Applies a list of { scope: session | user | app | temp, key, value } (no value: the key goes; of several changes of a
+-- key the last counts), and keeps all but temp: in the event log. Keys are written in one order in all sessions of a
+-- user, or two that write the same ones could wait for each other.
 CREATE FUNCTION apply_state(p_session text, p_run integer, p_user text, p_delta jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
   v_change jsonb;
 BEGIN
-  FOR v_change IN SELECT * FROM jsonb_array_elements(p_delta) LOOP
+  FOR v_change IN
+    SELECT change FROM jsonb_array_elements(p_delta) WITH ORDINALITY AS given(change, n)
+     ORDER BY change ->> 'scope', change ->> 'key', n
+  LOOP
     IF v_change ->> 'scope' = 'temp' THEN
       UPDATE chat_runs
          SET temp = CASE WHEN v_change ? 'value'
@@ -361,21 +385,24 @@ END $$;
 
 -- Stores a tool call's outcome, clears pending_tool, and commits what the tool wrote and raises at its result; where
 -- that event has become illegal the outcome is the tool error `p_illegal` (its %s is the phase) and what it wrote is
--- dropped. `p_effects` is { event?, state: [...], todos: [{ name, done }], aside? }.
--- Answers { kind: settled, ok, phase, project_id, event_seq } or { kind: lost }.
+-- dropped, as it is with an outcome that is an error. `p_effects` is { event?, state: [...], todos: [{ name, done }],
+-- aside? }. Answers { kind: settled, ok, phase, project_id, event_seq } or { kind: lost }.
 CREATE FUNCTION finish_tool(
   p_session text, p_run integer, p_fence integer[], p_call text, p_data jsonb, p_effects jsonb, p_illegal text
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_state sessions;
-  v_event text := p_effects ->> 'event';
+  v_event text := CASE WHEN p_data ->> 'state' = 'output-available' THEN p_effects ->> 'event' END;
   v_to text;
   v_data jsonb := p_data;
+  v_settled text;
 BEGIN
   PERFORM lock_session(p_session);
-  IF EXISTS (SELECT FROM chat_parts WHERE session_id = p_session AND tool_call_id = p_call
-                AND tool_state IN ('output-available', 'output-error', 'output-denied')) THEN
-    RETURN session_mark(p_session) || '{"kind": "settled"}';
+  SELECT tool_state INTO v_settled FROM chat_parts
+   WHERE session_id = p_session AND tool_call_id = p_call
+     AND tool_state IN ('output-available', 'output-error', 'output-denied');
+  IF FOUND THEN
+    RETURN session_mark(p_session) || jsonb_build_object('kind', 'settled', 'ok', v_settled = 'output-available');
   END IF;
   PERFORM FROM chat_runs
     WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running' FOR UPDATE;
@@ -393,10 +420,12 @@ BEGIN
   IF v_data ->> 'state' = 'output-available' THEN
     PERFORM apply_state(p_session, p_run, v_state.user_id, coalesce(p_effects -> 'state', '[]'));
     INSERT INTO project_todos (project_id, name, done_at)
-    SELECT v_state.project_id, name, CASE WHEN done THEN clock_timestamp() END
-      FROM jsonb_to_recordset(coalesce(p_effects -> 'todos', '[]')) AS todo(name text, done boolean)
+    SELECT DISTINCT ON (name) v_state.project_id, name, CASE WHEN done THEN clock_timestamp() END
+      FROM ROWS FROM (jsonb_to_recordset(coalesce(p_effects -> 'todos', '[]')) AS (name text, done boolean))
+           WITH ORDINALITY AS todo(name, done, n)
+     ORDER BY name, n DESC
     ON CONFLICT (project_id, name) DO UPDATE SET done_at = excluded.done_at;
-    IF p_effects ? 'aside' THEN
+    IF p_effects ->> 'aside' IS NOT NULL THEN
       INSERT INTO tool_outputs (session_id, tool_call_id, output)
       VALUES (p_session, p_call, p_effects ->> 'aside') ON CONFLICT DO NOTHING;
     END IF;

@@ -1,0 +1,273 @@
+// One session as its users and its worker see it, straight through the SQL functions: no store, no workflow.
+import { setTimeout as delay } from 'node:timers/promises';
+import type pg from 'pg';
+import { afterAll } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import type { Phase, PhaseEvent } from '../../domain/phases.ts';
+import type { Fence } from '../../domain/runs.ts';
+import { call, createPool } from '../../store/db.ts';
+import { freshDatabase } from '../support/servers.ts';
+
+/** What an SQL function answers. */
+export type Answer = Record<string, unknown>;
+export type Row = Record<string, unknown>;
+
+/** The path of events that leads to a phase from where a session begins. */
+const PATH: Readonly<Record<Phase, readonly PhaseEvent[]>> = {
+  chatting: [],
+  building: ['start_build'],
+  verifying: ['start_build', 'todo_done_build'],
+  done: ['start_build', 'todo_done_build', 'publish'],
+};
+
+const NO_USAGE = { input: 0, output: 0, reasoning: 0, cache_read: 0, cache_write: 0 };
+
+/** Connections to a database of its own. */
+export async function freshRows({ max = 10 }: { max?: number } = {}): Promise<pg.Pool> {
+  const db = createPool(await freshDatabase(), { max });
+  afterAll(() => db.end());
+  return db;
+}
+
+export async function rows(db: pg.Pool | pg.ClientBase, sql: string, params: unknown[] = []): Promise<Row[]> {
+  return (await db.query<Row>(sql, params)).rows;
+}
+
+/** The SQLSTATE that a statement is refused with, or `ok`. */
+export async function refusal(statement: Promise<unknown>): Promise<string> {
+  try {
+    await statement;
+    return 'ok';
+  } catch (error) {
+    return (error as pg.DatabaseError).code ?? String(error);
+  }
+}
+
+/** Waits until some statement of this database waits for a lock. */
+export async function somebodyWaits(db: pg.Pool): Promise<void> {
+  const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  while ((await rows(db, waiting)).length === 0) await delay(5);
+}
+
+export interface Said {
+  id?: string;
+  user?: string;
+  model?: string | null;
+  maxQueue?: number;
+  metadata?: object;
+  parts?: readonly object[];
+}
+
+/** A part of an answer, as append_stream and settle_step take it. */
+export interface Part {
+  id: string;
+  index: number;
+  type: string;
+  data: object;
+  tool_call_id?: string;
+  tool_state?: string;
+  settled?: boolean;
+}
+
+export interface Delta {
+  part_id: string;
+  start: number;
+  text: string;
+}
+
+export interface Settlement {
+  step?: number;
+  parts?: readonly Part[];
+  nextIndex?: number;
+  usage?: object;
+  cost?: number | null;
+  toolCalls?: readonly object[];
+  end?: boolean;
+}
+
+export class Session {
+  readonly db: pg.Pool | pg.ClientBase;
+  readonly id: string;
+  readonly user: string;
+
+  constructor(db: pg.Pool | pg.ClientBase, id: string = newId('ses'), user = 'ada') {
+    this.db = db;
+    this.id = id;
+    this.user = user;
+  }
+
+  /** A new session, walked to a phase by its events. */
+  static async at(phase: Phase, db: pg.Pool | pg.ClientBase, { user = 'ada', project }: { user?: string; project?: string } = {}) {
+    const session = new Session(db, newId('ses'), user);
+    await call(db, 'open_session', [session.id, user, 'site-builder', null, null, '{}', project ?? null]);
+    for (const event of PATH[phase]) await session.raise(event);
+    return session;
+  }
+
+  /** The same session over another connection. */
+  through(db: pg.Pool | pg.ClientBase): Session {
+    return new Session(db, this.id, this.user);
+  }
+
+  say(text: string, { id = newId('msg'), user = this.user, model = null, maxQueue = 1000, metadata = {}, parts }: Said = {}) {
+    const given = parts ?? [{ id: newId('prt'), type: 'text', data: { type: 'text', text } }];
+    const args = [this.id, user, id, newId('msg'), JSON.stringify(given), JSON.stringify(metadata), model, maxQueue];
+    return call<Answer>(this.db, 'accept_message', args);
+  }
+
+  raise(event: PhaseEvent, command = newId('cmd')) {
+    return call<Answer>(this.db, 'raise_event', [this.id, event, 'user', command]);
+  }
+
+  openExisting(project: string, command = newId('cmd')) {
+    return call<Answer>(this.db, 'open_existing', [this.id, project, 'user', command]);
+  }
+
+  cancel(command = newId('cmd')) {
+    return call<Answer>(this.db, 'cancel_session', [this.id, 'user', command, `token-of-${command}`]);
+  }
+
+  abort(command = newId('cmd')) {
+    return call<Answer>(this.db, 'abort_run', [this.id, 'user', command]);
+  }
+
+  cancelQueued(message: string, command = newId('cmd')) {
+    return call<Answer>(this.db, 'cancel_queued', [this.id, message, 'user', command]);
+  }
+
+  close(abort = false, command = newId('cmd')) {
+    return call<Answer>(this.db, 'close_session', [this.id, abort, 'user', command]);
+  }
+
+  load() {
+    return call<Answer & { epoch: number; runs: Answer[] }>(this.db, 'load_session', [this.id]);
+  }
+
+  claim(run: number, fence: Fence, step = 0) {
+    return call<Answer>(this.db, 'claim_step', [this.id, run, step, fence, null]);
+  }
+
+  append(run: number, fence: Fence, parts: readonly Part[], deltas: readonly Delta[] = [], metadata: object | null = {}) {
+    const made = metadata === null ? null : JSON.stringify(metadata);
+    const args = [this.id, run, fence, made, JSON.stringify(parts), JSON.stringify(deltas)];
+    return call<'live' | 'abort' | 'lost'>(this.db, 'append_stream', args);
+  }
+
+  settleStep(run: number, fence: Fence, settlement: Settlement = {}) {
+    const { step = 0, parts = [], nextIndex = parts.length, usage = NO_USAGE, toolCalls = [], end = false } = settlement;
+    const cost = settlement.cost === undefined ? {} : { cost_usd: settlement.cost };
+    const report = { step, usage, model: 'test/model', finish_reason: 'stop', tokens: 1, ...cost };
+    const receipt = { finish_reason: 'stop', model: 'test/model', tokens: 1, tool_calls: toolCalls, end };
+    return call<Answer>(this.db, 'settle_step', [
+      ...[this.id, run, fence, '{}', JSON.stringify(parts), nextIndex],
+      ...[JSON.stringify(report), JSON.stringify(receipt)],
+    ]);
+  }
+
+  settleRun(run: number, state: 'aborted' | 'error', fence: Fence | null = null) {
+    const why = state === 'error' ? ['RateLimited', 'try again later'] : [null, null];
+    return call<Answer>(this.db, 'settle_run', [this.id, run, fence, state, ...why, 'outcome unknown']);
+  }
+
+  noteRetry(run: number, fence: Fence) {
+    const retry = { attempt: 2, reason: 'rate limited', at: 0 };
+    return call<boolean>(this.db, 'note_retry', [this.id, run, fence, JSON.stringify(retry)]);
+  }
+
+  beginTool(run: number, fence: Fence, callId: string, raise: object | null = null) {
+    const pending = JSON.stringify(pendingTool(callId));
+    return call<Answer>(this.db, 'begin_tool', [this.id, run, fence, pending, raise && JSON.stringify(raise)]);
+  }
+
+  finishTool(run: number, fence: Fence, callId: string, { effects = {}, data = {}, illegal = '%s' }: ToolEnd = {}) {
+    const part = { ...toolPart(callId, 0).data, state: 'output-available', output: 'made', ...data };
+    return call<Answer>(this.db, 'finish_tool', [
+      ...[this.id, run, fence, callId],
+      ...[JSON.stringify(part), JSON.stringify(effects), illegal],
+    ]);
+  }
+
+  /** A run whose first step has settled and asked for these tool calls; its fence is that of the step. */
+  async runWithCalls(callIds: readonly string[], fence: Fence = [0, 1, 1]): Promise<number> {
+    const { run_seq } = (await this.say('build it')) as { run_seq: number };
+    await this.claim(run_seq, fence);
+    await this.settleStep(run_seq, fence, {
+      parts: callIds.map((callId, index) => toolPart(callId, index)),
+      toolCalls: callIds.map((callId) => ({ tool_call_id: callId, name: 'build_and_deploy' })),
+    });
+    return run_seq;
+  }
+
+  /** The row of `sessions`. */
+  async row(): Promise<Row> {
+    return (await rows(this.db, 'SELECT * FROM sessions WHERE session_id = $1', [this.id]))[0]!;
+  }
+
+  async phase(): Promise<Phase> {
+    return (await this.row())['phase'] as Phase;
+  }
+
+  async chat(): Promise<Row> {
+    return (await rows(this.db, 'SELECT * FROM chat_sessions WHERE session_id = $1', [this.id]))[0]!;
+  }
+
+  messages(): Promise<Row[]> {
+    return rows(this.db, 'SELECT * FROM chat_messages WHERE session_id = $1 ORDER BY position', [this.id]);
+  }
+
+  runs(): Promise<Row[]> {
+    return rows(this.db, 'SELECT * FROM chat_runs WHERE session_id = $1 ORDER BY seq', [this.id]);
+  }
+
+  async run(seq: number): Promise<Row> {
+    return (await this.runs()).find((run) => run['seq'] === seq)!;
+  }
+
+  parts(): Promise<Row[]> {
+    return rows(this.db, 'SELECT * FROM chat_parts WHERE session_id = $1 ORDER BY message_id, index', [this.id]);
+  }
+
+  deltas(): Promise<Row[]> {
+    return rows(this.db, 'SELECT * FROM part_deltas WHERE session_id = $1 ORDER BY part_id, start', [this.id]);
+  }
+
+  /** What readers by SQL see: the parts' data, in order. */
+  async live(): Promise<Row[]> {
+    const sql = 'SELECT data FROM chat_parts_live WHERE session_id = $1 ORDER BY message_id, index';
+    return (await rows(this.db, sql, [this.id])).map((row) => row['data'] as Row);
+  }
+
+  events(): Promise<(Row & { seq: number; kind: string; data: Row })[]> {
+    return rows(this.db, 'SELECT * FROM session_events WHERE session_id = $1 ORDER BY seq', [this.id]) as never;
+  }
+
+  /** Everything that is stored of the session, for "nothing was written". */
+  async everything(): Promise<unknown[]> {
+    const state = await rows(this.db, 'SELECT * FROM scoped_state ORDER BY scope, owner, key');
+    const projects = await rows(this.db, 'SELECT * FROM projects LEFT JOIN project_todos USING (project_id) ORDER BY 1, name');
+    const own = [this.row(), this.chat(), this.messages(), this.runs(), this.parts(), this.deltas(), this.events()];
+    return [...(await Promise.all(own)), state, projects];
+  }
+}
+
+export interface ToolEnd {
+  effects?: object;
+  data?: object;
+  /** The sentence of an illegal event; its %s is the phase. */
+  illegal?: string;
+}
+
+export function pendingTool(callId: string): Row {
+  const times = { step: 0, started_at: '2026-01-01T00:00:00.000Z' };
+  return { tool_call_id: callId, name: 'build_and_deploy', message_id: newId('msg'), ...times };
+}
+
+export function toolPart(callId: string, index: number, state = 'input-available'): Part & { data: Row } {
+  const type = 'tool-build_and_deploy';
+  const data = { type, toolCallId: callId, state, input: { name: 'site' } };
+  return { id: newId('prt'), index, type, data, tool_call_id: callId, tool_state: state, settled: true };
+}
+
+export function textPart(index: number, text = '', id = newId('prt')): Part {
+  return { id, index, type: 'text', data: { type: 'text', text, state: 'streaming' } };
+}
