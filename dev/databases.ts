@@ -26,6 +26,7 @@ export function databaseUrl(serverUrl: string, name: string): string {
 export function withoutPassword(url: string): string {
   const safe = new URL(url);
   safe.password = '';
+  safe.searchParams.delete('password');
   return safe.href;
 }
 

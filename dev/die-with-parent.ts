@@ -9,9 +9,9 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import type { Writable } from 'node:stream';
 
 /** Signals to send one after the other, each with the time to wait for the exit. SIGKILL follows the last. */
-type StopPlan = readonly { signal: 'SIGINT' | 'SIGTERM' | 'SIGQUIT'; waitMs: number }[];
+export type StopPlan = readonly { signal: 'SIGINT' | 'SIGTERM' | 'SIGQUIT'; waitMs: number }[];
 
-/** How a process ended. */
+/** How a process ended: by itself or by a signal. */
 export type Exit = { code: number | null; signal: NodeJS.Signals | null };
 
 /** A child process that ends with its parent. */

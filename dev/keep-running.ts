@@ -1,0 +1,73 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Exit } from './die-with-parent.ts';
+
+/** Something that runs until it is stopped or dies. */
+type Part = { exited: Promise<Exit>; stop(): Promise<unknown> };
+
+const FIRST_DELAY_MS = 500;
+const LONGEST_DELAY_MS = 10_000;
+/** A part that ran this long was well: the next restart does not wait longer than the first. */
+const HEALTHY_MS = 30_000;
+
+/**
+ * Starts a part, and starts it again, later each time, whenever it dies.
+ * @param say takes a line for the terminal
+ * @returns how the part was at its first start, and how to stop it for good
+ * @throws what the first start throws; later failures are said and tried again
+ */
+export async function keepRunning<P extends Part>(
+  name: string,
+  start: () => Promise<P>,
+  say: (line: string) => void,
+): Promise<{ part: P; stop: () => Promise<void> }> {
+  const stopping = new AbortController();
+  const part = await start();
+  const watching = watch(part);
+  return {
+    part,
+    async stop() {
+      stopping.abort();
+      await watching;
+    },
+  };
+
+  async function watch(first: P): Promise<void> {
+    let current: P | undefined = first;
+    let wait = FIRST_DELAY_MS;
+    while (!stopping.signal.aborted) {
+      const startedAt = Date.now();
+      const exit: Exit | undefined = current && (await exitOf(current));
+      if (stopping.signal.aborted) break;
+      if (Date.now() - startedAt > HEALTHY_MS) wait = FIRST_DELAY_MS;
+      if (exit) say(`${name} ended (${describe(exit)}), starting it again in ${wait / 1000} s`);
+      await delay(wait, undefined, { signal: stopping.signal }).catch(() => {});
+      wait = Math.min(wait * 2, LONGEST_DELAY_MS);
+      current = stopping.signal.aborted ? undefined : await restart(wait);
+    }
+    await current?.stop();
+  }
+
+  /** Waits for the end of the part, or for the order to stop it. */
+  function exitOf(running: P): Promise<Exit | undefined> {
+    const ordered = new Promise<undefined>((resolve) => {
+      stopping.signal.addEventListener('abort', () => resolve(undefined), { once: true });
+    });
+    return Promise.race([running.exited, ordered]);
+  }
+
+  async function restart(nextWait: number): Promise<P | undefined> {
+    try {
+      const started = await start();
+      say(`${name} is back`);
+      return started;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      say(`${name} did not start, trying again in ${nextWait / 1000} s: ${reason}`);
+      return undefined;
+    }
+  }
+}
+
+function describe({ code, signal }: Exit): string {
+  return signal === null ? `exit code ${code}` : signal;
+}
