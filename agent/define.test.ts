@@ -49,9 +49,10 @@ describe('definitions', () => {
   it('P5 types execute by the schema of the input', () => {
     const named = { name: 'look', description: 'Looks.' };
     const input = z.object({ n: z.string().transform(Number) });
-    defineTool({ ...named, input, execute: ({ n }) => n.toFixed(2) });
+    const shown = defineTool({ ...named, input, execute: ({ n }) => n.toFixed(2) });
+    expect(shown.name).toBe('look');
     // @ts-expect-error: there is no such field
-    defineTool({ ...named, input, execute: ({ m }) => m });
+    defineTool({ ...named, input, execute: (given) => given.m !== 1 });
     // @ts-expect-error: a number is no text
     defineTool({ ...named, input, permission: ({ n }) => n, execute: () => null });
   });

@@ -1,75 +1,19 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { APICallError, type UIMessage, type UIMessageChunk } from 'ai';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { callTool, cut, fail, finish, hang, report, say, think } from '../test/support/model-actions.ts';
-import { type ModelScript, type ModelServer, startModelServer } from '../test/support/model-server.ts';
+import { callTool, finish, report, say, think } from '../test/support/model-actions.ts';
+import type { ModelScript } from '../test/support/model-server.ts';
 import { defineTool } from './define.ts';
-import { createModels } from './models.ts';
-import { classifyProviderError } from './provider-errors.ts';
-import { type StepInput, type StepResult, streamStep } from './step.ts';
+import type { StepInput } from './step.ts';
+import { collect, hello, type Played, readUntil, StepPlay } from './step-play.ts';
 
-let server: ModelServer;
-let calls = 0;
+let at: StepPlay;
 
-beforeAll(async () => void (server = await startModelServer(() => [])));
-afterAll(() => server.close());
-beforeEach(() => void (calls = 0));
+beforeAll(async () => void (at = await StepPlay.start()));
+afterAll(() => at.server.close());
 
-const writeFile = defineTool({
-  name: 'write_file',
-  description: 'Writes a file.',
-  input: z.object({ path: z.string(), content: z.string().optional() }),
-  execute: () => null,
-});
-
-const hello: UIMessage[] = [{ id: 'msg_1', role: 'user', parts: [{ type: 'text', text: 'hello' }] }];
-
-function stepInput(more: Partial<StepInput> = {}): StepInput {
-  const models = createModels({ openaiBaseUrl: server.url, openaiApiKey: 'sk-test' });
-  return {
-    model: models.resolve('openai/test'),
-    system: 'Be kind.',
-    messages: hello,
-    tools: [writeFile],
-    signal: new AbortController().signal,
-    newToolCallId: () => `call_ours_${++calls}`,
-    ...more,
-  };
-}
-
-interface Played {
-  chunks: UIMessageChunk[];
-  result: StepResult | undefined;
-  error: unknown;
-}
-
-async function play(script: ModelScript, more: Partial<StepInput> = {}): Promise<Played> {
-  server.script(script);
-  return collect(streamStep(stepInput(more)));
-}
-
-async function collect(step: AsyncGenerator<UIMessageChunk, StepResult, void>): Promise<Played> {
-  const chunks: UIMessageChunk[] = [];
-  try {
-    for (;;) {
-      const next = await step.next();
-      if (next.done) return { chunks, result: next.value, error: undefined };
-      chunks.push(next.value);
-    }
-  } catch (error) {
-    return { chunks, result: undefined, error };
-  }
-}
-
-async function typeOfNext(step: AsyncGenerator<UIMessageChunk, StepResult, void>): Promise<string> {
-  const next = await step.next();
-  return next.done ? 'done' : next.value.type;
-}
-
+const play = (script: ModelScript, more?: Partial<StepInput>) => at.play(script, more);
 const typesOf = (played: Played) => played.chunks.map((chunk) => chunk.type);
-const lastRequest = () => server.requests.at(-1)!;
+const lastRequest = () => at.server.requests.at(-1)!;
 
 describe('one step', () => {
   it('R1 yields reasoning, text and tool input in order, between start-step and finish-step', async () => {
@@ -102,14 +46,12 @@ describe('one step', () => {
 
   it('R1 hands a chunk on while the provider is still silent about the next', async () => {
     const gate = Promise.withResolvers<void>();
-    server.script(async function* script() {
+    const step = at.step(async function* script() {
       yield say('first');
       await gate.promise;
       yield say('second');
     });
-    const step = streamStep(stepInput());
-    const seen: string[] = [];
-    while (!seen.includes('text-delta')) seen.push(await typeOfNext(step));
+    await readUntil(step, 'text-delta');
     expect(lastRequest().endedAt).toBeUndefined();
     gate.resolve();
     expect(typesOf(await collect(step))).toEqual(['text-delta', 'text-end', 'finish-step']);
@@ -243,101 +185,5 @@ describe('text that Postgres refuses', () => {
     const join = (type: string) =>
       chunks.flatMap((chunk) => (chunk.type === type && 'delta' in chunk ? [chunk.delta] : [])).join('');
     expect([join('reasoning-delta'), join('text-delta')]).toEqual(['a😀', 'b😀c\uFFFD']);
-  });
-});
-
-describe('failures', () => {
-  it('R6 a 429 throws the provider’s error before any chunk, with its Retry-After, after one request', async () => {
-    const before = server.requests.length;
-    const { chunks, error } = await play(() => [fail(429, { retryAfter: 7 })]);
-    expect(chunks).toEqual([]);
-    expect(classifyProviderError(error)).toEqual({
-      kind: 'retryable',
-      code: 'RateLimited',
-      retryAfterMs: 7_000,
-      reason: 'rate limited',
-    });
-    expect(server.requests.length - before).toBe(1);
-  });
-
-  it('T5 a connection cut in mid-stream throws after what had come', async () => {
-    const { chunks, error, result } = await play(() => [say('Hel'), say('lo'), cut()]);
-    expect(chunks.map((chunk) => chunk.type)).toEqual(['start-step', 'text-start', 'text-delta', 'text-delta']);
-    expect(result).toBeUndefined();
-    expect(APICallError.isInstance(error)).toBe(true);
-    expect(classifyProviderError(error)).toMatchObject({ kind: 'retryable', code: 'NetworkError' });
-  });
-
-  it('R6 a refused connection is a network error', async () => {
-    const models = createModels({ openaiBaseUrl: 'http://127.0.0.1:1/v1' });
-    const { error } = await collect(streamStep(stepInput({ model: models.resolve('openai/x') })));
-    expect(classifyProviderError(error)).toMatchObject({ kind: 'retryable', code: 'NetworkError' });
-  });
-
-  it.each([
-    [
-      'an error event in mid-stream',
-      'data: {"error":{"message":"Overloaded","type":"overloaded_error"}}\n\n',
-      'Overloaded',
-    ],
-    ['a stream that ends without saying why', 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n', 'NetworkError'],
-    ['a stream of garbage', 'data: {"choices":[{"delta"\n\n', 'NetworkError'],
-  ])('R6 %s can be tried again', async (_name, body, code) => {
-    const odd = createServer((_request, response) => {
-      response.writeHead(200, { 'content-type': 'text/event-stream' });
-      response.end(body);
-    });
-    await new Promise<void>((resolve) => odd.listen(0, '127.0.0.1', resolve));
-    const url = `http://127.0.0.1:${(odd.address() as AddressInfo).port}/v1`;
-    const model = createModels({ openaiBaseUrl: url }).resolve('openai/x');
-    const { error } = await collect(streamStep(stepInput({ model })));
-    odd.close();
-    expect(classifyProviderError(error)).toMatchObject({ kind: 'retryable', code });
-  });
-});
-
-describe('abort', () => {
-  it('R4 closes the provider’s connection at once and throws the signal’s reason', async () => {
-    const waits: number[] = [];
-    for (let at = 0; at < 20; at += 1) {
-      const abort = new AbortController();
-      const index = server.requests.length;
-      server.script(() => [say('one'), hang()]);
-      const step = streamStep(stepInput({ signal: abort.signal }));
-      while ((await typeOfNext(step)) !== 'text-delta');
-      const pending = step.next();
-      const abortedAt = performance.now();
-      abort.abort(new Error('asked to stop'));
-      await expect(pending).rejects.toThrow('asked to stop');
-      const request = await server.request(index);
-      await request.ended;
-      expect(request.end).toBe('client-closed');
-      waits.push((request.endedAt ?? Number.NaN) - abortedAt);
-    }
-    const [median = Number.NaN] = waits.toSorted((a, b) => a - b).slice(10);
-    expect(median).toBeLessThan(5);
-  });
-
-  it('R4 before the first byte, and before the call, does the same', async () => {
-    const abort = new AbortController();
-    const index = server.requests.length;
-    server.script(() => [hang()]);
-    const pending = collect(streamStep(stepInput({ signal: abort.signal })));
-    const request = await server.request(index);
-    abort.abort(new Error('asked to stop'));
-    expect((await pending).error).toMatchObject({ message: 'asked to stop' });
-    await request.ended;
-    const late = await collect(streamStep(stepInput({ signal: abort.signal })));
-    expect([late.error, late.chunks]).toMatchObject([{ message: 'asked to stop' }, []]);
-    expect(server.requests).toHaveLength(index + 1);
-  });
-
-  it('R4 a reader that leaves the generator ends the call', async () => {
-    const index = server.requests.length;
-    server.script(() => [say('one'), hang()]);
-    for await (const chunk of streamStep(stepInput())) if (chunk.type === 'text-delta') break;
-    const request = await server.request(index);
-    await request.ended;
-    expect(request.end).toBe('client-closed');
   });
 });

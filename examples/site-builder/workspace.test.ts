@@ -1,0 +1,93 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { listTopFolder, MAX_FILE_BYTES, readTextFile, writeTextFile } from './workspace.ts';
+
+let root: string;
+let outside: string;
+
+beforeEach(() => {
+  const folder = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'perdure-workspace-')));
+  root = path.join(folder, 'workspace');
+  outside = path.join(folder, 'workspace-of-another');
+  mkdirSync(root);
+  mkdirSync(outside);
+  writeFileSync(path.join(outside, 'secret.txt'), 'secret');
+});
+
+describe('files of the workspace', () => {
+  it('H6 are written with their folders, read back, and replaced', async () => {
+    expect(await writeTextFile(root, 'css/deep/site.css', 'é')).toBe(2);
+    expect(await readTextFile(root, 'css/deep/site.css')).toBe('é');
+    await writeTextFile(root, 'css/deep/site.css', 'x');
+    expect(await readTextFile(root, './css/deep/site.css')).toBe('x');
+    expect(await listTopFolder(root)).toEqual(['css/']);
+  });
+
+  it.each([
+    ['', /1 to 512 characters/],
+    ['x'.repeat(513), /1 to 512 characters/],
+    ['a\0b', /U\+0000/],
+    ['/etc/passwd', /is absolute/],
+    ['C:\\windows', /is absolute/],
+    ['../workspace-of-another/secret.txt', /holds "\.\."/],
+    ['a/../../secret.txt', /holds "\.\."/],
+    ['a\\..\\..\\x', /holds "\.\."/],
+    ['.git/config', /\.git is not for tools/],
+    ['sub/.GIT/hooks/pre-commit', /\.git is not for tools/],
+    ['folder/', /names a folder/],
+    ['.', /names a folder/],
+  ])('H6 the path %j is refused', async (file, message) => {
+    await expect(writeTextFile(root, file, 'x')).rejects.toThrow(message);
+    await expect(readTextFile(root, file)).rejects.toThrow(message);
+  });
+
+  it('H6 no link leads out: neither a folder on the way, nor the file, nor one that dangles', async () => {
+    symlinkSync(outside, path.join(root, 'folder'));
+    symlinkSync(path.join(outside, 'secret.txt'), path.join(root, 'file'));
+    symlinkSync(path.join(outside, 'not-yet'), path.join(root, 'dangling'));
+    symlinkSync('a-file-of-ours', path.join(root, 'inner'));
+    const refused = [
+      ['folder/secret.txt', 'folder/secret.txt leads out of the workspace'],
+      ['folder/new/x.txt', 'folder/new/x.txt leads out of the workspace'],
+      ['file', 'file: it is a link; links are not followed'],
+      ['inner', 'inner: it is a link; links are not followed'],
+      ['dangling', 'dangling: it is a link; links are not followed'],
+      ['dangling/x', 'dangling/x: there is no such file'],
+    ] as const;
+    for (const [file, message] of refused) {
+      await expect(writeTextFile(root, file, 'x')).rejects.toThrow(message);
+      await expect(readTextFile(root, file)).rejects.toThrow(message);
+    }
+    expect(readdirSync(outside)).toEqual(['secret.txt']);
+    expect(readFileSync(path.join(outside, 'secret.txt'), 'utf8')).toBe('secret');
+  });
+
+  it('H6 a workspace that is reached through a link works', async () => {
+    const link = path.join(path.dirname(root), 'link');
+    symlinkSync(root, link);
+    await writeTextFile(link, 'a/b.txt', 'x');
+    expect(await readTextFile(link, 'a/b.txt')).toBe('x');
+  });
+
+  it('H6 sizes are capped, and what is no file is refused', async () => {
+    await expect(writeTextFile(root, 'big', 'x'.repeat(MAX_FILE_BYTES + 1))).rejects.toThrow(/at most 262144/);
+    writeFileSync(path.join(root, 'big'), 'x'.repeat(MAX_FILE_BYTES + 1));
+    mkdirSync(path.join(root, 'folder'));
+    execFileSync('mkfifo', [path.join(root, 'pipe')]);
+    await expect(readTextFile(root, 'big')).rejects.toThrow(/at most 262144/);
+    await expect(readTextFile(root, 'folder')).rejects.toThrow('folder is not a file');
+    await expect(readTextFile(root, 'pipe')).rejects.toThrow('pipe is not a file');
+    await expect(writeTextFile(root, 'folder', 'x')).rejects.toThrow('folder: it is a folder');
+    await expect(writeTextFile(root, 'big/x', 'x')).rejects.toThrow('big/x: a part of the path is a file');
+  });
+
+  it('Q3 errors never show where the workspace lies', async () => {
+    for (const file of ['missing.txt', 'missing/deep.txt', 'x'.repeat(300)]) {
+      const error = await readTextFile(root, file).catch((thrown: unknown) => thrown as Error);
+      expect(error).toMatchObject({ code: 'WorkspaceError', message: expect.not.stringContaining(root) });
+    }
+  });
+});
