@@ -1,0 +1,112 @@
+import { type PartData, type PartSnapshot, settlePartData } from '../../domain/part-data.ts';
+import type { RunState } from '../../domain/runs.ts';
+import type { AnswerSnapshot } from '../../domain/stream.ts';
+import type { Cursor } from '../../domain/stream-seen.ts';
+
+/** A part's row. */
+export interface Row {
+  id: string;
+  index: number;
+  data: PartData;
+  deltas: { start: number; text: string }[];
+}
+
+/** An answer's rows in memory, written as a recorder writes them and read as the store reads them. */
+export class AnswerRows {
+  readonly rows: Row[] = [];
+  state: RunState = 'running';
+  metadata: Record<string, unknown> | null = null;
+  private attempt = 0;
+
+  /** The rows in one of these states that may still be written to: those of the newest attempt. */
+  open(...states: string[]): Row[] {
+    return this.rows.filter(({ index, data }) => index >= this.attempt && states.includes(String(data['state'])));
+  }
+
+  /** The calls whose input may still come: the reducer takes it in its current step only, and models send it so. */
+  openInputs(): Row[] {
+    const step = this.rows.findLast((row) => row.data.type === 'step-start')?.index ?? -1;
+    return this.open('input-streaming').filter((row) => row.index > step);
+  }
+
+  add(data: PartData): Row {
+    this.metadata ??= { system_prompt_digest: 'd' };
+    const index = this.rows.length;
+    const id = `prt_${index}`;
+    const row = { id, index, data: data.type === 'reasoning' ? { ...data, id } : data, deltas: [] };
+    this.rows.push(row);
+    return row;
+  }
+
+  append(row: Row, text: string): void {
+    row.deltas.push({ start: this.lengthOf(row), text });
+  }
+
+  /** UTF-16 units of a row's text or raw input. */
+  lengthOf(row: Row): number {
+    const settled = row.data['text'] ?? row.data['rawInput'] ?? '';
+    return String(settled).length + (joined(row.deltas) ?? '').length;
+  }
+
+  /** Writes `data` over, with all of the text that has come. */
+  settle(row: Row, change: Record<string, unknown>): void {
+    row.data = { ...settlePartData(row.data, joined(row.deltas)), ...change };
+    row.deltas = [];
+  }
+
+  /** Puts something else in the place of a row's `data`; its deltas go. */
+  replace(row: Row, { without = [], ...change }: { without?: string[] } & Record<string, unknown>): void {
+    const kept = Object.entries(row.data).filter(([name]) => !without.includes(name));
+    row.data = { ...(Object.fromEntries(kept) as PartData), ...change };
+    row.deltas = [];
+  }
+
+  /** An attempt was lost: what it left stays as it is, and the next one says so. */
+  interrupt(): void {
+    this.add({ type: 'data-interrupted', id: `int_${this.rows.length}`, data: {} });
+    this.attempt = this.rows.length;
+  }
+
+  /** As settle_run ends a run: texts hold all they have, open calls of an error fail, those of an abort stay. */
+  end(state: RunState): void {
+    for (const row of this.rows) {
+      if (!('toolCallId' in row.data)) {
+        const ends = state === 'finished' && row.index >= this.attempt && 'state' in row.data;
+        this.settle(row, ends ? { state: 'done' } : {});
+      } else if (state !== 'aborted' && !String(row.data['state']).startsWith('output-')) {
+        row.data = { ...row.data, state: 'output-error', errorText: 'interrupted' };
+      }
+    }
+    this.state = state;
+    if (this.metadata) this.metadata = { ...this.metadata, steps: [{ finish_reason: 'stop' }], usage: { input: 1 } };
+  }
+
+  snapshot(cursor: Cursor): AnswerSnapshot {
+    const units = new Map(cursor.parts.map((part) => [part.id, part.units]));
+    const parts = this.rows
+      .filter((row) => row.index >= cursor.index)
+      .map(({ id, index, data, deltas }): PartSnapshot => {
+        const read = deltas.filter((delta) => delta.start >= (units.get(id) ?? 0));
+        return { id, index, data, text: joined(read), text_start: read[0]?.start ?? null };
+      });
+    return structuredClone({
+      session_id: 'ses_1',
+      message_id: 'msg_a',
+      metadata: this.metadata,
+      run_state: this.state,
+      error_code: null,
+      error_message: this.state === 'error' ? 'it broke' : null,
+      parts,
+    });
+  }
+
+  /** The message as it is stored. */
+  stored(): { id: string; role: string; metadata: Record<string, unknown>; parts: PartData[] } {
+    const parts = this.rows.map((row) => settlePartData(row.data, joined(row.deltas)));
+    return { id: 'msg_a', role: 'assistant', metadata: { ...this.metadata, session_id: 'ses_1' }, parts };
+  }
+}
+
+function joined(deltas: { text: string }[]): string | null {
+  return deltas.length === 0 ? null : deltas.map((delta) => delta.text).join('');
+}
