@@ -81,10 +81,12 @@ export class StepChunks {
       case 'tool-error':
         // Of an invalid call the model's mistake has been told with the call itself.
         return part.providerExecuted ? other(part) : [];
+      case 'custom':
+        // It says that the answer begins, with a first count of tokens: neither is content.
+        return part.kind === 'anthropic.message_start' ? [] : other(part);
       case 'file':
       case 'reasoning-file':
       case 'source':
-      case 'custom':
       case 'tool-result':
         return other(part);
       default:

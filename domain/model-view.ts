@@ -31,7 +31,7 @@ export const INTERRUPTED_TOOL_TEXT = 'interrupted, outcome unknown';
  * - Every tool call has an outcome: one without gets an error, "aborted by the user" where `runStates` has the message
  *   as `aborted`, else "interrupted, outcome unknown". A denied one says so. Inputs are objects, for providers refuse
  *   anything else.
- * - Empty texts, steps that hold nothing but reasoning, and messages in which nothing is left are dropped: providers
+ * - Empty texts, steps without text, file or tool call, and messages in which nothing is left are dropped: providers
  *   refuse them.
  *
  * @param runStates the state of the run that wrote a message, by message id; what is not in it was not aborted
@@ -80,7 +80,7 @@ function isForTheModel(part: StoredPart): boolean {
 }
 
 function isContent(part: StoredPart): boolean {
-  return !isStepStart(part) && !part.type.startsWith('source-') && !part.type.startsWith('reasoning');
+  return part.type === 'text' || part.type === 'file' || part.type === 'steering-message' || isToolPart(part);
 }
 
 function isToolPart<Part extends StoredPart>(part: Part): part is Part & ToolPart {
