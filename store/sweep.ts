@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { PHASES } from '../domain/phases.ts';
 import { type Db, many } from './db.ts';
 
 const sleepingRun = z.object({
@@ -7,6 +8,10 @@ const sleepingRun = z.object({
   message_id: z.string(),
   model: z.string().nullable(),
   state: z.enum(['queued', 'running']),
+  user_id: z.string(),
+  project_id: z.string().nullable(),
+  phase: z.enum(PHASES),
+  agent: z.string(),
 });
 
 /** A run that nobody seems to work on. */
@@ -23,8 +28,8 @@ export function sleepingRuns(
   return many(
     db,
     sleepingRun,
-    `SELECT r.session_id, r.seq AS run_seq, r.message_id, r.model, r.state
-       FROM chat_runs r JOIN chat_sessions c USING (session_id)
+    `SELECT r.session_id, r.seq AS run_seq, r.message_id, r.model, r.state, s.user_id, s.project_id, s.phase, c.agent
+       FROM chat_runs r JOIN chat_sessions c USING (session_id) JOIN sessions s USING (session_id)
       WHERE r.state IN ('queued', 'running')
         AND r.updated_at < clock_timestamp() - CASE r.state WHEN 'queued' THEN $1 ELSE $2 END * interval '1 millisecond'
         AND (r.state = 'running' OR c.paused_at IS NULL)

@@ -1,16 +1,7 @@
-import {
-  defineSearchAttributeKey,
-  type SearchAttributeUpdatePair,
-} from '@temporalio/common';
+import type { SearchAttributeUpdatePair } from '@temporalio/common';
 import { setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import { SEARCH_ATTRIBUTES } from './start.ts';
 import type { SessionState } from './state.ts';
-
-const KEYS = {
-  user: defineSearchAttributeKey('PerdureUser', 'KEYWORD'),
-  project: defineSearchAttributeKey('PerdureProject', 'KEYWORD'),
-  phase: defineSearchAttributeKey('PerdurePhase', 'KEYWORD'),
-  status: defineSearchAttributeKey('PerdureStatus', 'KEYWORD'),
-};
 
 /**
  * Shows operators what the session is. Search attributes hold lasting states only, for each change is an event and a
@@ -21,10 +12,10 @@ export function show(session: SessionState): void {
   setCurrentDetails(details(session));
   const shown = workflowInfo().typedSearchAttributes;
   const wanted = [
-    { key: KEYS.user, value: session.userId },
-    { key: KEYS.project, value: session.mark.project_id },
-    { key: KEYS.phase, value: session.mark.phase },
-    { key: KEYS.status, value: status(session) },
+    { key: SEARCH_ATTRIBUTES.user, value: session.userId },
+    { key: SEARCH_ATTRIBUTES.project, value: session.mark.project_id },
+    { key: SEARCH_ATTRIBUTES.phase, value: session.mark.phase },
+    { key: SEARCH_ATTRIBUTES.status, value: status(session) },
   ];
   const changes = wanted.filter(({ key, value }) => (shown.get(key) ?? null) !== value);
   if (changes.length > 0) upsertSearchAttributes(changes as SearchAttributeUpdatePair[]);

@@ -1,0 +1,62 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { publishUpdate, abortUpdate, cancelUpdate, statusQuery } from '../../workflows/definitions.ts';
+import { lastUserText } from '../support/model-server.ts';
+import { callTool, hang, say } from '../support/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+
+let runtime: TestRuntime;
+beforeAll(async () => {
+  runtime = await startRuntime();
+});
+
+describe('a turn', () => {
+  it('W1 one message makes one answer', async () => {
+    runtime.model.script(() => [say('Hello '), say('there')]);
+    const session = await TestSession.open(runtime);
+    const run = await session.ended(await session.send('hi'));
+    expect(run.state).toBe('finished');
+    expect(await session.parts(run.answer_id)).toEqual([
+      { type: 'step-start' },
+      { type: 'text', text: 'Hello there', state: 'done' },
+    ]);
+  });
+
+  it('S5 a build walks the phases', async () => {
+    runtime.model.script((request) => {
+      const tools = request.messages.slice(request.messages.findLastIndex((m) => m.role === 'user')).filter((m) => m.role === 'tool').length;
+      if (tools === 0) return [callTool('call_1', 'build_and_deploy', { confirm_new_project: true })];
+      if (tools === 1) return [callTool('call_1', 'write_file', { path: 'index.html', content: '<h1>Hi</h1>' })];
+      if (tools === 2) return [callTool('call_1', 'todo_complete', { name: 'build' })];
+      return [say(`done with ${lastUserText(request)}`)];
+    });
+    const session = await TestSession.open(runtime);
+    const run = await session.ended(await session.send('a site'));
+    expect(await session.parts(run.answer_id)).toMatchObject([
+      { type: 'step-start' },
+      { type: 'tool-build_and_deploy', state: 'output-available' },
+      { type: 'step-start' },
+      { type: 'tool-write_file', state: 'output-available' },
+      { type: 'step-start' },
+      { type: 'tool-todo_complete', state: 'output-available' },
+      { type: 'step-start' },
+      { type: 'text', text: 'done with a site' },
+    ]);
+    expect(await session.row()).toMatchObject({ phase: 'verifying', pending_tool: null });
+    expect(await session.command(publishUpdate)).toMatchObject({ phase: 'done' });
+  });
+
+  it('R4 an abort ends the model call and keeps the words', async () => {
+    runtime.model.script(() => [say('Once upon'), hang()]);
+    const session = await TestSession.open(runtime);
+    const before = runtime.model.requests.length;
+    const seq = await session.send('a story');
+    const request = await runtime.model.request(before);
+    expect(await session.handle.query(statusQuery)).toMatchObject({ state: 'busy' });
+    expect(await session.command(abortUpdate)).toMatchObject({ aborted: true });
+    await request.ended;
+    const run = await session.ended(seq);
+    expect(run.state).toBe('aborted');
+    await expect(session.command(cancelUpdate)).rejects.toThrow();
+  });
+});

@@ -1,0 +1,142 @@
+// A session as tests of the worker drive it: rows and updates, with no client between.
+import { type Client, WithStartWorkflowOperation, WorkflowUpdateStage } from '@temporalio/client';
+import type { UpdateDefinition } from '@temporalio/common';
+import type pg from 'pg';
+import type { CommandArgs } from '../../domain/commands.ts';
+import { newId } from '../../domain/ids.ts';
+import { submitUpdate } from '../../workflows/definitions.ts';
+import { sessionStart } from '../../workflows/start.ts';
+import { eventually } from './eventually.ts';
+
+/** The servers that a session lives on. */
+export interface Servers {
+  db: pg.Pool;
+  temporal: Client;
+}
+
+/** A run's row, as tests look at it. */
+export interface RunRow {
+  seq: number;
+  message_id: string;
+  answer_id: string;
+  state: string;
+  step: number;
+  fence: number[];
+  error_code: string | null;
+  error_message: string | null;
+}
+
+/** One session of one user. */
+export class TestSession {
+  readonly id: string = newId('ses');
+  readonly user: string;
+  readonly agent: string;
+  private readonly servers: Servers;
+
+  private constructor(servers: Servers, user: string, agent: string) {
+    this.servers = servers;
+    this.user = user;
+    this.agent = agent;
+  }
+
+  static async open(
+    servers: Servers,
+    { user = 'ada', agent = 'site-builder' }: { user?: string; agent?: string } = {},
+  ): Promise<TestSession> {
+    const session = new TestSession(servers, user, agent);
+    await servers.db.query('SELECT open_session($1, $2, $3, NULL, NULL, $4, NULL)', [session.id, user, agent, '{}']);
+    return session;
+  }
+
+  /** Accepts a message at the row, and no more. Answers the run's number. */
+  async accept(text: string, id: string = newId('msg')): Promise<{ run: number; message: string }> {
+    const parts = [{ id: newId('prt'), type: 'text', data: { type: 'text', text } }];
+    const { rows } = await this.servers.db.query<{ r: { ok: boolean; run_seq: number; code?: string } }>(
+      'SELECT accept_message($1, $2, $3, $4, $5, $6, NULL, 1000) AS r',
+      [this.id, this.user, id, newId('msg'), JSON.stringify(parts), '{}'],
+    );
+    const outcome = rows[0]!.r;
+    if (!outcome.ok) throw new Error(`not accepted: ${outcome.code}`);
+    return { run: outcome.run_seq, message: id };
+  }
+
+  /** Sends a message: accepted at the row, then the workflow woken. Answers the run's number. */
+  async send(text: string, id?: string): Promise<number> {
+    const { run, message } = await this.accept(text, id);
+    await this.wake(run, message);
+    return run;
+  }
+
+  /** Wakes the workflow for a run, starting it where it does not run. */
+  wake(run: number, message: string): Promise<{ position: number }> {
+    return this.update(submitUpdate, { run_seq: run, message_id: message, model: null }, `submit:${message}`);
+  }
+
+  /** Sends a command as the client does. */
+  command<Outcome, Args extends CommandArgs>(
+    definition: UpdateDefinition<Outcome, [Args]>,
+    args: Omit<Args, 'command_id'> & { command_id?: string } = {} as Args,
+  ): Promise<Outcome> {
+    const complete = { command_id: newId('cmd'), ...args } as unknown as Args;
+    return this.update(definition, complete, `${definition.name}:${complete.command_id}`);
+  }
+
+  private async update<Outcome, Args>(
+    definition: UpdateDefinition<Outcome, [Args]>,
+    args: Args,
+    updateId: string,
+  ): Promise<Outcome> {
+    const { type, ...start } = sessionStart({
+      sessionId: this.id,
+      userId: this.user,
+      agent: this.agent,
+      phase: 'chatting',
+      projectId: null,
+    });
+    const handle = await this.servers.temporal.workflow.startUpdateWithStart<(id: string) => Promise<void>, Outcome, [Args]>(definition, {
+      updateId,
+      args: [args],
+      waitForStage: WorkflowUpdateStage.ACCEPTED,
+      startWorkflowOperation: new WithStartWorkflowOperation(type, start),
+    });
+    return handle.result();
+  }
+
+  get handle() {
+    return this.servers.temporal.workflow.getHandle(this.id);
+  }
+
+  async run(seq: number): Promise<RunRow> {
+    const { rows } = await this.servers.db.query<RunRow>(
+      'SELECT * FROM chat_runs WHERE session_id = $1 AND seq = $2',
+      [this.id, seq],
+    );
+    return rows[0]!;
+  }
+
+  /** The run's row once it is over. */
+  ended(seq: number, timeout = 20_000): Promise<RunRow> {
+    return eventually(
+      async () => {
+        const run = await this.run(seq);
+        if (['queued', 'running', 'waiting'].includes(run.state)) throw new Error(`run ${seq} is ${run.state}`);
+        return run;
+      },
+      { timeout },
+    );
+  }
+
+  /** The parts of a message, with what has streamed in since they settled. */
+  async parts(messageId: string): Promise<(Record<string, unknown> & { type: string })[]> {
+    const { rows } = await this.servers.db.query<{ data: Record<string, unknown> & { type: string } }>(
+      'SELECT data FROM chat_parts_live WHERE session_id = $1 AND message_id = $2 ORDER BY index',
+      [this.id, messageId],
+    );
+    return rows.map((row) => row.data);
+  }
+
+  async row(): Promise<{ phase: string; project_id: string | null; pending_tool: { tool_call_id: string } | null }> {
+    const { rows } = await this.servers.db.query('SELECT * FROM sessions WHERE session_id = $1', [this.id]);
+    return rows[0];
+  }
+}

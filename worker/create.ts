@@ -1,0 +1,89 @@
+import { Client, type Connection } from '@temporalio/client';
+import { type NativeConnection, Worker } from '@temporalio/worker';
+import type { Logger } from 'pino';
+import type pg from 'pg';
+import { type Registry, Registry as MetricsRegistry } from 'prom-client';
+import { sessionActivities } from '../activities/activities.ts';
+import type { ActivitySettings, Hooks } from '../activities/context.ts';
+import { CodesOnlyInterceptor } from '../activities/failures.ts';
+import { workerMetrics } from '../activities/metrics.ts';
+import type { Models } from '../agent/models.ts';
+import type { AgentRegistry } from '../agent/registry.ts';
+import type { Bus } from '../bus/bus.ts';
+import { TASK_QUEUE } from '../workflows/definitions.ts';
+import { Sweeper } from './sweeper.ts';
+
+/** A stream holds an activity slot for as long as the model speaks, so there have to be many. */
+const ACTIVITY_SLOTS = 1_000;
+/** 0.42 MB each. */
+const CACHED_SESSIONS = 1_000;
+
+/** What a worker is made of; all of it stays the caller's to close. */
+export interface WorkerParts {
+  connection: NativeConnection;
+  /** For the sweeper. */
+  clientConnection: Connection;
+  namespace: string;
+  db: pg.Pool;
+  bus: Bus;
+  agents: AgentRegistry;
+  models: Models;
+  log: Logger;
+  settings: ActivitySettings & { sweepIntervalMs: number; shutdownGraceMs: number };
+  workflowBundle: { codePath: string };
+  hooks?: Hooks;
+  registry?: Registry;
+}
+
+/** A worker of sessions: `run` ends when it has been shut down and its work is done or the grace is over. */
+export interface SessionWorker {
+  run(): Promise<void>;
+  shutdown(): void;
+  readonly sweeper: Sweeper;
+}
+
+/** Makes a worker; nothing is polled before `run`. */
+export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
+  const { log, settings } = parts;
+  const worker = await Worker.create({
+    connection: parts.connection,
+    namespace: parts.namespace,
+    taskQueue: TASK_QUEUE,
+    workflowBundle: parts.workflowBundle,
+    activities: sessionActivities({
+      db: parts.db,
+      bus: parts.bus,
+      agents: parts.agents,
+      models: parts.models,
+      log,
+      hooks: parts.hooks ?? {},
+      metrics: workerMetrics(parts.registry ?? new MetricsRegistry()),
+      settings,
+    }),
+    interceptors: {
+      activity: [(context) => ({ inbound: new CodesOnlyInterceptor(log, context.info.activityType) })],
+    },
+    maxConcurrentActivityTaskExecutions: ACTIVITY_SLOTS,
+    maxCachedWorkflows: CACHED_SESSIONS,
+    // A frozen worker must not swallow many tasks, and a dead one not keep its sessions to itself.
+    workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 3 },
+    stickyQueueScheduleToStartTimeout: '1s',
+    maxHeartbeatThrottleInterval: '500ms',
+    defaultHeartbeatThrottleInterval: '500ms',
+    shutdownGraceTime: settings.shutdownGraceMs,
+  });
+  const client = new Client({ connection: parts.clientConnection, namespace: parts.namespace });
+  const sweeper = new Sweeper({ db: parts.db, client, log, intervalMs: settings.sweepIntervalMs });
+  return {
+    sweeper,
+    shutdown: () => worker.shutdown(),
+    run: async () => {
+      sweeper.start();
+      try {
+        await worker.run();
+      } finally {
+        await sweeper.stop();
+      }
+    },
+  };
+}
