@@ -7,5 +7,7 @@ export default defineConfig({
     globalSetup: ['test/global-setup.ts'],
     testTimeout: 30_000,
     hookTimeout: 30_000,
+    // Tests wait for servers more than they compute.
+    maxWorkers: 2,
   },
 });

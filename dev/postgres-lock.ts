@@ -8,7 +8,7 @@ const POLL_MS = 50;
 /** A server that is stopping (its starter was killed a moment ago) gets this long to finish. */
 const STOPPING_MS = 30_000;
 /** A server that works is given this long to begin to stop. */
-const WORKING_MS = 5_000;
+const WORKING_MS = 3_000;
 
 /** What postmaster.pid says of the server that uses the cluster. */
 type Lock = { pid: number; port: string; stopping: boolean };
