@@ -80,7 +80,8 @@ describe('abort', () => {
       waits.push((request.endedAt ?? Number.NaN) - abortedAt);
     }
     const [median = Number.NaN] = waits.toSorted((a, b) => a - b).slice(10);
-    expect(median).toBeLessThan(5);
+    // Alone on a machine it is about 1 ms.
+    expect(median).toBeLessThan(20);
   });
 
   it('R4 before the first byte, and before the call, does the same', async () => {
