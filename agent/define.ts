@@ -182,9 +182,6 @@ const agentSchema = z.strictObject({
 /** An agent, as data. */
 export type AgentDefinition = Omit<z.infer<typeof agentSchema>, 'tools'> & { tools: readonly ToolDefinition[] };
 
-/** A rule that the agent's author fixes. */
-export type PermissionRule = z.infer<typeof permissionRule>;
-
 /**
  * A tool, with its `execute` typed by its `input`. Returns the definition as it is.
  * @throws {DefinitionError} naming the field that is wrong

@@ -187,6 +187,12 @@ describe('with a scripted model', () => {
     expect(await errorOf({ wall_clock_ms: 50 })).toEqual(error('wall_clock_ms, 50'));
   });
 
+  it('P2 a model call that takes longer than the agent’s timeout ends the turn', async () => {
+    server.script(() => [say('hm'), hang()]);
+    const chunks = await all(run(sessionWith({ timeout: 50 }), 'hi', model()));
+    expect(chunks.at(-1)).toMatchObject({ type: 'error', errorText: expect.stringMatching(/^NetworkError/) });
+  });
+
   it('R6 a failure ends the turn with a sentence, and what was said before stays', async () => {
     const talking = sessionWith();
     let step = 0;

@@ -27,7 +27,7 @@ export interface AnswerMetadata {
 }
 
 /** The turn met one of the agent's limits; the message names it. */
-export class LimitReachedError extends Error {
+class LimitReachedError extends Error {
   readonly code = 'LimitReached';
 
   constructor(limit: keyof Limits, value: number) {
@@ -115,7 +115,8 @@ class Turn {
 
   /** A model call and its tools. What had been seen of it when it broke off stays in the answer. */
   private async *step(system: string): AsyncGenerator<UIMessageChunk, StepResult, void> {
-    const { session, model, signal } = this;
+    const { session, model } = this;
+    const signal = this.callSignal();
     const { temperature, max_output_tokens: maxOutputTokens, tools } = session.agent;
     const messages = modelView([...session.messages, this.answer]);
     const newToolCallId = () => newId('call');
@@ -124,13 +125,19 @@ class Turn {
     try {
       const result = yield* keep(seen, streamStep(input));
       for (const call of result.toolCalls) {
-        if (!call.invalid) yield* keep(seen, runTool(session, call, signal, this.limits.tool_output_bytes));
+        if (!call.invalid) yield* keep(seen, runTool(session, call, this.signal, this.limits.tool_output_bytes));
       }
       this.count(result);
       return result;
     } finally {
       await this.apply(seen);
     }
+  }
+
+  /** The turn's signal, and the agent's time-out of one model call. */
+  private callSignal(): AbortSignal {
+    const { timeout } = this.session.agent;
+    return timeout === undefined ? this.signal : AbortSignal.any([this.signal, AbortSignal.timeout(timeout)]);
   }
 
   private count({ usage, model, finishReason }: StepResult): void {

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cut, fail, hang, say } from '../test/support/model-actions.ts';
 import { createModels } from './models.ts';
 import { classifyProviderError } from './provider-errors.ts';
-import { readUntil, StepPlay } from './step-play.ts';
+import { readUntil, StepPlay } from '../test/agent/step-play.ts';
 
 let at: StepPlay;
 

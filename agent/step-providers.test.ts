@@ -6,7 +6,7 @@ import type { UIMessage } from 'ai';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { createModels } from './models.ts';
 import { classifyProviderError } from './provider-errors.ts';
-import { collect, hello, writeFile } from './step-play.ts';
+import { collect, hello, writeFile } from '../test/agent/step-play.ts';
 import { streamStep } from './step.ts';
 
 type Event = { type: string } & Record<string, unknown>;

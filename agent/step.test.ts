@@ -4,7 +4,7 @@ import { callTool, finish, report, say, think } from '../test/support/model-acti
 import type { ModelScript } from '../test/support/model-server.ts';
 import { defineTool } from './define.ts';
 import type { StepInput } from './step.ts';
-import { collect, hello, type Played, readUntil, StepPlay } from './step-play.ts';
+import { collect, hello, type Played, readUntil, StepPlay } from '../test/agent/step-play.ts';
 
 let at: StepPlay;
 

@@ -123,6 +123,14 @@ describe('what a call asks for', () => {
     expect(await plans('todo_complete', { name: 'other' })).toMatchObject({ raise: null });
   });
 
+  it('S10 todos belong to a project: without one the model is told so', async () => {
+    const add = siteBuilder.tools.find((tool) => tool.name === 'todo_add')!;
+    expect(await outcomeOf(add, { name: 'x' })).toMatchObject({
+      ok: false,
+      errorText: expect.stringMatching(/no project/),
+    });
+  });
+
   it('P5 bad input is refused before anything is asked', async () => {
     expect(await plans('todo_complete', {})).toMatchObject({ ok: false });
   });

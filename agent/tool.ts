@@ -68,7 +68,7 @@ export function inputErrorText(
 }
 
 /** The message of anything thrown, cleaned and capped; never a stack. */
-export function errorTextOf(error: unknown): string {
+function errorTextOf(error: unknown): string {
   const message = error instanceof Error ? error.message || error.name : String(error);
   return cap(cleanText(message) || 'the tool failed without saying why');
 }

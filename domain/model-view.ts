@@ -19,8 +19,8 @@ interface StoredMessage<Part extends StoredPart> {
 }
 
 /** What the model is told of a tool call that never got an outcome. */
-export const ABORTED_TOOL_TEXT = 'aborted by the user';
-export const INTERRUPTED_TOOL_TEXT = 'interrupted, outcome unknown';
+const ABORTED_TOOL_TEXT = 'aborted by the user';
+const INTERRUPTED_TOOL_TEXT = 'interrupted, outcome unknown';
 
 /**
  * What the model sees of stored messages; pure, and nothing stored is changed.

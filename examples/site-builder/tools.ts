@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { z } from 'zod';
-import { defineTool } from '../../agent/define.ts';
+import { defineTool, type ToolContext } from '../../agent/define.ts';
 import { listTopFolder, readTextFile, writeTextFile } from './workspace.ts';
 
 /** The todo that stands for the build: completing it makes the session verify. */
@@ -12,6 +12,10 @@ const filePath = z
   .min(1)
   .max(512)
   .describe('path relative to the workspace, such as index.html or css/site.css');
+
+function requireProject(ctx: ToolContext): void {
+  if (ctx.projectId === null) throw new Error('there is no project yet, and todos belong to a project: build first');
+}
 
 export const buildAndDeploy = defineTool({
   name: 'build_and_deploy',
@@ -38,6 +42,7 @@ export const todoAdd = defineTool({
   repeatable: true,
   protected: true,
   async execute({ name }, ctx) {
+    requireProject(ctx);
     ctx.todos.add(name);
     return { todos: await ctx.todos.list() };
   },
@@ -52,6 +57,7 @@ export const todoComplete = defineTool({
   protected: true,
   raises: ({ name }) => (name === BUILD ? { event: 'todo_done_build', at: 'result' } : null),
   async execute({ name }, ctx) {
+    requireProject(ctx);
     await ctx.todos.complete(name);
     return { todos: await ctx.todos.list() };
   },

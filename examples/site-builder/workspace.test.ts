@@ -76,7 +76,7 @@ describe('files of the workspace', () => {
     await expect(writeTextFile(root, 'big', 'x'.repeat(MAX_FILE_BYTES + 1))).rejects.toThrow(/at most 262144/);
     writeFileSync(path.join(root, 'big'), 'x'.repeat(MAX_FILE_BYTES + 1));
     mkdirSync(path.join(root, 'folder'));
-    execFileSync('mkfifo', [path.join(root, 'pipe')]);
+    execFileSync('sh', ['-c', 'mkfifo "$1"', 'sh', path.join(root, 'pipe')]);
     await expect(readTextFile(root, 'big')).rejects.toThrow(/at most 262144/);
     await expect(readTextFile(root, 'folder')).rejects.toThrow('folder is not a file');
     await expect(readTextFile(root, 'pipe')).rejects.toThrow('pipe is not a file');

@@ -11,7 +11,7 @@ const NAMES_IN_LIST = 200;
 const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
 
 /** A path or file that the workspace refuses; the message says why, and is for the model. */
-export class WorkspaceError extends Error {
+class WorkspaceError extends Error {
   readonly code = 'WorkspaceError';
 
   constructor(message: string) {
