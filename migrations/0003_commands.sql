@@ -150,23 +150,29 @@ BEGIN
 END $$;
 
 -- Accepts a user message: everything that can refuse it is judged here and nowhere later. `p_parts` is an array of
--- { id, type, data }. Outcomes: { accepted, run_seq, position, model } with accepted false for a repeat,
--- or a refusal SessionNotFound, MessageConflict, TooMany. `position` counts the open runs ahead of it.
+-- { id, type, data }. Outcomes: { accepted, run_seq, state, position, model, agent, phase, project_id } with accepted
+-- false for a repeat and `state` that of its run, or a refusal SessionNotFound, MessageConflict, TooMany. `position`
+-- counts the open runs ahead of it.
 CREATE FUNCTION accept_message(
   p_session text, p_user text, p_message text, p_answer text, p_parts jsonb, p_metadata jsonb, p_model text,
   p_max_queue integer
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
+  v_session sessions;
   v_chat chat_sessions;
   v_run chat_runs;
+  v_facts jsonb;
   v_seq integer;
   v_ahead integer;
   v_taken boolean;
 BEGIN
-  IF NOT EXISTS (SELECT FROM sessions WHERE session_id = p_session AND user_id = p_user) THEN
+  SELECT * INTO v_session FROM sessions WHERE session_id = p_session AND user_id = p_user;
+  IF NOT FOUND THEN
     RETURN '{"ok": false, "code": "SessionNotFound"}';
   END IF;
   v_chat := lock_session(p_session);
+  v_facts := jsonb_build_object('ok', true, 'agent', v_chat.agent, 'phase', v_session.phase,
+                                'project_id', v_session.project_id);
   IF EXISTS (SELECT FROM chat_messages WHERE session_id = p_session AND id = p_message) THEN
     SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND message_id = p_message ORDER BY seq DESC LIMIT 1;
     IF v_run.seq IS NULL OR
@@ -176,7 +182,8 @@ BEGIN
              FROM jsonb_array_elements(p_parts) WITH ORDINALITY AS given(part, n)) THEN
       RETURN '{"ok": false, "code": "MessageConflict"}';
     END IF;
-    RETURN jsonb_build_object('ok', true, 'accepted', false, 'run_seq', v_run.seq, 'model', v_run.model, 'position', (
+    RETURN v_facts || jsonb_build_object('accepted', false, 'run_seq', v_run.seq, 'state', v_run.state,
+                                         'model', v_run.model, 'position', (
       SELECT count(*) FROM chat_runs WHERE session_id = p_session AND seq < v_run.seq
          AND v_run.state = 'queued' AND state IN ('queued', 'running', 'waiting')));
   END IF;
@@ -203,8 +210,8 @@ BEGIN
        SET paused_at = NULL, closed_at = NULL, model = coalesce(p_model, model), updated_at = clock_timestamp()
      WHERE session_id = p_session;
   END IF;
-  RETURN jsonb_build_object('ok', true, 'accepted', true, 'run_seq', v_seq, 'position', v_ahead,
-                            'model', coalesce(p_model, v_chat.model));
+  RETURN v_facts || jsonb_build_object('accepted', true, 'run_seq', v_seq, 'state', 'queued', 'position', v_ahead,
+                                       'model', coalesce(p_model, v_chat.model));
 END $$;
 
 -- publish and revert: they move the phase and leave a run alone.

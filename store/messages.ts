@@ -1,0 +1,119 @@
+import { z } from 'zod';
+import type { Phase } from '../domain/phases.ts';
+import { type PartData, settlePartData } from '../domain/part-data.ts';
+import type { RunState } from '../domain/runs.ts';
+import { call, type Db, many, maybeOne } from './db.ts';
+
+/** A user message as it is accepted. Everything in it is clean and within the caps. */
+export interface NewMessage {
+  id: string;
+  /** The id that its answer will have. */
+  answerId: string;
+  parts: { id: string; data: PartData }[];
+  metadata: Record<string, unknown>;
+  /** `provider/model`; null: the one that was used last. */
+  model: string | null;
+}
+
+/** What the row says of a message: accepted now or, where `accepted` is false, before. */
+export interface Acceptance {
+  ok: true;
+  accepted: boolean;
+  run_seq: number;
+  state: RunState;
+  /** Open runs ahead of it. */
+  position: number;
+  model: string | null;
+  agent: string;
+  phase: Phase;
+  project_id: string | null;
+}
+
+/** Why a message was not accepted; nothing was written. */
+export interface AcceptanceRefusal {
+  ok: false;
+  code: 'SessionNotFound' | 'MessageConflict' | 'TooMany';
+}
+
+/** Accepts a message for a user's session, or says why not; once this answers, the message is kept. */
+export function acceptMessage(
+  db: Db,
+  session: { sessionId: string; userId: string },
+  message: NewMessage,
+  maxQueue: number,
+): Promise<Acceptance | AcceptanceRefusal> {
+  const parts = message.parts.map(({ id, data }) => ({ id, type: data.type, data }));
+  return call(db, 'accept_message', [
+    session.sessionId,
+    session.userId,
+    message.id,
+    message.answerId,
+    JSON.stringify(parts),
+    JSON.stringify(message.metadata),
+    message.model,
+    maxQueue,
+  ]);
+}
+
+const messageRow = z.object({
+  id: z.string(),
+  role: z.enum(['user', 'assistant', 'system']),
+  metadata: z.record(z.string(), z.unknown()),
+  parts: z
+    .array(z.object({ data: z.looseObject({ type: z.string() }), text: z.string().nullable() }))
+    .transform((parts) => parts.map(({ data, text }) => settlePartData(data, text))),
+});
+
+/** A stored message: an AI SDK UIMessage but for the session's id in its metadata. */
+export type StoredMessage = z.output<typeof messageRow>;
+
+/** Where a message stands; undefined: the session has none of this id. */
+export async function messagePosition(db: Db, sessionId: string, messageId: string): Promise<number | undefined> {
+  const row = await maybeOne(
+    db,
+    z.object({ position: z.number() }),
+    'SELECT position FROM chat_messages WHERE session_id = $1 AND id = $2',
+    [sessionId, messageId],
+  );
+  return row?.position;
+}
+
+/**
+ * Messages in order, parts as they are now, with the text that is still streaming in: those above position `after`,
+ * else those below position `before`, else the last ones. `hidden`: those that a rewind, an edit, a compaction or a
+ * cancel has hidden as well.
+ */
+export async function readMessages(
+  db: Db,
+  sessionId: string,
+  page: { after?: number | undefined; before?: number | undefined; limit: number; hidden: boolean },
+): Promise<StoredMessage[]> {
+  const upwards = page.after !== undefined;
+  const rows = await many(
+    db,
+    messageRow,
+    `SELECT m.id, m.role, m.metadata, p.parts
+       FROM (
+         SELECT session_id, id, role, metadata, position
+           FROM chat_messages
+          WHERE session_id = $1
+            AND ($2::bigint IS NULL OR position > $2)
+            AND ($3::bigint IS NULL OR position < $3)
+            AND ($4 OR hidden_at IS NULL)
+          ORDER BY position ${upwards ? 'ASC' : 'DESC'}
+          LIMIT $5
+       ) m
+       CROSS JOIN LATERAL (
+         SELECT coalesce(json_agg(json_build_object('data', p.data, 'text', d.text) ORDER BY p.index), '[]') AS parts
+           FROM chat_parts p
+           LEFT JOIN LATERAL (
+             SELECT string_agg(d.text, '' ORDER BY d.start) AS text
+               FROM part_deltas d WHERE d.session_id = p.session_id AND d.part_id = p.id
+           ) d ON true
+          WHERE p.session_id = m.session_id AND p.message_id = m.id
+       ) p
+      ORDER BY m.position ${upwards ? 'ASC' : 'DESC'}`,
+    [sessionId, page.after ?? null, page.before ?? null, page.hidden, page.limit],
+  );
+  return upwards ? rows : rows.toReversed();
+}

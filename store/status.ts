@@ -1,0 +1,61 @@
+import { z } from 'zod';
+import { RUN_STATES, type SessionStatus } from '../domain/runs.ts';
+import { type StatusRow, statusOf } from '../domain/status.ts';
+import { type Db, many, maybeOne } from './db.ts';
+
+/** A StatusRow as JSON, for a statement in which `c` is the session's row of chat_sessions. */
+export const STATUS_SQL = `
+  json_build_object(
+    'paused', c.paused_at IS NOT NULL,
+    'run', (
+      SELECT json_build_object(
+               'state', r.state, 'message_id', r.message_id, 'retry', r.retry,
+               'started_at', (extract(epoch FROM coalesce(r.started_at, r.created_at)) * 1000)::bigint)
+        FROM chat_runs r
+       WHERE r.session_id = c.session_id AND r.state IN ('queued', 'running', 'waiting')
+       ORDER BY r.state = 'queued', r.seq
+       LIMIT 1),
+    'error_message', CASE WHEN c.paused_at IS NOT NULL THEN (
+      SELECT r.error_message FROM chat_runs r
+       WHERE r.session_id = c.session_id AND r.state = 'error' ORDER BY r.seq DESC LIMIT 1) END)`;
+
+/** Of the shape that STATUS_SQL makes. */
+export const statusRow = z.custom<StatusRow>((value) => typeof value === 'object' && value !== null);
+
+/** What a session is doing; undefined: there is none of this id. */
+export async function readStatus(db: Db, sessionId: string): Promise<SessionStatus | undefined> {
+  const row = await maybeOne(
+    db,
+    z.object({ status: statusRow }),
+    `SELECT ${STATUS_SQL} AS status FROM chat_sessions c WHERE c.session_id = $1`,
+    [sessionId],
+  );
+  return row && statusOf(row.status);
+}
+
+const turnRow = z.object({
+  seq: z.number(),
+  message_id: z.string(),
+  state: z.enum(RUN_STATES),
+  error_code: z.string().nullable(),
+  error_message: z.string().nullable(),
+});
+
+/** A run as those see it who follow a session's turns. */
+export type TurnRow = z.infer<typeof turnRow>;
+
+/** The runs from one on, oldest first; from 0, those that are open and the newest. */
+export function readTurns(db: Db, sessionId: string, fromSeq: number): Promise<TurnRow[]> {
+  return many(
+    db,
+    turnRow,
+    `SELECT seq, message_id, state, error_code, error_message
+       FROM chat_runs
+      WHERE session_id = $1
+        AND seq >= CASE WHEN $2 > 0 THEN $2 ELSE (
+              SELECT coalesce(min(seq) FILTER (WHERE state IN ('queued', 'running', 'waiting')), max(seq), 0)
+                FROM chat_runs WHERE session_id = $1) END
+      ORDER BY seq`,
+    [sessionId, fromSeq],
+  );
+}
