@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -83,7 +83,7 @@ let shadows: string | undefined;
  * repository's configuration can name programs that `git status` would run, and a tool may have written it.
  */
 function shadowOf(folder: string, gitDir: string, commit: string): Record<string, string> {
-  shadows ??= mkdtempSync(path.join(os.tmpdir(), 'perdure-git-'));
+  shadows ??= temporaryFolder();
   const shadow = path.join(shadows, createHash('sha256').update(folder).digest('hex').slice(0, 16));
   if (readText(path.join(shadow, 'HEAD')) !== commit) {
     mkdirSync(path.join(shadow, 'objects'), { recursive: true });
@@ -100,4 +100,11 @@ function shadowOf(folder: string, gitDir: string, commit: string): Record<string
     GIT_CONFIG_GLOBAL: os.devNull,
     GIT_TERMINAL_PROMPT: '0',
   };
+}
+
+/** A folder that goes with this process. */
+function temporaryFolder(): string {
+  const folder = mkdtempSync(path.join(os.tmpdir(), 'perdure-git-'));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  return folder;
 }
