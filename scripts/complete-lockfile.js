@@ -36,6 +36,6 @@ for (const entry of Object.values({ ...packages })) {
     added++;
   }
 }
-lockfile.packages = Object.fromEntries(Object.entries(packages).sort(([a], [b]) => a.localeCompare(b, 'en')));
+lockfile.packages = Object.fromEntries(Object.entries(packages).toSorted(([a], [b]) => a.localeCompare(b, 'en')));
 if (added > 0) writeFileSync(file, `${JSON.stringify(lockfile, null, 2)}\n`);
 console.log(`${added} entries added to package-lock.json`);
