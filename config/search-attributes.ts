@@ -1,7 +1,7 @@
 import type { OperatorService } from '@temporalio/client';
 
 /** The search attributes by which sessions are found in Temporal; all are keywords. */
-export const SEARCH_ATTRIBUTES = ['PerdureUser', 'PerdureProject', 'PerdurePhase', 'PerdureStatus'] as const;
+const SEARCH_ATTRIBUTES = ['PerdureUser', 'PerdureProject', 'PerdurePhase', 'PerdureStatus'] as const;
 
 /** IndexedValueType INDEXED_VALUE_TYPE_KEYWORD of Temporal's API. */
 const KEYWORD = 2;

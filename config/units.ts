@@ -12,13 +12,13 @@ function parseUnit(text: string, units: Record<string, number>, bareUnit: string
 }
 
 /** Milliseconds of a duration such as `250ms`, `2s`, `1.5h`, `7d`; a bare number is milliseconds. */
-export function parseDuration(text: string): number | undefined {
+function parseDuration(text: string): number | undefined {
   const ms = parseUnit(text, DURATIONS, 'ms');
   return ms !== undefined && ms <= LONGEST_DURATION ? ms : undefined;
 }
 
 /** Bytes of a size such as `262144`, `256KiB`, `1 MiB`; a bare number is bytes. */
-export function parseSize(text: string): number | undefined {
+function parseSize(text: string): number | undefined {
   const bytes = parseUnit(text, SIZES, 'b');
   return bytes !== undefined && Number.isSafeInteger(bytes) ? bytes : undefined;
 }

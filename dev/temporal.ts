@@ -45,7 +45,7 @@ type TemporalOptions = {
 };
 
 /** Settings of the server that Perdure relies on to be quick; a server elsewhere should have them too. */
-export const DYNAMIC_CONFIG = {
+const DYNAMIC_CONFIG = {
   // 20 a second by default: from then on every dispatch waits up to 40 ms.
   'history.transferProcessorMaxPollRPS': 2000,
   // The server tells a worker that its activity is cancelled, instead of waiting for the next heartbeat.

@@ -49,7 +49,8 @@ function judge(file: string, { specifier, typeOnly }: Import): string | undefine
   if (builtinModules.includes(specifier)) return `write node:${specifier}`;
   if (!specifier.startsWith('.')) {
     const name = packageOf(specifier);
-    return rule && !allowsPackage(rule, name) ? `${folderOf(file)}/ may not import the package ${name}` : undefined;
+    if (!rule || allowsPackage(rule, name) || (typeOnly && rule.typesOf?.includes(name))) return undefined;
+    return `${folderOf(file)}/ may not import the package ${name}`;
   }
   const target = path.join(path.dirname(file), specifier);
   if (!existsSync(path.join(root, target))) return `${specifier} is not there`;

@@ -4,7 +4,7 @@ export type FolderRule = {
   own: readonly string[];
   /** Packages; a trailing `*` takes all that begin so. */
   packages: readonly string[] | 'any';
-  /** Of these folders only types. */
+  /** Folders and packages of which only types. */
   typesOf?: readonly string[];
 };
 
@@ -12,20 +12,22 @@ const ALL_BUT_FACES = ['domain', 'workflows', 'agent', 'store', 'bus', 'activiti
 
 /** The table of docs/architecture.md. Dependencies go down only: host → client → store → domain. */
 export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
-  domain: { own: [], packages: ['zod'] },
+  domain: { own: [], packages: ['zod'], typesOf: ['ai'] },
   config: { own: ['domain'], packages: ['zod', 'pino', '@temporalio/envconfig', '@temporalio/client'] },
-  workflows: { own: ['domain'], packages: ['@temporalio/workflow'] },
+  workflows: { own: ['domain'], packages: ['@temporalio/workflow', '@temporalio/common'] },
   agent: { own: ['domain'], packages: ['ai', '@ai-sdk/*', 'zod'] },
   store: { own: ['domain'], packages: ['pg', 'zod'] },
   bus: { own: ['domain'], packages: ['pg', 'redis', 'zod'] },
   activities: {
     own: ['agent', 'store', 'bus', 'domain'],
     packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'pg', 'pino', 'prom-client', 'zod'],
+    typesOf: ['@temporalio/worker'],
   },
   worker: { own: [...ALL_BUT_FACES, 'examples'], packages: 'any' },
   client: {
-    own: ['store', 'bus', 'domain', 'config', 'workflows/definitions.ts'],
+    own: ['store', 'bus', 'domain', 'config', 'workflows/definitions.ts', 'workflows/start.ts'],
     packages: ['@temporalio/client', '@temporalio/common', 'pg', 'zod'],
+    typesOf: ['ai'],
   },
   host: {
     own: ['client', 'domain', 'config'],
