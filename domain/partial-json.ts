@@ -58,7 +58,7 @@ function reachesPrototype(value: unknown): boolean {
 /** The longest beginning that can be completed, completed. */
 function repaired(text: string): string {
   const scan = new Scan(text);
-  for (let at = 0; at < text.length; at++) scan.read(text[at]!, at);
+  for (let at = 0; at < text.length; at++) scan.read(text.charAt(at), at);
   return scan.completed();
 }
 
@@ -158,18 +158,18 @@ class Scan {
   }
 
   private inString(char: string, at: number): void {
-    switch (this.stack.at(-1)) {
-      case 'escape':
-        this.stack.pop();
-        this.hexDigits = 0;
-        return char === 'u' ? void this.stack.push('unicode') : this.keep(at);
-      case 'unicode':
-        if (/[0-9a-fA-F]/.test(char) && ++this.hexDigits === 4) this.close(at);
-        return;
-      case 'string':
-        if (char === '\\') this.stack.push('escape');
-        else if (char === '"') this.close(at);
-        else this.keep(at);
+    const place = this.stack.at(-1);
+    if (place === 'escape') {
+      this.stack.pop();
+      this.hexDigits = 0;
+      if (char === 'u') this.stack.push('unicode');
+      else this.keep(at);
+    } else if (place === 'unicode') {
+      if (/[0-9a-fA-F]/.test(char) && ++this.hexDigits === 4) this.close(at);
+    } else if (place === 'string') {
+      if (char === '\\') this.stack.push('escape');
+      else if (char === '"') this.close(at);
+      else this.keep(at);
     }
   }
 

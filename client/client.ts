@@ -1,0 +1,167 @@
+import type { Client } from '@temporalio/client';
+import type { UIMessageChunk } from 'ai';
+import type pg from 'pg';
+import type { Bus } from '../bus/bus.ts';
+import { createPostgresBus } from '../bus/postgres.ts';
+import { newId } from '../domain/ids.ts';
+import { cleanJson } from '../domain/text.ts';
+import { createPool } from '../store/db.ts';
+import { openSession } from '../store/sessions.ts';
+import { agentOf, type Catalog, modelOf, workspaceOf } from './catalog.ts';
+import { Commands } from './commands.ts';
+import { AnswerReading } from './follow.ts';
+import type { ClientLog } from './log.ts';
+import type { MessageInput } from './message.ts';
+import { keepReading } from './reading.ts';
+import { Reads } from './reads.ts';
+import type { SessionView } from './session-view.ts';
+import { Submission, type Submitted } from './submission.ts';
+import { type TurnEvent, TurnReading } from './turns.ts';
+import { SessionWatch } from './watch.ts';
+
+const MAX_MESSAGE_BYTES = 256 * 1024;
+const MAX_QUEUE = 100;
+
+export interface ClientOptions {
+  /** Postgres; or a pool of the caller's own, which stays the caller's to end. */
+  database: string | pg.Pool;
+  /** Where the caller has a bus, it stays the caller's to close. Else one is made on `directDatabaseUrl`. */
+  bus?: Bus;
+  /** Postgres past any pooler, for LISTEN; needed with a pool and no bus. */
+  directDatabaseUrl?: string;
+  /** As `temporalClient` makes it. */
+  temporal: Client;
+  /** Against which agents and models are checked when they are asked for; without it nothing is. */
+  catalog?: Catalog;
+  maxMessageBytes?: number;
+  /** Most messages that may be queued or at work in a session. */
+  maxQueue?: number;
+  log?: ClientLog;
+}
+
+/** What a session is opened with. */
+export interface OpenInput {
+  agent?: string | undefined;
+  project_id?: string | null | undefined;
+  /** `provider/model`. */
+  model?: string | null | undefined;
+  workspace_root?: string | null | undefined;
+  metadata?: Record<string, unknown> | undefined;
+}
+
+/** Ends a reading that nobody waits for any more; the run goes on. */
+interface ReadOptions {
+  signal?: AbortSignal;
+}
+
+/** Everything a backend service, or the HTTP face, asks of sessions. A session is named by its id or its user's alias. */
+export class PerdureClient {
+  readonly commands: Commands;
+  readonly reads: Reads;
+  private readonly db: pg.Pool;
+  private readonly watch: SessionWatch;
+  private readonly submission: Submission;
+  private readonly options: ClientOptions;
+  private readonly bus: Bus;
+  private readonly log: ClientLog;
+
+  constructor(options: ClientOptions) {
+    const { database, temporal, catalog, maxMessageBytes = MAX_MESSAGE_BYTES, maxQueue = MAX_QUEUE } = options;
+    this.options = options;
+    this.log = options.log ?? { warn: () => {} };
+    this.db = typeof database === 'string' ? createPool(database) : database;
+    // An idle connection that breaks is the pool's to replace, not the process's to die of.
+    if (typeof database === 'string') this.db.on('error', (error) => this.log.warn({ err: error }, 'Postgres'));
+    this.bus = options.bus ?? this.ownBus();
+    this.watch = new SessionWatch(this.bus);
+    this.commands = new Commands(this.db, temporal, this.bus);
+    this.reads = new Reads(this.db);
+    const { db, bus, log } = this;
+    this.submission = new Submission({ db, temporal, bus, log, catalog, maxMessageBytes, maxQueue });
+  }
+
+  /**
+   * Opens a session for a user.
+   * @throws {PerdureError} `AgentNotConfigured`, `ModelNotConfigured`, `ProjectNotFound`, `BadRequest`
+   */
+  async openSession(user: string, input: OpenInput = {}): Promise<SessionView> {
+    const { catalog } = this.options;
+    const sessionId = newId('ses');
+    const session = {
+      sessionId,
+      userId: user,
+      agent: agentOf(catalog, input.agent),
+      workspaceRoot: workspaceOf(catalog, input.workspace_root),
+      model: modelOf(catalog, input.model),
+      metadata: cleanJson(input.metadata ?? {}) as Record<string, unknown>,
+    };
+    await openSession(this.db, session, input.project_id ?? null);
+    return this.reads.session(user, sessionId);
+  }
+
+  /** The id of the session that an alias stands for, opened with the default agent where there is none yet. */
+  sessionOfAlias(user: string, alias: string): Promise<string> {
+    return this.submission.resolveOrOpen(user, alias);
+  }
+
+  /**
+   * Accepts a message. Once this answers the message is kept, and will be answered whatever goes down.
+   * @throws {PerdureError} `SessionNotFound`, `MessageConflict`, `TooMany`, `TooLarge`, `BadRequest`,
+   * `ModelNotConfigured`
+   */
+  submit(user: string, session: string, message: MessageInput): Promise<Submitted> {
+    return this.submission.submit(user, session, message);
+  }
+
+  /** A run's answer as UI message chunks: from the first one, then live to the end. */
+  async *follow(user: string, session: string, runSeq: number, options?: ReadOptions): AsyncGenerator<UIMessageChunk> {
+    for await (const chunks of this.followInBatches(user, session, runSeq, options)) yield* chunks;
+  }
+
+  /** As `follow`, with what was found in one reading together. */
+  async *followInBatches(
+    user: string,
+    session: string,
+    runSeq: number,
+    { signal }: ReadOptions = {},
+  ): AsyncGenerator<UIMessageChunk[]> {
+    const sessionId = await this.reads.sessionId(user, session);
+    const answer = new AnswerReading(this.db, sessionId, runSeq);
+    yield* keepReading(this.watch, {
+      sessionId,
+      signal,
+      concerns: (pointer) => pointer.kind === 'status' || (pointer.kind === 'stream' && pointer.run === runSeq),
+      read: () => answer.read(),
+      onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'an answer could not be read'),
+    });
+  }
+
+  /** A session's status as it is, then every change of it and the turns that begin and end. Ends with the signal. */
+  async *events(user: string, session: string, { signal }: ReadOptions = {}): AsyncGenerator<TurnEvent> {
+    const sessionId = await this.reads.sessionId(user, session);
+    const turns = new TurnReading(this.db, sessionId);
+    const readings = keepReading(this.watch, {
+      sessionId,
+      signal,
+      concerns: (pointer) => pointer.kind !== 'stream',
+      read: () => turns.read(),
+      onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'a status could not be read'),
+    });
+    for await (const events of readings) yield* events;
+  }
+
+  /** Closes what this client has opened itself. */
+  async end(): Promise<void> {
+    this.watch.close();
+    if (this.options.bus === undefined) await this.bus.close();
+    if (typeof this.options.database === 'string') await this.db.end();
+  }
+
+  private ownBus(): Bus {
+    const { database, directDatabaseUrl } = this.options;
+    const connectionString = directDatabaseUrl ?? database;
+    if (typeof connectionString !== 'string')
+      throw new TypeError('a client over a pool needs a bus or directDatabaseUrl');
+    return createPostgresBus({ connectionString, onError: (error) => this.log.warn({ err: error }, 'bus') });
+  }
+}

@@ -1,0 +1,72 @@
+import type { UIMessageChunk } from 'ai';
+import { canonicalJson } from '../domain/canonical-json.ts';
+import type { RunState } from '../domain/runs.ts';
+import { advance } from '../domain/stream.ts';
+import { cursorOf, NOTHING_SEEN, type Seen } from '../domain/stream-seen.ts';
+import { type Answer, readAnswer } from '../store/answers.ts';
+import type { Db } from '../store/db.ts';
+import { readStatus } from '../store/status.ts';
+import { sessionNotFound } from './refusals.ts';
+
+const ENDED: ReadonlySet<RunState> = new Set(['finished', 'aborted', 'error', 'cancelled']);
+
+/**
+ * Reads one run's answer as chunks: everything so far at first, then what has come since. Besides what is stored it
+ * tells, in transient parts, of the queue and of retries (`data-status`) and of a tool at work (`data-progress`).
+ */
+export class AnswerReading {
+  private readonly db: Db;
+  private readonly sessionId: string;
+  private readonly runSeq: number;
+  private seen: Seen = NOTHING_SEEN;
+  private status = '';
+  private progress = 'null';
+
+  constructor(db: Db, sessionId: string, runSeq: number) {
+    this.db = db;
+    this.sessionId = sessionId;
+    this.runSeq = runSeq;
+  }
+
+  async read(): Promise<{ items: UIMessageChunk[]; done: boolean }> {
+    const answer = await this.readRows();
+    const { seen, chunks } = advance(this.seen, answer);
+    this.seen = seen;
+    if (seen.ended) return { items: chunks, done: true };
+    return { items: [...chunks, ...(await this.statusChunks(answer)), ...this.progressChunks(answer)], done: false };
+  }
+
+  private async readRows(): Promise<Answer> {
+    const cursor = cursorOf(this.seen);
+    const answer = await this.readFrom(cursor);
+    const all = cursorOf(this.seen, { all: true });
+    // An ending may have closed what lost attempts had left open.
+    return ENDED.has(answer.run_state) && all.index < cursor.index ? this.readFrom(all) : answer;
+  }
+
+  private async readFrom(cursor: ReturnType<typeof cursorOf>): Promise<Answer> {
+    const answer = await readAnswer(this.db, this.sessionId, this.runSeq, cursor);
+    if (answer === undefined) throw sessionNotFound();
+    return answer;
+  }
+
+  /** Says what the run waits for, where it waits, and when it goes on. */
+  private async statusChunks(answer: Answer): Promise<UIMessageChunk[]> {
+    const { position, retry, user_message_id } = answer;
+    const mark = canonicalJson({ position, retry });
+    if (mark === this.status || (this.status === '' && position === null && retry === null)) return [];
+    this.status = mark;
+    const status = await readStatus(this.db, this.sessionId);
+    const data = { ...status, position: position ?? 0, ...(position === null && { message_id: user_message_id }) };
+    return [{ type: 'data-status', transient: true, data }];
+  }
+
+  private progressChunks({ progress }: Answer): UIMessageChunk[] {
+    const mark = canonicalJson(progress ?? null);
+    if (mark === this.progress) return [];
+    this.progress = mark;
+    return progress === null || progress === undefined
+      ? []
+      : [{ type: 'data-progress', transient: true, data: progress }];
+  }
+}

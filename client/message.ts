@@ -1,0 +1,69 @@
+import type { z } from 'zod';
+import { PerdureError } from '../domain/errors.ts';
+import { newId } from '../domain/ids.ts';
+import type { PartData } from '../domain/part-data.ts';
+import { RESERVED_METADATA } from '../domain/runs.ts';
+import { byteLength, cleanJson } from '../domain/text.ts';
+import { ID_PATTERN, modelRef, type userPart } from '../domain/wire.ts';
+import type { NewMessage } from '../store/messages.ts';
+
+/** A user message: its text, or its parts as the AI SDK has them (text and file). */
+export interface MessageInput {
+  /** 1 to 64 of letters, digits, _ and -; the same id and content again is the same message. Made where it is missing. */
+  id?: string | undefined;
+  text?: string | undefined;
+  parts?: z.output<typeof userPart>[] | undefined;
+  metadata?: Record<string, unknown> | null | undefined;
+  /** `provider/model`; else the one in `metadata.model`, else the one that was used last. */
+  model?: string | null | undefined;
+}
+
+/**
+ * The message as it is stored: clean text, no metadata that only the system writes.
+ * @throws {PerdureError} `BadRequest`, `TooLarge` over `maxBytes` of JSON in UTF-8
+ */
+export function newMessage(input: MessageInput, maxBytes: number): NewMessage {
+  const id = input.id ?? newId('msg');
+  if (!ID_PATTERN.test(id)) throw bad('id: expected an id of 1 to 64 letters, digits, _ and -');
+  const parts = partsOf(input);
+  const metadata = metadataOf(input.metadata);
+  const bytes = byteLength(JSON.stringify(parts)) + byteLength(JSON.stringify(metadata));
+  if (bytes > maxBytes) {
+    throw new PerdureError(
+      'TooLarge',
+      `parts: the message has ${bytes} bytes, the most is ${maxBytes} (PERDURE_MAX_MESSAGE)`,
+    );
+  }
+  return {
+    id,
+    answerId: newId('msg'),
+    parts: parts.map((data) => ({ id: newId('prt'), data })),
+    metadata,
+    model: input.model ?? carriedModel(metadata),
+  };
+}
+
+function partsOf({ text, parts = [] }: MessageInput): PartData[] {
+  const given = text === undefined ? parts : [{ type: 'text' as const, text }];
+  // A page that sends a file and no words sends an empty text along.
+  const kept = given.filter((part) => part.type !== 'text' || part.text !== '');
+  if (kept.length === 0) throw bad(`${text === undefined ? 'parts' : 'text'}: expected something to say`);
+  return cleanJson(kept) as unknown as PartData[];
+}
+
+function metadataOf(given: MessageInput['metadata']): Record<string, unknown> {
+  const metadata = cleanJson(given ?? {}) as Record<string, unknown>;
+  for (const name of RESERVED_METADATA) delete metadata[name];
+  return metadata;
+}
+
+function carriedModel(metadata: Record<string, unknown>): string | null {
+  if (metadata['model'] === undefined || metadata['model'] === null) return null;
+  const parsed = modelRef.safeParse(metadata['model']);
+  if (!parsed.success) throw bad('metadata.model: expected a model such as "openai/gpt-5"');
+  return parsed.data;
+}
+
+function bad(message: string): PerdureError {
+  return new PerdureError('BadRequest', message);
+}

@@ -1,0 +1,108 @@
+import { PerdureError } from '../domain/errors.ts';
+import type { SessionStatus } from '../domain/runs.ts';
+import { currentRun } from '../store/answers.ts';
+import type { Db } from '../store/db.ts';
+import { readEvents, readToolOutput, type SessionEvent } from '../store/events.ts';
+import { messagePosition, readMessages, type StoredMessage } from '../store/messages.ts';
+import { findSession, listSessions, readSession, type SessionFilter } from '../store/sessions.ts';
+import { readStatus } from '../store/status.ts';
+import { messageNotFound, sessionNotFound } from './refusals.ts';
+import { sessionView, type SessionView } from './session-view.ts';
+
+const PAGE = 50;
+
+/** A page of a list, and what to ask for to get the next one; null: there is none. */
+export interface Page<T> {
+  items: T[];
+  next: string | null;
+}
+
+/** Which messages: those before or behind one of them, else the last ones. */
+export interface MessageFilter {
+  before?: string | undefined;
+  after?: string | undefined;
+  limit?: number | undefined;
+  /** Those that are hidden as well. */
+  hidden?: boolean | undefined;
+}
+
+/** What may be read of a session, by its owner; everybody else gets `SessionNotFound`. */
+export class Reads {
+  private readonly db: Db;
+
+  constructor(db: Db) {
+    this.db = db;
+  }
+
+  /** The own id of a session that is named by its id or an alias. */
+  async sessionId(user: string, id: string): Promise<string> {
+    const session = await findSession(this.db, user, id);
+    if (session === undefined) throw sessionNotFound();
+    return session.session_id;
+  }
+
+  async session(user: string, id: string): Promise<SessionView> {
+    const row = await readSession(this.db, user, await this.sessionId(user, id));
+    if (row === undefined) throw sessionNotFound();
+    return sessionView(row);
+  }
+
+  /** A user's sessions, newest first. */
+  async sessions(user: string, filter: Partial<SessionFilter> = {}): Promise<Page<SessionView>> {
+    const limit = filter.limit ?? PAGE;
+    const rows = await listSessions(this.db, user, { ...filter, limit: limit + 1 });
+    const items = rows.slice(0, limit);
+    return { items: items.map(sessionView), next: rows.length > limit ? (items.at(-1)?.session_id ?? null) : null };
+  }
+
+  /** UIMessages in order; `next` goes on in the direction of reading: towards older ones unless `after` was given. */
+  async messages(user: string, id: string, filter: MessageFilter = {}): Promise<Page<StoredMessage>> {
+    const { limit = PAGE, hidden = false } = filter;
+    const sessionId = await this.sessionId(user, id);
+    const after = await this.position(sessionId, filter.after);
+    const before = await this.position(sessionId, filter.before);
+    const rows = await readMessages(this.db, sessionId, { after, before, hidden, limit: limit + 1 });
+    const more = rows.length > limit;
+    const upwards = after !== undefined;
+    const items = upwards || !more ? rows.slice(0, limit) : rows.slice(1);
+    const next = more ? (items.at(upwards ? -1 : 0)?.id ?? null) : null;
+    return { items: items.map((message) => withSession(message, sessionId)), next };
+  }
+
+  async status(user: string, id: string): Promise<SessionStatus> {
+    const status = await readStatus(this.db, await this.sessionId(user, id));
+    if (status === undefined) throw sessionNotFound();
+    return status;
+  }
+
+  /** Number of the run in flight, or of the next one that is about to be; undefined: the session is idle. */
+  async currentRun(user: string, id: string): Promise<number | undefined> {
+    return (await currentRun(this.db, await this.sessionId(user, id)))?.seq;
+  }
+
+  /** The session's log behind event `after`, oldest first. */
+  async log(user: string, id: string, { after = 0, limit = PAGE } = {}): Promise<Page<SessionEvent>> {
+    const rows = await readEvents(this.db, await this.sessionId(user, id), after, limit + 1);
+    const items = rows.slice(0, limit);
+    return { items, next: rows.length > limit ? String(items.at(-1)?.seq) : null };
+  }
+
+  /** The whole of a tool's output of which the model got the head. */
+  async toolOutput(user: string, id: string, toolCallId: string): Promise<string> {
+    const output = await readToolOutput(this.db, await this.sessionId(user, id), toolCallId);
+    if (output !== undefined) return output;
+    throw new PerdureError('ToolOutputNotFound', 'no output was set aside for such a tool call');
+  }
+
+  private async position(sessionId: string, messageId: string | undefined): Promise<number | undefined> {
+    if (messageId === undefined) return undefined;
+    const position = await messagePosition(this.db, sessionId, messageId);
+    if (position === undefined) throw messageNotFound();
+    return position;
+  }
+}
+
+/** Every message that leaves carries its session. */
+function withSession(message: StoredMessage, session_id: string): StoredMessage {
+  return { ...message, metadata: { ...message.metadata, session_id } };
+}

@@ -1,0 +1,123 @@
+import type { Client } from '@temporalio/client';
+import type { Bus } from '../bus/bus.ts';
+import { newId } from '../domain/ids.ts';
+import type { Db } from '../store/db.ts';
+import { type Acceptance, acceptMessage } from '../store/messages.ts';
+import { findSession, openAlias } from '../store/sessions.ts';
+import { submitUpdate } from '../workflows/definitions.ts';
+import { agentOf, type Catalog, modelOf } from './catalog.ts';
+import type { ClientLog } from './log.ts';
+import { type MessageInput, newMessage } from './message.ts';
+import { refusalError, sessionNotFound } from './refusals.ts';
+import { sendUpdate } from './updates.ts';
+
+/** A wake-up that gets no answer by then is left to the workers, who look for forgotten messages. */
+const WAKE_DEADLINE_MS = 3_000;
+const KNOWN_ALIASES = 10_000;
+
+/** A message that was accepted, now or before. */
+export interface Submitted {
+  session_id: string;
+  message_id: string;
+  run_seq: number;
+  /** Messages ahead of it. */
+  position: number;
+  /** The same message had been accepted before. */
+  repeated: boolean;
+}
+
+interface Deps {
+  db: Db;
+  temporal: Client;
+  bus: Bus;
+  log: ClientLog;
+  catalog: Catalog | undefined;
+  maxMessageBytes: number;
+  maxQueue: number;
+}
+
+/** Accepts messages: by their row, which is all that a caller waits for; the workflow is woken behind its back. */
+export class Submission {
+  private readonly deps: Deps;
+  /** Aliases never come to mean another session, so they need not be asked for again. */
+  private readonly aliases = new Map<string, string>();
+
+  constructor(deps: Deps) {
+    this.deps = deps;
+  }
+
+  /**
+   * @throws {PerdureError} `SessionNotFound`, `MessageConflict`, `TooMany`, `TooLarge`, `BadRequest`,
+   * `ModelNotConfigured`
+   */
+  async submit(userId: string, id: string, input: MessageInput): Promise<Submitted> {
+    const { db, catalog, maxMessageBytes, maxQueue, bus } = this.deps;
+    const message = newMessage(input, maxMessageBytes);
+    modelOf(catalog, message.model);
+    const sessionId = await this.resolve(userId, id);
+    if (sessionId === undefined) throw sessionNotFound();
+    const accepted = await acceptMessage(db, { sessionId, userId }, message, maxQueue);
+    if (!accepted.ok) throw refusalError(accepted);
+    if (accepted.state === 'queued') {
+      void this.wake(userId, sessionId, message.id, accepted);
+      bus.publish({ session: sessionId, kind: 'status' });
+    }
+    const { run_seq, position } = accepted;
+    return { session_id: sessionId, message_id: message.id, run_seq, position, repeated: !accepted.accepted };
+  }
+
+  /** The id of a session that a caller names by its id or by an alias; undefined: no session has this alias. */
+  async resolve(userId: string, id: string): Promise<string | undefined> {
+    if (isSessionId(id)) return id;
+    const known = this.aliases.get(keyOf(userId, id));
+    if (known !== undefined) return known;
+    const session = await findSession(this.deps.db, userId, id);
+    return session && this.remember(userId, id, session.session_id);
+  }
+
+  /** The id of the session behind an alias, opened now where there is none. An id of a session stays as it is. */
+  async resolveOrOpen(userId: string, id: string): Promise<string> {
+    const known = await this.resolve(userId, id);
+    if (known !== undefined) return known;
+    const agent = agentOf(this.deps.catalog, undefined);
+    const sessionId = newId('ses');
+    const opened = { sessionId, userId, agent, workspaceRoot: null, model: null, metadata: {} };
+    return this.remember(userId, id, await openAlias(this.deps.db, id, opened));
+  }
+
+  private remember(userId: string, alias: string, sessionId: string): string {
+    if (this.aliases.size >= KNOWN_ALIASES) this.aliases.clear();
+    this.aliases.set(keyOf(userId, alias), sessionId);
+    return sessionId;
+  }
+
+  private async wake(userId: string, sessionId: string, messageId: string, accepted: Acceptance): Promise<void> {
+    const { agent, phase, project_id, run_seq, model } = accepted;
+    try {
+      await sendUpdate(
+        this.deps.temporal,
+        { session_id: sessionId, user_id: userId, agent, phase, project_id },
+        {
+          name: submitUpdate,
+          id: `submit:${messageId}`,
+          args: { run_seq, message_id: messageId, model },
+          deadlineMs: WAKE_DEADLINE_MS,
+        },
+      );
+    } catch (error) {
+      this.deps.log.warn(
+        { err: error, session: sessionId, run: run_seq },
+        'a session was not woken; a worker will do so',
+      );
+    }
+  }
+}
+
+/** True for what can only be a session's own id. */
+export function isSessionId(id: string): boolean {
+  return id.startsWith('ses_');
+}
+
+function keyOf(userId: string, alias: string): string {
+  return JSON.stringify([userId, alias]);
+}
