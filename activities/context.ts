@@ -3,12 +3,13 @@ import type pg from 'pg';
 import type { AgentRegistry } from '../agent/registry.ts';
 import type { Models } from '../agent/models.ts';
 import type { Bus } from '../bus/bus.ts';
+import type { Usage } from '../domain/usage.ts';
 import type { WorkerMetrics } from './metrics.ts';
 
 /** A host application's say in what happens. */
 export interface Hooks {
   /** The price of a step in US dollars, where the host knows it. */
-  cost?(step: { model: string; usage: import('../domain/usage.ts').Usage }): number | undefined;
+  cost?(step: { model: string; usage: Usage }): number | undefined;
 }
 
 /** What activities work with; made once by the worker. */

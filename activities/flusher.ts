@@ -26,9 +26,9 @@ export class Flusher {
     recorder: Recorder,
     policy: SavePolicy,
     on: {
-      land(batch: Batch): Promise<Landing>;
-      stopped(landing: Exclude<Landing, 'live'>): void;
-      failed(error: unknown): void;
+      land: (batch: Batch) => Promise<Landing>;
+      stopped: (landing: Exclude<Landing, 'live'>) => void;
+      failed: (error: unknown) => void;
     },
   ) {
     this.recorder = recorder;

@@ -31,7 +31,7 @@ export function workerMetrics(registry: Registry): WorkerMetrics {
     refused: (command, code) => refused.inc({ command, code }),
     stepSettled: (model, usage) => {
       steps.inc({ model });
-      for (const [kind, count] of Object.entries(usage)) tokens.inc({ model, kind }, count as number);
+      for (const [kind, count] of Object.entries(usage)) tokens.inc({ model, kind }, count);
     },
   };
 }

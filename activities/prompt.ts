@@ -76,7 +76,7 @@ async function systemOf(
 function keep(context: ActivityContext, prompt: Parameters<typeof keepPrompt>[1]): Promise<void> {
   if (known.has(prompt.digest)) return Promise.resolve();
   const kept = keepPrompt(context.db, prompt).then(() => {
-    if (known.size >= KNOWN_AT_MOST) known.delete(known.keys().next().value!);
+    if (known.size >= KNOWN_AT_MOST) known.delete([...known.keys()][0] ?? '');
     known.set(prompt.digest, prompt.system);
   });
   // Whoever awaits it gets the error; a step that fails before must not leave it unhandled.

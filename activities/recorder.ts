@@ -1,6 +1,7 @@
 import { parsePartialJson, type UIMessageChunk } from 'ai';
 import { newId } from '../domain/ids.ts';
 import type { DeltaWrite, LostPart, PartWrite } from '../store/runs.ts';
+import { endOfLostPart, type PartData, type Providers, providers, toolPart, toolState } from './parts.ts';
 
 /** How a batch landed: `abort` landed too, but the run is to stop; `lost` changed nothing, another attempt has the run. */
 export type Landing = 'live' | 'abort' | 'lost';
@@ -19,8 +20,6 @@ interface OpenPart {
   written: number;
   stored: boolean;
 }
-
-type Providers = { providerMetadata?: unknown };
 
 /**
  * Turns the chunks of one step into rows. It owns the step's parts: their ids, indexes and text so far.
@@ -51,16 +50,16 @@ export class Recorder {
 
   /** Takes in what a lost attempt left: its parts end where they are, and a `data-interrupted` part follows. */
   async interrupt(lost: readonly LostPart[]): Promise<void> {
-    if (lost.length === 0 || lost.at(-1)!.type === 'data-interrupted') {
-      this.index = Math.max(this.index, (lost.at(-1)?.index ?? -1) + 1);
-      return;
+    const last = lost.at(-1);
+    if (last === undefined) return;
+    this.index = last.index + 1;
+    // An attempt that was lost before its first word has left the mark of the one before it.
+    if (last.type === 'data-interrupted') return;
+    for (const part of lost) {
+      const ended = await endOfLostPart(part);
+      if (ended) this.finished.push(ended);
     }
-    for (const { text, ...part } of lost) {
-      const data = await endOfLostPart(part.data, text);
-      if (data) this.finished.push({ ...part, data, ...toolState(data), settled: true });
-    }
-    this.index = lost.at(-1)!.index + 1;
-    this.add({ type: 'data-interrupted', id: newId('prt'), data: {} });
+    this.whole({ type: 'data-interrupted', id: newId('prt'), data: {} });
   }
 
   /** Takes in one chunk of a step. */
@@ -94,7 +93,7 @@ export class Recorder {
       case 'message-metadata':
         return;
       default:
-        return this.whole(chunk as unknown as Record<string, unknown> & { type: string });
+        return this.whole(chunk);
     }
   }
 
@@ -131,18 +130,18 @@ export class Recorder {
     }
   }
 
-  private newRow(data: Record<string, unknown> & { type: string }): PartWrite {
+  private newRow(data: PartData): PartWrite {
     const id = newId('prt');
     const row = { id, index: this.index, type: data.type, data, ...toolState(data) };
     this.index += 1;
     return row;
   }
 
-  private whole(data: Record<string, unknown> & { type: string }): void {
+  private whole(data: PartData): void {
     this.finished.push({ ...this.newRow(data), settled: true });
   }
 
-  private begin(key: string, data: Record<string, unknown> & { type: string }): void {
+  private begin(key: string, data: PartData): void {
     const row = this.newRow(data);
     if (data.type === 'reasoning') row.data = { ...data, id: row.id };
     const part: OpenPart = { row, text: '', written: 0, stored: false };
@@ -167,7 +166,7 @@ export class Recorder {
     this.finished.push({ ...part.row, data: { ...part.row.data, text: part.text, ...more }, settled: true });
   }
 
-  private settleTool(key: string, data: Record<string, unknown> & { type: string }): void {
+  private settleTool(key: string, data: PartData): void {
     const part = this.open.get(key);
     if (part === undefined) return this.whole(data);
     this.open.delete(key);
@@ -180,51 +179,4 @@ export class Recorder {
 function firstRow(part: OpenPart): PartWrite {
   if (part.row.tool_call_id !== undefined) return part.row;
   return { ...part.row, data: { ...part.row.data, text: part.text } };
-}
-
-function providers(chunk: Providers): Providers {
-  return chunk.providerMetadata === undefined ? {} : { providerMetadata: chunk.providerMetadata };
-}
-
-interface ToolChunk extends Providers {
-  toolCallId: string;
-  toolName: string;
-  dynamic?: boolean;
-  title?: string;
-  providerExecuted?: boolean;
-}
-
-function toolPart(chunk: ToolChunk, state: string): Record<string, unknown> & { type: string } {
-  return {
-    ...(chunk.dynamic
-      ? { type: 'dynamic-tool', toolName: chunk.toolName }
-      : { type: `tool-${chunk.toolName}` }),
-    toolCallId: chunk.toolCallId,
-    state,
-    ...(chunk.title === undefined ? {} : { title: chunk.title }),
-    ...(chunk.providerExecuted === undefined ? {} : { providerExecuted: chunk.providerExecuted }),
-    // The reducer keeps what comes with an outcome apart from what came with the call.
-    ...(chunk.providerMetadata === undefined
-      ? {}
-      : { [state === 'output-error' ? 'resultProviderMetadata' : 'callProviderMetadata']: chunk.providerMetadata }),
-  };
-}
-
-function toolState(data: Record<string, unknown>): Pick<PartWrite, 'tool_call_id' | 'tool_state'> {
-  return typeof data['toolCallId'] === 'string'
-    ? { tool_call_id: data['toolCallId'], tool_state: data['state'] as string }
-    : {};
-}
-
-/** How a lost attempt's part is stored for good, or undefined where it is already. */
-async function endOfLostPart(
-  data: Record<string, unknown>,
-  text: string | null,
-): Promise<Record<string, unknown> | undefined> {
-  if (data['state'] === 'streaming') {
-    return { ...data, text: `${data['text'] as string}${text ?? ''}`, state: 'done' };
-  }
-  if (data['state'] !== 'input-streaming' && data['state'] !== 'input-available') return undefined;
-  const input = text === null ? data['input'] : (await parsePartialJson(text)).value;
-  return { ...data, input, state: 'output-error', errorText: 'interrupted before it began' };
 }

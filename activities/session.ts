@@ -1,13 +1,6 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import { limitsOf } from '../agent/define.ts';
-import type {
-  AppliedCommand,
-  ApplyArgs,
-  LoadedSession,
-  Refusal,
-  RunOutcome,
-  SettleArgs,
-} from '../domain/commands.ts';
+import type { AppliedCommand, ApplyArgs, LoadedSession, Refusal, RunOutcome, SettleArgs } from '../domain/commands.ts';
 import { invalidTransitionMessage } from '../domain/errors.ts';
 import { applyCommand } from '../store/commands.ts';
 import { loadSession, settleRun } from '../store/runs.ts';
@@ -67,8 +60,9 @@ function logRefusal(context: ActivityContext, args: ApplyArgs, refusal: Refusal)
   const name = args.request.command === 'refuse' ? args.request.name : args.request.command;
   context.metrics.refused(name, refusal.code);
   const fields = { session: args.session_id, actor: args.actor, command: name, code: refusal.code };
-  if (refusal.code === 'InvalidTransition') {
-    context.log.error(fields, `refused: ${invalidTransitionMessage(refusal.phase!, refusal.event!)}`);
+  const { phase, event } = refusal;
+  if (phase && event) {
+    context.log.error({ ...fields, phase, event }, `refused: ${invalidTransitionMessage(phase, event)}`);
   } else {
     context.log.warn(fields, 'refused');
   }

@@ -8,7 +8,7 @@ import type { Bus } from '../bus/bus.ts';
 export type StopReason = 'abort' | 'lost' | 'wall_clock' | 'timeout' | 'shutdown' | 'failed';
 
 /** The reason of a run's AbortSignal. */
-export class Stop extends Error {
+class Stop extends Error {
   readonly why: StopReason;
 
   constructor(why: StopReason, options?: ErrorOptions) {
@@ -55,6 +55,12 @@ export class StopSignal implements Disposable {
   get why(): StopReason | undefined {
     const { reason } = this.signal as { reason: unknown };
     return reason instanceof Stop ? reason.why : undefined;
+  }
+
+  /** The error behind a failure to write. */
+  get cause(): unknown {
+    const { reason } = this.signal as { reason: unknown };
+    return reason instanceof Stop ? reason.cause : undefined;
   }
 
   fire(why: StopReason, cause?: unknown): void {

@@ -33,7 +33,9 @@ export function toolContext(
   const { claim, toolCallId, session, workspaceRoot, stop } = call;
   const { db, bus } = context;
   const state = bufferedState(session);
-  const todos = bufferedTodos(() => (session.project_id === null ? Promise.resolve([]) : listTodos(db, session.project_id)));
+  const todos = bufferedTodos(() =>
+    session.project_id === null ? Promise.resolve([]) : listTodos(db, session.project_id),
+  );
   const log = context.log.child({ session: claim.sessionId, run: claim.runSeq, tool_call: toolCallId });
   const ctx: ToolContext = {
     signal: stop.signal,

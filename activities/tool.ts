@@ -1,6 +1,6 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
-import { limitsOf, type Raise, type ToolDefinition } from '../agent/define.ts';
-import { executeTool, inputErrorText, type ToolOutcome as Executed } from '../agent/tool.ts';
+import { limitsOf, type ToolDefinition } from '../agent/define.ts';
+import { executeTool, NO_PROJECT_TEXT, planTool, type ToolOutcome as Executed } from '../agent/tool.ts';
 import type { SessionMark, ToolArgs, ToolOutcome } from '../domain/commands.ts';
 import { INVALID_TRANSITION_FORMAT, invalidTransitionMessage } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
@@ -60,23 +60,17 @@ async function planOf({ context, call }: Work): Promise<Plan> {
   const name = call.data.type === 'dynamic-tool' ? String(call.data['toolName']) : call.data.type.slice('tool-'.length);
   const tool = agent?.tools.find((each) => each.name === name);
   if (tool === undefined) return { errorText: `There is no tool "${name}".` };
-  const parsed = await tool.input.safeParseAsync(call.data.input);
-  if (!parsed.success) return { errorText: inputErrorText(tool.name, parsed.error.issues) };
-  const raise = typeof tool.raises === 'function' ? tool.raises(parsed.data) : (tool.raises ?? null);
-  return { tool, raise: raise && raiseRequest(raise, tool.project?.(parsed.data) ?? null) };
-}
-
-/** A project made by a call has an id of its own, which a repeated attempt makes anew without harm: one is locked. */
-function raiseRequest(raise: Raise, project: 'new' | 'required' | null): RaiseRequest {
-  return { ...raise, project, ...(project === 'new' ? { new_project_id: newId('prj') } : {}) };
+  const plan = await planTool(tool, call.data.input);
+  if (!plan.ok) return plan;
+  const { raise, project } = plan;
+  // A repeated attempt makes another id without harm: one of them is locked.
+  const newProject = project === 'new' ? { new_project_id: newId('prj') } : {};
+  return { tool, raise: raise && { ...raise, project, ...newProject } };
 }
 
 type Begun = (SessionMark & { kind: 'begun' | 'again' }) | ToolRefusal | ToolOutcome;
 
-async function begin(
-  work: Work,
-  plan: Plan,
-): Promise<Begun> {
+async function begin(work: Work, plan: Plan): Promise<Begun> {
   const { context, args, claim, call } = work;
   const pending = {
     tool_call_id: args.tool_call_id,
@@ -120,12 +114,13 @@ async function execute(
     const executed = await executeTool(plan.tool, call.data.input, buffered.ctx, {
       maxOutputBytes: limits.tool_output_bytes,
     });
-    return await finish(work, executed, {
+    const outcome = await finish(work, executed, {
       buffered,
       ...(plan.raise?.at === 'result' ? { event: plan.raise.event } : {}),
     });
+    return outcome;
   } catch (error) {
-    return stopped(work, stop, error);
+    return await stopped(work, stop, error);
   }
 }
 
@@ -174,14 +169,14 @@ function failedWith(errorText: string): Executed {
 }
 
 function refusalText(refusal: ToolRefusal): string {
-  switch (refusal.code) {
-    case 'InvalidTransition':
-      return `InvalidTransition: ${invalidTransitionMessage(refusal.phase!, refusal.event!)}.`;
+  const { code, phase, event } = refusal;
+  if (phase && event) return `InvalidTransition: ${invalidTransitionMessage(phase, event)}.`;
+  switch (code) {
     case 'ProjectAlreadyLocked':
       return 'ProjectAlreadyLocked: this session already works on a project. Call the tool without asking for a new one.';
     case 'ProjectRequired':
-      return 'There is no project yet. Ask the user whether to start a new one, and only then ask the tool for it.';
+      return NO_PROJECT_TEXT;
     default:
-      return `${refusal.code}: the tool may not run.`;
+      return `${code}: the tool may not run.`;
   }
 }

@@ -44,12 +44,14 @@ export async function one<T>(db: Db, schema: z.ZodType<T>, sql: string, params: 
  */
 export async function call<T>(db: Db, name: string, args: readonly unknown[]): Promise<T> {
   const places = args.map((_, index) => `$${index + 1}`).join(', ');
-  const { rows } = await db.query<{ value: T }>({
+  const { rows } = await db.query<{ value: T }, unknown[]>({
     name: `call ${name}`,
     text: `SELECT ${name}(${places}) AS value`,
     values: [...args],
   });
-  return rows[0]!.value;
+  const [row] = rows;
+  if (row === undefined) throw new Error(`${name}() gave no row`);
+  return row.value;
 }
 
 /** A value as a jsonb argument; null stays SQL's null. */

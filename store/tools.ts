@@ -137,7 +137,7 @@ export async function readCache(db: Db, sessionId: string, key: string): Promise
     'SELECT value FROM tool_cache WHERE session_id = $1 AND key = $2 AND expires_at > clock_timestamp()',
     [sessionId, key],
   );
-  return row?.value as Json | undefined;
+  return row?.value;
 }
 
 /** Keeps a result for `ttlMs`, and drops what has expired in this session. */

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { bundleWorkflowCode } from '@temporalio/worker';
+import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 const SOURCES = ['workflows', 'domain'];
@@ -28,8 +28,9 @@ async function fingerprint(): Promise<string> {
 export async function workflowBundle(cacheDir: string): Promise<{ codePath: string }> {
   const codePath = path.join(cacheDir, `workflows-${(await fingerprint()).slice(0, 32)}.js`);
   if (existsSync(codePath)) return { codePath };
-  const entry = ['index.ts', 'index.js'].map((name) => path.join(ROOT, 'workflows', name)).find(existsSync)!;
-  const { code } = await bundleWorkflowCode({ workflowsPath: entry });
+  // Sources while developing, JavaScript in the package.
+  const workflowsPath = path.join(ROOT, 'workflows', `index${path.extname(import.meta.filename)}`);
+  const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') });
   await mkdir(cacheDir, { recursive: true });
   // Several workers may come here at once: each writes its own, and the last rename wins with the same content.
   const draft = `${codePath}.${process.pid}`;

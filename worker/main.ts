@@ -31,7 +31,9 @@ const models = createModels({ ...config, defaultModel: config.model, catalog: lo
 const db = createPool(config.databaseUrl, { max: CONNECTIONS });
 const bus = createPostgresBus({ connectionString: config.directDatabaseUrl ?? config.databaseUrl });
 
-await untilReachable(log, 'Postgres', new URL(config.databaseUrl).host, () => db.query('SELECT FROM schema_migrations'));
+await untilReachable(log, 'Postgres', new URL(config.databaseUrl).host, () =>
+  db.query('SELECT FROM schema_migrations'),
+);
 const [connection, clientConnection] = await untilReachable(log, 'Temporal', connectionOptions.address, () =>
   Promise.all([NativeConnection.connect(connectionOptions), Connection.connect(connectionOptions)]),
 );

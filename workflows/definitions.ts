@@ -25,7 +25,7 @@ export const closeUpdate = defineUpdate<CloseOutcome, [CommandArgs & { abort?: b
 
 /** A reason that is typed into a raw signal is visible in Temporal's history; the client's way keeps it out. */
 export const cancelSignal = defineSignal<[{ reason?: string }?]>('cancel');
-export const publishSignal = defineSignal<[]>('publish');
+export const publishSignal = defineSignal('publish');
 export const rewindSignal = defineSignal<[{ message_id: string }]>('rewind');
 
 export const statusQuery = defineQuery<SessionStatus>('status');

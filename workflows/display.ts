@@ -1,4 +1,3 @@
-import type { SearchAttributeUpdatePair } from '@temporalio/common';
 import { setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { SEARCH_ATTRIBUTES } from './start.ts';
 import type { SessionState } from './state.ts';
@@ -18,7 +17,7 @@ export function show(session: SessionState): void {
     { key: SEARCH_ATTRIBUTES.status, value: status(session) },
   ];
   const changes = wanted.filter(({ key, value }) => (shown.get(key) ?? null) !== value);
-  if (changes.length > 0) upsertSearchAttributes(changes as SearchAttributeUpdatePair[]);
+  if (changes.length > 0) upsertSearchAttributes(changes);
 }
 
 function status(session: SessionState): 'open' | 'error' | 'closed' {

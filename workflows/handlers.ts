@@ -1,11 +1,4 @@
-import {
-  ApplicationFailure,
-  condition,
-  log,
-  setHandler,
-  uuid4,
-  workflowInfo,
-} from '@temporalio/workflow';
+import { ApplicationFailure, condition, log, setHandler, uuid4, workflowInfo } from '@temporalio/workflow';
 import type {
   AbortOutcome,
   Actor,
@@ -44,7 +37,7 @@ function registerUpdates(session: SessionState): void {
   const update =
     <Outcome extends CommandOutcome>(request: CommandRequest) =>
     async (args: CommandArgs): Promise<Outcome> =>
-      answer<Outcome>(await carryOut(session, 'user', args.command_id, request));
+      answer(await carryOut(session, 'user', args.command_id, request)) as Outcome;
   const options = { validator };
   setHandler(names.publishUpdate, update({ command: 'publish' }), options);
   setHandler(names.revertUpdate, update({ command: 'revert' }), options);
@@ -121,10 +114,10 @@ function carriedOut(session: SessionState, request: CommandRequest, outcome: Car
 }
 
 /** The row's outcome as an update answers it; its shape is the command's, as the row's function promises. */
-function answer<Outcome extends CommandOutcome>(outcome: Carried | Refusal): Outcome {
+function answer(outcome: Carried | Refusal): SessionMark {
   if (outcome.ok) {
     const { ok: _ok, ...rest } = outcome;
-    return rest as unknown as Outcome;
+    return rest;
   }
   throw ApplicationFailure.create({
     message: outcome.code,

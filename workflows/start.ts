@@ -1,4 +1,4 @@
-import { defineSearchAttributeKey, type Duration, TypedSearchAttributes } from '@temporalio/common';
+import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/common';
 import type { Phase } from '../domain/phases.ts';
 import { SESSION_WORKFLOW, TASK_QUEUE } from './definitions.ts';
 
@@ -34,7 +34,7 @@ export function sessionStart({ sessionId, userId, agent, phase, projectId }: Sta
     workflowId: sessionId,
     args: [sessionId] as [string],
     taskQueue: TASK_QUEUE,
-    workflowTaskTimeout: '3s' as Duration,
+    workflowTaskTimeout: 3_000,
     workflowIdConflictPolicy: 'USE_EXISTING' as const,
     workflowIdReusePolicy: 'ALLOW_DUPLICATE' as const,
     typedSearchAttributes: attributes,

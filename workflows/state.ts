@@ -19,6 +19,8 @@ export interface CurrentRun extends LoadedRun {
   last_model: string | null;
   tokens: number;
   retry: { attempt: number; code: string; delay_ms: number } | null;
+  /** `wakes` of the session when it began. */
+  wakes: number;
 }
 
 /** Past this many events a turn is cut at a step's boundary, to go on in the workflow's next execution. */
@@ -30,6 +32,7 @@ export const LONGEST_HISTORY = 1_000;
  * 1. `loaded` is false until the row has been read; no handler judges before.
  * 2. Phase and project follow the row's answers in the order of their event numbers, never going back.
  * 3. The queue is in order of run number; what has ended is not in it.
+ * 4. It may be paused less than the row is, never more: an unpaused queue asks the row, a paused one asks nobody.
  */
 export class SessionState {
   readonly sessionId: string;
@@ -42,6 +45,8 @@ export class SessionState {
   queue: LoadedRun[] = [];
   current: CurrentRun | null = null;
   paused = false;
+  /** Messages that the session was woken for: each may have ended a pause at the row. */
+  wakes = 0;
   lastError: string | null = null;
   /** Asked to close, or idle for too long: ends when nothing is left to do. */
   ending = false;
@@ -108,8 +113,14 @@ export class SessionState {
       last_model: null,
       tokens: 0,
       retry: null,
+      wakes: this.wakes,
     };
     return this.current;
+  }
+
+  /** The row paused the queue at `wakes`. Woken since, the row is to say again: a submission may have been faster. */
+  pause(wakes: number): void {
+    this.paused = wakes === this.wakes;
   }
 
   /** The current run is over. */
@@ -135,7 +146,8 @@ export class SessionState {
 
   status(): SessionStatus {
     const run = this.current ?? this.nextRun();
-    if (run === undefined) return this.paused ? { state: 'error', message: this.lastError ?? 'Internal' } : { state: 'idle' };
+    if (run === undefined)
+      return this.paused ? { state: 'error', message: this.lastError ?? 'Internal' } : { state: 'idle' };
     const busy = { started_at: run.started_at ?? Date.now(), message_id: run.message_id };
     const retry = this.current?.retry;
     if (!retry) return { state: 'busy', ...busy };

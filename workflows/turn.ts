@@ -28,7 +28,7 @@ export async function runTurn(session: SessionState, queued: LoadedRun, historyL
   if (end.kind === 'over') {
     session.ended(run);
     if (end.state === 'error') {
-      session.paused = true;
+      session.pause(run.wakes);
       session.lastError = end.code;
     }
   } else {
@@ -104,7 +104,7 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
     case 'abort':
       return settle(session, run, 'aborted');
     case 'paused':
-      session.paused = true;
+      session.pause(run.wakes);
       session.queue.unshift(run);
       return { kind: 'again' };
     case 'earlier':

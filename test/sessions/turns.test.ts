@@ -24,7 +24,9 @@ describe('a turn', () => {
 
   it('S5 a build walks the phases', async () => {
     runtime.model.script((request) => {
-      const tools = request.messages.slice(request.messages.findLastIndex((m) => m.role === 'user')).filter((m) => m.role === 'tool').length;
+      const tools = request.messages
+        .slice(request.messages.findLastIndex((m) => m.role === 'user'))
+        .filter((m) => m.role === 'tool').length;
       if (tools === 0) return [callTool('call_1', 'build_and_deploy', { confirm_new_project: true })];
       if (tools === 1) return [callTool('call_1', 'write_file', { path: 'index.html', content: '<h1>Hi</h1>' })];
       if (tools === 2) return [callTool('call_1', 'todo_complete', { name: 'build' })];
@@ -57,6 +59,6 @@ describe('a turn', () => {
     await request.ended;
     const run = await session.ended(seq);
     expect(run.state).toBe('aborted');
-    await expect(session.command(cancelUpdate)).rejects.toThrow();
+    await expect(session.command(cancelUpdate)).rejects.toThrow('Workflow Update failed');
   });
 });

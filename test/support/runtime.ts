@@ -16,7 +16,7 @@ import { createPostgresBus } from '../../bus/postgres.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { createPool } from '../../store/db.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
-import { createWorker, type SessionWorker } from '../../worker/create.ts';
+import { createWorker, type SessionWorker, type WorkerParts } from '../../worker/create.ts';
 import { type ModelScript, type ModelServer, startModelServer } from './model-server.ts';
 import { freshDatabase, freshNamespace } from './servers.ts';
 
@@ -41,6 +41,8 @@ export interface TestRuntime {
   models: Models;
   agents: AgentRegistry;
   workspaces: string;
+  /** Of its workers. */
+  settings: WorkerParts['settings'];
   logs: LogLine[];
   log: Logger;
   worker: SessionWorker;
@@ -79,6 +81,7 @@ export async function startRuntime(options: RuntimeOptions = {}): Promise<TestRu
   const model = await startModelServer(options.script ?? (() => []));
   const db = createPool(databaseUrl);
   const bus = createPostgresBus({ connectionString: databaseUrl });
+  const settings = { ...SETTINGS, workspaces, ...options.settings };
   const logs: LogLine[] = [];
   const log = pino({ level: 'info' }, { write: (line) => void logs.push(JSON.parse(line) as LogLine) });
   const models = createModels({ openaiApiKey: 'test', openaiBaseUrl: model.url, defaultModel: 'openai/test' });
@@ -96,7 +99,7 @@ export async function startRuntime(options: RuntimeOptions = {}): Promise<TestRu
       agents: agentRegistry(more.agents ?? options.agents ?? [siteBuilder]),
       models,
       log,
-      settings: { ...SETTINGS, workspaces, ...options.settings, ...more.settings },
+      settings: { ...settings, ...more.settings },
       workflowBundle: await workflowBundle(path.resolve('node_modules/.cache/perdure')),
     });
     const running = worker.run();
@@ -130,6 +133,7 @@ export async function startRuntime(options: RuntimeOptions = {}): Promise<TestRu
     models,
     agents: agentRegistry(options.agents ?? [siteBuilder]),
     workspaces,
+    settings,
     logs,
     log,
     worker: first.worker,

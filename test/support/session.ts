@@ -26,6 +26,14 @@ export interface RunRow {
   error_message: string | null;
 }
 
+/** A session's state, as tests look at it. */
+export interface SessionRow {
+  phase: string;
+  project_id: string | null;
+  pending_tool: { tool_call_id: string } | null;
+  cancel_token: string | null;
+}
+
 /** One session of one user. */
 export class TestSession {
   readonly id: string = newId('ses');
@@ -93,7 +101,11 @@ export class TestSession {
       phase: 'chatting',
       projectId: null,
     });
-    const handle = await this.servers.temporal.workflow.startUpdateWithStart<(id: string) => Promise<void>, Outcome, [Args]>(definition, {
+    const handle = await this.servers.temporal.workflow.startUpdateWithStart<
+      (id: string) => Promise<void>,
+      Outcome,
+      [Args]
+    >(definition, {
       updateId,
       args: [args],
       waitForStage: WorkflowUpdateStage.ACCEPTED,
@@ -107,10 +119,10 @@ export class TestSession {
   }
 
   async run(seq: number): Promise<RunRow> {
-    const { rows } = await this.servers.db.query<RunRow>(
-      'SELECT * FROM chat_runs WHERE session_id = $1 AND seq = $2',
-      [this.id, seq],
-    );
+    const { rows } = await this.servers.db.query<RunRow>('SELECT * FROM chat_runs WHERE session_id = $1 AND seq = $2', [
+      this.id,
+      seq,
+    ]);
     return rows[0]!;
   }
 
@@ -135,8 +147,8 @@ export class TestSession {
     return rows.map((row) => row.data);
   }
 
-  async row(): Promise<{ phase: string; project_id: string | null; pending_tool: { tool_call_id: string } | null }> {
-    const { rows } = await this.servers.db.query('SELECT * FROM sessions WHERE session_id = $1', [this.id]);
-    return rows[0];
+  async row(): Promise<SessionRow> {
+    const { rows } = await this.servers.db.query<SessionRow>('SELECT * FROM sessions WHERE session_id = $1', [this.id]);
+    return rows[0]!;
   }
 }

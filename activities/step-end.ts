@@ -1,0 +1,116 @@
+import { ApplicationFailure } from '@temporalio/activity';
+import type { AgentDefinition, Limits } from '../agent/define.ts';
+import { backoffMs, classifyProviderError, type ProviderFailure } from '../agent/provider-errors.ts';
+import type { NotBegun, RunOutcome, StepArgs, StepOutcome } from '../domain/commands.ts';
+import { type RunErrorCode, retryMessage } from '../domain/runs.ts';
+import { appendStream, type Claim, type ClaimedStep, noteRetry, settleRun } from '../store/runs.ts';
+import type { ActivityContext } from './context.ts';
+import { limitMessage } from './limits.ts';
+import type { Recorder } from './recorder.ts';
+import type { StopSignal } from './stop.ts';
+
+/** One step at work: what it was claimed with and what it writes through. */
+export interface Work {
+  context: ActivityContext;
+  args: StepArgs;
+  claim: Claim;
+  claimed: ClaimedStep;
+  agent: AgentDefinition;
+  limits: Limits;
+  stop: StopSignal;
+  recorder: Recorder;
+}
+
+/** Why a run ends as an error; the message is for the user and says what to do. */
+export interface RunFailure {
+  code: RunErrorCode;
+  message: string;
+}
+
+/** What becomes of a step whose signal fired. Its words stay as the user saw them. */
+export async function stopped(work: Work, error: unknown): Promise<StepOutcome> {
+  const { context, claim, stop, recorder, limits } = work;
+  switch (stop.why) {
+    case 'lost':
+      context.log.warn(
+        { session: claim.sessionId, run: claim.runSeq, fence: claim.fence },
+        'overtaken: this attempt ends',
+      );
+      return { kind: 'lost' };
+    case 'abort':
+      await recorder.freeze();
+      await landRest(work);
+      return { kind: 'abort' };
+    case 'wall_clock':
+      await landRest(work);
+      return failRun(context, claim, { code: 'LimitReached', message: limitMessage('wall_clock', limits) });
+    case 'timeout':
+      return failed(work, {
+        kind: 'retryable',
+        code: 'ProviderUnavailable',
+        reason: 'the model did not answer in time',
+      });
+    case 'shutdown':
+      await landRest(work);
+      throw ApplicationFailure.retryable('Shutdown', 'Shutdown');
+    case 'failed':
+      throw stop.cause ?? error;
+    default:
+      throw error;
+  }
+}
+
+async function landRest({ context, claim, recorder }: Work): Promise<void> {
+  if (!recorder.dirty) return;
+  // Nothing but `lost` can come of it, and then somebody else has the last word.
+  await appendStream(context.db, claim, recorder.take());
+  context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' });
+}
+
+/** A provider's failure in passing is a value, for the workflow to wait and try again; a final one ends the run. */
+export async function failed(work: Work, error: unknown): Promise<StepOutcome> {
+  const { context, args, claim } = work;
+  if (isDatabaseError(error)) throw error;
+  const failure = isFailure(error) ? error : classifyProviderError(error);
+  if (failure.kind === 'final') {
+    if (failure.code === 'Internal')
+      context.log.error({ err: error, session: claim.sessionId, run: claim.runSeq }, 'a step failed');
+    await landRest(work);
+    return failRun(context, claim, failure);
+  }
+  await landRest(work);
+  if (args.attempt >= context.settings.providerAttempts) {
+    const message = `${failure.reason}; gave up after ${args.attempt} attempts: send the message again later.`;
+    return failRun(context, claim, { code: failure.code, message });
+  }
+  const delay = backoffMs(args.attempt, failure.retryAfterMs);
+  const retry = { attempt: args.attempt, reason: retryMessage(failure.reason, delay), at: Date.now() + delay };
+  if (!(await noteRetry(context.db, claim, retry))) return { kind: 'lost' };
+  context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'status' });
+  return { kind: 'retry', code: failure.code, delay_ms: delay };
+}
+
+function isFailure(value: unknown): value is ProviderFailure {
+  return typeof value === 'object' && value !== null && 'kind' in value && !(value instanceof Error);
+}
+
+/** Postgres' own errors have an SQLSTATE and a severity; connection errors of its client come from the pool. */
+function isDatabaseError(error: unknown): boolean {
+  return error instanceof Error && ('severity' in error || error.stack?.includes('pg-pool') === true);
+}
+
+/** Ends the run as an error, unless somebody else has taken it. */
+export async function failRun(
+  context: ActivityContext,
+  claim: Claim,
+  end: RunFailure,
+): Promise<RunOutcome | Extract<NotBegun, { kind: 'lost' }>> {
+  const outcome = await settleRun(context.db, claim, {
+    state: 'error',
+    code: end.code,
+    message: end.message,
+    toolError: 'The turn ended before this tool call could run.',
+  });
+  context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' });
+  return outcome;
+}
