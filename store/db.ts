@@ -10,7 +10,11 @@ types.setTypeParser(INT8, Number);
 
 /** A pool of connections. bigint columns come as numbers: none of ours leaves the safe integers. */
 export function createPool(connectionString: string, { max = 10 }: { max?: number } = {}): pg.Pool {
-  return new pg.Pool({ connectionString, max, types, connectionTimeoutMillis: 3_000 });
+  const pool = new pg.Pool({ connectionString, max, types, connectionTimeoutMillis: 3_000, keepAlive: true });
+  // A server that goes away ends idle connections too; unheard, that error would end the process. Whoever asks next is
+  // told by the connection that cannot be made.
+  pool.on('error', () => {});
+  return pool;
 }
 
 /** Runs a statement and parses every row. */
