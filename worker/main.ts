@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
+import { collectDefaultMetrics, Registry } from 'prom-client';
 import { createModels } from '../agent/models.ts';
 import { loadAgents } from '../agent/registry.ts';
 import { createPostgresBus } from '../bus/postgres.ts';
@@ -12,7 +13,9 @@ import siteBuilder from '../examples/site-builder/agent.ts';
 import { createPool } from '../store/db.ts';
 import { workflowBundle } from './bundle.ts';
 import { createWorker } from './create.ts';
+import { serveMetrics } from './metrics-server.ts';
 import { untilReachable } from './reach.ts';
+import { logSdkTo } from './sdk-log.ts';
 import { requireSearchAttributes } from './search-attributes.ts';
 
 const PROVIDER_ATTEMPTS = 6;
@@ -25,6 +28,7 @@ if (config.databaseUrl === undefined) {
   log.fatal('DATABASE_URL is not set: expected a URL such as postgres://user:password@host:5432/database');
   process.exit(1);
 }
+logSdkTo(log);
 const { connectionOptions, namespace } = temporalConnectConfig(config);
 const agents = await loadAgents(config.agentsModule, [siteBuilder]);
 const models = createModels({ ...config, defaultModel: config.model, catalog: loadModels(config.modelsFile) });
@@ -38,7 +42,11 @@ const [connection, clientConnection] = await untilReachable(log, 'Temporal', con
   Promise.all([NativeConnection.connect(connectionOptions), Connection.connect(connectionOptions)]),
 );
 await requireSearchAttributes(clientConnection, namespace, log);
+const registry = new Registry();
+collectDefaultMetrics({ register: registry });
+const metrics = config.metricsPort === undefined ? undefined : serveMetrics(registry, config.host, config.metricsPort);
 const worker = await createWorker({
+  registry,
   connection,
   clientConnection,
   namespace,
@@ -58,5 +66,6 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
 }
 log.info({ agents: agents.list().map((agent) => agent.id), model: models.defaultRef }, 'ready');
 await worker.run();
+metrics?.close();
 await Promise.allSettled([bus.close(), db.end(), connection.close(), clientConnection.close()]);
 log.info('stopped');
