@@ -1,10 +1,7 @@
 // What a test file takes of the run's servers. Files share nothing, so they can run side by side.
-import { randomBytes } from 'node:crypto';
-import { Client, Connection } from '@temporalio/client';
-import { msToTs } from '@temporalio/common/lib/time.js';
 import { afterAll, inject } from 'vitest';
-import { registerSearchAttributes } from '../../config/search-attributes.ts';
 import { createDatabase, dropDatabase } from '../../dev/databases.ts';
+import { createNamespace, type FreshNamespace, uniqueName } from './namespaces.ts';
 
 export { freePort } from '../../dev/ports.ts';
 
@@ -21,23 +18,9 @@ export async function freshDatabase(options: { empty?: boolean } = {}): Promise<
   return url;
 }
 
-/** A Temporal namespace and a client in it, closed after the file. */
-export type FreshNamespace = { address: string; namespace: string; client: Client };
-
 /** A namespace of its own with Perdure's search attributes registered. Call it in the file's body or in a beforeAll. */
 export async function freshNamespace(): Promise<FreshNamespace> {
-  const address = inject('temporalAddress');
-  const namespace = uniqueName('test');
-  const connection = await Connection.connect({ address });
-  afterAll(() => connection.close());
-  await connection.workflowService.registerNamespace({
-    namespace,
-    workflowExecutionRetentionPeriod: msToTs('1 day'),
-  });
-  await registerSearchAttributes(connection, namespace);
-  return { address, namespace, client: new Client({ connection, namespace }) };
-}
-
-function uniqueName(prefix: string): string {
-  return `${prefix}_${randomBytes(6).toString('hex')}`;
+  const created = await createNamespace(inject('temporalAddress'));
+  afterAll(() => created.client.connection.close());
+  return created;
 }

@@ -1,0 +1,24 @@
+import { randomBytes } from 'node:crypto';
+import { Client, Connection } from '@temporalio/client';
+import { msToTs } from '@temporalio/common/lib/time.js';
+import { registerSearchAttributes } from '../../config/search-attributes.ts';
+
+/** A Temporal namespace and a client in it. */
+export type FreshNamespace = { address: string; namespace: string; client: Client };
+
+/** A new namespace with Perdure's search attributes registered. Its client's connection is the caller's to close. */
+export async function createNamespace(address: string): Promise<FreshNamespace> {
+  const namespace = uniqueName('test');
+  const connection = await Connection.connect({ address });
+  await connection.workflowService.registerNamespace({
+    namespace,
+    workflowExecutionRetentionPeriod: msToTs('1 day'),
+  });
+  await registerSearchAttributes(connection, namespace);
+  return { address, namespace, client: new Client({ connection, namespace }) };
+}
+
+/** A name that nobody else takes. */
+export function uniqueName(prefix: string): string {
+  return `${prefix}_${randomBytes(6).toString('hex')}`;
+}
