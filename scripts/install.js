@@ -1,8 +1,8 @@
 // Runs before every npm script. Plain JavaScript for Node 18 and newer: nothing is installed yet when it matters.
 // Installs the locked dependencies when node_modules is missing or does not match package-lock.json.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { existsSync, readFileSync, symlinkSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -47,7 +47,7 @@ function staleness(wanted, installed) {
 
 /** Runs the npm that runs us (npm_execpath), or the one on PATH. */
 function npmCi() {
-  const args = ['ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund'];
+  const args = ['ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund', '--loglevel=error'];
   const cli = process.env.npm_execpath;
   const result = cli?.endsWith('npm-cli.js')
     ? spawnSync(process.execPath, [cli, ...args], { cwd: root, stdio: 'inherit' })
@@ -58,12 +58,16 @@ function npmCi() {
   }
 }
 
-/** npm scripts find node_modules/.bin/node first; where no package brings it, the machine's own has to be new enough. */
-function requireNode() {
-  const bin = join(root, 'node_modules', '.bin', process.platform === 'win32' ? 'node.cmd' : 'node');
-  if (existsSync(bin) || Number(process.versions.node.split('.')[0]) >= OLDEST_NODE) return;
-  console.error(`perdure: Node ${OLDEST_NODE} or newer is needed, this is ${process.version}`);
-  process.exit(1);
+const link = join(root, 'node_modules', '.bin', process.platform === 'win32' ? 'node.cmd' : 'node');
+
+/**
+ * Makes node_modules/.bin/node where npm has not: older ones forget it, since several platforms' packages have it. Not
+ * where it does not run, as on a system without glibc.
+ */
+function linkNode() {
+  const node = join(root, 'node_modules', `node-${process.platform}-${process.arch}`, 'bin', 'node');
+  if (process.platform === 'win32' || !existsSync(node)) return;
+  if (spawnSync(node, ['--version']).status === 0) symlinkSync(relative(dirname(link), node), link);
 }
 
 const wanted = readPackages(join(root, 'package-lock.json'));
@@ -72,4 +76,9 @@ if (reason) {
   console.error(`perdure: ${reason}; running npm ci`);
   npmCi();
 }
-requireNode();
+if (!existsSync(link)) linkNode();
+// npm scripts find node_modules/.bin/node first; without it the machine's own has to be new enough.
+if (!existsSync(link) && Number(process.versions.node.split('.')[0]) < OLDEST_NODE) {
+  console.error(`perdure: Node ${OLDEST_NODE} or newer is needed, this is ${process.version}`);
+  process.exit(1);
+}
