@@ -31,7 +31,7 @@ export function sleepingRuns(
     `SELECT r.session_id, r.seq AS run_seq, r.message_id, r.model, r.state, s.user_id, s.project_id, s.phase, c.agent
        FROM chat_runs r JOIN chat_sessions c USING (session_id) JOIN sessions s USING (session_id)
       WHERE r.state IN ('queued', 'running')
-        AND r.updated_at < clock_timestamp() - CASE r.state WHEN 'queued' THEN $1 ELSE $2 END * interval '1 millisecond'
+        AND r.updated_at < clock_timestamp() - CASE r.state WHEN 'queued' THEN $1::float8 ELSE $2 END * interval '1 millisecond'
         AND (r.state = 'running' OR c.paused_at IS NULL)
         AND NOT EXISTS (
           SELECT FROM chat_runs ahead
