@@ -1,0 +1,102 @@
+// Everything that is measured, as real as it gets on one machine: Postgres that syncs, a Temporal server in memory, one
+// worker in a process of its own, and a model and a reader in theirs.
+import { randomUUID } from 'node:crypto';
+import { readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Connection } from '@temporalio/client';
+import type pg from 'pg';
+import { parseConfig } from '../config/config.ts';
+import { registerSearchAttributes } from '../config/search-attributes.ts';
+import { startNodeProcess } from '../dev/node-process.ts';
+import { startPostgres } from '../dev/postgres.ts';
+import { startTemporal } from '../dev/temporal.ts';
+import { migrate } from '../migrations/migrate.ts';
+import { createPool } from '../store/db.ts';
+import { type Child, startChild } from './child.ts';
+import { connectClient, type BenchClient } from './client.ts';
+import { MODEL, NAMESPACE } from './names.ts';
+
+const WORKER_GRACE_MS = 5_000;
+
+/** What figures are measured with. */
+export interface System {
+  databaseUrl: string;
+  temporalAddress: string;
+  db: pg.Pool;
+  client: BenchClient;
+  modelUrl: string;
+  model: Child;
+  /** Follows answers, as a host does that did not take the message. */
+  reader: Child;
+  pids: { worker: number; postgres: number; temporal: number; client: number };
+  /** What Postgres has logged so far. */
+  postgresLog(): Promise<string>;
+}
+
+/** Starts everything, lets `use` measure, and stops everything, whatever happens. */
+export async function withSystem<T>(say: (line: string) => void, use: (system: System) => Promise<T>): Promise<T> {
+  await using stops = new AsyncDisposableStack();
+  // Not made by mkdtemp: the account that Postgres runs under has to get into it.
+  const dir = path.join(tmpdir(), `perdure-bench-${randomUUID()}`);
+  stops.defer(() => rm(dir, { recursive: true, force: true }));
+  const { dir: cacheDir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
+  say('starting Postgres, Temporal, model, worker and reader');
+  const postgres = await startPostgres({ dir: path.join(dir, 'postgres'), log: say });
+  stops.defer(() => postgres.stop());
+  const temporal = await startTemporal({ dir, cacheDir, headless: true, log: say });
+  stops.defer(() => temporal.stop());
+  await prepare(postgres.url, temporal.address);
+  const model = await startChild('model');
+  stops.defer(() => model.stop());
+  const modelUrl = await model.call<string>('url');
+  const env = {
+    ...process.env,
+    DATABASE_URL: postgres.url,
+    TEMPORAL_ADDRESS: temporal.address,
+    TEMPORAL_NAMESPACE: NAMESPACE,
+    OPENAI_API_KEY: 'bench',
+    OPENAI_BASE_URL: modelUrl,
+    PERDURE_MODEL: MODEL,
+    PERDURE_AGENTS: fileURLToPath(new URL('agents.ts', import.meta.url)),
+    PERDURE_DIR: cacheDir,
+    PERDURE_WORKSPACES: path.join(dir, 'workspaces'),
+  };
+  const worker = await startNodeProcess({
+    name: 'worker',
+    entry: fileURLToPath(new URL('../worker/main.ts', import.meta.url)),
+    env,
+    logDir: dir,
+    graceMs: WORKER_GRACE_MS,
+    say: (line) => void (/\[INFO\]|webpack|modules?\b|\[built\]/.test(line) || say(`worker: ${line}`)),
+  });
+  stops.defer(async () => void (await worker.stop()));
+  const reader = await startChild('reader', env);
+  stops.defer(() => reader.stop());
+  const db = createPool(postgres.url);
+  stops.defer(() => db.end());
+  const client = connectClient(env);
+  stops.defer(() => client.close());
+  return await use({
+    databaseUrl: postgres.url,
+    temporalAddress: temporal.address,
+    db,
+    client,
+    modelUrl,
+    model,
+    reader,
+    pids: { worker: worker.pid, postgres: postgres.pid, temporal: temporal.pid, client: process.pid },
+    postgresLog: () => readFile(path.join(dir, 'postgres', 'postgres.log'), 'utf8'),
+  });
+}
+
+async function prepare(databaseUrl: string, address: string): Promise<void> {
+  await migrate(databaseUrl);
+  const connection = await Connection.connect({ address });
+  try {
+    await registerSearchAttributes(connection, NAMESPACE);
+  } finally {
+    await connection.close();
+  }
+}

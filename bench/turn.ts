@@ -1,0 +1,47 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { now } from './clock.ts';
+import type { Followed } from './client.ts';
+import { type Ask, messageOf } from './script.ts';
+import type { System } from './servers.ts';
+
+/** Between two samples everything comes to rest: what follows an answer is not to weigh on the next sample. */
+const REST_MS = 20;
+
+export const rest = (): Promise<void> => delay(REST_MS);
+
+/** One turn as its user sees it, in milliseconds from the sending of the message. */
+export interface Turn {
+  runSeq: number;
+  /** Until the row has accepted it. */
+  accepted: number;
+  firstText: number;
+  total: number;
+}
+
+/** An ask of a turn of its own. */
+export type TurnAsk = Omit<Ask, 'key'> & { key?: string };
+
+/** A turn, followed by the process that sent the message, or by the reader. */
+export async function turn(
+  system: System,
+  sessionId: string,
+  ask: TurnAsk = {},
+  { padding = 0, by = 'sender' as 'sender' | 'reader' } = {},
+): Promise<Turn> {
+  const text = messageOf({ key: randomUUID(), ...ask }, padding);
+  const startedAt = now();
+  const runSeq = await system.client.submit(sessionId, text);
+  const acceptedAt = now();
+  const followed = await (by === 'sender'
+    ? system.client.follow(sessionId, runSeq)
+    : followAfar(system, sessionId, runSeq));
+  if (followed.last !== 'finish') throw new Error(`a turn ended with ${followed.last}`);
+  const since = (at: number | undefined) => (at ?? Number.NaN) - startedAt;
+  return { runSeq, accepted: since(acceptedAt), firstText: since(followed.firstTextAt), total: since(followed.endAt) };
+}
+
+async function followAfar({ reader }: System, sessionId: string, runSeq: number): Promise<Followed> {
+  await reader.call('follow', { sessionId, runSeq });
+  return reader.call<Followed>('followed', { sessionId, runSeq });
+}
