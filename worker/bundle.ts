@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -33,7 +33,7 @@ export async function workflowBundle(cacheDir: string): Promise<{ codePath: stri
   const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') });
   await mkdir(cacheDir, { recursive: true });
   // Several workers may come here at once: each writes its own, and the last rename wins with the same content.
-  const draft = `${codePath}.${process.pid}`;
+  const draft = `${codePath}.${randomUUID()}`;
   await writeFile(draft, code);
   await rename(draft, codePath);
   return { codePath };

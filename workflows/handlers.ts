@@ -21,6 +21,7 @@ type Carried = { ok: true } & SessionMark & Record<string, unknown>;
 export function registerHandlers(session: SessionState): void {
   setHandler(names.submitUpdate, async (run) => {
     await loaded(session);
+    session.wakes += 1;
     session.paused = false;
     session.lastError = null;
     session.enqueue(run);
@@ -106,9 +107,11 @@ function carriedOut(session: SessionState, request: CommandRequest, outcome: Car
   if (request.command === 'cancelQueued' && typeof run === 'number') session.dequeue(run);
   else if (typeof run === 'number') session.abort(run);
   if (request.command === 'close') {
-    session.queue = session.queue.filter((each) => each.state !== 'queued');
-    session.ending = true;
-    session.closed = true;
+    const dropped = new Set(outcome['dropped'] as string[]);
+    session.queue = session.queue.filter((each) => !dropped.has(each.message_id));
+    // A message that was accepted behind the close has opened the session again.
+    session.closed = session.queue.every((each) => each.abort);
+    session.ending = session.closed;
   }
   show(session);
 }

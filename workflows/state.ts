@@ -53,7 +53,8 @@ export class SessionState {
   closed = false;
   /** Workflow time of the last command or turn. */
   lastActive = Date.now();
-  private lastEnded = 0;
+  /** Runs that are over, as far as this execution has seen them end. */
+  private readonly over = new Set<number>();
   private ordinals = 0;
 
   constructor(sessionId: string) {
@@ -88,7 +89,7 @@ export class SessionState {
   /** Puts a run into its place in the queue, unless it is known or over. */
   enqueue(run: QueuedRun): void {
     const known = this.queue.some((each) => each.run_seq === run.run_seq) || this.current?.run_seq === run.run_seq;
-    if (known || run.run_seq <= this.lastEnded) return;
+    if (known || this.over.has(run.run_seq)) return;
     this.queue.push({ ...run, state: 'queued', step: 0, abort: false, started_at: null, open_calls: [] });
     this.queue.sort((a, b) => a.run_seq - b.run_seq);
   }
@@ -125,7 +126,7 @@ export class SessionState {
 
   /** The current run is over. */
   ended(run: QueuedRun): void {
-    this.lastEnded = Math.max(this.lastEnded, run.run_seq);
+    this.over.add(run.run_seq);
     this.current = null;
     this.lastActive = Date.now();
   }

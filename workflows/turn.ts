@@ -115,6 +115,7 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
     case 'lost':
       // Somebody else has taken the run since this execution loaded it: load again, under a greater epoch.
       session.load(await local.loadSession(session.sessionId));
+      if (run.wakes !== session.wakes) session.paused = false;
       return { kind: 'again' };
   }
 }

@@ -25,6 +25,8 @@ export const buildAndDeploy = defineTool({
     confirm_new_project: z.boolean().optional().describe('true: the user wants a new project'),
     name: z.string().trim().min(1).max(100).optional().describe('a short name of the site'),
   }),
+  // After a crash: the project and the phase are there, what is left to do is harmless.
+  repeatable: true,
   raises: { event: 'start_build', at: 'start' },
   project: (input) => (input.confirm_new_project ? 'new' : 'required'),
   async execute(input, ctx) {
