@@ -1,0 +1,80 @@
+// An agent whose tools leave a trace in the world, so that a test can count how often they ran.
+import { appendFile, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { z } from 'zod';
+import { defineAgent, defineTool, type ToolContext } from '../../agent/define.ts';
+import siteBuilder from '../../examples/site-builder/agent.ts';
+
+const TRACE = 'effects.log';
+
+async function act(name: string, ctx: ToolContext): Promise<void> {
+  await appendFile(path.join(ctx.workspaceRoot, TRACE), `${name} ${ctx.toolCallId}\n`);
+}
+
+/** What the tools of a session without a project have done, in order: `pay call_…`. */
+export async function effects(workspaces: string, sessionId: string): Promise<string[]> {
+  try {
+    const trace = await readFile(path.join(workspaces, sessionId, TRACE), 'utf8');
+    return trace.trimEnd().split('\n');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+const pay = defineTool({
+  name: 'pay',
+  description: 'Pays. Doing it twice costs twice.',
+  input: z.object({ amount: z.number() }),
+  async execute({ amount }, ctx) {
+    await act('pay', ctx);
+    ctx.state.set('paid', amount);
+    return { paid: amount };
+  },
+});
+
+const look = defineTool({
+  name: 'look',
+  description: 'Looks. Doing it twice does no harm.',
+  input: z.object({ at: z.string() }),
+  repeatable: true,
+  async execute({ at }, ctx) {
+    await act('look', ctx);
+    return { seen: at };
+  },
+});
+
+const stumble = defineTool({
+  name: 'stumble',
+  description: 'Fails with the words it is given.',
+  input: z.object({ words: z.string() }),
+  execute({ words }) {
+    throw new Error(words);
+  },
+});
+
+const echo = defineTool({
+  name: 'echo',
+  description: 'Gives back what it is given, some times over.',
+  input: z.object({ words: z.string(), times: z.number().optional() }),
+  execute: ({ words, times }) => ({ words: words.repeat(times ?? 1) }),
+});
+
+/** Waits until it is stopped. */
+const wait = defineTool({
+  name: 'wait',
+  description: 'Waits.',
+  input: z.object({}),
+  async execute(_input, ctx) {
+    await act('wait', ctx);
+    await new Promise((_resolve, reject) => ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason as Error)));
+  },
+});
+
+const faultAgent = defineAgent({
+  ...siteBuilder,
+  id: 'faults',
+  tools: [...siteBuilder.tools, pay, look, stumble, echo, wait],
+});
+
+export default faultAgent;

@@ -1,0 +1,46 @@
+// A worker that kills itself around a chosen call of the database, as a crash would. See doomed.ts.
+import path from 'node:path';
+import { Connection } from '@temporalio/client';
+import { NativeConnection } from '@temporalio/worker';
+import { pino } from 'pino';
+import { createModels } from '../../agent/models.ts';
+import { agentRegistry } from '../../agent/registry.ts';
+import { createPostgresBus } from '../../bus/postgres.ts';
+import { createPool } from '../../store/db.ts';
+import { workflowBundle } from '../../worker/bundle.ts';
+import { createWorker } from '../../worker/create.ts';
+import faultAgent from './agent.ts';
+import type { DoomedWorker } from './doomed.ts';
+import { aroundCalls } from './sql-calls.ts';
+
+const doom = JSON.parse(process.env['PERDURE_TEST_WORKER']!) as DoomedWorker;
+const log = pino();
+const db = createPool(doom.databaseUrl);
+let calls = 0;
+const die = (when: 'before' | 'after') => (call: { name: string }) => {
+  if (doom.dies?.[when] !== call.name) return;
+  calls += 1;
+  if (calls === (doom.dies.nth ?? 1)) process.kill(process.pid, 'SIGKILL');
+};
+aroundCalls(db, { before: die('before'), after: die('after') });
+const [connection, clientConnection] = await Promise.all([
+  NativeConnection.connect({ address: doom.address }),
+  Connection.connect({ address: doom.address }),
+]);
+const worker = await createWorker({
+  connection,
+  clientConnection,
+  namespace: doom.namespace,
+  db,
+  bus: createPostgresBus({ connectionString: doom.databaseUrl }),
+  agents: agentRegistry([faultAgent]),
+  models: createModels({ openaiApiKey: 'test', openaiBaseUrl: doom.modelUrl, defaultModel: 'openai/test' }),
+  log,
+  settings: doom.settings,
+  workflowBundle: await workflowBundle(path.resolve('node_modules/.cache/perdure')),
+});
+process.once('SIGTERM', () => worker.shutdown());
+const running = worker.run();
+log.info('ready');
+await running;
+process.exit(0);

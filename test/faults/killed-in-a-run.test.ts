@@ -1,0 +1,173 @@
+// A worker dies between what an activity commits and its answer to the workflow; another takes over.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { abortUpdate } from '../../workflows/definitions.ts';
+import { callTool, fail, hang, say } from '../support/model-actions.ts';
+import { effects } from './agent.ts';
+import type { Death } from './doomed.ts';
+import { Lanes, type Rescue, type Saying } from './rescue.ts';
+
+const CONCURRENT = 4;
+const lanes = new Lanes();
+beforeAll(() => lanes.open(CONCURRENT), 60_000);
+
+const hello: Saying = () => [say('Hello '), say('there')];
+const lostThenFound: Saying = (nth) => (nth === 0 ? [say('lost words'), hang()] : [say('new words')]);
+const tool =
+  (name: string, input: object): Saying =>
+  (nth) =>
+    nth === 0 ? [callTool('call_1', name, input)] : [say('after the tool')];
+
+const HELLO = [{ type: 'step-start' }, { type: 'text', text: 'Hello there', state: 'done' }];
+const UNKNOWN = { state: 'output-error', errorText: expect.stringContaining('outcome is unknown') as string };
+
+/** One message, a death on the way, and what is there in the end. */
+function turn(dies: Death, model: Saying, then: (the: Rescue, parts: unknown[]) => Promise<void> | void): Promise<void> {
+  return lanes.rescue({
+    dies,
+    model,
+    play: async ({ session }) => {
+      const { run, message } = await session.accept('go');
+      return { run, woken: session.wake(run, message) };
+    },
+    then: async (the, { run, woken }) => {
+      await woken;
+      const ended = await the.session.ended(run, 25_000);
+      expect(ended.state).toBe('finished');
+      await then(the, await the.session.parts(ended.answer_id));
+    },
+  });
+}
+
+describe.concurrent('W7 a worker killed in a turn', { timeout: 120_000 }, () => {
+  it('W8 after the session was loaded', () =>
+    turn({ after: 'load_session' }, hello, (the, parts) => {
+      expect(parts).toEqual(HELLO);
+      expect(the.modelCalls()).toBe(1);
+    }));
+
+  it('T2 after the step was claimed', () =>
+    turn({ after: 'claim_step' }, hello, (the, parts) => {
+      expect(parts).toEqual(HELLO);
+      expect(the.modelCalls()).toBe(1);
+    }));
+
+  it('T5 in mid-stream: the lost words stay, and the new ones come after a mark', () =>
+    turn({ after: 'append_stream', nth: 2 }, lostThenFound, (the, parts) => {
+      expect(parts).toEqual([
+        { type: 'step-start' },
+        { type: 'text', text: 'lost words', state: 'done' },
+        { type: 'data-interrupted', id: expect.stringMatching(/^prt_/) as string, data: {} },
+        { type: 'step-start' },
+        { type: 'text', text: 'new words', state: 'done' },
+      ]);
+      expect(the.modelCalls()).toBe(2);
+    }));
+
+  it('U2 after the step was settled: the model is not called again', () =>
+    turn({ after: 'settle_step' }, hello, (the, parts) => {
+      expect(parts).toEqual(HELLO);
+      expect(the.modelCalls()).toBe(1);
+    }));
+
+  it('R5 while it waits to try again', () =>
+    turn({ after: 'note_retry' }, (nth) => (nth === 0 ? [fail(500)] : [say('at last')]), (_the, parts) => {
+      expect(parts).toEqual([{ type: 'step-start' }, { type: 'text', text: 'at last', state: 'done' }]);
+    }));
+});
+
+describe.concurrent('R3 a worker killed in a tool', { timeout: 120_000 }, () => {
+  it('that had begun and must not run twice: its outcome is unknown', () =>
+    turn({ after: 'begin_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
+      expect(parts).toMatchObject([{}, { type: 'tool-pay', ...UNKNOWN }, {}, { text: 'after the tool' }]);
+      expect(await effects(the.runtime.workspaces, the.session.id)).toEqual([]);
+      expect(the.modelCalls()).toBe(2);
+    }));
+
+  it('that had run and must not run twice: its outcome is unknown', () =>
+    turn({ before: 'finish_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
+      expect(parts).toMatchObject([{}, { type: 'tool-pay', ...UNKNOWN }, {}, { text: 'after the tool' }]);
+      expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
+      const told = JSON.stringify(the.runtime.model.requests.at(-1)!.body.messages);
+      expect(told).toContain('outcome is unknown');
+    }));
+
+  it('whose outcome is stored: it stands', () =>
+    turn({ after: 'finish_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
+      expect(parts).toMatchObject([{}, { state: 'output-available', output: { paid: 5 } }, {}, {}]);
+      expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
+      expect(the.modelCalls()).toBe(2);
+    }));
+
+  it('that had run and may be repeated: it runs again under the same id', () =>
+    turn({ before: 'finish_tool' }, tool('look', { at: 'it' }), async (the, parts) => {
+      expect(parts).toMatchObject([{}, { state: 'output-available', output: { seen: 'it' } }, {}, {}]);
+      const done = await effects(the.runtime.workspaces, the.session.id);
+      expect(done).toHaveLength(2);
+      expect(done[1]).toBe(done[0]);
+    }));
+
+  it('S5 that makes a project: one project, one transition, and it can be completed', () =>
+    turn(
+      { after: 'begin_tool' },
+      (nth) =>
+        [
+          [callTool('call_1', 'build_and_deploy', { confirm_new_project: true })],
+          [callTool('call_1', 'todo_complete', { name: 'build' })],
+        ][nth] ?? [say('built')],
+      async (the, parts) => {
+        expect(parts).toMatchObject([{}, { state: 'output-available' }, {}, { state: 'output-available' }, {}, {}]);
+        expect(await the.session.row()).toMatchObject({ phase: 'verifying', project_id: expect.stringMatching(/^prj_/) as string });
+        const { rows } = await the.runtime.db.query(
+          `SELECT data ->> 'event' AS event FROM session_events WHERE session_id = $1 AND kind = 'transition' ORDER BY seq`,
+          [the.session.id],
+        );
+        expect(rows).toEqual([{ event: 'start_build' }, { event: 'todo_done_build' }]);
+      },
+    ));
+});
+
+describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () => {
+  it('R6 after a final failure was written: the model is not asked again', () =>
+    lanes.rescue({
+      dies: { after: 'settle_run' },
+      model: () => [fail(401)],
+      play: async ({ session }) => {
+        const { run, message } = await session.accept('go');
+        return { run, woken: session.wake(run, message) };
+      },
+      then: async (the, { run, woken }) => {
+        await woken;
+        expect(await the.session.ended(run)).toMatchObject({ state: 'error', error_code: 'ProviderUnauthorized' });
+        expect(the.modelCalls()).toBe(1);
+        const next = await the.session.accept('again');
+        the.runtime.model.script(() => [say('fine')]);
+        await the.session.wake(next.run, next.message);
+        expect((await the.session.ended(next.run)).state).toBe('finished');
+      },
+    }));
+
+  it('R4 after an abort was written', () =>
+    lanes.rescue({
+      dies: { after: 'settle_run' },
+      model: (nth) => (nth === 0 ? [say('Once upon'), hang()] : [say('next')]),
+      play: async (the) => {
+        const { run } = await sent(the);
+        return { run, aborting: the.session.command(abortUpdate) };
+      },
+      then: async (the, { run, aborting }) => {
+        expect(await aborting).toMatchObject({ aborted: true, run_seq: run });
+        expect((await the.session.ended(run)).state).toBe('aborted');
+        const next = await the.session.send('and then?');
+        expect((await the.session.ended(next)).state).toBe('finished');
+        expect(the.modelCalls()).toBe(2);
+      },
+    }));
+});
+
+/** A message whose answer has begun. */
+async function sent(the: Rescue): Promise<{ run: number }> {
+  const index = the.runtime.model.requests.length;
+  const run = await the.session.send('go');
+  await the.runtime.model.request(index);
+  return { run };
+}

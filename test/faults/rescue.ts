@@ -1,0 +1,81 @@
+import { expect } from 'vitest';
+import type { TiedProcess } from '../../dev/die-with-parent.ts';
+import type { ModelAction } from '../support/model-actions.ts';
+import type { ChatRequest } from '../support/model-server.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+import faultAgent from './agent.ts';
+import { type Death, startDoomedWorker } from './doomed.ts';
+import { expectSound } from './sound.ts';
+
+/** What a model says to its nth request of a case. */
+export type Saying = (nth: number, request: ChatRequest) => ModelAction[] | AsyncIterable<ModelAction>;
+
+/** A session whose first worker dies, and the world around it. */
+export interface Rescue {
+  runtime: TestRuntime;
+  session: TestSession;
+  /** How often the model was called. */
+  modelCalls(): number;
+}
+
+/** Servers without a worker, for cases to use one after the other: as many at once as there are. */
+export class Lanes {
+  private readonly free: TestRuntime[] = [];
+  private readonly waiting: ((runtime: TestRuntime) => void)[] = [];
+
+  /** Call it in a beforeAll. */
+  async open(count: number): Promise<void> {
+    const runtimes = await Promise.all(
+      Array.from({ length: count }, () =>
+        // No sweeper: a case's session is woken by its own commands only.
+        startRuntime({ agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 } }),
+      ),
+    );
+    await Promise.all(runtimes.map((runtime) => runtime.first.stop()));
+    this.free.push(...runtimes);
+  }
+
+  /**
+   * Plays a case: a worker that dies as told, what `play` does meanwhile, and a second worker once the first is dead.
+   * What `play` begins before the death it may await in `then`.
+   */
+  async rescue<Begun>(options: {
+    dies: Death;
+    model?: Saying;
+    play(rescue: Rescue): Promise<Begun>;
+    then(rescue: Rescue, begun: Begun): Promise<void>;
+  }): Promise<void> {
+    const runtime = this.free.pop() ?? (await new Promise<TestRuntime>((resolve) => this.waiting.push(resolve)));
+    try {
+      await rescue(runtime, options);
+    } finally {
+      const next = this.waiting.shift();
+      if (next) next(runtime);
+      else this.free.push(runtime);
+    }
+  }
+}
+
+async function rescue<Begun>(
+  runtime: TestRuntime,
+  { dies, model = () => [], play, then }: Parameters<typeof Lanes.prototype.rescue<Begun>>[0],
+): Promise<void> {
+  const before = runtime.model.requests.length;
+  runtime.model.script((request, index) => model(index - before, request));
+  const session = await TestSession.open(runtime, { agent: 'faults' });
+  const the: Rescue = { runtime, session, modelCalls: () => runtime.model.requests.length - before };
+  const doomed: TiedProcess = await startDoomedWorker(runtime, dies);
+  let rescuer: Awaited<ReturnType<TestRuntime['startWorker']>> | undefined;
+  try {
+    const begun = await play(the);
+    expect(await doomed.exited, 'the first worker is dead').toMatchObject({ signal: 'SIGKILL' });
+    rescuer = await runtime.startWorker();
+    await then(the, begun);
+    await expectSound(runtime, session.id);
+  } finally {
+    await doomed.stop();
+    await rescuer?.stop();
+    await session.handle.terminate().catch(() => {});
+  }
+}
