@@ -158,8 +158,8 @@ CREATE FUNCTION accept_message(
   p_max_queue integer
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
+  v_chat chat_sessions := lock_session(p_session);
   v_session sessions;
-  v_chat chat_sessions;
   v_run chat_runs;
   v_facts jsonb;
   v_seq integer;
@@ -170,7 +170,6 @@ BEGIN
   IF NOT FOUND THEN
     RETURN '{"ok": false, "code": "SessionNotFound"}';
   END IF;
-  v_chat := lock_session(p_session);
   v_facts := jsonb_build_object('ok', true, 'agent', v_chat.agent, 'phase', v_session.phase,
                                 'project_id', v_session.project_id);
   IF EXISTS (SELECT FROM chat_messages WHERE session_id = p_session AND id = p_message) THEN

@@ -301,10 +301,18 @@ CREATE FUNCTION load_tool_call(p_session text, p_run integer, p_call text) RETUR
    WHERE p.session_id = p_session AND p.tool_call_id = p_call
 $$;
 
+-- The state of a tool call of this run's answer; null: the run has no such call.
+CREATE FUNCTION call_state(p_session text, p_run integer, p_call text) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT p.tool_state
+    FROM chat_parts p JOIN chat_runs r ON r.session_id = p.session_id AND r.answer_id = p.message_id
+   WHERE p.session_id = p_session AND p.tool_call_id = p_call AND r.seq = p_run
+$$;
+
 -- Claims a tool call and commits what precedes its running: pending_tool, and what it raises at the start.
 -- `p_raise` is null or { event, at: start | result, project: new | required | null, new_project_id }.
--- Besides claim_run's kinds: settled (it has an outcome), again (an earlier attempt began it and left no outcome),
--- refused { code, ... } (nothing was written but the claim), or begun; with phase, project_id and event_seq.
+-- Besides claim_run's kinds (lost also where the run has no such call): settled (it has an outcome), again (an earlier
+-- attempt began it and left no outcome) and begun, these with phase, project_id and event_seq, and refused { code, ... }
+-- (nothing was written but the claim and the log).
 CREATE FUNCTION begin_tool(p_session text, p_run integer, p_fence integer[], p_pending jsonb, p_raise jsonb)
 RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -312,10 +320,13 @@ DECLARE
   v_state sessions;
   v_event text := p_raise ->> 'event';
   v_project text;
+  v_call_state text;
 BEGIN
   PERFORM lock_session(p_session);
-  IF EXISTS (SELECT FROM chat_parts WHERE session_id = p_session AND tool_call_id = p_pending ->> 'tool_call_id'
-                AND tool_state IN ('output-available', 'output-error', 'output-denied')) THEN
+  v_call_state := call_state(p_session, p_run, p_pending ->> 'tool_call_id');
+  IF v_call_state IS NULL THEN
+    RETURN '{"kind": "lost"}';
+  ELSIF v_call_state IN ('output-available', 'output-error', 'output-denied') THEN
     RETURN session_mark(p_session) || '{"kind": "settled"}';
   END IF;
   v_refusal := claim_run(p_session, p_run, p_fence, NULL);
@@ -395,18 +406,16 @@ DECLARE
   v_event text := CASE WHEN p_data ->> 'state' = 'output-available' THEN p_effects ->> 'event' END;
   v_to text;
   v_data jsonb := p_data;
-  v_settled text;
+  v_call_state text;
 BEGIN
   PERFORM lock_session(p_session);
-  SELECT tool_state INTO v_settled FROM chat_parts
-   WHERE session_id = p_session AND tool_call_id = p_call
-     AND tool_state IN ('output-available', 'output-error', 'output-denied');
-  IF FOUND THEN
-    RETURN session_mark(p_session) || jsonb_build_object('kind', 'settled', 'ok', v_settled = 'output-available');
+  v_call_state := call_state(p_session, p_run, p_call);
+  IF v_call_state IN ('output-available', 'output-error', 'output-denied') THEN
+    RETURN session_mark(p_session) || jsonb_build_object('kind', 'settled', 'ok', v_call_state = 'output-available');
   END IF;
   PERFORM FROM chat_runs
     WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running' FOR UPDATE;
-  IF NOT FOUND THEN RETURN '{"kind": "lost"}'; END IF;
+  IF NOT FOUND OR v_call_state IS NULL THEN RETURN '{"kind": "lost"}'; END IF;
   SELECT * INTO v_state FROM sessions WHERE session_id = p_session;
   IF v_event IS NOT NULL THEN
     v_to := write_phase(p_session, v_event);

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { afterAll } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import type { Phase, PhaseEvent } from '../../domain/phases.ts';
+import { nextPhase, type Phase, type PhaseEvent } from '../../domain/phases.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { call, createPool } from '../../store/db.ts';
 import { freshDatabase } from '../support/servers.ts';
@@ -97,7 +97,11 @@ export class Session {
   }
 
   /** A new session, walked to a phase by its events. */
-  static async at(phase: Phase, db: pg.Pool | pg.ClientBase, { user = 'ada', project }: { user?: string; project?: string } = {}) {
+  static async at(
+    phase: Phase,
+    db: pg.Pool | pg.ClientBase,
+    { user = 'ada', project }: { user?: string; project?: string } = {},
+  ) {
     const session = new Session(db, newId('ses'), user);
     await call(db, 'open_session', [session.id, user, 'site-builder', null, null, '{}', project ?? null]);
     for (const event of PATH[phase]) await session.raise(event);
@@ -109,7 +113,10 @@ export class Session {
     return new Session(db, this.id, this.user);
   }
 
-  say(text: string, { id = newId('msg'), user = this.user, model = null, maxQueue = 1000, metadata = {}, parts }: Said = {}) {
+  say(
+    text: string,
+    { id = newId('msg'), user = this.user, model = null, maxQueue = 1000, metadata = {}, parts }: Said = {},
+  ) {
     const given = parts ?? [{ id: newId('prt'), type: 'text', data: { type: 'text', text } }];
     const args = [this.id, user, id, newId('msg'), JSON.stringify(given), JSON.stringify(metadata), model, maxQueue];
     return call<Answer>(this.db, 'accept_message', args);
@@ -147,14 +154,27 @@ export class Session {
     return call<Answer>(this.db, 'claim_step', [this.id, run, step, fence, null]);
   }
 
-  append(run: number, fence: Fence, parts: readonly Part[], deltas: readonly Delta[] = [], metadata: object | null = {}) {
+  append(
+    run: number,
+    fence: Fence,
+    parts: readonly Part[],
+    deltas: readonly Delta[] = [],
+    metadata: object | null = {},
+  ) {
     const made = metadata === null ? null : JSON.stringify(metadata);
     const args = [this.id, run, fence, made, JSON.stringify(parts), JSON.stringify(deltas)];
     return call<'live' | 'abort' | 'lost'>(this.db, 'append_stream', args);
   }
 
   settleStep(run: number, fence: Fence, settlement: Settlement = {}) {
-    const { step = 0, parts = [], nextIndex = parts.length, usage = NO_USAGE, toolCalls = [], end = false } = settlement;
+    const {
+      step = 0,
+      parts = [],
+      nextIndex = parts.length,
+      usage = NO_USAGE,
+      toolCalls = [],
+      end = false,
+    } = settlement;
     const cost = settlement.cost === undefined ? {} : { cost_usd: settlement.cost };
     const report = { step, usage, model: 'test/model', finish_reason: 'stop', tokens: 1, ...cost };
     const receipt = { finish_reason: 'stop', model: 'test/model', tokens: 1, tool_calls: toolCalls, end };
@@ -223,8 +243,11 @@ export class Session {
     return (await this.runs()).find((run) => run['seq'] === seq)!;
   }
 
-  parts(): Promise<Row[]> {
-    return rows(this.db, 'SELECT * FROM chat_parts WHERE session_id = $1 ORDER BY message_id, index', [this.id]);
+  /** All parts, or those of a run's answer. */
+  parts(run?: number): Promise<Row[]> {
+    const sql = `SELECT p.* FROM chat_parts p LEFT JOIN chat_runs r ON r.session_id = p.session_id AND r.answer_id = p.message_id
+                  WHERE p.session_id = $1 AND ($2::integer IS NULL OR r.seq = $2) ORDER BY message_id, index`;
+    return rows(this.db, sql, [this.id, run ?? null]);
   }
 
   deltas(): Promise<Row[]> {
@@ -244,7 +267,10 @@ export class Session {
   /** Everything that is stored of the session, for "nothing was written". */
   async everything(): Promise<unknown[]> {
     const state = await rows(this.db, 'SELECT * FROM scoped_state ORDER BY scope, owner, key');
-    const projects = await rows(this.db, 'SELECT * FROM projects LEFT JOIN project_todos USING (project_id) ORDER BY 1, name');
+    const projects = await rows(
+      this.db,
+      'SELECT * FROM projects LEFT JOIN project_todos USING (project_id) ORDER BY 1, name',
+    );
     const own = [this.row(), this.chat(), this.messages(), this.runs(), this.parts(), this.deltas(), this.events()];
     return [...(await Promise.all(own)), state, projects];
   }
@@ -270,4 +296,18 @@ export function toolPart(callId: string, index: number, state = 'input-available
 
 export function textPart(index: number, text = '', id = newId('prt')): Part {
   return { id, index, type: 'text', data: { type: 'text', text, state: 'streaming' } };
+}
+
+/** The phase that a session's log leads to, transition by transition; throws at one that is not legal. */
+export async function phaseByLog(session: Session): Promise<Phase> {
+  let phase: Phase = 'chatting';
+  for (const { kind, seq, data } of await session.events()) {
+    if (kind !== 'transition') continue;
+    const { event, from, to } = data as { event: PhaseEvent; from: Phase; to: Phase };
+    if (from !== phase || nextPhase(from, event) !== to) {
+      throw new Error(`event ${seq} of ${session.id} says ${event}: ${from} → ${to}, but the phase was ${phase}`);
+    }
+    phase = to;
+  }
+  return phase;
 }

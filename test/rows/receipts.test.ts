@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import type { Phase } from '../../domain/phases.ts';
+import { call } from '../../store/db.ts';
+import { type Answer, freshRows, Session } from './session.ts';
+
+const db = await freshRows();
+
+interface Command {
+  name: string;
+  /** Where it is carried out, and where it is refused. */
+  at: Phase;
+  refusedAt?: Phase;
+  send(session: Session, id: string): Promise<Answer>;
+}
+
+const COMMANDS: Command[] = [
+  { name: 'publish', at: 'verifying', refusedAt: 'done', send: (session, id) => session.raise('publish', id) },
+  { name: 'revert', at: 'verifying', refusedAt: 'chatting', send: (session, id) => session.raise('revert', id) },
+  { name: 'open', at: 'chatting', refusedAt: 'building', send: (session, id) => session.openExisting('prj-1', id) },
+  { name: 'cancel', at: 'building', refusedAt: 'done', send: (session, id) => session.cancel(id) },
+  { name: 'abort', at: 'chatting', send: (session, id) => session.abort(id) },
+  { name: 'close', at: 'chatting', send: (session, id) => session.close(false, id) },
+  {
+    name: 'a refusal by the workflow',
+    at: 'chatting',
+    send: (session, id) => call(db, 'refuse_command', [session.id, 'rewind', 'NotSupported', 'operator', id]),
+  },
+  { name: 'cancel of a queued message', at: 'chatting', send: (session, id) => session.cancelQueued('msg-1', id) },
+];
+
+const CASES = COMMANDS.flatMap(({ name, at, refusedAt, send }) => [
+  { name, at, send },
+  ...(refusedAt ? [{ name: `${name}, refused`, at: refusedAt, send }] : []),
+]);
+
+describe.each(CASES)('$name', ({ name, at, send }) => {
+  it(`S9 ${name} sent again under its id gets the same answer, and happens once`, async () => {
+    const session = await Session.at(at, db);
+    const before = (await session.events()).length;
+    const id = newId('cmd');
+    const first = await send(session, id);
+    const after = await session.everything();
+    expect(await send(session, id)).toEqual(first);
+    expect(await session.everything()).toEqual(after);
+    expect(await session.events()).toHaveLength(before + 1);
+    expect(first['event_seq']).toBe(before + 1);
+  });
+
+  it(`S9 ${name} sent again after the session has gone on still gets its first answer`, async () => {
+    const session = await Session.at(at, db);
+    const id = newId('cmd');
+    const first = await send(session, id);
+    await session.say('go on');
+    await session.raise('start_build');
+    const after = await session.everything();
+    expect(await send(session, id)).toEqual(first);
+    expect(await session.everything()).toEqual(after);
+  });
+
+  it(`S9 ${name} sent five times at once happens once`, async () => {
+    const session = await Session.at(at, db);
+    const before = (await session.events()).length;
+    const id = newId('cmd');
+    const [first, ...others] = await Promise.all(Array.from({ length: 5 }, () => send(session, id)));
+    for (const other of others) expect(other).toEqual(first);
+    expect(await session.events()).toHaveLength(before + 1);
+  });
+});
+
+it('W8 a close that is sent again does not reopen the session', async () => {
+  const session = await Session.at('chatting', db);
+  const first = await session.close(false, 'close:1');
+  expect(await session.close(false, 'close:1')).toEqual(first);
+  expect((await session.chat())['closed_at']).not.toBeNull();
+});
+
+it('S6 commands to a session that does not exist are refused and leave no trace', async () => {
+  const nobody = new Session(db);
+  for (const { send } of COMMANDS) {
+    expect(await send(nobody, newId('cmd'))).toEqual({ ok: false, code: 'SessionNotFound' });
+  }
+  expect(await nobody.say('hello')).toEqual({ ok: false, code: 'SessionNotFound' });
+  expect(await nobody.load()).toBeNull();
+  expect(await nobody.events()).toEqual([]);
+});

@@ -1,0 +1,312 @@
+import { expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import { freshRows, phaseByLog, rows, Session, type Answer } from './session.ts';
+
+const db = await freshRows();
+
+const STEP = [0, 1, 1] as const;
+const FIRST = [0, 2, 1] as const;
+const SECOND = [0, 2, 2] as const;
+const build = (project: 'new' | 'required' | null, id = newId('prj')) => ({
+  ...{ event: 'start_build', at: 'start', project },
+  ...(project === 'new' ? { new_project_id: id } : {}),
+});
+
+async function calling(session: Session, callIds = ['call_1']): Promise<number> {
+  return session.runWithCalls(callIds, STEP);
+}
+
+const todos = (project: string) =>
+  rows(db, 'SELECT name, done_at IS NOT NULL AS done FROM project_todos WHERE project_id = $1 ORDER BY name', [
+    project,
+  ]);
+
+/** Everything but the log and the claim of the run. */
+async function allButLogAndClaim(session: Session): Promise<unknown> {
+  const [row, chat, messages, _runs, parts, deltas, _events, ...others] = await session.everything();
+  return [row, chat, messages, parts, deltas, ...others];
+}
+
+it('S5 a tool that opens a project: project, lock, transition and pending tool are one write', async () => {
+  const session = await Session.at('chatting', db);
+  const run = await calling(session);
+  const raise = build('new');
+  const begun = await session.beginTool(run, FIRST, 'call_1', raise);
+  expect(begun).toMatchObject({ kind: 'begun', phase: 'building', project_id: raise.new_project_id });
+  expect(await session.row()).toMatchObject({
+    phase: 'building',
+    project_id: raise.new_project_id,
+    pending_tool: { tool_call_id: 'call_1', name: 'build_and_deploy' },
+  });
+  const [project] = await rows(db, 'SELECT user_id FROM projects WHERE project_id = $1', [raise.new_project_id]);
+  expect(project).toEqual({ user_id: 'ada' });
+  expect((await session.events()).at(-1)).toMatchObject({
+    kind: 'transition',
+    actor: 'tool',
+    data: {
+      event: 'start_build',
+      from: 'chatting',
+      to: 'building',
+      project_id: raise.new_project_id,
+      tool_call_id: 'call_1',
+    },
+  });
+});
+
+it('S5 a call that goes ahead after a crash finds what it began, and begins nothing twice', async () => {
+  const session = await Session.at('chatting', db);
+  const run = await calling(session);
+  const raise = build('new');
+  await session.beginTool(run, FIRST, 'call_1', raise);
+  const before = await allButLogAndClaim(session);
+  const again = await session.beginTool(run, SECOND, 'call_1', build('new'));
+  expect(again).toMatchObject({ kind: 'again', phase: 'building', project_id: raise.new_project_id });
+  expect(await allButLogAndClaim(session)).toEqual(before);
+  expect(await session.finishTool(run, SECOND, 'call_1')).toMatchObject({ kind: 'settled', ok: true });
+  expect(await session.beginTool(run, [0, 2, 3], 'call_1', build('new'))).toMatchObject({ kind: 'settled' });
+  expect((await session.events()).filter(({ kind }) => kind === 'transition')).toHaveLength(1);
+});
+
+const REFUSED = [
+  { why: 'a second project', at: 'chatting', locked: true, raise: build('new'), code: 'ProjectAlreadyLocked' },
+  { why: 'no project to build in', at: 'chatting', locked: false, raise: build('required'), code: 'ProjectRequired' },
+  { why: 'the wrong phase', at: 'building', locked: false, raise: build('new'), code: 'InvalidTransition' },
+  {
+    why: 'the wrong phase before the project',
+    at: 'verifying',
+    locked: true,
+    raise: build('new'),
+    code: 'InvalidTransition',
+  },
+  {
+    why: 'the wrong phase before the want of a project',
+    at: 'building',
+    locked: false,
+    raise: build('required'),
+    code: 'InvalidTransition',
+  },
+] as const;
+
+it.each(REFUSED)('S5 a tool refused for $why has written nothing', async ({ at, locked, raise, code }) => {
+  const project = newId('prj');
+  const session = await Session.at(at, db, locked ? { project } : {});
+  const run = await calling(session);
+  const before = await allButLogAndClaim(session);
+  const refused = await session.beginTool(run, FIRST, 'call_1', raise);
+  expect(refused).toMatchObject({
+    kind: 'refused',
+    code,
+    ...(code === 'ProjectAlreadyLocked' && { locked_project_id: project }),
+  });
+  expect(await allButLogAndClaim(session)).toEqual(before);
+  expect((await session.events()).at(-1)).toMatchObject({
+    kind: 'refused',
+    data: { tool_call_id: 'call_1', outcome: { code } },
+  });
+});
+
+it('S5 a locked project is built in again', async () => {
+  const project = newId('prj');
+  const session = await Session.at('done', db, { project });
+  const run = await calling(session);
+  expect(await session.beginTool(run, FIRST, 'call_1', build('required'))).toMatchObject({
+    kind: 'begun',
+    phase: 'building',
+  });
+  expect((await session.row())['project_id']).toBe(project);
+});
+
+it('S5 outcome, todos, state, what was set aside and the transition land together, and pending_tool goes', async () => {
+  const project = newId('prj');
+  const session = await Session.at('building', db, { project });
+  const run = await calling(session);
+  await session.beginTool(run, FIRST, 'call_1', { event: 'todo_done_build', at: 'result', project: null });
+  expect(await session.row()).toMatchObject({ phase: 'building', pending_tool: { tool_call_id: 'call_1' } });
+  const effects = {
+    event: 'todo_done_build',
+    todos: [
+      { name: 'test', done: false },
+      { name: 'build', done: false },
+      { name: 'build', done: true },
+    ],
+    state: [
+      { scope: 'session', key: 'last', value: 1 },
+      { scope: 'temp', key: 'draft', value: 'x' },
+    ],
+    aside: 'all of it',
+  };
+  const finished = await session.finishTool(run, FIRST, 'call_1', { effects });
+  const events = await session.events();
+  expect(finished).toEqual({
+    kind: 'settled',
+    ok: true,
+    phase: 'verifying',
+    project_id: project,
+    event_seq: events.length,
+  });
+  expect(await session.row()).toMatchObject({ phase: 'verifying', pending_tool: null });
+  expect(await todos(project)).toEqual([
+    { name: 'build', done: true },
+    { name: 'test', done: false },
+  ]);
+  expect(await session.run(run)).toMatchObject({ temp: { draft: 'x' }, progress: null });
+  expect(await rows(db, 'SELECT output FROM tool_outputs WHERE session_id = $1', [session.id])).toEqual([
+    { output: 'all of it' },
+  ]);
+  expect(events.slice(-2)).toMatchObject([
+    { kind: 'state', data: { delta: [{ scope: 'session', key: 'last', value: 1 }] } },
+    {
+      kind: 'transition',
+      data: { event: 'todo_done_build', from: 'building', to: 'verifying', tool_call_id: 'call_1' },
+    },
+  ]);
+  expect((await session.parts(run))[0]).toMatchObject({ tool_state: 'output-available', data: { output: 'made' } });
+});
+
+it('S5 an outcome sent again gets the same answer and lands once', async () => {
+  const session = await Session.at('building', db, { project: newId('prj') });
+  const run = await calling(session);
+  await session.beginTool(run, FIRST, 'call_1');
+  const effects = { event: 'todo_done_build', state: [{ scope: 'session', key: 'k', value: 1 }] };
+  const first = await session.finishTool(run, FIRST, 'call_1', { effects });
+  const after = await session.everything();
+  expect(await session.finishTool(run, FIRST, 'call_1', { effects })).toEqual(first);
+  expect(await session.beginTool(run, SECOND, 'call_1')).toMatchObject({ kind: 'settled', phase: 'verifying' });
+  expect(await session.everything()).toEqual(after);
+});
+
+it.each([
+  { why: 'that failed', at: 'building', data: { state: 'output-error', errorText: 'no' } },
+  { why: 'whose event has become illegal', at: 'chatting', data: {} },
+] as const)('S5 a tool $why raises and writes nothing but its outcome', async ({ at, data }) => {
+  const project = newId('prj');
+  const session = await Session.at(at, db, { project });
+  const run = await calling(session);
+  await session.beginTool(run, FIRST, 'call_1');
+  const effects = {
+    event: 'todo_done_build',
+    todos: [{ name: 'build', done: true }],
+    state: [
+      { scope: 'session', key: 'k', value: 1 },
+      { scope: 'temp', key: 'k', value: 1 },
+    ],
+    aside: 'all of it',
+  };
+  expect(await session.finishTool(run, FIRST, 'call_1', { effects, data })).toMatchObject({
+    kind: 'settled',
+    ok: false,
+    phase: at,
+  });
+  expect(await session.row()).toMatchObject({ phase: at, pending_tool: null });
+  expect(await todos(project)).toEqual([]);
+  expect(await session.run(run)).toMatchObject({ temp: null });
+  expect(await rows(db, `SELECT FROM scoped_state WHERE owner = $1`, [session.id])).toEqual([]);
+  expect(await rows(db, `SELECT FROM tool_outputs WHERE session_id = $1`, [session.id])).toEqual([]);
+  expect((await session.parts(run))[0]).toMatchObject({ tool_state: 'output-error' });
+});
+
+it('S5 a cancel while a tool runs: the outcome lands, its event is judged by the new phase', async () => {
+  const session = await Session.at('building', db);
+  const run = await calling(session, ['call_1', 'call_2']);
+  await session.beginTool(run, FIRST, 'call_1', { event: 'todo_done_build', at: 'result', project: null });
+  expect(await session.cancel()).toMatchObject({ cancelled: true, aborted: true, run_seq: run });
+  const finished = await session.finishTool(run, FIRST, 'call_1', { effects: { event: 'todo_done_build' } });
+  expect(finished).toMatchObject({ kind: 'settled', ok: false, phase: 'chatting' });
+  expect(await session.beginTool(run, [0, 3, 1], 'call_2', build('new'))).toEqual({ kind: 'abort' });
+  expect(await session.settleRun(run, 'aborted')).toMatchObject({ state: 'aborted' });
+  expect(await phaseByLog(session)).toBe(await session.phase());
+});
+
+it('S8 after a loss pending_tool says exactly which call was in flight', async () => {
+  const session = await Session.at('chatting', db);
+  const run = await calling(session, ['call_1', 'call_2', 'call_3']);
+  await session.beginTool(run, FIRST, 'call_1');
+  await session.finishTool(run, FIRST, 'call_1');
+  await session.beginTool(run, [0, 3, 1], 'call_2');
+  const loaded = await session.load();
+  expect(loaded).toMatchObject({ epoch: 1, pending_tool: { tool_call_id: 'call_2' } });
+  expect(loaded.runs[0]!['open_calls']).toEqual([
+    { tool_call_id: 'call_2', name: 'build_and_deploy' },
+    { tool_call_id: 'call_3', name: 'build_and_deploy' },
+  ]);
+});
+
+it('K6 state goes to its scope, the last change of a key counts, and deletions go the same way', async () => {
+  const session = await Session.at('chatting', db, { user: 'scoped' });
+  const run = await calling(session, ['call_1', 'call_2']);
+  const finish = async (ordinal: number, callId: string, state: object[]) => {
+    await session.beginTool(run, [0, ordinal, 1], callId);
+    await session.finishTool(run, [0, ordinal, 1], callId, { effects: { state } });
+  };
+  await finish(2, 'call_1', [
+    { scope: 'user', key: 'theme', value: 'dark' },
+    { scope: 'app', key: 'motd', value: null },
+    { scope: 'session', key: 'a', value: 1 },
+    { scope: 'session', key: 'a', value: { b: [2] } },
+    { scope: 'temp', key: 't', value: 1 },
+  ]);
+  const stored = `SELECT scope, owner, key, value FROM scoped_state
+                   WHERE owner IN ($1, 'scoped') OR scope = 'app' ORDER BY scope, key`;
+  expect(await rows(db, stored, [session.id])).toEqual([
+    { scope: 'app', owner: '', key: 'motd', value: null },
+    { scope: 'session', owner: session.id, key: 'a', value: { b: [2] } },
+    { scope: 'user', owner: 'scoped', key: 'theme', value: 'dark' },
+  ]);
+  await finish(3, 'call_2', [
+    { scope: 'session', key: 'a', value: 3 },
+    { scope: 'session', key: 'a' },
+    { scope: 'user', key: 'theme' },
+    { scope: 'app', key: 'motd' },
+    { scope: 'temp', key: 't' },
+  ]);
+  expect(await rows(db, stored, [session.id])).toEqual([]);
+  expect((await session.run(run))['temp']).toEqual({});
+  await session.settleRun(run, 'aborted');
+  expect((await session.run(run))['temp']).toBeNull();
+});
+
+it('K5 sessions of one user that write the same keys and todos at once wait in turn, never for each other', async () => {
+  const project = newId('prj');
+  const sessions = await Promise.all(
+    Array.from({ length: 6 }, () => Session.at('chatting', db, { user: 'busy', project })),
+  );
+  const names = Array.from({ length: 12 }, (_, index) => `name-${index}`);
+  await Promise.all(
+    sessions.map(async (session, offset) => {
+      for (let round = 0; round < 10; round += 1) {
+        const run = await calling(session);
+        // Each session lists the same names in another order.
+        const mine = offset % 2 ? names.toReversed() : [...names.slice(offset), ...names.slice(0, offset)];
+        const effects = {
+          state: mine.map((key) => ({ scope: 'user', key, value: { round, offset } })),
+          todos: mine.map((name) => ({ name, done: round % 2 === 0 })),
+        };
+        await session.beginTool(run, FIRST, 'call_1');
+        const finished: Answer = await session.finishTool(run, FIRST, 'call_1', { effects });
+        expect(finished).toMatchObject({ kind: 'settled', ok: true });
+        await session.settleRun(run, 'aborted');
+        await db.query('UPDATE chat_parts SET tool_call_id = id WHERE session_id = $1 AND tool_call_id IS NOT NULL', [
+          session.id,
+        ]);
+      }
+    }),
+  );
+  expect(await rows(db, `SELECT key FROM scoped_state WHERE scope = 'user' AND owner = 'busy'`)).toHaveLength(
+    names.length,
+  );
+});
+
+it('S5 a call that the run did not make is neither begun nor finished', async () => {
+  const session = await Session.at('chatting', db);
+  const first = await calling(session);
+  await session.settleRun(first, 'aborted');
+  const second = await calling(session, ['call_2']);
+  const before = await session.everything();
+  for (const callId of ['call_1', 'call_9']) {
+    expect(await session.beginTool(second, FIRST, callId, build('new'))).toEqual({ kind: 'lost' });
+    expect(await session.finishTool(second, STEP, callId, { effects: { event: 'start_build' } })).toEqual({
+      kind: 'lost',
+    });
+  }
+  expect(await session.everything()).toEqual(before);
+});
