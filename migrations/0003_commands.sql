@@ -343,11 +343,17 @@ BEGIN
     jsonb_build_object('ok', true, 'aborted', v_run IS NOT NULL, 'run_seq', v_run, 'dropped', v_dropped));
 END $$;
 
--- Keeps the words of a command's reason out of Temporal: the command carries this event's number instead.
-CREATE FUNCTION log_reason(p_session text, p_actor text, p_reason text) RETURNS bigint LANGUAGE plpgsql AS $$
+-- Keeps the words of a command's reason out of Temporal: the command carries this event's number instead. With an id of
+-- its own it is kept once.
+CREATE FUNCTION log_reason(p_session text, p_actor text, p_reason text, p_command_id text DEFAULT NULL)
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  v_seq bigint;
 BEGIN
   PERFORM lock_session(p_session);
-  RETURN append_event(p_session, 'reason', p_actor, jsonb_build_object('text', p_reason), NULL);
+  SELECT seq INTO v_seq FROM session_events WHERE session_id = p_session AND command_id = p_command_id;
+  RETURN coalesce(
+    v_seq, append_event(p_session, 'reason', p_actor, jsonb_build_object('text', p_reason), p_command_id));
 END $$;
 
 -- A command that the workflow refused before it reached a row (a signal for work that is not there yet).

@@ -1,5 +1,10 @@
 import type { AppliedCommand, ApplyArgs } from '../domain/commands.ts';
+import { cleanText } from '../domain/text.ts';
 import { call, type Db } from './db.ts';
+import { logReason } from './events.ts';
+
+/** Longest reason that is kept of a raw signal, in UTF-16 units. */
+const LONGEST_REASON = 1_000;
 
 /**
  * Carries out one command at the row, in one round trip and one transaction. The outcome or refusal is recorded: the
@@ -14,7 +19,7 @@ export async function applyCommand(db: Db, args: ApplyArgs): Promise<AppliedComm
     case 'openExisting':
       return call(db, 'open_existing', [sessionId, request.project_id, actor, commandId]);
     case 'cancel':
-      if (request.reason) await call(db, 'log_reason', [sessionId, actor, request.reason]);
+      if (request.reason) await logReason(db, sessionId, actor, reasonOf(request.reason), `${commandId}/reason`);
       return call(db, 'cancel_session', [sessionId, actor, commandId, cancelToken(commandId)]);
     case 'abort':
       return call(db, 'abort_run', [sessionId, actor, commandId]);
@@ -25,6 +30,11 @@ export async function applyCommand(db: Db, args: ApplyArgs): Promise<AppliedComm
     case 'refuse':
       return call(db, 'refuse_command', [sessionId, request.name, request.code, actor, commandId]);
   }
+}
+
+/** What a raw signal brought, as a row takes it. */
+function reasonOf(typed: string): string {
+  return cleanText(typed.slice(0, LONGEST_REASON));
 }
 
 /** The token of a cancel is the id that its sender gave it. */

@@ -24,9 +24,18 @@ export function readEvents(db: Db, sessionId: string, after: number, limit: numb
   );
 }
 
-/** Keeps the words of a command's reason where they belong; answers the number by which the command refers to them. */
-export async function logReason(db: Db, sessionId: string, actor: Actor, reason: string): Promise<number> {
-  return Number(await call(db, 'log_reason', [sessionId, actor, reason]));
+/**
+ * Keeps the words of a command's reason where they belong; answers the number by which the command refers to them. With
+ * an id of its own it is kept once.
+ */
+export async function logReason(
+  db: Db,
+  sessionId: string,
+  actor: Actor,
+  reason: string,
+  id: string | null = null,
+): Promise<number> {
+  return Number(await call(db, 'log_reason', [sessionId, actor, reason, id]));
 }
 
 /** The whole output of a tool call of which only the head went to the model. */

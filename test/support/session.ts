@@ -1,10 +1,10 @@
 // A session as tests of the worker drive it: rows and updates, with no client between.
 import { type Client, WithStartWorkflowOperation, WorkflowUpdateStage } from '@temporalio/client';
-import type { UpdateDefinition } from '@temporalio/common';
+import type { SignalDefinition, UpdateDefinition } from '@temporalio/common';
 import type pg from 'pg';
 import type { CommandArgs } from '../../domain/commands.ts';
 import { newId } from '../../domain/ids.ts';
-import { submitUpdate } from '../../workflows/definitions.ts';
+import { SESSION_WORKFLOW, submitUpdate, TASK_QUEUE } from '../../workflows/definitions.ts';
 import { sessionStart } from '../../workflows/start.ts';
 import { eventually } from './eventually.ts';
 
@@ -87,6 +87,17 @@ export class TestSession {
   ): Promise<Outcome> {
     const complete = { command_id: newId('cmd'), ...args } as unknown as Args;
     return this.update(definition, complete, `${definition.name}:${complete.command_id}`);
+  }
+
+  /** Sends a raw signal, as Temporal's own tools do, and starts the session's workflow where it does not run. */
+  async signalWithStart<Args extends unknown[]>(signal: SignalDefinition<Args>, ...signalArgs: Args): Promise<void> {
+    await this.servers.temporal.workflow.signalWithStart(SESSION_WORKFLOW, {
+      workflowId: this.id,
+      taskQueue: TASK_QUEUE,
+      args: [this.id],
+      signal: signal.name,
+      signalArgs: signalArgs as unknown[],
+    });
   }
 
   private async update<Outcome, Args>(

@@ -1,0 +1,157 @@
+// A worker dies between the commit of a command and its answer; another takes over.
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { PhaseEvent } from '../../domain/phases.ts';
+import * as names from '../../workflows/definitions.ts';
+import { hang, say } from '../support/model-actions.ts';
+import type { Death } from './doomed.ts';
+import { Lanes, type Rescue } from './rescue.ts';
+import { commandRows, raise } from './rows.ts';
+
+const CONCURRENT = 4;
+const lanes = new Lanes();
+beforeAll(() => lanes.open(CONCURRENT), 60_000);
+
+const ID = 'cmd_once';
+
+/** A command to a session without a run: sent once, and again when the worker has been replaced. */
+function command(options: {
+  dies: Death;
+  path?: readonly PhaseEvent[];
+  send(the: Rescue): Promise<object>;
+  outcome: object;
+  row: object;
+}): Promise<void> {
+  return lanes.rescue({
+    dies: options.dies,
+    play: async (the) => {
+      await raise(the.runtime.db, the.session.id, options.path ?? []);
+      return { sending: options.send(the) };
+    },
+    then: async (the, { sending }) => {
+      const outcome = await sending;
+      expect(outcome).toMatchObject(options.outcome);
+      expect(await options.send(the), 'sent again it gets the same answer').toEqual(outcome);
+      expect(await the.session.row()).toMatchObject(options.row);
+      expect(await commandRows(the.runtime.db, the.session.id)).toHaveLength(1);
+    },
+  });
+}
+
+const VERIFYING = ['start_build', 'todo_done_build'] as const;
+
+describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () => {
+  it('publish', () =>
+    command({
+      dies: { after: 'raise_event' },
+      path: VERIFYING,
+      send: ({ session }) => session.command(names.publishUpdate, { command_id: ID }),
+      outcome: { phase: 'done' },
+      row: { phase: 'done' },
+    }));
+
+  it('revert', () =>
+    command({
+      dies: { after: 'raise_event' },
+      path: VERIFYING,
+      send: ({ session }) => session.command(names.revertUpdate, { command_id: ID }),
+      outcome: { phase: 'building' },
+      row: { phase: 'building' },
+    }));
+
+  it('cancel', () =>
+    command({
+      dies: { after: 'cancel_session' },
+      path: ['start_build'],
+      send: ({ session }) => session.command(names.cancelUpdate, { command_id: ID }),
+      outcome: { phase: 'chatting', cancelled: true, aborted: false },
+      row: { phase: 'chatting', cancel_token: ID },
+    }));
+
+  it('openExisting', () =>
+    command({
+      dies: { after: 'open_existing' },
+      send: ({ session }) =>
+        session.command(names.openExistingUpdate, { command_id: ID, project_id: `p_${session.id}` }),
+      outcome: { phase: 'chatting', project_id: expect.stringMatching(/^p_/) as string },
+      row: { project_id: expect.stringMatching(/^p_/) as string },
+    }));
+
+  it('close', () =>
+    command({
+      dies: { after: 'close_session' },
+      send: ({ session }) => session.command(names.closeUpdate, { command_id: ID }),
+      outcome: { aborted: false, dropped: [] },
+      row: { phase: 'chatting' },
+    }));
+
+  it('abort, of the run that was at work', () =>
+    lanes.rescue({
+      dies: { after: 'abort_run' },
+      model: () => [say('Once upon'), hang()],
+      play: async (the) => ({ run: await begun(the), sending: the.session.command(names.abortUpdate, { command_id: ID }) }),
+      then: async (the, { run, sending }) => {
+        expect(await sending).toMatchObject({ aborted: true, run_seq: run });
+        expect((await the.session.ended(run)).state).toBe('aborted');
+        expect(await commandRows(the.runtime.db, the.session.id)).toHaveLength(1);
+        expect(the.modelCalls(), 'the lost step was not tried again').toBe(1);
+      },
+    }));
+
+  it('cancelQueued, and the run before it goes on', () =>
+    lanes.rescue({
+      dies: { after: 'cancel_queued' },
+      model: (nth) => (nth === 0 ? [say('lost'), hang()] : [say('found')]),
+      play: async (the) => {
+        const run = await begun(the);
+        await the.session.send('never mind', 'queued');
+        const args = { command_id: ID, message_id: 'queued' };
+        return { run, sending: the.session.command(names.cancelQueuedUpdate, args) };
+      },
+      then: async (the, { run, sending }) => {
+        await sending;
+        expect((await the.session.ended(run)).state).toBe('finished');
+        expect((await the.session.run(run + 1)).state).toBe('cancelled');
+        expect(await commandRows(the.runtime.db, the.session.id)).toHaveLength(1);
+        expect(JSON.stringify(the.runtime.model.requests.at(-1)!.body)).not.toContain('never mind');
+      },
+    }));
+
+  it('a raw signal with a reason, kept once', () =>
+    lanes.rescue({
+      dies: { after: 'cancel_session' },
+      model: () => [say('Once upon'), hang()],
+      play: async (the) => {
+        const run = await begun(the);
+        await the.session.handle.signal(names.cancelSignal, { reason: 'enough' });
+        return { run };
+      },
+      then: async (the, { run }) => {
+        expect((await the.session.ended(run)).state).toBe('aborted');
+        const kinds = await commandRows(the.runtime.db, the.session.id);
+        expect(kinds.map((row) => row.kind).toSorted()).toEqual(['abort', 'reason']);
+      },
+    }));
+
+  it('a raw signal that is refused, logged once', () =>
+    lanes.rescue({
+      dies: { after: 'refuse_command' },
+      play: async (the) => {
+        await the.session.signalWithStart(names.rewindSignal, { message_id: 'msg_1' });
+      },
+      then: async (the) => {
+        const { state } = await the.session.ended(await the.session.send('hello'));
+        expect(state).toBe('finished');
+        expect(await commandRows(the.runtime.db, the.session.id)).toMatchObject([
+          { kind: 'refused', actor: 'operator', data: { command: 'rewind', outcome: { code: 'NotSupported' } } },
+        ]);
+      },
+    }));
+});
+
+/** A message whose answer has begun; its run. */
+async function begun(the: Rescue): Promise<number> {
+  const index = the.runtime.model.requests.length;
+  const run = await the.session.send('go');
+  await the.runtime.model.request(index);
+  return run;
+}

@@ -1,0 +1,34 @@
+// What tests of faults write and read in the rows.
+import type pg from 'pg';
+import type { PhaseEvent } from '../../domain/phases.ts';
+
+/** Walks a session through the phases, as commands would. */
+export async function raise(db: pg.Pool, sessionId: string, events: readonly PhaseEvent[]): Promise<void> {
+  for (const event of events) {
+    const { rows } = await db.query<{ outcome: { ok: boolean } }>(
+      `SELECT raise_event($1, $2, 'system', 'setup:' || $2 || clock_timestamp()) AS outcome`,
+      [sessionId, event],
+    );
+    if (!rows[0]!.outcome.ok) throw new Error(`${event} is not legal here`);
+  }
+}
+
+export interface EventRow {
+  seq: number;
+  kind: string;
+  actor: string;
+  data: Record<string, unknown>;
+  command_id: string | null;
+}
+
+/** The log of a session, oldest first. */
+export async function events(db: pg.Pool, sessionId: string): Promise<EventRow[]> {
+  const { rows } = await db.query<EventRow>('SELECT * FROM session_events WHERE session_id = $1 ORDER BY seq', [sessionId]);
+  return rows;
+}
+
+/** Of these, what commands wrote that came through the workflow. */
+export async function commandRows(db: pg.Pool, sessionId: string): Promise<EventRow[]> {
+  const all = await events(db, sessionId);
+  return all.filter((row) => row.kind !== 'opened' && row.command_id?.startsWith('setup:') !== true);
+}
