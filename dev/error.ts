@@ -1,5 +1,11 @@
 /** Why a part of the development setup could not be brought up. */
-type DevErrorCode = 'PortTaken' | 'PostgresInUse' | 'PostgresFailed' | 'TemporalCliMissing' | 'TemporalFailed';
+type DevErrorCode =
+  | 'AlreadyRunning'
+  | 'PortTaken'
+  | 'PostgresInUse'
+  | 'PostgresFailed'
+  | 'TemporalCliMissing'
+  | 'TemporalFailed';
 
 /** A server of the development setup could not be started; the message says why and what to do. */
 export class DevError extends Error {

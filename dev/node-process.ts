@@ -5,6 +5,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { spawnTied, type TiedProcess } from './die-with-parent.ts';
+import { awaitEnded, notePid } from './pid-file.ts';
 
 type NodeProcessOptions = {
   name: string;
@@ -38,6 +39,7 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Tie
     output: 'pipe',
     stopPlan: [{ signal: 'SIGTERM', waitMs: options.graceMs }],
   });
+  await notePid(pidFile(options.logDir, options.name), child.pid);
   void child.exited.then(() => log.end());
   const lastWords: string[] = [];
   const ready = new Promise<void>((resolve) => {
@@ -58,6 +60,18 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Tie
   if (failure === undefined) return child;
   await child.stop();
   throw new Error(`${options.name} did not get ready: ${failure}\n${lastWords.join('\n')}`);
+}
+
+/**
+ * Waits until the process of an earlier start has ended.
+ * @throws {DevError} AlreadyRunning when its starter still runs
+ */
+export async function awaitPrevious({ name, entry, logDir }: Pick<NodeProcessOptions, 'name' | 'entry' | 'logDir'>) {
+  await awaitEnded(pidFile(logDir, name), [entry]);
+}
+
+function pidFile(logDir: string, name: string): string {
+  return path.join(logDir, `${name}.pid`);
 }
 
 function read(child: TiedProcess, log: WriteStream, take: (line: string) => void): void {

@@ -1,4 +1,5 @@
 import { createServer } from 'node:net';
+import { DevError } from './error.ts';
 
 // Below the range that systems take outgoing ports from, so that a port found free stays free.
 const FIRST_PORT = 20_000;
@@ -11,6 +12,19 @@ export function isPortFree(port: number, host = '127.0.0.1'): Promise<boolean> {
     server.once('error', () => resolve(false));
     server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(true)));
   });
+}
+
+/** A certain port, or how to find one. */
+export type PortChoice = number | (() => Promise<number>);
+
+/**
+ * The port to use.
+ * @throws {DevError} PortTaken when a certain one is meant that is taken
+ */
+export async function choosePort(user: string, choice: PortChoice): Promise<number> {
+  if (typeof choice !== 'number') return choice();
+  if (await isPortFree(choice)) return choice;
+  throw new DevError('PortTaken', `port ${choice} is taken, ${user} cannot use it`);
 }
 
 /** A port of the loopback interface that nothing listens on. */

@@ -1,8 +1,8 @@
 import { readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { execFileSync } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DevError } from './error.ts';
+import { isRunning } from './is-running.ts';
 
 const POLL_MS = 50;
 /** A server that is stopping (its starter was killed a moment ago) gets this long to finish. */
@@ -22,7 +22,7 @@ export async function awaitUnused(data: string): Promise<void> {
   for (;;) {
     const lock = await readLock(data);
     if (!lock) return;
-    if (!isServerOf(lock.pid, data)) {
+    if (!isRunning(lock.pid, ['postgres', data])) {
       await rm(path.join(data, 'postmaster.pid'), { force: true });
       return;
     }
@@ -41,24 +41,4 @@ async function readLock(data: string): Promise<Lock | undefined> {
   if (text === undefined) return undefined;
   const lines = text.split('\n');
   return { pid: Number(lines[0]), port: lines[3] ?? '?', stopping: lines[7]?.trim() === 'stopping' };
-}
-
-/** Whether the pid is that of a live Postgres on this cluster; after a reboot it may be anything's. */
-function isServerOf(pid: number, data: string): boolean {
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
-  }
-  const command = commandOf(pid);
-  return command === undefined || (command.includes('postgres') && command.includes(data));
-}
-
-function commandOf(pid: number): string | undefined {
-  try {
-    const args = process.platform === 'linux' ? [`/proc/${pid}/cmdline`] : ['-o', 'command=', '-p', String(pid)];
-    return execFileSync(process.platform === 'linux' ? 'cat' : 'ps', args, { encoding: 'utf8' });
-  } catch {
-    return undefined;
-  }
 }

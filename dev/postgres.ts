@@ -6,7 +6,7 @@ import pg from 'pg';
 import { createDatabase, databaseUrl } from './databases.ts';
 import { spawnTied, type TiedProcess } from './die-with-parent.ts';
 import { DevError } from './error.ts';
-import { freePort, isPortFree } from './ports.ts';
+import { choosePort, freePort, type PortChoice } from './ports.ts';
 import { postgresBinaries, type Account } from './postgres-binaries.ts';
 import { ensureCluster } from './postgres-cluster.ts';
 import { chooseAccount, clusterPassword, locateData } from './postgres-folder.ts';
@@ -27,8 +27,8 @@ export type RunningPostgres = {
 type PostgresOptions = {
   /** Folder of its own: cluster, password, log. */
   dir: string;
-  /** Default: a free one. */
-  port?: number;
+  /** A port, or how to find one; default: any free one. */
+  port?: PortChoice;
   /** Takes a line for what a person would want to know. */
   log?: (line: string) => void;
   /** For tests: nothing survives a crash of the machine, everything is faster. */
@@ -52,8 +52,6 @@ const EPHEMERAL_SETTINGS = ['fsync=off', 'synchronous_commit=off', 'full_page_wr
 export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
   const dir = path.resolve(options.dir);
   const log = options.log ?? (() => {});
-  const port = options.port ?? (await freePort());
-  if (!(await isPortFree(port))) throw new DevError('PortTaken', `port ${port} is taken, Postgres cannot use it`);
   const account = await chooseAccount(dir);
   const binaries = await postgresBinaries(account, log);
   const data = await locateData(dir, account, log);
@@ -68,6 +66,7 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
     log,
   });
   await awaitUnused(data);
+  const port = await choosePort('Postgres', options.port ?? freePort);
 
   const logFile = path.join(dir, 'postgres.log');
   const settings = [...SETTINGS, `port=${port}`, ...(options.ephemeral ? EPHEMERAL_SETTINGS : [])];

@@ -8,8 +8,8 @@ import { migrate } from '../migrations/migrate.ts';
 import { withoutPassword } from './databases.ts';
 import { DevError } from './error.ts';
 import { keepRunning } from './keep-running.ts';
-import { startNodeProcess } from './node-process.ts';
-import { isPortFree, nextFreePort } from './ports.ts';
+import { awaitPrevious, startNodeProcess } from './node-process.ts';
+import { isPortFree, nextFreePort, type PortChoice } from './ports.ts';
 import { startPostgres } from './postgres.ts';
 import { startTemporal } from './temporal.ts';
 import { untilItWorks } from './until-it-works.ts';
@@ -40,6 +40,7 @@ type Context = {
   signal: AbortSignal;
 };
 
+const PROGRAMS = ['worker', 'host'] as const;
 const DEFAULT_POSTGRES_PORT = 15_432;
 const DEFAULT_TEMPORAL_PORT = 7233;
 const DEFAULT_TEMPORAL_UI_PORT = 8233;
@@ -70,6 +71,9 @@ export async function startStack(
 
 async function bringUp(context: Context, env: Env, entries: Entries): Promise<Addresses> {
   const { config } = context;
+  const logDir = path.join(config.dir, 'logs');
+  // After a SIGKILL the earlier ones may still be stopping, on the port that we want.
+  for (const name of PROGRAMS) await awaitPrevious({ name, entry: entries[name], logDir });
   const port = await choosePort(context);
   const postgres = await bringUpPostgres(context);
   const temporal = await bringUpTemporal(context);
@@ -107,12 +111,14 @@ async function bringUpPostgres({ config, say, stops }: Context) {
     say('postgres', `using ${withoutPassword(config.databaseUrl)} (DATABASE_URL)`);
     return { url: config.databaseUrl, env: {} };
   }
-  const dir = path.join(config.dir, 'postgres');
-  const port = await nextFreePort(DEFAULT_POSTGRES_PORT);
   const log = (line: string) => say('postgres', line);
-  const { part, stop } = await keepRunning('postgres', () => startPostgres({ dir, port, log }), log);
+  let port: PortChoice = () => nextFreePort(DEFAULT_POSTGRES_PORT);
+  const start = () => startPostgres({ dir: path.join(config.dir, 'postgres'), port, log });
+  const { part, stop } = await keepRunning('postgres', start, log);
+  // Should it have to be started again, then where the others know it.
+  port = part.port;
   stops.push(stop);
-  say('postgres', `ready on 127.0.0.1:${port}`);
+  say('postgres', `ready on 127.0.0.1:${part.port}`);
   return { url: part.url, env: { DATABASE_URL: part.url, PERDURE_DIRECT_DATABASE_URL: part.directUrl } };
 }
 
@@ -121,20 +127,19 @@ async function bringUpTemporal({ config, say, stops }: Context) {
     say('temporal', `using ${config.temporalAddress} (TEMPORAL_ADDRESS)`);
     return { address: config.temporalAddress, uiUrl: undefined, env: {} };
   }
-  const dir = path.join(config.dir, 'temporal');
-  const port = await nextFreePort(DEFAULT_TEMPORAL_PORT);
-  const uiPort = await nextFreePort(DEFAULT_TEMPORAL_UI_PORT);
   const namespace = config.temporalNamespace ?? 'default';
   const log = (line: string) => say('temporal', line);
+  let port: PortChoice = () => nextFreePort(DEFAULT_TEMPORAL_PORT);
+  let uiPort: PortChoice = () => nextFreePort(DEFAULT_TEMPORAL_UI_PORT);
   const options = {
-    dir,
+    dir: path.join(config.dir, 'temporal'),
     cacheDir: config.dir,
-    port,
-    uiPort,
     namespaces: [namespace],
-    dbFile: path.join(dir, 'temporal.db'),
+    durable: true,
   };
-  const { part, stop } = await keepRunning('temporal', () => startTemporal({ ...options, log }), log);
+  const { part, stop } = await keepRunning('temporal', () => startTemporal({ ...options, port, uiPort, log }), log);
+  port = part.port;
+  uiPort = part.uiPort ?? uiPort;
   stops.push(stop);
   say('temporal', `ready on ${part.address}`);
   return { ...part, env: { TEMPORAL_ADDRESS: part.address, TEMPORAL_NAMESPACE: namespace } };
@@ -167,7 +172,7 @@ async function prepare({ config, say, signal }: Context): Promise<void> {
 
 async function bringUpPrograms({ config, say, stops }: Context, env: Env, entries: Entries): Promise<void> {
   const graces = { worker: config.shutdownGraceMs + SPARE_GRACE_MS, host: HOST_GRACE_MS };
-  const starting = (['worker', 'host'] as const).map(async (name) => {
+  const starting = PROGRAMS.map(async (name) => {
     const log = (line: string) => say(name, line);
     const process = {
       name,

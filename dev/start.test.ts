@@ -126,6 +126,24 @@ describe('H1 npm start', { timeout: 60_000 }, () => {
     expect(await isPortFree(Number(new URL(page).port))).toBe(true);
   });
 
+  it('starts again at once after it was killed, on the port that it was given', async () => {
+    const PORT = String(await freePort());
+    const first = start({ PORT });
+    const before = await addressesOf(first);
+    first.child.kill('SIGKILL');
+    const second = start({ PORT });
+    expect(await addressesOf(second)).toEqual(before);
+    expect((await fetch(before.page)).status).toBe(200);
+  });
+
+  it('refuses to run twice on one folder', async () => {
+    const first = start();
+    await addressesOf(first);
+    const second = start();
+    expect((await second.exited)[0]).toBe(1);
+    expect(second.output).toMatch(/worker is already running on .*PERDURE_DIR/);
+  });
+
   it('starts a host that died again and says so', async () => {
     const run = start();
     const { page } = await addressesOf(run);

@@ -29,7 +29,7 @@ async function clientOf({ address }: RunningTemporal, namespace: string): Promis
 describe('H1 Temporal development server', () => {
   it('serves its UI and finds every workflow again at the next start', async () => {
     const dir = scratchDir();
-    const options = { dir, dbFile: path.join(dir, 'temporal.db'), namespaces: ['sessions'] };
+    const options = { dir, durable: true, namespaces: ['sessions'] };
     const first = await start(options);
     expect((await fetch(`${first.uiUrl}/`)).status).toBe(200);
     const client = await clientOf(first, 'sessions');
@@ -40,6 +40,15 @@ describe('H1 Temporal development server', () => {
     const again = await clientOf(second, 'sessions');
     expect(await again.workflow.getHandle('kept').describe()).toMatchObject({ type: 'session' });
     await again.connection.close();
+  });
+
+  it('refuses a folder that a live server uses', async () => {
+    const dir = scratchDir();
+    const { pid } = await start({ dir, durable: true, headless: true });
+    await expect(start({ dir, durable: true, headless: true })).rejects.toMatchObject({
+      code: 'AlreadyRunning',
+      message: expect.stringContaining(`pid ${pid}`),
+    });
   });
 
   it('says so when its port is taken', async () => {

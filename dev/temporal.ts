@@ -6,7 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { spawnTied, type TiedProcess } from './die-with-parent.ts';
 import { DevError } from './error.ts';
-import { freePort, isPortFree } from './ports.ts';
+import { awaitEnded, notePid } from './pid-file.ts';
+import { choosePort, freePort, isPortFree, type PortChoice } from './ports.ts';
 import { findTemporalCli } from './temporal-cli.ts';
 
 /** A running Temporal development server. */
@@ -16,6 +17,7 @@ export type RunningTemporal = {
   /** Undefined when headless. */
   uiUrl: string | undefined;
   port: number;
+  uiPort: number | undefined;
   pid: number;
   exited: TiedProcess['exited'];
   stop(): Promise<void>;
@@ -26,15 +28,15 @@ type TemporalOptions = {
   dir: string;
   /** PERDURE_DIR, whose `bin` is one of the caches of the executable; default: `dir`. */
   cacheDir?: string;
-  /** Default: free ones. */
-  port?: number;
-  uiPort?: number;
+  /** A port, or how to find one; default: any free one. */
+  port?: PortChoice;
+  uiPort?: PortChoice;
   /** No web UI. */
   headless?: boolean;
   /** Created at the start, besides `default`. */
   namespaces?: readonly string[];
-  /** Where everything is kept; without one nothing is. */
-  dbFile?: string;
+  /** Keep everything, in `dir`. */
+  durable?: boolean;
   /** Keywords registered in every namespace. */
   searchAttributes?: readonly string[];
   /** On top of `DYNAMIC_CONFIG`. */
@@ -62,21 +64,21 @@ const POLL_MS = 20;
 
 /**
  * Starts the development server and waits until its frontend serves.
- * @throws {DevError} PortTaken, TemporalCliMissing, TemporalFailed
+ * @throws {DevError} PortTaken, AlreadyRunning, TemporalCliMissing, TemporalFailed
  */
 export async function startTemporal(options: TemporalOptions): Promise<RunningTemporal> {
   const dir = path.resolve(options.dir);
   const log = options.log ?? (() => {});
   const cli = await findTemporalCli(path.resolve(options.cacheDir ?? dir), options.env ?? process.env, log);
-  const port = options.port ?? (await freePort());
-  const uiPort = options.headless ? undefined : (options.uiPort ?? (await freePort()));
-  for (const wanted of [port, uiPort]) {
-    if (wanted === undefined || (await isPortFree(wanted))) continue;
-    throw new DevError('PortTaken', `port ${wanted} is taken, Temporal cannot use it`);
-  }
   await mkdir(dir, { recursive: true });
+  const pidFile = path.join(dir, 'temporal.pid');
+  // Two servers on one database file would spoil it, and nothing in it keeps them apart.
+  await awaitEnded(pidFile, ['start-dev', dir]);
+  const port = await choosePort('Temporal', options.port ?? freePort);
+  const uiPort = options.headless ? undefined : await choosePort("Temporal's UI", options.uiPort ?? freePort);
   const logFile = path.join(dir, 'temporal.log');
   const server = await launch(cli, argsOf(options, port, uiPort), logFile);
+  await notePid(pidFile, server.pid);
   const address = `127.0.0.1:${port}`;
   try {
     await awaitReady(server, address, logFile);
@@ -86,7 +88,7 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
   }
   const uiUrl = uiPort === undefined ? undefined : `http://127.0.0.1:${uiPort}`;
   const stop = async () => void (await server.stop());
-  return { address, uiUrl, port, pid: server.pid, exited: server.exited, stop };
+  return { address, uiUrl, port, uiPort, pid: server.pid, exited: server.exited, stop };
 }
 
 function argsOf(options: TemporalOptions, port: number, uiPort: number | undefined): string[] {
@@ -95,7 +97,7 @@ function argsOf(options: TemporalOptions, port: number, uiPort: number | undefin
     ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port), '--log-level', 'warn'],
     ...(uiPort === undefined ? ['--headless'] : ['--ui-port', String(uiPort), '--ui-disable-news-fetch']),
     ...(options.namespaces ?? []).flatMap((name) => ['--namespace', name]),
-    ...(options.dbFile === undefined ? [] : ['--db-filename', path.resolve(options.dbFile)]),
+    ...(options.durable ? ['--db-filename', path.join(path.resolve(options.dir), 'temporal.db')] : []),
     ...(options.searchAttributes ?? []).flatMap((name) => ['--search-attribute', `${name}=Keyword`]),
     ...Object.entries(dynamicConfig).flatMap(([key, value]) => [
       '--dynamic-config-value',
