@@ -9,6 +9,7 @@ import type {
   CommandRequest,
   Refusal,
   SessionMark,
+  WakeArgs,
 } from '../domain/commands.ts';
 import { local } from './activities.ts';
 import * as names from './definitions.ts';
@@ -19,7 +20,7 @@ type Carried = { ok: true } & SessionMark & Record<string, unknown>;
 
 /** Registers every signal, update and query of a session. Signals and updates share one way to the row. */
 export function registerHandlers(session: SessionState): void {
-  setHandler(names.submitUpdate, async (run) => {
+  const submit = async (run: WakeArgs) => {
     await loaded(session);
     session.wakes += 1;
     session.paused = false;
@@ -27,7 +28,8 @@ export function registerHandlers(session: SessionState): void {
     session.enqueue(run);
     touch(session);
     return { position: session.position(run.run_seq) };
-  });
+  };
+  setHandler(names.submitUpdate, submit, { validator: wakeValidator });
   registerUpdates(session);
   registerSignals(session);
   setHandler(names.statusQuery, () => session.status());
@@ -78,6 +80,12 @@ function registerSignals(session: SessionState): void {
 function validator(args: CommandArgs): void {
   if (typeof args?.command_id !== 'string' || !/^[A-Za-z0-9_-]{1,64}$/.test(args.command_id)) {
     throw ApplicationFailure.nonRetryable('command_id: expected 1 to 64 of A-Z, a-z, 0-9, _ and -', 'BadRequest');
+  }
+}
+
+function wakeValidator(run: WakeArgs): void {
+  if (!Number.isSafeInteger(run?.run_seq) || typeof run.message_id !== 'string') {
+    throw ApplicationFailure.nonRetryable('run_seq: expected a number; message_id: expected a string', 'BadRequest');
   }
 }
 
