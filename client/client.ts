@@ -3,8 +3,9 @@ import type { UIMessageChunk } from 'ai';
 import type pg from 'pg';
 import type { Bus } from '../bus/bus.ts';
 import { createPostgresBus } from '../bus/postgres.ts';
+import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
-import { cleanJson } from '../domain/text.ts';
+import { byteLength, cleanJson } from '../domain/text.ts';
 import { createPool } from '../store/db.ts';
 import { openSession } from '../store/sessions.ts';
 import { agentOf, type Catalog, modelOf, workspaceOf } from './catalog.ts';
@@ -15,11 +16,13 @@ import type { MessageInput } from './message.ts';
 import { keepReading } from './reading.ts';
 import { Reads } from './reads.ts';
 import type { SessionView } from './session-view.ts';
-import { Submission, type Submitted } from './submission.ts';
+import { isSessionId, Submission, type Submitted } from './submission.ts';
 import { type TurnEvent, TurnReading } from './turns.ts';
 import { SessionWatch } from './watch.ts';
 
 const MAX_MESSAGE_BYTES = 256 * 1024;
+const HEALTH_MS = 1_000;
+const MAX_METADATA_BYTES = 16 * 1024;
 const MAX_QUEUE = 100;
 
 export interface ClientOptions {
@@ -82,10 +85,14 @@ export class PerdureClient {
 
   /**
    * Opens a session for a user.
-   * @throws {PerdureError} `AgentNotConfigured`, `ModelNotConfigured`, `ProjectNotFound`, `BadRequest`
+   * @throws {PerdureError} `AgentNotConfigured`, `ModelNotConfigured`, `ProjectNotFound`, `BadRequest`, `TooLarge`
    */
   async openSession(user: string, input: OpenInput = {}): Promise<SessionView> {
     const { catalog } = this.options;
+    const metadata = cleanJson(input.metadata ?? {}) as Record<string, unknown>;
+    if (byteLength(JSON.stringify(metadata)) > MAX_METADATA_BYTES) {
+      throw new PerdureError('TooLarge', `metadata: expected at most ${MAX_METADATA_BYTES} bytes`);
+    }
     const sessionId = newId('ses');
     const session = {
       sessionId,
@@ -93,10 +100,18 @@ export class PerdureClient {
       agent: agentOf(catalog, input.agent),
       workspaceRoot: workspaceOf(catalog, input.workspace_root),
       model: modelOf(catalog, input.model),
-      metadata: cleanJson(input.metadata ?? {}) as Record<string, unknown>,
+      metadata,
     };
     await openSession(this.db, session, input.project_id ?? null);
     return this.reads.session(user, sessionId);
+  }
+
+  /**
+   * The own id of a user's session; undefined: it is named by an alias that nobody has used yet.
+   * @throws {PerdureError} `SessionNotFound` for the id of a session that is not there, or not the user's
+   */
+  findSession(user: string, id: string): Promise<string | undefined> {
+    return isSessionId(id) ? this.reads.sessionId(user, id) : this.submission.resolve(user, id);
   }
 
   /** The id of the session that an alias stands for, opened with the default agent where there is none yet. */
@@ -150,6 +165,17 @@ export class PerdureClient {
     for await (const events of readings) yield* events;
   }
 
+  /** Whether what everything rests on answers, each within a second. */
+  async health(): Promise<{ postgres: boolean; temporal: boolean }> {
+    const { temporal } = this.options;
+    const deadline = Date.now() + HEALTH_MS;
+    const [postgres, server] = await Promise.allSettled([
+      withTimeout(this.db.query('SELECT FROM schema_migrations LIMIT 1'), HEALTH_MS),
+      temporal.connection.withDeadline(deadline, () => temporal.workflowService.getSystemInfo({})),
+    ]);
+    return { postgres: postgres.status === 'fulfilled', temporal: server.status === 'fulfilled' };
+  }
+
   /** Closes what this client has opened itself. */
   async end(): Promise<void> {
     this.watch.close();
@@ -164,4 +190,15 @@ export class PerdureClient {
       throw new TypeError('a client over a pool needs a bus or directDatabaseUrl');
     return createPostgresBus({ connectionString, onError: (error) => this.log.warn({ err: error }, 'bus') });
   }
+}
+
+/** A client of a Perdure installation: its Postgres and its Temporal. It connects when it is first used. */
+export function createClient(options: ClientOptions): PerdureClient {
+  return new PerdureClient(options);
+}
+
+async function withTimeout(work: Promise<unknown>, ms: number): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`no answer in ${ms} ms`)), ms);
+  await Promise.race([work, promise]).finally(() => clearTimeout(timer));
 }

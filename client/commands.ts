@@ -10,7 +10,7 @@ import type { Db } from '../store/db.ts';
 import { logReason } from '../store/events.ts';
 import { findSession } from '../store/sessions.ts';
 import * as updates from '../workflows/definitions.ts';
-import { sessionNotFound, updateError } from './refusals.ts';
+import { messageNotFound, sessionNotFound, updateError } from './refusals.ts';
 import { sendUpdate, type Target } from './updates.ts';
 
 /** No answer by then is `Unavailable`. */
@@ -67,6 +67,8 @@ export class Commands {
 
   /** Takes a message back that no run has begun to answer. */
   cancelQueued(user: string, session: string, messageId: string, options?: CommandOptions): Promise<CommandOutcome> {
+    // No message is called otherwise, and nothing else may get into a history.
+    if (!ID_PATTERN.test(messageId)) return Promise.reject(messageNotFound());
     return this.send(user, session, updates.cancelQueuedUpdate, { message_id: messageId }, options);
   }
 

@@ -1,5 +1,6 @@
 import { PerdureError } from '../domain/errors.ts';
 import type { SessionStatus } from '../domain/runs.ts';
+import { ID_PATTERN } from '../domain/wire.ts';
 import { currentRun } from '../store/answers.ts';
 import type { Db } from '../store/db.ts';
 import { readEvents, readToolOutput, type SessionEvent } from '../store/events.ts';
@@ -69,6 +70,12 @@ export class Reads {
     return { items: items.map((message) => withSession(message, sessionId)), next };
   }
 
+  /** Whether a session has a message of this id, hidden ones included. */
+  async hasMessage(sessionId: string, messageId: string): Promise<boolean> {
+    if (!ID_PATTERN.test(messageId)) return false;
+    return (await messagePosition(this.db, sessionId, messageId)) !== undefined;
+  }
+
   async status(user: string, id: string): Promise<SessionStatus> {
     const status = await readStatus(this.db, await this.sessionId(user, id));
     if (status === undefined) throw sessionNotFound();
@@ -89,14 +96,15 @@ export class Reads {
 
   /** The whole of a tool's output of which the model got the head. */
   async toolOutput(user: string, id: string, toolCallId: string): Promise<string> {
-    const output = await readToolOutput(this.db, await this.sessionId(user, id), toolCallId);
+    const sessionId = await this.sessionId(user, id);
+    const output = toolCallId.includes('\0') ? undefined : await readToolOutput(this.db, sessionId, toolCallId);
     if (output !== undefined) return output;
     throw new PerdureError('ToolOutputNotFound', 'no output was set aside for such a tool call');
   }
 
   private async position(sessionId: string, messageId: string | undefined): Promise<number | undefined> {
     if (messageId === undefined) return undefined;
-    const position = await messagePosition(this.db, sessionId, messageId);
+    const position = !ID_PATTERN.test(messageId) ? undefined : await messagePosition(this.db, sessionId, messageId);
     if (position === undefined) throw messageNotFound();
     return position;
   }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { byteLength } from './text.ts';
 
 // What clients send over HTTP. Our own bodies refuse what they do not know; the AI SDK's shapes may carry more, which is
 // not read. Every message here completes the sentence "<field>: expected …".
@@ -18,7 +19,10 @@ const json = z.record(z.string(), z.unknown(), 'an object');
 /** `provider/model`, or its parts as an object; always given on as `provider/model`. */
 export const modelRef = z.union(
   [
-    z.string().regex(/^[^/\s]+\/\S+$/),
+    z
+      .string()
+      .max(200)
+      .regex(/^[^/\s]+\/\S+$/),
     z
       .object({ provider_id: z.string().regex(/^[^/\s]+$/), model_id: z.string().regex(/^\S+$/) })
       .transform((model) => `${model.provider_id}/${model.model_id}`),
@@ -47,7 +51,7 @@ export const userPart = z.discriminatedUnion(
 const userParts = z.array(userPart, 'an array of parts').max(MAX_PARTS, `at most ${MAX_PARTS} parts`);
 
 export const openBody = z.strictObject({
-  agent: z.string('the id of an agent').optional(),
+  agent: z.string('the id of an agent').max(128, 'the id of an agent').optional(),
   project_id: id.nullish(),
   model: modelRef.nullish(),
   workspace_root: z.string('a folder below the workspaces').min(1).max(1_024).nullish(),
@@ -75,9 +79,17 @@ export const userMessage = z.object({
   metadata: json.nullish(),
 });
 
+const MAX_ALIAS_BYTES = 128;
+const CHAT_ID_EXPECTED = `the chat's id, 1 to ${MAX_ALIAS_BYTES} bytes with no control characters`;
+
+/** True for what may name a chat: a session's id, or an alias of one. */
+export function isAlias(text: string): boolean {
+  return text !== '' && byteLength(text) <= MAX_ALIAS_BYTES && !/\p{Cc}/u.test(text);
+}
+
 /** What DefaultChatTransport sends. */
 export const chatBody = z.looseObject({
-  id: z.string('an id of the chat').min(1, 'an id of the chat').max(128, 'at most 128 characters'),
+  id: z.string(CHAT_ID_EXPECTED).refine(isAlias, CHAT_ID_EXPECTED),
   messages: z
     .array(z.unknown(), 'an array of messages')
     .min(1, 'at least one message')
@@ -110,17 +122,20 @@ const PAGE = 50;
 const LONGEST_PAGE = 200;
 const limit = count(LONGEST_PAGE).default(PAGE);
 
+/** Text that a list is searched by. */
+const term = z.string().regex(/^[^\0]{1,128}$/, 'at most 128 characters');
+
 export const sessionsQuery = z.object({
-  project: z.string().optional(),
-  agent: z.string().optional(),
-  parent: z.string().optional(),
+  project: term.optional(),
+  agent: term.optional(),
+  parent: term.optional(),
   archived: flag.optional(),
-  after: z.string().optional(),
+  after: term.optional(),
   limit,
 });
 
 export const messagesQuery = z
-  .object({ before: z.string().optional(), after: z.string().optional(), hidden: flag.default(false), limit })
+  .object({ before: id.optional(), after: id.optional(), hidden: flag.default(false), limit })
   .refine((query) => query.before === undefined || query.after === undefined, {
     path: ['before'],
     message: 'either before or after',

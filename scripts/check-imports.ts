@@ -44,7 +44,7 @@ function allowsPackage(rule: FolderRule, name: string): boolean {
 
 /** What is wrong with one import; undefined when nothing is. */
 function judge(file: string, { specifier, typeOnly }: Import): string | undefined {
-  const rule = isTest(file) ? undefined : IMPORT_RULES[folderOf(file)];
+  const rule = isTest(file) ? undefined : (IMPORT_RULES[file] ?? IMPORT_RULES[folderOf(file)]);
   if (specifier.startsWith('node:')) return undefined;
   if (builtinModules.includes(specifier)) return `write node:${specifier}`;
   if (!specifier.startsWith('.')) {

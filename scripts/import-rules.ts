@@ -33,6 +33,8 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
     own: ['client', 'domain', 'config'],
     packages: ['@hono/*', 'ai', 'hono', 'jose', 'pino', 'prom-client', 'zod'],
   },
+  // Where a process is put together.
+  'host/main.ts': { own: [...ALL_BUT_FACES, 'client', 'host', 'examples'], packages: 'any' },
   web: {
     own: ['domain'],
     packages: ['@ai-sdk/react', 'ai', 'react', 'react-dom'],

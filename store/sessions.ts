@@ -61,7 +61,9 @@ const ownedSession = z.object({
 export type OwnedSession = z.infer<typeof ownedSession>;
 
 /** A user's session by its id or by an alias; undefined where it is not there or not the user's. */
-export function findSession(db: Db, userId: string, id: string): Promise<OwnedSession | undefined> {
+export async function findSession(db: Db, userId: string, id: string): Promise<OwnedSession | undefined> {
+  // Postgres would refuse the text; no session is called so.
+  if (id.includes('\0')) return undefined;
   return maybeOne(
     db,
     ownedSession,

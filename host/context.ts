@@ -1,0 +1,45 @@
+import type { Context, Hono } from 'hono';
+import type { PerdureClient } from '../client/client.ts';
+import type { Logger } from '../config/log.ts';
+import type { HostMetrics } from './metrics.ts';
+
+/** Who is calling. */
+export interface Caller {
+  user: string;
+  /** A Set-Cookie header that lets the caller be known next time. */
+  setCookie?: string;
+}
+
+/** Finds out who is calling. @throws {PerdureError} `Unauthorized`, `Forbidden` */
+export type Identify = (request: Request) => Promise<Caller>;
+
+/** What a page hook answers for paths outside /api; undefined: there is no such page. */
+export type Page = (request: Request) => Response | undefined | Promise<Response | undefined>;
+
+/** What the routes work with. */
+export interface HostParts {
+  client: PerdureClient;
+  identify: Identify;
+  log: Logger;
+  metrics: HostMetrics;
+  maxBodyBytes: number;
+  page?: Page | undefined;
+}
+
+/** What routes are made of. */
+export interface RouteParts extends HostParts {
+  /** Fires when the host stops: streams are cut off then. */
+  closing: AbortSignal;
+}
+
+/** What a request carries along. */
+export interface HostEnv {
+  Variables: {
+    user: string;
+    /** The command of the route, under which a refusal is counted. */
+    command: string;
+  };
+}
+
+export type App = Hono<HostEnv>;
+export type RequestContext = Context<HostEnv>;

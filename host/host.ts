@@ -1,0 +1,71 @@
+import { Hono, type MiddlewareHandler } from 'hono';
+import { routePath } from 'hono/route';
+import { PerdureError } from '../domain/errors.ts';
+import type { App, HostEnv, HostParts, RequestContext, RouteParts } from './context.ts';
+import { problemOf, problemResponse } from './problem.ts';
+import { chatRoutes } from './routes/chat.ts';
+import { commandRoutes } from './routes/commands.ts';
+import { healthRoutes } from './routes/health.ts';
+import { logRoutes } from './routes/log.ts';
+import { messageRoutes } from './routes/messages.ts';
+import { pageRoutes } from './routes/page.ts';
+import { sessionRoutes } from './routes/sessions.ts';
+import { statusRoutes } from './routes/status.ts';
+
+/** The HTTP face: a plain `fetch` handler for any server. What it is made of stays the caller's to close. */
+export interface Host {
+  fetch: (request: Request) => Promise<Response>;
+  /** Cuts off the streams that are open; their readers find another host, or this one again. */
+  close: () => void;
+}
+
+export function createHost(hostParts: HostParts): Host {
+  const closing = new AbortController();
+  const parts: RouteParts = { ...hostParts, closing: closing.signal };
+  const app: App = new Hono<HostEnv>();
+  app.use(measured(parts));
+  healthRoutes(app, parts);
+  app.use('/api/*', identified(parts));
+  chatRoutes(app, parts);
+  sessionRoutes(app, parts);
+  messageRoutes(app, parts);
+  commandRoutes(app, parts);
+  statusRoutes(app, parts);
+  logRoutes(app, parts);
+  app.all('/api/*', (c) => {
+    throw new PerdureError('NotFound', `there is no ${c.req.method} ${c.req.path}`);
+  });
+  pageRoutes(app, parts);
+  app.notFound((c) => problemResponse(problemOf(new PerdureError('NotFound', `there is no ${c.req.path}`))));
+  app.onError((error, c) => answerError(error, c, parts));
+  return { fetch: async (request) => app.fetch(request), close: () => closing.abort() };
+}
+
+/** Everything under /api knows its caller. */
+function identified({ identify }: HostParts): MiddlewareHandler<HostEnv> {
+  return async (c, next) => {
+    const { user, setCookie } = await identify(c.req.raw);
+    c.set('user', user);
+    await next();
+    if (setCookie !== undefined) c.res.headers.append('set-cookie', setCookie);
+  };
+}
+
+function measured({ metrics }: HostParts): MiddlewareHandler<HostEnv> {
+  return async (c, next) => {
+    const from = performance.now();
+    await next();
+    // The route's pattern, never the path: a metric must not grow with every session.
+    metrics.request(c.req.method, routePath(c, -1), c.res.status, (performance.now() - from) / 1000);
+  };
+}
+
+function answerError(error: unknown, c: RequestContext, { metrics, log }: HostParts): Response {
+  const problem = problemOf(error);
+  const command = c.get('command') as string | undefined;
+  if (command !== undefined) metrics.refused(command, problem.code);
+  const request = { method: c.req.method, route: routePath(c, -1), code: problem.code };
+  if (problem.code === 'Internal') log.error({ err: error, ...request }, 'a request failed');
+  else if (problem.code === 'Unavailable') log.warn({ err: error, ...request }, 'a request could not be served');
+  return problemResponse(problem);
+}

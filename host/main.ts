@@ -1,0 +1,108 @@
+// The host as a process of its own: configuration, what it is made of, a port, and an orderly end.
+import { once } from 'node:events';
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createAdaptorServer } from '@hono/node-server';
+import { createModels, type Models } from '../agent/models.ts';
+import { loadAgents } from '../agent/registry.ts';
+import type { Catalog } from '../client/catalog.ts';
+import { createClient } from '../client/client.ts';
+import { temporalClient } from '../client/temporal.ts';
+import { type Config, parseConfig, requireDatabase } from '../config/config.ts';
+import { ConfigError } from '../config/error.ts';
+import { createLogger } from '../config/log.ts';
+import { loadModels } from '../config/models.ts';
+import { temporalConnectConfig } from '../config/temporal.ts';
+import siteBuilder from '../examples/site-builder/agent.ts';
+import type { Identify } from './context.ts';
+import { cookieKey } from './cookie.ts';
+import { createHost } from './host.ts';
+import { isLoopback, loopbackUser, tokenUser } from './identify.ts';
+import { hostMetrics } from './metrics.ts';
+import { watchReach } from './reach.ts';
+
+/** Streams that are open when the host stops may end by themselves for so long. */
+const GRACE_MS = 1_500;
+
+async function catalogOf(config: Config): Promise<Catalog> {
+  const agents = await loadAgents(config.agentsModule, [siteBuilder]);
+  const models = createModels({ ...config, defaultModel: config.model, catalog: loadModels(config.modelsFile) });
+  return {
+    agents: agents.list().map((agent) => agent.id),
+    defaultAgent: agents.default.id,
+    models: { has: (ref) => canResolve(models, ref), list: () => models.list() },
+    workspaces: config.workspaces,
+  };
+}
+
+function canResolve(models: Models, ref: string): boolean {
+  try {
+    models.resolve(ref);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function identifyOf(config: Config): Promise<Identify> {
+  const { jwtSecret, jwksUrl, jwtIssuer, jwtAudience, host, dir } = config;
+  if (jwtSecret !== undefined || jwksUrl !== undefined) {
+    return tokenUser({ secret: jwtSecret, jwksUrl, issuer: jwtIssuer, audience: jwtAudience });
+  }
+  if (isLoopback(host)) return loopbackUser(await cookieKey(dir));
+  throw new ConfigError([
+    {
+      name: 'PERDURE_HOST',
+      expected: 'a loopback address such as 127.0.0.1, unless PERDURE_JWT_SECRET or PERDURE_JWKS_URL says who may call',
+    },
+  ]);
+}
+
+async function main(): Promise<void> {
+  const config = requireDatabase(parseConfig(process.env));
+  const log = createLogger('host', config);
+  const temporal = temporalConnectConfig(config);
+  const identify = await identifyOf(config);
+  const client = createClient({
+    database: config.databaseUrl,
+    directDatabaseUrl: config.directDatabaseUrl,
+    temporal: temporalClient(temporal),
+    catalog: await catalogOf(config),
+    maxMessageBytes: config.maxMessageBytes,
+    log,
+  });
+  const host = createHost({ client, identify, log, metrics: hostMetrics(), maxBodyBytes: config.maxBodyBytes });
+  const server = createAdaptorServer({ fetch: host.fetch }) as Server;
+  server.listen(config.port, config.host);
+  await once(server, 'listening');
+
+  const stopping = new AbortController();
+  const addresses = { postgres: new URL(config.databaseUrl).host, temporal: temporal.connectionOptions.address };
+  void watchReach(client, addresses, log, stopping.signal);
+  const { port } = server.address() as AddressInfo;
+  const name = config.host.includes(':') ? `[${config.host}]` : config.host;
+  log.info({ url: `http://${name}:${port}` }, 'ready');
+
+  await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+  log.info('stopping');
+  stopping.abort();
+  const closed = once(server, 'close');
+  server.close();
+  server.closeIdleConnections();
+  await Promise.race([closed, sleep(GRACE_MS)]);
+  host.close();
+  server.closeAllConnections();
+  await client.end();
+  log.info('stopped');
+}
+
+try {
+  await main();
+  process.exit(0);
+} catch (error) {
+  const reason = error instanceof Error ? error.message : String(error);
+  const log = createLogger('host', { logLevel: 'info' });
+  log.fatal(error instanceof ConfigError ? {} : { err: error }, reason);
+  process.exit(1);
+}

@@ -1,0 +1,35 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PerdureClient } from '../client/client.ts';
+import type { Logger } from '../config/log.ts';
+
+const FIRST_WAIT_MS = 250;
+const LONGEST_WAIT_MS = 10_000;
+const STEADY_MS = 5_000;
+
+type Server = 'postgres' | 'temporal';
+
+/**
+ * Looks at what the host rests on until the signal fires, and says which address does not answer, and when it does
+ * again. The host serves meanwhile: what does not need the missing part works, and /readyz says so.
+ */
+export async function watchReach(
+  client: PerdureClient,
+  addresses: Record<Server, string>,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<void> {
+  const away = new Set<Server>();
+  let wait = FIRST_WAIT_MS;
+  while (!signal.aborted) {
+    const health = await client.health();
+    for (const server of ['postgres', 'temporal'] as const) {
+      const address = addresses[server];
+      if (!health[server]) log.warn({ address, retry_in_ms: wait }, `${server} cannot be reached at ${address}`);
+      else if (away.has(server)) log.info({ address }, `${server} answers again at ${address}`);
+      if (health[server]) away.delete(server);
+      else away.add(server);
+    }
+    await sleep(away.size > 0 ? wait : STEADY_MS, undefined, { signal, ref: false }).catch(() => {});
+    wait = away.size > 0 ? Math.min(wait * 2, LONGEST_WAIT_MS) : FIRST_WAIT_MS;
+  }
+}

@@ -1,0 +1,146 @@
+// A host on a port of its own, and a user's way of calling it.
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { once } from 'node:events';
+import { createAdaptorServer } from '@hono/node-server';
+import type { Client } from '@temporalio/client';
+import type { UIMessageChunk } from 'ai';
+import { pino } from 'pino';
+import { afterAll } from 'vitest';
+import type { Catalog } from '../../client/catalog.ts';
+import { createClient, type PerdureClient } from '../../client/client.ts';
+import { temporalClient } from '../../client/temporal.ts';
+import type { HostParts } from '../../host/context.ts';
+import { createHost } from '../../host/host.ts';
+import { loopbackUser } from '../../host/identify.ts';
+import { hostMetrics } from '../../host/metrics.ts';
+
+export interface TestHostOptions {
+  databaseUrl: string;
+  /** Unset: Temporal is away. */
+  temporal?: Client;
+  models?: readonly string[];
+  workspaces?: string;
+  parts?: Partial<HostParts>;
+}
+
+/** A host that listens, and the client beneath it. */
+export interface TestHost {
+  url: string;
+  client: PerdureClient;
+  /** What it logged, a parsed line each. */
+  logs: (Record<string, unknown> & { msg: string; level: number })[];
+  /** A caller of its own user. */
+  as(user: string): TestCaller;
+}
+
+/** Calls the routes as one user. */
+export interface TestCaller {
+  fetch(path: string, init?: RequestInit): Promise<Response>;
+  get(path: string): Promise<Answer>;
+  post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
+  delete(path: string): Promise<Answer>;
+}
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  // oxlint-disable-next-line typescript/no-explicit-any -- what a test expects of it, it says itself
+  body: any;
+}
+
+const MODELS = ['openai/test', 'rehearsal/site-builder'];
+
+/** Starts a host. Call it in a beforeAll; it is gone after the file. */
+export async function startHost({
+  databaseUrl,
+  temporal,
+  models = MODELS,
+  ...options
+}: TestHostOptions): Promise<TestHost> {
+  const logs: TestHost['logs'] = [];
+  const log = pino({ level: 'debug' }, { write: (line) => void logs.push(JSON.parse(line) as TestHost['logs'][0]) });
+  const catalog: Catalog = {
+    agents: ['site-builder'],
+    defaultAgent: 'site-builder',
+    models: { has: (ref) => models.includes(ref), list: () => models },
+    workspaces: options.workspaces ?? '/tmp/perdure-no-workspaces',
+  };
+  const away = { connectionOptions: { address: '127.0.0.1:1' }, namespace: 'default' };
+  const client = createClient({ database: databaseUrl, temporal: temporal ?? temporalClient(away), catalog, log });
+  const host = createHost({
+    client,
+    identify: loopbackUser(Buffer.alloc(32, 7)),
+    log,
+    metrics: hostMetrics(),
+    maxBodyBytes: 1_048_576,
+    ...options.parts,
+  });
+  const server = createAdaptorServer({ fetch: host.fetch }) as Server;
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  afterAll(async () => {
+    host.close();
+    server.close();
+    server.closeAllConnections();
+    await client.end();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { url, client, logs, as: (user) => callerOf(url, user) };
+}
+
+function callerOf(url: string, user: string): TestCaller {
+  const call = (path: string, init: RequestInit = {}) =>
+    fetch(`${url}${path}`, {
+      ...init,
+      headers: { 'x-perdure-user': user, ...(init.headers as Record<string, string>) },
+    });
+  return {
+    fetch: call,
+    get: async (path) => answerOf(await call(path)),
+    delete: async (path) => answerOf(await call(path, { method: 'DELETE' })),
+    post: async (path, body, headers = {}) =>
+      answerOf(
+        await call(path, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', ...headers },
+          ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+        }),
+      ),
+  };
+}
+
+async function answerOf(response: Response): Promise<Answer> {
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.includes('json') === true;
+  return { status: response.status, headers: response.headers, body: isJson && text ? JSON.parse(text) : text };
+}
+
+/** One event of a stream; `event` is `message` where it has no name. */
+export interface ServerSentEvent {
+  event: string;
+  // oxlint-disable-next-line typescript/no-explicit-any -- what a test expects of it, it says itself
+  data: any;
+}
+
+/** The events of a response as they come, without `[DONE]`; comments are left out. */
+export async function* eventsOf(response: Response): AsyncGenerator<ServerSentEvent> {
+  let text = '';
+  for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
+    text += piece;
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      const lines = text.slice(0, end).split('\n');
+      text = text.slice(end + 2);
+      const field = (name: string) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
+      const data = field('data');
+      if (data !== undefined && data !== '[DONE]') yield { event: field('event') ?? 'message', data: JSON.parse(data) };
+    }
+  }
+}
+
+/** All chunks of a UI message stream, to its end. */
+export async function chunksOf(response: Response): Promise<UIMessageChunk[]> {
+  const chunks: UIMessageChunk[] = [];
+  for await (const { data } of eventsOf(response)) chunks.push(data as UIMessageChunk);
+  return chunks;
+}
