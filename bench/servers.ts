@@ -67,7 +67,7 @@ export async function withSystem<T>(say: (line: string) => void, use: (system: S
     name: 'worker',
     entry: fileURLToPath(new URL('../worker/main.ts', import.meta.url)),
     env,
-    logDir: dir,
+    logDir: path.join(cacheDir, 'bench'),
     graceMs: WORKER_GRACE_MS,
     say: (line) => void (/\[INFO\]|webpack|modules?\b|\[built\]/.test(line) || say(`worker: ${line}`)),
   });

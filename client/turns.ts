@@ -1,12 +1,13 @@
 import { canonicalJson } from '../domain/canonical-json.ts';
 import type { SessionStatus } from '../domain/runs.ts';
 import type { Db } from '../store/db.ts';
-import { readStatus, readTurns, type TurnRow } from '../store/status.ts';
+import { readStanding, readTurns, type Standing, type TurnRow } from '../store/status.ts';
 import { sessionNotFound } from './refusals.ts';
 
 /** What happens to a session, as those learn it who follow it. */
 export type TurnEvent =
   | { event: 'status'; data: SessionStatus }
+  | { event: 'session'; data: Standing }
   | { event: 'turn-started'; data: { message_id: string; run_seq: number } }
   | { event: 'turn-finished'; data: TurnFinished };
 
@@ -22,14 +23,16 @@ export interface TurnFinished {
 const OUTCOMES = { finished: 'finish', aborted: 'abort', error: 'error' } as const;
 
 /**
- * Reads a session's status and turns. The first reading tells the status as it is; what has happened before is not
- * told again. A turn that begins and ends between two readings is told of as one that began and ended.
+ * Reads a session's status, its state and its turns. The first reading tells the status as it is; of the state only
+ * changes are told, and what has happened before is not told again. A turn that begins and ends between two readings is
+ * told of as one that began and ended.
  */
 export class TurnReading {
   private readonly db: Db;
   private readonly sessionId: string;
   private readonly started = new Set<number>();
   private status = '';
+  private standing = '';
   private fromSeq = -1;
 
   constructor(db: Db, sessionId: string) {
@@ -38,16 +41,16 @@ export class TurnReading {
   }
 
   async read(): Promise<{ items: TurnEvent[]; done: boolean }> {
-    const [status, turns] = await Promise.all([
-      readStatus(this.db, this.sessionId),
+    const [found, turns] = await Promise.all([
+      readStanding(this.db, this.sessionId),
       readTurns(this.db, this.sessionId, Math.max(0, this.fromSeq)),
     ]);
-    if (status === undefined) throw sessionNotFound();
+    if (found === undefined) throw sessionNotFound();
     const isFirst = this.fromSeq < 0;
-    const told = turns.flatMap((turn) => this.eventsOf(turn));
+    const told = [...this.standingEvents(found.session), ...turns.flatMap((turn) => this.eventsOf(turn))];
     const open = turns.find((turn) => !isOver(turn));
     this.fromSeq = open?.seq ?? Math.max(this.fromSeq, 1, ...turns.map((turn) => turn.seq + 1));
-    return { items: [...(isFirst ? [] : told), ...this.statusEvents(status)], done: false };
+    return { items: [...(isFirst ? [] : told), ...this.statusEvents(found.status)], done: false };
   }
 
   private eventsOf(turn: TurnRow): TurnEvent[] {
@@ -61,6 +64,13 @@ export class TurnReading {
     const error = { ...(error_code && { code: error_code }), ...(error_message && { message: error_message }) };
     const outcome = OUTCOMES[turn.state];
     return [...events, { event: 'turn-finished', data: { message_id, run_seq, outcome, ...error } }];
+  }
+
+  private standingEvents(session: Standing): TurnEvent[] {
+    const mark = canonicalJson(session);
+    if (mark === this.standing) return [];
+    this.standing = mark;
+    return [{ event: 'session', data: session }];
   }
 
   private statusEvents(status: SessionStatus): TurnEvent[] {

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createAdaptorServer } from '@hono/node-server';
 import { createModels, type Models } from '../agent/models.ts';
@@ -21,7 +22,9 @@ import { createHost } from './host.ts';
 import { isLoopback, loopbackUser, tokenUser } from './identify.ts';
 import { hostMetrics } from './metrics.ts';
 import { watchReach } from './reach.ts';
+import { staticPage } from './static-page.ts';
 
+const PAGE = path.join(import.meta.dirname, '..', 'web', 'dist');
 /** Streams that are open when the host stops may end by themselves for so long. */
 const GRACE_MS = 1_500;
 
@@ -72,7 +75,8 @@ async function main(): Promise<void> {
     maxMessageBytes: config.maxMessageBytes,
     log,
   });
-  const host = createHost({ client, identify, log, metrics: hostMetrics(), maxBodyBytes: config.maxBodyBytes });
+  const page = await staticPage(PAGE);
+  const host = createHost({ client, identify, log, metrics: hostMetrics(), maxBodyBytes: config.maxBodyBytes, page });
   const server = createAdaptorServer({ fetch: host.fetch }) as Server;
   server.listen(config.port, config.host);
   await once(server, 'listening');

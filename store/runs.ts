@@ -61,10 +61,7 @@ export interface Claim {
 type SettledStep = Extract<StepOutcome, { kind: 'settled' }>;
 
 /** Everything a workflow needs at its start, under a new epoch; undefined: no such session. */
-export async function loadSession(
-  db: Db,
-  sessionId: string,
-): Promise<Omit<LoadedSession, 'settings'> | undefined> {
+export async function loadSession(db: Db, sessionId: string): Promise<Omit<LoadedSession, 'settings'> | undefined> {
   return (await call<Omit<LoadedSession, 'settings'> | null>(db, 'load_session', [sessionId])) ?? undefined;
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { RUN_STATES, type SessionStatus } from '../domain/runs.ts';
+import { PHASES } from '../domain/phases.ts';
+import { type PendingTool, RUN_STATES, type SessionStatus } from '../domain/runs.ts';
 import { type StatusRow, statusOf } from '../domain/status.ts';
 import { type Db, many, maybeOne } from './db.ts';
 
@@ -31,6 +32,34 @@ export async function readStatus(db: Db, sessionId: string): Promise<SessionStat
     [sessionId],
   );
   return row && statusOf(row.status);
+}
+
+const standingRow = z.object({
+  phase: z.enum(PHASES),
+  project_id: z.string().nullable(),
+  pending_tool: z.custom<PendingTool>().nullable(),
+  status: statusRow,
+});
+
+/** What a session promises, as those see it who follow it. */
+export type Standing = Omit<z.infer<typeof standingRow>, 'status'>;
+
+/** Where a session stands and what it is doing, of one moment; undefined: there is none of this id. */
+export async function readStanding(
+  db: Db,
+  sessionId: string,
+): Promise<{ session: Standing; status: SessionStatus } | undefined> {
+  const row = await maybeOne(
+    db,
+    standingRow,
+    `SELECT s.phase, s.project_id, s.pending_tool, ${STATUS_SQL} AS status
+       FROM chat_sessions c JOIN sessions s USING (session_id)
+      WHERE c.session_id = $1`,
+    [sessionId],
+  );
+  if (row === undefined) return undefined;
+  const { status, ...session } = row;
+  return { session, status: statusOf(status) };
 }
 
 const turnRow = z.object({

@@ -32,3 +32,13 @@ export async function commandRows(db: pg.Pool, sessionId: string): Promise<Event
   const all = await events(db, sessionId);
   return all.filter((row) => row.kind !== 'opened' && row.command_id?.startsWith('setup:') !== true);
 }
+
+/** Everything that is stored of a session, to compare with later. */
+export async function allRows(db: pg.Pool, sessionId: string): Promise<unknown> {
+  const tables = ['sessions', 'chat_sessions', 'chat_runs', 'chat_messages', 'chat_parts', 'part_deltas', 'session_events'];
+  const read = tables.map(async (table) => {
+    const { rows } = await db.query(`SELECT to_jsonb(t) AS row FROM ${table} t WHERE session_id = $1 ORDER BY 1`, [sessionId]);
+    return [table, rows];
+  });
+  return Object.fromEntries((await Promise.all(read)) as [string, unknown][]);
+}

@@ -13,19 +13,28 @@ export interface Around {
 }
 
 const PREFIX = 'call ';
+const around = new WeakMap<pg.Pool, Set<Around>>();
 
-/** Lets a test stand between an activity and the database: every call of an SQL function is a transaction. */
-export function aroundCalls(db: pg.Pool, around: Around): Disposable {
+/** Lets a test stand between the activities and the database: every call of an SQL function is a transaction. */
+export function aroundCalls(db: pg.Pool, what: Around): Disposable {
+  const those = around.get(db) ?? wrap(db);
+  those.add(what);
+  return { [Symbol.dispose]: () => void those.delete(what) };
+}
+
+function wrap(db: pg.Pool): Set<Around> {
+  const those = new Set<Around>();
+  around.set(db, those);
   const plain = db.query.bind(db) as (...args: unknown[]) => Promise<unknown>;
   const query = async (...given: unknown[]): Promise<unknown> => {
     const { name = '', values = [] } = given[0] as { name?: string; values?: unknown[] };
     if (!name.startsWith(PREFIX)) return plain(...given);
     const call = { name: name.slice(PREFIX.length), args: values };
-    await around.before?.(call);
+    for (const each of [...those]) await each.before?.(call);
     const answer = await plain(...given);
-    await around.after?.(call);
+    for (const each of [...those]) await each.after?.(call);
     return answer;
   };
   db.query = query as typeof db.query;
-  return { [Symbol.dispose]: () => void (db.query = plain as typeof db.query) };
+  return those;
 }

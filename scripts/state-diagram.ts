@@ -1,0 +1,39 @@
+// Writes the state machine of domain/phases.ts into docs/state-machine.md, between its markers.
+import { readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { type Phase, PHASE_EVENTS, PHASES, phaseDiagram, TRANSITIONS } from '../domain/phases.ts';
+
+export const STATE_MACHINE_DOC = path.resolve(import.meta.dirname, '../docs/state-machine.md');
+
+const BEGIN = '<!-- begin: written by scripts/state-diagram.ts -->';
+const END = '<!-- end: written by scripts/state-diagram.ts -->';
+
+/** A row a phase, a column an event; padded as the formatter has it. */
+function phaseTable(): string {
+  const head = ['phase', ...PHASE_EVENTS.map((event) => `\`${event}\``)];
+  const width = Math.max(...head.map((cell) => cell.length));
+  const line = (cells: string[], fill = ' ') => `| ${cells.map((cell) => cell.padEnd(width, fill)).join(' | ')} |`;
+  const next = (phase: Phase) => PHASE_EVENTS.map((event) => TRANSITIONS[phase][event] ?? '–');
+  const lines = PHASES.map((phase) => line([phase].concat(next(phase))));
+  return [
+    line(head),
+    line(
+      head.map(() => ''),
+      '-',
+    ),
+    ...lines,
+  ].join('\n');
+}
+
+/** The document with what stands between its markers made anew. */
+export function withStateMachine(document: string): string {
+  const [begin, end] = [document.indexOf(BEGIN), document.indexOf(END)];
+  if (begin < 0 || end < begin) throw new Error(`${STATE_MACHINE_DOC} has lost its markers ${BEGIN} and ${END}`);
+  const generated = ['', '', '```mermaid', phaseDiagram(), '```', '', phaseTable(), '', ''].join('\n');
+  return document.slice(0, begin + BEGIN.length) + generated + document.slice(end);
+}
+
+if (import.meta.main) {
+  await writeFile(STATE_MACHINE_DOC, withStateMachine(await readFile(STATE_MACHINE_DOC, 'utf8')));
+  console.log(`wrote ${path.relative(process.cwd(), STATE_MACHINE_DOC)}`);
+}

@@ -1,0 +1,109 @@
+// The workflow is ended at every point of a tool turn, and the next command sent: the session is the same.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { abortUpdate, publishUpdate } from '../../workflows/definitions.ts';
+import { callTool, say } from '../support/model-actions.ts';
+import { type ChatRequest, lastUserText } from '../support/model-server.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+import faultAgent, { effects } from './agent.ts';
+import { untilEvents } from './history.ts';
+import { expectSound } from './sound.ts';
+import { aroundCalls, type SqlCall } from './sql-calls.ts';
+
+/** A tool turn has 23 events, and makes about a dozen calls of the database. */
+const EVENTS = 23;
+const CALLS = 12;
+const AT_ONCE = 4;
+const NEXT = ['submit', 'abort', 'publish'] as const;
+
+let runtime: TestRuntime;
+beforeAll(async () => {
+  runtime = await startRuntime({ agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 }, script });
+});
+
+/** Pays when asked to, then says so. */
+function script(request: ChatRequest) {
+  const asked = lastUserText(request);
+  if (asked !== 'pay') return [say(`you said ${asked}`)];
+  return request.messages.at(-1)!.role === 'tool' ? [say('I have '), say('paid')] : [callTool('call_1', 'pay', { amount: 5 })];
+}
+
+/** Plays a turn that is cut off by `terminate`, sends the next command, and looks at what became of it. */
+async function cutOff(next: (typeof NEXT)[number], terminate: (session: TestSession) => Promise<void>): Promise<void> {
+  const session = await TestSession.open(runtime, { agent: 'faults' });
+  const first = await session.accept('pay');
+  const terminated = terminate(session);
+  // The wake may fail with the workflow: the message is accepted all the same.
+  void session.wake(first.run, first.message).catch(() => {});
+  await terminated;
+  if (next === 'abort') await session.command(abortUpdate);
+  if (next === 'publish') await expect(session.command(publishUpdate)).rejects.toThrow();
+  const ended = next === 'submit' ? undefined : await session.ended(first.run);
+  const second = await session.send('thanks');
+  expect((await session.ended(second)).state).toBe('finished');
+  const run = ended ?? (await session.ended(first.run));
+  if (next !== 'abort') expect(run.state).toBe('finished');
+
+  const parts = await session.parts(run.answer_id);
+  if (run.state === 'finished') expect(parts.at(-1)).toMatchObject({ type: 'text', text: 'I have paid' });
+  expect(parts.filter((part) => part.type === 'tool-pay' && part['state'] === 'output-available').length).toBeLessThanOrEqual(1);
+  expect((await effects(runtime.workspaces, session.id)).length, 'paid at most once').toBeLessThanOrEqual(1);
+  expect(await session.parts((await session.run(second)).answer_id)).toMatchObject([{}, { text: 'you said thanks' }]);
+  expectEveryCallAnswered(session);
+  await expectSound(runtime, session.id);
+  await session.handle.terminate().catch(() => {});
+}
+
+/** R3: no tool call is open in what the model saw. */
+function expectEveryCallAnswered(session: TestSession): void {
+  for (const { body } of runtime.model.requests) {
+    const answered = new Set(body.messages.flatMap((message) => message.tool_call_id ?? []));
+    const calls = body.messages.flatMap((message) => message.tool_calls ?? []);
+    expect(calls.filter((call) => !answered.has(call.id)), session.id).toEqual([]);
+  }
+}
+
+describe('W8 a workflow that is ended in a tool turn', { timeout: 120_000 }, () => {
+  it('after every event of its history', async () => {
+    const points = new Set<number>();
+    await inParallel(EVENTS, (n) =>
+      cutOff(NEXT[n % NEXT.length]!, async (session) => {
+        await untilEvents(runtime.temporal, session.id, n + 1);
+        await session.handle.terminate();
+        points.add((await session.handle.describe()).historyLength);
+      }),
+    );
+    expect(points.size, 'the turn was cut at many points').toBeGreaterThan(5);
+  });
+
+  for (const when of ['before', 'after'] as const) {
+    it(`${when} every call of the database`, () =>
+      inParallel(CALLS, (n) =>
+        cutOff(NEXT[n % NEXT.length]!, async (session) => {
+          await atCall(session, when, n + 1);
+        }),
+      ));
+  }
+});
+
+/** Terminates the session's workflow at its nth call of the database, or when its turn is over with fewer. */
+async function atCall(session: TestSession, when: 'before' | 'after', nth: number): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let calls = 0;
+  using _hook = aroundCalls(runtime.db, {
+    [when]: async ({ args }: SqlCall) => {
+      if (args[0] !== session.id || ++calls !== nth) return;
+      await session.handle.terminate();
+      resolve();
+    },
+  });
+  await Promise.race([promise, untilEvents(runtime.temporal, session.id, EVENTS)]);
+}
+
+async function inParallel(count: number, each: (n: number) => Promise<void>): Promise<void> {
+  const queue = Array.from({ length: count }, (_, n) => n);
+  const lane = async () => {
+    for (let n = queue.shift(); n !== undefined; n = queue.shift()) await each(n);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+}

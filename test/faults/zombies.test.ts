@@ -1,0 +1,178 @@
+// An attempt that was given up for lost wakes up, before and after another has taken its place.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { callTool, hang, type ModelAction, say } from '../support/model-actions.ts';
+import { type ChatRequest, lastUserText } from '../support/model-server.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+import { eventually } from '../support/eventually.ts';
+import faultAgent, { effects } from './agent.ts';
+import { startDoomedWorker } from './doomed.ts';
+import { Gate } from './gate.ts';
+import { allRows } from './rows.ts';
+import { expectSound } from './sound.ts';
+import { aroundCalls, type SqlCall } from './sql-calls.ts';
+
+let runtime: TestRuntime;
+beforeAll(async () => {
+  runtime = await startRuntime({ agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 } });
+});
+
+const LOST = { type: 'text', text: 'lost words', state: 'done' };
+const INTERRUPTED = { type: 'data-interrupted', id: expect.stringMatching(/^prt_/) as string, data: {} };
+const UNKNOWN = { state: 'output-error', errorText: expect.stringContaining('unknown') as string };
+const STEP = { type: 'step-start' };
+const said = (text: string) => ({ type: 'text', text, state: 'done' });
+
+interface Zombie {
+  /** What the first model call says. */
+  first: (late: Gate) => AsyncIterable<ModelAction>;
+  /** The write before which the lost attempt freezes. */
+  freezesAt(call: SqlCall): boolean;
+  /** How the next attempt begins, and what it writes first. */
+  claim: string;
+  write: string;
+  parts: unknown[];
+}
+
+const inMidStream: Zombie = {
+  first: async function* (late) {
+    yield say('lost words');
+    await late.pass();
+    yield say(' and late ones');
+    yield hang();
+  },
+  freezesAt: ({ name, args }) => name === 'append_stream' && JSON.stringify(args).includes('late ones'),
+  claim: 'claim_step',
+  write: 'append_stream',
+  parts: [STEP, LOST, INTERRUPTED, STEP, said('new words')],
+};
+
+const asItSettles: Zombie = {
+  ...inMidStream,
+  first: async function* (late) {
+    yield say('lost words');
+    await late.pass();
+  },
+  freezesAt: ({ name }) => name === 'settle_step',
+};
+
+const asItsToolEnds: Zombie = {
+  first: async function* () {
+    yield callTool('call_1', 'pay', { amount: 5 });
+  },
+  freezesAt: ({ name }) => name === 'finish_tool',
+  claim: 'begin_tool',
+  write: 'finish_tool',
+  parts: [STEP, expect.objectContaining({ type: 'tool-pay', ...UNKNOWN }), STEP, said('new words')],
+};
+
+/** Freezes an attempt, ends its workflow, and wakes the zombie while the next attempt is held at its claim or write. */
+async function play(zombie: Zombie, holdAt: 'claim' | 'write'): Promise<void> {
+  const session = await TestSession.open(runtime, { agent: 'faults' });
+  const [late, frozen, held] = [new Gate(), new Gate(), new Gate()];
+  const firstRequest = runtime.model.requests.length;
+  runtime.model.script((request, index) => (index === firstRequest ? zombie.first(late) : [say(answerTo(request))]));
+  const wrote = Promise.withResolvers<void>();
+  let zombies: SqlCall | undefined;
+  using _hook = aroundCalls(runtime.db, {
+    before: (call) => {
+      if (call.args[0] !== session.id) return undefined;
+      if (epochOf(call) === 2) return call.name === zombie[holdAt] ? held.pass() : undefined;
+      if (!zombie.freezesAt(call)) return undefined;
+      zombies = call;
+      return frozen.pass();
+    },
+    after: (call) => {
+      if (call === zombies) wrote.resolve();
+    },
+  });
+
+  const run = await session.send('go');
+  if (zombie.write === 'append_stream') {
+    const { answer_id: answer } = await session.run(run);
+    await eventually(async () => expect(await session.parts(answer)).toMatchObject([{}, { text: 'lost words' }]));
+  }
+  late.open();
+  await frozen.reached;
+  await session.handle.terminate();
+  const next = await session.send('and then?');
+  await held.reached;
+
+  const rows = await allRows(runtime.db, session.id);
+  frozen.open();
+  await wrote.promise;
+  if (zombie === inMidStream) {
+    const request = await runtime.model.request(firstRequest);
+    await request.ended;
+    expect(request.end, 'the zombie lets go of its model').toBe('client-closed');
+  }
+  expect(await allRows(runtime.db, session.id), 'the zombie changed no row').toEqual(rows);
+
+  held.open();
+  const ended = await session.ended(run);
+  expect(ended.state).toBe('finished');
+  expect(await session.parts(ended.answer_id)).toEqual(zombie.parts);
+  expect((await session.ended(next)).state).toBe('finished');
+  const seen = runtime.model.requests.slice(firstRequest + 1).map(({ body }) => JSON.stringify(body.messages));
+  expect(seen.filter((messages) => /lost words|late ones/.test(messages)), 'no later call saw the lost words').toEqual([]);
+  expect(await effects(runtime.workspaces, session.id)).toHaveLength(zombie === asItsToolEnds ? 1 : 0);
+  await expectSound(runtime, session.id);
+}
+
+describe('T5 an attempt that was lost wakes up', { timeout: 60_000 }, () => {
+  it.each([
+    ['in mid-stream', 'before', inMidStream, 'claim'],
+    ['in mid-stream', 'after', inMidStream, 'write'],
+    ['as it settles', 'before', asItSettles, 'claim'],
+    ['as it settles', 'after', asItSettles, 'write'],
+    ['as its tool ends', 'before', asItsToolEnds, 'claim'],
+    ['as its tool ends', 'after', asItsToolEnds, 'write'],
+  ] as const)('%s, %s the next claim: it changes no row', (_where, _when, zombie, holdAt) => play(zombie, holdAt));
+
+  it('with its whole process, long after its heartbeat', async () => {
+    const session = await TestSession.open(runtime, { agent: 'faults' });
+    const [late, fresh] = [new Gate(), new Gate()];
+    const firstRequest = runtime.model.requests.length;
+    runtime.model.script(async function* (_request, index) {
+      if (index === firstRequest) yield* inMidStream.first(late);
+      else {
+        await fresh.pass();
+        yield say('new words');
+      }
+    });
+    await runtime.first.stop();
+    const frozen = await startDoomedWorker(runtime, null);
+    try {
+      const run = await session.send('go');
+      const { answer_id: answer } = await session.run(run);
+      await eventually(async () => expect(await session.parts(answer)).toMatchObject([{}, { text: 'lost words' }]));
+      process.kill(frozen.pid, 'SIGSTOP');
+      await runtime.startWorker();
+      await eventually(() => expect(runtime.model.requests.length).toBeGreaterThan(firstRequest + 1), { timeout: 40_000 });
+      await fresh.reached;
+      const rows = await allRows(runtime.db, session.id);
+      late.open();
+      process.kill(frozen.pid, 'SIGCONT');
+      const request = await runtime.model.request(firstRequest);
+      await request.ended;
+      expect(request.end).toBe('client-closed');
+      expect(await allRows(runtime.db, session.id), 'the zombie changed no row').toEqual(rows);
+      fresh.open();
+      expect((await session.ended(run)).state).toBe('finished');
+      expect(await session.parts(answer)).toEqual(inMidStream.parts);
+      await expectSound(runtime, session.id);
+    } finally {
+      await frozen.stop();
+    }
+  });
+});
+
+function answerTo(request: ChatRequest): string {
+  return lastUserText(request) === 'go' ? 'new words' : 'fine';
+}
+
+/** The first part of the fence that a call came with. */
+function epochOf({ args }: SqlCall): number | undefined {
+  const fence = args.find((arg) => Array.isArray(arg));
+  return (fence as number[] | undefined)?.[0];
+}

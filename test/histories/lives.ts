@@ -1,0 +1,240 @@
+// Scenarios of a session's life: commands, closing and opening, continuing as new, and what is lost on the way.
+import {
+  cancelQueuedUpdate,
+  cancelSignal,
+  closeUpdate,
+  openExistingUpdate,
+  publishSignal,
+  publishUpdate,
+  rewindSignal,
+} from '../../workflows/definitions.ts';
+import faultAgent from '../faults/agent.ts';
+import { startDoomedWorker } from '../faults/doomed.ts';
+import { eventually } from '../support/eventually.ts';
+import { callTool, say } from '../support/model-actions.ts';
+import { build, CANARY, hangingTurn, inOrder, inPhase, open, refused, type Scenario, turn, words } from './scenario.ts';
+
+const closeAndReopen: Scenario = {
+  name: 'close-and-reopen',
+  async play(runtime) {
+    const session = await open(runtime);
+    const run = await hangingTurn(runtime, session);
+    await refused(session.command(closeUpdate));
+    await session.send(`Dropped. ${CANARY}`);
+    await session.command(closeUpdate, { abort: true });
+    await session.ended(run);
+    await session.handle.result();
+    runtime.model.script(inOrder(words));
+    await turn(session);
+    await session.command(closeUpdate);
+    await session.handle.result();
+    return session;
+  },
+};
+
+const idleClose: Scenario = {
+  name: 'idle-close',
+  options: { settings: { idleCloseMs: 700 } },
+  async play(runtime) {
+    runtime.model.script(inOrder(words));
+    const session = await open(runtime);
+    await turn(session);
+    await turn(session);
+    await session.handle.result();
+    await turn(session);
+    await session.handle.result();
+    return session;
+  },
+};
+
+const continueAsNewIdle: Scenario = {
+  name: 'continue-as-new-idle',
+  options: { settings: { continueAsNewEvents: 30 } },
+  async play(runtime) {
+    runtime.model.script(inOrder([callTool('call_1', 'look', { at: CANARY })], words));
+    const session = await open(runtime);
+    for (let n = 0; n < 4; n += 1) await turn(session);
+    return session;
+  },
+};
+
+/** Long enough that the workflow continues as new between two steps of one turn. */
+const STEPS_OF_A_LONG_TURN = 100;
+
+const continueAsNewInTurn: Scenario = {
+  name: 'continue-as-new-in-turn',
+  options: { agents: [{ ...faultAgent, limits: { steps: 2 * STEPS_OF_A_LONG_TURN } }] },
+  async play(runtime) {
+    let step = 0;
+    runtime.model.script(() =>
+      ++step < STEPS_OF_A_LONG_TURN ? [callTool('call_1', 'echo', { words: CANARY })] : words,
+    );
+    const session = await open(runtime);
+    const run = await session.ended(await session.send(`Again and again. ${CANARY}`), 60_000);
+    if (run.state !== 'finished') throw new Error(`the long turn is ${run.state}: ${run.error_code}`);
+    return session;
+  },
+};
+
+const signals: Scenario = {
+  name: 'signals',
+  async play(runtime) {
+    runtime.model.script(inOrder(...build));
+    const session = await open(runtime);
+    const events = (kind: string, count: number) =>
+      eventually(async () => {
+        const { rows } = await runtime.db.query('SELECT FROM session_events WHERE session_id = $1 AND kind = $2', [
+          session.id,
+          kind,
+        ]);
+        if (rows.length < count) throw new Error(`${rows.length} events of kind ${kind}`);
+      });
+    await turn(session);
+    await session.handle.signal(publishSignal);
+    await inPhase(session, 'done');
+    await session.handle.signal(publishSignal);
+    await session.handle.signal(cancelSignal);
+    await session.handle.signal(rewindSignal, { message_id: 'msg-of-an-operator' });
+    await events('refused', 3);
+    runtime.model.script(inOrder([callTool('call_1', 'build_and_deploy', {})], [callTool('call_1', 'wait', {})]));
+    const run = await session.send(`Once more. ${CANARY}`);
+    await inPhase(session, 'building');
+    await session.handle.signal(cancelSignal, { reason: `no longer needed ${CANARY}` });
+    await session.ended(run);
+    return session;
+  },
+};
+
+const refusedUpdates: Scenario = {
+  name: 'refused-updates',
+  async play(runtime) {
+    runtime.model.script(inOrder(words));
+    const session = await open(runtime);
+    await refused(session.command(publishUpdate));
+    await refused(session.command(publishUpdate, { command_id: 'not an id' }));
+    await refused(session.command(cancelQueuedUpdate, { message_id: 'unknown' }));
+    await turn(session);
+    await session.command(openExistingUpdate, { project_id: 'bakery' });
+    await refused(session.command(openExistingUpdate, { project_id: 'florist' }));
+    const again = { command_id: 'sent-twice' };
+    await refused(session.command(publishUpdate, again));
+    await refused(session.command(publishUpdate, again));
+    return session;
+  },
+};
+
+const openExisting: Scenario = {
+  name: 'open-existing',
+  async play(runtime) {
+    runtime.model.script(inOrder([callTool('call_1', 'build_and_deploy', {})], words));
+    const session = await open(runtime);
+    await session.command(openExistingUpdate, { project_id: 'bakery' });
+    await session.command(openExistingUpdate, { project_id: 'bakery' });
+    await turn(session);
+    return session;
+  },
+};
+
+const lostWorker: Scenario = {
+  name: 'lost-worker',
+  options: { settings: { heartbeatTimeoutMs: 600 } },
+  async play(runtime) {
+    runtime.model.script(inOrder([callTool('call_1', 'pay', { amount: 7 })], words));
+    await runtime.first.stop();
+    // It dies when the tool has run and its outcome is not yet stored.
+    const doomed = await startDoomedWorker(runtime, { before: 'finish_tool' });
+    const session = await open(runtime);
+    const run = await session.send(`Pay. ${CANARY}`);
+    await doomed.exited;
+    await runtime.startWorker();
+    await session.ended(run);
+    return session;
+  },
+};
+
+const lostClaim: Scenario = {
+  name: 'lost-claim',
+  async play(runtime) {
+    let letGo = () => {};
+    const held = new Promise<void>((resolve) => (letGo = resolve));
+    let first = true;
+    runtime.model.script(async function* () {
+      yield say(CANARY);
+      if (first) {
+        first = false;
+        await held;
+      }
+      yield say(' is a bird.');
+    });
+    const session = await open(runtime);
+    const run = await session.send(`What is it? ${CANARY}`);
+    await runtime.model.request(0);
+    // Somebody else loads the session: what this workflow has scheduled is overtaken, and it has to load again.
+    await runtime.db.query('SELECT load_session($1)', [session.id]);
+    letGo();
+    await session.ended(run);
+    return session;
+  },
+};
+
+const terminated: Scenario = {
+  name: 'terminated',
+  async play(runtime) {
+    runtime.model.script(inOrder([callTool('call_1', 'wait', {})]));
+    const session = await open(runtime);
+    const run = await session.send(`Wait. ${CANARY}`);
+    await eventually(async () => {
+      if ((await session.row()).pending_tool === null) throw new Error('no tool at work yet');
+    });
+    await session.handle.terminate();
+    runtime.model.script(inOrder(words));
+    await turn(session);
+    await session.ended(run);
+    return session;
+  },
+};
+
+const wakesOutOfOrder: Scenario = {
+  name: 'wakes-out-of-order',
+  async play(runtime) {
+    runtime.model.script(inOrder(words));
+    const session = await open(runtime);
+    await turn(session);
+    const second = await session.accept(`Second. ${CANARY}`);
+    const third = await session.accept(`Third. ${CANARY}`);
+    await session.wake(third.run, third.message);
+    await session.ended(second.run);
+    await session.ended(third.run);
+    await session.wake(second.run, second.message);
+    return session;
+  },
+};
+
+const failedActivity: Scenario = {
+  name: 'failed-activity',
+  async play(runtime) {
+    runtime.model.script(inOrder(words));
+    const session = await open(runtime);
+    // An error of the database that no retry can mend.
+    await runtime.db.query('ALTER FUNCTION settle_step RENAME TO settle_step_away');
+    await turn(session);
+    await runtime.db.query('ALTER FUNCTION settle_step_away RENAME TO settle_step');
+    await turn(session);
+    return session;
+  },
+};
+
+export const lives = [
+  closeAndReopen,
+  idleClose,
+  continueAsNewIdle,
+  continueAsNewInTurn,
+  signals,
+  refusedUpdates,
+  openExisting,
+  lostWorker,
+  lostClaim,
+  terminated,
+  wakesOutOfOrder,
+  failedActivity,
+];

@@ -1,0 +1,102 @@
+// What a recorded scenario is made of, and the small steps that scenarios share.
+import { setTimeout as delay } from 'node:timers/promises';
+import { cancelUpdate } from '../../workflows/definitions.ts';
+import faultAgent from '../faults/agent.ts';
+import { eventually } from '../support/eventually.ts';
+import { callTool, hang, type ModelAction, say } from '../support/model-actions.ts';
+import type { ModelScript } from '../support/model-server.ts';
+import { TestSession } from '../support/session.ts';
+import type { RuntimeOptions, TestRuntime } from '../support/system.ts';
+
+/** Something that happens to a session, for its histories to be recorded. It has servers and a worker of its own. */
+export interface Scenario {
+  /** Name of its files. */
+  name: string;
+  options?: RuntimeOptions;
+  /** Plays it; answers the sessions whose histories are kept. */
+  play(runtime: TestRuntime): Promise<TestSession>;
+}
+
+/** Words that stand in every kind of content of the scenarios; no history may hold them. */
+export const CANARY = 'canary-7f3a';
+
+/** Answers with the next of these; the last one again when they are used up. */
+export function inOrder(...answers: ModelAction[][]): ModelScript {
+  let next = 0;
+  return () => answers[Math.min(next++, answers.length - 1)] ?? [];
+}
+
+export const words = [say(`Certainly. ${CANARY}`)];
+
+/** What builds a site: the three tools that lead from chatting to verifying, one a step. */
+export const build: ModelAction[][] = [
+  [callTool('call_1', 'build_and_deploy', { confirm_new_project: true, name: CANARY })],
+  [callTool('call_1', 'write_file', { path: 'index.html', content: `<h1>${CANARY}</h1>` })],
+  [callTool('call_1', 'todo_complete', { name: 'build' })],
+  [say('It is built.')],
+];
+
+/** A session of ada's with all the tools that scenarios need. */
+export function open(runtime: TestRuntime): Promise<TestSession> {
+  return TestSession.open(runtime, { agent: faultAgent.id });
+}
+
+/** Sends a message and waits for the end of its run. */
+export async function turn(session: TestSession, text = `Please. ${CANARY}`): Promise<void> {
+  await session.ended(await session.send(text));
+}
+
+/** A turn that hangs in mid-stream. Answers its run when the first words are there. */
+export async function hangingTurn(runtime: TestRuntime, session: TestSession): Promise<number> {
+  runtime.model.script(() => [say(`Once upon a time. ${CANARY}`), hang()]);
+  const run = await session.send(`A story. ${CANARY}`);
+  await atWork(session, run);
+  return run;
+}
+
+/** Waits until the answer of a run has words. */
+export async function atWork(session: TestSession, run: number): Promise<void> {
+  const { answer_id: answer } = await session.run(run);
+  await eventually(async () => {
+    if (!(await session.parts(answer)).some((part) => part.type === 'text')) throw new Error('no words yet');
+  });
+}
+
+/** Waits until the session's phase is this. */
+export async function inPhase(session: TestSession, phase: string): Promise<void> {
+  await eventually(async () => {
+    const row = await session.row();
+    if (row.phase !== phase) throw new Error(`the phase is ${row.phase}`);
+  });
+}
+
+/** Sends a command that is refused. */
+export async function refused(command: Promise<unknown>): Promise<void> {
+  const outcome = await command.then(
+    () => 'carried out',
+    () => 'refused',
+  );
+  if (outcome !== 'refused') throw new Error('a command that should be refused was carried out');
+}
+
+/** Cancels; where nothing can be cancelled that is fine too. */
+export async function cancel(session: TestSession): Promise<void> {
+  await session.command(cancelUpdate);
+}
+
+/** Waits until the workflow has nothing scheduled and nothing to do: then its history is whole. */
+export async function quiet(session: TestSession): Promise<void> {
+  let length = -1;
+  await eventually(
+    async () => {
+      const { raw } = await session.handle.describe();
+      const events = Number(raw.workflowExecutionInfo?.historyLength);
+      const isQuiet = (raw.pendingActivities ?? []).length === 0 && !raw.pendingWorkflowTask && events === length;
+      length = events;
+      if (isQuiet) return;
+      await delay(50);
+      throw new Error('the session is still at work');
+    },
+    { timeout: 20_000 },
+  );
+}

@@ -1,0 +1,214 @@
+import { describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import type { Fence } from '../../domain/runs.ts';
+import { freshRows, Session, somebodyWaits, textPart, toolPart } from './session.ts';
+
+const db = await freshRows();
+
+const ZOMBIE: Fence = [1, 2, 1];
+/** Who may have come after the zombie. */
+const NEXT: Record<string, Fence> = {
+  'the next attempt': [1, 2, 2],
+  'the next step': [1, 3, 1],
+  'the next workflow': [2, 1, 1],
+};
+
+/** A run at its second step, with a tool call begun, claimed by what is to become the zombie. */
+async function atWork(): Promise<{ session: Session; run: number }> {
+  const session = await Session.at('building', db, { project: newId('prj') });
+  const run = await session.runWithCalls(['call_1'], [1, 1, 1]);
+  await session.beginTool(run, ZOMBIE, 'call_1');
+  return { session, run };
+}
+
+/** Everything that a zombie might still try to write, and what it is told. */
+const ATTEMPTS: Record<string, [told: unknown, attempt: (session: Session, run: number) => Promise<unknown>]> = {
+  append_stream: ['lost', (session, run) => session.append(run, ZOMBIE, [textPart(1, 'late')])],
+  'append_stream of a delta': [
+    'lost',
+    (session, run) => session.append(run, ZOMBIE, [], [{ part_id: 'prt_x', start: 0, text: 'late' }]),
+  ],
+  settle_step: [{ kind: 'lost' }, (session, run) => session.settleStep(run, ZOMBIE, { step: 1, end: true })],
+  'settle_step of a step that has settled': [
+    { kind: 'lost' },
+    (session, run) => session.settleStep(run, ZOMBIE, { step: 0, usage: { input: 7 } }),
+  ],
+  finish_tool: [
+    { kind: 'lost' },
+    (session, run) => session.finishTool(run, ZOMBIE, 'call_1', { effects: { event: 'todo_done_build' } }),
+  ],
+  begin_tool: [{ kind: 'lost' }, (session, run) => session.beginTool(run, ZOMBIE, 'call_1')],
+  settle_run: [{ kind: 'lost' }, (session, run) => session.settleRun(run, 'error', ZOMBIE)],
+  note_retry: [false, (session, run) => session.noteRetry(run, ZOMBIE)],
+  claim_step: [{ kind: 'lost' }, (session, run) => session.claim(run, ZOMBIE, 1)],
+};
+
+describe.each(Object.entries(ATTEMPTS))('%s of a zombie', (name, [told, attempt]) => {
+  it.each(Object.entries(NEXT))(`S8 ${name} changes no row once %s has claimed`, async (_who, next) => {
+    const { session, run } = await atWork();
+    expect(await session.claim(run, next, 1)).toMatchObject({ kind: 'claimed' });
+    const stored = await session.everything();
+    expect(await attempt(session, run)).toEqual(told);
+    expect(await session.everything()).toEqual(stored);
+  });
+
+  it(`S8 ${name} changes no row once another workflow has loaded, before its first claim`, async () => {
+    const { session, run } = await atWork();
+    for (let epoch = 1; epoch <= 2; epoch += 1) await session.load();
+    const stored = await session.everything();
+    expect(await attempt(session, run)).toEqual(told);
+    expect(await session.everything()).toEqual(stored);
+    expect(await session.claim(run, [2, 1, 1], 1)).toMatchObject({ kind: 'claimed' });
+  });
+
+  it(`S8 ${name} changes no row once the run has ended`, async () => {
+    const { session, run } = await atWork();
+    await session.settleRun(run, 'aborted');
+    const stored = await session.everything();
+    await attempt(session, run);
+    expect(await session.everything()).toEqual(stored);
+  });
+});
+
+it('S8 a claim succeeds only with a greater fence: epoch before ordinal before attempt', async () => {
+  const session = await Session.at('chatting', db);
+  await session.say('hello');
+  const order: Fence[] = [
+    [0, 1, 1],
+    [0, 1, 2],
+    [0, 2, 1],
+    [0, 10, 1],
+    [1, 1, 1],
+    [1, 1, 10],
+    [1, 9, 9],
+    [2, 0, 1],
+    [10, 0, 0],
+  ];
+  for (const [index, fence] of order.entries()) {
+    for (const smaller of order.slice(0, index)) expect(await session.claim(1, smaller)).toEqual({ kind: 'lost' });
+    expect(await session.claim(1, fence)).toMatchObject({ kind: 'claimed' });
+    expect(await session.claim(1, fence)).toEqual({ kind: 'lost' });
+    expect((await session.run(1))['fence']).toEqual(fence);
+  }
+});
+
+it('S8 of attempts that claim at once the greatest has the run in the end, and no smaller one after it', async () => {
+  const session = await Session.at('chatting', db);
+  await session.say('hello');
+  const attempts = Array.from({ length: 8 }, (_, index): Fence => [1, 1, index + 1]);
+  const claims = await Promise.all(attempts.map((fence) => session.claim(1, fence)));
+  expect(claims.at(-1)).toMatchObject({ kind: 'claimed' });
+  const writes = await Promise.all(attempts.map((fence, n) => session.append(1, fence, [textPart(n, `${n}`)])));
+  expect(writes).toEqual([...attempts.slice(1).map(() => 'lost'), 'live']);
+});
+
+it('S8 a claim waits for a batch that is being written, and finds it', async () => {
+  const { session, run } = await atWork();
+  const client = await db.connect();
+  try {
+    await client.query('BEGIN');
+    const part = textPart(1, 'Hello');
+    const zombie = session.through(client);
+    expect(await zombie.append(run, ZOMBIE, [part], [{ part_id: part.id, start: 5, text: ' world' }])).toBe('live');
+    const claim = session.claim(run, [1, 2, 2], 1);
+    await somebodyWaits(db);
+    await client.query('COMMIT');
+    expect(await claim).toMatchObject({
+      kind: 'claimed',
+      next_index: 1,
+      lost: [{ id: part.id, index: 1, data: { text: 'Hello' }, text: ' world' }],
+    });
+  } finally {
+    client.release();
+  }
+});
+
+it('S8 a batch that comes while a claim is being made waits for it, and is lost', async () => {
+  const { session, run } = await atWork();
+  const client = await db.connect();
+  try {
+    await client.query('BEGIN');
+    expect(await session.through(client).claim(run, [1, 2, 2], 1)).toMatchObject({ kind: 'claimed' });
+    const late = session.append(run, ZOMBIE, [textPart(1, 'late')]);
+    await somebodyWaits(db);
+    await client.query('COMMIT');
+    expect(await late).toBe('lost');
+    expect(await session.parts(run)).toHaveLength(1);
+  } finally {
+    client.release();
+  }
+});
+
+it('S8 until somebody claims, the attempt has the run: what it writes is what the next one finds', async () => {
+  const { session, run } = await atWork();
+  await session.finishTool(run, ZOMBIE, 'call_1');
+  await session.claim(run, [1, 3, 1], 1);
+  expect(await session.append(run, [1, 3, 1], [textPart(1, 'first words')])).toBe('live');
+  const found = await session.claim(run, [1, 3, 2], 1);
+  expect(found).toMatchObject({ kind: 'claimed', lost: [{ index: 1, data: { text: 'first words' }, text: null }] });
+});
+
+describe('receipts', () => {
+  it('S8 a step that has settled is not claimed again, its receipt is', async () => {
+    const session = await Session.at('chatting', db);
+    const run = await session.runWithCalls(['call_1'], [1, 1, 1]);
+    const stored = await session.everything();
+    expect(await session.claim(run, [1, 1, 2])).toEqual({
+      ...{ kind: 'settled', state: 'running', code: null, finish_reason: 'stop', model: 'test/model', tokens: 1 },
+      ...{ end: false, tool_calls: [{ tool_call_id: 'call_1', name: 'build_and_deploy' }] },
+    });
+    expect(await session.everything()).toEqual(stored);
+  });
+
+  it('S8 the receipt of the last step says how the run ended', async () => {
+    const session = await Session.at('chatting', db);
+    await session.say('hello');
+    await session.claim(1, [1, 1, 1]);
+    await session.settleStep(1, [1, 1, 1], { end: true });
+    expect(await session.claim(1, [1, 1, 2])).toMatchObject({ kind: 'settled', state: 'finished', end: true });
+  });
+
+  it('S8 an older step has no receipt any more, and takes nothing from the newer one', async () => {
+    const session = await Session.at('chatting', db);
+    const run = await session.runWithCalls([], [1, 1, 1]);
+    await session.claim(run, [1, 2, 1], 1);
+    await session.settleStep(run, [1, 2, 1], { step: 1 });
+    const stored = await session.everything();
+    expect(await session.claim(run, [1, 1, 9], 0)).toEqual({ kind: 'lost' });
+    expect(await session.everything()).toEqual(stored);
+  });
+
+  it('U2 a settlement that is sent again by its attempt is counted once', async () => {
+    const session = await Session.at('chatting', db);
+    await session.say('hello');
+    await session.claim(1, [1, 1, 1]);
+    for (const end of [false, true]) {
+      const step = end ? 1 : 0;
+      const settlement = {
+        step,
+        end,
+        usage: { input: 5, output: 2 },
+        parts: [textPart(step, 'answer')],
+        nextIndex: step + 1,
+      };
+      const first = await session.settleStep(1, [1, 1, 1], settlement);
+      const stored = await session.everything();
+      expect(await session.settleStep(1, [1, 1, 1], settlement)).toEqual(first);
+      expect(await session.everything()).toEqual(stored);
+    }
+    expect(await session.chat()).toMatchObject({ prompt_tokens: 10, completion_tokens: 4, total_tokens: 14 });
+  });
+
+  it('T4 a batch that is sent again lands once', async () => {
+    const session = await Session.at('chatting', db);
+    await session.say('hello');
+    await session.claim(1, [1, 1, 1]);
+    const part = textPart(0, 'Hel');
+    const batch = [[part, toolPart('call_1', 1)], [{ part_id: part.id, start: 3, text: 'lo' }]] as const;
+    expect(await session.append(1, [1, 1, 1], ...batch)).toBe('live');
+    const live = await session.live();
+    expect(await session.append(1, [1, 1, 1], ...batch)).toBe('live');
+    expect(await session.live()).toEqual(live);
+    expect(await session.messages()).toHaveLength(2);
+  });
+});

@@ -1,0 +1,196 @@
+// What the hot functions read must not grow with the session or with the table.
+import type pg from 'pg';
+import { beforeAll, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import type { Fence } from '../../domain/runs.ts';
+import { sleepingRuns } from '../../store/sweep.ts';
+import { freshRows, rows, Session, textPart } from './session.ts';
+
+const TURNS = 25_000;
+const OTHERS = 3_000;
+const TURNS_OF_OTHERS = 25;
+const db = await freshRows();
+
+let long: Session;
+let short: Session;
+
+/** Gives sessions a past of finished turns, as the functions would have left them. */
+async function pastOf(sessions: readonly Session[], turns: number): Promise<void> {
+  const ids = sessions.map(({ id }) => id);
+  const past = `FROM unnest($1::text[]) AS s CROSS JOIN generate_series(1, $2::integer) AS n`;
+  const insert = async (into: string, values: string) =>
+    db.query(`INSERT INTO ${into} SELECT ${values} ${past}`, [ids, turns]);
+  await insert('chat_messages (session_id, id, position, role)', `s, 'u' || n, n * 1000, 'user'`);
+  await insert('chat_messages (session_id, id, position, role)', `s, 'a' || n, n * 1000 + 1, 'assistant'`);
+  await insert(
+    'chat_parts (session_id, id, message_id, index, type, data, tool_call_id, tool_state)',
+    `s, 'p' || n, 'a' || n, 0, 'tool-x', '{"type": "tool-x"}', 'call' || n, 'output-available'`,
+  );
+  await insert(
+    'chat_parts (session_id, id, message_id, index, type, data)',
+    `s, 'q' || n, 'u' || n, 0, 'text', '{"type": "text"}'`,
+  );
+  await insert(
+    'chat_runs (session_id, seq, message_id, answer_id, state, finished_at)',
+    `s, n, 'u' || n, 'a' || n, 'finished', now()`,
+  );
+  await insert('session_events (session_id, seq, kind, actor, command_id)', `s, n + 1, 'abort', 'user', 'past:' || n`);
+}
+
+beforeAll(async () => {
+  [long, short] = await Promise.all([Session.at('chatting', db), Session.at('chatting', db)]);
+  await db.query(`SELECT open_session('ses_' || lpad(to_hex(n), 12, '0') || repeat('x', 14), 'u' || n, 'a', NULL, NULL, '{}', NULL)
+                    FROM generate_series(1, ${OTHERS}) AS n`);
+  const others = await rows(db, `SELECT session_id AS id FROM sessions WHERE user_id <> 'ada'`);
+  await pastOf([long], TURNS);
+  await pastOf([short], 2);
+  await pastOf(others as unknown as Session[], TURNS_OF_OTHERS);
+  await db.query('ANALYZE');
+}, 120_000);
+
+const GROWING = [
+  'sessions',
+  'chat_sessions',
+  'chat_messages',
+  'chat_parts',
+  'chat_runs',
+  'session_events',
+  'part_deltas',
+];
+
+async function seqScans(client: pg.ClientBase): Promise<Record<string, number>> {
+  const sql = 'SELECT relname, seq_scan::integer FROM pg_stat_xact_user_tables WHERE relname = ANY($1)';
+  return Object.fromEntries(
+    (await rows(client, sql, [GROWING])).map((row) => [row['relname'], row['seq_scan']]),
+  ) as Record<string, number>;
+}
+
+/** Blocks that statements have read since the connection's last look. */
+async function blocksRead(client: pg.ClientBase): Promise<number> {
+  await client.query('SELECT pg_stat_force_next_flush()');
+  const sql = 'SELECT sum(reads + hits)::integer AS blocks FROM pg_stat_get_backend_io(pg_backend_pid())';
+  return (await rows(client, sql))[0]!['blocks'] as number;
+}
+
+/** A turn with a tool, an abort and all the rest, one deed after the other, by name. */
+async function turn(
+  session: Session,
+  epoch: number,
+  measure: (name: string, deed: () => Promise<unknown>) => Promise<void>,
+) {
+  const fence = (ordinal: number): Fence => [epoch, ordinal, 1];
+  const message = newId('msg');
+  const callId = newId('call');
+  let run = 0;
+  await measure('load_session', () => session.load());
+  await measure(
+    'accept_message',
+    async () => (run = (await session.say('hello', { id: message }))['run_seq'] as number),
+  );
+  await measure('a repeat', () => session.say('hello', { id: message }));
+  await measure('claim_step', () => session.claim(run, fence(1)));
+  const part = textPart(0, '');
+  await measure('append_stream', () =>
+    session.append(run, fence(1), [part], [{ part_id: part.id, start: 0, text: 'hi' }]),
+  );
+  const call = { ...textPart(1), tool_call_id: callId, tool_state: 'input-available', settled: true };
+  await measure('settle_step', () =>
+    session.settleStep(run, fence(1), { parts: [{ ...part, settled: true }, call], nextIndex: 2 }),
+  );
+  await measure('begin_tool', () =>
+    session.beginTool(run, fence(2), callId, { event: 'start_build', at: 'start', project: null }),
+  );
+  await measure('finish_tool', () => session.finishTool(run, fence(2), callId));
+  await measure('raise_event', () => session.raise('publish'));
+  await measure('cancel_session', () => session.cancel());
+  await measure('abort_run', () => session.abort());
+  await measure('settle_run', () => session.settleRun(run, 'aborted'));
+  await measure('cancel_queued', async () => session.cancelQueued(message));
+  await measure('close_session', () => session.close(true));
+}
+
+/** Blocks read by each deed of a turn, once its plans have become generic, and what it scanned from end to end. */
+async function costs(session: Session): Promise<{ blocks: Record<string, number>; scanned: string[] }> {
+  const client = await db.connect();
+  const blocks: Record<string, number> = {};
+  const scanned: string[] = [];
+  try {
+    for (let epoch = 1; epoch <= 8; epoch += 1) {
+      await turn(session.through(client), epoch, async (name, deed) => {
+        await client.query('BEGIN');
+        const [blocksBefore, scansBefore] = [await blocksRead(client), await seqScans(client)];
+        await deed();
+        const [blocksAfter, scansAfter] = [await blocksRead(client), await seqScans(client)];
+        await client.query('COMMIT');
+        blocks[name] = blocksAfter - blocksBefore;
+        for (const table of GROWING) {
+          if (scansAfter[table] !== scansBefore[table]) scanned.push(`${name} of ${table}`);
+        }
+      });
+    }
+  } finally {
+    client.release();
+  }
+  return { blocks, scanned };
+}
+
+it('Q2 what the functions of a turn read does not grow with the session', { timeout: 60_000 }, async () => {
+  const [few, many] = [await costs(short), await costs(long)];
+  expect(few.scanned).toEqual([]);
+  expect(many.scanned).toEqual([]);
+  const grown = Object.entries(many.blocks).filter(([name, blocks]) => blocks > 1.5 * few.blocks[name]! + 20);
+  expect(Object.fromEntries(grown)).toEqual({});
+});
+
+const HOT: Record<string, [sql: string, params: (session: Session) => unknown[]]> = {
+  'the next position': ['SELECT max(position) FROM chat_messages WHERE session_id = $1', ({ id }) => [id]],
+  'the next run': ['SELECT max(seq) FROM chat_runs WHERE session_id = $1', ({ id }) => [id]],
+  'the next event': ['SELECT max(seq) FROM session_events WHERE session_id = $1', ({ id }) => [id]],
+  'the queue': [
+    `SELECT count(*) FROM chat_runs WHERE session_id = $1 AND state IN ('queued', 'running', 'waiting')`,
+    ({ id }) => [id],
+  ],
+  'the parts of a message': [
+    'SELECT * FROM chat_parts_live WHERE session_id = $1 AND message_id = $2 ORDER BY index',
+    ({ id }) => [id, 'a1'],
+  ],
+  'a receipt': [
+    'SELECT data FROM session_events WHERE session_id = $1 AND command_id = $2',
+    ({ id }) => [id, 'past:1'],
+  ],
+  'a tool call': ['SELECT * FROM chat_parts WHERE session_id = $1 AND tool_call_id = $2', ({ id }) => [id, 'call1']],
+};
+
+interface Plan {
+  'Node Type': string;
+  'Relation Name'?: string;
+  'Actual Rows': number;
+  'Rows Removed by Filter'?: number;
+  Plans?: Plan[];
+}
+
+it.each(Object.entries(HOT))('Q2 %s is found through an index', async (_name, [sql, params]) => {
+  const [explained] = await rows(db, `EXPLAIN (ANALYZE, FORMAT JSON) ${sql}`, params(long));
+  const nodes = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nodes)];
+  const plan = nodes((explained!['QUERY PLAN'] as { Plan: Plan }[])[0]!.Plan);
+  expect(plan.filter((node) => node['Node Type'] === 'Seq Scan')).toEqual([]);
+  expect(
+    plan.map((node) => node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)).filter((read) => read > 2),
+  ).toEqual([]);
+});
+
+it('Q2 the sweeper reads the open runs, not the past ones', async () => {
+  const client = await db.connect();
+  try {
+    const sleeper = (await Session.at('chatting', db)).through(client);
+    await sleeper.say('is anybody there?');
+    await client.query('BEGIN');
+    const before = await blocksRead(client);
+    const found = await sleepingRuns(client, { queuedMs: -1, silentMs: 60_000, limit: 100 });
+    expect((await blocksRead(client)) - before).toBeLessThan(100);
+    await client.query('ROLLBACK');
+    expect(found.map((run) => run.session_id)).toContain(sleeper.id);
+  } finally {
+    client.release();
+  }
+});

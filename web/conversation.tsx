@@ -1,0 +1,77 @@
+import { useChat } from '@ai-sdk/react';
+import { useState } from 'react';
+import { Composer } from './composer.tsx';
+import { Message } from './message.tsx';
+import type { TabSession, View } from './session.ts';
+import { statusWords } from './status-words.ts';
+import { hasContent, isInFlight, textOf, type Waiting } from './transcript.ts';
+import { useStickToEnd } from './stick-to-end.ts';
+import { WaitingList } from './waiting-list.tsx';
+
+/** Redrawing is cheap, but nobody reads faster. */
+const REDRAW_MS = 40;
+
+/** What was said, what waits to be said, and where to say more. */
+export function Conversation({ session, view }: { session: TabSession; view: View }) {
+  const { messages, status } = useChat({ chat: session.chat, resume: true, throttle: REDRAW_MS });
+  const [draft, setDraft] = useState('');
+  const isStreaming = status === 'submitted' || status === 'streaming';
+  const isWorking = isStreaming || isInFlight(view.status);
+  const log = useStickToEnd<HTMLElement>();
+  const shown = messages.filter((message) => hasContent(message));
+
+  const takeBack = (waiting: Waiting) => {
+    void session.takeBack(waiting);
+    if (draft === '') setDraft(textOf(waiting.message));
+  };
+
+  return (
+    <>
+      <main ref={log} role="log" aria-label="Conversation" aria-busy={isStreaming} tabIndex={-1}>
+        {view.earlier !== null && (
+          <button type="button" className="quiet" onClick={() => void session.showEarlier()}>
+            Show earlier messages
+          </button>
+        )}
+        {shown.length === 0 && !isWorking && <Welcome onPick={(text) => session.send(text)} />}
+        {shown.map((message) => (
+          <Message key={message.id} message={message} isLive={isWorking && message === messages.at(-1)} />
+        ))}
+        {isWorking && shown.at(-1)?.role !== 'assistant' && <p className="thinking" aria-hidden="true" />}
+        <WaitingList waiting={view.waiting} onTakeBack={takeBack} />
+      </main>
+      <footer>
+        {view.notice !== null && (
+          <p className="notice" role="alert">
+            <span>{view.notice}</span>
+            <button type="button" className="quiet" onClick={() => session.dismiss()}>
+              Dismiss
+            </button>
+          </p>
+        )}
+        <p className="status" role="status" data-state={view.lost ? 'lost' : view.status.state}>
+          {statusWords(view)}
+        </p>
+        <Composer
+          draft={draft}
+          onDraft={setDraft}
+          onSend={(text) => session.send(text)}
+          {...(isWorking && { onStop: () => void session.stop() })}
+        />
+      </footer>
+    </>
+  );
+}
+
+const EXAMPLE = 'Build me a site about owls';
+
+function Welcome({ onPick }: { onPick: (text: string) => void }) {
+  return (
+    <div className="welcome">
+      <p>Say what you want, and watch it being built. Whatever stops or breaks, nothing of it is lost.</p>
+      <button type="button" onClick={() => onPick(EXAMPLE)}>
+        {EXAMPLE}
+      </button>
+    </div>
+  );
+}

@@ -1,0 +1,30 @@
+import { useSyncExternalStore } from 'react';
+import { Conversation } from './conversation.tsx';
+import { PhaseTrack } from './phase-track.tsx';
+import { startAnew, type TabSession } from './session.ts';
+import { statusWords } from './status-words.ts';
+
+/** Everything: where the session stands above, what was said below. */
+export function Page({ session }: { session: TabSession }) {
+  const view = useSyncExternalStore(session.view.subscribe, session.view.get);
+  return (
+    <>
+      <header>
+        <div className="bar">
+          <h1>Perdure</h1>
+          <button type="button" className="quiet" onClick={startAnew}>
+            New session
+          </button>
+        </div>
+        <PhaseTrack view={view} onCommand={(name) => void session.command(name)} />
+      </header>
+      {view.loaded ? (
+        <Conversation session={session} view={view} />
+      ) : (
+        <p className="loading" role="status">
+          {view.lost ? statusWords(view) : 'Loading…'}
+        </p>
+      )}
+    </>
+  );
+}

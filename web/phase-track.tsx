@@ -1,0 +1,44 @@
+import { nextPhase, type Phase, PHASES } from '../domain/phases.ts';
+import type { CommandName } from './api.ts';
+import type { View } from './session.ts';
+
+const PHASE_WORDS: Record<Phase, string> = {
+  chatting: 'Chatting',
+  building: 'Building',
+  verifying: 'Verifying',
+  done: 'Done',
+};
+
+/** What the user may raise; which of it the phase allows is the domain's to say. */
+const COMMANDS = [
+  { name: 'publish', label: 'Publish', hint: 'The site is fine: finish', className: 'primary' },
+  { name: 'revert', label: 'Revert', hint: 'Go back to building', className: '' },
+  { name: 'cancel', label: 'Cancel build', hint: 'Give the build up and go back to chatting', className: '' },
+] as const;
+
+/** The four phases in their order, and what the user can do in this one. */
+export function PhaseTrack({ view, onCommand }: { view: View; onCommand: (name: CommandName) => void }) {
+  const current = PHASES.indexOf(view.phase);
+  return (
+    <div className="bar">
+      <ol className="phases" aria-label="Phases of the session">
+        {PHASES.map((phase, index) => (
+          <li
+            key={phase}
+            className={index < current ? 'passed' : ''}
+            aria-current={phase === view.phase ? 'step' : undefined}
+          >
+            {PHASE_WORDS[phase]}
+          </li>
+        ))}
+      </ol>
+      <div className="commands">
+        {COMMANDS.filter(({ name }) => nextPhase(view.phase, name)).map(({ name, label, hint, className }) => (
+          <button key={name} type="button" className={className} title={hint} onClick={() => onCommand(name)}>
+            {label}
+          </button>
+        ))}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,243 @@
+import { Chat } from '@ai-sdk/react';
+import { DefaultChatTransport, generateId, type UIMessage } from 'ai';
+import type { SessionStatus } from '../domain/runs.ts';
+import { type CommandName, Problem, SessionApi, type SessionState, wordsOf } from './api.ts';
+import { Feed } from './feed.ts';
+import { Outbox } from './outbox.ts';
+import { Store } from './store.ts';
+import { forgetTab, type Tab } from './tab.ts';
+import { isInFlight, joinPages, partQueued, stillWaiting, type Waiting } from './transcript.ts';
+
+/** What the page shows besides the messages. */
+export interface View extends SessionState {
+  /** False until a session that was there before the page has been read. */
+  loaded: boolean;
+  /** The connection to the server broke and is tried again. */
+  lost: boolean;
+  status: SessionStatus;
+  /** Messages that are not being answered yet, in order. */
+  waiting: Waiting[];
+  /** Where earlier messages begin that have not been loaded. */
+  earlier: string | null;
+  /** What the user asked for and did not get. */
+  notice: string | null;
+}
+
+const NOTHING: View = {
+  phase: 'chatting',
+  project_id: null,
+  pending_tool: null,
+  loaded: false,
+  lost: false,
+  status: { state: 'idle' },
+  waiting: [],
+  earlier: null,
+  notice: null,
+};
+
+const PAUSE_MS = 1_000;
+
+/**
+ * The tab's session: the AI SDK's chat and everything that is not in it.
+ *
+ * 1. A message is in `chat.messages` when it is or was being answered, else in `view.waiting`; never in both.
+ * 2. One answer streams at a time. What is stored is put in its place only while none does.
+ * 3. The page's own message in an idle session goes through the chat; everything else that happens, here or elsewhere,
+ *    is learned from the feed and then read.
+ */
+export class TabSession {
+  readonly chat: Chat<UIMessage>;
+  readonly view = new Store<View>(NOTHING);
+  private readonly tab: Tab;
+  private readonly api: SessionApi;
+  private readonly outbox: Outbox;
+  private feed: Feed | undefined;
+  /** Messages whose answers come through the chat's own request. */
+  private readonly own = new Set<string>();
+  private behind = false;
+  private catchingUp: Promise<void> | undefined;
+
+  constructor(tab: Tab) {
+    this.tab = tab;
+    this.api = new SessionApi(tab.id);
+    this.chat = new Chat({
+      id: tab.id,
+      transport: new DefaultChatTransport({
+        // The server's transcript is the truth, so a long one is not sent along with every message.
+        prepareSendMessagesRequest: ({ id, messages, trigger, messageId, body }) => ({
+          body: { ...body, id, messages: messages.slice(-1), trigger, messageId },
+        }),
+        fetch: async (url, init) => {
+          const response = await fetch(url, init);
+          if (response.headers.has('x-perdure-session')) this.opened();
+          return response;
+        },
+      }),
+      onFinish: ({ isError }) => {
+        if (isError && this.tab.opened) this.behind = true;
+        // The chat is done with the answer once this has returned. What failed is not tried again in a tight loop.
+        setTimeout(() => void this.keepUp(), isError ? PAUSE_MS : 0);
+      },
+    });
+    this.outbox = new Outbox(this.view, {
+      way: () => (this.tab.opened ? 'queue' : this.isStreaming() ? 'none' : 'chat'),
+      say: (message) => this.say(message),
+      submit: (message) => this.api.submit(message),
+      isSaid: (id) => this.chat.messages.some((message) => message.id === id),
+    });
+    if (tab.opened) void this.catchUp();
+    else this.view.update({ loaded: true });
+    if (tab.opened) this.follow();
+  }
+
+  /** Sends what the user typed: at once, whatever else is going on. */
+  send(text: string): void {
+    const message: UIMessage = { id: generateId(), role: 'user', parts: [{ type: 'text', text }] };
+    const { status, waiting } = this.view.get();
+    this.view.update({ notice: null });
+    if (this.isStreaming() || isInFlight(status) || waiting.length > 0) this.outbox.add(message);
+    else void this.say(message);
+  }
+
+  /** Ends the answer in flight. */
+  stop(): Promise<void> {
+    return this.command('abort');
+  }
+
+  async command(name: CommandName): Promise<void> {
+    await this.attempt(async () => {
+      const { phase, project_id } = await this.api.command(name);
+      this.view.update({ phase, project_id });
+    });
+  }
+
+  /** Takes a message back that waits. */
+  async takeBack({ message, state }: Waiting): Promise<void> {
+    if (state !== 'queued') return this.outbox.remove(message.id);
+    await this.attempt(async () => {
+      await this.api.cancelQueued(message.id);
+      this.outbox.remove(message.id);
+    });
+  }
+
+  /** Puts the page of messages before those that are shown. */
+  async showEarlier(): Promise<void> {
+    const { earlier } = this.view.get();
+    if (earlier === null) return;
+    await this.attempt(async () => {
+      const { items, next } = await this.api.messages(earlier);
+      this.chat.messages = [...items, ...this.chat.messages];
+      this.view.update({ earlier: next });
+    });
+  }
+
+  dismiss(): void {
+    this.view.update({ notice: null });
+  }
+
+  /** Sends a message through the chat. One that was not accepted waits, to be sent again. */
+  private async say(message: UIMessage): Promise<void> {
+    this.own.add(message.id);
+    await this.chat.sendMessage(message);
+    const { status, error, lastMessage } = this.chat;
+    if (status !== 'error' || lastMessage?.id !== message.id) return;
+    this.own.delete(message.id);
+    this.chat.messages = this.chat.messages.slice(0, -1);
+    this.chat.clearError();
+    this.outbox.failed(message, error);
+  }
+
+  private isStreaming(): boolean {
+    return this.chat.status === 'submitted' || this.chat.status === 'streaming';
+  }
+
+  private opened(): void {
+    if (this.tab.opened) return;
+    this.tab.open();
+    this.follow();
+    this.outbox.flush();
+  }
+
+  private follow(): void {
+    this.feed ??= new Feed(this.api.eventsUrl, {
+      connected: () => {
+        this.view.update({ lost: false });
+        this.outbox.flush();
+        void this.catchUp();
+      },
+      lost: () => this.view.update({ lost: true }),
+      status: (status) => this.view.update({ status }),
+      session: (state) => this.view.update(state),
+      turnStarted: (id) => {
+        if (!this.own.has(id)) void this.catchUp();
+      },
+      turnFinished: (id) => {
+        if (!this.own.delete(id)) void this.catchUp();
+      },
+    });
+  }
+
+  /** Reads what is stored, now or when the answer that streams has ended, and joins an answer in flight. */
+  private catchUp(): Promise<void> {
+    this.behind = true;
+    return this.keepUp();
+  }
+
+  private keepUp(): Promise<void> {
+    this.catchingUp ??= this.readWhileBehind().finally(() => (this.catchingUp = undefined));
+    return this.catchingUp;
+  }
+
+  private async readWhileBehind(): Promise<void> {
+    while (this.behind && !this.isStreaming()) {
+      this.behind = false;
+      try {
+        await this.readStored();
+      } catch (error) {
+        if (error instanceof Problem && error.status === 404) return startAnew();
+        // A broken connection is the feed's to tell, and to mend.
+        if (error instanceof Problem) this.view.update({ notice: wordsOf(error) });
+      }
+    }
+  }
+
+  private async readStored(): Promise<void> {
+    const [{ session, status }, { items, next }] = await Promise.all([this.api.session(), this.api.messages()]);
+    if (this.isStreaming()) {
+      this.behind = true;
+      return;
+    }
+    const { waiting, earlier, loaded } = this.view.get();
+    const { said, queued } = partQueued(items, status);
+    const { messages, joined } = joinPages(this.chat.messages, said);
+    this.chat.messages = messages;
+    const { phase, project_id, pending_tool } = session;
+    this.view.update({
+      phase,
+      project_id,
+      pending_tool,
+      status,
+      waiting: stillWaiting(waiting, said, queued),
+      earlier: joined ? earlier : next,
+      loaded: true,
+    });
+    // The page's first reading is followed by useChat's own resuming.
+    if (loaded && isInFlight(status)) void this.chat.resumeStream();
+  }
+
+  private async attempt(action: () => Promise<void>): Promise<void> {
+    this.view.update({ notice: null });
+    try {
+      await action();
+    } catch (error) {
+      this.view.update({ notice: wordsOf(error) });
+      void this.catchUp();
+    }
+  }
+}
+
+/** Begins a new session in this tab. */
+export function startAnew(): void {
+  forgetTab();
+  location.reload();
+}

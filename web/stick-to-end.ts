@@ -1,0 +1,31 @@
+import { type RefObject, useEffect, useRef } from 'react';
+
+/** So close to its end counts as being there. */
+const SLACK_PX = 48;
+
+/** Keeps an element scrolled to its end while it grows, unless the reader has scrolled away from there. */
+export function useStickToEnd<T extends HTMLElement>(): RefObject<T | null> {
+  const ref = useRef<T>(null);
+  useEffect(() => {
+    const element = ref.current;
+    if (!element) return undefined;
+    let sticks = true;
+    const onScroll = () => {
+      sticks = element.scrollHeight - element.scrollTop - element.clientHeight < SLACK_PX;
+    };
+    const stick = () => {
+      if (sticks) element.scrollTop = element.scrollHeight;
+    };
+    const watcher = new MutationObserver(stick);
+    watcher.observe(element, { childList: true, subtree: true, characterData: true });
+    element.addEventListener('scroll', onScroll, { passive: true });
+    window.addEventListener('resize', stick);
+    stick();
+    return () => {
+      watcher.disconnect();
+      element.removeEventListener('scroll', onScroll);
+      window.removeEventListener('resize', stick);
+    };
+  }, []);
+  return ref;
+}

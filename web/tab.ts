@@ -1,0 +1,78 @@
+/** What a tab remembers of its session; a reload keeps it, another tab never sees it. */
+interface Remembered {
+  /** The alias under which the server knows the session. */
+  id: string;
+  /** The server has the session: before its first message there is none. */
+  opened: boolean;
+}
+
+const KEY = 'perdure.session';
+/** A page that is being reloaded lets go of its lock within this time; one that still holds it then is another tab. */
+const RELEASE_MS = 500;
+
+/** The session of this tab. */
+export class Tab {
+  readonly id: string;
+  private isOpened: boolean;
+
+  constructor({ id, opened }: Remembered) {
+    this.id = id;
+    this.isOpened = opened;
+    this.remember();
+  }
+
+  get opened(): boolean {
+    return this.isOpened;
+  }
+
+  /** The server has made the session. */
+  open(): void {
+    this.isOpened = true;
+    this.remember();
+  }
+
+  private remember(): void {
+    sessionStorage.setItem(KEY, JSON.stringify({ id: this.id, opened: this.isOpened } satisfies Remembered));
+  }
+}
+
+/** The tab's session, or a new one: in a new tab, and in a duplicated one, which comes with a copy of the other's. */
+export async function openTab(): Promise<Tab> {
+  const found = recall();
+  if (found && (await isOurs(found.id))) return new Tab(found);
+  const fresh = { id: `tab_${randomId()}`, opened: false };
+  await isOurs(fresh.id);
+  return new Tab(fresh);
+}
+
+/** Forgets the tab's session: the next page in this tab begins a new one. */
+export function forgetTab(): void {
+  sessionStorage.removeItem(KEY);
+}
+
+function recall(): Remembered | undefined {
+  try {
+    const found = JSON.parse(sessionStorage.getItem(KEY) ?? '') as Remembered;
+    return typeof found.id === 'string' && typeof found.opened === 'boolean' ? found : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Takes the session's lock for as long as the page lives. Without locks (plain HTTP, not localhost) nobody is refused. */
+async function isOurs(id: string): Promise<boolean> {
+  // The type says that it is always there.
+  const locks = navigator.locks as LockManager | undefined;
+  if (locks === undefined) return true;
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const held = locks.request(`perdure ${id}`, { signal: AbortSignal.timeout(RELEASE_MS) }, () => {
+    resolve(true);
+    return new Promise<never>(() => {});
+  });
+  held.catch(() => resolve(false));
+  return promise;
+}
+
+function randomId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
