@@ -13,10 +13,14 @@ const UPDATE_CALLS = new Set(['ExecuteMultiOperation', 'UpdateWorkflowExecution'
 const QUICK_TRIES = 3;
 const QUICK_INTERVAL_MS = 30;
 
+/** gRPC's code of an update whose workflow task is to be done again. */
+const FAILED_PRECONDITION = 9;
+
 /**
  * Tries failed calls again as the SDK does, but updates three times soon: one that meets a session while it continues as
  * new is told RESOURCE_EXHAUSTED, for which the SDK would wait 1.7 s. The same code also means a rate limit, so later
- * tries, and other calls, keep the SDK's pace.
+ * tries, and other calls, keep the SDK's pace. A close that is answered while the next message arrives is told
+ * FAILED_PRECONDITION, for the task that ends the workflow is done again: asked once more, it has its answer.
  */
 function retryInterceptor(): Interceptor {
   const usual = defaultGrpcRetryOptions();
@@ -24,6 +28,8 @@ function retryInterceptor(): Interceptor {
   const others = makeGrpcRetryInterceptor(usual);
   const updates = makeGrpcRetryInterceptor({
     ...usual,
+    retryableDecider: (attempt, status) =>
+      usual.retryableDecider(attempt, status) || (status.code === FAILED_PRECONDITION && attempt <= QUICK_TRIES),
     delayFunction: (attempt, status) => (attempt <= QUICK_TRIES ? soon : usual).delayFunction(attempt, status),
   });
   return (options, nextCall) => {

@@ -7,6 +7,7 @@ import { startRuntime, type TestRuntime } from '../support/runtime.ts';
 import { TestSession } from '../support/session.ts';
 import faultAgent, { effects } from './agent.ts';
 import { untilEvents } from './history.ts';
+import { inParallel } from './parallel.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls, type SqlCall } from './sql-calls.ts';
 
@@ -66,7 +67,7 @@ function expectEveryCallAnswered(session: TestSession): void {
 describe('W8 a workflow that is ended in a tool turn', { timeout: 120_000 }, () => {
   it('after every event of its history', async () => {
     const points = new Set<number>();
-    await inParallel(EVENTS, (n) =>
+    await inParallel(EVENTS, AT_ONCE, (n) =>
       cutOff(NEXT[n % NEXT.length]!, async (session) => {
         await untilEvents(runtime.temporal, session.id, n + 1);
         await session.handle.terminate();
@@ -78,7 +79,7 @@ describe('W8 a workflow that is ended in a tool turn', { timeout: 120_000 }, () 
 
   for (const when of ['before', 'after'] as const) {
     it(`${when} every call of the database`, () =>
-      inParallel(CALLS, (n) =>
+      inParallel(CALLS, AT_ONCE, (n) =>
         cutOff(NEXT[n % NEXT.length]!, async (session) => {
           await atCall(session, when, n + 1);
         }),
@@ -98,12 +99,4 @@ async function atCall(session: TestSession, when: 'before' | 'after', nth: numbe
     },
   });
   await Promise.race([promise, untilEvents(runtime.temporal, session.id, EVENTS)]);
-}
-
-async function inParallel(count: number, each: (n: number) => Promise<void>): Promise<void> {
-  const queue = Array.from({ length: count }, (_, n) => n);
-  const lane = async () => {
-    for (let n = queue.shift(); n !== undefined; n = queue.shift()) await each(n);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { Client, Connection } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
+import { temporalClient } from '../../client/temporal.ts';
 import { registerSearchAttributes } from '../../config/search-attributes.ts';
 
 /** A Temporal namespace and a client in it. */
@@ -9,13 +10,14 @@ export type FreshNamespace = { address: string; namespace: string; client: Clien
 /** A new namespace with Perdure's search attributes registered. Its client's connection is the caller's to close. */
 export async function createNamespace(address: string): Promise<FreshNamespace> {
   const namespace = uniqueName('test');
-  const connection = await Connection.connect({ address });
+  const client = temporalClient({ connectionOptions: { address }, namespace });
+  const { connection } = client;
   await connection.workflowService.registerNamespace({
     namespace,
     workflowExecutionRetentionPeriod: msToTs('1 day'),
   });
   await registerSearchAttributes(connection, namespace);
-  return { address, namespace, client: new Client({ connection, namespace }) };
+  return { address, namespace, client };
 }
 
 /** A name that nobody else takes. */

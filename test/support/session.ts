@@ -36,13 +36,14 @@ export interface SessionRow {
 
 /** One session of one user. */
 export class TestSession {
-  readonly id: string = newId('ses');
+  readonly id: string;
   readonly user: string;
   readonly agent: string;
   private readonly servers: Servers;
 
-  private constructor(servers: Servers, user: string, agent: string) {
+  private constructor(servers: Servers, id: string, user: string, agent: string) {
     this.servers = servers;
+    this.id = id;
     this.user = user;
     this.agent = agent;
   }
@@ -51,9 +52,14 @@ export class TestSession {
     servers: Servers,
     { user = 'ada', agent = 'site-builder' }: { user?: string; agent?: string } = {},
   ): Promise<TestSession> {
-    const session = new TestSession(servers, user, agent);
+    const session = new TestSession(servers, newId('ses'), user, agent);
     await servers.db.query('SELECT open_session($1, $2, $3, NULL, NULL, $4, NULL)', [session.id, user, agent, '{}']);
     return session;
+  }
+
+  /** The same session through other connections: another tab. */
+  through(servers: Servers): TestSession {
+    return new TestSession(servers, this.id, this.user, this.agent);
   }
 
   /** Accepts a message at the row, and no more. Answers the run's number. */

@@ -1,0 +1,127 @@
+// A message meets the end of its workflow: a close, or the idle timer.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import { abortUpdate, closeUpdate } from '../../workflows/definitions.ts';
+import { say } from '../support/model-actions.ts';
+import { lastUserText } from '../support/model-server.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+import { askedAbout, refusalOf, wakeSurely } from './answered.ts';
+import { inParallel } from './parallel.ts';
+import { expectSound } from './sound.ts';
+
+const SESSIONS = 10;
+const ROUNDS = 20;
+const START_MS = 15;
+/** No sweeper: what a race loses stays lost, for all to see. */
+const NEVER = 3_600_000;
+
+describe('W8 a message races', { timeout: 120_000 }, () => {
+  describe('a close', () => {
+    let runtime: TestRuntime;
+    beforeAll(async () => {
+      runtime = await startRuntime({
+        settings: { sweepIntervalMs: NEVER },
+        script: (request) => [say(`re ${lastUserText(request)}`)],
+      });
+    });
+
+    it('200 times: every message is answered once, every close answers', async () => {
+      let closed = 0;
+      let refused = 0;
+      await inParallel(SESSIONS, SESSIONS, async (s) => {
+        const session = await TestSession.open(runtime);
+        for (let round = 0; round < ROUNDS; round += 1) {
+          const text = `close ${s} ${round}`;
+          // The row takes a message much sooner than a close arrives: some give it a start.
+          const accepting = aMoment((round % 4) * START_MS).then(() => session.accept(text));
+          const [run, closing] = await Promise.all([woken(session, accepting), closeOnce(session)]);
+          if (closing === 'closed') closed += 1;
+          else refused += 1;
+          const ended = await session.ended(run);
+          expect(ended.state).toBe('finished');
+          expect(await session.parts(ended.answer_id)).toMatchObject([{}, { text: `re ${text}` }]);
+        }
+        await expectSound(runtime, session.id);
+      });
+      expect([...askedAbout(runtime.model.requests).values()].filter((count) => count !== 1)).toEqual([]);
+      expect(runtime.model.requests).toHaveLength(SESSIONS * ROUNDS);
+      expect(Math.min(closed, refused), 'both won some races').toBeGreaterThan(0);
+    });
+
+    it('that aborts, 200 times: every message is answered, aborted or dropped by name', async () => {
+      await inParallel(SESSIONS, SESSIONS, async (s) => {
+        const session = await TestSession.open(runtime);
+        for (let round = 0; round < ROUNDS; round += 1) {
+          const message = newId('msg');
+          const [run, { dropped, aborted }] = await Promise.all([
+            woken(
+              session,
+              aMoment((round % 4) * START_MS).then(() => session.accept(`abort ${s} ${round}`, message)),
+            ),
+            session.command(closeUpdate, { abort: true }),
+          ]);
+          const { state } = await session.ended(run);
+          expect(state === 'cancelled').toBe(dropped.includes(message));
+          if (state === 'aborted') expect(aborted).toBe(true);
+          expect(['finished', 'aborted', 'cancelled']).toContain(state);
+        }
+        await expectSound(runtime, session.id);
+      });
+    });
+  });
+
+  describe('the idle timer', () => {
+    const IDLE_MS = 25;
+    /** The server's timers come some tens of milliseconds late. */
+    const LONGEST_MOMENT_MS = 200;
+    let runtime: TestRuntime;
+    beforeAll(async () => {
+      runtime = await startRuntime({
+        settings: { sweepIntervalMs: NEVER, idleCloseMs: IDLE_MS },
+        script: (request) => [say(`re ${lastUserText(request)}`)],
+      });
+    });
+
+    it('200 times: every message is answered once, every command answers', async () => {
+      await inParallel(SESSIONS, SESSIONS, async (s) => {
+        const session = await TestSession.open(runtime);
+        for (let round = 0; round < ROUNDS; round += 1) {
+          const accepted = await session.accept(`idle ${s} ${round}`);
+          await wakeSurely(session, accepted);
+          expect((await session.ended(accepted.run)).state).toBe('finished');
+          await aMoment((round / ROUNDS) * LONGEST_MOMENT_MS);
+          if (round % 4 === 0) expect(await session.command(abortUpdate)).toMatchObject({ aborted: false });
+        }
+        await expectSound(runtime, session.id);
+      });
+      expect([...askedAbout(runtime.model.requests).values()].filter((count) => count !== 1)).toEqual([]);
+      expect(runtime.model.requests).toHaveLength(SESSIONS * ROUNDS);
+      const { rows } = await runtime.db.query<{ loads: number }>('SELECT sum(epoch) AS loads FROM chat_sessions');
+      expect(rows[0]!.loads, 'sessions were closed and opened again').toBeGreaterThan(SESSIONS * 2);
+    });
+  });
+});
+
+/** The run of a message, once its session has been woken for it. */
+async function woken(session: TestSession, accepting: ReturnType<TestSession['accept']>): Promise<number> {
+  const accepted = await accepting;
+  await wakeSurely(session, accepted);
+  return accepted.run;
+}
+
+async function closeOnce(session: TestSession): Promise<'closed' | 'refused'> {
+  const closing = session.command(closeUpdate);
+  const won = await closing.then(
+    () => true,
+    () => false,
+  );
+  if (won) return 'closed';
+  expect(await refusalOf(closing)).toMatchObject({ code: 'RunInFlight' });
+  return 'refused';
+}
+
+/** The moment at which a race begins is what the test varies; nothing is waited for. */
+function aMoment(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

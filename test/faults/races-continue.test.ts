@@ -1,0 +1,71 @@
+// Messages and commands meet a workflow that continues as new.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { abortUpdate } from '../../workflows/definitions.ts';
+import { say } from '../support/model-actions.ts';
+import { lastUserText } from '../support/model-server.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+import { askedAbout, wakeSurely } from './answered.ts';
+import { inParallel } from './parallel.ts';
+import { expectSound } from './sound.ts';
+
+const SESSIONS = 10;
+const ROUNDS = 20;
+
+let runtime: TestRuntime;
+beforeAll(async () => {
+  runtime = await startRuntime({
+    // Every turn is long enough for it; no sweeper: what is lost stays lost.
+    settings: { continueAsNewEvents: 10, sweepIntervalMs: 3_600_000 },
+    script: (request) => [say(`re ${lastUserText(request)}`)],
+  });
+});
+
+describe('W4 a workflow that continues as new', { timeout: 120_000 }, () => {
+  it('200 times as a message comes: none is lost, none answered twice', async () => {
+    await inParallel(SESSIONS, SESSIONS, async (s) => {
+      const session = await TestSession.open(runtime);
+      for (let round = 0; round < ROUNDS; round += 1) {
+        // The row says that the turn is over when its workflow is about to continue.
+        const accepted = await session.accept(`next ${s} ${round}`);
+        await wakeSurely(session, accepted);
+        const run = await session.ended(accepted.run);
+        expect(run.state).toBe('finished');
+        expect(await session.parts(run.answer_id)).toMatchObject([{}, { text: `re next ${s} ${round}` }]);
+      }
+      await expectSound(runtime, session.id);
+      expect(await loads(session), 'it did continue').toBeGreaterThan(ROUNDS / 4);
+    });
+  });
+
+  it('under load: messages and commands at once, all answered, in order', async () => {
+    const texts: string[] = [];
+    await inParallel(SESSIONS, SESSIONS, async (s) => {
+      const session = await TestSession.open(runtime);
+      const sending = Array.from({ length: ROUNDS }, async (_, round) => {
+        const text = `load ${s} ${round}`;
+        texts.push(text);
+        const accepted = await session.accept(text);
+        const [failures] = await Promise.all([
+          wakeSurely(session, accepted),
+          // It may stop a run: the message is accepted, and ends one way or the other.
+          round % 5 === 0 ? session.command(abortUpdate) : undefined,
+        ]);
+        expect(failures).toBeLessThanOrEqual(1);
+        return accepted.run;
+      });
+      const runs = await Promise.all(sending);
+      for (const run of runs) expect(['finished', 'aborted']).toContain((await session.ended(run, 60_000)).state);
+      await expectSound(runtime, session.id);
+    });
+    const asked = askedAbout(runtime.model.requests);
+    expect(texts.filter((text) => (asked.get(text) ?? 0) > 1)).toEqual([]);
+  });
+});
+
+async function loads(session: TestSession): Promise<number> {
+  const { rows } = await runtime.db.query<{ epoch: number }>('SELECT epoch FROM chat_sessions WHERE session_id = $1', [
+    session.id,
+  ]);
+  return rows[0]!.epoch;
+}
