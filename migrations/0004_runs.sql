@@ -76,7 +76,7 @@ $$;
 -- settling).
 CREATE FUNCTION claim_step(
   p_session text, p_run integer, p_step integer, p_fence integer[], p_started_at bigint DEFAULT NULL
-) RETURNS jsonb LANGUAGE plpgsql AS $$
+) RETURNS jsonb LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
   v_refusal jsonb;
   v_run chat_runs;
@@ -119,10 +119,11 @@ CREATE FUNCTION ensure_answer(p_session text, p_run chat_runs, p_metadata jsonb)
 $$;
 
 -- Parts as { id, index, type, data, tool_call_id?, tool_state?, settled? }. A settled part holds all of its text: its
--- deltas go.
-CREATE FUNCTION put_parts(p_session text, p_message text, p_parts jsonb) RETURNS void LANGUAGE plpgsql AS $$
+-- deltas go. No sequential scans in the functions that read part_deltas: it is often empty when it is analyzed, and a
+-- plan that is kept from then reads all of it once many answers stream.
+CREATE FUNCTION put_parts(p_session text, p_message text, p_parts jsonb) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
-  IF jsonb_array_length(p_parts) = 0 THEN RETURN; END IF;
   INSERT INTO chat_parts (id, message_id, session_id, index, type, data, tool_call_id, tool_state)
   SELECT id, p_message, p_session, index, type, data, tool_call_id, tool_state
     FROM jsonb_to_recordset(p_parts)
@@ -148,7 +149,9 @@ BEGIN
   IF p_metadata IS NOT NULL THEN
     PERFORM ensure_answer(p_session, v_run, p_metadata);
   END IF;
-  PERFORM put_parts(p_session, v_run.answer_id, p_parts);
+  IF p_parts <> '[]' THEN
+    PERFORM put_parts(p_session, v_run.answer_id, p_parts);
+  END IF;
   INSERT INTO part_deltas (session_id, part_id, start, text)
   SELECT p_session, part_id, start, text
     FROM jsonb_to_recordset(p_deltas) AS delta(part_id text, start integer, text text)
@@ -235,7 +238,8 @@ BEGIN
 END $$;
 
 -- Takes the deltas of a message into its parts: no reader sees a difference.
-CREATE FUNCTION settle_deltas(p_session text, p_message text) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION settle_deltas(p_session text, p_message text) RETURNS void
+LANGUAGE sql SET enable_seqscan = off AS $$
   WITH grown AS (
     UPDATE chat_parts p
        SET data = live.data, updated_at = clock_timestamp()

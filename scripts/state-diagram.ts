@@ -1,7 +1,7 @@
 // Writes the state machine of domain/phases.ts into docs/state-machine.md, between its markers.
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { type Phase, PHASE_EVENTS, PHASES, phaseDiagram, TRANSITIONS } from '../domain/phases.ts';
+import { PHASE_EVENTS, PHASES, phaseDiagram, TRANSITIONS } from '../domain/phases.ts';
 
 export const STATE_MACHINE_DOC = path.resolve(import.meta.dirname, '../docs/state-machine.md');
 
@@ -11,18 +11,13 @@ const END = '<!-- end: written by scripts/state-diagram.ts -->';
 /** A row a phase, a column an event; padded as the formatter has it. */
 function phaseTable(): string {
   const head = ['phase', ...PHASE_EVENTS.map((event) => `\`${event}\``)];
-  const width = Math.max(...head.map((cell) => cell.length));
-  const line = (cells: string[], fill = ' ') => `| ${cells.map((cell) => cell.padEnd(width, fill)).join(' | ')} |`;
-  const next = (phase: Phase) => PHASE_EVENTS.map((event) => TRANSITIONS[phase][event] ?? '–');
-  const lines = PHASES.map((phase) => line([phase].concat(next(phase))));
-  return [
-    line(head),
-    line(
-      head.map(() => ''),
-      '-',
-    ),
-    ...lines,
-  ].join('\n');
+  const body = PHASES.map((phase) =>
+    [phase as string].concat(PHASE_EVENTS.map((event) => TRANSITIONS[phase][event] ?? '–')),
+  );
+  const widths = head.map((_, column) => Math.max(...[head, ...body].map((cells) => cells[column]?.length ?? 0)));
+  const rule = widths.map((width) => '-'.repeat(width));
+  const line = (cells: string[]) => `| ${cells.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join(' | ')} |`;
+  return [head, rule, ...body].map(line).join('\n');
 }
 
 /** The document with what stands between its markers made anew. */

@@ -1,32 +1,17 @@
 import { describe, expect, it } from 'vitest';
-import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
-import { call } from '../../store/db.ts';
 import { type Answer, freshRows, Session, textPart, toolPart } from './session.ts';
 
 const db = await freshRows();
 
 const fence = (ordinal: number): Fence => [0, ordinal, 1];
 
-/** A session with these messages said, each under its text as its id. */
-async function saying(...texts: string[]): Promise<Session> {
-  const session = await Session.at('chatting', db);
-  for (const text of texts) await session.say(text, { id: text });
-  return session;
-}
-
 const states = async (session: Session) => (await session.runs()).map((run) => run['state']);
 const paused = async (session: Session) => (await session.chat())['paused_at'] !== null;
-const closed = async (session: Session) => (await session.chat())['closed_at'] !== null;
-
-async function answer(session: Session, run: number): Promise<void> {
-  await session.claim(run, fence(run));
-  await session.settleStep(run, fence(run), { end: true });
-}
 
 describe('order', () => {
   it('W7 runs begin in the order of their messages; one that is early is told what is ahead', async () => {
-    const session = await saying('one', 'two', 'three');
+    const session = await Session.saying(db, 'one', 'two', 'three');
     const ahead = [
       { run_seq: 1, message_id: 'one', model: null },
       { run_seq: 2, message_id: 'two', model: null },
@@ -41,7 +26,7 @@ describe('order', () => {
 
   it('W7 exactly one of many claims at once gets the session', async () => {
     for (let round = 0; round < 20; round += 1) {
-      const session = await saying('one', 'two');
+      const session = await Session.saying(db, 'one', 'two');
       const claims = await Promise.all([1, 2, 1, 2, 1, 2].map((run) => session.claim(run, fence(1))));
       expect(claims.filter(({ kind }) => kind === 'claimed')).toHaveLength(1);
       expect(await states(session)).toEqual(['running', 'queued']);
@@ -49,8 +34,8 @@ describe('order', () => {
   });
 
   it('W7 a run that is over is not begun again', async () => {
-    const session = await saying('one', 'two', 'three');
-    await answer(session, 1);
+    const session = await Session.saying(db, 'one', 'two', 'three');
+    await session.answer(1);
     await session.cancelQueued('two');
     await session.settleRun(3, 'error');
     expect(await session.claim(1, fence(9), 1)).toMatchObject({ kind: 'ended', state: 'finished', code: null });
@@ -62,7 +47,7 @@ describe('order', () => {
 
 describe('errors', () => {
   it('R5 W7 an error pauses the queue until the next submission, and then the oldest is first', async () => {
-    const session = await saying('one', 'two');
+    const session = await Session.saying(db, 'one', 'two');
     await session.claim(1, fence(1));
     expect(await paused(session)).toBe(false);
     expect(await session.settleRun(1, 'error')).toEqual({ kind: 'ended', state: 'error', code: 'RateLimited' });
@@ -79,7 +64,7 @@ describe('errors', () => {
   });
 
   it('W7 an abort pauses nothing', async () => {
-    const session = await saying('one', 'two');
+    const session = await Session.saying(db, 'one', 'two');
     await session.claim(1, fence(1));
     await session.abort();
     expect(await session.settleRun(1, 'aborted')).toEqual({ kind: 'ended', state: 'aborted', code: null });
@@ -88,7 +73,7 @@ describe('errors', () => {
   });
 
   it('R4 where an abort was asked for, an error is the abort', async () => {
-    const session = await saying('one');
+    const session = await Session.saying(db, 'one');
     await session.claim(1, fence(1));
     await session.abort();
     expect(await session.settleRun(1, 'error')).toEqual({ kind: 'ended', state: 'aborted', code: null });
@@ -117,7 +102,7 @@ describe('errors', () => {
   });
 
   it('W1 the end of a run can be written again, and says how it ended', async () => {
-    const session = await saying('one');
+    const session = await Session.saying(db, 'one');
     await session.claim(1, fence(1));
     await session.settleStep(1, fence(1), { end: true });
     const stored = await session.everything();
@@ -139,7 +124,7 @@ describe('errors', () => {
   });
 
   it('R5 a run that waits to try again says so until the next claim', async () => {
-    const session = await saying('one');
+    const session = await Session.saying(db, 'one');
     await session.claim(1, fence(1));
     expect(await session.noteRetry(1, fence(1))).toBe(true);
     expect(await session.run(1)).toMatchObject({ state: 'running', retry: { attempt: 2, reason: 'rate limited' } });
@@ -150,7 +135,7 @@ describe('errors', () => {
 
 describe('stopping', () => {
   it('R4 an abort means the run at work', async () => {
-    const session = await saying('one', 'two');
+    const session = await Session.saying(db, 'one', 'two');
     await session.claim(1, fence(1));
     expect(await session.abort()).toMatchObject({ ok: true, aborted: true, run_seq: 1 });
     expect(await session.append(1, fence(1), [textPart(0, 'last words')])).toBe('abort');
@@ -160,7 +145,7 @@ describe('stopping', () => {
   });
 
   it('R4 an abort before the head of the queue has begun means that run, and only once', async () => {
-    const session = await saying('one', 'two');
+    const session = await Session.saying(db, 'one', 'two');
     expect(await session.abort()).toMatchObject({ aborted: true, run_seq: 1 });
     const { abort_requested_at: first } = await session.run(1);
     expect(await session.abort()).toMatchObject({ aborted: true, run_seq: 1 });
@@ -172,7 +157,7 @@ describe('stopping', () => {
   });
 
   it('R5 an abort with nothing in flight is no error, and a paused queue is not in flight', async () => {
-    const session = await saying('one', 'two');
+    const session = await Session.saying(db, 'one', 'two');
     await session.settleRun(1, 'error');
     expect(await session.abort()).toMatchObject({ ok: true, aborted: false, run_seq: null });
     expect(await states(session)).toEqual(['error', 'queued']);
@@ -180,7 +165,7 @@ describe('stopping', () => {
   });
 
   it('W7 a queued message that is cancelled is hidden for that reason and never answered', async () => {
-    const session = await saying('one', 'two', 'three');
+    const session = await Session.saying(db, 'one', 'two', 'three');
     expect(await session.cancelQueued('two')).toMatchObject({ ok: true, run_seq: 2 });
     expect(await states(session)).toEqual(['queued', 'cancelled', 'queued']);
     const [one, two, three] = await session.messages();
@@ -189,17 +174,17 @@ describe('stopping', () => {
       hidden_at: expect.any(Date),
       metadata: { hidden_by: { cause: 'cancelled', id: 'two' } },
     });
-    await answer(session, 1);
+    await session.answer(1);
     expect(await session.claim(3, fence(3))).toMatchObject({ kind: 'claimed' });
   });
 
   it('W7 cancelling again changes nothing; what runs, is over or unknown is refused', async () => {
-    const session = await saying('one', 'two', 'three');
+    const session = await Session.saying(db, 'one', 'two', 'three');
     await session.cancelQueued('three');
     const hidden = await session.messages();
     expect(await session.cancelQueued('three')).toMatchObject({ ok: true, run_seq: 3 });
     expect(await session.messages()).toEqual(hidden);
-    await answer(session, 1);
+    await session.answer(1);
     await session.claim(2, fence(2));
     expect(await session.cancelQueued('one')).toMatchObject({ ok: false, code: 'NotQueued', state: 'finished' });
     expect(await session.cancelQueued('two')).toMatchObject({ ok: false, code: 'NotQueued', state: 'running' });
@@ -209,82 +194,11 @@ describe('stopping', () => {
 
   it('W7 of a claim and a cancel of the same message at once one wins', async () => {
     for (let round = 0; round < 30; round += 1) {
-      const session = await saying('one');
+      const session = await Session.saying(db, 'one');
       const [claim, cancel] = await Promise.all([session.claim(1, fence(1)), session.cancelQueued('one')]);
       expect([claim['kind'], cancel['ok'], ...(await states(session))]).toEqual(
         cancel['ok'] ? ['ended', true, 'cancelled'] : ['claimed', false, 'running'],
       );
-    }
-  });
-});
-
-describe('closing', () => {
-  it('W8 with a run in flight or queued a close is refused', async () => {
-    const session = await saying('one');
-    expect(await session.close()).toMatchObject({ ok: false, code: 'RunInFlight' });
-    await session.claim(1, fence(1));
-    expect(await session.close()).toMatchObject({ ok: false, code: 'RunInFlight' });
-    expect(await closed(session)).toBe(false);
-    await session.settleStep(1, fence(1), { end: true });
-    expect(await session.close()).toMatchObject({ ok: true, aborted: false, run_seq: null, dropped: [] });
-    expect(await session.load()).toMatchObject({ closed: true, runs: [] });
-  });
-
-  it('W8 a close with abort stops the run at work, and names the queued messages that it drops', async () => {
-    const session = await saying('one', 'two', 'three');
-    await session.claim(1, fence(1));
-    expect(await session.close(true)).toMatchObject({ ok: true, aborted: true, run_seq: 1, dropped: ['two', 'three'] });
-    expect(await states(session)).toEqual(['running', 'cancelled', 'cancelled']);
-    expect((await session.messages()).map((message) => message['hidden_at'] !== null)).toEqual([false, true, true]);
-    expect(await session.append(1, fence(1), [textPart(0, 'last words')])).toBe('abort');
-    await session.settleRun(1, 'aborted');
-    expect(await closed(session)).toBe(true);
-  });
-
-  it('W8 a close with abort drops the queue even where it is paused', async () => {
-    const session = await saying('one', 'two');
-    await session.settleRun(1, 'error');
-    expect(await session.close(true)).toMatchObject({ ok: true, aborted: false, dropped: ['two'] });
-    expect(await states(session)).toEqual(['error', 'cancelled']);
-  });
-
-  it.each<[string, (session: Session) => Promise<unknown>]>([
-    ['a message', (session) => session.say('again')],
-    ['publish', (session) => session.raise('publish')],
-    ['opening a project', (session) => session.openExisting(newId('prj'))],
-    ['cancel', (session) => session.cancel()],
-    ['abort', (session) => session.abort()],
-    ['the cancel of a queued message', (session) => session.cancelQueued('one')],
-    ['a close that is refused', async (session) => (await session.say('again'), session.close())],
-    [
-      'a refused command',
-      (session) => call(db, 'refuse_command', [session.id, 'rewind', 'NotSupported', 'user', null]),
-    ],
-  ])('W8 %s opens a closed session again', async (_name, command) => {
-    const session = await Session.at('verifying', db);
-    await session.close();
-    expect(await closed(session)).toBe(true);
-    await command(session);
-    expect(await closed(session)).toBe(false);
-  });
-
-  it('W8 reading a closed session, or sending a message again, leaves it closed', async () => {
-    const session = await saying('one');
-    await answer(session, 1);
-    await session.close();
-    await session.load();
-    expect(await session.say('one', { id: 'one' })).toMatchObject({ accepted: false });
-    expect(await closed(session)).toBe(true);
-  });
-
-  it('W8 of a submit and a close at once: either the close is refused or the session is open again', async () => {
-    for (let round = 0; round < 50; round += 1) {
-      const session = await Session.at('chatting', db);
-      const [said, close] = await Promise.all([session.say('hello'), session.close()]);
-      expect(said).toMatchObject({ ok: true, accepted: true });
-      expect(close['ok'] === true || close['code'] === 'RunInFlight').toBe(true);
-      expect(await closed(session)).toBe(false);
-      expect(await session.claim(1, fence(1))).toMatchObject({ kind: 'claimed' });
     }
   });
 });

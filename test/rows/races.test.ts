@@ -78,8 +78,12 @@ const atWork = async (session: Session): Promise<[run: number, fence: Fence, ste
   return run ? [run['seq'] as number, run['fence'] as Fence, run['step'] as number] : [1, [0, 0, 0], 0];
 };
 
+let place = 0;
+/** An index for a part that no other part has. */
+const nextPlace = () => (place += 1);
+
 const DEEDS: Record<string, Deed> = {
-  say: (session, pick) => session.say(`${pick(3)}`, { id: `m${pick(12)}`, maxQueue: 5 }),
+  say: (session, pick) => session.say(`${pick(9) === 0}`, { id: `m${pick(150)}`, maxQueue: 5 }),
   open: (session, pick) => session.openExisting(`prj-${pick(2)}`, `open:${pick(20)}`),
   build: (session, pick) => session.raise('start_build', `build:${pick(40)}`),
   built: (session, pick) => session.raise('todo_done_build', `built:${pick(40)}`),
@@ -87,21 +91,27 @@ const DEEDS: Record<string, Deed> = {
   revert: (session, pick) => session.raise('revert', `revert:${pick(40)}`),
   cancel: (session, pick) => session.cancel(`cancel:${pick(40)}`),
   abort: (session, pick) => session.abort(`abort:${pick(40)}`),
-  cancelQueued: (session, pick) => session.cancelQueued(`m${pick(12)}`, `dequeue:${pick(40)}`),
-  close: (session, pick) => session.close(pick(2) === 0, `close:${pick(40)}`),
+  cancelQueued: (session, pick) => session.cancelQueued(`m${pick(150)}`, `dequeue:${pick(40)}`),
+  close: (session, pick) => session.close(pick(4) === 0, `close:${pick(40)}`),
   load: (session) => session.load(),
   reason: (session) => call(session.db, 'log_reason', [session.id, 'user', 'because']),
   claim: async (session, pick) => session.claim(await runOf(session, pick), [pick(3), pick(9), 1 + pick(2)]),
-  zombie: async (session, pick) => session.append(await runOf(session, pick), fenceOf(pick), [textPart(pick(99))]),
-  append: async (session, pick) => {
+  work: async (session) => {
+    const run = (await session.runs()).find(({ state }) => state === 'running' || state === 'queued');
+    if (!run) return;
+    const [epoch, ordinal] = run['fence'] as Fence;
+    return session.claim(run['seq'] as number, [epoch, ordinal + 1, 1], run['step'] as number);
+  },
+  zombie: async (session, pick) => session.append(await runOf(session, pick), fenceOf(pick), [textPart(nextPlace())]),
+  append: async (session) => {
     const [run, fence] = await atWork(session);
-    const part = textPart(100 + pick(1_000_000), 'a');
+    const part = textPart(nextPlace(), 'a');
     return session.append(run, fence, [part], [{ part_id: part.id, start: 1, text: 'b' }]);
   },
   settleStep: async (session, pick) => {
     const [run, fence, step] = await atWork(session);
     const callId = newId('call');
-    const parts = [toolPart(callId, 100 + pick(1_000_000))];
+    const parts = [toolPart(callId, nextPlace())];
     const toolCalls = [{ tool_call_id: callId, name: 'build_and_deploy' }];
     return session.settleStep(run, fence, {
       step,
@@ -130,6 +140,9 @@ const DEEDS: Record<string, Deed> = {
   settleRun: async (session, pick) =>
     session.settleRun(await runOf(session, pick), pick(3) === 0 ? 'error' : 'aborted'),
 };
+
+/** What happens more often than the rest, so that there is something to disturb. */
+const USUAL = ['say', 'work', 'append', 'append', 'settleStep', 'tool', 'build'];
 
 /** What holds of a session whatever was done to it, in whatever order. */
 async function expectSound(session: Session): Promise<void> {
@@ -177,7 +190,7 @@ it(
     const clients = await Promise.all(Array.from({ length: CONNECTIONS }, () => db.connect()));
     const answered = new Map<string, number>();
     try {
-      const names = Object.keys(DEEDS);
+      const names = [...Object.keys(DEEDS), ...Array.from({ length: 6 }, () => USUAL).flat()];
       const stories = fc.sample(
         fc.array(fc.integer({ min: 0, max: 2 ** 30 }), { minLength: 600, maxLength: 600 }),
         CONNECTIONS * 3,

@@ -108,6 +108,13 @@ export class Session {
     return session;
   }
 
+  /** A new session with these messages said, each under its text as its id. */
+  static async saying(db: pg.Pool | pg.ClientBase, ...texts: string[]): Promise<Session> {
+    const session = await Session.at('chatting', db);
+    for (const text of texts) await session.say(text, { id: text });
+    return session;
+  }
+
   /** The same session over another connection. */
   through(db: pg.Pool | pg.ClientBase): Session {
     return new Session(db, this.id, this.user);
@@ -205,6 +212,12 @@ export class Session {
       ...[this.id, run, fence, callId],
       ...[JSON.stringify(part), JSON.stringify(effects), illegal],
     ]);
+  }
+
+  /** Answers a run in one step. */
+  async answer(run: number, fence: Fence = [0, run, 1]): Promise<void> {
+    await this.claim(run, fence);
+    await this.settleStep(run, fence, { end: true });
   }
 
   /** A run whose first step has settled and asked for these tool calls; its fence is that of the step. */
