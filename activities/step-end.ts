@@ -99,6 +99,9 @@ function isDatabaseError(error: unknown): boolean {
   return error instanceof Error && ('severity' in error || error.stack?.includes('pg-pool') === true);
 }
 
+/** The outcome of a call that its turn did not come to. */
+export const TOOL_NOT_RUN = 'The turn ended before this tool call could run.';
+
 /** Ends the run as an error, unless somebody else has taken it. */
 export async function failRun(
   context: ActivityContext,
@@ -109,7 +112,7 @@ export async function failRun(
     state: 'error',
     code: end.code,
     message: end.message,
-    toolError: 'The turn ended before this tool call could run.',
+    toolError: TOOL_NOT_RUN,
   });
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' });
   return outcome;

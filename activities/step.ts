@@ -12,7 +12,7 @@ import { Flusher } from './flusher.ts';
 import { limitMessage, limitReached } from './limits.ts';
 import { type StepPrompt, stepPrompt } from './prompt.ts';
 import { Recorder } from './recorder.ts';
-import { failed, failRun, type RunFailure, stopped, type Work } from './step-end.ts';
+import { failed, failRun, type RunFailure, TOOL_NOT_RUN, stopped, type Work } from './step-end.ts';
 import { StopSignal } from './stop.ts';
 
 /**
@@ -127,12 +127,12 @@ async function settle(work: Work, prompt: StepPrompt, result: StepResult): Promi
     tokens,
     ...(costUsd === undefined ? {} : { costUsd }),
     toolCalls: callsToRun(work.agent, result),
-    end: result.toolCalls.length === 0 && failure === undefined,
+    end: result.toolCalls.length === 0,
+    ...(failure?.kind === 'final' && { failure: { ...failure, toolError: TOOL_NOT_RUN } }),
   });
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' });
   if (outcome.kind === 'lost') return outcome;
   context.metrics.stepSettled(result.model, result.usage);
-  if (failure !== undefined) return failed(work, failure);
   return outcome;
 }
 

@@ -181,7 +181,8 @@ END $$;
 
 -- Settles a finished step in one transaction: its parts, the answer's usage, the session's sums, the receipt, and the
 -- run's end where `p_receipt` says "end": true. Answers the receipt with kind settled and the run's state, or lost;
--- sent again by the same attempt it counts once. `p_step` is { step, usage, model, finish_reason, cost_usd?, tokens }.
+-- sent again by the same attempt it counts once. `p_step` is { step, usage, model, finish_reason, cost_usd?, tokens,
+-- failure?: { code, message, toolError } }; a failure ends the run as an error.
 CREATE FUNCTION settle_step(
   p_session text, p_run integer, p_fence integer[], p_metadata jsonb, p_parts jsonb, p_next_index integer,
   p_step jsonb, p_receipt jsonb
@@ -203,7 +204,7 @@ BEGIN
      SET metadata = metadata || jsonb_build_object(
            'usage', add_usage(metadata -> 'usage', v_usage),
            'steps', coalesce(metadata -> 'steps', '[]')
-                    || (p_step - ARRAY['step', 'tokens'] || jsonb_build_object('usage', v_usage))),
+                    || (p_step - ARRAY['step', 'tokens', 'failure'] || jsonb_build_object('usage', v_usage))),
          updated_at = clock_timestamp()
    WHERE session_id = p_session AND id = v_run.answer_id;
   UPDATE chat_sessions
@@ -220,7 +221,10 @@ BEGIN
      SET step = (p_step ->> 'step')::integer + 1, settled_parts = p_next_index, last_step = p_receipt,
          tokens = tokens + (p_step ->> 'tokens')::bigint, updated_at = clock_timestamp()
    WHERE session_id = p_session AND seq = p_run;
-  IF (p_receipt ->> 'end')::boolean THEN
+  IF p_step ? 'failure' THEN
+    PERFORM settle_run(p_session, p_run, p_fence, 'error', p_step #>> '{failure,code}', p_step #>> '{failure,message}',
+                       p_step #>> '{failure,toolError}');
+  ELSIF (p_receipt ->> 'end')::boolean THEN
     PERFORM end_run(p_session, p_run, CASE WHEN v_run.abort_requested_at IS NULL THEN 'finished' ELSE 'aborted' END,
                     NULL, NULL);
   END IF;

@@ -108,6 +108,8 @@ export interface StepSettlement {
   toolCalls: ToolCallRef[];
   /** The turn is done: nothing is left to run and nothing to answer. */
   end: boolean;
+  /** What the step ends the turn with, where it is a failure. */
+  failure?: { code: RunErrorCode; message: string; toolError: string };
 }
 
 /** Settles a step in one transaction: parts, usage, sums, receipt, and the run's end where it is one. */
@@ -119,6 +121,7 @@ export function settleStep(db: Db, claim: Claim, s: StepSettlement): Promise<Set
     finish_reason: s.finishReason,
     tokens: s.tokens,
     ...(s.costUsd === undefined ? {} : { cost_usd: s.costUsd }),
+    ...(s.failure && { failure: s.failure }),
   };
   const receipt = {
     finish_reason: s.finishReason,

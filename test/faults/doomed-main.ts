@@ -11,14 +11,14 @@ import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
 import faultAgent from './agent.ts';
 import type { DoomedWorker } from './doomed.ts';
-import { aroundCalls } from './sql-calls.ts';
+import { aroundCalls, type SqlCall } from './sql-calls.ts';
 
 const doom = JSON.parse(process.env['PERDURE_TEST_WORKER']!) as DoomedWorker;
 const log = pino();
 const db = createPool(doom.databaseUrl);
 let calls = 0;
-const die = (when: 'before' | 'after') => (call: { name: string }) => {
-  if (doom.dies?.[when] !== call.name) return;
+const die = (when: 'before' | 'after') => (call: SqlCall) => {
+  if (doom.dies?.[when] !== call.name || !JSON.stringify(call.args).includes(doom.dies.holding ?? '')) return;
   calls += 1;
   if (calls === (doom.dies.nth ?? 1)) process.kill(process.pid, 'SIGKILL');
 };

@@ -9,6 +9,8 @@ export interface Death {
   before?: string;
   after?: string;
   nth?: number;
+  /** Only calls whose arguments have this text count. */
+  holding?: string;
 }
 
 /** What the process is told. */

@@ -1,7 +1,7 @@
 // A worker dies between what an activity commits and its answer to the workflow; another takes over.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { abortUpdate } from '../../workflows/definitions.ts';
-import { callTool, fail, hang, say } from '../support/model-actions.ts';
+import { callTool, fail, finish, hang, say } from '../support/model-actions.ts';
 import { effects } from './agent.ts';
 import type { Death } from './doomed.ts';
 import { Lanes, type Rescue, type Saying } from './rescue.ts';
@@ -52,7 +52,7 @@ describe.concurrent('W7 a worker killed in a turn', { timeout: 120_000 }, () => 
     }));
 
   it('T5 in mid-stream: the lost words stay, and the new ones come after a mark', () =>
-    turn({ after: 'append_stream', nth: 2 }, lostThenFound, (the, parts) => {
+    turn({ after: 'append_stream', holding: 'lost words' }, lostThenFound, (the, parts) => {
       expect(parts).toEqual([
         { type: 'step-start' },
         { type: 'text', text: 'lost words', state: 'done' },
@@ -143,6 +143,21 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
         the.runtime.model.script(() => [say('fine')]);
         await the.session.wake(next.run, next.message);
         expect((await the.session.ended(next.run)).state).toBe('finished');
+      },
+    }));
+
+  it('R6 after a filtered step was settled: the model is not asked again', () =>
+    lanes.rescue({
+      dies: { after: 'settle_step' },
+      model: () => [say('I must not'), finish('content_filter')],
+      play: async ({ session }) => {
+        const { run, message } = await session.accept('go');
+        return { run, woken: session.wake(run, message) };
+      },
+      then: async (the, { run, woken }) => {
+        await woken;
+        expect(await the.session.ended(run)).toMatchObject({ state: 'error', error_code: 'ContentFilter' });
+        expect(the.modelCalls()).toBe(1);
       },
     }));
 
