@@ -55,12 +55,6 @@ export class Flusher {
     await this.inFlight;
   }
 
-  /** Writes what is left, and ends. */
-  async finish(): Promise<void> {
-    await this.stop();
-    if (this.recorder.dirty) await this.write();
-  }
-
   private start(): void {
     clearTimeout(this.timer);
     this.timer = undefined;

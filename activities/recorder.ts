@@ -33,6 +33,7 @@ export class Recorder {
   private readonly changed = new Map<string, OpenPart>();
   private readonly finished: PartWrite[] = [];
   private index: number;
+  private content = false;
 
   constructor(firstIndex: number) {
     this.index = firstIndex;
@@ -43,9 +44,9 @@ export class Recorder {
     return this.index;
   }
 
-  /** True when there is something to write that readers would see. */
+  /** True when there is something to write that readers would see: the mark that a step begins waits for its content. */
   get dirty(): boolean {
-    return this.changed.size > 0 || this.finished.length > 0;
+    return this.content;
   }
 
   /** Takes in what a lost attempt left: its parts end where they are, and a `data-interrupted` part follows. */
@@ -57,7 +58,7 @@ export class Recorder {
     if (last.type === 'data-interrupted') return;
     for (const part of lost) {
       const ended = await endOfLostPart(part);
-      if (ended) this.finished.push(ended);
+      if (ended) this.finish(ended);
     }
     this.whole({ type: 'data-interrupted', id: newId('prt'), data: {} });
   }
@@ -114,6 +115,7 @@ export class Recorder {
       }
     }
     this.changed.clear();
+    this.content = false;
     return { parts, deltas };
   }
 
@@ -125,7 +127,7 @@ export class Recorder {
     for (const part of this.open.values()) {
       if (part.row.tool_call_id === undefined || part.text === '') continue;
       const { value } = await parsePartialJson(part.text);
-      this.finished.push({ ...part.row, data: { ...part.row.data, input: value, rawInput: part.text }, settled: true });
+      this.finish({ ...part.row, data: { ...part.row.data, input: value, rawInput: part.text }, settled: true });
       this.changed.delete(part.row.id);
     }
   }
@@ -138,7 +140,17 @@ export class Recorder {
   }
 
   private whole(data: PartData): void {
-    this.finished.push({ ...this.newRow(data), settled: true });
+    this.finish({ ...this.newRow(data), settled: true });
+  }
+
+  private finish(part: PartWrite): void {
+    this.finished.push(part);
+    this.content ||= part.type !== 'step-start';
+  }
+
+  private change(part: OpenPart): void {
+    this.changed.set(part.row.id, part);
+    this.content = true;
   }
 
   private begin(key: string, data: PartData): void {
@@ -147,7 +159,7 @@ export class Recorder {
     const part: OpenPart = { row, text: '', written: 0, stored: false };
     this.open.set(key, part);
     // An empty text is nothing to show yet; a tool call's name is.
-    if (row.tool_call_id !== undefined) this.changed.set(row.id, part);
+    if (row.tool_call_id !== undefined) this.change(part);
   }
 
   private grow(key: string, text: string, more: Providers): void {
@@ -155,7 +167,7 @@ export class Recorder {
     if (part === undefined || (text === '' && Object.keys(more).length === 0)) return;
     part.text += text;
     part.row.data = { ...part.row.data, ...more };
-    this.changed.set(part.row.id, part);
+    this.change(part);
   }
 
   private end(key: string, more: Record<string, unknown>): void {
@@ -163,7 +175,7 @@ export class Recorder {
     if (part === undefined) return;
     this.open.delete(key);
     this.changed.delete(part.row.id);
-    this.finished.push({ ...part.row, data: { ...part.row.data, text: part.text, ...more }, settled: true });
+    this.finish({ ...part.row, data: { ...part.row.data, text: part.text, ...more }, settled: true });
   }
 
   private settleTool(key: string, data: PartData): void {
@@ -172,7 +184,7 @@ export class Recorder {
     this.open.delete(key);
     this.changed.delete(part.row.id);
     const merged: typeof data = { ...part.row.data, ...data };
-    this.finished.push({ ...part.row, type: merged.type, data: merged, ...toolState(merged), settled: true });
+    this.finish({ ...part.row, type: merged.type, data: merged, ...toolState(merged), settled: true });
   }
 }
 
