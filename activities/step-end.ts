@@ -87,7 +87,7 @@ export async function failed(work: Work, error: unknown): Promise<StepOutcome> {
   const retry = { attempt: args.attempt, reason: retryMessage(failure.reason, delay), at: Date.now() + delay };
   if (!(await noteRetry(context.db, claim, retry))) return { kind: 'lost' };
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'status' });
-  return { kind: 'retry', code: failure.code, delay_ms: delay };
+  return { kind: 'retry', code: failure.code, reason: failure.reason, delay_ms: delay };
 }
 
 function isFailure(value: unknown): value is ProviderFailure {
@@ -115,5 +115,6 @@ export async function failRun(
     toolError: TOOL_NOT_RUN,
   });
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' });
+  context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'status' });
   return outcome;
 }

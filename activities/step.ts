@@ -132,6 +132,7 @@ async function settle(work: Work, prompt: StepPrompt, result: StepResult): Promi
   });
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' });
   if (outcome.kind === 'lost') return outcome;
+  if (outcome.state !== 'running') context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'status' });
   context.metrics.stepSettled(result.model, result.usage);
   return outcome;
 }

@@ -10,6 +10,7 @@ import { createPool } from '../store/db.ts';
 import { openSession } from '../store/sessions.ts';
 import { agentOf, type Catalog, modelOf, workspaceOf } from './catalog.ts';
 import { Commands } from './commands.ts';
+import { withinMs } from './deadline.ts';
 import { AnswerReading } from './follow.ts';
 import type { ClientLog } from './log.ts';
 import type { MessageInput } from './message.ts';
@@ -169,9 +170,10 @@ export class PerdureClient {
   async health(): Promise<{ postgres: boolean; temporal: boolean }> {
     const { temporal } = this.options;
     const deadline = Date.now() + HEALTH_MS;
+    const asked = temporal.connection.withDeadline(deadline, () => temporal.workflowService.getSystemInfo({}));
     const [postgres, server] = await Promise.allSettled([
-      withTimeout(this.db.query('SELECT FROM schema_migrations LIMIT 1'), HEALTH_MS),
-      temporal.connection.withDeadline(deadline, () => temporal.workflowService.getSystemInfo({})),
+      withinMs(HEALTH_MS, this.db.query('SELECT FROM schema_migrations LIMIT 1')),
+      withinMs(HEALTH_MS, asked),
     ]);
     return { postgres: postgres.status === 'fulfilled', temporal: server.status === 'fulfilled' };
   }
@@ -195,10 +197,4 @@ export class PerdureClient {
 /** A client of a Perdure installation: its Postgres and its Temporal. It connects when it is first used. */
 export function createClient(options: ClientOptions): PerdureClient {
   return new PerdureClient(options);
-}
-
-async function withTimeout(work: Promise<unknown>, ms: number): Promise<void> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer in ${ms} ms`)), ms);
-  await Promise.race([work, promise]).finally(() => clearTimeout(timer));
 }

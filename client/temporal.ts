@@ -29,7 +29,8 @@ function retryInterceptor(): Interceptor {
   const updates = makeGrpcRetryInterceptor({
     ...usual,
     retryableDecider: (attempt, status) =>
-      usual.retryableDecider(attempt, status) || (status.code === FAILED_PRECONDITION && attempt <= QUICK_TRIES),
+      usual.retryableDecider(attempt, status) ||
+      (Number(status.code) === FAILED_PRECONDITION && attempt <= QUICK_TRIES),
     delayFunction: (attempt, status) => (attempt <= QUICK_TRIES ? soon : usual).delayFunction(attempt, status),
   });
   return (options, nextCall) => {

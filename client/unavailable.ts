@@ -17,7 +17,6 @@ const PG_WORDS =
 export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as { code?: unknown };
-  if (typeof code === 'string')
-    return NODE_CODES.has(code) || (code.length === 5 && SQL_CLASSES.has(code.slice(0, 2)));
+  if (typeof code === 'string') return NODE_CODES.has(code) || (code.length === 5 && SQL_CLASSES.has(code.slice(0, 2)));
   return PG_WORDS.test(error.message) || (error instanceof AggregateError && error.errors.some(isUnavailable));
 }

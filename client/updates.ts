@@ -1,5 +1,6 @@
 import { type Client, WithStartWorkflowOperation } from '@temporalio/client';
 import type { UpdateDefinition } from '@temporalio/common';
+import { withinMs } from './deadline.ts';
 import type { OwnedSession } from '../store/sessions.ts';
 import { sessionStart } from '../workflows/start.ts';
 
@@ -29,11 +30,12 @@ export function sendUpdate<Outcome, Args extends object>(
   const startWorkflowOperation = new WithStartWorkflowOperation<(sessionId: string) => Promise<void>>(type, start);
   // Its own promise tells of the same failure; nobody waits for it.
   startWorkflowOperation.workflowHandle().catch(() => {});
-  return temporal.connection.withDeadline(Date.now() + update.deadlineMs, () =>
+  const answer = temporal.connection.withDeadline(Date.now() + update.deadlineMs, () =>
     temporal.workflow.executeUpdateWithStart(update.name, {
       updateId: update.id,
       args: [update.args],
       startWorkflowOperation,
     }),
   );
+  return withinMs(update.deadlineMs, answer);
 }

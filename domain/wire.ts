@@ -16,15 +16,20 @@ const MODEL_EXPECTED = 'a model such as "openai/gpt-5", or { provider_id, model_
 const id = z.string(ID_EXPECTED).regex(ID_PATTERN, ID_EXPECTED);
 const json = z.record(z.string(), z.unknown(), 'an object');
 
+const modelString = z.string(MODEL_EXPECTED).max(200, MODEL_EXPECTED);
+
 /** `provider/model`, or its parts as an object; always given on as `provider/model`. */
 export const modelRef = z.union(
   [
+    modelString.regex(/^[^/\s]+\/\S+$/, MODEL_EXPECTED),
     z
-      .string()
-      .max(200)
-      .regex(/^[^/\s]+\/\S+$/),
-    z
-      .object({ provider_id: z.string().regex(/^[^/\s]+$/), model_id: z.string().regex(/^\S+$/) })
+      .object(
+        {
+          provider_id: modelString.regex(/^[^/\s]+$/, 'the name of a provider'),
+          model_id: modelString.regex(/^\S+$/, 'the name of a model'),
+        },
+        MODEL_EXPECTED,
+      )
       .transform((model) => `${model.provider_id}/${model.model_id}`),
   ],
   MODEL_EXPECTED,
@@ -83,7 +88,7 @@ const MAX_ALIAS_BYTES = 128;
 const CHAT_ID_EXPECTED = `the chat's id, 1 to ${MAX_ALIAS_BYTES} bytes with no control characters`;
 
 /** True for what may name a chat: a session's id, or an alias of one. */
-export function isAlias(text: string): boolean {
+function isAlias(text: string): boolean {
   return text !== '' && byteLength(text) <= MAX_ALIAS_BYTES && !/\p{Cc}/u.test(text);
 }
 
@@ -105,9 +110,6 @@ export const emptyBody = z.strictObject({});
 export const cancelBody = z.strictObject({ reason });
 export const projectBody = z.strictObject({ project_id: id });
 export const closeBody = z.strictObject({ abort: z.boolean('true or false').optional() });
-
-/** A caller's own id of a command, sent again to get the same answer. */
-export const idempotencyKey = id;
 
 const count = (most: number) =>
   z.coerce
@@ -147,7 +149,7 @@ export const logQuery = z.object({
 });
 
 /** The field of an issue as it is written: `messages[3].parts[0].text`. */
-export function fieldOf(path: readonly PropertyKey[]): string {
+function fieldOf(path: readonly PropertyKey[]): string {
   return path.reduce<string>((field, key) => {
     if (typeof key === 'number') return `${field}[${key}]`;
     return field === '' ? String(key) : `${field}.${String(key)}`;

@@ -31,7 +31,7 @@ export function loopbackUser(key: Buffer): Identify {
 }
 
 /** @throws {PerdureError} `Forbidden` for a request that did not come from this machine's own pages or programs */
-export function refuseOtherSites(request: Request): void {
+function refuseOtherSites(request: Request): void {
   const host = request.headers.get('host') ?? new URL(request.url).host;
   if (!LOOPBACK.test(host)) {
     throw new PerdureError('Forbidden', 'this host answers to localhost only; the request names another host');

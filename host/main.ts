@@ -95,8 +95,9 @@ async function main(): Promise<void> {
   server.close();
   server.closeIdleConnections();
   await Promise.race([closed, sleep(GRACE_MS)]);
-  host.close();
   server.closeAllConnections();
+  await closed;
+  host.close();
   await client.end();
   log.info('stopped');
 }

@@ -1,0 +1,85 @@
+import { describe, expect, it } from 'vitest';
+import { dataLine, eventStream, type EventStreamOptions } from './sse.ts';
+
+function stream(options: Partial<EventStreamOptions<number>> & Pick<EventStreamOptions<number>, 'read'>): Response {
+  return eventStream<number>({
+    write: dataLine,
+    fail: (error) => dataLine({ error: (error as Error).message }),
+    closing: new AbortController().signal,
+    ...options,
+  });
+}
+
+/** A reading of 0, 1, 2, … that ends with the signal. */
+async function* counting(signal: AbortSignal): AsyncGenerator<number> {
+  for (let at = 0; !signal.aborted; at++) yield at;
+}
+
+describe('R2 a stream of events', () => {
+  it('carries each item, and the last line', async () => {
+    const response = stream({
+      async *read() {
+        yield 1;
+        yield 2;
+      },
+      end: 'data: [DONE]\n\n',
+    });
+    expect(response.headers.get('content-type')).toContain('text/event-stream');
+    expect(await response.text()).toBe('data: 1\n\ndata: 2\n\ndata: [DONE]\n\n');
+  });
+
+  it('tells of a failure and ends', async () => {
+    const response = stream({
+      async *read() {
+        yield 1;
+        throw new Error('it broke');
+      },
+    });
+    expect(await response.text()).toBe('data: 1\n\ndata: {"error":"it broke"}\n\n');
+  });
+
+  it('says that it is alive while there is nothing to say', async () => {
+    const response = stream({
+      keepAliveMs: 5,
+      async *read(signal) {
+        await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+        yield* [];
+      },
+    });
+    const reader = response.body!.getReader();
+    const { value } = await reader.read();
+    expect(new TextDecoder().decode(value)).toBe(': keep-alive\n\n');
+    await reader.cancel();
+  });
+
+  it('reads no further than its reader does, and stops when the reader goes away', async () => {
+    let read = 0;
+    let over = 0;
+    const response = stream({
+      async *read(signal) {
+        for await (const item of counting(signal)) {
+          read = item;
+          yield item;
+        }
+      },
+      onOver: () => void over++,
+    });
+    const reader = response.body!.getReader();
+    await reader.read();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(read).toBeLessThan(5);
+    await reader.cancel();
+    expect(over).toBe(1);
+  });
+
+  it('is cut off when the host stops, so that its reader comes again', async () => {
+    const closing = new AbortController();
+    let over = 0;
+    const response = stream({ read: counting, closing: closing.signal, onOver: () => void over++ });
+    const reader = response.body!.getReader();
+    await reader.read();
+    closing.abort();
+    await expect(reader.read().then(() => reader.read())).rejects.toThrow('the host stops');
+    expect(over).toBe(1);
+  });
+});

@@ -1,0 +1,110 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { scratchDir } from '../support/scratch.ts';
+import { freePort, freshDatabase, freshNamespace } from '../support/servers.ts';
+
+// The host as `npm run host` starts it.
+
+interface HostProcess {
+  child: ChildProcess;
+  lines: { msg: string; level: number; url?: string; address?: string }[];
+  exited: Promise<number | null>;
+}
+
+const started: HostProcess[] = [];
+afterEach(async () => {
+  for (const { child, exited } of started.splice(0)) {
+    if (child.exitCode === null) child.kill('SIGKILL');
+    await exited;
+  }
+});
+
+function startProcess(env: Record<string, string>): HostProcess {
+  const child = spawn(process.execPath, ['host/main.ts'], {
+    env: { PATH: process.env['PATH'], PERDURE_DIR: dir, PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const lines: HostProcess['lines'] = [];
+  createInterface({ input: child.stdout }).on('line', (line) => void lines.push(JSON.parse(line) as (typeof lines)[0]));
+  const exited = once(child, 'exit').then(([code]) => code as number | null);
+  const host = { child, lines, exited };
+  started.push(host);
+  return host;
+}
+
+function untilSaid(host: HostProcess, msg: RegExp | string) {
+  return eventually(
+    () => {
+      const line = host.lines.find((each) => (typeof msg === 'string' ? each.msg === msg : msg.test(each.msg)));
+      if (!line) throw new Error(`not said yet: ${msg}; said: ${host.lines.map((each) => each.msg).join(', ')}`);
+      return line;
+    },
+    { timeout: 15_000 },
+  );
+}
+
+const dir = scratchDir();
+let databaseUrl: string;
+let temporal: { TEMPORAL_ADDRESS: string; TEMPORAL_NAMESPACE: string };
+beforeAll(async () => {
+  databaseUrl = await freshDatabase();
+  const { address, namespace } = await freshNamespace();
+  temporal = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
+});
+
+describe('H1 the process of the host', () => {
+  it('says where it serves, is ready, and stops in order with a stream open', async () => {
+    const host = startProcess({ DATABASE_URL: databaseUrl, ...temporal });
+    const { url } = await untilSaid(host, 'ready');
+    expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+    expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ ready: true, postgres: true, temporal: true });
+    const opened = await fetch(`${url}/api/sessions`, { method: 'POST' });
+    const cookie = opened.headers.get('set-cookie')!.split(';')[0]!;
+    const { session } = (await opened.json()) as { session: { session_id: string } };
+    const events = await fetch(`${url}/api/sessions/${session.session_id}/events`, { headers: { cookie } });
+    const cut = events.text().catch((error: unknown) => error);
+    host.child.kill('SIGTERM');
+    expect(await host.exited).toBe(0);
+    expect(await cut).toBeInstanceOf(Error);
+    expect(host.lines.map((line) => line.msg)).toEqual(expect.arrayContaining(['stopping', 'stopped']));
+  });
+
+  it('keeps trying while Postgres and Temporal are away, and says which address', async () => {
+    const address = `127.0.0.1:${await freePort()}`;
+    const host = startProcess({ DATABASE_URL: `postgres://u:p@${address}/none`, TEMPORAL_ADDRESS: address });
+    const { url } = await untilSaid(host, 'ready');
+    expect(await untilSaid(host, `postgres cannot be reached at ${address}`)).toMatchObject({ address });
+    await untilSaid(host, `temporal cannot be reached at ${address}`);
+    const readiness = await fetch(`${url}/readyz`);
+    expect([readiness.status, await readiness.json()]).toEqual([
+      503,
+      { ready: false, postgres: false, temporal: false },
+    ]);
+    const answer = await fetch(`${url}/api/sessions`);
+    expect(await answer.json()).toMatchObject({ code: 'Unavailable', status: 503 });
+  });
+
+  it('H3 refuses to be reached from elsewhere when nothing says who may call', async () => {
+    const host = startProcess({ DATABASE_URL: databaseUrl, PERDURE_HOST: '0.0.0.0', ...temporal });
+    expect(await host.exited).toBe(1);
+    expect(host.lines.at(-1)?.msg).toMatch(/PERDURE_HOST: expected a loopback address.*PERDURE_JWT_SECRET/);
+    const allowed = startProcess({
+      DATABASE_URL: databaseUrl,
+      PERDURE_HOST: '0.0.0.0',
+      PERDURE_JWT_SECRET: 'a secret of at least thirty-two bytes',
+      ...temporal,
+    });
+    const { url } = await untilSaid(allowed, 'ready');
+    const answer = await fetch(`${url}/api/sessions`, { headers: { 'x-perdure-user': 'ada' } });
+    expect(await answer.json()).toMatchObject({ code: 'Unauthorized', status: 401 });
+  });
+
+  it('names what is missing', async () => {
+    const host = startProcess({ PERDURE_LOG_LEVEL: 'info' });
+    expect(await host.exited).toBe(1);
+    expect(host.lines.at(-1)?.msg).toContain('DATABASE_URL: expected a URL');
+  });
+});
