@@ -155,7 +155,8 @@ export type StepOutcome =
       tokens: number;
       tool_calls: ToolCallRef[];
     }
-  | { kind: 'retry'; code: string; delay_ms: number };
+  /** `reason` is one of the few that we have words for, none of a provider's. */
+  | { kind: 'retry'; code: string; reason: string; delay_ms: number };
 
 /** What a workflow may ask for. */
 export interface SessionActivities {

@@ -1,1 +1,48 @@
-console.log('todo');
+// `npm run record`: records the histories of test/histories/ anew by playing their scenarios, all or those named.
+// `npm run record -- --from-server [--last N]`: saves the newest N histories of a running server there, pseudonymized.
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { parseConfig } from '../config/config.ts';
+import { scenarios } from '../test/histories/scenarios.ts';
+import { FROM_SERVER, HISTORIES, removeHistories, writeHistory } from './histories/files.ts';
+import { Pseudonyms } from './histories/pseudonyms.ts';
+import { recordScenarios } from './histories/recording.ts';
+import { capturingBundle, type NamedHistory, replay } from './histories/replay.ts';
+import { newestHistories } from './histories/server.ts';
+
+const { values, positionals } = parseArgs({
+  options: { 'from-server': { type: 'boolean' }, last: { type: 'string', default: '10' } },
+  allowPositionals: true,
+});
+const config = parseConfig(process.env);
+const workflows = path.join(import.meta.dirname, '..', 'workflows', 'index.ts');
+
+if (values['from-server']) {
+  const pseudonyms = new Pseudonyms();
+  const found = await newestHistories(config, Number(values.last));
+  await save(
+    found.map(({ execution, history }) => ({
+      name: `${FROM_SERVER}${execution.runId}`,
+      history: pseudonyms.history(history),
+    })),
+  );
+} else {
+  const unknown = positionals.filter((name) => !scenarios.some((scenario) => scenario.name === name));
+  if (unknown.length > 0) {
+    throw new Error(`no scenario ${unknown.join(', ')}; there are ${scenarios.map(({ name }) => name).join(', ')}`);
+  }
+  const chosen = scenarios.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
+  const recorded = await recordScenarios(chosen, config.dir, (line) => console.log(line));
+  if (positionals.length === 0) await removeHistories(HISTORIES);
+  for (const name of positionals) await removeHistories(HISTORIES, name);
+  await save(recorded);
+}
+
+/** Writes histories with what the code asks for when it replays them. */
+async function save(histories: NamedHistory[]): Promise<void> {
+  for (const { of, broke, asked } of await replay(await capturingBundle(workflows), histories)) {
+    if (broke !== undefined) throw new Error(`${of.name} does not replay with this code: it broke at ${broke}`);
+    await writeHistory(HISTORIES, { ...of, inputs: asked });
+  }
+  console.log(`${histories.length} histories in ${path.relative(process.cwd(), HISTORIES)}`);
+}

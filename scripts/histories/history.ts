@@ -1,5 +1,5 @@
 // Temporal histories as JSON, as the CLI and the UI write them too.
-import type { Client, Connection } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { SESSION_WORKFLOW } from '../../workflows/definitions.ts';
 
@@ -22,15 +22,10 @@ export interface Execution {
   runId: string;
 }
 
-/** The session's id, as the history's first event has it. */
-export function workflowIdOf(history: History): string {
-  return String(attributesOf(history.events[0])['workflowId']);
-}
-
 /** The attributes of an event. */
 export function attributesOf(event: HistoryEvent | undefined): Record<string, unknown> {
   const name = Object.keys(event ?? {}).find((key) => key.endsWith('EventAttributes'));
-  return (name === undefined ? undefined : event?.[name] ?? {}) as Record<string, unknown>;
+  return (name === undefined ? undefined : (event?.[name] ?? {})) as Record<string, unknown>;
 }
 
 /** An event's type as people read it: `ActivityTaskScheduled`. */
@@ -44,14 +39,14 @@ export async function listExecutions(
   client: Client,
   { limit, workflowId }: { limit: number; workflowId?: string },
 ): Promise<Execution[]> {
-  const found: Execution[] = [];
+  const found: (Execution & { startTime: Date })[] = [];
   const ofOne = workflowId === undefined ? '' : ` AND WorkflowId = '${workflowId}'`;
   const query = `WorkflowType = '${SESSION_WORKFLOW}'${ofOne}`;
-  for await (const { workflowId: id, runId } of client.workflow.list({ query, pageSize: Math.min(limit, 200) })) {
-    found.push({ workflowId: id, runId });
+  for await (const execution of client.workflow.list({ query, pageSize: Math.min(limit, 200) })) {
+    found.push({ workflowId: execution.workflowId, runId: execution.runId, startTime: execution.startTime });
     if (found.length === limit) break;
   }
-  return found;
+  return found.toSorted((a, b) => b.startTime.getTime() - a.startTime.getTime());
 }
 
 /** The history of an execution. */
@@ -59,6 +54,3 @@ export async function fetchHistory(client: Client, { workflowId, runId }: Execut
   const history = await client.workflow.getHandle(workflowId, runId).fetchHistory();
   return JSON.parse(historyToJSON(history)) as History;
 }
-
-/** A connection that waits for nobody: for tools that are run by hand. */
-export type ToolConnection = { client: Client; connection: Connection };

@@ -1,7 +1,7 @@
 // Payloads stand in histories as { metadata: { encoding }, data }, both in base64.
 
 /** A payload of a history in JSON. */
-export interface Payload {
+interface Payload {
   metadata?: Record<string, string>;
   data?: string;
 }
@@ -9,23 +9,24 @@ export interface Payload {
 const JSON_PLAIN = Buffer.from('json/plain').toString('base64');
 
 /** True for a payload that holds JSON. */
-export function isJsonPayload(value: unknown): value is Payload & { data: string } {
+function isJsonPayload(value: unknown): value is Payload & { data: string } {
   if (typeof value !== 'object' || value === null) return false;
   const { metadata, data } = value as Payload;
   return metadata?.['encoding'] === JSON_PLAIN && typeof data === 'string';
 }
 
-export function decode(payload: { data: string }): unknown {
-  return JSON.parse(Buffer.from(payload.data, 'base64').toString('utf8'));
+/** What a JSON payload holds; undefined: it is none. */
+export function contentOf(payload: unknown): unknown {
+  return isJsonPayload(payload) ? JSON.parse(Buffer.from(payload.data, 'base64').toString('utf8')) : undefined;
 }
 
-export function encode<P extends Payload>(payload: P, value: unknown): P {
+function encode<P extends Payload>(payload: P, value: unknown): P {
   return { ...payload, data: Buffer.from(JSON.stringify(value)).toString('base64') };
 }
 
 /** A copy of a value in which every JSON payload is replaced by what `change` makes of it. */
 export function mapPayloads(value: unknown, change: (content: unknown) => unknown): unknown {
-  if (isJsonPayload(value)) return encode(value, change(decode(value)));
+  if (isJsonPayload(value)) return encode(value, change(contentOf(value)));
   if (Array.isArray(value)) return value.map((item) => mapPayloads(item, change));
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, mapPayloads(item, change)]));
@@ -33,5 +34,5 @@ export function mapPayloads(value: unknown, change: (content: unknown) => unknow
 
 /** All that a history says, payloads decoded, as one text to search in. */
 export function readable(value: unknown): string {
-  return JSON.stringify(value, (_key, item: unknown) => (isJsonPayload(item) ? decode(item) : item));
+  return JSON.stringify(value, (_key, item: unknown) => (isJsonPayload(item) ? contentOf(item) : item));
 }

@@ -12,7 +12,19 @@ import faultAgent from '../faults/agent.ts';
 import { startDoomedWorker } from '../faults/doomed.ts';
 import { eventually } from '../support/eventually.ts';
 import { callTool, say } from '../support/model-actions.ts';
-import { build, CANARY, hangingTurn, inOrder, inPhase, open, refused, type Scenario, turn, words } from './scenario.ts';
+import {
+  build,
+  CANARY,
+  close,
+  hangingTurn,
+  inOrder,
+  inPhase,
+  open,
+  refused,
+  type Scenario,
+  turn,
+  words,
+} from './scenario.ts';
 
 const closeAndReopen: Scenario = {
   name: 'close-and-reopen',
@@ -21,13 +33,11 @@ const closeAndReopen: Scenario = {
     const run = await hangingTurn(runtime, session);
     await refused(session.command(closeUpdate));
     await session.send(`Dropped. ${CANARY}`);
-    await session.command(closeUpdate, { abort: true });
+    await close(session, { abort: true });
     await session.ended(run);
-    await session.handle.result();
     runtime.model.script(inOrder(words));
     await turn(session);
-    await session.command(closeUpdate);
-    await session.handle.result();
+    await close(session);
     return session;
   },
 };

@@ -1,6 +1,7 @@
 // What a recorded scenario is made of, and the small steps that scenarios share.
 import { setTimeout as delay } from 'node:timers/promises';
-import { cancelUpdate } from '../../workflows/definitions.ts';
+import { newId } from '../../domain/ids.ts';
+import { closeUpdate } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { eventually } from '../support/eventually.ts';
 import { callTool, hang, type ModelAction, say } from '../support/model-actions.ts';
@@ -55,7 +56,7 @@ export async function hangingTurn(runtime: TestRuntime, session: TestSession): P
 }
 
 /** Waits until the answer of a run has words. */
-export async function atWork(session: TestSession, run: number): Promise<void> {
+async function atWork(session: TestSession, run: number): Promise<void> {
   const { answer_id: answer } = await session.run(run);
   await eventually(async () => {
     if (!(await session.parts(answer)).some((part) => part.type === 'text')) throw new Error('no words yet');
@@ -79,9 +80,11 @@ export async function refused(command: Promise<unknown>): Promise<void> {
   if (outcome !== 'refused') throw new Error('a command that should be refused was carried out');
 }
 
-/** Cancels; where nothing can be cancelled that is fine too. */
-export async function cancel(session: TestSession): Promise<void> {
-  await session.command(cancelUpdate);
+/** Closes a session, as often as it takes: the server refuses when something happens at the workflow's very end. */
+export async function close(session: TestSession, args: { abort?: boolean } = {}): Promise<void> {
+  const command = { ...args, command_id: newId('cmd') };
+  await eventually(() => session.command(closeUpdate, command));
+  await session.handle.result();
 }
 
 /** Waits until the workflow has nothing scheduled and nothing to do: then its history is whole. */

@@ -1,20 +1,15 @@
 // Scenarios of turns: what a model and its tools do.
-import { abortUpdate, cancelQueuedUpdate, cancelUpdate, publishUpdate, revertUpdate } from '../../workflows/definitions.ts';
+import {
+  abortUpdate,
+  cancelQueuedUpdate,
+  cancelUpdate,
+  publishUpdate,
+  revertUpdate,
+} from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { eventually } from '../support/eventually.ts';
 import { callTool, fail, say } from '../support/model-actions.ts';
-import {
-  build,
-  CANARY,
-  hangingTurn,
-  inOrder,
-  inPhase,
-  open,
-  refused,
-  type Scenario,
-  turn,
-  words,
-} from './scenario.ts';
+import { build, CANARY, hangingTurn, inOrder, inPhase, open, refused, type Scenario, turn, words } from './scenario.ts';
 
 const plainTurn: Scenario = {
   name: 'plain-turn',
@@ -154,7 +149,9 @@ const providerRetry: Scenario = {
 const providerError: Scenario = {
   name: 'provider-error-and-resume',
   async play(runtime) {
-    runtime.model.script(inOrder([say(CANARY), callTool('call_1', 'look', { at: CANARY })], [fail(401, { message: CANARY })]));
+    runtime.model.script(
+      inOrder([say(CANARY), callTool('call_1', 'look', { at: CANARY })], [fail(401, { message: CANARY })]),
+    );
     const session = await open(runtime);
     const first = await session.send(`Look. ${CANARY}`);
     const queued = await session.accept(`And this. ${CANARY}`);

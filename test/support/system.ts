@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type Client, Connection } from '@temporalio/client';
-import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
+import { NativeConnection } from '@temporalio/worker';
 import type pg from 'pg';
 import { type Logger, pino } from 'pino';
 import type { ActivitySettings } from '../../activities/context.ts';
@@ -16,6 +16,7 @@ import siteBuilder from '../../examples/site-builder/agent.ts';
 import { createPool } from '../../store/db.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker, type SessionWorker, type WorkerParts } from '../../worker/create.ts';
+import { quietRuntime } from '../../scripts/histories/quiet.ts';
 import { type ModelScript, type ModelServer, startModelServer } from './model-server.ts';
 import type { FreshNamespace } from './namespaces.ts';
 
@@ -75,12 +76,9 @@ const SETTINGS = {
   shutdownGraceMs: 1_000,
 };
 
-let quiet = false;
-
 /** Starts a worker over a database and a namespace. */
 export async function startSystem(servers: SystemServers, options: RuntimeOptions = {}): Promise<TestRuntime> {
-  if (!quiet) Runtime.install({ logger: new DefaultLogger('ERROR', () => {}) });
-  quiet = true;
+  quietRuntime();
   const { databaseUrl, address, namespace, client } = servers;
   const workspaces = await mkdtemp(path.join(tmpdir(), 'perdure-workspaces-'));
   const model = await startModelServer(options.script ?? (() => []));

@@ -1,0 +1,129 @@
+// Takes out of histories who and where: what is left is what replaying needs. One instance for all histories of a
+// recording, so that what was the same stays the same.
+import type { History, HistoryEvent } from './history.ts';
+import { mapPayloads, readable } from './payloads.ts';
+
+/** Our own ids; client-made ones are known by the field that they stand in. */
+const OUR_ID = /\b([a-z]{3,4})_[0-9a-f]{12}[0-9A-Za-z]{14}\b/g;
+
+/** Fields that hold a name from outside, and what it names. */
+const NAMES: Readonly<Record<string, string>> = {
+  user_id: 'user',
+  PerdureUser: 'user',
+  project_id: 'project',
+  locked_project_id: 'project',
+  PerdureProject: 'project',
+  message_id: 'message',
+  dropped: 'message',
+  command_id: 'command',
+};
+
+/** `<command>:<id>`, with what the server appends. */
+const UPDATE_IDS = new Set(['updateId', 'inboundUpdateId', 'protocolInstanceId', 'acceptedRequestMessageId']);
+
+/** What people type in freely. */
+const FREE_TEXT = new Set(['reason', 'details_text']);
+
+/** Of no use for replaying, or of the machine that it ran on. */
+const LEFT_OUT = new Set([
+  'identity',
+  'taskId',
+  'version',
+  'workerVersion',
+  'meteringMetadata',
+  'historySizeBytes',
+  'requestId',
+  'stackTrace',
+  'memo',
+  'header',
+]);
+
+export class Pseudonyms {
+  private readonly given = new Map<string, string>();
+  private readonly counts = new Map<string, number>();
+
+  /**
+   * A copy of a history without names.
+   * @throws when a name is left in a place that this does not know
+   */
+  history(history: History): History {
+    const events = history.events.map((event) => this.event(event));
+    const text = readable(events);
+    for (const [name, pseudonym] of this.given) {
+      // Short names are parts of other words.
+      if (name.length > 4 && name !== pseudonym && text.includes(name)) {
+        throw new Error(
+          `the history would still name the ${pseudonym.replace(/[-_].*/, '')} that becomes ${pseudonym}`,
+        );
+      }
+    }
+    return { events };
+  }
+
+  private event(event: HistoryEvent): HistoryEvent {
+    const { userMetadata, ...rest } = event;
+    const changed = this.inEvent('', rest) as HistoryEvent;
+    if (userMetadata === undefined) return changed;
+    return { ...changed, userMetadata: mapPayloads(userMetadata, (summary) => this.summary(event, String(summary))) };
+  }
+
+  /** A session's summary is `<agent> · <user>`; those of activities name no user. */
+  private summary(event: HistoryEvent, summary: string): string {
+    const at = summary.indexOf(' · ');
+    if (event.eventType !== 'EVENT_TYPE_WORKFLOW_EXECUTION_STARTED' || at < 0) return this.ids(summary);
+    return `${summary.slice(0, at)} · ${this.name('user', summary.slice(at + 3))}`;
+  }
+
+  private inEvent(key: string, value: unknown): unknown {
+    if (Array.isArray(value)) return value.map((item) => this.inEvent(key, item));
+    if (typeof value === 'string') return UPDATE_IDS.has(key) ? this.updateId(value) : this.content(key, value);
+    if (typeof value !== 'object' || value === null) return value;
+    if ('metadata' in value && 'data' in value) return mapPayloads(value, (content) => this.content(key, content));
+    return Object.fromEntries(
+      Object.entries(value)
+        .filter(([name]) => !LEFT_OUT.has(name))
+        .map(([name, item]) => [name, this.inEvent(name, item)]),
+    );
+  }
+
+  /** What a payload holds, or a field of it. */
+  private content(key: string, value: unknown): unknown {
+    if (Array.isArray(value)) return value.map((item) => this.content(key, item));
+    if (typeof value === 'string') {
+      if (FREE_TEXT.has(key)) return 'free text';
+      const kind = NAMES[key];
+      return kind === undefined ? this.ids(value) : this.name(kind, value);
+    }
+    if (typeof value !== 'object' || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, this.content(name, item)]));
+  }
+
+  private updateId(id: string): string {
+    const match = /^([A-Za-z]+):(.*?)(\/request)?$/.exec(id);
+    if (match === null || match[1] === 'sweep') return this.ids(id);
+    const [, command = '', name = '', rest = ''] = match;
+    return `${command}:${this.name(command === 'submit' ? 'message' : 'command', name)}${rest}`;
+  }
+
+  private name(kind: string, original: string): string {
+    OUR_ID.lastIndex = 0;
+    if (OUR_ID.test(original)) return this.ids(original);
+    return this.pseudonym(original, kind, (n) => `${kind}-${n}`);
+  }
+
+  private ids(text: string): string {
+    return text.replace(OUR_ID, (id, prefix: string) =>
+      this.pseudonym(id, prefix, (n) => `${prefix}_${n.toString(16).padStart(12, '0')}${'0'.repeat(14)}`),
+    );
+  }
+
+  private pseudonym(original: string, kind: string, make: (n: number) => string): string {
+    const known = this.given.get(original);
+    if (known !== undefined) return known;
+    const count = (this.counts.get(kind) ?? 0) + 1;
+    this.counts.set(kind, count);
+    const made = make(count);
+    this.given.set(original, made);
+    return made;
+  }
+}

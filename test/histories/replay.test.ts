@@ -1,0 +1,191 @@
+import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { HISTORIES, readHistories, type RecordedHistory } from '../../scripts/histories/files.ts';
+import { typeOf } from '../../scripts/histories/history.ts';
+import { readable } from '../../scripts/histories/payloads.ts';
+import { Pseudonyms } from '../../scripts/histories/pseudonyms.ts';
+import { capturingBundle, replay } from '../../scripts/histories/replay.ts';
+import { workflowBundle } from '../../worker/bundle.ts';
+import { scratchDir } from '../support/scratch.ts';
+import { CANARY } from './scenario.ts';
+import { scenarios } from './scenarios.ts';
+
+const root = path.join(import.meta.dirname, '..', '..');
+let recorded: RecordedHistory[];
+
+beforeAll(async () => {
+  recorded = await readHistories(HISTORIES);
+});
+
+/** The recording of this name; `plain-turn.1`. */
+const one = (name: string) => recorded.find((history) => history.name === name)!;
+
+describe('recorded histories', () => {
+  it('W5 there is one of every scenario', () => {
+    const missing = scenarios.filter(({ name }) => !recorded.some((history) => history.name.startsWith(`${name}.`)));
+    expect(
+      missing.map(({ name }) => name),
+      'run "npm run record"',
+    ).toEqual([]);
+  });
+
+  it('W5 all of them replay with the bundle that workers run', async () => {
+    const results = await replay(await workflowBundle(path.join(root, 'node_modules/.cache/perdure')), recorded);
+    expect(results.filter(({ broke }) => broke).map(({ of, broke }) => `${of.name} broke at ${broke}`)).toEqual([]);
+    expect(results).toHaveLength(recorded.length);
+  });
+
+  it('W5 what the workflow asks for and answers is what was recorded, inputs, time-outs and summaries included', async () => {
+    const results = await replay(await capturingBundle(path.join(root, 'workflows', 'index.ts')), recorded);
+    for (const { of, asked } of results) expect(asked, of.name).toEqual(of.inputs);
+  });
+
+  it('W3 none holds a word of what was said', () => {
+    for (const { name, history, inputs } of recorded) {
+      expect(readable(history), name).not.toContain(CANARY);
+      expect(readable(inputs), name).not.toContain(CANARY);
+    }
+  });
+
+  it('W5 none names a user, a machine or a path', () => {
+    for (const { name, history } of recorded) {
+      const text = readable(history);
+      expect(text, name).not.toMatch(/\bada\b|"identity"|stackTrace|node_modules/);
+      expect(text, name).toContain('"user-1"');
+    }
+  });
+});
+
+describe('pseudonyms', () => {
+  const started = {
+    eventId: '1',
+    eventTime: '2026-01-01T00:00:00Z',
+    eventType: 'EVENT_TYPE_WORKFLOW_EXECUTION_STARTED',
+    userMetadata: { summary: payload('helper · grace@example.com') },
+    workflowExecutionStartedEventAttributes: {
+      workflowId: 'ses_0123456789abABCDEFGHIJKLMN',
+      identity: '1@host',
+      searchAttributes: { indexedFields: { PerdureUser: payload('grace@example.com') } },
+    },
+  };
+
+  function payload(content: unknown) {
+    const encoded = (text: string) => Buffer.from(text).toString('base64');
+    return { metadata: { encoding: encoded('json/plain') }, data: encoded(JSON.stringify(content)) };
+  }
+
+  it('W5 users, and the ids that clients bring, become numbers; the same ones the same numbers', () => {
+    const accepted = {
+      eventId: '2',
+      eventTime: '2026-01-01T00:00:00Z',
+      eventType: 'EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED',
+      workflowExecutionUpdateAcceptedEventAttributes: {
+        protocolInstanceId: 'submit:the-message-of-grace',
+        acceptedRequest: {
+          input: { args: { payloads: [payload({ message_id: 'the-message-of-grace', run_seq: 1 })] } },
+        },
+      },
+    };
+    const text = readable(new Pseudonyms().history({ events: [started, accepted] }));
+    expect(text).not.toMatch(/grace|host|ABCDEFGHIJKLMN/);
+    expect(text).toContain('helper · user-1');
+    expect(text).toContain('{"PerdureUser":"user-1"}');
+    expect(text).toContain('"submit:message-1"');
+    expect(text).toContain('{"message_id":"message-1","run_seq":1}');
+    expect(text).toContain('"ses_00000000000100000000000000"');
+  });
+
+  it('W5 a history that names somebody in a place that nobody thought of is not saved', () => {
+    const odd = {
+      eventId: '2',
+      eventTime: '',
+      eventType: 'EVENT_TYPE_ODD',
+      oddEventAttributes: { who: 'grace@example.com' },
+    };
+    expect(() => new Pseudonyms().history({ events: [started, odd] })).toThrow('would still name the user');
+  });
+});
+
+describe('a change of workflow code that breaks histories', () => {
+  /** A bundle of the workflow code with a piece of a file replaced. */
+  async function changed(file: string, from: string, to: string): Promise<{ code: string }> {
+    const dir = scratchDir();
+    await mkdir(dir);
+    for (const folder of ['workflows', 'domain'])
+      await cp(path.join(root, folder), path.join(dir, folder), { recursive: true });
+    await symlink(path.join(root, 'node_modules'), path.join(dir, 'node_modules'));
+    await writeFile(path.join(dir, 'package.json'), '{ "type": "module" }');
+    const source = await readFile(path.join(dir, file), 'utf8');
+    expect(source.split(from), `${file} holds "${from}" once`).toHaveLength(2);
+    await writeFile(path.join(dir, file), source.replace(from, to));
+    return capturingBundle(path.join(dir, 'workflows', 'index.ts'));
+  }
+
+  /** The event of a recording that is the nth of its type, as a breakage names it. */
+  function event(name: string, type: string, nth = 1): string {
+    const found = one(name).history.events.filter((each) => typeOf(each) === type)[nth - 1]!;
+    return `event ${found.eventId} (${type})`;
+  }
+
+  /** A change, and the recording whose breakage it shows in. */
+  const cases: {
+    change: string;
+    code: [file: string, from: string, to: string];
+    shows: string;
+    at: [string, number?];
+  }[] = [
+    {
+      change: 'a timer before every step',
+      code: [
+        'workflows/turn.ts',
+        'for (let attempt = 1; ; attempt += 1) {',
+        'for (let attempt = 1; ; attempt += 1) { await sleep(1);',
+      ],
+      shows: 'plain-turn.1',
+      at: ['ActivityTaskScheduled'],
+    },
+    {
+      change: 'another name of an activity',
+      code: ['workflows/turn.ts', '`).runTool(', "`)['useTool']("],
+      shows: 'tool-errors.1',
+      at: ['ActivityTaskScheduled', 2],
+    },
+    {
+      change: 'another name of a local activity',
+      code: ['workflows/session.ts', 'local.loadSession(', "local['openSession']("],
+      shows: 'plain-turn.1',
+      at: ['MarkerRecorded'],
+    },
+    {
+      change: 'no idle timer',
+      code: ['workflows/session.ts', 'void closeWhenIdle(state);', ''],
+      shows: 'plain-turn.1',
+      at: ['TimerStarted'],
+    },
+    {
+      change: 'search attributes that are not kept up',
+      code: ['workflows/display.ts', 'if (changes.length > 0)', 'if (changes.length > 9)'],
+      shows: 'build-and-publish.1',
+      at: ['UpsertWorkflowSearchAttributes'],
+    },
+    {
+      change: 'code that throws',
+      code: ['workflows/session.ts', 'void closeWhenIdle(state);', "throw new Error('a mistake');"],
+      shows: 'plain-turn.1',
+      at: ['WorkflowTaskStarted'],
+    },
+  ];
+
+  it.each(cases)('W5 $change: replaying fails and names the event', async ({ code, shows, at }) => {
+    const results = await replay(await changed(...code), [one('abort-before-start.1'), one(shows)]);
+    expect(results[1]!.broke).toContain(event(shows, ...at));
+  });
+
+  it('W5 another input, time-out or summary breaks no replay; the recorded inputs show it', async () => {
+    const other = await changed('workflows/turn.ts', '`tool ${', '`a tool named ${');
+    const [result] = await replay(other, [one('tool-errors.1')]);
+    expect(result!.broke).toBeUndefined();
+    expect(result!.asked).not.toEqual(one('tool-errors.1').inputs);
+  });
+});
