@@ -6,7 +6,8 @@ import { Listeners } from './listeners.ts';
 const CHANNEL = 'perdure';
 /** Postgres takes payloads of fewer than 8,000 bytes. */
 const MAX_PAYLOAD_BYTES = 7_900;
-const MERGE_MS = 10;
+/** Under load a batch also waits for the one before it; alone, the first words of an answer wait this long. */
+const MERGE_MS = 3;
 /** Beyond this pointers are dropped while Postgres is away: readers read again when it is back. */
 const MAX_WAITING = 10_000;
 
@@ -22,7 +23,7 @@ interface Options {
  *
  * 1. NOTIFY is sent on its own connection, never in a transaction that writes: notifying transactions commit one at a
  *    time in the whole cluster.
- * 2. The first pointer after a pause goes at once. While it is on its way, and for 10 ms from it, others are gathered,
+ * 2. The first pointer after a pause goes at once. While it is on its way, and for 3 ms from it, others are gathered,
  *    equal ones merged, and go together.
  * 3. Nothing here waits for Postgres but `close`. With Postgres away pointers are gathered up to a bound.
  * 4. Every time that listening begins, the first included, listeners are told `reconnected`.
@@ -91,7 +92,7 @@ class Publisher {
     });
   }
 
-  /** Sends until nothing is left, a batch every 10 ms at most. */
+  /** Sends until nothing is left, a batch every 3 ms at most. */
   private async sendWaiting(): Promise<void> {
     // What is published in one breath goes together.
     await Promise.resolve();
