@@ -18,7 +18,7 @@ export interface CurrentRun extends LoadedRun {
   tool: ToolCallRef | null;
   last_model: string | null;
   tokens: number;
-  retry: { attempt: number; code: string; delay_ms: number } | null;
+  retry: { attempt: number; reason: string; delay_ms: number } | null;
   /** `wakes` of the session when it began. */
   wakes: number;
 }
@@ -152,7 +152,7 @@ export class SessionState {
     const busy = { started_at: run.started_at ?? Date.now(), message_id: run.message_id };
     const retry = this.current?.retry;
     if (!retry) return { state: 'busy', ...busy };
-    return { state: 'retrying', attempt: retry.attempt, message: retryMessage(retry.code, retry.delay_ms), ...busy };
+    return { state: 'retrying', attempt: retry.attempt, message: retryMessage(retry.reason, retry.delay_ms), ...busy };
   }
 
   snapshot(historyEvents: number): SessionSnapshot {

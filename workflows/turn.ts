@@ -72,7 +72,7 @@ async function step(session: SessionState, run: CurrentRun): Promise<Exclude<Ste
       started_at: run.started_at,
     });
     if (outcome.kind !== 'retry') return outcome;
-    run.retry = { attempt, code: outcome.code, delay_ms: outcome.delay_ms };
+    run.retry = { attempt, reason: outcome.reason, delay_ms: outcome.delay_ms };
     show(session);
     await sleep(outcome.delay_ms);
     run.retry = null;

@@ -1,0 +1,146 @@
+// A provider that fails: in passing, for good, in mid-stream; and the limits of a turn.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { defineAgent, type Limits } from '../../agent/define.ts';
+import { readStatus } from '../../store/status.ts';
+import { statusQuery } from '../../workflows/definitions.ts';
+import { eventually } from '../support/eventually.ts';
+import { callTool, cut, fail, hang, type ModelAction, report, say } from '../support/model-actions.ts';
+import type { ChatRequest } from '../support/model-server.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+import faultAgent from './agent.ts';
+import { expectSound } from './sound.ts';
+
+const limited = (id: string, limits: Partial<Limits>) => defineAgent({ ...faultAgent, id, limits });
+
+let runtime: TestRuntime;
+beforeAll(async () => {
+  runtime = await startRuntime({
+    agents: [
+      faultAgent,
+      limited('few-steps', { steps: 2 }),
+      limited('few-tokens', { tokens: 1_000 }),
+      limited('little-time', { wall_clock_ms: 400 }),
+      limited('little-output', { tool_output_bytes: 1_000 }),
+    ],
+    settings: { providerAttempts: 3 },
+  });
+});
+
+/** A session whose model says these things, one a call, the last again and again. */
+async function talkTo(...sayings: ModelAction[][]): Promise<TestSession> {
+  const before = runtime.model.requests.length;
+  runtime.model.script((_request, index) => sayings[Math.min(index - before, sayings.length - 1)]!);
+  return TestSession.open(runtime, { agent: 'faults' });
+}
+
+const lastRequest = (): ChatRequest => runtime.model.requests.at(-1)!.body;
+
+describe('R6 a provider that fails in passing', () => {
+  it('R5 429 with Retry-After: the status names attempt and reason, in the row and by query', async () => {
+    const session = await talkTo([fail(429, { retryAfter: 1 })], [say('here I am')]);
+    const seq = await session.send('hello');
+    const shown = await eventually(async () => {
+      const status = await readStatus(runtime.db, session.id);
+      expect(status).toMatchObject({ state: 'retrying', attempt: 1, message: 'rate limited, retry in 1 s' });
+      return status;
+    });
+    expect(await eventually(() => session.handle.query(statusQuery))).toEqual(shown);
+    expect((await session.ended(seq)).state).toBe('finished');
+    expect(await readStatus(runtime.db, session.id)).toEqual({ state: 'idle' });
+    await expectSound(runtime, session.id);
+  });
+
+  it('5xx: it is tried again', async () => {
+    const session = await talkTo([fail(503)], [say('here I am')]);
+    const run = await session.ended(await session.send('hello'));
+    expect(run.state).toBe('finished');
+    expect(await session.parts(run.answer_id)).toMatchObject([{ type: 'step-start' }, { text: 'here I am' }]);
+  });
+
+  it('5xx for as long as it is tried: the turn ends with an error that says so', async () => {
+    const session = await talkTo([fail(503)]);
+    const run = await session.ended(await session.send('hello'));
+    expect(run).toMatchObject({ state: 'error', error_code: 'ProviderUnavailable' });
+    expect(run.error_message).toContain('gave up after 3 attempts');
+  });
+
+  it('T5 a connection cut in mid-stream: the lost words, the mark, the new words; the model sees the new ones', async () => {
+    const session = await talkTo([say('lost words'), cut()], [say('new words')]);
+    const run = await session.ended(await session.send('hello'));
+    expect(run.state).toBe('finished');
+    expect(await session.parts(run.answer_id)).toMatchObject([
+      { type: 'step-start' },
+      { type: 'text', text: 'lost words' },
+      { type: 'data-interrupted' },
+      { type: 'step-start' },
+      { type: 'text', text: 'new words' },
+    ]);
+    expect(JSON.stringify(lastRequest().messages)).not.toContain('lost words');
+    await session.ended(await session.send('and then?'));
+    const seen = JSON.stringify(lastRequest().messages);
+    expect(seen).toContain('new words');
+    expect(seen).not.toContain('lost words');
+    await expectSound(runtime, session.id);
+  });
+});
+
+describe('R6 a provider that fails for good', () => {
+  it('W7 pauses the queue; the next submission resumes it, in order', async () => {
+    const session = await talkTo([fail(401, { message: 'key sk-123' })], [say('fine')]);
+    const first = await session.accept('first');
+    const second = await session.accept('second');
+    await session.wake(first.run, first.message);
+    await session.wake(second.run, second.message);
+    const failed = await session.ended(first.run);
+    expect(failed).toMatchObject({ state: 'error', error_code: 'ProviderUnauthorized' });
+    expect(failed.error_message).not.toContain('sk-123');
+    await eventually(async () => expect(await session.handle.query(statusQuery)).toMatchObject({ state: 'error' }));
+    expect(await readStatus(runtime.db, session.id)).toEqual({ state: 'error', message: failed.error_message });
+    expect((await session.run(second.run)).state).toBe('queued');
+
+    const third = await session.send('third');
+    expect((await session.ended(third)).state).toBe('finished');
+    expect((await session.run(second.run)).state).toBe('finished');
+    const asked = lastRequest().messages.filter((message) => message.role === 'user');
+    expect(JSON.stringify(asked)).toMatch(/first.*second.*third/);
+    await expectSound(runtime, session.id);
+  });
+});
+
+describe('R7 a limit ends the turn and names itself', () => {
+  const again = [report({ input: 700, output: 10 }), callTool('call_1', 'look', { at: 'it' })];
+
+  it.each([
+    ['steps', 'few-steps', again, 2],
+    ['tokens', 'few-tokens', again, 2],
+    ['wall_clock', 'little-time', [say('well'), hang()], 1],
+  ])('%s', async (limit, agent, saying, calls) => {
+    const before = runtime.model.requests.length;
+    runtime.model.script(() => saying);
+    const session = await TestSession.open(runtime, { agent });
+    const run = await session.ended(await session.send('go on and on'));
+    expect(run).toMatchObject({ state: 'error', error_code: 'LimitReached' });
+    expect(run.error_message).toContain(`(${limit})`);
+    expect(runtime.model.requests.length - before).toBe(calls);
+    await expectSound(runtime, session.id);
+  });
+
+  it('a tool output over its limit is set aside', async () => {
+    const before = runtime.model.requests.length;
+    const words = 'a lot of words ';
+    runtime.model.script((_request, index) =>
+      index === before ? [callTool('call_1', 'echo', { words, times: 200 })] : [say('I see')],
+    );
+    const session = await TestSession.open(runtime, { agent: 'little-output' });
+    const run = await session.ended(await session.send('echo'));
+    const call = (await session.parts(run.answer_id)).find((part) => part.type === 'tool-echo')!;
+    expect(String(call['output'])).toContain('set aside');
+    expect(String(call['output']).length).toBeLessThan(1_200);
+    const { rows } = await runtime.db.query<{ output: string }>('SELECT output FROM tool_outputs WHERE tool_call_id = $1', [
+      call['toolCallId'],
+    ]);
+    expect(JSON.parse(rows[0]!.output)).toEqual({ words: words.repeat(200) });
+    expect(JSON.stringify(lastRequest()).length).toBeLessThan(20_000);
+  });
+});
