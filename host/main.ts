@@ -95,9 +95,9 @@ async function main(): Promise<void> {
   server.close();
   server.closeIdleConnections();
   await Promise.race([closed, sleep(GRACE_MS)]);
+  // Streams see their readers go, and end.
   server.closeAllConnections();
   await closed;
-  host.close();
   await client.end();
   log.info('stopped');
 }
