@@ -1,7 +1,7 @@
 // The chat page's files. Built from web/ by Vite where they are missing or older than their sources.
 import { createHash } from 'node:crypto';
-import { existsSync, globSync } from 'node:fs';
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { globSync } from 'node:fs';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 
 const ROOT = path.join(import.meta.dirname, '..');
@@ -33,21 +33,45 @@ export async function buildPage(): Promise<boolean> {
 async function viteBuild(outDir: string): Promise<void> {
   // Both take a while to load, and the page is mostly built already.
   const [{ build }, { default: react }] = await Promise.all([import('vite'), import('@vitejs/plugin-react')]);
-  await build({
-    root: WEB,
-    configFile: false,
-    logLevel: 'warn',
-    plugins: [react()],
-    build: { outDir, emptyOutDir: true, target: 'baseline-widely-available' },
-  });
+  // Whoever builds, a test too, gets the page that users get.
+  const { NODE_ENV } = process.env;
+  process.env['NODE_ENV'] = 'production';
+  try {
+    await build({
+      root: WEB,
+      configFile: false,
+      logLevel: 'warn',
+      plugins: [react()],
+      build: { outDir, emptyOutDir: true, target: 'baseline-widely-available' },
+    });
+  } finally {
+    if (NODE_ENV === undefined) delete process.env['NODE_ENV'];
+    else process.env['NODE_ENV'] = NODE_ENV;
+  }
 }
 
-/** Puts one folder in the place of another: never half of it, and of two that do so at once the last one stays. */
+/**
+ * Moves a fresh page into the place of another, file by file: what the page refers to first, then the page, then the
+ * stamp, and last goes what nothing refers to any more. So there is a whole page at every moment, also for two who do
+ * this at once.
+ */
 async function replace(dir: string, fresh: string): Promise<void> {
-  const old = `${fresh}.old`;
-  if (existsSync(dir)) await rename(dir, old);
-  await rename(fresh, dir);
-  await rm(old, { recursive: true, force: true });
+  const names = (await filesIn(fresh)).toSorted((a, b) => rank(a) - rank(b));
+  for (const name of names) {
+    await mkdir(path.dirname(path.join(dir, name)), { recursive: true });
+    await rename(path.join(fresh, name), path.join(dir, name));
+  }
+  for (const name of await filesIn(dir)) if (!names.includes(name)) await rm(path.join(dir, name), { force: true });
+}
+
+function rank(name: string): number {
+  return ['index.html', STAMP].indexOf(name);
+}
+
+async function filesIn(dir: string): Promise<string[]> {
+  const entries = await readdir(dir, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  return files.map((entry) => path.relative(dir, path.join(entry.parentPath, entry.name)));
 }
 
 /** Of everything that the page is made of: its own files, the domain's, the versions of packages, and how it is built. */

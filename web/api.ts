@@ -1,6 +1,7 @@
 import { APICallError, type UIMessage } from 'ai';
 import type { Phase } from '../domain/phases.ts';
 import type { PendingTool, SessionStatus } from '../domain/runs.ts';
+import { sentence } from './sentence.ts';
 
 /** What a session promises; null where it is not told. */
 export interface SessionState {
@@ -87,8 +88,7 @@ export function isRefusal(error: unknown): boolean {
 /** What went wrong, for people. */
 export function wordsOf(error: unknown): string {
   const problem = problemIn(error);
-  if (problem) return `${problem.message.charAt(0).toUpperCase()}${problem.message.slice(1)}.`;
-  return 'The server cannot be reached.';
+  return problem ? sentence(problem.message) : 'The server cannot be reached.';
 }
 
 function problemIn(error: unknown): Problem | undefined {

@@ -1,3 +1,4 @@
+import { sentence } from './sentence.ts';
 import type { View } from './session.ts';
 
 /** What the session is doing, for people; empty when there is nothing to say. */
@@ -9,10 +10,10 @@ export function statusWords({ lost, status, pending_tool }: View): string {
     case 'busy':
       return status.message ?? (pending_tool ? `Running ${pending_tool.name}…` : 'Working…');
     case 'retrying':
-      return `Attempt ${status.attempt} failed: ${status.message}.`;
+      return sentence(`Attempt ${status.attempt} failed: ${status.message}`);
     case 'waiting':
       return 'Waiting for your decision.';
     case 'error':
-      return `${status.message ?? 'Something went wrong'}. Send a message to go on.`;
+      return `${sentence(status.message ?? 'Something went wrong')} Send a message to go on.`;
   }
 }

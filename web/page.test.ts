@@ -1,0 +1,258 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../test/support/eventually.ts';
+import { callTool, fail, hang, say, think } from '../test/support/model-actions.ts';
+import { lastUserText, type ModelScript } from '../test/support/model-server.ts';
+import { startSite, type Tab, type TestSite } from '../test/support/page.ts';
+
+/** How long something may take to be seen. */
+const WAIT = { timeout: 10_000 };
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+}, 60_000);
+
+const script = (model: ModelScript) => site.runtime.model.script(model);
+
+/** A script that says the first words, waits for the test, and says the rest. */
+function inTwoParts(first: string, rest: string): () => void {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  script(async function* () {
+    yield say(first);
+    await promise;
+    yield say(rest);
+  });
+  return resolve;
+}
+
+const answerTexts = (tab: Tab) => tab.answers.allInnerTexts();
+
+describe('H8 streaming', () => {
+  it('H8 words are seen before the answer has ended', async () => {
+    const goOn = inTwoParts('Once upon', ' a time.');
+    const tab = await site.visit();
+    await tab.send('A story');
+    await tab.answers.getByText('Once upon', { exact: true }).waitFor();
+    expect(await tab.conversation.getAttribute('aria-busy')).toBe('true');
+    expect(await tab.status.innerText()).toBe('Working…');
+    goOn();
+    await tab.answers.getByText('Once upon a time.').waitFor();
+    await tab.idle();
+    expect(await tab.conversation.getAttribute('aria-busy')).toBe('false');
+    expect(await tab.status.innerText()).toBe('');
+  });
+
+  it('R2 a reload in mid-answer goes on with it', async () => {
+    const goOn = inTwoParts('Once upon', ' a time.');
+    const tab = await site.visit();
+    await tab.send('A story');
+    await tab.answers.getByText('Once upon', { exact: true }).waitFor();
+    await tab.page.reload();
+    await tab.answers.getByText('Once upon', { exact: true }).waitFor();
+    goOn();
+    await tab.answers.getByText('Once upon a time.').waitFor();
+    await tab.idle();
+    expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
+    await tab.page.reload();
+    await tab.answers.getByText('Once upon a time.').waitFor();
+    expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
+  });
+
+  it('R4 stop ends the answer where it is, in the page and at the model', async () => {
+    script(() => [say('Once upon'), hang()]);
+    const before = site.runtime.model.requests.length;
+    const tab = await site.visit();
+    await tab.send('A story');
+    await tab.answers.getByText('Once upon').waitFor();
+    await tab.button('Stop').click();
+    await tab.idle();
+    const request = await site.runtime.model.request(before);
+    await request.ended;
+    expect(request.end).toBe('client-closed');
+    expect(await answerTexts(tab)).toEqual(['Once upon']);
+
+    script(() => [say('Here I am.')]);
+    await tab.send('Go on');
+    await tab.answers.getByText('Here I am.').waitFor();
+  });
+
+  it('Q3 what looks like HTML is shown as it was written, whoever wrote it', async () => {
+    const html = '<img src="x" onerror="window.hacked = true"><script>window.hacked = true</script><b>bold</b>';
+    script(() => [say(html)]);
+    const tab = await site.visit();
+    await tab.send(html);
+    await tab.idle();
+    await expect.poll(() => tab.conversation.getByText(html).count(), WAIT).toBe(2);
+    expect(await tab.page.locator('main :is(img, script, b)').count()).toBe(0);
+    expect(await tab.page.evaluate(() => 'hacked' in window)).toBe(false);
+  });
+
+  it('H8 reasoning is folded, a failing tool says why', async () => {
+    script(({ messages }) =>
+      messages.at(-1)?.role === 'tool'
+        ? [say('There is no such file.')]
+        : [think('Where could it be?'), callTool('call_1', 'read_file', { path: 'none.html' })],
+    );
+    const tab = await site.visit();
+    await tab.send('read it');
+    await tab.answers.getByText('There is no such file.').waitFor();
+    const thought = tab.page.getByText('Where could it be?');
+    expect(await thought.isVisible()).toBe(false);
+    await tab.page.getByText('Reasoning').click();
+    expect(await thought.isVisible()).toBe(true);
+    expect(await tab.page.locator('.tool').innerText()).toMatch(/read_file\s+none\.html\s+failed\s+\S/);
+  });
+});
+
+describe('W7 messages that wait', () => {
+  it('W7 are queued at once, shown, and answered in their order', async () => {
+    const first = Promise.withResolvers<void>();
+    script(async function* (request) {
+      if (lastUserText(request) === 'one') {
+        yield say('answer to ');
+        await first.promise;
+      } else yield say('answer to ');
+      yield say(lastUserText(request));
+    });
+    const tab = await site.visit();
+    await tab.send('one');
+    await tab.answers.getByText('answer to', { exact: true }).waitFor();
+    await tab.send('two');
+    await tab.send('three');
+    const waiting = tab.page.getByRole('list', { name: 'Messages that wait' }).getByRole('listitem');
+    await expect
+      .poll(() => waiting.allInnerTexts())
+      .toEqual([expect.stringMatching(/^two\s+Queued/), expect.stringMatching(/^three\s+Queued/)]);
+    await tab.page.reload();
+    await expect.poll(() => waiting.count(), WAIT).toBe(2);
+    first.resolve();
+    await tab.answers.getByText('answer to three').waitFor();
+    await tab.idle();
+    const said = await tab.page.locator('article').allInnerTexts();
+    expect(said).toEqual(['one', 'answer to one', 'two', 'answer to two', 'three', 'answer to three']);
+    expect(await waiting.count()).toBe(0);
+  });
+
+  it('W7 can be taken back into the field', async () => {
+    script(() => [say('Hm'), hang()]);
+    const tab = await site.visit();
+    await tab.send('one');
+    await tab.answers.getByText('Hm').waitFor();
+    await tab.send('two');
+    await tab.page.getByText('Queued').waitFor();
+    await tab.button('Take back').click();
+    await tab.page.getByText('Queued').waitFor({ state: 'detached' });
+    expect(await tab.page.getByLabel('Message', { exact: true }).inputValue()).toBe('two');
+    await tab.button('Stop').click();
+    await tab.idle();
+    expect(await answerTexts(tab)).toEqual(['Hm']);
+  });
+});
+
+describe('R5 the status', () => {
+  it('R5 says which attempt failed and why, and is gone when it has worked', async () => {
+    let tries = 0;
+    script(() => (tries++ === 0 ? [fail(429, { retryAfter: 2 })] : [say('At last.')]));
+    const tab = await site.visit();
+    await tab.send('hello');
+    await tab.page.getByText(/^Attempt 1 failed: rate limited, retry in [12] s\.$/i).waitFor();
+    await tab.answers.getByText('At last.').waitFor();
+    await tab.idle();
+    expect(await tab.status.innerText()).toBe('');
+  });
+
+  it('R6 an error says what to do, until the next message', async () => {
+    script(() => [fail(401)]);
+    const tab = await site.visit();
+    await tab.send('hello');
+    await tab.page.getByText(/key.*Send a message to go on\.$/).waitFor();
+    await tab.idle();
+    script(() => [say('Now I can.')]);
+    await tab.send('and now?');
+    await tab.answers.getByText('Now I can.').waitFor();
+    await tab.idle();
+    expect(await tab.status.innerText()).toBe('');
+    expect(await tab.page.locator('article').allInnerTexts()).toEqual(['hello', 'and now?', 'Now I can.']);
+  });
+
+  it('H2 a refusal is told in words, and the message can be changed', async () => {
+    const tab = await site.visit({ mayComplain: /status of 413/ });
+    await tab.send('x'.repeat(300_000));
+    await tab.page.getByText(/^Not accepted: .*the most is 262144/).waitFor();
+    await tab.button('Take back').click();
+    expect((await tab.page.getByLabel('Message', { exact: true }).inputValue()).length).toBe(300_000);
+    script(() => [say('Better.')]);
+    await tab.send('short');
+    await tab.answers.getByText('Better.').waitFor();
+  });
+});
+
+describe('S6 tabs', () => {
+  it('S6 two tabs are two sessions, a duplicated tab too, and a reload keeps its own', async () => {
+    script((request) => [say(`You said ${lastUserText(request)}.`)]);
+    const one = await site.visit();
+    await one.send('one');
+    await one.answers.getByText('You said one.').waitFor();
+
+    const two = await one.another();
+    await two.send('two');
+    await two.answers.getByText('You said two.').waitFor();
+    const copy = await one.another({ duplicate: true });
+    await copy.page.getByText('Say what you want').waitFor();
+
+    const ids = await Promise.all([one, two, copy].map((tab) => tab.sessionId()));
+    expect(new Set(ids).size).toBe(3);
+    await one.page.reload();
+    await one.answers.getByText('You said one.').waitFor();
+    expect(await one.sessionId()).toBe(ids[0]);
+    expect(await answerTexts(two)).toEqual(['You said two.']);
+  });
+
+  it('S4 what happens elsewhere is seen here', async () => {
+    script((request) => [say(`You said ${lastUserText(request)}.`)]);
+    const tab = await site.visit();
+    await tab.send('hello');
+    await tab.answers.getByText('You said hello.').waitFor();
+    await tab.idle();
+    const elsewhere = (path: string, body: unknown) =>
+      tab.page.context().request.post(`${site.host.url}/api/sessions/${path}`, { data: body });
+    const id = await tab.sessionId();
+    expect((await elsewhere(`${id}/messages`, { id: 'm-elsewhere', text: 'from afar' })).status()).toBe(202);
+    await tab.answers.getByText('You said from afar.').waitFor();
+    expect((await elsewhere(`${id}/open`, { project_id: 'owls' })).status()).toBe(200);
+    script(({ messages }) =>
+      messages.at(-1)?.role === 'tool' ? [hang()] : [callTool('call_1', 'build_and_deploy', {})],
+    );
+    await elsewhere(`${id}/messages`, { id: 'm-build', text: 'build' });
+    await tab.inPhase('Building');
+    expect((await elsewhere(`${id}/cancel`, {})).status()).toBe(200);
+    await tab.inPhase('Chatting');
+    await tab.idle();
+  });
+});
+
+describe('H2 a long conversation', () => {
+  it('T8 shows its end first, and the rest when asked', async () => {
+    script((request) => [say(`re: ${lastUserText(request)}`)]);
+    const tab = await site.visit();
+    await tab.send('number 0');
+    await tab.answers.getByText('re: number 0').waitFor();
+    const id = await tab.sessionId();
+    for (let number = 1; number <= 30; number++) {
+      await tab.page.context().request.post(`${site.host.url}/api/sessions/${id}/messages`, {
+        data: { id: `m-${number}`, text: `number ${number}` },
+      });
+    }
+    await tab.answers.getByText('re: number 30').waitFor({ timeout: 25_000 });
+    await tab.idle();
+    await tab.page.reload();
+    await tab.button('Show earlier messages').click();
+    await eventually(async () => expect(await tab.page.locator('article').count()).toBe(62));
+    expect((await tab.page.locator('article').allInnerTexts()).slice(0, 3)).toEqual([
+      'number 0',
+      're: number 0',
+      'number 1',
+    ]);
+    expect(await tab.button('Show earlier messages').count()).toBe(0);
+  });
+});
