@@ -14,6 +14,7 @@ import { type Config, parseConfig, requireDatabase } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import { createLogger } from '../config/log.ts';
 import { loadModels } from '../config/models.ts';
+import { runProcess } from '../config/process.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import siteBuilder from '../examples/site-builder/agent.ts';
 import type { Identify } from './context.ts';
@@ -102,12 +103,4 @@ async function main(): Promise<void> {
   log.info('stopped');
 }
 
-try {
-  await main();
-  process.exit(0);
-} catch (error) {
-  const reason = error instanceof Error ? error.message : String(error);
-  const log = createLogger('host', { logLevel: 'info' });
-  log.fatal(error instanceof ConfigError ? {} : { err: error }, reason);
-  process.exit(1);
-}
+await runProcess('host', main);

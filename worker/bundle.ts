@@ -7,6 +7,8 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 const SOURCES = ['workflows', 'domain'];
+/** In the package it is there already. */
+const BUILT = path.join(ROOT, 'workflows', 'bundle.js');
 
 /** Anything that changes the bundle: the sources, and the SDK that makes it. */
 async function fingerprint(): Promise<string> {
@@ -26,10 +28,10 @@ async function fingerprint(): Promise<string> {
  * The workflows' code for the sandbox. Making it takes seconds, so it is kept under `cacheDir` by what it was made of.
  */
 export async function workflowBundle(cacheDir: string): Promise<{ codePath: string }> {
+  if (existsSync(BUILT)) return { codePath: BUILT };
   const codePath = path.join(cacheDir, `workflows-${(await fingerprint()).slice(0, 32)}.js`);
   if (existsSync(codePath)) return { codePath };
-  // Sources while developing, JavaScript in the package.
-  const workflowsPath = path.join(ROOT, 'workflows', `index${path.extname(import.meta.filename)}`);
+  const workflowsPath = path.join(ROOT, 'workflows', 'index.ts');
   const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') });
   await mkdir(cacheDir, { recursive: true });
   // Several workers may come here at once: each writes its own, and the last rename wins with the same content.

@@ -1,17 +1,14 @@
 import type { Connection } from '@temporalio/client';
-import type { Logger } from 'pino';
+import { ConfigError } from '../config/error.ts';
 import { missingSearchAttributes } from '../config/search-attributes.ts';
 
 /**
- * Ends the process with a clear word where the namespace lacks the search attributes: without them no session could
- * start.
+ * Without the search attributes no session could start.
+ * @throws {ConfigError} saying which the namespace lacks, and which command registers them
  */
-export async function requireSearchAttributes(connection: Connection, namespace: string, log: Logger): Promise<void> {
+export async function requireSearchAttributes(connection: Connection, namespace: string): Promise<void> {
   const missing = await missingSearchAttributes(connection, namespace);
   if (missing.length === 0) return;
-  log.fatal(
-    { namespace, missing },
-    `the namespace "${namespace}" lacks the search attributes ${missing.join(', ')}: run "npm run migrate"`,
-  );
-  process.exit(1);
+  const expected = `a namespace with the search attributes ${missing.join(', ')} ("${namespace}" lacks them): run "npm run migrate"`;
+  throw new ConfigError([{ name: 'TEMPORAL_NAMESPACE', expected }]);
 }

@@ -1,0 +1,111 @@
+import path from 'node:path';
+import { Connection } from '@temporalio/client';
+import { NativeConnection } from '@temporalio/worker';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import type { Hooks } from '../activities/context.ts';
+import type { AgentDefinition } from '../agent/define.ts';
+import { createModels, type ModelSettings } from '../agent/models.ts';
+import { agentRegistry, loadAgents } from '../agent/registry.ts';
+import { createPostgresBus } from '../bus/postgres.ts';
+import { type Config, type DatabaseConfig, type Env, parseConfig, requireDatabase } from '../config/config.ts';
+import { createLogger, type Logger } from '../config/log.ts';
+import { loadModels } from '../config/models.ts';
+import { temporalConnectConfig } from '../config/temporal.ts';
+import siteBuilder from '../examples/site-builder/agent.ts';
+import { createPool } from '../store/db.ts';
+import { workflowBundle } from './bundle.ts';
+import { createWorker } from './create.ts';
+import { serveMetrics } from './metrics-server.ts';
+import { untilReachable } from './reach.ts';
+import { requireSearchAttributes } from './search-attributes.ts';
+
+const PROVIDER_ATTEMPTS = 6;
+/** Every stream writes through the pool, but only for a millisecond at a time. */
+const CONNECTIONS = 20;
+
+/** What a worker is started with; everything has a default. */
+export interface WorkerOptions {
+  /** Where the configuration is read from; default the process's environment. */
+  env?: Env;
+  /** The first is the default one; default those of PERDURE_AGENTS, else the reference agent. */
+  agents?: readonly AgentDefinition[];
+  /** Providers of models besides those that are built in, by name. */
+  providers?: NonNullable<ModelSettings['providers']>;
+  hooks?: Hooks;
+  log?: Logger;
+}
+
+/** A worker at work. */
+export interface StartedWorker {
+  /** Lets what is at work end, for as long as the grace allows. */
+  stop(): Promise<void>;
+  /** Settles when the worker has ended, and what it had opened is closed. */
+  readonly done: Promise<void>;
+}
+
+/**
+ * Starts a worker as the environment says. Waits for Postgres and Temporal for as long as it takes, and says so.
+ * @throws {ConfigError} naming every variable that cannot be used
+ * @throws {Error} the namespace lacks the search attributes
+ */
+export async function startWorker(options: WorkerOptions = {}): Promise<StartedWorker> {
+  const config = requireDatabase(parseConfig(options.env ?? process.env));
+  const log = options.log ?? createLogger('worker', config);
+  const { agents, models } = await definitions(config, options);
+  const { parts, close } = await connect(config, log);
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const { metricsPort } = config;
+  const metrics = metricsPort === undefined ? undefined : serveMetrics(registry, config.host, metricsPort);
+  const worker = await createWorker({
+    ...parts,
+    agents,
+    models,
+    log,
+    registry,
+    workflowBundle: await workflowBundle(path.join(config.dir, 'cache')),
+    settings: { ...config, providerAttempts: PROVIDER_ATTEMPTS },
+    hooks: options.hooks ?? {},
+  });
+  log.info({ agents: agents.list().map((agent) => agent.id), model: models.defaultRef }, 'ready');
+  const done = worker.run().finally(async () => {
+    metrics?.close();
+    await close();
+  });
+  const stop = () => {
+    worker.shutdown();
+    return done;
+  };
+  return { done, stop };
+}
+
+async function definitions(config: Config, { agents, providers = {} }: WorkerOptions) {
+  const catalog = loadModels(config.modelsFile);
+  return {
+    agents: agents ? agentRegistry(agents) : await loadAgents(config.agentsModule, [siteBuilder]),
+    models: createModels({ ...config, defaultModel: config.model, catalog, providers }),
+  };
+}
+
+/** Everything that a worker talks through, once it answers. */
+async function connect(config: DatabaseConfig, log: Logger) {
+  const { connectionOptions, namespace } = temporalConnectConfig(config);
+  const db = createPool(config.databaseUrl, { max: CONNECTIONS });
+  const bus = createPostgresBus({ connectionString: config.directDatabaseUrl });
+  await untilReachable(log, 'Postgres', new URL(config.databaseUrl).host, () =>
+    db.query('SELECT FROM schema_migrations'),
+  );
+  const [connection, clientConnection] = await untilReachable(log, 'Temporal', connectionOptions.address, () =>
+    Promise.all([NativeConnection.connect(connectionOptions), Connection.connect(connectionOptions)]),
+  );
+  const close = async () => {
+    await Promise.allSettled([bus.close(), db.end(), connection.close(), clientConnection.close()]);
+  };
+  try {
+    await requireSearchAttributes(clientConnection, namespace);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { parts: { connection, clientConnection, namespace, db, bus }, close };
+}
