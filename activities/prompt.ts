@@ -37,7 +37,7 @@ export async function stepPrompt(
     }),
     systemOf(context, claimed, turn),
   ]);
-  const states = new Map(view.flatMap((message) => (message.run_state ? [[message.id, message.run_state]] : [])));
+  const states = new Map(view.flatMap(({ id, aborted }) => (aborted ? [[id, 'aborted']] : [])));
   return { ...system, messages: modelView(view, states) as unknown as UIMessage[] };
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { type Bus, type BusEvent, pack, type Pointer, unpack } from './bus.ts';
 import { LastingConnection } from './connection.ts';
@@ -6,8 +7,9 @@ import { Listeners } from './listeners.ts';
 const CHANNEL = 'perdure';
 /** Postgres takes payloads of fewer than 8,000 bytes. */
 const MAX_PAYLOAD_BYTES = 7_900;
-/** Under load a batch also waits for the one before it; alone, the first words of an answer wait this long. */
-const MERGE_MS = 3;
+const MERGE_MS = 10;
+/** Batches that may go at once after a pause. */
+const BURST = 5;
 /** Beyond this pointers are dropped while Postgres is away: readers read again when it is back. */
 const MAX_WAITING = 10_000;
 
@@ -23,8 +25,9 @@ interface Options {
  *
  * 1. NOTIFY is sent on its own connection, never in a transaction that writes: notifying transactions commit one at a
  *    time in the whole cluster.
- * 2. The first pointer after a pause goes at once. While it is on its way, and for 3 ms from it, others are gathered,
- *    equal ones merged, and go together.
+ * 2. A process sends a batch every 10 ms at most; after a pause, the first few go at once, so that the few pointers of a
+ *    lonely turn never wait. What comes while a batch is on its way or may not go yet is gathered, equal ones are
+ *    merged, and goes together.
  * 3. Nothing here waits for Postgres but `close`. With Postgres away pointers are gathered up to a bound.
  * 4. Every time that listening begins, the first included, listeners are told `reconnected`.
  */
@@ -61,6 +64,8 @@ class Publisher {
   private waiting: Pointer[] = [];
   private sending: Promise<void> | undefined;
   private closed = false;
+  /** When the batches sent so far would have been due, had each waited for its turn. */
+  private paidUntil = 0;
 
   constructor(connectionString: string, onError: (error: unknown) => void) {
     this.onError = onError;
@@ -92,16 +97,23 @@ class Publisher {
     });
   }
 
-  /** Sends until nothing is left, a batch every 3 ms at most. */
+  /** Sends until nothing is left. */
   private async sendWaiting(): Promise<void> {
     // What is published in one breath goes together.
     await Promise.resolve();
-    while (this.waiting.length > 0 && this.connection.client) {
-      const batch = this.waiting.splice(0);
-      const pause = this.closed ? undefined : new Promise((resolve) => setTimeout(resolve, MERGE_MS));
-      await this.send(this.connection.client, pack(batch, MAX_PAYLOAD_BYTES));
-      await pause;
+    while (this.waiting.length > 0) {
+      await this.pace();
+      const { client } = this.connection;
+      if (!client) return;
+      await this.send(client, pack(this.waiting.splice(0), MAX_PAYLOAD_BYTES));
     }
+  }
+
+  /** Waits until a batch may go, and counts it. */
+  private async pace(): Promise<void> {
+    const wait = this.paidUntil - BURST * MERGE_MS - performance.now();
+    if (wait > 0 && !this.closed) await delay(wait);
+    this.paidUntil = Math.max(this.paidUntil, performance.now()) + MERGE_MS;
   }
 
   private async send(client: pg.Client, payloads: string[]): Promise<void> {

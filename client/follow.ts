@@ -54,7 +54,8 @@ export class AnswerReading {
   private async statusChunks(answer: Answer): Promise<UIMessageChunk[]> {
     const { position, retry, user_message_id } = answer;
     const mark = canonicalJson({ position, retry });
-    if (mark === this.status || (this.status === '' && position === null && retry === null)) return [];
+    const waits = (position ?? 0) > 0 || retry !== null;
+    if (mark === this.status || (this.status === '' && !waits)) return [];
     this.status = mark;
     const status = await readStatus(this.db, this.sessionId);
     const data = { ...status, position: position ?? 0, ...(position === null && { message_id: user_message_id }) };

@@ -1,40 +1,52 @@
 import { z } from 'zod';
 import { type Db, many } from './db.ts';
 
-const viewRow = z.object({
+const partRow = z.object({
   id: z.string(),
   role: z.enum(['user', 'assistant', 'system']),
-  run_state: z.string().nullable(),
-  parts: z.array(z.looseObject({ type: z.string() })),
+  aborted: z.boolean(),
+  data: z.looseObject({ type: z.string() }),
 });
 
-/** A stored message as the model's view is made from. `run_state` is that of the run that wrote an answer. */
-export type ViewMessage = z.infer<typeof viewRow>;
+/** A stored message as the model's view is made from. */
+export interface ViewMessage {
+  id: string;
+  role: 'user' | 'assistant' | 'system';
+  /** The run that wrote it was aborted. */
+  aborted: boolean;
+  parts: { type: string }[];
+}
 
 /**
- * The visible messages up to a turn's own: the user message `messageId` and, of its answer, the parts that earlier
- * steps settled. What is queued behind it is not seen.
+ * The visible messages up to a turn's own that have parts: the user message `messageId` and, of its answer, the parts
+ * that earlier steps settled. What is queued behind it is not seen.
+ *
+ * The rows come flat, and aborted runs are looked up once: whatever Postgres knows of the tables' sizes, it finds a plan
+ * that grows with the conversation and not with its square.
  */
-export function loadView(
+export async function loadView(
   db: Db,
   sessionId: string,
   turn: { messageId: string; answerId: string; settledParts: number },
 ): Promise<ViewMessage[]> {
-  return many(
+  const rows = await many(
     db,
-    viewRow,
-    `SELECT m.id, m.role, r.state AS run_state, p.parts
+    partRow,
+    `SELECT m.id, m.role, p.data,
+            m.id = ANY (ARRAY(SELECT answer_id FROM chat_runs WHERE session_id = $1 AND state = 'aborted')) AS aborted
        FROM chat_messages m
-       CROSS JOIN LATERAL (
-         SELECT coalesce(jsonb_agg(data ORDER BY index), '[]') AS parts
-           FROM chat_parts
-          WHERE session_id = m.session_id AND message_id = m.id AND (m.id <> $3 OR index < $4)
-       ) p
-       LEFT JOIN chat_runs r ON r.session_id = m.session_id AND r.answer_id = m.id
+       JOIN chat_parts p ON p.session_id = m.session_id AND p.message_id = m.id AND (m.id <> $3 OR p.index < $4)
       WHERE m.session_id = $1
         AND m.hidden_at IS NULL
         AND (m.id = $3 OR m.position <= (SELECT position FROM chat_messages WHERE session_id = $1 AND id = $2))
-      ORDER BY m.position`,
+      ORDER BY m.position, p.index`,
     [sessionId, turn.messageId, turn.answerId, turn.settledParts],
   );
+  const messages: ViewMessage[] = [];
+  for (const { data, ...message } of rows) {
+    const last = messages.at(-1);
+    if (last?.id === message.id) last.parts.push(data);
+    else messages.push({ ...message, parts: [data] });
+  }
+  return messages;
 }
