@@ -1,3 +1,4 @@
+import { ApplicationFailure, Context } from '@temporalio/activity';
 import type { SessionActivities } from '../domain/commands.ts';
 import type { ActivityContext } from './context.ts';
 import { command, load, settle } from './session.ts';
@@ -9,8 +10,15 @@ export function sessionActivities(context: ActivityContext): SessionActivities {
   return {
     loadSession: (sessionId) => load(context, sessionId),
     applyCommand: (args) => command(context, args),
-    streamStep: (args) => makeStep(context, args),
-    runTool: (args) => runToolCall(context, args),
+    streamStep: (args) => makeStep(context, { ...args, session_id: sessionId() }),
+    runTool: (args) => runToolCall(context, { ...args, session_id: sessionId() }),
     settleRun: (args) => settle(context, args),
   };
+}
+
+/** A session's workflow has its id. */
+function sessionId(): string {
+  const { workflowExecution } = Context.current().info;
+  if (workflowExecution === undefined) throw ApplicationFailure.nonRetryable('Internal', 'Internal');
+  return workflowExecution.workflowId;
 }

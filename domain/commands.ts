@@ -158,13 +158,16 @@ export type StepOutcome =
   /** `reason` is one of the few that we have words for, none of a provider's. */
   | { kind: 'retry'; code: string; reason: string; delay_ms: number };
 
+/** What a workflow sends of an activity's arguments: whose session it is the activity knows by the workflow's id. */
+export type Sent<Args> = Omit<Args, 'session_id'>;
+
 /** What a workflow may ask for. */
 export interface SessionActivities {
   /** @throws SessionNotFound */
   loadSession(sessionId: string): Promise<LoadedSession>;
   applyCommand(args: ApplyArgs): Promise<AppliedCommand>;
-  streamStep(args: StepArgs): Promise<StepOutcome>;
-  runTool(args: ToolArgs): Promise<ToolOutcome>;
+  streamStep(args: Sent<StepArgs>): Promise<StepOutcome>;
+  runTool(args: Sent<ToolArgs>): Promise<ToolOutcome>;
   settleRun(args: SettleArgs): Promise<RunOutcome>;
 }
 

@@ -63,7 +63,6 @@ async function step(session: SessionState, run: CurrentRun): Promise<Exclude<Ste
   for (let attempt = 1; ; attempt += 1) {
     show(session);
     const outcome = await streaming(session.settings, `step ${run.step + 1} · ${model}`).streamStep({
-      session_id: session.sessionId,
       run_seq: run.run_seq,
       step: run.step,
       epoch: session.epoch,
@@ -84,7 +83,6 @@ async function tool(session: SessionState, run: CurrentRun, call: ToolCallRef): 
   run.tool = call;
   show(session);
   const outcome = await streaming(session.settings, `tool ${call.name}`).runTool({
-    session_id: session.sessionId,
     run_seq: run.run_seq,
     step: run.step,
     epoch: session.epoch,

@@ -16,3 +16,25 @@ export async function untilEvents(client: Client, workflowId: string, count: num
     nextPageToken = page.nextPageToken;
   } while (seen < count && nextPageToken.length > 0);
 }
+
+/** Every history of a namespace as text, payloads decoded: whatever somebody could read there. */
+export async function allHistories(client: Client): Promise<string[]> {
+  const histories: string[] = [];
+  for await (const { workflowId, runId } of client.workflow.list()) {
+    histories.push(textOf(await client.workflow.getHandle(workflowId, runId).fetchHistory()));
+  }
+  return histories;
+}
+
+function textOf(history: unknown): string {
+  return JSON.stringify(history, (_key, value: unknown) => {
+    const bytes = value instanceof Uint8Array ? value : bytesOf(value);
+    return bytes ? Buffer.from(bytes).toString('utf8') : value;
+  });
+}
+
+/** A Buffer has made its own JSON of itself before a replacer sees it. */
+function bytesOf(value: unknown): Uint8Array | undefined {
+  const { type, data } = (value ?? {}) as { type?: unknown; data?: unknown };
+  return type === 'Buffer' && Array.isArray(data) ? Uint8Array.from(data as number[]) : undefined;
+}

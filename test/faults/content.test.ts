@@ -1,0 +1,130 @@
+// What of a session is in Temporal: control, never content; and how much of it.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { defineAgent } from '../../agent/define.ts';
+import { logReason } from '../../store/events.ts';
+import { cancelSignal, cancelUpdate } from '../../workflows/definitions.ts';
+import { callTool, fail, hang, type ModelAction, say, saySlowly, think } from '../support/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+import { quiet } from '../histories/scenario.ts';
+import faultAgent from './agent.ts';
+import { allHistories } from './history.ts';
+import { raise } from './rows.ts';
+import { aroundCalls } from './sql-calls.ts';
+
+const CANARY = 'yellowbird';
+const TYPED = 'redbird';
+let planted = 0;
+/** A word that is found wherever it went. */
+const canary = (): string => `${CANARY}${(planted += 1)}`;
+const LONG = 'word '.repeat(40_000);
+
+let runtime: TestRuntime;
+beforeAll(async () => {
+  runtime = await startRuntime({
+    agents: [defineAgent({ ...faultAgent, prompt: `${faultAgent.prompt} ${canary()}` })],
+    settings: { sweepIntervalMs: 3_600_000 },
+  });
+});
+
+/** A session whose model says these things, one a call, the last again and again. */
+async function talkTo(...sayings: ModelAction[][]): Promise<TestSession> {
+  const before = runtime.model.requests.length;
+  runtime.model.script((_request, index) => sayings[Math.min(index - before, sayings.length - 1)]!);
+  return TestSession.open(runtime, { agent: 'faults' });
+}
+
+describe('W3 content never enters a history', { timeout: 60_000 }, () => {
+  it('of messages, prompts, tools, providers, reasons and failures no word is in Temporal', async () => {
+    await tools();
+    await providers();
+    await reasons();
+    await failures();
+    const typed = await talkTo([say('fine')]);
+    await typed.signalWithStart(cancelSignal, { reason: TYPED });
+    const histories = await allHistories(runtime.temporal);
+    expect(planted).toBeGreaterThan(15);
+    expect(histories.length).toBeGreaterThanOrEqual(6);
+    for (const history of histories) expect(wordsAround(CANARY, history)).toEqual([]);
+    expect(histories.join('\n'), 'what is typed into a raw signal is there, and would be found').toContain(TYPED);
+  });
+});
+
+async function tools(): Promise<void> {
+  const session = await talkTo(
+    [think(canary()), say(canary()), callTool(canary(), 'echo', { words: canary() })],
+    [callTool(canary(), 'stumble', { words: canary() })],
+    [callTool('call_1', canary(), { words: canary() })],
+    [callTool('call_1', 'pay', { amount: canary() })],
+    [callTool('call_1', 'write_file', { path: `../${canary()}`, content: canary() })],
+    [callTool('call_1', 'todo_complete', { name: canary() })],
+    [say(canary())],
+  );
+  const run = await session.ended(await session.send(`${canary()} ${LONG}`));
+  expect(run.state).toBe('finished');
+}
+
+async function providers(): Promise<void> {
+  const refused = await talkTo([fail(400, { message: canary(), code: canary() })]);
+  expect((await refused.ended(await refused.send('go'))).state).toBe('error');
+  const late = await talkTo([fail(500, { message: canary(), code: canary() })], [say('fine')]);
+  expect((await late.ended(await late.send('go'))).state).toBe('finished');
+}
+
+async function reasons(): Promise<void> {
+  const session = await talkTo([say(canary()), hang()]);
+  await raise(runtime.db, session.id, ['start_build']);
+  const run = await session.send('go');
+  const seq = await logReason(runtime.db, session.id, 'user', canary());
+  expect(await session.command(cancelUpdate, { reason_seq: seq })).toMatchObject({ cancelled: true, aborted: true });
+  expect((await session.ended(run)).state).toBe('aborted');
+}
+
+/** What the database says may hold anything. */
+async function failures(): Promise<void> {
+  const words = [Object.assign(new Error(canary()), { code: '57P01' }), new Error(canary())];
+  for (const failure of words) {
+    const session = await talkTo([say('fine')]);
+    let failed = false;
+    using _hook = aroundCalls(runtime.db, {
+      before: ({ name, args }) => {
+        if (failed || name !== 'claim_step' || args[0] !== session.id) return;
+        failed = true;
+        throw failure;
+      },
+    });
+    const { state } = await session.ended(await session.send('go'));
+    expect(state).toBe('code' in failure ? 'finished' : 'error');
+  }
+}
+
+describe('Q2 a history is small, however long the texts', () => {
+  // The session's own start, load and idle timer are not a turn's: it has had a turn before.
+  it('W4 a plain turn: at most 11 events and 2 KB', async () => {
+    const session = await talkTo([say('hello')], saySlowly(LONG, 4_000));
+    await session.ended(await session.send('hello'));
+    await expectCost(session, { events: 11, bytes: 2_048 });
+  });
+
+  it('W4 a tool turn: at most 23 events and 4 KB', async () => {
+    const session = await talkTo([say('hello')], [callTool('call_1', 'echo', { words: LONG }, 4_000)], [say(LONG)]);
+    await session.ended(await session.send('hello'));
+    await expectCost(session, { events: 23, bytes: 4_096 });
+  });
+});
+
+/** The next turn of a session adds no more than this to its history. */
+async function expectCost(session: TestSession, most: { events: number; bytes: number }): Promise<void> {
+  await quiet(session);
+  const before = await session.handle.describe();
+  expect((await session.ended(await session.send(LONG))).state).toBe('finished');
+  await quiet(session);
+  const after = await session.handle.describe();
+  expect(after.historyLength - before.historyLength).toBeLessThanOrEqual(most.events);
+  expect(after.historySize! - before.historySize!).toBeLessThanOrEqual(most.bytes);
+}
+
+/** Where a word stands in a text, with what is around it. */
+function wordsAround(word: string, text: string): string[] {
+  return [...text.matchAll(new RegExp(`.{0,60}${word}.{0,20}`, 'g'))].map(([found]) => found);
+}
