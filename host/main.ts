@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 // The host as a process of its own: configuration, what it is made of, a port, and an orderly end.
 import { once } from 'node:events';
 import type { Server } from 'node:http';

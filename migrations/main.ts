@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 // Brings database and Temporal namespace to where this version needs them.
 import { Connection } from '@temporalio/client';
 import { parseConfig, requireDatabase } from '../config/config.ts';
