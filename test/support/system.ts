@@ -6,6 +6,7 @@ import { type Client, Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import type pg from 'pg';
 import { type Logger, pino } from 'pino';
+import { Registry } from 'prom-client';
 import type { ActivitySettings } from '../../activities/context.ts';
 import { createModels, type Models } from '../../agent/models.ts';
 import type { AgentDefinition } from '../../agent/define.ts';
@@ -50,6 +51,8 @@ export interface TestRuntime {
   settings: WorkerParts['settings'];
   logs: LogLine[];
   log: Logger;
+  /** What the first worker counts. */
+  registry: Registry;
   worker: SessionWorker;
   /** Starts one more worker on the same servers. */
   startWorker(options?: Pick<RuntimeOptions, 'agents' | 'settings'>): Promise<RunningWorker>;
@@ -85,6 +88,7 @@ export async function startSystem(servers: SystemServers, options: RuntimeOption
   const db = createPool(databaseUrl);
   const bus = createPostgresBus({ connectionString: databaseUrl });
   const settings = { ...SETTINGS, workspaces, ...options.settings };
+  const registry = new Registry();
   const logs: LogLine[] = [];
   const log = pino({ level: 'info' }, { write: (line) => void logs.push(JSON.parse(line) as LogLine) });
   const models = createModels({ openaiApiKey: 'test', openaiBaseUrl: model.url, defaultModel: 'openai/test' });
@@ -102,6 +106,7 @@ export async function startSystem(servers: SystemServers, options: RuntimeOption
       agents: agentRegistry(more.agents ?? options.agents ?? [siteBuilder]),
       models,
       log,
+      registry: started.length === 0 ? registry : new Registry(),
       settings: { ...settings, ...more.settings },
       workflowBundle: await workflowBundle(path.resolve('node_modules/.cache/perdure')),
     });
@@ -139,6 +144,7 @@ export async function startSystem(servers: SystemServers, options: RuntimeOption
     settings,
     logs,
     log,
+    registry,
     worker: first.worker,
     startWorker,
     first,

@@ -1,0 +1,119 @@
+// A stop, wherever the run is.
+import { beforeAll, describe, expect, it } from 'vitest';
+import * as names from '../../workflows/definitions.ts';
+import { eventually } from '../support/eventually.ts';
+import { callTool, fail, hang, type ModelAction, say } from '../support/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+import faultAgent, { effects } from './agent.ts';
+import { startDoomedWorker } from './doomed.ts';
+import { Gate } from './gate.ts';
+import { expectSound } from './sound.ts';
+import { aroundCalls } from './sql-calls.ts';
+
+let runtime: TestRuntime;
+/** Has no worker but those that a test starts. */
+let deserted: TestRuntime;
+beforeAll(async () => {
+  const options = { agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 } };
+  [runtime, deserted] = await Promise.all([startRuntime(options), startRuntime(options)]);
+  await deserted.first.stop();
+});
+
+/** A session whose model says these things, one a call, the last again and again. */
+async function talkTo(...sayings: ModelAction[][]): Promise<TestSession> {
+  const before = runtime.model.requests.length;
+  runtime.model.script((_request, index) => sayings[Math.min(index - before, sayings.length - 1)]!);
+  return TestSession.open(runtime, { agent: 'faults' });
+}
+
+/** The session goes on after what happened to it. */
+async function expectToGoOn(session: TestSession): Promise<void> {
+  runtime.model.script(() => [say('fine')]);
+  const run = await session.ended(await session.send('go on'));
+  expect(run.state).toBe('finished');
+  expect(await session.parts(run.answer_id)).toMatchObject([{}, { text: 'fine' }]);
+  await expectSound(runtime, session.id);
+}
+
+describe('R4 an abort', () => {
+  it('while the run is queued: it never begins', async () => {
+    const calls = runtime.model.requests.length;
+    const session = await talkTo([say('never')]);
+    const { run, message } = await session.accept('go');
+    expect(await session.command(names.abortUpdate)).toMatchObject({ aborted: true, run_seq: run });
+    await session.wake(run, message);
+    expect((await session.ended(run)).state).toBe('aborted');
+    expect(runtime.model.requests).toHaveLength(calls);
+    await expectToGoOn(session);
+  });
+
+  it('between two steps: the next one does not begin', async () => {
+    const calls = runtime.model.requests.length;
+    const session = await talkTo([callTool('call_1', 'look', { at: 'it' })], [say('never')]);
+    const held = new Gate();
+    using _hook = aroundCalls(runtime.db, {
+      after: ({ name, args }) => (args[0] === session.id && name === 'finish_tool' ? held.pass() : undefined),
+    });
+    const run = await session.send('go');
+    await held.reached;
+    expect(await session.command(names.abortUpdate)).toMatchObject({ aborted: true });
+    held.open();
+    expect((await session.ended(run)).state).toBe('aborted');
+    expect(runtime.model.requests).toHaveLength(calls + 1);
+    await expectToGoOn(session);
+  });
+
+  it('in a tool: it is told, its call is frozen, and the model hears of the abort', async () => {
+    const session = await talkTo([callTool('call_1', 'wait', {})]);
+    const seq = await session.send('go');
+    await eventually(async () => expect(await effects(runtime.workspaces, session.id)).toHaveLength(1));
+    expect((await session.row()).pending_tool).not.toBeNull();
+    await session.command(names.abortUpdate);
+    const run = await session.ended(seq);
+    expect(run.state).toBe('aborted');
+    expect(await session.parts(run.answer_id)).toMatchObject([{}, { type: 'tool-wait', state: 'input-available' }]);
+    expect((await session.row()).pending_tool).toBeNull();
+    await expectToGoOn(session);
+    expect(JSON.stringify(runtime.model.requests.at(-1)!.body.messages)).toContain('aborted by the user');
+  });
+
+  it('R5 while it waits to try again', async () => {
+    const session = await talkTo([fail(429, { retryAfter: 60 })]);
+    const run = await session.send('go');
+    await eventually(async () => expect(await session.handle.query(names.statusQuery)).toMatchObject({ state: 'retrying' }));
+    await session.command(names.abortUpdate);
+    expect((await session.ended(run)).state).toBe('aborted');
+    await expectToGoOn(session);
+  });
+
+  it('twice, and with nothing left to stop', async () => {
+    const session = await talkTo([say('Once'), hang()]);
+    const run = await session.send('go');
+    const [first, second] = await Promise.all([
+      session.command(names.abortUpdate),
+      session.command(names.abortUpdate),
+    ]);
+    expect([first, second].filter(({ aborted }) => aborted).length).toBeGreaterThanOrEqual(1);
+    expect((await session.ended(run)).state).toBe('aborted');
+    await eventually(async () => expect(await session.command(names.abortUpdate)).toMatchObject({ aborted: false }));
+    await expectToGoOn(session);
+  });
+
+  it('with the worker dead: it is carried out when one is back', async () => {
+    deserted.model.script(() => [say('Once upon'), hang()]);
+    const doomed = await startDoomedWorker(deserted, null);
+    const session = await TestSession.open(deserted, { agent: 'faults' });
+    const seq = await session.send('go');
+    await deserted.model.request(0);
+    process.kill(doomed.pid, 'SIGKILL');
+    await doomed.exited;
+    const aborting = session.command(names.abortUpdate);
+    await deserted.startWorker();
+    expect(await aborting).toMatchObject({ aborted: true });
+    const run = await session.ended(seq);
+    expect(run.state).toBe('aborted');
+    expect(deserted.model.requests).toHaveLength(1);
+    await expectSound(deserted, session.id);
+  });
+});
