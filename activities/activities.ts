@@ -10,14 +10,14 @@ export function sessionActivities(context: ActivityContext): SessionActivities {
   return {
     loadSession: (sessionId) => load(context, sessionId),
     applyCommand: (args) => command(context, args),
-    streamStep: (args) => makeStep(context, { ...args, session_id: sessionId() }),
-    runTool: (args) => runToolCall(context, { ...args, session_id: sessionId() }),
+    streamStep: (args) => makeStep(context, { ...args, session_id: currentSession() }),
+    runTool: (args) => runToolCall(context, { ...args, session_id: currentSession() }),
     settleRun: (args) => settle(context, args),
   };
 }
 
 /** A session's workflow has its id. */
-function sessionId(): string {
+function currentSession(): string {
   const { workflowExecution } = Context.current().info;
   if (workflowExecution === undefined) throw ApplicationFailure.nonRetryable('Internal', 'Internal');
   return workflowExecution.workflowId;

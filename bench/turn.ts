@@ -27,7 +27,7 @@ export async function turn(
   system: System,
   sessionId: string,
   ask: TurnAsk = {},
-  { padding = 0, by = 'sender' as 'sender' | 'reader' } = {},
+  { padding = 0, by = 'sender' }: { padding?: number; by?: 'sender' | 'reader' } = {},
 ): Promise<Turn> {
   const text = messageOf({ key: randomUUID(), ...ask }, padding);
   const startedAt = now();

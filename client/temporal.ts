@@ -30,7 +30,7 @@ function retryInterceptor(): Interceptor {
     ...usual,
     retryableDecider: (attempt, status) =>
       usual.retryableDecider(attempt, status) ||
-      (Number(status.code) === FAILED_PRECONDITION && attempt <= QUICK_TRIES),
+      ((status.code as number) === FAILED_PRECONDITION && attempt <= QUICK_TRIES),
     delayFunction: (attempt, status) => (attempt <= QUICK_TRIES ? soon : usual).delayFunction(attempt, status),
   });
   return (options, nextCall) => {

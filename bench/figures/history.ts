@@ -11,7 +11,7 @@ interface Size {
 
 async function sizeOf({ system }: Bench, sessionId: string): Promise<Size> {
   const { historyLength, historySize } = await system.client.temporal.workflow.getHandle(sessionId).describe();
-  return { events: Number(historyLength), bytes: Number(historySize ?? 0) };
+  return { events: historyLength, bytes: historySize ?? 0 };
 }
 
 /** What a turn adds to the history, taken over several turns of one execution. */

@@ -9,7 +9,7 @@ const PACE_MS = 5;
 
 async function walPosition({ system: { db } }: Bench): Promise<number> {
   const { rows } = await db.query<{ at: number }>("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn AS at");
-  return Number(rows[0]!.at);
+  return rows[0]!.at;
 }
 
 export const wal: Figure = {

@@ -81,7 +81,9 @@ describe('R4 an abort', () => {
   it('R5 while it waits to try again', async () => {
     const session = await talkTo([fail(429, { retryAfter: 60 })]);
     const run = await session.send('go');
-    await eventually(async () => expect(await session.handle.query(names.statusQuery)).toMatchObject({ state: 'retrying' }));
+    await eventually(async () =>
+      expect(await session.handle.query(names.statusQuery)).toMatchObject({ state: 'retrying' }),
+    );
     await session.command(names.abortUpdate);
     expect((await session.ended(run)).state).toBe('aborted');
     await expectToGoOn(session);
@@ -90,10 +92,7 @@ describe('R4 an abort', () => {
   it('twice, and with nothing left to stop', async () => {
     const session = await talkTo([say('Once'), hang()]);
     const run = await session.send('go');
-    const [first, second] = await Promise.all([
-      session.command(names.abortUpdate),
-      session.command(names.abortUpdate),
-    ]);
+    const [first, second] = await Promise.all([session.command(names.abortUpdate), session.command(names.abortUpdate)]);
     expect([first, second].filter(({ aborted }) => aborted).length).toBeGreaterThanOrEqual(1);
     expect((await session.ended(run)).state).toBe('aborted');
     await eventually(async () => expect(await session.command(names.abortUpdate)).toMatchObject({ aborted: false }));

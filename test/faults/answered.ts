@@ -36,5 +36,5 @@ export async function refusalOf(update: Promise<unknown>): Promise<{ code: strin
     const { type, details } = (error as { cause?: { type?: string; details?: unknown[] } }).cause ?? {};
     return { code: type ?? String(error), details: details?.[0] };
   }
-  return expect.unreachable('the update should have been refused') as never;
+  return expect.unreachable('the update should have been refused');
 }

@@ -27,7 +27,7 @@ function command(options: {
       await raise(the.runtime.db, the.session.id, options.path ?? []);
       return { sending: options.send(the) };
     },
-    then: async (the, { sending }) => {
+    afterwards: async (the, { sending }) => {
       const outcome = await sending;
       expect(outcome).toMatchObject(options.outcome);
       expect(await options.send(the), 'sent again it gets the same answer').toEqual(outcome);
@@ -88,8 +88,11 @@ describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () 
     lanes.rescue({
       dies: { after: 'abort_run' },
       model: () => [say('Once upon'), hang()],
-      play: async (the) => ({ run: await begun(the), sending: the.session.command(names.abortUpdate, { command_id: ID }) }),
-      then: async (the, { run, sending }) => {
+      play: async (the) => ({
+        run: await begun(the),
+        sending: the.session.command(names.abortUpdate, { command_id: ID }),
+      }),
+      afterwards: async (the, { run, sending }) => {
         expect(await sending).toMatchObject({ aborted: true, run_seq: run });
         expect((await the.session.ended(run)).state).toBe('aborted');
         expect(await commandRows(the.runtime.db, the.session.id)).toHaveLength(1);
@@ -107,7 +110,7 @@ describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () 
         const args = { command_id: ID, message_id: 'queued' };
         return { run, sending: the.session.command(names.cancelQueuedUpdate, args) };
       },
-      then: async (the, { run, sending }) => {
+      afterwards: async (the, { run, sending }) => {
         await sending;
         expect((await the.session.ended(run)).state).toBe('finished');
         expect((await the.session.run(run + 1)).state).toBe('cancelled');
@@ -125,7 +128,7 @@ describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () 
         await the.session.handle.signal(names.cancelSignal, { reason: 'enough' });
         return { run };
       },
-      then: async (the, { run }) => {
+      afterwards: async (the, { run }) => {
         expect((await the.session.ended(run)).state).toBe('aborted');
         const kinds = await commandRows(the.runtime.db, the.session.id);
         expect(kinds.map((row) => row.kind).toSorted()).toEqual(['abort', 'reason']);
@@ -138,7 +141,7 @@ describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () 
       play: async (the) => {
         await the.session.signalWithStart(names.rewindSignal, { message_id: 'msg_1' });
       },
-      then: async (the) => {
+      afterwards: async (the) => {
         const { state } = await the.session.ended(await the.session.send('hello'));
         expect(state).toBe('finished');
         expect(await commandRows(the.runtime.db, the.session.id)).toMatchObject([

@@ -21,7 +21,11 @@ const HELLO = [{ type: 'step-start' }, { type: 'text', text: 'Hello there', stat
 const UNKNOWN = { state: 'output-error', errorText: expect.stringContaining('outcome is unknown') as string };
 
 /** One message, a death on the way, and what is there in the end. */
-function turn(dies: Death, model: Saying, then: (the: Rescue, parts: unknown[]) => Promise<void> | void): Promise<void> {
+function turn(
+  dies: Death,
+  model: Saying,
+  then: (the: Rescue, parts: unknown[]) => Promise<void> | void,
+): Promise<void> {
   return lanes.rescue({
     dies,
     model,
@@ -29,7 +33,7 @@ function turn(dies: Death, model: Saying, then: (the: Rescue, parts: unknown[]) 
       const { run, message } = await session.accept('go');
       return { run, woken: session.wake(run, message) };
     },
-    then: async (the, { run, woken }) => {
+    afterwards: async (the, { run, woken }) => {
       await woken;
       const ended = await the.session.ended(run, 25_000);
       expect(ended.state).toBe('finished');
@@ -70,9 +74,13 @@ describe.concurrent('W7 a worker killed in a turn', { timeout: 120_000 }, () => 
     }));
 
   it('R5 while it waits to try again', () =>
-    turn({ after: 'note_retry' }, (nth) => (nth === 0 ? [fail(500)] : [say('at last')]), (_the, parts) => {
-      expect(parts).toEqual([{ type: 'step-start' }, { type: 'text', text: 'at last', state: 'done' }]);
-    }));
+    turn(
+      { after: 'note_retry' },
+      (nth) => (nth === 0 ? [fail(500)] : [say('at last')]),
+      (_the, parts) => {
+        expect(parts).toEqual([{ type: 'step-start' }, { type: 'text', text: 'at last', state: 'done' }]);
+      },
+    ));
 });
 
 describe.concurrent('R3 a worker killed in a tool', { timeout: 120_000 }, () => {
@@ -116,7 +124,10 @@ describe.concurrent('R3 a worker killed in a tool', { timeout: 120_000 }, () => 
         ][nth] ?? [say('built')],
       async (the, parts) => {
         expect(parts).toMatchObject([{}, { state: 'output-available' }, {}, { state: 'output-available' }, {}, {}]);
-        expect(await the.session.row()).toMatchObject({ phase: 'verifying', project_id: expect.stringMatching(/^prj_/) as string });
+        expect(await the.session.row()).toMatchObject({
+          phase: 'verifying',
+          project_id: expect.stringMatching(/^prj_/) as string,
+        });
         const { rows } = await the.runtime.db.query(
           `SELECT data ->> 'event' AS event FROM session_events WHERE session_id = $1 AND kind = 'transition' ORDER BY seq`,
           [the.session.id],
@@ -135,7 +146,7 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
         const { run, message } = await session.accept('go');
         return { run, woken: session.wake(run, message) };
       },
-      then: async (the, { run, woken }) => {
+      afterwards: async (the, { run, woken }) => {
         await woken;
         expect(await the.session.ended(run)).toMatchObject({ state: 'error', error_code: 'ProviderUnauthorized' });
         expect(the.modelCalls()).toBe(1);
@@ -154,7 +165,7 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
         const { run, message } = await session.accept('go');
         return { run, woken: session.wake(run, message) };
       },
-      then: async (the, { run, woken }) => {
+      afterwards: async (the, { run, woken }) => {
         await woken;
         expect(await the.session.ended(run)).toMatchObject({ state: 'error', error_code: 'ContentFilter' });
         expect(the.modelCalls()).toBe(1);
@@ -169,7 +180,7 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
         const { run } = await sent(the);
         return { run, aborting: the.session.command(abortUpdate) };
       },
-      then: async (the, { run, aborting }) => {
+      afterwards: async (the, { run, aborting }) => {
         expect(await aborting).toMatchObject({ aborted: true, run_seq: run });
         expect((await the.session.ended(run)).state).toBe('aborted');
         const next = await the.session.send('and then?');

@@ -44,7 +44,9 @@ async function sendAtOnce(sessions: number, messages: number): Promise<void> {
     expect(requests).toHaveLength(2 * messages);
     for (const [n, request] of requests.entries()) {
       const turn = Math.floor(n / 2);
-      expect(userTexts(request.body), 'its own message is the last that a turn sees').toEqual(inOrder.slice(0, turn + 1));
+      expect(userTexts(request.body), 'its own message is the last that a turn sees').toEqual(
+        inOrder.slice(0, turn + 1),
+      );
     }
     expectOneAtATime(requests);
     for (const text of texts) await expectAnswer(session, runs[texts.indexOf(text)]!, text);

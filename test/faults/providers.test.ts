@@ -137,9 +137,10 @@ describe('R7 a limit ends the turn and names itself', () => {
     const call = (await session.parts(run.answer_id)).find((part) => part.type === 'tool-echo')!;
     expect(String(call['output'])).toContain('set aside');
     expect(String(call['output']).length).toBeLessThan(1_200);
-    const { rows } = await runtime.db.query<{ output: string }>('SELECT output FROM tool_outputs WHERE tool_call_id = $1', [
-      call['toolCallId'],
-    ]);
+    const { rows } = await runtime.db.query<{ output: string }>(
+      'SELECT output FROM tool_outputs WHERE tool_call_id = $1',
+      [call['toolCallId']],
+    );
     expect(JSON.parse(rows[0]!.output)).toEqual({ words: words.repeat(200) });
     expect(JSON.stringify(lastRequest()).length).toBeLessThan(20_000);
   });

@@ -37,7 +37,9 @@ describe('S7 publish and cancel race', { timeout: 120_000 }, () => {
         const [published, cancelled] = await Promise.allSettled([publish, cancel]);
         expect(published.status, 'exactly one wins').not.toBe(cancelled.status);
         const [winner, phase, loser] =
-          published.status === 'fulfilled' ? (['publish', 'done', cancel] as const) : (['cancel', 'chatting', publish] as const);
+          published.status === 'fulfilled'
+            ? (['publish', 'done', cancel] as const)
+            : (['cancel', 'chatting', publish] as const);
         wins[winner] += 1;
         expect(await refusalOf(loser)).toMatchObject({ code: 'InvalidTransition', details: { phase } });
         expect(await session.row()).toMatchObject({ phase });

@@ -38,13 +38,13 @@ export class Lanes {
 
   /**
    * Plays a case: a worker that dies as told, what `play` does meanwhile, and a second worker once the first is dead.
-   * What `play` begins before the death it may await in `then`.
+   * What `play` begins before the death it may await in `afterwards`.
    */
   async rescue<Begun>(options: {
     dies: Death;
     model?: Saying;
     play(rescue: Rescue): Promise<Begun>;
-    then(rescue: Rescue, begun: Begun): Promise<void>;
+    afterwards(rescue: Rescue, begun: Begun): Promise<void>;
   }): Promise<void> {
     const runtime = this.free.pop() ?? (await new Promise<TestRuntime>((resolve) => this.waiting.push(resolve)));
     try {
@@ -59,7 +59,7 @@ export class Lanes {
 
 async function rescue<Begun>(
   runtime: TestRuntime,
-  { dies, model = () => [], play, then }: Parameters<typeof Lanes.prototype.rescue<Begun>>[0],
+  { dies, model = () => [], play, afterwards }: Parameters<typeof Lanes.prototype.rescue<Begun>>[0],
 ): Promise<void> {
   const before = runtime.model.requests.length;
   runtime.model.script((request, index) => model(index - before, request));
@@ -71,7 +71,7 @@ async function rescue<Begun>(
     const begun = await play(the);
     expect(await doomed.exited, 'the first worker is dead').toMatchObject({ signal: 'SIGKILL' });
     rescuer = await runtime.startWorker();
-    await then(the, begun);
+    await afterwards(the, begun);
     await expectSound(runtime, session.id);
   } finally {
     await doomed.stop();

@@ -3,8 +3,8 @@ import type pg from 'pg';
 import type { PhaseEvent } from '../../domain/phases.ts';
 
 /** Walks a session through the phases, as commands would. */
-export async function raise(db: pg.Pool, sessionId: string, events: readonly PhaseEvent[]): Promise<void> {
-  for (const event of events) {
+export async function raise(db: pg.Pool, sessionId: string, path: readonly PhaseEvent[]): Promise<void> {
+  for (const event of path) {
     const { rows } = await db.query<{ outcome: { ok: boolean } }>(
       `SELECT raise_event($1, $2, 'system', 'setup:' || $2 || clock_timestamp()) AS outcome`,
       [sessionId, event],
@@ -23,7 +23,9 @@ export interface EventRow {
 
 /** The log of a session, oldest first. */
 export async function events(db: pg.Pool, sessionId: string): Promise<EventRow[]> {
-  const { rows } = await db.query<EventRow>('SELECT * FROM session_events WHERE session_id = $1 ORDER BY seq', [sessionId]);
+  const { rows } = await db.query<EventRow>('SELECT * FROM session_events WHERE session_id = $1 ORDER BY seq', [
+    sessionId,
+  ]);
   return rows;
 }
 
@@ -35,9 +37,19 @@ export async function commandRows(db: pg.Pool, sessionId: string): Promise<Event
 
 /** Everything that is stored of a session, to compare with later. */
 export async function allRows(db: pg.Pool, sessionId: string): Promise<unknown> {
-  const tables = ['sessions', 'chat_sessions', 'chat_runs', 'chat_messages', 'chat_parts', 'part_deltas', 'session_events'];
+  const tables = [
+    'sessions',
+    'chat_sessions',
+    'chat_runs',
+    'chat_messages',
+    'chat_parts',
+    'part_deltas',
+    'session_events',
+  ];
   const read = tables.map(async (table) => {
-    const { rows } = await db.query(`SELECT to_jsonb(t) AS row FROM ${table} t WHERE session_id = $1 ORDER BY 1`, [sessionId]);
+    const { rows } = await db.query(`SELECT to_jsonb(t) AS row FROM ${table} t WHERE session_id = $1 ORDER BY 1`, [
+      sessionId,
+    ]);
     return [table, rows];
   });
   return Object.fromEntries((await Promise.all(read)) as [string, unknown][]);

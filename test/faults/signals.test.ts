@@ -19,7 +19,12 @@ function signal(client: TemporalClient, session: TestSession, name: string, ...a
   return client.workflow.getHandle(session.id).signal(name, ...args);
 }
 
-function signalWithStart(client: TemporalClient, session: TestSession, name: string, ...args: unknown[]): Promise<unknown> {
+function signalWithStart(
+  client: TemporalClient,
+  session: TestSession,
+  name: string,
+  ...args: unknown[]
+): Promise<unknown> {
   return client.workflow.signalWithStart('session', {
     workflowId: session.id,
     taskQueue: 'perdure',
@@ -39,7 +44,11 @@ describe('W2 a raw signal', () => {
     const row = await session.row();
     expect(row.phase).toBe('chatting');
     expect(row.cancel_token).toMatch(/^signal-/);
-    const kinds = (await commandRows(runtime.db, session.id)).map(({ kind, actor, data }) => ({ kind, actor, text: data['text'] }));
+    const kinds = (await commandRows(runtime.db, session.id)).map(({ kind, actor, data }) => ({
+      kind,
+      actor,
+      text: data['text'],
+    }));
     expect(kinds).toEqual([
       { kind: 'reason', actor: 'operator', text: 'enough \ufffd \ufffd said' },
       { kind: 'transition', actor: 'operator', text: undefined },
@@ -70,7 +79,11 @@ describe('W2 a raw signal', () => {
     await signalWithStart(runtime.temporal, session, name, ...args);
     await eventually(async () =>
       expect(await events(runtime.db, session.id)).toContainEqual(
-        expect.objectContaining({ kind: 'refused', actor: 'operator', data: expect.objectContaining({ command: name }) as object }),
+        expect.objectContaining({
+          kind: 'refused',
+          actor: 'operator',
+          data: expect.objectContaining({ command: name }) as object,
+        }),
       ),
     );
     await eventually(async () => expect(await refused(name, code)).toBe(before + 1));

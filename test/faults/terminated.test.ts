@@ -26,7 +26,9 @@ beforeAll(async () => {
 function script(request: ChatRequest) {
   const asked = lastUserText(request);
   if (asked !== 'pay') return [say(`you said ${asked}`)];
-  return request.messages.at(-1)!.role === 'tool' ? [say('I have '), say('paid')] : [callTool('call_1', 'pay', { amount: 5 })];
+  return request.messages.at(-1)!.role === 'tool'
+    ? [say('I have '), say('paid')]
+    : [callTool('call_1', 'pay', { amount: 5 })];
 }
 
 /** Plays a turn that is cut off by `terminate`, sends the next command, and looks at what became of it. */
@@ -47,7 +49,9 @@ async function cutOff(next: (typeof NEXT)[number], terminate: (session: TestSess
 
   const parts = await session.parts(run.answer_id);
   if (run.state === 'finished') expect(parts.at(-1)).toMatchObject({ type: 'text', text: 'I have paid' });
-  expect(parts.filter((part) => part.type === 'tool-pay' && part['state'] === 'output-available').length).toBeLessThanOrEqual(1);
+  expect(
+    parts.filter((part) => part.type === 'tool-pay' && part['state'] === 'output-available').length,
+  ).toBeLessThanOrEqual(1);
   expect((await effects(runtime.workspaces, session.id)).length, 'paid at most once').toBeLessThanOrEqual(1);
   expect(await session.parts((await session.run(second)).answer_id)).toMatchObject([{}, { text: 'you said thanks' }]);
   expectEveryCallAnswered(session);
@@ -60,7 +64,10 @@ function expectEveryCallAnswered(session: TestSession): void {
   for (const { body } of runtime.model.requests) {
     const answered = new Set(body.messages.flatMap((message) => message.tool_call_id ?? []));
     const calls = body.messages.flatMap((message) => message.tool_calls ?? []);
-    expect(calls.filter((call) => !answered.has(call.id)), session.id).toEqual([]);
+    expect(
+      calls.filter((call) => !answered.has(call.id)),
+      session.id,
+    ).toEqual([]);
   }
 }
 

@@ -114,7 +114,10 @@ async function play(zombie: Zombie, holdAt: 'claim' | 'write'): Promise<void> {
   expect(await session.parts(ended.answer_id)).toEqual(zombie.parts);
   expect((await session.ended(next)).state).toBe('finished');
   const seen = runtime.model.requests.slice(firstRequest + 1).map(({ body }) => JSON.stringify(body.messages));
-  expect(seen.filter((messages) => /lost words|late ones/.test(messages)), 'no later call saw the lost words').toEqual([]);
+  expect(
+    seen.filter((messages) => /lost words|late ones/.test(messages)),
+    'no later call saw the lost words',
+  ).toEqual([]);
   expect(await effects(runtime.workspaces, session.id)).toHaveLength(zombie === asItsToolEnds ? 1 : 0);
   await expectSound(runtime, session.id);
 }
@@ -148,7 +151,9 @@ describe('T5 an attempt that was lost wakes up', { timeout: 60_000 }, () => {
       await eventually(async () => expect(await session.parts(answer)).toMatchObject([{}, { text: 'lost words' }]));
       process.kill(frozen.pid, 'SIGSTOP');
       await runtime.startWorker();
-      await eventually(() => expect(runtime.model.requests.length).toBeGreaterThan(firstRequest + 1), { timeout: 40_000 });
+      await eventually(() => expect(runtime.model.requests.length).toBeGreaterThan(firstRequest + 1), {
+        timeout: 40_000,
+      });
       await fresh.reached;
       const rows = await allRows(runtime.db, session.id);
       late.open();

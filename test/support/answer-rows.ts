@@ -44,8 +44,8 @@ export class AnswerRows {
 
   /** UTF-16 units of a row's text or raw input. */
   lengthOf(row: Row): number {
-    const settled = row.data['text'] ?? row.data['rawInput'] ?? '';
-    return String(settled).length + (joined(row.deltas) ?? '').length;
+    const settled = (row.data['text'] ?? row.data['rawInput'] ?? '') as string;
+    return settled.length + (joined(row.deltas) ?? '').length;
   }
 
   /** Writes `data` over, with all of the text that has come. */

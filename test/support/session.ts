@@ -102,7 +102,7 @@ export class TestSession {
       taskQueue: TASK_QUEUE,
       args: [this.id],
       signal: signal.name,
-      signalArgs: signalArgs as unknown[],
+      signalArgs,
     });
   }
 
