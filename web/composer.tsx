@@ -30,7 +30,7 @@ export function Composer({ draft, onDraft, onSend, onStop }: Props) {
     >
       <textarea
         aria-label="Message"
-        placeholder={onStop ? 'Say more: it is answered next' : 'Say something'}
+        placeholder={onStop ? 'Say more…' : 'Say something'}
         rows={1}
         autoFocus
         value={draft}

@@ -17,7 +17,7 @@ export function Conversation({ session, view }: { session: TabSession; view: Vie
   const [draft, setDraft] = useState('');
   const isStreaming = status === 'submitted' || status === 'streaming';
   const isWorking = isStreaming || isInFlight(view.status);
-  const log = useStickToEnd<HTMLElement>();
+  const main = useStickToEnd<HTMLElement>();
   const shown = messages.filter((message) => hasContent(message));
 
   const takeBack = (waiting: Waiting) => {
@@ -27,17 +27,20 @@ export function Conversation({ session, view }: { session: TabSession; view: Vie
 
   return (
     <>
-      <main ref={log} role="log" aria-label="Conversation" aria-busy={isStreaming} tabIndex={-1}>
+      <main ref={main} aria-label="Conversation" tabIndex={0}>
         {view.earlier !== null && (
           <button type="button" className="quiet" onClick={() => void session.showEarlier()}>
             Show earlier messages
           </button>
         )}
-        {shown.length === 0 && !isWorking && <Welcome onPick={(text) => session.send(text)} />}
-        {shown.map((message) => (
-          <Message key={message.id} message={message} isLive={isWorking && message === messages.at(-1)} />
-        ))}
-        {isWorking && shown.at(-1)?.role !== 'assistant' && <p className="thinking" aria-hidden="true" />}
+        {/* Read out when an answer is whole, not word by word. */}
+        <div role="log" aria-live="polite" aria-busy={isStreaming} aria-label="Messages">
+          {shown.length === 0 && !isWorking && <Welcome onPick={(text) => session.send(text)} />}
+          {shown.map((message) => (
+            <Message key={message.id} message={message} isLive={isWorking && message === messages.at(-1)} />
+          ))}
+          {isWorking && shown.at(-1)?.role !== 'assistant' && <p className="thinking" aria-hidden="true" />}
+        </div>
         <WaitingList waiting={view.waiting} onTakeBack={takeBack} />
       </main>
       <footer>

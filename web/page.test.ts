@@ -149,7 +149,7 @@ describe('W7 messages that wait', () => {
   });
 });
 
-describe('R5 the status', () => {
+describe('R5 the status, and what goes wrong', () => {
   it('R5 says which attempt failed and why, and is gone when it has worked', async () => {
     let tries = 0;
     script(() => (tries++ === 0 ? [fail(429, { retryAfter: 2 })] : [say('At last.')]));
@@ -173,6 +173,24 @@ describe('R5 the status', () => {
     await tab.idle();
     expect(await tab.status.innerText()).toBe('');
     expect(await tab.page.locator('article').allInnerTexts()).toEqual(['hello', 'and now?', 'Now I can.']);
+  });
+
+  it.each(['the first', 'a later'])('W7 %s message that does not get through is kept and sent again', async (which) => {
+    script((request) => [say(`You said ${lastUserText(request)}.`)]);
+    const tab = await site.visit({ mayComplain: /ERR_FAILED/ });
+    if (which === 'a later') {
+      await tab.send('hello');
+      await tab.answers.getByText('You said hello.').waitFor();
+      await tab.idle();
+    }
+    await tab.page.route('**/api/**', (route) => route.abort());
+    await tab.send('one');
+    await tab.send('two');
+    await tab.page.getByText('Not sent yet: The server cannot be reached.').first().waitFor();
+    await tab.page.unroute('**/api/**');
+    await tab.answers.getByText('You said two.').waitFor();
+    const said = await tab.page.locator('article').allInnerTexts();
+    expect(said.slice(-4)).toEqual(['one', 'You said one.', 'two', 'You said two.']);
   });
 
   it('H2 a refusal is told in words, and the message can be changed', async () => {
