@@ -1,7 +1,7 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { limitsOf, type ToolDefinition } from '../agent/define.ts';
 import { executeTool, NO_PROJECT_TEXT, planTool, type ToolOutcome as Executed } from '../agent/tool.ts';
-import type { SessionMark, ToolArgs, ToolOutcome } from '../domain/commands.ts';
+import type { NotBegun, SessionMark, ToolArgs, ToolOutcome } from '../domain/commands.ts';
 import { INVALID_TRANSITION_FORMAT, invalidTransitionMessage } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { PhaseEvent } from '../domain/phases.ts';
@@ -44,15 +44,22 @@ export async function runToolCall(context: ActivityContext, args: ToolArgs): Pro
   const begun = await begin(work, plan);
   switch (begun.kind) {
     case 'begun':
-      return 'errorText' in plan ? finish(work, failedWith(plan.errorText)) : execute(work, plan, begun);
+      if ('errorText' in plan) return finish(work, failedWith(plan.errorText));
+      // The workflow learns of the new phase before the tool runs.
+      return plan.raise?.at === 'start' ? begun : execute(work, plan, begun);
     case 'again':
-      if (!('errorText' in plan) && plan.tool.repeatable) return execute(work, plan, begun);
+      if (!('errorText' in plan) && (plan.tool.repeatable || isFirstTry(args))) return execute(work, plan, begun);
       return finish(work, failedWith('interrupted: the worker was lost while this ran, so its outcome is unknown'));
     case 'refused':
       return finish(work, failedWith(refusalText(begun)));
     default:
       return begun;
   }
+}
+
+/** True where the call was begun by an activity that ran nothing, and no attempt of this one came before. */
+function isFirstTry(args: ToolArgs): boolean {
+  return args.begun === true && Context.current().info.attempt === 1;
 }
 
 async function planOf({ context, call }: Work): Promise<Plan> {
@@ -68,7 +75,8 @@ async function planOf({ context, call }: Work): Promise<Plan> {
   return { tool, raise: raise && { ...raise, project, ...newProject } };
 }
 
-type Begun = (SessionMark & { kind: 'begun' | 'again' }) | ToolRefusal | ToolOutcome;
+type Began<Kind> = Kind extends string ? SessionMark & { kind: Kind } : never;
+type Begun = Began<'begun' | 'again' | 'settled'> | ToolRefusal | NotBegun;
 
 async function begin(work: Work, plan: Plan): Promise<Begun> {
   const { context, args, claim, call } = work;

@@ -132,6 +132,8 @@ export interface ToolArgs extends ToolCallRef {
   step: number;
   epoch: number;
   ordinal: number;
+  /** An activity before this one has begun the call, told of the transition at its start, and run nothing. */
+  begun?: true;
 }
 
 /** Why a piece of work did not begin. */
@@ -171,8 +173,8 @@ export interface SessionActivities {
   settleRun(args: SettleArgs): Promise<RunOutcome>;
 }
 
-/** What became of a tool call. */
-export type ToolOutcome = NotBegun | (SessionMark & { kind: 'settled' });
+/** What became of a tool call. `begun`: it moved the session's phase, and is to be run now. */
+export type ToolOutcome = NotBegun | (SessionMark & { kind: 'settled' | 'begun' });
 
 /** How a run ended, as its row says. */
 export interface RunOutcome {

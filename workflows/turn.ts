@@ -1,5 +1,5 @@
 import { CancellationScope, isCancellation, log, sleep } from '@temporalio/workflow';
-import type { LoadedRun, NotBegun, StepOutcome, ToolCallRef } from '../domain/commands.ts';
+import type { LoadedRun, NotBegun, StepOutcome, ToolCallRef, ToolOutcome } from '../domain/commands.ts';
 import { local, streaming } from './activities.ts';
 import { show } from './display.ts';
 import { type CurrentRun, LONGEST_HISTORY, type SessionState } from './state.ts';
@@ -82,17 +82,27 @@ async function step(session: SessionState, run: CurrentRun): Promise<Exclude<Ste
 async function tool(session: SessionState, run: CurrentRun, call: ToolCallRef): Promise<NotBegun | undefined> {
   run.tool = call;
   show(session);
-  const outcome = await streaming(session.settings, `tool ${call.name}`).runTool({
+  let outcome = await runTool(session, run, call);
+  if (outcome.kind === 'begun') {
+    // The phase has moved: it is shown now, not when a build of an hour is over.
+    session.follow(outcome);
+    show(session);
+    outcome = await runTool(session, run, { ...call, begun: true });
+  }
+  run.tool = null;
+  if (outcome.kind !== 'settled') return outcome as NotBegun;
+  session.follow(outcome);
+  return undefined;
+}
+
+function runTool(session: SessionState, run: CurrentRun, call: ToolCallRef & { begun?: true }): Promise<ToolOutcome> {
+  return streaming(session.settings, `tool ${call.name}`).runTool({
     run_seq: run.run_seq,
     step: run.step,
     epoch: session.epoch,
     ordinal: session.nextOrdinal(),
     ...call,
   });
-  run.tool = null;
-  if (outcome.kind !== 'settled') return outcome;
-  session.follow(outcome);
-  return undefined;
 }
 
 async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegun): Promise<TurnEnd> {

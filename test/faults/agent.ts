@@ -11,6 +11,10 @@ async function act(name: string, ctx: ToolContext): Promise<void> {
   await appendFile(path.join(ctx.workspaceRoot, TRACE), `${name} ${ctx.toolCallId}\n`);
 }
 
+function untilStopped({ signal }: ToolContext): Promise<never> {
+  return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
+}
+
 /** What the tools of a session without a project have done, in order: `pay call_…`. */
 export async function effects(workspaces: string, sessionId: string): Promise<string[]> {
   try {
@@ -60,6 +64,16 @@ const echo = defineTool({
   execute: ({ words, times }) => ({ words: words.repeat(times ?? 1) }),
 });
 
+/** Begins a build that takes until it is stopped. */
+const buildLong = defineTool({
+  name: 'build_long',
+  description: 'Builds for ever.',
+  input: z.object({}),
+  raises: { event: 'start_build', at: 'start' },
+  project: () => 'new',
+  execute: (_input, ctx) => untilStopped(ctx),
+});
+
 /** Waits until it is stopped. */
 const wait = defineTool({
   name: 'wait',
@@ -67,14 +81,14 @@ const wait = defineTool({
   input: z.object({}),
   async execute(_input, ctx) {
     await act('wait', ctx);
-    await new Promise((_resolve, reject) => ctx.signal.addEventListener('abort', () => reject(ctx.signal.reason as Error)));
+    await untilStopped(ctx);
   },
 });
 
 const faultAgent = defineAgent({
   ...siteBuilder,
   id: 'faults',
-  tools: [...siteBuilder.tools, pay, look, stumble, echo, wait],
+  tools: [...siteBuilder.tools, pay, look, stumble, echo, wait, buildLong],
 });
 
 export default faultAgent;

@@ -38,3 +38,11 @@ function bytesOf(value: unknown): Uint8Array | undefined {
   const { type, data } = (value ?? {}) as { type?: unknown; data?: unknown };
   return type === 'Buffer' && Array.isArray(data) ? Uint8Array.from(data as number[]) : undefined;
 }
+
+/** The summaries of a workflow's activities, as its history has them. */
+export async function summaries(client: Client, workflowId: string): Promise<string[]> {
+  const { events } = await client.workflow.getHandle(workflowId).fetchHistory();
+  return (events ?? [])
+    .filter((event) => event.activityTaskScheduledEventAttributes)
+    .map((event) => JSON.parse(Buffer.from(event.userMetadata!.summary!.data!).toString()) as string);
+}

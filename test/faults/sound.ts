@@ -21,7 +21,9 @@ export async function expectSound({ db }: Pick<Servers, 'db'>, sessionId: string
   const session = await one('SELECT *, pg_column_size(s.*) AS bytes FROM sessions s WHERE session_id = $1');
   expect(session['pending_tool'], 'no tool is pending').toBeNull();
   expect(session['bytes'], 'the row is small').toBeLessThanOrEqual(1_024);
-  expect(await one(`SELECT count(*) FROM chat_runs WHERE session_id = $1 AND state IN ('queued', 'running', 'waiting')`)).toEqual({ count: 0 });
+  expect(
+    await one(`SELECT count(*) FROM chat_runs WHERE session_id = $1 AND state IN ('queued', 'running', 'waiting')`),
+  ).toEqual({ count: 0 });
 
   const sums = await one('SELECT * FROM chat_sessions WHERE session_id = $1');
   for (const [column, name] of Object.entries(USAGE)) {

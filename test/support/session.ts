@@ -96,7 +96,8 @@ export class TestSession {
   }
 
   /** Sends a raw signal, as Temporal's own tools do, and starts the session's workflow where it does not run. */
-  async signalWithStart<Args extends unknown[]>(signal: SignalDefinition<Args>, ...signalArgs: Args): Promise<void> {
+  async signalWithStart<Args extends unknown[]>(signal: SignalDefinition<Args>, ...args: Args): Promise<void> {
+    const signalArgs: unknown[] = args;
     await this.servers.temporal.workflow.signalWithStart(SESSION_WORKFLOW, {
       workflowId: this.id,
       taskQueue: TASK_QUEUE,

@@ -1,0 +1,136 @@
+// What operators see of a session in Temporal, and what they may do to its workflow.
+import { beforeAll, describe, expect, it } from 'vitest';
+import * as names from '../../workflows/definitions.ts';
+import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
+import { eventually } from '../support/eventually.ts';
+import { callTool, hang, say } from '../support/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+import faultAgent from './agent.ts';
+import { summaries } from './history.ts';
+import { raise } from './rows.ts';
+import { expectSound } from './sound.ts';
+
+const AGREE_MS = 2_000;
+
+let runtime: TestRuntime;
+beforeAll(async () => {
+  runtime = await startRuntime({ agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 } });
+});
+
+const open = (): Promise<TestSession> => TestSession.open(runtime, { agent: 'faults' });
+
+/** The ids of the sessions that a query of the Temporal UI finds. */
+async function found(query: string): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const { workflowId } of runtime.temporal.workflow.list({ query })) ids.push(workflowId);
+  return ids;
+}
+
+async function details(session: TestSession): Promise<string> {
+  const metadata = await session.handle.query<{ currentDetails?: string }>('__temporal_workflow_metadata');
+  return String(metadata.currentDetails);
+}
+
+describe('W6 operators see', () => {
+  it('S4 the phase as soon as a tool has moved it, however long it runs', async () => {
+    runtime.model.script(() => [callTool('call_1', 'build_long', {})]);
+    const session = await open();
+    const run = await session.send('build');
+    await eventually(async () => expect((await session.row()).phase).toBe('building'));
+    await eventually(
+      async () => {
+        expect(await session.handle.query(names.snapshotQuery)).toMatchObject({ phase: 'building' });
+        const { typedSearchAttributes: shown } = await session.handle.describe();
+        expect(shown.get(SEARCH_ATTRIBUTES.phase)).toBe('building');
+        expect(shown.get(SEARCH_ATTRIBUTES.project)).toMatch(/^prj_/);
+      },
+      { timeout: AGREE_MS },
+    );
+    expect(await session.command(names.cancelUpdate)).toMatchObject({
+      phase: 'chatting',
+      cancelled: true,
+      aborted: true,
+    });
+    expect((await session.ended(run)).state).toBe('aborted');
+    await expectSound(runtime, session.id);
+  });
+
+  it('typed search attributes, and find sessions by them', async () => {
+    runtime.model.script(() => [say('hello')]);
+    const session = await open();
+    await session.ended(await session.send('hi'));
+    await session.command(names.openExistingUpdate, { project_id: `p${session.id.slice(-10)}` });
+    const query = `PerdureProject = 'p${session.id.slice(-10)}' AND PerdureUser = 'ada' AND PerdureStatus = 'open'`;
+    await eventually(async () => expect(await found(query)).toEqual([session.id]), {
+      timeout: AGREE_MS,
+    });
+    await session.command(names.closeUpdate);
+    await eventually(async () => {
+      expect((await session.handle.describe()).typedSearchAttributes.get(SEARCH_ATTRIBUTES.status)).toBe('closed');
+    });
+  });
+
+  it('a static summary, current details, and a summary on every activity', async () => {
+    const before = runtime.model.requests.length;
+    runtime.model.script((_request, index) =>
+      index === before ? [callTool('call_1', 'look', { at: 'it' })] : [say('Once'), hang()],
+    );
+    const session = await open();
+    const run = await session.send('look');
+    await runtime.model.request(before + 1);
+    expect(await details(session)).toMatch(
+      /\| phase \| chatting \|[^]*\| turn \| 1 [^]*\| step \| 2 \|[^]*openai\/test/,
+    );
+    expect(await (await session.handle.describe()).staticSummary()).toBe('faults · ada');
+    expect(await summaries(runtime.temporal, session.id)).toEqual([
+      'step 1 · openai/test',
+      'tool look',
+      'step 2 · openai/test',
+    ]);
+    await session.command(names.abortUpdate);
+    await session.ended(run);
+    await eventually(async () => expect(await details(session)).toContain('| turn | none |'));
+  });
+});
+
+describe('W8 a session that is closed', () => {
+  it('is opened by the next message and by the next command, as it was', async () => {
+    runtime.model.script(() => [say('hello')]);
+    const session = await open();
+    await raise(runtime.db, session.id, ['start_build', 'todo_done_build']);
+    await session.ended(await session.send('hi'));
+    await session.command(names.closeUpdate);
+    expect(await session.handle.result()).toBeUndefined();
+    expect(await closedAt(session)).not.toBeNull();
+    expect(await session.command(names.publishUpdate)).toMatchObject({ phase: 'done' });
+    expect(await closedAt(session)).toBeNull();
+    await session.command(names.closeUpdate);
+    expect((await session.ended(await session.send('again'))).state).toBe('finished');
+    expect(await closedAt(session)).toBeNull();
+    await expectSound(runtime, session.id);
+  });
+
+  it('was not closed while a run was in flight, unless it was to be aborted', async () => {
+    runtime.model.script(() => [say('Once'), hang()]);
+    const session = await open();
+    const before = runtime.model.requests.length;
+    const run = await session.send('go');
+    await session.send('and then', 'queued');
+    await runtime.model.request(before);
+    await expect(session.command(names.closeUpdate)).rejects.toMatchObject({ cause: { type: 'RunInFlight' } });
+    expect(await session.command(names.closeUpdate, { abort: true })).toMatchObject({
+      aborted: true,
+      dropped: ['queued'],
+    });
+    expect((await session.ended(run)).state).toBe('aborted');
+    expect((await session.run(run + 1)).state).toBe('cancelled');
+    expect(await session.handle.result()).toBeUndefined();
+    await expectSound(runtime, session.id);
+  });
+});
+
+async function closedAt(session: TestSession): Promise<unknown> {
+  const { rows } = await runtime.db.query('SELECT closed_at FROM chat_sessions WHERE session_id = $1', [session.id]);
+  return (rows[0] as { closed_at: unknown }).closed_at;
+}
