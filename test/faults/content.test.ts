@@ -34,8 +34,8 @@ async function talkTo(...sayings: ModelAction[][]): Promise<TestSession> {
   return TestSession.open(runtime, { agent: 'faults' });
 }
 
-describe('W3 content never enters a history', { timeout: 60_000 }, () => {
-  it('of messages, prompts, tools, providers, reasons and failures no word is in Temporal', async () => {
+describe('content never enters a history', { timeout: 60_000 }, () => {
+  it('W3 of messages, prompts, tools, providers, reasons and failures no word is in Temporal', async () => {
     await tools();
     await providers();
     await reasons();

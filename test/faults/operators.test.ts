@@ -32,7 +32,7 @@ async function details(session: TestSession): Promise<string> {
   return String(metadata.currentDetails);
 }
 
-describe('W6 operators see', () => {
+describe('operators see', () => {
   it('S4 the phase as soon as a tool has moved it, however long it runs', async () => {
     runtime.model.script(() => [callTool('call_1', 'build_long', {})]);
     const session = await open();
@@ -56,7 +56,7 @@ describe('W6 operators see', () => {
     await expectSound(runtime, session.id);
   });
 
-  it('typed search attributes, and find sessions by them', async () => {
+  it('W6 typed search attributes, and find sessions by them', async () => {
     runtime.model.script(() => [say('hello')]);
     const session = await open();
     await session.ended(await session.send('hi'));
@@ -71,7 +71,7 @@ describe('W6 operators see', () => {
     });
   });
 
-  it('a static summary, current details, and a summary on every activity', async () => {
+  it('W6 a static summary, current details, and a summary on every activity', async () => {
     const before = runtime.model.requests.length;
     runtime.model.script((_request, index) =>
       index === before ? [callTool('call_1', 'look', { at: 'it' })] : [say('Once'), hang()],
@@ -94,8 +94,8 @@ describe('W6 operators see', () => {
   });
 });
 
-describe('W8 a session that is closed', () => {
-  it('is opened by the next message and by the next command, as it was', async () => {
+describe('a session that is closed', () => {
+  it('W8 is opened by the next message and by the next command, as it was', async () => {
     runtime.model.script(() => [say('hello')]);
     const session = await open();
     await raise(runtime.db, session.id, ['start_build', 'todo_done_build']);
@@ -111,7 +111,7 @@ describe('W8 a session that is closed', () => {
     await expectSound(runtime, session.id);
   });
 
-  it('was not closed while a run was in flight, unless it was to be aborted', async () => {
+  it('W8 was not closed while a run was in flight, unless it was to be aborted', async () => {
     runtime.model.script(() => [say('Once'), hang()]);
     const session = await open();
     const before = runtime.model.requests.length;

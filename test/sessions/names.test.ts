@@ -1,0 +1,31 @@
+import { beforeAll, expect, it } from 'vitest';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+
+let runtime: TestRuntime;
+beforeAll(async () => {
+  runtime = await startRuntime();
+});
+
+interface Definitions {
+  definition?: {
+    type?: string;
+    signalDefinitions?: { name?: string }[];
+    updateDefinitions?: { name?: string }[];
+    queryDefinitions?: { name?: string }[];
+  };
+}
+
+const namesOf = (definitions: { name?: string }[] = []) => definitions.map(({ name }) => name).toSorted();
+
+it('H4 a session answers to its names in Temporal', async () => {
+  const session = await TestSession.open(runtime);
+  await session.ended(await session.send('hi'));
+  const { definition } = await session.handle.query<Definitions>('__temporal_workflow_metadata');
+  const { type, taskQueue } = await session.handle.describe();
+  expect({ type, taskQueue }).toEqual({ type: 'session', taskQueue: 'perdure' });
+  expect(namesOf(definition?.signalDefinitions)).toEqual(['cancel', 'publish', 'rewind']);
+  const updates = ['abort', 'cancel', 'cancelQueued', 'close', 'openExisting', 'publish', 'revert', 'submit'];
+  expect(namesOf(definition?.updateDefinitions)).toEqual(updates);
+  expect(namesOf(definition?.queryDefinitions)).toEqual(expect.arrayContaining(['snapshot', 'status']));
+});
