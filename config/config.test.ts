@@ -12,8 +12,8 @@ function problemsOf(env: Record<string, string>): string {
   throw new Error('the environment was accepted');
 }
 
-describe('H1 configuration is the environment, read by one pure function', () => {
-  it('has a value for everything when nothing is set', () => {
+describe('configuration is the environment, read by one pure function', () => {
+  it('H1 has a value for everything when nothing is set', () => {
     const config = parseConfig({}, '/srv/app');
     expect(config).toMatchObject({
       port: 8787,
@@ -35,7 +35,7 @@ describe('H1 configuration is the environment, read by one pure function', () =>
     });
   });
 
-  it('reads durations in milliseconds, sizes in bytes, paths from the working directory', () => {
+  it('H1 reads durations in milliseconds, sizes in bytes, paths from the working directory', () => {
     const config = parseConfig(
       { PERDURE_IDLE_CLOSE: '36h', PERDURE_MAX_BODY: '2MiB', PERDURE_MAX_MESSAGE: '1000', PERDURE_AGENTS: 'agents.ts' },
       '/srv/app',
@@ -44,11 +44,11 @@ describe('H1 configuration is the environment, read by one pure function', () =>
     expect(config.agentsModule).toBe('/srv/app/agents.ts');
   });
 
-  it('takes an empty variable as one that is not set', () => {
+  it('H1 takes an empty variable as one that is not set', () => {
     expect(parseConfig({ PORT: '', OPENAI_API_KEY: '' })).toMatchObject({ portIsSet: false, openaiApiKey: undefined });
   });
 
-  it('listens through the direct database, which is the ordinary one unless it is given', () => {
+  it('H1 listens through the direct database, which is the ordinary one unless it is given', () => {
     const pooled = 'postgres://u:p@pooler:6432/db';
     expect(parseConfig({ DATABASE_URL: pooled }).directDatabaseUrl).toBe(pooled);
     const direct = 'postgres://u:p@db:5432/db';
@@ -56,7 +56,7 @@ describe('H1 configuration is the environment, read by one pure function', () =>
     expect(requireDatabase(config)).toMatchObject({ databaseUrl: pooled, directDatabaseUrl: direct });
   });
 
-  it('says which variable is missing when a process needs a database', () => {
+  it('H1 says which variable is missing when a process needs a database', () => {
     expect(() => requireDatabase(parseConfig({}))).toThrow(/DATABASE_URL: expected a URL/);
   });
 
@@ -73,16 +73,16 @@ describe('H1 configuration is the environment, read by one pure function', () =>
     ['PERDURE_LOG_LEVEL', 'loud', 'one of trace, debug'],
     ['OPENAI_BASE_URL', 'localhost:1234/v1', 'a URL such as https://host/path'],
     ['PERDURE_CONTINUE_AS_NEW_EVENTS', '3', 'a whole number from 20 to 50000'],
-  ])('names %s when it is %j and says what was expected', (name, value, expected) => {
+  ])('H1 names %s when it is %j and says what was expected', (name, value, expected) => {
     expect(problemsOf({ [name]: value })).toContain(`${name}: expected ${expected}`);
   });
 
-  it('names all problems at once', () => {
+  it('H1 names all problems at once', () => {
     const message = problemsOf({ PORT: 'x', PERDURE_IDLE_CLOSE: 'x', PERDURE_MAX_BODY: 'x' });
     expect(message.split('\n')).toHaveLength(4);
   });
 
-  it('refuses two ways of verifying a caller', () => {
+  it('H1 refuses two ways of verifying a caller', () => {
     expect(problemsOf({ PERDURE_JWT_SECRET: 's3cret-value', PERDURE_JWKS_URL: 'https://id.example/jwks' })).toContain(
       'PERDURE_JWKS_URL',
     );

@@ -29,21 +29,21 @@ async function startParent(command: string[]) {
   return { parent, pid: Number(line) };
 }
 
-describe('H1 no process is left behind', () => {
-  it('a child ends when its parent is killed', async () => {
+describe('no process is left behind', () => {
+  it('H1 a child ends when its parent is killed', async () => {
     const { parent, pid } = await startParent(['sleep', '1000']);
     expect(await isAlive(pid)).toBe(true);
     parent.kill('SIGKILL');
     await eventually(async () => expect(await isAlive(pid)).toBe(false));
   });
 
-  it('a child that ignores the signal is killed after its time', async () => {
+  it('H1 a child that ignores the signal is killed after its time', async () => {
     const { parent, pid } = await startParent(['sh', '-c', "trap '' TERM; while :; do sleep 0.05; done"]);
     parent.kill('SIGKILL');
     await eventually(async () => expect(await isAlive(pid)).toBe(false));
   });
 
-  it("a child's own children end with it", async () => {
+  it("H1 a child's own children end with it", async () => {
     const child = await spawnTied('sh', ['-c', 'sleep 1000 & echo $!; wait'], { stopPlan: [], output: 'pipe' });
     const [line] = (await once(createInterface({ input: child.stdout! }), 'line')) as [string];
     await child.stop();
@@ -51,8 +51,8 @@ describe('H1 no process is left behind', () => {
   });
 });
 
-describe('H1 an orderly stop', () => {
-  it('sends the signal of the plan, waits, and tells how the child ended', async () => {
+describe('an orderly stop', () => {
+  it('H1 sends the signal of the plan, waits, and tells how the child ended', async () => {
     const script = "trap 'exit 7' INT; echo up; while :; do sleep 0.05; done";
     const stopPlan = [{ signal: 'SIGINT', waitMs: 5_000 }] as const;
     const child = await spawnTied('sh', ['-c', script], { stopPlan, output: 'pipe' });
@@ -61,7 +61,7 @@ describe('H1 an orderly stop', () => {
     expect(await child.exited).toEqual({ code: 7, signal: null });
   });
 
-  it('of a child that has ended already tells the same', async () => {
+  it('H1 of a child that has ended already tells the same', async () => {
     const child = await spawnTied('sh', ['-c', 'exit 3'], { stopPlan: [], output: 'ignore' });
     expect(await child.exited).toEqual({ code: 3, signal: null });
     expect(await child.stop()).toEqual({ code: 3, signal: null });

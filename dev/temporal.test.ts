@@ -26,8 +26,8 @@ async function clientOf({ address }: RunningTemporal, namespace: string): Promis
   return new Client({ connection: await Connection.connect({ address }), namespace });
 }
 
-describe('H1 Temporal development server', () => {
-  it('serves its UI and finds every workflow again at the next start', async () => {
+describe('Temporal development server', () => {
+  it('H1 serves its UI and finds every workflow again at the next start', async () => {
     const dir = scratchDir();
     const options = { dir, durable: true, namespaces: ['sessions'] };
     const first = await start(options);
@@ -42,7 +42,7 @@ describe('H1 Temporal development server', () => {
     await again.connection.close();
   });
 
-  it('refuses a folder that a live server uses', async () => {
+  it('H1 refuses a folder that a live server uses', async () => {
     const dir = scratchDir();
     const { pid } = await start({ dir, durable: true, headless: true });
     await expect(start({ dir, durable: true, headless: true })).rejects.toMatchObject({
@@ -51,7 +51,7 @@ describe('H1 Temporal development server', () => {
     });
   });
 
-  it('says so when its port is taken', async () => {
+  it('H1 says so when its port is taken', async () => {
     const port = await freePort();
     const squatter = createServer().listen(port, '127.0.0.1');
     await once(squatter, 'listening');
@@ -60,7 +60,7 @@ describe('H1 Temporal development server', () => {
   });
 });
 
-describe('H1 the Temporal CLI is looked for', () => {
+describe('the Temporal CLI is looked for', () => {
   async function fakeCli(file: string): Promise<string> {
     await mkdir(path.dirname(file), { recursive: true });
     await writeFile(file, '#!/bin/sh\necho temporal version 9.9.9\n');
@@ -68,7 +68,7 @@ describe('H1 the Temporal CLI is looked for', () => {
     return file;
   }
 
-  it('in TEMPORAL_CLI_PATH, then PATH, then the caches', async () => {
+  it('H1 in TEMPORAL_CLI_PATH, then PATH, then the caches', async () => {
     const dir = scratchDir();
     const named = await fakeCli(path.join(dir, 'named', 'my-temporal'));
     const onPath = await fakeCli(path.join(dir, 'path', 'temporal'));
@@ -80,7 +80,7 @@ describe('H1 the Temporal CLI is looked for', () => {
     expect(await findTemporalCli(dir, { PATH: '/bin:/usr/bin' }, quiet)).toBe(cached);
   });
 
-  it('and a TEMPORAL_CLI_PATH that does not run is named', async () => {
+  it('H1 and a TEMPORAL_CLI_PATH that does not run is named', async () => {
     const finding = findTemporalCli(scratchDir(), { TEMPORAL_CLI_PATH: '/nowhere/temporal' }, () => {});
     await expect(finding).rejects.toThrow('TEMPORAL_CLI_PATH is /nowhere/temporal');
   });

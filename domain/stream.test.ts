@@ -140,8 +140,8 @@ const events = fc.oneof(
 
 const ends = fc.constantFrom<RunState[]>('finished', 'error', 'aborted');
 
-describe('R2 H8 the chunks of a reader reduce to the stored message', () => {
-  it('whatever happens to the parts, and whenever the reader looks', async () => {
+describe('H8 the chunks of a reader reduce to the stored message', () => {
+  it('R2 whatever happens to the parts, and whenever the reader looks', async () => {
     const history = fc.array(fc.tuple(events, fc.boolean()), { maxLength: 40 });
     await fc.assert(
       fc.asyncProperty(history, ends, async (happened, end) => {
@@ -162,7 +162,7 @@ describe('R2 H8 the chunks of a reader reduce to the stored message', () => {
     );
   }, 60_000);
 
-  it('while the run goes on as well', async () => {
+  it('R2 while the run goes on as well', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(events, { minLength: 1, maxLength: 25 }), async (happened) => {
         const answer = new AnswerRows();
@@ -180,8 +180,8 @@ describe('R2 H8 the chunks of a reader reduce to the stored message', () => {
   }, 60_000);
 });
 
-describe('R2 a reader', () => {
-  it('gets start with the session before anything else, and the usage with finish', () => {
+describe('a reader', () => {
+  it('R2 gets start with the session before anything else, and the usage with finish', () => {
     const answer = new AnswerRows();
     const reader = new FollowingReader();
     expect(reader.read(answer)).toEqual([
@@ -207,7 +207,7 @@ describe('R2 a reader', () => {
     expect(reader.read(answer).map((chunk) => chunk.type)).toEqual(['message-metadata', 'abort']);
   });
 
-  it('of a long answer reads on from the part that grows, and of it what is new', () => {
+  it('R2 of a long answer reads on from the part that grows, and of it what is new', () => {
     const answer = new AnswerRows();
     const reader = new FollowingReader();
     answer.add({ type: 'step-start' });

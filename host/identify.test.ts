@@ -10,18 +10,18 @@ function request(headers: Record<string, string> = {}, url = 'http://127.0.0.1:8
   return new Request(url, { headers: { host: new URL(url).host, ...headers } });
 }
 
-describe('H3 the user of a host that only this machine can reach', () => {
+describe('the user of a host that only this machine can reach', () => {
   const identify = loopbackUser(Buffer.alloc(32, 1));
 
-  it('is the header x-perdure-user', async () => {
+  it('H3 is the header x-perdure-user', async () => {
     expect(await identify(request({ 'x-perdure-user': 'ada lovelace' }))).toEqual({ user: 'ada lovelace' });
   });
 
-  it.each(['', 'a'.repeat(129), 'caf\u00e9'])('is refused as %j', async (user) => {
+  it.each(['', 'a'.repeat(129), 'caf\u00e9'])('H3 is refused as %j', async (user) => {
     await expect(identify(request({ 'x-perdure-user': user }))).rejects.toMatchObject({ code: 'Unauthorized' });
   });
 
-  it('is somebody new without it, whom the cookie names from then on', async () => {
+  it('H3 is somebody new without it, whom the cookie names from then on', async () => {
     const first = await identify(request());
     expect(first.setCookie).toMatch(/; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax$/);
     const cookie = `other=1; ${first.setCookie!.split(';')[0]}`;
@@ -29,7 +29,7 @@ describe('H3 the user of a host that only this machine can reach', () => {
     expect((await identify(request())).user).not.toBe(first.user);
   });
 
-  it('is not whom a cookie names that we have not signed', async () => {
+  it('H3 is not whom a cookie names that we have not signed', async () => {
     const { user, setCookie } = await identify(request());
     const [name, value] = setCookie!.split(';')[0]!.split('=') as [string, string];
     const forged = [
@@ -51,12 +51,12 @@ describe('H3 the user of a host that only this machine can reach', () => {
     await expect(identify(request(headers, url))).rejects.toMatchObject({ code: 'Forbidden' });
   });
 
-  it.each(['http://localhost:8787/', 'http://[::1]:8787/', 'http://127.0.0.1/'])('is anybody on %s', async (url) => {
+  it.each(['http://localhost:8787/', 'http://[::1]:8787/', 'http://127.0.0.1/'])('H3 is anybody on %s', async (url) => {
     const origin = new URL(url).origin;
     expect(await identify(request({ 'x-perdure-user': 'ada', origin }, url))).toEqual({ user: 'ada' });
   });
 
-  it('keeps the key of its cookies for itself, over restarts', async () => {
+  it('H3 keeps the key of its cookies for itself, over restarts', async () => {
     const dir = await mkdtemp(path.join(tmpdir(), 'perdure-key-'));
     try {
       const [one, two] = await Promise.all([cookieKey(path.join(dir, 'new')), cookieKey(path.join(dir, 'new'))]);
@@ -69,7 +69,7 @@ describe('H3 the user of a host that only this machine can reach', () => {
   });
 });
 
-describe('H3 the user of a token', () => {
+describe('the user of a token', () => {
   const secret = 'a secret of at least thirty-two bytes';
   const identify = tokenUser({ secret, issuer: 'https://id.example', audience: 'perdure' });
   const token = (claims: object, key = secret) =>
@@ -79,7 +79,7 @@ describe('H3 the user of a token', () => {
       .sign(new TextEncoder().encode(key));
   const bearer = async (text: Promise<string> | string) => request({ authorization: `Bearer ${await text}` });
 
-  it('is its subject', async () => {
+  it('H3 is its subject', async () => {
     expect(await identify(await bearer(token({ sub: 'ada' })))).toEqual({ user: 'ada' });
   });
 
@@ -90,7 +90,7 @@ describe('H3 the user of a token', () => {
     ['one for somebody else', () => bearer(token({ sub: 'ada', aud: 'other' }))],
     ['one without a subject', () => bearer(token({}))],
     ['one without a signature', () => bearer('eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZGEifQ.')],
-  ])('with %s there is no user', async (_what, make) => {
+  ])('H3 with %s there is no user', async (_what, make) => {
     await expect(identify(await make())).rejects.toMatchObject({ code: 'Unauthorized' });
   });
 });

@@ -15,8 +15,8 @@ async function* counting(signal: AbortSignal): AsyncGenerator<number> {
   for (let at = 0; !signal.aborted; at++) yield at;
 }
 
-describe('R2 a stream of events', () => {
-  it('carries each item, and the last line', async () => {
+describe('a stream of events', () => {
+  it('R2 carries each item, and the last line', async () => {
     const response = stream({
       async *read() {
         yield 1;
@@ -28,7 +28,7 @@ describe('R2 a stream of events', () => {
     expect(await response.text()).toBe('data: 1\n\ndata: 2\n\ndata: [DONE]\n\n');
   });
 
-  it('tells of a failure and ends', async () => {
+  it('R2 tells of a failure and ends', async () => {
     const response = stream({
       async *read() {
         yield 1;
@@ -38,7 +38,7 @@ describe('R2 a stream of events', () => {
     expect(await response.text()).toBe('data: 1\n\ndata: {"error":"it broke"}\n\n');
   });
 
-  it('says that it is alive while there is nothing to say', async () => {
+  it('R2 says that it is alive while there is nothing to say', async () => {
     const response = stream({
       keepAliveMs: 5,
       async *read(signal) {
@@ -52,7 +52,7 @@ describe('R2 a stream of events', () => {
     await reader.cancel();
   });
 
-  it('reads no further than its reader does, and stops when the reader goes away', async () => {
+  it('R2 reads no further than its reader does, and stops when the reader goes away', async () => {
     let read = 0;
     let over = 0;
     const response = stream({
@@ -72,7 +72,7 @@ describe('R2 a stream of events', () => {
     expect(over).toBe(1);
   });
 
-  it('is cut off when the host stops, so that its reader comes again', async () => {
+  it('R2 is cut off when the host stops, so that its reader comes again', async () => {
     const closing = new AbortController();
     let over = 0;
     const response = stream({ read: counting, closing: closing.signal, onOver: () => void over++ });

@@ -19,7 +19,7 @@ beforeAll(async () => {
 const get = async (url: string, headers: Record<string, string> = {}) =>
   page(new Request(`http://localhost${url}`, { headers }));
 
-describe('H1 the page is served', () => {
+describe('the page is served', () => {
   it('H1 as what it is, asked for anew each time', async () => {
     const response = await get('/?from=somewhere');
     expect(await response?.text()).toBe('<!doctype html>');

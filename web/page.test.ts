@@ -27,7 +27,7 @@ function inTwoParts(first: string, rest: string): () => void {
 
 const answerTexts = (tab: Tab) => tab.answers.allInnerTexts();
 
-describe('H8 streaming', () => {
+describe('streaming', () => {
   it('H8 words are seen before the answer has ended', async () => {
     const goOn = inTwoParts('Once upon', ' a time.');
     const tab = await site.visit();
@@ -104,7 +104,7 @@ describe('H8 streaming', () => {
   });
 });
 
-describe('W7 messages that wait', () => {
+describe('messages that wait', () => {
   it('W7 are queued at once, shown, and answered in their order', async () => {
     const first = Promise.withResolvers<void>();
     script(async function* (request) {
@@ -149,7 +149,7 @@ describe('W7 messages that wait', () => {
   });
 });
 
-describe('R5 the status, and what goes wrong', () => {
+describe('the status, and what goes wrong', () => {
   it('R5 says which attempt failed and why, and is gone when it has worked', async () => {
     let tries = 0;
     script(() => (tries++ === 0 ? [fail(429, { retryAfter: 2 })] : [say('At last.')]));
@@ -205,7 +205,7 @@ describe('R5 the status, and what goes wrong', () => {
   });
 });
 
-describe('S6 tabs', () => {
+describe('tabs', () => {
   it('S6 two tabs are two sessions, a duplicated tab too, and a reload keeps its own', async () => {
     script((request) => [say(`You said ${lastUserText(request)}.`)]);
     const one = await site.visit();
@@ -249,7 +249,7 @@ describe('S6 tabs', () => {
   });
 });
 
-describe('H2 a long conversation', () => {
+describe('a long conversation', () => {
   it('T8 shows its end first, and the rest when asked', async () => {
     script((request) => [say(`re: ${lastUserText(request)}`)]);
     const tab = await site.visit();

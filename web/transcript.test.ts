@@ -7,7 +7,7 @@ const message = (id: string): UIMessage => ({ id, role: id.startsWith('u') ? 'us
 const messages = (ids: string) => ids.split(' ').filter(Boolean).map(message);
 const ids = (list: UIMessage[]) => list.map(({ id }) => id).join(' ');
 
-describe('W7 what is queued', () => {
+describe('what is queued', () => {
   it.each([
     ['behind the message that is answered', 'u1 a1 u2 u3', { state: 'busy', message_id: 'u2' }, 'u1 a1 u2', 'u3'],
     ['behind the answer that streams', 'u1 a1 u2 u3', { state: 'retrying', message_id: 'u1' }, 'u1 a1', 'u2 u3'],
@@ -35,7 +35,7 @@ describe('W7 what is queued', () => {
   });
 });
 
-describe('T8 pages of a transcript', () => {
+describe('pages of a transcript', () => {
   it.each([
     ['u1 a1 u2', 'u2 a2', 'u1 a1 u2 a2', true],
     ['u1 a1', 'u1 a1', 'u1 a1', true],

@@ -8,7 +8,7 @@ beforeAll(async () => {
   site = await startSite({ agents: [{ ...siteBuilder, model: REHEARSAL_MODEL }] });
 }, 60_000);
 
-describe('H6 the page with the rehearsal model', () => {
+describe('the page with the rehearsal model', () => {
   it('H6 walks from chatting to done', async () => {
     const tab = await site.visit();
     await tab.inPhase('Chatting');

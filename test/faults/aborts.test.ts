@@ -36,8 +36,8 @@ async function expectToGoOn(session: TestSession): Promise<void> {
   await expectSound(runtime, session.id);
 }
 
-describe('R4 an abort', () => {
-  it('while the run is queued: it never begins', async () => {
+describe('an abort', () => {
+  it('R4 while the run is queued: it never begins', async () => {
     const calls = runtime.model.requests.length;
     const session = await talkTo([say('never')]);
     const { run, message } = await session.accept('go');
@@ -48,7 +48,7 @@ describe('R4 an abort', () => {
     await expectToGoOn(session);
   });
 
-  it('between two steps: the next one does not begin', async () => {
+  it('R4 between two steps: the next one does not begin', async () => {
     const calls = runtime.model.requests.length;
     const session = await talkTo([callTool('call_1', 'look', { at: 'it' })], [say('never')]);
     const held = new Gate();
@@ -64,7 +64,7 @@ describe('R4 an abort', () => {
     await expectToGoOn(session);
   });
 
-  it('in a tool: it is told, its call is frozen, and the model hears of the abort', async () => {
+  it('R4 in a tool: it is told, its call is frozen, and the model hears of the abort', async () => {
     const session = await talkTo([callTool('call_1', 'wait', {})]);
     const seq = await session.send('go');
     await eventually(async () => expect(await effects(runtime.workspaces, session.id)).toHaveLength(1));
@@ -89,7 +89,7 @@ describe('R4 an abort', () => {
     await expectToGoOn(session);
   });
 
-  it('twice, and with nothing left to stop', async () => {
+  it('R4 twice, and with nothing left to stop', async () => {
     const session = await talkTo([say('Once'), hang()]);
     const run = await session.send('go');
     const [first, second] = await Promise.all([session.command(names.abortUpdate), session.command(names.abortUpdate)]);
@@ -99,7 +99,7 @@ describe('R4 an abort', () => {
     await expectToGoOn(session);
   });
 
-  it('with the worker dead: it is carried out when one is back', async () => {
+  it('R4 with the worker dead: it is carried out when one is back', async () => {
     deserted.model.script(() => [say('Once upon'), hang()]);
     const doomed = await startDoomedWorker(deserted, null);
     const session = await TestSession.open(deserted, { agent: 'faults' });

@@ -98,7 +98,7 @@ async function failures(): Promise<void> {
   }
 }
 
-describe('Q2 a history is small, however long the texts', () => {
+describe('a history is small, however long the texts', () => {
   // The session's own start, load and idle timer are not a turn's: it has had a turn before.
   it('W4 a plain turn: at most 11 events and 2 KB', async () => {
     const session = await talkTo([say('hello')], saySlowly(LONG, 4_000));

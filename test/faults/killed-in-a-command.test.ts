@@ -39,8 +39,8 @@ function command(options: {
 
 const VERIFYING = ['start_build', 'todo_done_build'] as const;
 
-describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () => {
-  it('publish', () =>
+describe('a worker killed in a command', { timeout: 120_000 }, () => {
+  it('W2 publish', () =>
     command({
       dies: { after: 'raise_event' },
       path: VERIFYING,
@@ -49,7 +49,7 @@ describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () 
       row: { phase: 'done' },
     }));
 
-  it('revert', () =>
+  it('W2 revert', () =>
     command({
       dies: { after: 'raise_event' },
       path: VERIFYING,
@@ -58,7 +58,7 @@ describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () 
       row: { phase: 'building' },
     }));
 
-  it('cancel', () =>
+  it('W2 cancel', () =>
     command({
       dies: { after: 'cancel_session' },
       path: ['start_build'],
@@ -67,7 +67,7 @@ describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () 
       row: { phase: 'chatting', cancel_token: ID },
     }));
 
-  it('openExisting', () =>
+  it('W2 openExisting', () =>
     command({
       dies: { after: 'open_existing' },
       send: ({ session }) =>
@@ -76,7 +76,7 @@ describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () 
       row: { project_id: expect.stringMatching(/^p_/) as string },
     }));
 
-  it('close', () =>
+  it('W2 close', () =>
     command({
       dies: { after: 'close_session' },
       send: ({ session }) => session.command(names.closeUpdate, { command_id: ID }),
@@ -84,7 +84,7 @@ describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () 
       row: { phase: 'chatting' },
     }));
 
-  it('abort, of the run that was at work', () =>
+  it('W2 abort, of the run that was at work', () =>
     lanes.rescue({
       dies: { after: 'abort_run' },
       model: () => [say('Once upon'), hang()],
@@ -100,7 +100,7 @@ describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () 
       },
     }));
 
-  it('cancelQueued, and the run before it goes on', () =>
+  it('W2 cancelQueued, and the run before it goes on', () =>
     lanes.rescue({
       dies: { after: 'cancel_queued' },
       model: (nth) => (nth === 0 ? [say('lost'), hang()] : [say('found')]),
@@ -119,7 +119,7 @@ describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () 
       },
     }));
 
-  it('a raw signal with a reason, kept once', () =>
+  it('W2 a raw signal with a reason, kept once', () =>
     lanes.rescue({
       dies: { after: 'cancel_session' },
       model: () => [say('Once upon'), hang()],
@@ -135,7 +135,7 @@ describe.concurrent('W2 a worker killed in a command', { timeout: 120_000 }, () 
       },
     }));
 
-  it('a raw signal that is refused, logged once', () =>
+  it('W2 a raw signal that is refused, logged once', () =>
     lanes.rescue({
       dies: { after: 'refuse_command' },
       play: async (the) => {

@@ -42,7 +42,7 @@ function turn(
   });
 }
 
-describe.concurrent('W7 a worker killed in a turn', { timeout: 120_000 }, () => {
+describe('a worker killed in a turn', { timeout: 120_000 }, () => {
   it('W8 after the session was loaded', () =>
     turn({ after: 'load_session' }, hello, (the, parts) => {
       expect(parts).toEqual(HELLO);
@@ -83,15 +83,15 @@ describe.concurrent('W7 a worker killed in a turn', { timeout: 120_000 }, () => 
     ));
 });
 
-describe.concurrent('R3 a worker killed in a tool', { timeout: 120_000 }, () => {
-  it('that had begun and must not run twice: its outcome is unknown', () =>
+describe('a worker killed in a tool', { timeout: 120_000 }, () => {
+  it('R3 that had begun and must not run twice: its outcome is unknown', () =>
     turn({ after: 'begin_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { type: 'tool-pay', ...UNKNOWN }, {}, { text: 'after the tool' }]);
       expect(await effects(the.runtime.workspaces, the.session.id)).toEqual([]);
       expect(the.modelCalls()).toBe(2);
     }));
 
-  it('that had run and must not run twice: its outcome is unknown', () =>
+  it('R3 that had run and must not run twice: its outcome is unknown', () =>
     turn({ before: 'finish_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { type: 'tool-pay', ...UNKNOWN }, {}, { text: 'after the tool' }]);
       expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
@@ -99,14 +99,14 @@ describe.concurrent('R3 a worker killed in a tool', { timeout: 120_000 }, () => 
       expect(told).toContain('outcome is unknown');
     }));
 
-  it('whose outcome is stored: it stands', () =>
+  it('R3 whose outcome is stored: it stands', () =>
     turn({ after: 'finish_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { state: 'output-available', output: { paid: 5 } }, {}, {}]);
       expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
       expect(the.modelCalls()).toBe(2);
     }));
 
-  it('that had run and may be repeated: it runs again under the same id', () =>
+  it('R3 that had run and may be repeated: it runs again under the same id', () =>
     turn({ before: 'finish_tool' }, tool('look', { at: 'it' }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { state: 'output-available', output: { seen: 'it' } }, {}, {}]);
       const done = await effects(the.runtime.workspaces, the.session.id);

@@ -24,10 +24,10 @@ beforeAll(async () => {
   });
 });
 
-describe('W7 messages sent at once', { timeout: 60_000 }, () => {
-  it('two of them: the second waits its turn, and is not seen before', () => sendAtOnce(1, 2));
+describe('messages sent at once', { timeout: 60_000 }, () => {
+  it('W7 two of them: the second waits its turn, and is not seen before', () => sendAtOnce(1, 2));
 
-  it('twenty each in five sessions: answered in the order of their acceptance, one at a time', () =>
+  it('W7 twenty each in five sessions: answered in the order of their acceptance, one at a time', () =>
     sendAtOnce(SESSIONS, AT_ONCE));
 });
 

@@ -36,7 +36,7 @@ async function talkTo(...sayings: ModelAction[][]): Promise<TestSession> {
 
 const lastRequest = (): ChatRequest => runtime.model.requests.at(-1)!.body;
 
-describe('R6 a provider that fails in passing', () => {
+describe('a provider that fails in passing', () => {
   it('R5 429 with Retry-After: the status names attempt and reason, in the row and by query', async () => {
     const session = await talkTo([fail(429, { retryAfter: 1 })], [say('here I am')]);
     const seq = await session.send('hello');
@@ -51,14 +51,14 @@ describe('R6 a provider that fails in passing', () => {
     await expectSound(runtime, session.id);
   });
 
-  it('5xx: it is tried again', async () => {
+  it('R6 5xx: it is tried again', async () => {
     const session = await talkTo([fail(503)], [say('here I am')]);
     const run = await session.ended(await session.send('hello'));
     expect(run.state).toBe('finished');
     expect(await session.parts(run.answer_id)).toMatchObject([{ type: 'step-start' }, { text: 'here I am' }]);
   });
 
-  it('5xx for as long as it is tried: the turn ends with an error that says so', async () => {
+  it('R6 5xx for as long as it is tried: the turn ends with an error that says so', async () => {
     const session = await talkTo([fail(503)]);
     const run = await session.ended(await session.send('hello'));
     expect(run).toMatchObject({ state: 'error', error_code: 'ProviderUnavailable' });
@@ -85,7 +85,7 @@ describe('R6 a provider that fails in passing', () => {
   });
 });
 
-describe('R6 a provider that fails for good', () => {
+describe('a provider that fails for good', () => {
   it('W7 pauses the queue; the next submission resumes it, in order', async () => {
     const session = await talkTo([fail(401, { message: 'key sk-123' })], [say('fine')]);
     const first = await session.accept('first');
@@ -108,14 +108,14 @@ describe('R6 a provider that fails for good', () => {
   });
 });
 
-describe('R7 a limit ends the turn and names itself', () => {
+describe('a limit ends the turn and names itself', () => {
   const again = [report({ input: 700, output: 10 }), callTool('call_1', 'look', { at: 'it' })];
 
   it.each([
     ['steps', 'few-steps', again, 2],
     ['tokens', 'few-tokens', again, 2],
     ['wall_clock', 'little-time', [say('well'), hang()], 1],
-  ])('%s', async (limit, agent, saying, calls) => {
+  ])('R7 %s', async (limit, agent, saying, calls) => {
     const before = runtime.model.requests.length;
     runtime.model.script(() => saying);
     const session = await TestSession.open(runtime, { agent });
@@ -126,7 +126,7 @@ describe('R7 a limit ends the turn and names itself', () => {
     await expectSound(runtime, session.id);
   });
 
-  it('a tool output over its limit is set aside', async () => {
+  it('R7 a tool output over its limit is set aside', async () => {
     const before = runtime.model.requests.length;
     const words = 'a lot of words ';
     runtime.model.script((_request, index) =>

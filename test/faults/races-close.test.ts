@@ -16,7 +16,7 @@ const START_MS = 15;
 /** No sweeper: what a race loses stays lost, for all to see. */
 const NEVER = 3_600_000;
 
-describe('W8 a message races', { timeout: 120_000 }, () => {
+describe('a message races', { timeout: 120_000 }, () => {
   describe('a close', () => {
     let runtime: TestRuntime;
     beforeAll(async () => {
@@ -26,7 +26,7 @@ describe('W8 a message races', { timeout: 120_000 }, () => {
       });
     });
 
-    it('200 times: every message is answered once, every close answers', async () => {
+    it('W8 200 times: every message is answered once, every close answers', async () => {
       let closed = 0;
       let refused = 0;
       await inParallel(SESSIONS, SESSIONS, async (s) => {
@@ -49,7 +49,7 @@ describe('W8 a message races', { timeout: 120_000 }, () => {
       expect(Math.min(closed, refused), 'both won some races').toBeGreaterThan(0);
     });
 
-    it('that aborts, 200 times: every message is answered, aborted or dropped by name', async () => {
+    it('W8 that aborts, 200 times: every message is answered, aborted or dropped by name', async () => {
       await inParallel(SESSIONS, SESSIONS, async (s) => {
         const session = await TestSession.open(runtime);
         for (let round = 0; round < ROUNDS; round += 1) {
@@ -83,7 +83,7 @@ describe('W8 a message races', { timeout: 120_000 }, () => {
       });
     });
 
-    it('200 times: every message is answered once, every command answers', async () => {
+    it('W8 200 times: every message is answered once, every command answers', async () => {
       await inParallel(SESSIONS, SESSIONS, async (s) => {
         const session = await TestSession.open(runtime);
         for (let round = 0; round < ROUNDS; round += 1) {

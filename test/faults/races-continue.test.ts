@@ -21,8 +21,8 @@ beforeAll(async () => {
   });
 });
 
-describe('W4 a workflow that continues as new', { timeout: 120_000 }, () => {
-  it('200 times as a message comes: none is lost, none answered twice', async () => {
+describe('a workflow that continues as new', { timeout: 120_000 }, () => {
+  it('W4 200 times as a message comes: none is lost, none answered twice', async () => {
     await inParallel(SESSIONS, SESSIONS, async (s) => {
       const session = await TestSession.open(runtime);
       for (let round = 0; round < ROUNDS; round += 1) {
@@ -38,7 +38,7 @@ describe('W4 a workflow that continues as new', { timeout: 120_000 }, () => {
     });
   });
 
-  it('under load: messages and commands at once, all answered, in order', async () => {
+  it('W4 under load: messages and commands at once, all answered, in order', async () => {
     const texts: string[] = [];
     await inParallel(SESSIONS, SESSIONS, async (s) => {
       const session = await TestSession.open(runtime);

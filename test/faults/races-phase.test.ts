@@ -24,8 +24,8 @@ beforeAll(async () => {
   return () => other.connection.close();
 });
 
-describe('S7 publish and cancel race', { timeout: 120_000 }, () => {
-  it('500 times: one wins the phase in row, workflow and search attribute, the other is told', async () => {
+describe('publish and cancel race', { timeout: 120_000 }, () => {
+  it('S7 500 times: one wins the phase in row, workflow and search attribute, the other is told', async () => {
     const wins = { publish: 0, cancel: 0 };
     await inParallel(SESSIONS, SESSIONS, async () => {
       const session = await TestSession.open(runtime);

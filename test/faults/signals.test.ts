@@ -34,8 +34,8 @@ function signalWithStart(
   });
 }
 
-describe('W2 a raw signal', () => {
-  it('cancel stops the run and the build, and keeps its reason in the log', async () => {
+describe('a raw signal', () => {
+  it('W2 cancel stops the run and the build, and keeps its reason in the log', async () => {
     const session = await TestSession.open(runtime);
     await raise(runtime.db, session.id, ['start_build']);
     const run = await session.send('go');
@@ -56,7 +56,7 @@ describe('W2 a raw signal', () => {
     await expectSound(runtime, session.id);
   });
 
-  it('publish, to a session that is not loaded yet', async () => {
+  it('W2 publish, to a session that is not loaded yet', async () => {
     const session = await TestSession.open(runtime);
     await raise(runtime.db, session.id, ['start_build', 'todo_done_build']);
     await signalWithStart(runtime.temporal, session, 'publish');
@@ -73,7 +73,7 @@ describe('W2 a raw signal', () => {
     ['cancel', [{ reason: 7 }], 'InvalidTransition'],
     ['rewind', [{ message_id: 'msg_1' }], 'NotSupported'],
     ['rewind', [], 'NotSupported'],
-  ])('%s %j that is refused is logged, counted and kept; the session goes on', async (name, args, code) => {
+  ])('W2 %s %j that is refused is logged, counted and kept; the session goes on', async (name, args, code) => {
     const session = await TestSession.open(runtime);
     const before = await refused(name, code);
     await signalWithStart(runtime.temporal, session, name, ...args);

@@ -71,8 +71,8 @@ function expectEveryCallAnswered(session: TestSession): void {
   }
 }
 
-describe('W8 a workflow that is ended in a tool turn', { timeout: 120_000 }, () => {
-  it('after every event of its history', async () => {
+describe('a workflow that is ended in a tool turn', { timeout: 120_000 }, () => {
+  it('W8 after every event of its history', async () => {
     const points = new Set<number>();
     await inParallel(EVENTS, AT_ONCE, (n) =>
       cutOff(NEXT[n % NEXT.length]!, async (session) => {
@@ -85,7 +85,7 @@ describe('W8 a workflow that is ended in a tool turn', { timeout: 120_000 }, () 
   });
 
   for (const when of ['before', 'after'] as const) {
-    it(`${when} every call of the database`, () =>
+    it(`W8 ${when} every call of the database`, () =>
       inParallel(CALLS, AT_ONCE, (n) =>
         cutOff(NEXT[n % NEXT.length]!, async (session) => {
           await atCall(session, when, n + 1);

@@ -122,7 +122,7 @@ async function play(zombie: Zombie, holdAt: 'claim' | 'write'): Promise<void> {
   await expectSound(runtime, session.id);
 }
 
-describe('T5 an attempt that was lost wakes up', { timeout: 60_000 }, () => {
+describe('an attempt that was lost wakes up', { timeout: 60_000 }, () => {
   it.each([
     ['in mid-stream', 'before', inMidStream, 'claim'],
     ['in mid-stream', 'after', inMidStream, 'write'],
@@ -132,7 +132,7 @@ describe('T5 an attempt that was lost wakes up', { timeout: 60_000 }, () => {
     ['as its tool ends', 'after', asItsToolEnds, 'write'],
   ] as const)('%s, %s the next claim: it changes no row', (_where, _when, zombie, holdAt) => play(zombie, holdAt));
 
-  it('with its whole process, long after its heartbeat', async () => {
+  it('T5 with its whole process, long after its heartbeat', async () => {
     const session = await TestSession.open(runtime, { agent: 'faults' });
     const [late, fresh] = [new Gate(), new Gate()];
     const firstRequest = runtime.model.requests.length;

@@ -38,22 +38,22 @@ describe('recorded histories', () => {
 
   it('W5 what the workflow asks for and answers is what was recorded, inputs, time-outs and summaries included', async () => {
     const results = await replay(await capturingBundle(path.join(root, 'workflows', 'index.ts')), recorded);
-    for (const { of, asked } of results) expect(asked, of.name).toEqual(of.inputs);
+    expect(results.map(({ of, asked }) => ({ name: of.name, asked }))).toEqual(
+      recorded.map(({ name, inputs }) => ({ name, asked: inputs })),
+    );
   });
 
   it('W3 none holds a word of what was said', () => {
-    for (const { name, history, inputs } of recorded) {
-      expect(readable(history), name).not.toContain(CANARY);
-      expect(readable(inputs), name).not.toContain(CANARY);
-    }
+    const telling = recorded.filter(({ history, inputs }) => readable([history, inputs]).includes(CANARY));
+    expect(telling.map(({ name }) => name)).toEqual([]);
   });
 
   it('W5 none names a user, a machine or a path', () => {
-    for (const { name, history } of recorded) {
+    const telling = recorded.filter(({ history }) => {
       const text = readable(history);
-      expect(text, name).not.toMatch(/\bada\b|"identity"|stackTrace|node_modules/);
-      expect(text, name).toContain('"user-1"');
-    }
+      return /\bada\b|"identity"|stackTrace|node_modules/.test(text) || !text.includes('"user-1"');
+    });
+    expect(telling.map(({ name }) => name)).toEqual([]);
   });
 });
 

@@ -55,8 +55,8 @@ beforeAll(async () => {
   temporal = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace };
 });
 
-describe('H1 the process of the host', () => {
-  it('says where it serves, is ready, and stops in order with a stream open', async () => {
+describe('the process of the host', () => {
+  it('H1 says where it serves, is ready, and stops in order with a stream open', async () => {
     const host = startProcess({ DATABASE_URL: databaseUrl, ...temporal });
     const { url } = await untilSaid(host, 'ready');
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
@@ -72,7 +72,7 @@ describe('H1 the process of the host', () => {
     expect(host.lines.map((line) => line.msg)).toEqual(expect.arrayContaining(['stopping', 'stopped']));
   });
 
-  it('keeps trying while Postgres and Temporal are away, and says which address', async () => {
+  it('H1 keeps trying while Postgres and Temporal are away, and says which address', async () => {
     const address = `127.0.0.1:${await freePort()}`;
     const host = startProcess({ DATABASE_URL: `postgres://u:p@${address}/none`, TEMPORAL_ADDRESS: address });
     const { url } = await untilSaid(host, 'ready');
@@ -102,7 +102,7 @@ describe('H1 the process of the host', () => {
     expect(await answer.json()).toMatchObject({ code: 'Unauthorized', status: 401 });
   });
 
-  it('names what is missing', async () => {
+  it('H1 names what is missing', async () => {
     const host = startProcess({ PERDURE_LOG_LEVEL: 'info' });
     expect(await host.exited).toBe(1);
     expect(host.lines.at(-1)?.msg).toContain('DATABASE_URL: expected a URL');

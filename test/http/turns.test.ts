@@ -99,7 +99,7 @@ async function walkTo(phase: string, caller: TestCaller): Promise<string> {
   return id;
 }
 
-describe('H8 a turn through /chat', () => {
+describe('a turn through /chat', () => {
   it('H6 H10 walks from chatting to verifying with DefaultChatTransport, and to done by publish', async () => {
     const transport = new DefaultChatTransport({
       api: `${host.url}/api/chat`,
@@ -195,8 +195,8 @@ describe('H8 a turn through /chat', () => {
   });
 });
 
-describe('R4 abort', () => {
-  it('ends the stream where the answer stopped, and the answer stays as the reader saw it', async () => {
+describe('abort', () => {
+  it('R4 ends the stream where the answer stopped, and the answer stays as the reader saw it', async () => {
     const id = await openSession();
     const chunks: UIMessageChunk[] = [];
     for await (const { data } of eventsOf(await chat(id, 'hold abort'))) {
@@ -247,8 +247,8 @@ describe('messages that wait', () => {
   });
 });
 
-describe('R5 events of a session', () => {
-  it('tell of a turn that begins and ends, and of the status in between', async () => {
+describe('events of a session', () => {
+  it('R5 tell of a turn that begins and ends, and of the status in between', async () => {
     const id = await openSession();
     const events = eventsOf(await otherHost.as('ada').fetch(`/api/sessions/${id}/events`));
     expect((await events.next()).value).toMatchObject({ event: 'status', data: { state: 'idle' } });
@@ -318,7 +318,7 @@ describe('commands', () => {
   });
 });
 
-describe('S4 every (phase, event) pair that a user can raise, at the route', () => {
+describe('every (phase, event) pair that a user can raise, at the route', () => {
   const events: Record<string, (caller: TestCaller, id: string) => Promise<Answer>> = {
     open_existing: (caller, id) => caller.post(`/api/sessions/${id}/open`, { project_id: `prj-${id.slice(-8)}` }),
     publish: (caller, id) => caller.post(`/api/sessions/${id}/publish`),
@@ -351,7 +351,7 @@ describe('S4 every (phase, event) pair that a user can raise, at the route', () 
     }
   });
 
-  it('done, open_existing of its own project', async () => {
+  it('S4 done, open_existing of its own project', async () => {
     const id = await walkTo('done', ada);
     const { project_id } = await sessionOf(id);
     expect(await ada.post(`/api/sessions/${id}/open`, { project_id })).toMatchObject({

@@ -32,7 +32,7 @@ async function openSession(caller = ada): Promise<string> {
   return body.session.session_id as string;
 }
 
-describe('H7 sessions', () => {
+describe('sessions', () => {
   it('H2 open with what is asked for and answer { session, chat, status }', async () => {
     const { status, body, headers } = await ada.post('/api/sessions', {
       agent: 'site-builder',
@@ -97,8 +97,8 @@ describe('H7 sessions', () => {
   });
 });
 
-describe('W7 messages with Temporal away', () => {
-  it('are accepted by their row and wait, with what is ahead of them', async () => {
+describe('messages with Temporal away', () => {
+  it('W7 are accepted by their row and wait, with what is ahead of them', async () => {
     const id = await openSession();
     const first = await ada.post(`/api/sessions/${id}/messages`, { id: 'm1', text: 'Hello' });
     const second = await ada.post(`/api/sessions/${id}/messages`, { id: 'm2', text: 'again' });
@@ -246,7 +246,7 @@ describe('commands with Temporal away', () => {
   });
 });
 
-describe('Q3 a session belongs to its user', () => {
+describe('a session belongs to its user', () => {
   const routes: [method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown][] = [
     ['GET', ''],
     ['GET', '/messages'],
@@ -265,7 +265,7 @@ describe('Q3 a session belongs to its user', () => {
     ...['rewind', 'branch', 'archive'].map((name): [method: 'POST', path: string] => ['POST', `/${name}`]),
   ];
 
-  it.each(routes)('%s …%s is the same 404 for a foreign session and for none', async (method, path, body) => {
+  it.each(routes)('Q3 %s …%s is the same 404 for a foreign session and for none', async (method, path, body) => {
     const mine = await openSession();
     await ada.post(`/api/sessions/${mine}/messages`, { id: 'm1', text: 'secret' });
     const answers = await Promise.all(
@@ -294,7 +294,7 @@ describe('Q3 a session belongs to its user', () => {
   });
 });
 
-describe('H8 /chat with Temporal away', () => {
+describe('/chat with Temporal away', () => {
   const chat = (id: string, text: string, more: object = {}) => ({
     id,
     messages: [{ id: `m-${text}`, role: 'user', parts: [{ type: 'text', text }] }],
@@ -308,7 +308,7 @@ describe('H8 /chat with Temporal away', () => {
     return chunks;
   }
 
-  it('opens a session for an alias at its first use, and the alias is the session from then on', async () => {
+  it('H8 opens a session for an alias at its first use, and the alias is the session from then on', async () => {
     const response = await ada.fetch('/api/chat', { method: 'POST', body: JSON.stringify(chat('my chat', 'one')) });
     const session = response.headers.get('x-perdure-session')!;
     expect(session).toMatch(/^ses_/);
@@ -320,7 +320,7 @@ describe('H8 /chat with Temporal away', () => {
     expect((await ada.get('/api/sessions/my%20chat/messages')).body.items).toHaveLength(1);
   });
 
-  it('says in a transient part how far down the queue a message is', async () => {
+  it('H8 says in a transient part how far down the queue a message is', async () => {
     const body = (text: string) => ({ method: 'POST', body: JSON.stringify(chat('queue', text)) });
     await firstChunks(await ada.fetch('/api/chat', body('one')), 1);
     const chunks = await firstChunks(await ada.fetch('/api/chat', body('two')), 2);
@@ -331,7 +331,7 @@ describe('H8 /chat with Temporal away', () => {
     });
   });
 
-  it('two first uses of an alias at once make one session', async () => {
+  it('H8 two first uses of an alias at once make one session', async () => {
     const responses = await Promise.all(
       ['a', 'b', 'c', 'd'].map((text) =>
         ada.fetch('/api/chat', { method: 'POST', body: JSON.stringify(chat('at-once', text)) }),
@@ -341,7 +341,7 @@ describe('H8 /chat with Temporal away', () => {
     for (const response of responses) await response.body?.cancel();
   });
 
-  it('GET …/stream is 204 for an idle session and for an alias that nobody has used', async () => {
+  it('H8 GET …/stream is 204 for an idle session and for an alias that nobody has used', async () => {
     const id = await openSession();
     expect((await ada.get(`/api/chat/${id}/stream`)).status).toBe(204);
     expect((await ada.get('/api/chat/never-used/stream')).status).toBe(204);
@@ -357,13 +357,13 @@ describe('H8 /chat with Temporal away', () => {
     ['a message of the system', { messages: [{ id: 'm', role: 'system', parts: [] }] }, 'messages[0].role'],
     ['an unknown trigger', { trigger: 'push' }, 'trigger: expected'],
     ['an unknown model', { model: 'openai/none' }, 'openai/test, rehearsal/site-builder'],
-  ])('%s is refused with the field named', async (_what, more, words) => {
+  ])('H8 %s is refused with the field named', async (_what, more, words) => {
     const answer = await ada.post('/api/chat', chat('bad', 'x', more));
     expect([400, 422]).toContain(answer.status);
     expect(answer.body.detail).toContain(words);
   });
 
-  it('editing, regenerating and answering approvals are not there yet, and change nothing', async () => {
+  it('H8 editing, regenerating and answering approvals are not there yet, and change nothing', async () => {
     await (await ada.fetch('/api/chat', { method: 'POST', body: JSON.stringify(chat('edits', 'one')) })).body?.cancel();
     const answers = [
       await ada.post('/api/chat', chat('edits', 'other', { messageId: 'm-one' })),
@@ -375,8 +375,8 @@ describe('H8 /chat with Temporal away', () => {
   });
 });
 
-describe('H2 outside the API', () => {
-  it('/healthz is well, /readyz is not while Temporal is away, /metrics counts refusals', async () => {
+describe('outside the API', () => {
+  it('H2 /healthz is well, /readyz is not while Temporal is away, /metrics counts refusals', async () => {
     await ada.post('/api/sessions', { agent: 'nobody' });
     expect((await ada.get('/healthz')).body).toEqual({ ok: true });
     expect(await ada.get('/readyz')).toMatchObject({
@@ -387,14 +387,14 @@ describe('H2 outside the API', () => {
     expect(body).toMatch(/perdure_refused_total\{command="open",code="AgentNotConfigured"\} [1-9]/);
   });
 
-  it('an unknown route is a problem as well', async () => {
+  it('H2 an unknown route is a problem as well', async () => {
     expect(await ada.get('/api/nothing')).toMatchObject({ status: 404, body: { code: 'NotFound' } });
     expect(await ada.get('/nothing')).toMatchObject({ status: 404, body: { code: 'NotFound' } });
   });
 });
 
-describe('R5 events', () => {
-  it('begin with the status and tell of a change at once', async () => {
+describe('events', () => {
+  it('R5 begin with the status and tell of a change at once', async () => {
     const id = await openSession();
     const events = eventsOf(await ada.fetch(`/api/sessions/${id}/events`));
     expect((await events.next()).value).toEqual({ event: 'status', data: { state: 'idle' } });

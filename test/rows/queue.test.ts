@@ -113,6 +113,31 @@ describe('errors', () => {
     expect(await session.everything()).toEqual(stored);
   });
 
+  it('S8 with no run at work no tool is in flight, however the run ended', async () => {
+    const session = await Session.at('chatting', db);
+    const run = await session.runWithCalls(['call_1']);
+    await session.beginTool(run, fence(2), 'call_1');
+    await session.settleStep(run, fence(2), { step: 1, end: true });
+    expect((await session.row())['pending_tool']).toBeNull();
+  });
+
+  it('R6 a step that fails for good is counted, gives open calls an outcome, and ends its run as an error, once', async () => {
+    const session = await Session.saying(db, 'one', 'two');
+    await session.claim(1, fence(1));
+    const failure = { code: 'ContentFilter', message: 'try other words', toolError: 'never ran' };
+    const settlement = { parts: [toolPart('call_1', 0)], usage: { input: 4, output: 1 }, end: true, failure };
+    const settled = await session.settleStep(1, fence(1), settlement);
+    expect(settled).toMatchObject({ kind: 'settled', state: 'error', code: 'ContentFilter' });
+    const stored = await session.everything();
+    expect(await session.settleStep(1, fence(1), settlement)).toEqual(settled);
+    expect(await session.claim(1, [0, 1, 2])).toEqual(settled);
+    expect(await session.everything()).toEqual(stored);
+    expect(await session.run(1)).toMatchObject({ state: 'error', error_message: 'try other words', step: 1 });
+    expect(await session.parts(1)).toMatchObject([{ tool_state: 'output-error', data: { errorText: 'never ran' } }]);
+    expect(await session.chat()).toMatchObject({ total_tokens: 5, paused_at: expect.any(Date) });
+    expect((await session.messages())[2]!['metadata']).not.toHaveProperty('steps.0.failure');
+  });
+
   it('S8 the end of a queued run leaves the tool of the run at work alone', async () => {
     const session = await Session.at('chatting', db);
     const run = await session.runWithCalls(['call_1']);
