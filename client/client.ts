@@ -146,7 +146,8 @@ export class PerdureClient {
     yield* keepReading(this.watch, {
       sessionId,
       signal,
-      concerns: (pointer) => pointer.kind === 'status' || (pointer.kind === 'stream' && pointer.run === runSeq),
+      // A status changes on the way to the first words, and its reading must not stand in their way.
+      urgency: ({ kind, run }) => (kind === 'status' ? 'soon' : kind === 'stream' && run === runSeq ? 'now' : 'never'),
       read: () => answer.read(),
       onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'an answer could not be read'),
     });
@@ -159,7 +160,7 @@ export class PerdureClient {
     const readings = keepReading(this.watch, {
       sessionId,
       signal,
-      concerns: (pointer) => pointer.kind !== 'stream',
+      urgency: ({ kind }) => (kind === 'stream' ? 'never' : 'now'),
       read: () => turns.read(),
       onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'a status could not be read'),
     });

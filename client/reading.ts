@@ -4,6 +4,8 @@ import type { Pointer } from '../bus/bus.ts';
 
 /** A reader reads again this often even if nothing tells it to: pointers may get lost. */
 const READ_AGAIN_MS = 1_000;
+/** What is not urgent waits so long for company. */
+const SOON_MS = 30;
 /** Postgres may be away for this many readings in a row before a reader gives up. */
 const MAX_FAILURES = 30;
 
@@ -11,9 +13,9 @@ const MAX_FAILURES = 30;
 export interface Reading<T> {
   sessionId: string;
   signal: AbortSignal | undefined;
-  /** Whether a pointer is worth a look. */
-  concerns(pointer: Pointer): boolean;
-  /** Reads what is there now; null: there is no more to come. */
+  /** Whether a pointer is worth a look at once, in a moment together with what else comes, or not at all. */
+  urgency(pointer: Pointer): 'now' | 'soon' | 'never';
+  /** Reads what is there now; `done`: there is no more to come. */
   read(): Promise<{ items: T[]; done: boolean }>;
   onFailure(error: unknown): void;
 }
@@ -24,9 +26,16 @@ export interface Reading<T> {
  */
 export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>): AsyncGenerator<T[], void, void> {
   const bell = new Bell();
+  let soon: NodeJS.Timeout | undefined;
   const leave = watch.watch(reading.sessionId, (pointer) => {
-    if (pointer === undefined || reading.concerns(pointer)) bell.ring();
+    const urgency = pointer === undefined ? 'now' : reading.urgency(pointer);
+    if (urgency === 'now') bell.ring();
+    else if (urgency === 'soon') soon ??= setTimeout(ringSoon, SOON_MS);
   });
+  const ringSoon = () => {
+    soon = undefined;
+    bell.ring();
+  };
   let failures = 0;
   try {
     while (reading.signal?.aborted !== true) {
@@ -43,5 +52,6 @@ export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>):
     }
   } finally {
     leave();
+    clearTimeout(soon);
   }
 }
