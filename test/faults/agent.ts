@@ -1,11 +1,13 @@
 // An agent whose tools leave a trace in the world, so that a test can count how often they ran.
 import { appendFile, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { defineAgent, defineTool, type ToolContext } from '../../agent/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 
 const TRACE = 'effects.log';
+const LINGER_MS = 1_500;
 
 async function act(name: string, ctx: ToolContext): Promise<void> {
   await appendFile(path.join(ctx.workspaceRoot, TRACE), `${name} ${ctx.toolCallId}\n`);
@@ -64,6 +66,37 @@ const echo = defineTool({
   execute: ({ words, times }) => ({ words: words.repeat(times ?? 1) }),
 });
 
+const BAD_TEXT = 'a\0b\ud800c';
+
+const garble = defineTool({
+  name: 'garble',
+  description: 'Gives back text that no database takes.',
+  input: z.object({}),
+  execute: () => ({ [BAD_TEXT]: BAD_TEXT }),
+});
+
+const garbleError = defineTool({
+  name: 'garble_error',
+  description: 'Fails with text that no database takes.',
+  input: z.object({}),
+  execute() {
+    throw new Error(BAD_TEXT);
+  },
+});
+
+/** Acts twice, with time in between for something to happen. */
+const linger = defineTool({
+  name: 'linger',
+  description: 'Takes its time.',
+  input: z.object({}),
+  async execute(_input, ctx) {
+    await act('linger', ctx);
+    await delay(LINGER_MS);
+    await act('linger', ctx);
+    return { lingered: true };
+  },
+});
+
 /** Begins a build that takes until it is stopped. */
 const buildLong = defineTool({
   name: 'build_long',
@@ -88,7 +121,7 @@ const wait = defineTool({
 const faultAgent = defineAgent({
   ...siteBuilder,
   id: 'faults',
-  tools: [...siteBuilder.tools, pay, look, stumble, echo, wait, buildLong],
+  tools: [...siteBuilder.tools, pay, look, stumble, echo, wait, buildLong, garble, garbleError, linger],
 });
 
 export default faultAgent;

@@ -1,0 +1,132 @@
+// Postgres or Temporal goes away in the middle of a turn, and comes back.
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseConfig } from '../../config/config.ts';
+import { createDatabase } from '../../dev/databases.ts';
+import { freePort } from '../../dev/ports.ts';
+import { type RunningPostgres, startPostgres } from '../../dev/postgres.ts';
+import { startTemporal } from '../../dev/temporal.ts';
+import { migrate } from '../../migrations/migrate.ts';
+import { eventually } from '../support/eventually.ts';
+import { callTool, type ModelAction, say } from '../support/model-actions.ts';
+import { createNamespace } from '../support/namespaces.ts';
+import { scratchDir } from '../support/scratch.ts';
+import { freshDatabase, freshNamespace } from '../support/servers.ts';
+import { TestSession } from '../support/session.ts';
+import { startSystem, type TestRuntime } from '../support/system.ts';
+import faultAgent, { effects } from './agent.ts';
+import { Gate } from './gate.ts';
+import { expectSound } from './sound.ts';
+
+const OPTIONS = { agents: [faultAgent] };
+const BACK_MS = 40_000;
+const dir = scratchDir();
+/** Where the Temporal CLI is kept. */
+const { dir: cacheDir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
+
+describe('Postgres is away', { timeout: 90_000 }, () => {
+  const port = freePort();
+  const start = async (): Promise<RunningPostgres> => startPostgres({ dir: path.join(dir, 'pg'), port: await port, ephemeral: true });
+  let postgres: RunningPostgres;
+  let runtime: TestRuntime;
+  beforeAll(async () => {
+    postgres = await start();
+    const databaseUrl = await createDatabase(postgres.url, 'outage');
+    await migrate(databaseUrl);
+    runtime = await startSystem({ databaseUrl, ...(await freshNamespace()) }, OPTIONS);
+  }, 60_000);
+  afterAll(async () => {
+    await runtime.stop();
+    await postgres.stop();
+  });
+
+  it('W7 in mid-stream: the turn ends when it is back, and nothing is shown as one that was said twice', async () => {
+    const gate = new Gate();
+    runtime.model.script((_request, index) => (index === 0 ? lateWords(gate) : [say('new words')]));
+    const session = await TestSession.open(runtime, { agent: 'faults' });
+    const seq = await session.send('go');
+    const { answer_id: answer } = await session.run(seq);
+    await eventually(async () => expect(await session.parts(answer)).toMatchObject([{}, { text: 'first words' }]));
+    await postgres.stop();
+    gate.open();
+    const request = await runtime.model.request(0);
+    await request.ended;
+    postgres = await start();
+    const run = await eventually(() => session.ended(seq, 0), { timeout: BACK_MS });
+    expect(run.state).toBe('finished');
+    expect(await session.parts(answer)).toMatchObject([
+      {},
+      { text: expect.stringMatching(/^first words/) as string },
+      { type: 'data-interrupted' },
+      {},
+      { text: 'new words' },
+    ]);
+    await expectSound(runtime, session.id);
+  });
+
+  it('R3 as a tool ends: it ran once, and has an outcome when it is back', async () => {
+    const before = runtime.model.requests.length;
+    runtime.model.script((_request, index) =>
+      index === before ? [callTool('call_1', 'linger', {})] : [say('after the tool')],
+    );
+    const session = await TestSession.open(runtime, { agent: 'faults' });
+    const seq = await session.send('go');
+    await eventually(async () => expect(await effects(runtime.workspaces, session.id)).toHaveLength(1));
+    await postgres.stop();
+    await eventually(async () => expect(await effects(runtime.workspaces, session.id)).toHaveLength(2));
+    postgres = await start();
+    const run = await eventually(() => session.ended(seq, 0), { timeout: BACK_MS });
+    expect(run.state).toBe('finished');
+    expect((await session.parts(run.answer_id)).at(-1)).toMatchObject({ text: 'after the tool' });
+    expect(await effects(runtime.workspaces, session.id)).toHaveLength(2);
+    await expectSound(runtime, session.id);
+  });
+});
+
+describe('Temporal is away', { timeout: 90_000 }, () => {
+  const port = freePort();
+  const start = async () =>
+    startTemporal({ dir: path.join(dir, 'temporal'), cacheDir, headless: true, durable: true, port: await port });
+  let temporal: Awaited<ReturnType<typeof start>>;
+  let runtime: TestRuntime;
+  beforeAll(async () => {
+    temporal = await start();
+    runtime = await startSystem(
+      { databaseUrl: await freshDatabase(), ...(await createNamespace(temporal.address)) },
+      OPTIONS,
+    );
+  }, 60_000);
+  afterAll(async () => {
+    await runtime.stop();
+    await runtime.temporal.connection.close();
+    await temporal.stop();
+  });
+
+  it('W7 in mid-stream: the step goes on, and what is accepted meanwhile runs when it is back', async () => {
+    const gate = new Gate();
+    runtime.model.script((_request, index) => (index === 0 ? lateWords(gate) : [say('fine')]));
+    const session = await TestSession.open(runtime, { agent: 'faults' });
+    const first = await session.send('go');
+    const { answer_id: answer } = await session.run(first);
+    await eventually(async () => expect(await session.parts(answer)).toMatchObject([{}, { text: 'first words' }]));
+    await temporal.stop();
+    gate.open();
+    expect((await session.ended(first)).state).toBe('finished');
+    const { run: second } = await session.accept('and then?');
+    const other = await TestSession.open(runtime, { agent: 'faults' });
+    const { run: others } = await other.accept('hello');
+    temporal = await start();
+    expect((await session.ended(second, BACK_MS)).state).toBe('finished');
+    expect((await other.ended(others, BACK_MS)).state).toBe('finished');
+    expect(await session.parts(answer)).toMatchObject([{}, { text: 'first words and the last' }]);
+    expect(runtime.model.requests).toHaveLength(3);
+    await expectSound(runtime, session.id);
+    await expectSound(runtime, other.id);
+  });
+});
+
+async function* lateWords(gate: Gate): AsyncGenerator<ModelAction> {
+  yield say('first words');
+  await gate.pass();
+  yield say(' and the last');
+}
