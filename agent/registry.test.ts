@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -31,6 +32,17 @@ describe('agents', () => {
     const agents = await loadAgents(moduleOf(`export default [${agent('one')}, ${agent('two')}]`), [siteBuilder]);
     expect(agents.default.id).toBe('one');
     expect(agents.get('two').id).toBe('two');
+  });
+
+  it('H9 a module imports what it needs of perdure by that name, wherever it lies', () => {
+    const file = moduleOf(`import { defineAgent } from 'perdure'; import { PHASES } from 'perdure/domain';
+      export default [defineAgent({ ...${agent('mine')}, description: PHASES[0] })];`);
+    // In a process of its own: the test runner has an idea of its own of what a name means.
+    const script = `import { loadAgents } from ${JSON.stringify(path.join(import.meta.dirname, 'registry.ts'))};
+      const { default: mine } = await loadAgents(${JSON.stringify(file)}, []);
+      console.log(mine.id, mine.description);`;
+    const printed = execFileSync(process.execPath, ['--input-type=module', '--eval', script], { encoding: 'utf8' });
+    expect(printed).toBe('mine chatting\n');
   });
 
   it.each([

@@ -1,6 +1,7 @@
 import { pathToFileURL } from 'node:url';
 import { PerdureError } from '../domain/errors.ts';
 import { type AgentDefinition, defineAgent, DefinitionError } from './define.ts';
+import { resolveOwnName } from './own-name.ts';
 
 /** The agents of this process. */
 export interface AgentRegistry {
@@ -54,6 +55,7 @@ export function agentRegistry(agents: readonly AgentDefinition[]): AgentRegistry
 }
 
 async function importDefault(modulePath: string): Promise<unknown> {
+  resolveOwnName();
   try {
     const loaded = (await import(pathToFileURL(modulePath).href)) as { default?: unknown };
     return loaded.default;

@@ -1,23 +1,26 @@
 // `npm run record`: records the histories of test/histories/ anew by playing their scenarios, all or those named.
+// `npm run record -- --inputs`: keeps the histories, and takes down anew what the workflow asks for when it replays them.
 // `npm run record -- --from-server [--last N]`: saves the newest N histories of a running server there, pseudonymized.
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { parseConfig } from '../config/config.ts';
 import { scenarios } from '../test/histories/scenarios.ts';
-import { FROM_SERVER, HISTORIES, removeHistories, writeHistory } from './histories/files.ts';
+import { FROM_SERVER, HISTORIES, readHistories, removeHistories, writeHistory } from './histories/files.ts';
 import { Pseudonyms } from './histories/pseudonyms.ts';
 import { recordScenarios } from './histories/recording.ts';
 import { capturingBundle, type NamedHistory, replay } from './histories/replay.ts';
 import { newestHistories } from './histories/server.ts';
 
 const { values, positionals } = parseArgs({
-  options: { 'from-server': { type: 'boolean' }, last: { type: 'string', default: '10' } },
+  options: { inputs: { type: 'boolean' }, 'from-server': { type: 'boolean' }, last: { type: 'string', default: '10' } },
   allowPositionals: true,
 });
 const config = parseConfig(process.env);
 const workflows = path.join(import.meta.dirname, '..', 'workflows', 'index.ts');
 
-if (values['from-server']) {
+if (values.inputs) {
+  await save(await readHistories(HISTORIES));
+} else if (values['from-server']) {
   const pseudonyms = new Pseudonyms();
   const found = await newestHistories(config, Number(values.last));
   await save(

@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 // The worker as a process of its own: configuration, what it is made of, and an orderly end.
 import path from 'node:path';
 import { Connection } from '@temporalio/client';

@@ -14,7 +14,7 @@ import { temporalConnectConfig } from '../config/temporal.ts';
 import siteBuilder from '../examples/site-builder/agent.ts';
 import { createPool } from '../store/db.ts';
 import { workflowBundle } from './bundle.ts';
-import { createWorker } from './create.ts';
+import { createWorker, type SessionWorker } from './create.ts';
 import { serveMetrics } from './metrics-server.ts';
 import { untilReachable } from './reach.ts';
 import { requireSearchAttributes } from './search-attributes.ts';
@@ -68,7 +68,7 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
     hooks: options.hooks ?? {},
   });
   log.info({ agents: agents.list().map((agent) => agent.id), model: models.defaultRef }, 'ready');
-  const done = worker.run().finally(async () => {
+  const done = runToEnd(worker, async () => {
     metrics?.close();
     await close();
   });
@@ -77,6 +77,14 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
     return done;
   };
   return { done, stop };
+}
+
+async function runToEnd(worker: SessionWorker, close: () => Promise<void>): Promise<void> {
+  try {
+    await worker.run();
+  } finally {
+    await close();
+  }
 }
 
 async function definitions(config: Config, { agents, providers = {} }: WorkerOptions) {

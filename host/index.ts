@@ -1,0 +1,8 @@
+// perdure/host: the HTTP face, a `fetch` handler for any server.
+export { createLogger, type Logger } from '../config/log.ts';
+export type { Caller, HostParts, Identify, Page } from './context.ts';
+export { cookieKey } from './cookie.ts';
+export { createHost, type Host } from './host.ts';
+export { loopbackUser, type TokenSettings, tokenUser } from './identify.ts';
+export { type HostMetrics, hostMetrics } from './metrics.ts';
+export { staticPage } from './static-page.ts';

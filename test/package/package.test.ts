@@ -1,0 +1,89 @@
+// What `npm pack` makes, installed into a project that knows nothing of this repository.
+import { execFile } from 'node:child_process';
+import { cp, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { scratchDir } from '../support/scratch.ts';
+import { freshDatabase, freshNamespace } from '../support/servers.ts';
+
+const root = path.join(import.meta.dirname, '..', '..');
+const modules = path.join(root, 'node_modules');
+const project = scratchDir();
+const installed = path.join(project, 'node_modules', 'perdure');
+const run = promisify(execFile);
+
+beforeAll(async () => {
+  await cp(path.join(import.meta.dirname, 'project'), project, { recursive: true });
+  await mkdir(installed, { recursive: true });
+  await run('npm', ['pack', '--silent', '--pack-destination', project], { cwd: root });
+  const tarball = (await readdir(project)).find((name) => name.endsWith('.tgz'))!;
+  await run('tar', ['-xzf', path.join(project, tarball), '-C', installed, '--strip-components=1']);
+  // What npm would install beside it: what it says that it depends on, and nothing else.
+  const { dependencies } = JSON.parse(await readFile(path.join(installed, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>;
+  };
+  for (const name of [...Object.keys(dependencies), '@types/node']) {
+    await mkdir(path.dirname(path.join(project, 'node_modules', name)), { recursive: true });
+    await symlink(path.join(modules, name), path.join(project, 'node_modules', name));
+  }
+}, 180_000);
+
+/** Type-checks the project, and makes JavaScript of it. Answers what TypeScript has to say. */
+async function compile(...options: string[]): Promise<string> {
+  const args = [path.join(modules, 'typescript', 'bin', 'tsc'), '-p', project, '--pretty', 'false', ...options];
+  const { stdout } = await run(process.execPath, args, { cwd: project }).catch(
+    (error: unknown) => error as { stdout: string },
+  );
+  return stdout;
+}
+
+describe('the packed tarball', () => {
+  it('H5 holds JavaScript, declarations, SQL and the page, no sources and no tests', async () => {
+    const files = await readdir(path.join(installed, 'dist'), { recursive: true });
+    expect(files).toEqual(
+      expect.arrayContaining([
+        'agent/index.js',
+        'agent/index.d.ts',
+        'client/index.js',
+        'domain/index.js',
+        'examples/site-builder/agent.js',
+        'host/index.js',
+        'migrations/0001_tables.sql',
+        'web/dist/index.html',
+        'worker/index.js',
+        'workflows/bundle.js',
+      ]),
+    );
+    expect(files.filter((file) => /\.test\.|(?<!\.d)\.tsx?$/.test(file))).toEqual([]);
+    expect(await readdir(installed)).toEqual(['LICENSE', 'README.md', 'dist', 'package.json']);
+  });
+
+  it('H5 type-checks in a project of its own, its own declarations included', { timeout: 60_000 }, async () => {
+    expect(await compile('--skipLibCheck')).toBe('');
+    const whole = await compile('--skipLibCheck', 'false', '--noEmit');
+    expect(whole.split('\n').filter((line) => line.startsWith('node_modules/perdure/'))).toEqual([]);
+  });
+
+  it('H5 works in plain Node: a run in memory, a worker, a client, a fetch handler', { timeout: 60_000 }, async () => {
+    const [database, { address, namespace }] = [await freshDatabase({ empty: true }), await freshNamespace()];
+    await compile('--skipLibCheck');
+    const { stdout } = await run(process.execPath, [path.join(project, 'out', 'main.js')], {
+      cwd: project,
+      env: {
+        PATH: process.env['PATH'],
+        DATABASE_URL: database,
+        TEMPORAL_ADDRESS: address,
+        TEMPORAL_NAMESPACE: namespace,
+        PERDURE_DIR: path.join(project, 'kept'),
+      },
+    });
+    const done = JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<string, unknown>;
+    expect(done).toEqual({
+      inMemory: expect.stringContaining('rehearsal'),
+      overClient: { text: expect.stringContaining('rehearsal'), phase: 'chatting' },
+      overHttp: { status: 404, code: 'SessionNotFound' },
+      nextPhase: 'done',
+    });
+  });
+});
