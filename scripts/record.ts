@@ -1,18 +1,31 @@
-// `npm run record`: records the histories of test/histories/ anew by playing their scenarios, all or those named.
+// `npm run record [-- <scenario>…]`: records the histories of test/histories/ anew by playing their scenarios.
+// `npm run record -- --keep <change>`: the same, and keeps those that are there, for the old way of a `patched` change.
 // `npm run record -- --inputs`: keeps the histories, and takes down anew what the workflow asks for when it replays them.
-// `npm run record -- --from-server [--last N]`: saves the newest N histories of a running server there, pseudonymized.
+// `npm run record -- --from-server [--last N]`: saves the newest N histories of a running server, pseudonymized.
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { parseConfig } from '../config/config.ts';
 import { scenarios } from '../test/histories/scenarios.ts';
-import { FROM_SERVER, HISTORIES, readHistories, removeHistories, writeHistory } from './histories/files.ts';
+import {
+  FROM_SERVER,
+  HISTORIES,
+  keepHistories,
+  readHistories,
+  removeHistories,
+  writeHistory,
+} from './histories/files.ts';
 import { Pseudonyms } from './histories/pseudonyms.ts';
 import { recordScenarios } from './histories/recording.ts';
 import { capturingBundle, type NamedHistory, replay } from './histories/replay.ts';
 import { newestHistories } from './histories/server.ts';
 
 const { values, positionals } = parseArgs({
-  options: { inputs: { type: 'boolean' }, 'from-server': { type: 'boolean' }, last: { type: 'string', default: '10' } },
+  options: {
+    keep: { type: 'string' },
+    inputs: { type: 'boolean' },
+    'from-server': { type: 'boolean' },
+    last: { type: 'string', default: '10' },
+  },
   allowPositionals: true,
 });
 const config = parseConfig(process.env);
@@ -36,7 +49,8 @@ if (values.inputs) {
   }
   const chosen = scenarios.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
   const recorded = await recordScenarios(chosen, config.dir, (line) => console.log(line));
-  if (positionals.length === 0) await removeHistories(HISTORIES);
+  if (values.keep !== undefined) await keepHistories(HISTORIES, values.keep);
+  else if (positionals.length === 0) await removeHistories(HISTORIES);
   for (const name of positionals) await removeHistories(HISTORIES, name);
   await save(recorded);
 }

@@ -1,6 +1,6 @@
 // Recorded histories as files: `<name>.json`, and beside it `<name>.inputs.json` with what the workflow asked for. A
 // line an event, so that a diff can be read.
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Asked } from './capture.ts';
 import type { History } from './history.ts';
@@ -10,8 +10,10 @@ import type { NamedHistory } from './replay.ts';
 export const HISTORIES = path.join(import.meta.dirname, '..', '..', 'test', 'histories');
 
 const INPUTS = '.inputs.json';
-/** Names of histories from a server begin so; recording the scenarios anew leaves them alone. */
+/** Names of histories from a server begin so. */
 export const FROM_SERVER = 'server-';
+/** And those of recordings that are kept for the sake of a change. */
+const KEPT = 'kept-';
 
 /** A history, and the inputs that were recorded with it. */
 export interface RecordedHistory extends NamedHistory {
@@ -39,11 +41,22 @@ export async function writeHistory(dir: string, { name, history, inputs }: Recor
   await writeFile(path.join(dir, `${name}${INPUTS}`), `${lines(inputs)}\n`);
 }
 
-/** Removes the recordings whose name says that they are of this scenario; without one, of all scenarios. */
+/** Removes the recordings of a scenario; without one, of all scenarios. */
 export async function removeHistories(dir: string, scenario?: string): Promise<void> {
-  const files = (await readdir(dir)).filter((file) => file.endsWith('.json') && !file.startsWith(FROM_SERVER));
-  const old = files.filter((file) => scenario === undefined || file.startsWith(`${scenario}.`));
+  const old = (await scenarioFiles(dir)).filter((file) => scenario === undefined || file.startsWith(`${scenario}.`));
   await Promise.all(old.map((file) => rm(path.join(dir, file))));
+}
+
+/** Renames the recordings of all scenarios, so that recording anew leaves them: `kept-<change>.<scenario>.<n>`. */
+export async function keepHistories(dir: string, change: string): Promise<void> {
+  const files = await scenarioFiles(dir);
+  await Promise.all(files.map((file) => rename(path.join(dir, file), path.join(dir, `${KEPT}${change}.${file}`))));
+}
+
+/** The files that recording the scenarios has made. */
+async function scenarioFiles(dir: string): Promise<string[]> {
+  const files = (await readdir(dir)).filter((file) => file.endsWith('.json'));
+  return files.filter((file) => !file.startsWith(FROM_SERVER) && !file.startsWith(KEPT));
 }
 
 function lines(items: readonly unknown[]): string {

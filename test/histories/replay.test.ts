@@ -107,18 +107,24 @@ describe('pseudonyms', () => {
   });
 });
 
-describe('a change of workflow code that breaks histories', () => {
-  /** A bundle of the workflow code with a piece of a file replaced. */
-  async function changed(file: string, from: string, to: string): Promise<{ code: string }> {
+describe('a change of workflow code', () => {
+  /** Where turn.ts begins each try of a step. */
+  const eachTry = 'for (let attempt = 1; ; attempt += 1) {';
+
+  /** A bundle of the workflow code with pieces of a file replaced. */
+  async function changed(file: string, ...edits: [from: string, to: string][]): Promise<{ code: string }> {
     const dir = scratchDir();
     await mkdir(dir);
     for (const folder of ['workflows', 'domain'])
       await cp(path.join(root, folder), path.join(dir, folder), { recursive: true });
     await symlink(path.join(root, 'node_modules'), path.join(dir, 'node_modules'));
     await writeFile(path.join(dir, 'package.json'), '{ "type": "module" }');
-    const source = await readFile(path.join(dir, file), 'utf8');
-    expect(source.split(from), `${file} holds "${from}" once`).toHaveLength(2);
-    await writeFile(path.join(dir, file), source.replace(from, to));
+    let source = await readFile(path.join(dir, file), 'utf8');
+    for (const [from, to] of edits) {
+      expect(source.split(from), `${file} holds "${from}" once`).toHaveLength(2);
+      source = source.replace(from, to);
+    }
+    await writeFile(path.join(dir, file), source);
     return capturingBundle(path.join(dir, 'workflows', 'index.ts'));
   }
 
@@ -137,11 +143,7 @@ describe('a change of workflow code that breaks histories', () => {
   }[] = [
     {
       change: 'a timer before every step',
-      code: [
-        'workflows/turn.ts',
-        'for (let attempt = 1; ; attempt += 1) {',
-        'for (let attempt = 1; ; attempt += 1) { await sleep(1);',
-      ],
+      code: ['workflows/turn.ts', eachTry, `${eachTry} await sleep(1);`],
       shows: 'plain-turn.1',
       at: ['ActivityTaskScheduled'],
     },
@@ -178,12 +180,22 @@ describe('a change of workflow code that breaks histories', () => {
   ];
 
   it.each(cases)('W5 $change: replaying fails and names the event', async ({ code, shows, at }) => {
-    const results = await replay(await changed(...code), [one('abort-before-start.1'), one(shows)]);
+    const results = await replay(await changed(code[0], [code[1], code[2]]), [one('abort-before-start.1'), one(shows)]);
     expect(results[1]!.broke).toContain(event(shows, ...at));
   });
 
+  it('W5 behind "patched" the same change breaks none', async () => {
+    const bundle = await changed(
+      'workflows/turn.ts',
+      ['import { CancellationScope,', 'import { patched, CancellationScope,'],
+      [eachTry, `${eachTry} if (patched('a-timer-before-every-step')) await sleep(1);`],
+    );
+    const results = await replay(bundle, recorded);
+    expect(results.filter(({ broke }) => broke).map(({ of }) => of.name)).toEqual([]);
+  });
+
   it('W5 another input, time-out or summary breaks no replay; the recorded inputs show it', async () => {
-    const other = await changed('workflows/turn.ts', '`tool ${', '`a tool named ${');
+    const other = await changed('workflows/turn.ts', ['`tool ${', '`a tool named ${']);
     const [result] = await replay(other, [one('tool-errors.1')]);
     expect(result!.broke).toBeUndefined();
     expect(result!.asked).not.toEqual(one('tool-errors.1').inputs);
