@@ -5,7 +5,8 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { scratchDir } from '../support/scratch.ts';
-import { freshDatabase, freshNamespace } from '../support/servers.ts';
+import { startNodeProcess } from '../../dev/node-process.ts';
+import { freshDatabase, freshNamespace, freePort } from '../support/servers.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
 const modules = path.join(root, 'node_modules');
@@ -63,6 +64,33 @@ describe('the packed tarball', () => {
     expect(await compile('--skipLibCheck')).toBe('');
     const whole = await compile('--skipLibCheck', 'false', '--noEmit');
     expect(whole.split('\n').filter((line) => line.startsWith('node_modules/perdure/'))).toEqual([]);
+  });
+
+  it('H5 has programs: a migration, a worker, a host with its page', { timeout: 60_000 }, async () => {
+    const { address, namespace } = await freshNamespace();
+    const port = await freePort();
+    const env = {
+      PATH: process.env['PATH'],
+      DATABASE_URL: await freshDatabase({ empty: true }),
+      TEMPORAL_ADDRESS: address,
+      TEMPORAL_NAMESPACE: namespace,
+      PERDURE_DIR: path.join(project, 'kept'),
+      PORT: String(port),
+    };
+    const program = (name: string) => path.join(installed, 'dist', name, 'main.js');
+    const start = (name: string) =>
+      startNodeProcess({ name, entry: program(name), env, logDir: project, graceMs: 5_000, say: () => {} });
+    const { stdout } = await run(process.execPath, [program('migrations')], { env });
+    expect(stdout).toContain('the database is migrated');
+    const started = await Promise.all([start('worker'), start('host')]);
+    try {
+      const page = await fetch(`http://127.0.0.1:${port}/`);
+      expect(await page.text()).toMatch(/^<!doctype html>/i);
+    } finally {
+      await Promise.all(started.map((each) => each.stop()));
+    }
+    const ends = await Promise.all(started.map((each) => each.exited));
+    expect(ends).toEqual([expect.objectContaining({ code: 0 }), expect.objectContaining({ code: 0 })]);
   });
 
   it('H5 works in plain Node: a run in memory, a worker, a client, a fetch handler', { timeout: 60_000 }, async () => {
