@@ -39,7 +39,7 @@ function command(options: {
 
 const VERIFYING = ['start_build', 'todo_done_build'] as const;
 
-describe('a worker killed in a command', { timeout: 120_000 }, () => {
+describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => {
   it('W2 publish', () =>
     command({
       dies: { after: 'raise_event' },

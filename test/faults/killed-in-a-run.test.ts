@@ -42,7 +42,7 @@ function turn(
   });
 }
 
-describe('a worker killed in a turn', { timeout: 120_000 }, () => {
+describe.concurrent('a worker killed in a turn', { timeout: 120_000 }, () => {
   it('W8 after the session was loaded', () =>
     turn({ after: 'load_session' }, hello, (the, parts) => {
       expect(parts).toEqual(HELLO);
@@ -73,6 +73,13 @@ describe('a worker killed in a turn', { timeout: 120_000 }, () => {
       expect(the.modelCalls()).toBe(1);
     }));
 
+  it('R3 after a step with a tool call was settled: the model is not called again, the tool runs once', () =>
+    turn({ after: 'settle_step' }, tool('pay', { amount: 5 }), async (the, parts) => {
+      expect(parts).toMatchObject([{}, { state: 'output-available', output: { paid: 5 } }, {}, {}]);
+      expect(the.modelCalls()).toBe(2);
+      expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
+    }));
+
   it('R5 while it waits to try again', () =>
     turn(
       { after: 'note_retry' },
@@ -83,7 +90,7 @@ describe('a worker killed in a turn', { timeout: 120_000 }, () => {
     ));
 });
 
-describe('a worker killed in a tool', { timeout: 120_000 }, () => {
+describe.concurrent('a worker killed in a tool', { timeout: 120_000 }, () => {
   it('R3 that had begun and must not run twice: its outcome is unknown', () =>
     turn({ after: 'begin_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { type: 'tool-pay', ...UNKNOWN }, {}, { text: 'after the tool' }]);

@@ -26,7 +26,8 @@ const { dir: cacheDir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] 
 
 describe('Postgres is away', { timeout: 90_000 }, () => {
   const port = freePort();
-  const start = async (): Promise<RunningPostgres> => startPostgres({ dir: path.join(dir, 'pg'), port: await port, ephemeral: true });
+  const start = async (): Promise<RunningPostgres> =>
+    startPostgres({ dir: path.join(dir, 'pg'), port: await port, ephemeral: true });
   let postgres: RunningPostgres;
   let runtime: TestRuntime;
   beforeAll(async () => {

@@ -9,10 +9,10 @@ import { TestSession } from '../support/session.ts';
 import { askedAbout, refusalOf, wakeSurely } from './answered.ts';
 import { inParallel } from './parallel.ts';
 import { expectSound } from './sound.ts';
+import { aroundCalls, type SqlCall } from './sql-calls.ts';
 
 const SESSIONS = 10;
 const ROUNDS = 20;
-const START_MS = 15;
 /** No sweeper: what a race loses stays lost, for all to see. */
 const NEVER = 3_600_000;
 
@@ -33,8 +33,7 @@ describe('a message races', { timeout: 120_000 }, () => {
         const session = await TestSession.open(runtime);
         for (let round = 0; round < ROUNDS; round += 1) {
           const text = `close ${s} ${round}`;
-          // The row takes a message much sooner than a close arrives: some give it a start.
-          const accepting = aMoment((round % 4) * START_MS).then(() => session.accept(text));
+          const accepting = startOf(runtime, session, round).then(() => session.accept(text));
           const [run, closing] = await Promise.all([woken(session, accepting), closeOnce(session)]);
           if (closing === 'closed') closed += 1;
           else refused += 1;
@@ -57,7 +56,7 @@ describe('a message races', { timeout: 120_000 }, () => {
           const [run, { dropped, aborted }] = await Promise.all([
             woken(
               session,
-              aMoment((round % 4) * START_MS).then(() => session.accept(`abort ${s} ${round}`, message)),
+              startOf(runtime, session, round).then(() => session.accept(`abort ${s} ${round}`, message)),
             ),
             session.command(closeUpdate, { abort: true }),
           ]);
@@ -108,6 +107,18 @@ async function woken(session: TestSession, accepting: ReturnType<TestSession['ac
   const accepted = await accepting;
   await wakeSurely(session, accepted);
   return accepted.run;
+}
+
+/** The row takes a message much sooner than a close arrives: a third each starts with it, as it begins, as it has ended. */
+async function startOf(runtime: TestRuntime, session: TestSession, round: number): Promise<void> {
+  const when = [undefined, 'before', 'after'][round % 3];
+  if (when === undefined) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const closes = ({ name, args }: SqlCall) => {
+    if (name === 'close_session' && args[0] === session.id) resolve();
+  };
+  using _hook = aroundCalls(runtime.db, { [when]: closes });
+  await promise;
 }
 
 async function closeOnce(session: TestSession): Promise<'closed' | 'refused'> {

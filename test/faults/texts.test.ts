@@ -52,7 +52,10 @@ describe('T5 U+0000 and lone surrogates are stored as U+FFFD', () => {
   });
 
   it('in a tool’s error', async () => {
-    const parts = await answer([callTool('call_1', 'stumble', { words: 'oh' })], [callTool('call_1', 'garble_error', {})]);
+    const parts = await answer(
+      [callTool('call_1', 'stumble', { words: 'oh' })],
+      [callTool('call_1', 'garble_error', {})],
+    );
     expect(parts[1]).toMatchObject({ state: 'output-error', errorText: 'oh' });
     expect(parts[3]).toMatchObject({ state: 'output-error', errorText: CLEAN });
   });
