@@ -5,6 +5,7 @@ import type { AgentDefinition } from '../agent/define.ts';
 import type { ResolvedModel } from '../agent/models.ts';
 import { assemblePrompt } from '../agent/prompt.ts';
 import { modelView } from '../domain/model-view.ts';
+import { userFolder } from '../domain/workspaces.ts';
 import { keepPrompt, readPrompt } from '../store/prompts.ts';
 import type { ClaimedStep } from '../store/runs.ts';
 import { loadView } from '../store/view.ts';
@@ -44,10 +45,10 @@ export async function stepPrompt(
 /** The folder that a session works in: its own, else one of its project or its session. */
 export async function workspaceOf(
   context: ActivityContext,
-  session: { sessionId: string; workspace_root: string | null; project_id: string | null },
+  session: { sessionId: string; user_id: string; workspace_root: string | null; project_id: string | null },
 ): Promise<string> {
-  const root =
-    session.workspace_root ?? path.join(context.settings.workspaces, session.project_id ?? session.sessionId);
+  const own = userFolder(context.settings.workspaces, session.user_id);
+  const root = session.workspace_root ?? path.join(own, session.project_id ?? session.sessionId);
   await mkdir(root, { recursive: true });
   return root;
 }

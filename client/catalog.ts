@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { PerdureError } from '../domain/errors.ts';
+import { userFolder } from '../domain/workspaces.ts';
 
 /** What this installation has, as plain data: the client knows neither agents nor models themselves. */
 export interface Catalog {
@@ -34,15 +35,21 @@ export function modelOf(catalog: Catalog | undefined, asked: string | null | und
 }
 
 /**
- * The absolute path of a workspace that a caller names, relative to the folder of all workspaces or absolute below it.
+ * The absolute path of a workspace that a user names, relative to the user's own folder of workspaces or absolute in it.
  * @throws {PerdureError} `BadRequest` for any other place
  */
-export function workspaceOf(catalog: Catalog | undefined, asked: string | null | undefined): string | null {
+export function workspaceOf(
+  catalog: Catalog | undefined,
+  userId: string,
+  asked: string | null | undefined,
+): string | null {
   if (asked === null || asked === undefined) return null;
-  const root = catalog?.workspaces;
+  const root = catalog?.workspaces === undefined ? undefined : userFolder(catalog.workspaces, userId);
   const place = root === undefined ? undefined : path.resolve(root, asked);
-  if (root === undefined || place === undefined || asked.includes('\0') || !place.startsWith(root + path.sep)) {
-    throw new PerdureError('BadRequest', 'workspace_root: expected a folder below the folder of workspaces');
+  // What is in a .git is git's: the tools keep out of it, and so does the prompt.
+  const odd = asked.includes('\0') || asked.split(/[/\\]/).includes('.git');
+  if (root === undefined || place === undefined || odd || !place.startsWith(root + path.sep)) {
+    throw new PerdureError('BadRequest', 'workspace_root: expected a folder below your folder of workspaces');
   }
   return place;
 }

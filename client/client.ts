@@ -99,7 +99,7 @@ export class PerdureClient {
       sessionId,
       userId: user,
       agent: agentOf(catalog, input.agent),
-      workspaceRoot: workspaceOf(catalog, input.workspace_root),
+      workspaceRoot: workspaceOf(catalog, user, input.workspace_root),
       model: modelOf(catalog, input.model),
       metadata,
     };
@@ -115,18 +115,14 @@ export class PerdureClient {
     return isSessionId(id) ? this.reads.sessionId(user, id) : this.submission.resolve(user, id);
   }
 
-  /** The id of the session that an alias stands for, opened with the default agent where there is none yet. */
-  sessionOfAlias(user: string, alias: string): Promise<string> {
-    return this.submission.resolveOrOpen(user, alias);
-  }
-
   /**
-   * Accepts a message. Once this answers the message is kept, and will be answered whatever goes down.
+   * Accepts a message. Once this answers the message is kept, and will be answered whatever goes down. With `open` an
+   * alias that no session has yet gets one, of the default agent.
    * @throws {PerdureError} `SessionNotFound`, `MessageConflict`, `TooMany`, `TooLarge`, `BadRequest`,
    * `ModelNotConfigured`
    */
-  submit(user: string, session: string, message: MessageInput): Promise<Submitted> {
-    return this.submission.submit(user, session, message);
+  submit(user: string, session: string, message: MessageInput, options?: { open?: boolean }): Promise<Submitted> {
+    return this.submission.submit(user, session, message, options);
   }
 
   /** A run's answer as UI message chunks: from the first one, then live to the end. */

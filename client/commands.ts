@@ -91,7 +91,10 @@ export class Commands {
     const commandId = commandIdOf(idempotencyKey);
     const session = await findSession(this.db, userId, id);
     if (session === undefined) throw sessionNotFound();
-    const reason_seq = reason ? await logReason(this.db, session.session_id, 'user', cleanText(reason)) : undefined;
+    const reasonId = `${name.name}:${commandId}/reason`;
+    const reason_seq = reason
+      ? await logReason(this.db, session.session_id, 'user', cleanText(reason), reasonId)
+      : undefined;
     const command = { command_id: commandId, ...(reason_seq !== undefined && { reason_seq }) };
     const outcome = await this.ask({ ...session, user_id: userId }, name, { ...args, ...command } as unknown as Args);
     if (outcome.aborted === true && typeof outcome.run_seq === 'number') {

@@ -47,14 +47,15 @@ export class Submission {
   }
 
   /**
+   * @param options.open an alias that no session has yet gets one, once the message is known to be acceptable
    * @throws {PerdureError} `SessionNotFound`, `MessageConflict`, `TooMany`, `TooLarge`, `BadRequest`,
    * `ModelNotConfigured`
    */
-  async submit(userId: string, id: string, input: MessageInput): Promise<Submitted> {
+  async submit(userId: string, id: string, input: MessageInput, options: { open?: boolean } = {}): Promise<Submitted> {
     const { db, catalog, maxMessageBytes, maxQueue, bus } = this.deps;
     const message = newMessage(input, maxMessageBytes);
     modelOf(catalog, message.model);
-    const sessionId = await this.resolve(userId, id);
+    const sessionId = await (options.open === true ? this.resolveOrOpen(userId, id) : this.resolve(userId, id));
     if (sessionId === undefined) throw sessionNotFound();
     const accepted = await acceptMessage(db, { sessionId, userId }, message, maxQueue);
     if (!accepted.ok) throw refusalError(accepted);
@@ -76,7 +77,7 @@ export class Submission {
   }
 
   /** The id of the session behind an alias, opened now where there is none. An id of a session stays as it is. */
-  async resolveOrOpen(userId: string, id: string): Promise<string> {
+  private async resolveOrOpen(userId: string, id: string): Promise<string> {
     const known = await this.resolve(userId, id);
     if (known !== undefined) return known;
     const agent = agentOf(this.deps.catalog, undefined);

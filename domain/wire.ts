@@ -35,7 +35,10 @@ export const modelRef = z.union(
   MODEL_EXPECTED,
 );
 
-const URL_EXPECTED = 'a data: or https: URL';
+const URL_EXPECTED = 'a data: URL in base64, such as data:image/png;base64,iVBORw0KGgo=';
+/** Only content that comes along: an address would have the server fetch it, from wherever it points to. */
+const DATA_URL =
+  /^data:[\w.+-]+\/[\w.+-]+(?:;[\w.+-]+=[\w.+-]+)*;base64,(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /** A part of a user message; what else stands in it is not kept. */
 export const userPart = z.discriminatedUnion(
@@ -48,7 +51,7 @@ export const userPart = z.discriminatedUnion(
         .string('a media type such as image/png')
         .regex(/^[\w.+-]+\/[\w.+*-]+/, 'a media type such as image/png'),
       filename: z.string('a string').max(256, 'at most 256 characters').optional(),
-      url: z.string(URL_EXPECTED).regex(/^(?:data:|https:\/\/)/i, URL_EXPECTED),
+      url: z.string(URL_EXPECTED).regex(DATA_URL, URL_EXPECTED),
     }),
   ],
   'a part of type text or file',

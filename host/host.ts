@@ -24,6 +24,7 @@ export function createHost(hostParts: HostParts): Host {
   const parts: RouteParts = { ...hostParts, closing: closing.signal };
   const app: App = new Hono<HostEnv>();
   app.use(measured(parts));
+  app.use(withoutBody);
   healthRoutes(app, parts);
   app.use('/api/*', identified(parts));
   chatRoutes(app, parts);
@@ -41,6 +42,12 @@ export function createHost(hostParts: HostParts): Host {
   return { fetch: async (request) => app.fetch(request), close: () => closing.abort() };
 }
 
+/** A HEAD is a GET whose body nobody reads: a stream is ended rather than left open. */
+const withoutBody: MiddlewareHandler<HostEnv> = async (c, next) => {
+  await next();
+  if (c.req.raw.method === 'HEAD') await c.res.body?.cancel();
+};
+
 /** Everything under /api knows its caller. */
 function identified({ identify }: HostParts): MiddlewareHandler<HostEnv> {
   return async (c, next) => {
@@ -56,7 +63,7 @@ function measured({ metrics }: HostParts): MiddlewareHandler<HostEnv> {
     const from = performance.now();
     await next();
     // The route's pattern, never the path: a metric must not grow with every session.
-    metrics.request(c.req.method, routePath(c, -1), c.res.status, (performance.now() - from) / 1000);
+    metrics.request(c.req.method, routePath(c), c.res.status, (performance.now() - from) / 1000);
   };
 }
 
@@ -64,7 +71,7 @@ function answerError(error: unknown, c: RequestContext, { metrics, log }: HostPa
   const problem = problemOf(error);
   const command = c.get('command') as string | undefined;
   if (command !== undefined) metrics.refused(command, problem.code);
-  const request = { method: c.req.method, route: routePath(c, -1), code: problem.code };
+  const request = { method: c.req.method, route: routePath(c), code: problem.code };
   if (problem.code === 'Internal') log.error({ err: error, ...request }, 'a request failed');
   else if (problem.code === 'Unavailable') log.warn({ err: error, ...request }, 'a request could not be served');
   return problemResponse(problem);

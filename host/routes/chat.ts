@@ -22,9 +22,8 @@ export function chatRoutes(app: App, parts: RouteParts): void {
     const body = await readBody(c.req.raw, chatBody, maxBodyBytes);
     const message = newestMessage(body);
     if (body.messageId) await refuseEdit(parts, user, body.id, body.messageId);
-    const session = await client.sessionOfAlias(user, body.id);
-    const submitted = await client.submit(user, session, { ...message, model: body.model });
-    return answerStream(c, parts, session, submitted.run_seq);
+    const submitted = await client.submit(user, body.id, { ...message, model: body.model }, { open: true });
+    return answerStream(c, parts, submitted.session_id, submitted.run_seq);
   });
 
   app.get('/api/chat/:id/stream', async (c) => {

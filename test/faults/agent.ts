@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { defineAgent, defineTool, type ToolContext } from '../../agent/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
+import { userFolder } from '../../domain/workspaces.ts';
 
 const TRACE = 'effects.log';
 const LINGER_MS = 1_500;
@@ -20,7 +21,7 @@ function untilStopped({ signal }: ToolContext): Promise<never> {
 /** What the tools of a session without a project have done, in order: `pay call_…`. */
 export async function effects(workspaces: string, sessionId: string): Promise<string[]> {
   try {
-    const trace = await readFile(path.join(workspaces, sessionId, TRACE), 'utf8');
+    const trace = await readFile(path.join(userFolder(workspaces, 'ada'), sessionId, TRACE), 'utf8');
     return trace.trimEnd().split('\n');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];

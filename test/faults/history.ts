@@ -1,4 +1,6 @@
 import type { Client } from '@temporalio/client';
+import { fetchHistory } from '../../scripts/histories/history.ts';
+import { readable } from '../../scripts/histories/payloads.ts';
 import { eventually } from '../support/eventually.ts';
 
 /** Waits until a workflow's history has so many events, or is over with fewer. */
@@ -21,22 +23,9 @@ export async function untilEvents(client: Client, workflowId: string, count: num
 export async function allHistories(client: Client): Promise<string[]> {
   const histories: string[] = [];
   for await (const { workflowId, runId } of client.workflow.list()) {
-    histories.push(textOf(await client.workflow.getHandle(workflowId, runId).fetchHistory()));
+    histories.push(readable(await fetchHistory(client, { workflowId, runId })));
   }
   return histories;
-}
-
-function textOf(history: unknown): string {
-  return JSON.stringify(history, (_key, value: unknown) => {
-    const bytes = value instanceof Uint8Array ? value : bytesOf(value);
-    return bytes ? Buffer.from(bytes).toString('utf8') : value;
-  });
-}
-
-/** A Buffer has made its own JSON of itself before a replacer sees it. */
-function bytesOf(value: unknown): Uint8Array | undefined {
-  const { type, data } = (value ?? {}) as { type?: unknown; data?: unknown };
-  return type === 'Buffer' && Array.isArray(data) ? Uint8Array.from(data as number[]) : undefined;
 }
 
 /** The summaries of a workflow's activities, as its history has them. */
