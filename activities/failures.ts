@@ -5,9 +5,9 @@ import { PerdureError } from '../domain/errors.ts';
 
 /**
  * SQLSTATE classes of what passes: connection (08), resources (53), operator (57), system (58), and a transaction that
- * lost to another (40).
+ * lost to another (40); a plan from before a migration (0A000), a standby (25006), a lock that was not had (55P03).
  */
-const PASSING = /^(?:08|40|53|57|58)/;
+const PASSING = /^(?:08|40|53|57|58|0A000|25006|55P03)/;
 
 /**
  * Lets no content out through a failure: whatever an activity throws reaches Temporal as a code without message or
@@ -66,8 +66,8 @@ function isConnectionError(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.some(isConnectionError);
   const { code } = error as NodeJS.ErrnoException;
   return (
-    (code !== undefined && /^E[A-Z]+$/.test(code)) ||
-    /connection terminated|timeout exceeded when trying to connect|client has encountered a connection error|not queryable/i.test(
+    (code !== undefined && /^E[A-Z_]+$/.test(code)) ||
+    /connection terminated|timeout exceeded when trying to connect|timeout expired|query read timeout|client has encountered a connection error|not queryable/i.test(
       error.message,
     )
   );

@@ -84,6 +84,10 @@ export async function failed(work: Work, error: unknown): Promise<StepOutcome> {
     return failRun(context, claim, { code: failure.code, message });
   }
   const delay = backoffMs(args.attempt, failure.retryAfterMs);
+  if (Date.now() + delay >= work.claimed.started_at + work.limits.wall_clock_ms) {
+    const message = `${failure.reason}; it asks to wait for longer than the turn may take: send the message again later.`;
+    return failRun(context, claim, { code: failure.code, message });
+  }
   const retry = { attempt: args.attempt, reason: retryMessage(failure.reason, delay), at: Date.now() + delay };
   if (!(await noteRetry(context.db, claim, retry))) return { kind: 'lost' };
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'status' });

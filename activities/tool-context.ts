@@ -1,5 +1,6 @@
 import type { Todo, ToolContext, ToolState, ToolTodos } from '../agent/define.ts';
-import { cleanJson, type Json } from '../domain/text.ts';
+import { NO_PROJECT_TEXT } from '../agent/tool.ts';
+import { byteLength, cleanJson, cleanText, type Json } from '../domain/text.ts';
 import type { Claim } from '../store/runs.ts';
 import {
   listTodos,
@@ -33,8 +34,9 @@ export function toolContext(
   const { claim, toolCallId, session, workspaceRoot, stop } = call;
   const { db, bus } = context;
   const state = bufferedState(session);
-  const todos = bufferedTodos(() =>
-    session.project_id === null ? Promise.resolve([]) : listTodos(db, session.project_id),
+  const { project_id } = session;
+  const todos = bufferedTodos(project_id !== null, () =>
+    project_id === null ? Promise.resolve([]) : listTodos(db, project_id),
   );
   const log = context.log.child({ session: claim.sessionId, run: claim.runSeq, tool_call: toolCallId });
   const ctx: ToolContext = {
@@ -63,6 +65,15 @@ export function toolContext(
 
 const PREFIXES = { 'user:': 'user', 'app:': 'app', 'temp:': 'temp' } as const;
 
+/** Longest key of state and name of a todo. */
+const MAX_NAME_BYTES = 256;
+
+function checkKey(key: string): void {
+  if (key === '' || byteLength(key) > MAX_NAME_BYTES || key !== cleanText(key)) {
+    throw new Error(`a key of state has 1 to ${MAX_NAME_BYTES} bytes of text`);
+  }
+}
+
 /** The scope and the bare key of `user:theme` and the like. */
 function scopeOf(name: string): { scope: StateScope; key: string } {
   for (const [prefix, scope] of Object.entries(PREFIXES)) {
@@ -80,6 +91,7 @@ function bufferedState(session: LoadedToolCall): { state: ToolState; changes(): 
   for (const [key, value] of Object.entries(session.temp)) values.set(nameOf({ scope: 'temp', key }), value);
   const changed = new Map<string, StateChange>();
   const set = (name: string, value: Json) => {
+    checkKey(name);
     const clean = cleanJson(value);
     values.set(name, clean);
     changed.set(name, { ...scopeOf(name), value: clean });
@@ -100,7 +112,7 @@ function bufferedState(session: LoadedToolCall): { state: ToolState; changes(): 
   return { state, changes: () => [...changed.values()] };
 }
 
-function bufferedTodos(load: () => Promise<Todo[]>): { todos: ToolTodos; changes(): Todo[] } {
+function bufferedTodos(hasProject: boolean, load: () => Promise<Todo[]>): { todos: ToolTodos; changes(): Todo[] } {
   const changed = new Map<string, Todo>();
   const list = async (): Promise<Todo[]> => {
     const merged = new Map((await load()).map((todo) => [todo.name, todo]));
@@ -109,7 +121,13 @@ function bufferedTodos(load: () => Promise<Todo[]>): { todos: ToolTodos; changes
   };
   const todos: ToolTodos = {
     list,
-    add: (name) => void changed.set(name, { name, done: false }),
+    add: (name) => {
+      if (!hasProject) throw new Error(NO_PROJECT_TEXT);
+      if (name === '' || byteLength(name) > MAX_NAME_BYTES || name !== cleanText(name)) {
+        throw new Error(`a todo's name has 1 to ${MAX_NAME_BYTES} bytes of text`);
+      }
+      changed.set(name, { name, done: false });
+    },
     complete: async (name) => {
       if (!(await list()).some((todo) => todo.name === name)) throw new Error(`there is no todo "${name}"`);
       changed.set(name, { name, done: true });

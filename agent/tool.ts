@@ -47,13 +47,21 @@ export async function executeTool(
   const parsed = await tool.input.safeParseAsync(input);
   if (!parsed.success) return { ok: false, errorText: inputErrorText(tool.name, parsed.error.issues) };
   try {
-    const output = await tool.execute(parsed.data, ctx);
+    // A tool that does not look at its signal must not hold the run: what it does after an abort reaches nothing.
+    const output = await Promise.race([tool.execute(parsed.data, ctx), whenAborted(ctx.signal)]);
     ctx.signal.throwIfAborted();
     return outcomeOf(output, options.maxOutputBytes);
   } catch (error) {
     ctx.signal.throwIfAborted();
     return { ok: false, errorText: errorTextOf(error) };
   }
+}
+
+function whenAborted(signal: AbortSignal): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  promise.catch(() => {});
+  signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  return promise;
 }
 
 /** What the model is told of an input that the tool's schema refuses. */

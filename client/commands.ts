@@ -61,7 +61,11 @@ export class Commands {
     return this.send(user, session, updates.abortUpdate, {}, options);
   }
 
+  /** Opens a project that is there, or a new one of this id. */
   openExisting(user: string, session: string, projectId: string, options?: CommandOptions): Promise<CommandOutcome> {
+    if (!ID_PATTERN.test(projectId)) {
+      return Promise.reject(new PerdureError('BadRequest', 'project_id: expected 1 to 64 letters, digits, _ and -'));
+    }
     return this.send(user, session, updates.openExistingUpdate, { project_id: projectId }, options);
   }
 

@@ -78,7 +78,7 @@ BEGIN
   RETURN FOUND OR EXISTS (SELECT FROM sessions WHERE session_id = p_session AND project_id = p_project);
 END $$;
 
--- pending_tool: set by begin_tool, cleared by finish_tool and settle_run.
+-- pending_tool: set by begin_tool, cleared by finish_tool and end_run.
 CREATE FUNCTION write_pending_tool(p_session text, p_pending jsonb) RETURNS void
 LANGUAGE sql SET perdure.writer = 'pending_tool' AS $$
   UPDATE sessions

@@ -61,7 +61,9 @@ BEGIN
   END IF;
   UPDATE chat_runs
      SET fence = p_fence, state = 'running', retry = NULL, updated_at = clock_timestamp(),
-         started_at = coalesce(started_at, to_timestamp(p_started_at / 1000.0), clock_timestamp())
+         -- A claim that comes long after its workflow began the run has waited for a worker: that time is not the run's.
+         started_at = coalesce(started_at, greatest(to_timestamp(p_started_at / 1000.0),
+                                                    clock_timestamp() - interval '5 seconds'))
    WHERE session_id = p_session AND seq = p_run;
   RETURN NULL;
 END $$;
@@ -165,7 +167,8 @@ CREATE FUNCTION add_usage(a jsonb, b jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE
     FROM unnest(ARRAY['input', 'output', 'reasoning', 'cache_read', 'cache_write']) AS key
 $$;
 
--- Ends a run's row: its temp: state goes, and an error pauses the queue until the next submission.
+-- Ends a run's row: its temp: state goes, with no run at work no tool is in flight, and an error pauses the queue until
+-- the next submission.
 CREATE FUNCTION end_run(p_session text, p_run integer, p_state text, p_code text, p_message text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -173,6 +176,9 @@ BEGIN
      SET state = p_state, error_code = p_code, error_message = p_message, retry = NULL, temp = NULL, progress = NULL,
          finished_at = clock_timestamp(), updated_at = clock_timestamp()
    WHERE session_id = p_session AND seq = p_run;
+  IF NOT EXISTS (SELECT FROM chat_runs WHERE session_id = p_session AND state IN ('running', 'waiting')) THEN
+    PERFORM write_pending_tool(p_session, NULL);
+  END IF;
   IF p_state = 'error' THEN
     UPDATE chat_sessions SET paused_at = clock_timestamp(), updated_at = clock_timestamp()
      WHERE session_id = p_session;
@@ -189,13 +195,14 @@ CREATE FUNCTION settle_step(
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_run chat_runs;
+  v_step integer := (p_step ->> 'step')::integer;
   v_usage jsonb := add_usage(p_step -> 'usage', NULL);
 BEGIN
   PERFORM lock_session(p_session);
   SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run AND fence = p_fence FOR UPDATE;
-  IF v_run.step = (p_step ->> 'step')::integer + 1 THEN
+  IF v_run.step = v_step + 1 THEN
     RETURN step_receipt(v_run);
-  ELSIF v_run.state IS DISTINCT FROM 'running' THEN
+  ELSIF v_run.state IS DISTINCT FROM 'running' OR v_run.step <> v_step THEN
     RETURN '{"kind": "lost"}';
   END IF;
   PERFORM ensure_answer(p_session, v_run, p_metadata);
@@ -218,7 +225,7 @@ BEGIN
          updated_at = clock_timestamp()
    WHERE session_id = p_session;
   UPDATE chat_runs
-     SET step = (p_step ->> 'step')::integer + 1, settled_parts = p_next_index, last_step = p_receipt,
+     SET step = v_step + 1, settled_parts = p_next_index, last_step = p_receipt,
          tokens = tokens + (p_step ->> 'tokens')::bigint, updated_at = clock_timestamp()
    WHERE session_id = p_session AND seq = p_run;
   IF p_step ? 'failure' THEN
@@ -283,9 +290,6 @@ BEGIN
            tool_state = 'output-error', updated_at = clock_timestamp()
      WHERE session_id = p_session AND message_id = v_run.answer_id
        AND tool_state IN ('input-streaming', 'input-available', 'approval-requested', 'approval-responded');
-  END IF;
-  IF v_run.state <> 'queued' THEN
-    PERFORM write_pending_tool(p_session, NULL);
   END IF;
   PERFORM end_run(p_session, p_run, v_state, CASE WHEN v_state = 'error' THEN p_code END,
                   CASE WHEN v_state = 'error' THEN p_message END);

@@ -18,8 +18,9 @@ const sleepingRun = z.object({
 export type SleepingRun = z.infer<typeof sleepingRun>;
 
 /**
- * The first open run of sessions that nobody seems to work on: queued for over `queuedMs` with nothing ahead of it, or
- * running with nothing written for over `silentMs`. At most `limit`, longest asleep first.
+ * The first open runs of sessions that nobody seems to work on: queued for over `queuedMs` with nothing ahead of them, or
+ * running with nothing written for over `silentMs`. At most `limit` of either, longest asleep first: a run that streams
+ * for long looks silent, and must not keep those that wait out of sight.
  */
 export function sleepingRuns(
   db: Db,
@@ -28,16 +29,21 @@ export function sleepingRuns(
   return many(
     db,
     sleepingRun,
-    `SELECT r.session_id, r.seq AS run_seq, r.message_id, r.model, r.state, s.user_id, s.project_id, s.phase, c.agent
-       FROM chat_runs r JOIN chat_sessions c USING (session_id) JOIN sessions s USING (session_id)
-      WHERE r.state IN ('queued', 'running')
-        AND r.updated_at < clock_timestamp() - CASE r.state WHEN 'queued' THEN $1::float8 ELSE $2 END * interval '1 millisecond'
-        AND (r.state = 'running' OR c.paused_at IS NULL)
-        AND NOT EXISTS (
-          SELECT FROM chat_runs ahead
-           WHERE ahead.session_id = r.session_id AND ahead.seq < r.seq AND ahead.state IN ('queued', 'running', 'waiting'))
-      ORDER BY r.updated_at
-      LIMIT $3`,
+    `WITH asleep AS (
+       (SELECT r.* FROM chat_runs r JOIN chat_sessions c USING (session_id)
+         WHERE r.state = 'queued' AND r.updated_at < clock_timestamp() - $1::float8 * interval '1 millisecond'
+           AND c.paused_at IS NULL
+           AND NOT EXISTS (
+             SELECT FROM chat_runs ahead WHERE ahead.session_id = r.session_id AND ahead.seq < r.seq
+                AND ahead.state IN ('queued', 'running', 'waiting'))
+         ORDER BY r.updated_at LIMIT $3)
+       UNION ALL
+       (SELECT r.* FROM chat_runs r
+         WHERE r.state = 'running' AND r.updated_at < clock_timestamp() - $2::float8 * interval '1 millisecond'
+         ORDER BY r.updated_at LIMIT $3)
+     )
+     SELECT r.session_id, r.seq AS run_seq, r.message_id, r.model, r.state, s.user_id, s.project_id, s.phase, c.agent
+       FROM asleep r JOIN chat_sessions c USING (session_id) JOIN sessions s USING (session_id)`,
     [queuedMs, silentMs, limit],
   );
 }

@@ -12,6 +12,7 @@ const SILENT_MS = 30_000;
 /** The same run is woken at most this often, by all workers together. */
 const AGAIN_MS = 10_000;
 const AT_ONCE = 100;
+const DEADLINE_MS = 3_000;
 
 /**
  * Wakes sessions whose accepted messages nobody works on: the wake was lost with its sender, Temporal was away, or the
@@ -65,7 +66,7 @@ export class Sweeper {
     try {
       if (run.state === 'running' && (await this.isAlive(run.session_id))) return;
       this.log.info({ session: run.session_id, run: run.run_seq }, 'waking a session with a forgotten message');
-      await this.client.connection.withDeadline(Date.now() + 3_000, () =>
+      await this.client.connection.withDeadline(Date.now() + DEADLINE_MS, () =>
         this.client.workflow.executeUpdateWithStart(submitUpdate, {
           updateId: `sweep:${run.run_seq}:${Math.floor(now / AGAIN_MS)}`,
           args: [{ run_seq: run.run_seq, message_id: run.message_id, model: run.model }],
@@ -79,7 +80,9 @@ export class Sweeper {
 
   private async isAlive(sessionId: string): Promise<boolean> {
     try {
-      const { status } = await this.client.workflow.getHandle(sessionId).describe();
+      const { status } = await this.client.connection.withDeadline(Date.now() + DEADLINE_MS, () =>
+        this.client.workflow.getHandle(sessionId).describe(),
+      );
       return status.name === 'RUNNING';
     } catch {
       return false;

@@ -11,7 +11,6 @@ import type {
   SessionMark,
   WakeArgs,
 } from '../domain/commands.ts';
-import { local } from './activities.ts';
 import * as names from './definitions.ts';
 import { show } from './display.ts';
 import type { SessionState } from './state.ts';
@@ -65,7 +64,12 @@ function registerUpdates(session: SessionState): void {
 
 function registerSignals(session: SessionState): void {
   const signal = async (request: CommandRequest) => {
-    const outcome = await carryOut(session, 'operator', `signal-${uuid4()}`, request);
+    // Nobody waits for a signal's answer: a failure must not end the workflow.
+    const id = `signal-${uuid4()}`;
+    const outcome = await carryOut(session, 'operator', id, request).catch((): Refusal => ({
+      ok: false,
+      code: 'Internal',
+    }));
     if (!outcome.ok) log.warn('a signal was refused', { command: request.command, code: outcome.code });
   };
   setHandler(names.cancelSignal, (args) => {
@@ -99,7 +103,7 @@ async function carryOut(
   await loaded(session);
   touch(session);
   const name = request.command === 'refuse' ? request.name : request.command;
-  const outcome = await local.applyCommand({
+  const outcome = await session.local.applyCommand({
     session_id: session.sessionId,
     actor,
     command_id: `${name}:${commandId}`,

@@ -1,5 +1,11 @@
-import { allHandlersFinished, condition, continueAsNew, sleep, workflowInfo } from '@temporalio/workflow';
-import { local } from './activities.ts';
+import {
+  allHandlersFinished,
+  condition,
+  continueAsNew,
+  isCancellation,
+  sleep,
+  workflowInfo,
+} from '@temporalio/workflow';
 import { show } from './display.ts';
 import { registerHandlers } from './handlers.ts';
 import { LONGEST_HISTORY, SessionState } from './state.ts';
@@ -13,9 +19,9 @@ import { runTurn } from './turn.ts';
 export async function session(sessionId: string): Promise<void> {
   const state = new SessionState(sessionId);
   registerHandlers(state);
-  state.load(await local.loadSession(sessionId));
+  state.load(await state.local.loadSession(sessionId));
   show(state);
-  void closeWhenIdle(state);
+  closeWhenIdle(state).catch(unlessCancelled);
   for (;;) {
     await condition(() => state.nextRun() !== undefined || mayEnd(state));
     const next = state.nextRun();
@@ -39,12 +45,16 @@ function isOver(state: SessionState): boolean {
   return state.ending && state.current === null && state.queue.length === 0;
 }
 
-/** Long enough to continue as new: sooner when nothing waits, at a step's boundary when the turn was cut there. */
+/** Long enough to continue as new: sooner when nothing waits, else between turns or where a turn was cut. */
 function isLong(state: SessionState): boolean {
   const { historyLength, continueAsNewSuggested } = workflowInfo();
-  const cut = state.queue.some((run) => run.state === 'running') && historyLength > LONGEST_HISTORY;
-  const idle = state.queue.length === 0 || state.paused;
-  return cut || ((historyLength > state.settings.continue_as_new_events || continueAsNewSuggested) && idle);
+  if (historyLength > LONGEST_HISTORY || continueAsNewSuggested) return true;
+  return historyLength > state.settings.continue_as_new_events && (state.queue.length === 0 || state.paused);
+}
+
+/** The loop above hears of a cancellation too, and ends the workflow; unheard here, it would fail its task for ever. */
+function unlessCancelled(error: unknown): void {
+  if (!isCancellation(error)) throw error;
 }
 
 /** One timer, set again only when it has fired. */

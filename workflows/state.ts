@@ -10,6 +10,7 @@ import type {
 } from '../domain/commands.ts';
 import type { SessionStatus } from '../domain/runs.ts';
 import { retryMessage } from '../domain/runs.ts';
+import { oneAtATime } from './activities.ts';
 
 /** The run at work, and how far it is. */
 export interface CurrentRun extends LoadedRun {
@@ -36,6 +37,7 @@ export const LONGEST_HISTORY = 1_000;
  */
 export class SessionState {
   readonly sessionId: string;
+  readonly local = oneAtATime();
   loaded = false;
   mark: SessionMark = { phase: 'chatting', project_id: null, event_seq: -1 };
   userId = '';

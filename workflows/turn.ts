@@ -1,6 +1,6 @@
 import { CancellationScope, isCancellation, log, sleep } from '@temporalio/workflow';
 import type { LoadedRun, NotBegun, StepOutcome, ToolCallRef, ToolOutcome } from '../domain/commands.ts';
-import { local, streaming } from './activities.ts';
+import { streaming } from './activities.ts';
 import { show } from './display.ts';
 import { type CurrentRun, LONGEST_HISTORY, type SessionState } from './state.ts';
 
@@ -122,7 +122,7 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
       return { kind: 'again' };
     case 'lost':
       // Somebody else has taken the run since this execution loaded it: load again, under a greater epoch.
-      session.load(await local.loadSession(session.sessionId));
+      session.load(await session.local.loadSession(session.sessionId));
       if (run.wakes !== session.wakes) session.paused = false;
       return { kind: 'again' };
   }
@@ -131,7 +131,7 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
 /** Ends the run's row, whatever has been cancelled around it. */
 async function settle(session: SessionState, run: CurrentRun, end: 'aborted' | 'error'): Promise<TurnEnd> {
   const outcome = await CancellationScope.nonCancellable(() =>
-    local.settleRun({ session_id: session.sessionId, run_seq: run.run_seq, end }),
+    session.local.settleRun({ session_id: session.sessionId, run_seq: run.run_seq, end }),
   );
   return { kind: 'over', state: outcome.state, code: outcome.code };
 }

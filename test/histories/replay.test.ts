@@ -155,13 +155,13 @@ describe('a change of workflow code', () => {
     },
     {
       change: 'another name of a local activity',
-      code: ['workflows/session.ts', 'local.loadSession(', "local['openSession']("],
+      code: ['workflows/session.ts', 'state.local.loadSession(', "state.local['openSession']("],
       shows: 'plain-turn.1',
       at: ['MarkerRecorded'],
     },
     {
       change: 'no idle timer',
-      code: ['workflows/session.ts', 'void closeWhenIdle(state);', ''],
+      code: ['workflows/session.ts', 'closeWhenIdle(state).catch(unlessCancelled);', ''],
       shows: 'plain-turn.1',
       at: ['TimerStarted'],
     },
