@@ -199,6 +199,16 @@ describe('receipts', () => {
     expect(await session.chat()).toMatchObject({ prompt_tokens: 10, completion_tokens: 4, total_tokens: 14 });
   });
 
+  it('U2 only the step that comes next can be settled', async () => {
+    const session = await Session.at('chatting', db);
+    await session.say('hello');
+    await session.claim(1, [1, 1, 1]);
+    for (const step of [0, 1]) await session.settleStep(1, [1, 1, 1], { step, usage: { input: 1 } });
+    const stored = await session.everything();
+    for (const step of [0, 3]) expect(await session.settleStep(1, [1, 1, 1], { step })).toEqual({ kind: 'lost' });
+    expect(await session.everything()).toEqual(stored);
+  });
+
   it('T4 a batch that is sent again lands once', async () => {
     const session = await Session.at('chatting', db);
     await session.say('hello');

@@ -219,7 +219,7 @@ it(
     }
     // It was a real mix: work was begun, done and refused.
     for (const key of [
-      'claim claimed',
+      'work claimed',
       'append live',
       'settleStep settled',
       'say true',

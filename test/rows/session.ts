@@ -83,6 +83,7 @@ export interface Settlement {
   cost?: number | null;
   toolCalls?: readonly object[];
   end?: boolean;
+  failure?: { code: string; message: string; toolError: string };
 }
 
 export class Session {
@@ -183,7 +184,8 @@ export class Session {
       end = false,
     } = settlement;
     const cost = settlement.cost === undefined ? {} : { cost_usd: settlement.cost };
-    const report = { step, usage, model: 'test/model', finish_reason: 'stop', tokens: 1, ...cost };
+    const failure = settlement.failure ? { failure: settlement.failure } : {};
+    const report = { step, usage, model: 'test/model', finish_reason: 'stop', tokens: 1, ...cost, ...failure };
     const receipt = { finish_reason: 'stop', model: 'test/model', tokens: 1, tool_calls: toolCalls, end };
     return call<Answer>(this.db, 'settle_step', [
       ...[this.id, run, fence, '{}', JSON.stringify(parts), nextIndex],
