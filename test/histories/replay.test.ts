@@ -108,6 +108,9 @@ describe('pseudonyms', () => {
 });
 
 describe('a change of workflow code', () => {
+  /** Where session.ts arms its timer. */
+  const idleTimer = 'closeWhenIdle(state).catch(unlessCancelled);';
+
   /** Where turn.ts begins each try of a step. */
   const eachTry = 'for (let attempt = 1; ; attempt += 1) {';
 
@@ -155,7 +158,7 @@ describe('a change of workflow code', () => {
     },
     {
       change: 'another name of a local activity',
-      code: ['workflows/session.ts', 'state.local.loadSession(', "state.local['openSession']("],
+      code: ['workflows/activities.ts', 'shortWork.loadSession(', "shortWork['openSession']("],
       shows: 'plain-turn.1',
       at: ['MarkerRecorded'],
     },
@@ -173,7 +176,7 @@ describe('a change of workflow code', () => {
     },
     {
       change: 'code that throws',
-      code: ['workflows/session.ts', 'void closeWhenIdle(state);', "throw new Error('a mistake');"],
+      code: ['workflows/session.ts', 'closeWhenIdle(state).catch(unlessCancelled);', "throw new Error('a mistake');"],
       shows: 'plain-turn.1',
       at: ['WorkflowTaskStarted'],
     },

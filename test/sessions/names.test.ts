@@ -16,7 +16,8 @@ interface Definitions {
   };
 }
 
-const namesOf = (definitions: { name?: string }[] = []) => definitions.map(({ name }) => name ?? '').toSorted((a, b) => a.localeCompare(b));
+const namesOf = (definitions: { name?: string }[] = []) =>
+  definitions.map(({ name }) => name ?? '').toSorted((a, b) => a.localeCompare(b));
 
 it('H4 a session answers to its names in Temporal', async () => {
   const session = await TestSession.open(runtime);

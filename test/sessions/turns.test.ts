@@ -61,4 +61,26 @@ describe('a turn', () => {
     expect(run.state).toBe('aborted');
     await expect(session.command(cancelUpdate)).rejects.toThrow('Workflow Update failed');
   });
+
+  it('W8 a workflow that an operator cancels ends, and the next message starts it again', async () => {
+    runtime.model.script((request) => [say(`re ${lastUserText(request)}`)]);
+    const session = await TestSession.open(runtime);
+    await session.ended(await session.send('one'));
+    await session.handle.cancel();
+    await expect(session.handle.result()).rejects.toThrow('cancelled');
+    const run = await session.ended(await session.send('two'));
+    expect(await session.parts(run.answer_id)).toMatchObject([{}, { text: 're two' }]);
+  });
+
+  it('W4 a queue that is never empty does not keep a workflow from continuing as new', async () => {
+    runtime.model.script(() => [say('yes')]);
+    const session = await TestSession.open(runtime);
+    const accepted = await Promise.all(Array.from({ length: 120 }, async (_, n) => session.accept(`message ${n}`)));
+    const [first] = accepted;
+    await session.wake(first!.run, first!.message);
+    await Promise.all(accepted.map(({ run, message }) => session.wake(run, message).catch(() => {})));
+    for (const { run } of accepted) expect((await session.ended(run, 60_000)).state).toBe('finished');
+    const { historyLength } = await session.handle.describe();
+    expect(historyLength).toBeLessThan(1_100);
+  }, 120_000);
 });
