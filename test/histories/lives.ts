@@ -1,11 +1,14 @@
 // Scenarios of a session's life: commands, closing and opening, continuing as new, and what is lost on the way.
 import {
+  abortUpdate,
   cancelQueuedUpdate,
   cancelSignal,
+  cancelUpdate,
   closeUpdate,
   openExistingUpdate,
   publishSignal,
   publishUpdate,
+  revertUpdate,
   rewindSignal,
 } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
@@ -204,6 +207,41 @@ const terminated: Scenario = {
   },
 };
 
+const cancelledFromOutside: Scenario = {
+  name: 'cancelled-from-outside',
+  async play(runtime) {
+    const session = await open(runtime);
+    const run = await hangingTurn(runtime, session);
+    await session.handle.cancel();
+    await eventually(() => session.handle.result().catch(() => {}));
+    runtime.model.script(inOrder(words));
+    await turn(session);
+    await session.ended(run);
+    await session.handle.cancel();
+    await session.handle.result().catch(() => {});
+    return session;
+  },
+};
+
+const commandsAtOnce: Scenario = {
+  name: 'commands-at-once',
+  async play(runtime) {
+    runtime.model.script(inOrder(...build));
+    const session = await open(runtime);
+    await turn(session);
+    await Promise.allSettled([
+      session.command(publishUpdate),
+      session.command(cancelUpdate),
+      session.handle.signal(publishSignal),
+      session.command(revertUpdate),
+      session.handle.signal(cancelSignal),
+      session.command(abortUpdate),
+      session.command(openExistingUpdate, { project_id: 'bakery' }),
+    ]);
+    return session;
+  },
+};
+
 const wakesOutOfOrder: Scenario = {
   name: 'wakes-out-of-order',
   async play(runtime) {
@@ -245,6 +283,8 @@ export const lives = [
   lostWorker,
   lostClaim,
   terminated,
+  cancelledFromOutside,
+  commandsAtOnce,
   wakesOutOfOrder,
   failedActivity,
 ];

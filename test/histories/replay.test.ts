@@ -164,7 +164,7 @@ describe('a change of workflow code', () => {
     },
     {
       change: 'no idle timer',
-      code: ['workflows/session.ts', 'closeWhenIdle(state).catch(unlessCancelled);', ''],
+      code: ['workflows/session.ts', idleTimer, ''],
       shows: 'plain-turn.1',
       at: ['TimerStarted'],
     },
@@ -176,7 +176,7 @@ describe('a change of workflow code', () => {
     },
     {
       change: 'code that throws',
-      code: ['workflows/session.ts', 'closeWhenIdle(state).catch(unlessCancelled);', "throw new Error('a mistake');"],
+      code: ['workflows/session.ts', idleTimer, "throw new Error('a mistake');"],
       shows: 'plain-turn.1',
       at: ['WorkflowTaskStarted'],
     },
