@@ -1,0 +1,37 @@
+import { existsSync } from 'node:fs';
+import { glob, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+
+const root = path.join(import.meta.dirname, '..', '..');
+const read = (file: string) => readFile(path.join(root, file), 'utf8');
+
+/** Every page of the documentation, with its text. */
+async function pages(): Promise<{ file: string; text: string }[]> {
+  const files = await Array.fromAsync(glob(['*.md', 'docs/*.md'], { cwd: root }));
+  return Promise.all(files.map(async (file) => ({ file, text: await read(file) })));
+}
+
+it('H1 the commands that the docs name are there', async () => {
+  const { scripts } = JSON.parse(await read('package.json')) as { scripts: Record<string, string> };
+  const named = (await pages()).flatMap(({ file, text }) =>
+    [...text.matchAll(/npm run ([\w:]+)/g)].map(([, name = '']) => ({ file, name })),
+  );
+  expect(named.length).toBeGreaterThan(5);
+  expect(named.filter(({ name }) => scripts[name] === undefined)).toEqual([]);
+});
+
+it('H1 the pages, files and folders that the docs link to are there', async () => {
+  const links = (await pages()).flatMap(({ file, text }) =>
+    [...text.matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, link = '']) => ({ file, link })),
+  );
+  expect(links.filter(({ file, link }) => !existsSync(path.join(root, path.dirname(file), link)))).toEqual([]);
+});
+
+it('H1 every setting stands in the operator’s guide', async () => {
+  const source = await read('config/config.ts');
+  const names = [...source.matchAll(/^ {2}([A-Z][A-Z_]+):/gm)].map(([, name = '']) => name);
+  expect(names.length).toBeGreaterThan(20);
+  const guide = await read('docs/operations.md');
+  expect(names.filter((name) => !guide.includes(`\`${name}\``))).toEqual([]);
+});
