@@ -47,13 +47,6 @@ export async function maybeOne<T>(
   return rows[0];
 }
 
-/** The only row of a statement; an error where there is none. */
-export async function one<T>(db: Db, schema: z.ZodType<T>, sql: string, params: unknown[] = []): Promise<T> {
-  const row = await maybeOne(db, schema, sql, params);
-  if (row === undefined) throw new Error('a statement that should give one row gave none');
-  return row;
-}
-
 /**
  * Calls an SQL function of ours that answers one value and gives that value. Its shape is the function's promise, kept
  * in migrations/ and proven by the tests of the rows; arrays and objects among the arguments travel as jsonb.
