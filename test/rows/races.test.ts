@@ -184,7 +184,7 @@ async function expectSound(session: Session): Promise<void> {
 }
 
 it(
-  'Q1 everything at once on one session from 8 connections: no deadlock, no error, all promises kept',
+  'S7 everything at once on one session from 8 connections: no deadlock, no error, all promises kept',
   { timeout: 120_000 },
   async () => {
     const clients = await Promise.all(Array.from({ length: CONNECTIONS }, () => db.connect()));
