@@ -5,7 +5,7 @@ import { lastUserText, type ModelScript } from '../test/support/model-server.ts'
 import { startSite, type Tab, type TestSite } from '../test/support/page.ts';
 
 /** How long something may take to be seen. */
-const WAIT = { timeout: 10_000 };
+const WAIT = { timeout: 25_000 };
 
 let site: TestSite;
 beforeAll(async () => {

