@@ -53,7 +53,8 @@ describe('the page with the rehearsal model', () => {
       hasTouch: true,
       isMobile: true,
     });
-    // The field has the focus from the beginning.
+    // The field has the focus from the beginning; what is typed before the page is there goes nowhere.
+    await tab.page.waitForFunction(() => document.activeElement?.tagName === 'TEXTAREA');
     await tab.page.keyboard.type('build a site about the longest-word-that-anybody-has-ever-written-without-a-space');
     await tab.page.keyboard.press('Enter');
     await tab.inPhase('Verifying');
