@@ -37,7 +37,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   'host/main.ts': { own: [...ALL_BUT_FACES, 'client', 'host', 'examples'], packages: 'any' },
   web: {
     own: ['domain'],
-    packages: ['@ai-sdk/react', 'ai', 'react', 'react-dom', 'zod'],
+    packages: ['@ai-sdk/react', 'ai', 'react', 'react-dom', 'react-markdown', 'remark-gfm', 'remend', 'zod'],
     typesOf: [...ALL_BUT_FACES, 'host'],
   },
   examples: { own: ['agent', 'domain'], packages: ['zod'] },

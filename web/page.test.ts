@@ -87,6 +87,25 @@ describe('streaming', () => {
     expect(await tab.page.evaluate(() => 'hacked' in window)).toBe(false);
   });
 
+  it('H8 an answer is Markdown, also while it is being written', async () => {
+    const goOn = inTwoParts(
+      '# Owls\n\nThey are **very quiet',
+      '** [birds](https://example.org/).\n\n```css\na{}\n```\n',
+    );
+    const tab = await site.visit();
+    await tab.send('owls');
+    await tab.answers.locator('strong', { hasText: 'very quiet' }).waitFor();
+    expect(await answerTexts(tab)).toEqual([expect.not.stringContaining('*')]);
+    goOn();
+    const link = tab.answers.getByRole('link', { name: 'birds' });
+    expect(await link.getAttribute('rel')).toContain('noopener');
+    await tab.idle();
+    await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await tab.button('Copy').click();
+    await tab.button('Copied').waitFor();
+    expect((await tab.page.evaluate(() => navigator.clipboard.readText())).trim()).toBe('a{}');
+  });
+
   it('H8 reasoning is folded, a failing tool says why', async () => {
     script(({ messages }) =>
       messages.at(-1)?.role === 'tool'

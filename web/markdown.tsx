@@ -1,0 +1,61 @@
+import { type ComponentProps, memo, type ReactNode, useRef, useState } from 'react';
+import ReactMarkdown, { type Components, type ExtraProps } from 'react-markdown';
+import remarkGfm from 'remark-gfm';
+import remend from 'remend';
+
+const PLUGINS = [remarkGfm];
+const COPIED_MS = 2_000;
+
+/** What an author's Markdown becomes. Raw HTML is shown as it was written, and no picture is fetched from elsewhere. */
+const COMPONENTS: Components = {
+  a: Link,
+  pre: CodeBlock,
+  img: ({ alt, src }) => <Link href={typeof src === 'string' ? src : undefined}>{alt === '' ? src : alt}</Link>,
+  table: ({ children }) => (
+    <div className="table" tabIndex={0}>
+      <table>{children}</table>
+    </div>
+  ),
+};
+
+/** A text in Markdown. While it streams, what has been begun (bold, code, a link) is shown as if it were complete. */
+export const Markdown = memo(function Markdown({ text, isStreaming }: { text: string; isStreaming: boolean }) {
+  return (
+    <div className="text prose">
+      <ReactMarkdown remarkPlugins={PLUGINS} components={COMPONENTS}>
+        {isStreaming ? remend(text, { linkMode: 'text-only' }) : text}
+      </ReactMarkdown>
+    </div>
+  );
+});
+
+function Link({ href, children }: { href?: string | undefined; children?: ReactNode }) {
+  return (
+    <a href={href} target="_blank" rel="noopener noreferrer nofollow">
+      {children}
+    </a>
+  );
+}
+
+function CodeBlock({ children }: ComponentProps<'pre'> & ExtraProps) {
+  const pre = useRef<HTMLPreElement>(null);
+  const [copied, setCopied] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(pre.current?.innerText ?? '');
+    setCopied(true);
+    setTimeout(() => setCopied(false), COPIED_MS);
+  };
+  return (
+    <div className="code-block">
+      <pre ref={pre} tabIndex={0}>
+        {children}
+      </pre>
+      {/* Clipboards are for secure pages only. */}
+      {window.isSecureContext && (
+        <button type="button" className="quiet" onClick={() => void copy()}>
+          {copied ? 'Copied' : 'Copy'}
+        </button>
+      )}
+    </div>
+  );
+}
