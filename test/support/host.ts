@@ -89,7 +89,8 @@ export async function startHost({
   return { url, client, logs, as: (user) => callerOf(url, user) };
 }
 
-function callerOf(url: string, user: string): TestCaller {
+/** Calls the routes of the host at `url` as one user. */
+export function callerOf(url: string, user: string): TestCaller {
   const call = (path: string, init: RequestInit = {}) =>
     fetch(`${url}${path}`, {
       ...init,

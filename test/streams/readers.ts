@@ -1,0 +1,81 @@
+// Readers of answers that lose their connection, on purpose, and come back.
+import { Chat } from '@ai-sdk/react';
+import { DefaultChatTransport, type UIMessage, type UIMessageChunk } from 'ai';
+import { eventsOf, type TestCaller } from '../support/host.ts';
+import { plain } from '../support/reduce.ts';
+
+/** One connection: through which host, and after how many chunks it is let go; without a number it is read to its end. */
+export interface Connection {
+  through: TestCaller;
+  after?: number;
+}
+
+/** What a connection brought. */
+export interface Read {
+  status: number;
+  chunks: UIMessageChunk[];
+  /** The stream said that it was over. */
+  ended: boolean;
+}
+
+const LAST = new Set(['finish', 'abort']);
+
+/** Opens a connection and reads it. */
+export async function read(
+  open: (caller: TestCaller) => Promise<Response>,
+  { through, after }: Connection,
+): Promise<Read> {
+  const response = await open(through);
+  const chunks: UIMessageChunk[] = [];
+  if (response.status !== 200) return { status: response.status, chunks, ended: true };
+  if (after === 0) {
+    await response.body?.cancel();
+    return { status: 200, chunks, ended: false };
+  }
+  for await (const { data } of eventsOf(response)) {
+    chunks.push(data as UIMessageChunk);
+    if (chunks.length === after) break;
+  }
+  return { status: 200, chunks, ended: LAST.has(chunks.at(-1)?.type ?? '') };
+}
+
+/**
+ * What `useChat` has of an answer after it was cut off again and again and resumed: the AI SDK's own chat, with nothing
+ * of ours but the address.
+ *
+ * @returns its message; undefined: the run was over before the chat had a connection that lasted
+ */
+export async function resumedChat(
+  session: string,
+  user: string,
+  urls: { url: string; after?: number }[],
+): Promise<UIMessage | undefined> {
+  let at = 0;
+  let whole = false;
+  const transport = new DefaultChatTransport({
+    headers: { 'x-perdure-user': user },
+    prepareReconnectToStreamRequest: ({ id }) => ({ api: `${urls[at]!.url}/api/chat/${id}/stream` }),
+    fetch: async (url, init) => {
+      const response = await fetch(url, init);
+      const { after } = urls[at]!;
+      whole = response.status === 200 && after === undefined;
+      return after === undefined || response.body === null ? response : cutOff(response, after);
+    },
+  });
+  const chat = new Chat({ id: session, transport });
+  for (; at < urls.length; at += 1) await chat.resumeStream();
+  return whole ? plain(chat.messages.at(-1)) : undefined;
+}
+
+/** A response whose connection breaks after some events. */
+function cutOff(response: Response, after: number): Response {
+  let events = 0;
+  const cut = new TransformStream<Uint8Array, Uint8Array>({
+    transform(bytes, controller) {
+      controller.enqueue(bytes);
+      events += new TextDecoder().decode(bytes).split('\n\n').length - 1;
+      if (events >= after) controller.error(new TypeError('network error'));
+    },
+  });
+  return new Response(response.body!.pipeThrough(cut), response);
+}
