@@ -1,16 +1,11 @@
 import { existsSync } from 'node:fs';
-import { glob, readFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, it } from 'vitest';
+import { pages } from './shell-blocks.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
 const read = (file: string) => readFile(path.join(root, file), 'utf8');
-
-/** Every page of the documentation, with its text. */
-async function pages(): Promise<{ file: string; text: string }[]> {
-  const files = await Array.fromAsync(glob(['*.md', 'docs/*.md'], { cwd: root }));
-  return Promise.all(files.map(async (file) => ({ file, text: await read(file) })));
-}
 
 it('H1 the commands that the docs name are there', async () => {
   const { scripts } = JSON.parse(await read('package.json')) as { scripts: Record<string, string> };

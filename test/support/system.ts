@@ -23,6 +23,8 @@ import type { FreshNamespace } from './namespaces.ts';
 
 export interface RuntimeOptions {
   script?: ModelScript;
+  /** Unset: the scripted model. */
+  defaultModel?: string;
   agents?: readonly AgentDefinition[];
   settings?: Partial<ActivitySettings & { sweepIntervalMs: number; shutdownGraceMs: number }>;
 }
@@ -91,7 +93,11 @@ export async function startSystem(servers: SystemServers, options: RuntimeOption
   const registry = new Registry();
   const logs: LogLine[] = [];
   const log = pino({ level: 'info' }, { write: (line) => void logs.push(JSON.parse(line) as LogLine) });
-  const models = createModels({ openaiApiKey: 'test', openaiBaseUrl: model.url, defaultModel: 'openai/test' });
+  const models = createModels({
+    openaiApiKey: 'test',
+    openaiBaseUrl: model.url,
+    defaultModel: options.defaultModel ?? 'openai/test',
+  });
   const started: RunningWorker[] = [];
 
   const startWorker: TestRuntime['startWorker'] = async (more = {}) => {

@@ -1,0 +1,106 @@
+// Every command of the documentation is run as it stands, against a system of the test's own, or names the test that
+// runs it because it would take the machine for itself.
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { findTemporalCli } from '../../dev/temporal-cli.ts';
+import { temporalClient } from '../../client/temporal.ts';
+import { chunksOf, startHost, type TestHost } from '../support/host.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { commandsOf, type DocumentedCommand, pages } from './shell-blocks.ts';
+
+const root = path.join(import.meta.dirname, '..', '..');
+const run = promisify(execFile);
+const REHEARSAL = 'rehearsal/site-builder';
+/** Streams of events have no end: a command that follows one is cut off. */
+const FOLLOW_S = 3;
+const ENDLESS = /\/(?:events|rendezvous)\b/;
+const CURL_CUT_OFF = 28;
+/** What the system says to a command that the session's phase does not allow: an answer too. */
+const REFUSED = /InvalidTransition/;
+
+/** What would take the machine for itself, and the file that shows it. */
+const SHOWN_BY: [command: RegExp, file: string][] = [
+  [/^(?:\S+=\S+ )*npm start\b/, 'dev/start.test.ts'],
+  [/^npm run host\b/, 'test/http/process.test.ts'],
+  [/^npm run worker\b/, 'dev/start.test.ts'],
+  [/^npm (?:test|run check)\b/, '.ci/run'],
+  // Minutes of a quiet machine: run by hand, whose figures the page keeps.
+  [/^npm run bench\b/, 'docs/performance.md'],
+];
+
+const commands = (await pages()).flatMap(commandsOf);
+const isShownElsewhere = ({ text }: DocumentedCommand) => SHOWN_BY.some(([pattern]) => pattern.test(text));
+
+let runtime: TestRuntime;
+let host: TestHost;
+let env: NodeJS.ProcessEnv;
+beforeAll(async () => {
+  runtime = await startRuntime({ defaultModel: REHEARSAL });
+  const { address, namespace, databaseUrl, workspaces } = runtime;
+  const temporal = temporalClient({ connectionOptions: { address }, namespace });
+  host = await startHost({ databaseUrl, temporal, models: [REHEARSAL], workspaces });
+  const cli = await findTemporalCli(path.join(root, '.perdure'), process.env, () => {});
+  env = {
+    ...process.env,
+    PATH: `${path.dirname(process.execPath)}:${process.env['PATH']}`,
+    DATABASE_URL: databaseUrl,
+    TEMPORAL_ADDRESS: address,
+    TEMPORAL_NAMESPACE: namespace,
+    PAGER: 'cat',
+    TEMPORAL: cli,
+  };
+});
+
+describe.each([...new Set(commands.map(({ file }) => file))])('%s', (file) => {
+  it('H1 holds commands that run as they stand', { timeout: 120_000 }, async () => {
+    let session = await builtSite();
+    for (const command of commands.filter((each) => each.file === file && !isShownElsewhere(each))) {
+      const output = await runAsRead(command, session);
+      // The reader goes on with the session that a command has opened.
+      session = /"session":\s*\{\s*"session_id":\s*"(ses_\w+)"/.exec(output)?.[1] ?? session;
+    }
+  });
+});
+
+it('H1 what would take the machine for itself is shown elsewhere', () => {
+  expect(SHOWN_BY.filter(([, file]) => !existsSync(path.join(root, file)))).toEqual([]);
+  expect(commands.length).toBeGreaterThan(20);
+});
+
+/** A session of ada's that waits to be published. */
+async function builtSite(): Promise<string> {
+  const ada = host.as('ada');
+  const { body } = await ada.post('/api/sessions', {});
+  const id = body.session.session_id as string;
+  const message = { id: `${id}-1`, role: 'user', parts: [{ type: 'text', text: 'Build a site' }] };
+  await chunksOf(
+    await ada.fetch('/api/chat', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ id, trigger: 'submit-message', messages: [message] }),
+    }),
+  );
+  return id;
+}
+
+/** Runs a command in a shell, at the addresses of the test. @throws naming the command that fails */
+async function runAsRead({ file, line, text }: DocumentedCommand, session: string): Promise<string> {
+  const curl = `curl() { command curl -sS --fail-with-body --max-time ${ENDLESS.test(text) ? FOLLOW_S : 30} "$@"; }`;
+  const temporal = 'temporal() { "$TEMPORAL" "$@"; }';
+  const script = text.replaceAll(/(?:http:\/\/)?localhost:8787/g, host.url).replaceAll(/TEMPORAL_ADDRESS=…\s*/g, '');
+  try {
+    const { stdout } = await run('bash', ['-c', `${curl}\n${temporal}\n${script}`], {
+      cwd: root,
+      env: { ...env, SESSION: session },
+    });
+    return stdout;
+  } catch (error) {
+    const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
+    if (code === CURL_CUT_OFF && ENDLESS.test(text) && stdout !== '') return stdout;
+    if (REFUSED.test(stdout + stderr)) return stdout;
+    throw new Error(`${file}:${line}: ${text}\n${stdout}${stderr}`, { cause: error });
+  }
+}
