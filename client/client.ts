@@ -5,6 +5,7 @@ import type { Bus } from '../bus/bus.ts';
 import { createPostgresBus } from '../bus/postgres.ts';
 import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
+import type { RendezvousEvent } from '../domain/rendezvous.ts';
 import { byteLength, cleanJson } from '../domain/text.ts';
 import { createPool } from '../store/db.ts';
 import { openSession } from '../store/sessions.ts';
@@ -16,6 +17,7 @@ import type { ClientLog } from './log.ts';
 import type { MessageInput } from './message.ts';
 import { keepReading } from './reading.ts';
 import { Reads } from './reads.ts';
+import { Rendezvous } from './rendezvous.ts';
 import type { SessionView } from './session-view.ts';
 import { isSessionId, Submission, type Submitted } from './submission.ts';
 import { type TurnEvent, TurnReading } from './turns.ts';
@@ -64,6 +66,7 @@ export class PerdureClient {
   readonly reads: Reads;
   private readonly db: pg.Pool;
   private readonly watch: SessionWatch;
+  private readonly meeting: Rendezvous;
   private readonly submission: Submission;
   private readonly options: ClientOptions;
   private readonly bus: Bus;
@@ -78,6 +81,7 @@ export class PerdureClient {
     if (typeof database === 'string') this.db.on('error', (error) => this.log.warn({ err: error }, 'Postgres'));
     this.bus = options.bus ?? this.ownBus();
     this.watch = new SessionWatch(this.bus);
+    this.meeting = new Rendezvous({ db: this.db, bus: this.bus, log: this.log });
     this.commands = new Commands(this.db, temporal, this.bus);
     this.reads = new Reads(this.db);
     const { db, bus, log } = this;
@@ -104,6 +108,7 @@ export class PerdureClient {
       metadata,
     };
     await openSession(this.db, session, input.project_id ?? null);
+    this.bus.publish({ session: sessionId, kind: 'status' });
     return this.reads.session(user, sessionId);
   }
 
@@ -163,6 +168,19 @@ export class PerdureClient {
     for await (const events of readings) yield* events;
   }
 
+  /**
+   * A user's sessions: those that are open (not closed, not archived, no side chats; the newest 200) each as
+   * session_open, then `ready`, then every change. Ends with the signal.
+   */
+  async *rendezvous(user: string, options?: ReadOptions): AsyncGenerator<RendezvousEvent> {
+    for await (const events of this.rendezvousInBatches(user, options)) yield* events;
+  }
+
+  /** As `rendezvous`, with what was found in one reading together. */
+  rendezvousInBatches(user: string, options: ReadOptions = {}): AsyncGenerator<RendezvousEvent[]> {
+    return this.meeting.follow(user, options);
+  }
+
   /** Whether what everything rests on answers, each within a second. */
   async health(): Promise<{ postgres: boolean; temporal: boolean }> {
     const { temporal } = this.options;
@@ -178,6 +196,7 @@ export class PerdureClient {
   /** Closes what this client has opened itself. */
   async end(): Promise<void> {
     this.watch.close();
+    this.meeting.close();
     if (this.options.bus === undefined) await this.bus.close();
     if (typeof this.options.database === 'string') await this.db.end();
   }

@@ -1,5 +1,6 @@
 // perdure/client: typed commands for backend services.
 export { PerdureError } from '../domain/errors.ts';
+export type { OpenSession, RendezvousEvent } from '../domain/rendezvous.ts';
 export type { Catalog } from './catalog.ts';
 export { type ClientOptions, createClient, type OpenInput, PerdureClient } from './client.ts';
 export type { CommandOptions, Commands } from './commands.ts';

@@ -9,6 +9,7 @@ import { healthRoutes } from './routes/health.ts';
 import { logRoutes } from './routes/log.ts';
 import { messageRoutes } from './routes/messages.ts';
 import { pageRoutes } from './routes/page.ts';
+import { rendezvousRoutes } from './routes/rendezvous.ts';
 import { sessionRoutes } from './routes/sessions.ts';
 import { statusRoutes } from './routes/status.ts';
 
@@ -32,6 +33,7 @@ export function createHost(hostParts: HostParts): Host {
   messageRoutes(app, parts);
   commandRoutes(app, parts);
   statusRoutes(app, parts);
+  rendezvousRoutes(app, parts);
   logRoutes(app, parts);
   app.all('/api/*', (c) => {
     throw new PerdureError('NotFound', `there is no ${c.req.method} ${c.req.path}`);

@@ -1,0 +1,56 @@
+import { z } from 'zod';
+import { PHASES } from '../domain/phases.ts';
+import { type Db, many } from './db.ts';
+import { STATUS_SQL, statusRow } from './status.ts';
+
+const openRow = z.object({
+  session_id: z.string(),
+  project_id: z.string().nullable(),
+  phase: z.enum(PHASES),
+  agent: z.string(),
+  status: statusRow,
+  /** How the text of its first user message begins. */
+  first_text: z.string().nullable(),
+  alias: z.string().nullable(),
+  updated_at: z.date().transform((date) => date.toISOString()),
+});
+
+/** An open session of a user's, as others of the user's tabs are told of it. Time in ISO 8601. */
+export type OpenRow = z.output<typeof openRow>;
+
+/** Enough for a title behind some empty lines. */
+const FIRST_CHARACTERS = 400;
+
+// A message that a compaction has hidden was said all the same; one that was taken back was not.
+const OPEN_SQL = `
+  SELECT s.session_id, s.project_id, s.phase, c.agent, ${STATUS_SQL} AS status,
+         (SELECT left(ltrim(p.data ->> 'text', E' \\t\\r\\n'), ${FIRST_CHARACTERS})
+            FROM chat_messages m JOIN chat_parts p ON p.session_id = m.session_id AND p.message_id = m.id
+           WHERE m.session_id = s.session_id AND m.role = 'user' AND p.type = 'text'
+             AND (m.hidden_at IS NULL OR m.metadata -> 'hidden_by' ->> 'cause' = 'compaction')
+           ORDER BY m.position, p.index
+           LIMIT 1) AS first_text,
+         (SELECT min(alias) FROM session_aliases a WHERE a.session_id = s.session_id) AS alias,
+         greatest(s.updated_at, c.updated_at,
+           (SELECT coalesce(r.finished_at, r.started_at, r.created_at)
+              FROM chat_runs r WHERE r.session_id = s.session_id ORDER BY r.seq DESC LIMIT 1)) AS updated_at
+    FROM sessions s JOIN chat_sessions c USING (session_id)
+   WHERE s.user_id = $1 AND c.closed_at IS NULL AND c.archived_at IS NULL
+     AND NOT coalesce(c.metadata @> '{"ephemeral": true}', false)`;
+
+/** A user's open sessions, the newest `limit` of them: not closed, not archived, and no side chats. */
+export function newestOpen(db: Db, userId: string, limit: number): Promise<OpenRow[]> {
+  return many(db, openRow, `${OPEN_SQL} ORDER BY s.session_id DESC LIMIT $2`, [userId, limit]);
+}
+
+/** Those of the sessions that are a user's and open. */
+export function openAmong(db: Db, userId: string, sessionIds: readonly string[]): Promise<OpenRow[]> {
+  return many(db, openRow, `${OPEN_SQL} AND s.session_id = ANY($2)`, [userId, sessionIds]);
+}
+
+const ownerRow = z.object({ session_id: z.string(), user_id: z.string() });
+
+/** Whose the sessions are, of those that are there. */
+export function ownersOf(db: Db, sessionIds: readonly string[]): Promise<z.output<typeof ownerRow>[]> {
+  return many(db, ownerRow, 'SELECT session_id, user_id FROM sessions WHERE session_id = ANY($1)', [sessionIds]);
+}

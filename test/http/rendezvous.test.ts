@@ -1,0 +1,276 @@
+import pg from 'pg';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { temporalClient } from '../../client/temporal.ts';
+import { newId } from '../../domain/ids.ts';
+import { eventually } from '../support/eventually.ts';
+import { eventsOf, startHost, type TestCaller, type TestHost } from '../support/host.ts';
+import { fail, say } from '../support/model-actions.ts';
+import { lastUserText } from '../support/model-server.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+
+// Tabs of one user on two hosts, each with its own connections. Sessions close by idling all the time, as nobody may notice.
+
+const REHEARSAL = 'rehearsal/site-builder';
+const IDLE_CLOSE_MS = 500;
+
+interface Told {
+  event: string;
+  session_id: string;
+  phase: string;
+  project_id: string | null;
+  state: string;
+}
+
+let runtime: TestRuntime;
+let here: TestHost;
+let there: TestHost;
+const gate = Promise.withResolvers<void>();
+beforeAll(async () => {
+  runtime = await startRuntime({
+    settings: { idleCloseMs: IDLE_CLOSE_MS },
+    async *script(request) {
+      const text = lastUserText(request);
+      if (text === 'fail') {
+        yield fail(401, { message: 'no such key' });
+        return;
+      }
+      yield say('One moment. ');
+      if (text === 'hold') await gate.promise;
+      yield say('Done.');
+    },
+  });
+  const { databaseUrl, address, namespace, workspaces } = runtime;
+  const options = () => ({
+    databaseUrl,
+    temporal: temporalClient({ connectionOptions: { address }, namespace }),
+    models: ['openai/test', REHEARSAL],
+    workspaces,
+  });
+  here = await startHost(options());
+  there = await startHost(options());
+});
+
+const tabs: Tab[] = [];
+afterEach(() => {
+  for (const tab of tabs.splice(0)) tab.close();
+});
+
+/** A reader of its user's sessions. */
+class Tab {
+  readonly told: Told[] = [];
+  private readonly gone = new AbortController();
+
+  static async open(host: TestHost, user: string): Promise<Tab> {
+    const tab = new Tab();
+    tabs.push(tab);
+    const response = await host.as(user).fetch('/api/rendezvous', { signal: tab.gone.signal });
+    expect(response.headers.get('content-type')).toContain('text/event-stream');
+    void tab.read(response).catch(() => {});
+    await tab.until(() => expect(tab.told.map(({ event }) => event)).toContain('ready'));
+    return tab;
+  }
+
+  close(): void {
+    this.gone.abort();
+  }
+
+  /** Within the two seconds that the phase has for getting everywhere. */
+  until(check: () => void): Promise<void> {
+    return eventually(check, { timeout: 2_000 });
+  }
+
+  untilLast(session: string, expected: Partial<Told>): Promise<void> {
+    return this.until(() => expect(this.of(session).at(-1)).toMatchObject(expected));
+  }
+
+  of(session: string): Told[] {
+    return this.told.filter(({ session_id }) => session_id === session);
+  }
+
+  private async read(response: Response): Promise<void> {
+    for await (const { event, data } of eventsOf(response)) {
+      expect(event).toBe(data.event);
+      this.told.push(data as Told);
+    }
+  }
+}
+
+let users = 0;
+function newUser(): string {
+  return `user ${++users}`;
+}
+
+async function openSession(caller: TestCaller): Promise<string> {
+  return (await caller.post('/api/sessions', {})).body.session.session_id as string;
+}
+
+function send(caller: TestCaller, session: string, text: string, model?: string) {
+  return caller.post(`/api/sessions/${session}/messages`, { id: newId('msg'), text, ...(model && { model }) });
+}
+
+async function untilIdle(caller: TestCaller, session: string): Promise<void> {
+  await eventually(
+    async () => expect((await caller.get(`/api/sessions/${session}/status`)).body).toEqual({ state: 'idle' }),
+    { timeout: 15_000 },
+  );
+}
+
+/** Whatever a tab was told before this, it has been told when this answers. */
+async function untilNothingIsLeft(tab: Tab, caller: TestCaller): Promise<string> {
+  const marker = await openSession(caller);
+  await tab.untilLast(marker, { event: 'session_open' });
+  return marker;
+}
+
+describe('tabs of one user', () => {
+  it('S6 are two sessions, each told of the other; a late tab reads the open ones first, then ready', async () => {
+    const user = newUser();
+    const first = await Tab.open(here, user);
+    expect(first.told).toEqual([{ event: 'ready' }]);
+    const one = await openSession(here.as(user));
+    const two = await openSession(there.as(user));
+    await first.untilLast(one, { event: 'session_open' });
+    await first.untilLast(two, { event: 'session_open' });
+    const late = await Tab.open(there, user);
+    expect(late.told).toEqual([
+      {
+        event: 'session_open',
+        session_id: two,
+        project_id: null,
+        phase: 'chatting',
+        agent: 'site-builder',
+        state: 'idle',
+        title: null,
+        alias: null,
+        updated_at: expect.stringMatching(/^\d{4}-.*Z$/),
+      },
+      expect.objectContaining({ event: 'session_open', session_id: one }),
+      { event: 'ready' },
+    ]);
+  });
+
+  it('S6 see project and phase of a session of another host within two seconds, and what it is doing', async () => {
+    const user = newUser();
+    const [caller, tab, near] = [there.as(user), await Tab.open(here, user), await Tab.open(there, user)];
+    const session = await openSession(caller);
+    await caller.post(`/api/sessions/${session}/open`, { project_id: `tea-${users}` });
+    for (const each of [tab, near]) await each.untilLast(session, { project_id: `tea-${users}`, phase: 'chatting' });
+    await send(caller, session, '\n  build   a site \nabout tea', REHEARSAL);
+    await untilIdle(caller, session);
+    for (const each of [tab, near]) await each.untilLast(session, { phase: 'verifying', state: 'idle' });
+    expect(tab.of(session).at(-1)).toMatchObject({ event: 'session_update', title: 'build a site' });
+    expect(tab.of(session).map(({ state }) => state)).toContain('busy');
+    await caller.post(`/api/sessions/${session}/publish`);
+    for (const each of [tab, near]) await each.untilLast(session, { event: 'session_update', phase: 'done' });
+  });
+
+  it('S6 see a session that was opened under an alias, and one whose turn has failed', async () => {
+    const user = newUser();
+    const tab = await Tab.open(here, user);
+    const message = { id: newId('msg'), role: 'user', parts: [{ type: 'text', text: 'fail' }] };
+    const chat = await there.as(user).post('/api/chat', { id: 'my-tab', messages: [message] });
+    const session = chat.headers.get('x-perdure-session')!;
+    await tab.untilLast(session, { state: 'error', alias: 'my-tab', title: 'fail' } as Partial<Told>);
+  });
+
+  it('S6 W8 see a session close, and open again with the next command', async () => {
+    const user = newUser();
+    const caller = there.as(user);
+    const session = await openSession(caller);
+    const tab = await Tab.open(here, user);
+    expect((await caller.post(`/api/sessions/${session}/close`)).status).toBe(200);
+    await tab.untilLast(session, { event: 'session_close', phase: 'chatting' });
+    const late = await Tab.open(here, user);
+    expect(late.told).toEqual([{ event: 'ready' }]);
+    await caller.post(`/api/sessions/${session}/open`, { project_id: `pots-${users}` });
+    for (const each of [tab, late])
+      await each.untilLast(session, { event: 'session_open', project_id: `pots-${users}` });
+    await caller.post(`/api/sessions/${session}/close`);
+    await tab.untilLast(session, { event: 'session_close' });
+    await send(caller, session, 'hello');
+    await tab.until(() => expect(tab.of(session).findLast(({ event }) => event === 'session_open')).toBeDefined());
+    await untilIdle(caller, session);
+  });
+
+  it('S6 learn each other by it and cancel each other; nobody else does', async () => {
+    const user = newUser();
+    const [owner, stranger] = [there.as(user), there.as(newUser())];
+    const strange = await Tab.open(there, `user ${users}`);
+    const tab = await Tab.open(here, user);
+    const session = await openSession(owner);
+    await send(owner, session, 'hold');
+    await tab.untilLast(session, { state: 'busy' });
+    for (const path of [`/api/sessions/${session}/cancel`, `/api/cancel?session_id=${session}`]) {
+      expect(await stranger.post(path)).toMatchObject({ status: 404, body: { code: 'SessionNotFound' } });
+    }
+    expect(tab.of(session).at(-1)).toMatchObject({ state: 'busy' });
+    const cancelled = await here.as(user).post(`/api/cancel?session_id=${tab.of(session)[0]!.session_id}`);
+    expect(cancelled).toMatchObject({ status: 200, body: { aborted: true } });
+    await tab.untilLast(session, { state: 'idle' });
+    const own = await untilNothingIsLeft(strange, stranger);
+    expect(new Set(strange.told.map(({ session_id }) => session_id))).toEqual(new Set([undefined, own]));
+  });
+
+  it('W8 are told nothing when a session closes by idling', async () => {
+    const user = newUser();
+    const caller = here.as(user);
+    const session = await openSession(caller);
+    const tab = await Tab.open(there, user);
+    await caller.post(`/api/sessions/${session}/open`, { project_id: `idle-${users}` });
+    await tab.untilLast(session, { project_id: `idle-${users}` });
+    const before = tab.told.length;
+    const workflow = runtime.temporal.workflow.getHandle(session);
+    await eventually(async () => expect((await workflow.describe()).status.name).toBe('COMPLETED'));
+    const marker = await untilNothingIsLeft(tab, caller);
+    expect(tab.told.slice(before).map(({ session_id }) => session_id)).toEqual([marker]);
+    const late = await Tab.open(there, user);
+    expect(late.told.map(({ session_id }) => session_id)).toEqual([marker, session, undefined]);
+  });
+
+  it('S6 miss nothing of what happens while the connection of their host that listens is down', async () => {
+    const user = newUser();
+    const session = await openSession(here.as(user));
+    const tab = await Tab.open(here, user);
+    const admin = new pg.Client({ connectionString: runtime.databaseUrl });
+    await admin.connect();
+    try {
+      // Nobody tells of it: it is found because listening has begun anew.
+      await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                          WHERE datname = current_database() AND application_name = 'perdure listen'`);
+      await admin.query('SELECT raise_event($1, $2, $3, $4)', [session, 'publish', 'user', 'publish:1']);
+      await admin.query('SELECT close_session($1, false, $2, $3)', [session, 'user', 'close:1']);
+    } finally {
+      await admin.end();
+    }
+    await tab.untilLast(session, { event: 'session_close' });
+  });
+});
+
+describe('the stream of a rendezvous', () => {
+  async function openStreams(host: TestHost): Promise<number> {
+    const metrics = await (await fetch(`${host.url}/metrics`)).text();
+    return Number(/^perdure_http_streams\{route="rendezvous"\} (\d+)$/m.exec(metrics)?.[1] ?? 0);
+  }
+
+  it('S6 is over when its reader has gone, and for a HEAD at once', async () => {
+    const user = newUser();
+    const tab = await Tab.open(here, user);
+    expect(await openStreams(here)).toBeGreaterThan(0);
+    const head = await here.as(user).fetch('/api/rendezvous', { method: 'HEAD' });
+    expect([head.status, await head.text()]).toEqual([200, '']);
+    tab.close();
+    await eventually(async () => expect(await openStreams(here)).toBe(0));
+  });
+
+  it('S6 is there as an iterable, which ends with its signal', async () => {
+    const user = newUser();
+    const gone = new AbortController();
+    const events: string[] = [];
+    for await (const { event } of here.client.rendezvous(user, { signal: gone.signal })) {
+      events.push(event);
+      if (event === 'ready') await here.client.openSession(user);
+      else gone.abort();
+    }
+    expect(events).toEqual(['ready', 'session_open']);
+  });
+});
