@@ -26,6 +26,7 @@ export interface BenchClient {
   /** Reads an answer to its end. */
   follow(sessionId: string, runSeq: number): Promise<Followed>;
   abort(sessionId: string): Promise<unknown>;
+  closeSession(sessionId: string): Promise<unknown>;
   close(): Promise<void>;
 }
 
@@ -48,6 +49,7 @@ export function connectClient(env: NodeJS.ProcessEnv): BenchClient {
       return { ...followed, endAt: now() };
     },
     abort: (sessionId) => client.commands.abort(USER, sessionId),
+    closeSession: (sessionId) => client.commands.close(USER, sessionId),
     close: async () => {
       await client.end();
       await temporal.connection.close();

@@ -1,4 +1,5 @@
 import type { FloorSession } from './floor.ts';
+import type { Column } from './rivals.ts';
 import type { System } from './servers.ts';
 
 /** What a figure is measured with. */
@@ -10,6 +11,9 @@ export interface Bench {
   say(line: string): void;
 }
 
+/** What a value should be: at most so much, at most so much over the floor, or at least this share of the floor. */
+export type Target = { atMost: number } | { overFloor: number } | { shareOfFloor: number };
+
 /** One measured value, and what it should be. */
 export interface Result {
   name: string;
@@ -17,11 +21,13 @@ export interface Result {
   unit: string;
   /** The same without Perdure, in the same run. */
   floor?: number;
-  /** The most that it may be; of an `overhead` the most over the floor. Without one it is for information. */
-  target?: number;
-  /** How the target is meant: of the value itself, or of its distance from the floor. */
-  against?: 'value' | 'floor';
+  /** Without one the value is for information. */
+  target?: Target;
+  /** The column of the comparison with other systems that it fills. */
+  column?: Column;
   detail?: string;
+  /** Why there is no value: the figure could not be measured, which counts as missed. */
+  failed?: string;
 }
 
 /** A group of results that are measured together. */
@@ -31,7 +37,10 @@ export interface Figure {
 }
 
 /** Whether a result is what it should be; undefined: nobody said what that is. */
-export function passed({ value, floor = 0, target, against = 'value' }: Result): boolean | undefined {
+export function passed({ value, floor = 0, target, failed }: Result): boolean | undefined {
+  if (failed !== undefined) return false;
   if (target === undefined) return undefined;
-  return (against === 'floor' ? value - floor : value) <= target;
+  if ('atMost' in target) return value <= target.atMost;
+  if ('overFloor' in target) return value - floor <= target.overFloor;
+  return value >= target.shareOfFloor * floor;
 }

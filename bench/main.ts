@@ -3,45 +3,56 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import { parseConfig } from '../config/config.ts';
-import { type Figure, passed, type Result } from './figure.ts';
+import { type Bench, type Figure, passed, type Result } from './figure.ts';
 import { abort } from './figures/abort.ts';
 import { history } from './figures/history.ts';
+import { idle } from './figures/idle.ts';
 import { longSession } from './figures/long-session.ts';
+import { statements } from './figures/statements.ts';
 import { throughput } from './figures/throughput.ts';
 import { firstChunk, plainTurn, toolTurn } from './figures/turns.ts';
-import { statements, wal } from './figures/writes.ts';
+import { wal } from './figures/wal.ts';
 import { openFloor } from './floor.ts';
 import { parseOptions } from './options.ts';
+import { compare } from './rivals.ts';
 import { withSystem } from './servers.ts';
-import { tableOf } from './table.ts';
+import { markdownOf, tablesOf } from './table.ts';
 
+/** In the order in which they are measured: what fills the worker's memory comes last. */
 const FIGURES: readonly Figure[] = [
   plainTurn,
   toolTurn,
   firstChunk,
-  longSession,
-  history,
-  abort,
   throughput,
-  wal,
   statements,
+  wal,
+  abort,
+  history,
+  longSession,
+  idle,
 ];
+
+/** A figure that takes longer than this has failed. */
+const FIGURE_MS = 120_000;
+/** Nothing more is begun after this, so that the whole is over within eight minutes. */
+const LAST_START_MS = 5.5 * 60_000;
 
 const say = (line: string) => console.error(line);
 
-async function measure(): Promise<Result[]> {
-  const names = FIGURES.map((figure) => figure.name);
-  const { rounds, only } = parseOptions(process.argv.slice(2), names);
-  return withSystem(say, async (system) => {
-    const floor = await openFloor(system);
-    const results: Result[] = [];
-    for (const figure of FIGURES) {
-      if (only.length > 0 && !only.includes(figure.name)) continue;
-      say(`measuring ${figure.name}`);
-      results.push(...(await figure.measure({ system, floor, rounds, say })));
-    }
-    return results;
-  });
+/** Measures one figure; whatever goes wrong is a result of its own, and the others are still measured. */
+async function measure(figure: Figure, bench: Bench): Promise<Result[]> {
+  const failure = (failed: string): Result[] => [{ name: figure.name, value: Number.NaN, unit: '', failed }];
+  if (performance.now() > LAST_START_MS) return failure('no time was left');
+  say(`measuring ${figure.name}`);
+  const late = Promise.withResolvers<Result[]>();
+  const timer = setTimeout(() => late.resolve(failure(`not done within ${FIGURE_MS / 1000} s`)), FIGURE_MS);
+  try {
+    return await Promise.race([figure.measure(bench), late.promise]);
+  } catch (error) {
+    return failure(String(error));
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Keeps the results beside everything else that is not for git. Answers the file. */
@@ -50,13 +61,25 @@ async function keep(results: readonly Result[]): Promise<string> {
   await mkdir(dir, { recursive: true });
   const at = new Date().toISOString();
   const file = path.join(dir, `${at.replaceAll(':', '-')}.json`);
-  const machine = { cpu: os.cpus()[0]?.model, cores: os.cpus().length, node: process.version };
+  const machine = { cpu: os.cpus()[0]?.model, cores: os.cpus().length, node: process.version, load: os.loadavg() };
   const judged = results.map((result) => ({ ...result, passed: passed(result) }));
-  await writeFile(file, `${JSON.stringify({ at, machine, results: judged }, undefined, 2)}\n`);
+  const kept = { at, machine, seconds: performance.now() / 1000, results: judged, comparison: compare(results) };
+  await writeFile(file, `${JSON.stringify(kept, undefined, 2)}\n`);
   return file;
 }
 
-const results = await measure();
-console.log(tableOf(results));
-console.log(`kept in ${await keep(results)}`);
-process.exitCode = results.some((result) => passed(result) === false) ? 1 : 0;
+const { rounds, only, markdown } = parseOptions(
+  process.argv.slice(2),
+  FIGURES.map((figure) => figure.name),
+);
+const results = await withSystem(say, async (system) => {
+  const bench = { system, floor: await openFloor(system), rounds, say };
+  const measured: Result[] = [];
+  for (const figure of FIGURES) {
+    if (only.length === 0 || only.includes(figure.name)) measured.push(...(await measure(figure, bench)));
+  }
+  return measured;
+});
+console.log(markdown ? markdownOf(results) : tablesOf(results));
+say(`kept in ${await keep(results)}`);
+process.exit(results.some((result) => passed(result) === false) ? 1 : 0);

@@ -30,7 +30,10 @@ export interface System {
   model: Child;
   /** Follows answers, as a host does that did not take the message. */
   reader: Child;
-  pids: { worker: number; postgres: number; temporal: number; client: number };
+  /** Of the processes that a turn takes; `host` is this one, which sends and follows as a host does. */
+  pids(): { worker: number; host: number; postgres: number; temporal: number; model: number };
+  /** Stops the worker and starts another one, with nothing in its memory. */
+  restartWorker(): Promise<void>;
   /** What Postgres has logged so far. */
   postgresLog(): Promise<string>;
 }
@@ -63,19 +66,22 @@ export async function withSystem<T>(say: (line: string) => void, use: (system: S
     PERDURE_DIR: cacheDir,
     PERDURE_WORKSPACES: path.join(dir, 'workspaces'),
   };
-  const worker = await startNodeProcess({
-    name: 'worker',
-    entry: fileURLToPath(new URL('../worker/main.ts', import.meta.url)),
-    env,
-    logDir: path.join(cacheDir, 'bench'),
-    graceMs: WORKER_GRACE_MS,
-    say: (line) => void (/\[INFO\]|webpack|modules?\b|\[built\]/.test(line) || say(`worker: ${line}`)),
-  });
+  const startWorker = () =>
+    startNodeProcess({
+      name: 'worker',
+      entry: fileURLToPath(new URL('../worker/main.ts', import.meta.url)),
+      env: { ...env, PGAPPNAME: 'worker' },
+      logDir: path.join(cacheDir, 'bench'),
+      graceMs: WORKER_GRACE_MS,
+      say: (line) => void (/\[INFO\]|webpack|modules?\b|\[built\]/.test(line) || say(`worker: ${line}`)),
+    });
+  let worker = await startWorker();
   stops.defer(async () => void (await worker.stop()));
-  const reader = await startChild('reader', env);
+  const reader = await startChild('reader', { ...env, PGAPPNAME: 'reader' });
   stops.defer(() => reader.stop());
-  const db = createPool(postgres.url);
+  const db = createPool(`${postgres.url}?application_name=bench`);
   stops.defer(() => db.end());
+  process.env['PGAPPNAME'] = 'host';
   const client = connectClient(env);
   stops.defer(() => client.close());
   return await use({
@@ -86,7 +92,17 @@ export async function withSystem<T>(say: (line: string) => void, use: (system: S
     modelUrl,
     model,
     reader,
-    pids: { worker: worker.pid, postgres: postgres.pid, temporal: temporal.pid, client: process.pid },
+    pids: () => ({
+      worker: worker.pid,
+      host: process.pid,
+      postgres: postgres.pid,
+      temporal: temporal.pid,
+      model: model.pid,
+    }),
+    restartWorker: async () => {
+      await worker.stop();
+      worker = await startWorker();
+    },
     postgresLog: () => readFile(path.join(dir, 'postgres', 'postgres.log'), 'utf8'),
   });
 }

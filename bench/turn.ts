@@ -13,6 +13,8 @@ export const rest = (): Promise<void> => delay(REST_MS);
 /** One turn as its user sees it, in milliseconds from the sending of the message. */
 export interface Turn {
   runSeq: number;
+  /** In epoch milliseconds. */
+  startedAt: number;
   /** Until the row has accepted it. */
   accepted: number;
   firstText: number;
@@ -31,6 +33,7 @@ export async function turn(
 ): Promise<Turn> {
   const text = messageOf({ key: randomUUID(), ...ask }, padding);
   const startedAt = now();
+  const startedAtEpoch = performance.timeOrigin + performance.now();
   const runSeq = await system.client.submit(sessionId, text);
   const acceptedAt = now();
   const followed = await (by === 'sender'
@@ -38,7 +41,13 @@ export async function turn(
     : followAfar(system, sessionId, runSeq));
   if (followed.last !== 'finish') throw new Error(`a turn ended with ${followed.last}`);
   const since = (at: number | undefined) => (at ?? Number.NaN) - startedAt;
-  return { runSeq, accepted: since(acceptedAt), firstText: since(followed.firstTextAt), total: since(followed.endAt) };
+  return {
+    runSeq,
+    startedAt: startedAtEpoch,
+    accepted: since(acceptedAt),
+    firstText: since(followed.firstTextAt),
+    total: since(followed.endAt),
+  };
 }
 
 async function followAfar({ reader }: System, sessionId: string, runSeq: number): Promise<Followed> {

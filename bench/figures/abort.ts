@@ -41,7 +41,7 @@ export const abort: Figure = {
       name: `abort to closed connection, p${share * 100}`,
       value: percentile(samples, share),
       unit: 'ms',
-      target,
+      target: { atMost: target },
     });
     return [{ ...result(0.5, 50), detail: spread(samples) }, result(0.99, 250)];
   },

@@ -1,0 +1,91 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Figure, Result } from '../figure.ts';
+import type { System } from '../servers.ts';
+import { rest, turn, type TurnAsk } from '../turn.ts';
+
+const TURNS = 20;
+const FLUSH = 'append_stream';
+/** At most this many, and one a flush. */
+const BESIDE_FLUSHES = 6;
+
+/** Whose a statement is: the turn's own, a pointer to tell readers, a reader's, or nobody's in particular. */
+type Kind = 'turn' | 'pointer' | 'reader' | 'housekeeping';
+type Counts = Record<Kind, Map<string, number>>;
+
+/** Every statement that Postgres was asked for during `work`, on any connection but the benchmark's own. */
+async function logged({ db, postgresLog }: System, work: () => Promise<void>): Promise<Counts> {
+  const set = async (settings: Record<string, string>) => {
+    for (const [name, value] of Object.entries(settings)) await db.query(`ALTER SYSTEM SET ${name} = '${value}'`);
+    await db.query('SELECT pg_reload_conf()');
+    await delay(100);
+  };
+  await set({ log_line_prefix: '%a|', log_statement: 'all' });
+  const before = (await postgresLog()).length;
+  await work();
+  const log = (await postgresLog()).slice(before);
+  await set({ log_line_prefix: '', log_statement: 'none' });
+  return countsOf(log);
+}
+
+/** Who asked, the statement's name where it was prepared, and its first line, which some have empty. */
+const LOGGED = /^([^|\n]*)\|LOG: {2}(?:execute ([^:]*)|statement): (.*)/gm;
+
+function countsOf(log: string): Counts {
+  const counts: Counts = { turn: new Map(), pointer: new Map(), reader: new Map(), housekeeping: new Map() };
+  for (const [, who = '', prepared = '', text] of log.matchAll(LOGGED)) {
+    if (who === 'bench') continue;
+    const name = nameOf(text || prepared);
+    const kind = counts[kindOf(who, name)];
+    kind.set(name, (kind.get(name) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** The function of ours that it calls, else how it begins. */
+function nameOf(text: string): string {
+  return /^SELECT (\w+)\(/.exec(text.trim())?.[1] ?? text.trim().replaceAll(/\s+/g, ' ').slice(0, 30);
+}
+
+/** A host asks for nothing but acceptances on behalf of turns, a worker for nothing else, its sweeper and locks apart. */
+function kindOf(who: string, name: string): Kind {
+  if (name === 'pg_notify') return 'pointer';
+  if (name === 'SELECT 1' || name.startsWith('WITH asleep') || name.startsWith('pg_advisory')) return 'housekeeping';
+  return who === 'worker' || name === 'accept_message' ? 'turn' : 'reader';
+}
+
+async function resultsOf(system: System, name: string, ask: TurnAsk): Promise<Result[]> {
+  const sessionId = await system.client.open();
+  await turn(system, sessionId, ask);
+  await rest();
+  const counts = await logged(system, async () => {
+    for (let n = 0; n < TURNS; n += 1) {
+      await turn(system, sessionId, ask);
+      await rest();
+    }
+    // What is still on its way belongs to the last turn.
+    await delay(200);
+  });
+  const perTurn = (kind: Kind) => [...counts[kind].values()].reduce((sum, count) => sum + count, 0) / TURNS;
+  const named = (kind: Kind) =>
+    [...counts[kind]].map(([each, count]) => `${each} ${(count / TURNS).toFixed(2)}`).join(', ');
+  const flushes = (counts.turn.get(FLUSH) ?? 0) / TURNS;
+  return [
+    {
+      name: `statements of ${name}, less its flushes`,
+      value: perTurn('turn') - flushes,
+      unit: '',
+      target: { atMost: BESIDE_FLUSHES },
+      detail: `${flushes} flushes; ${named('turn')}`,
+    },
+    { name: 'its pointers for readers (NOTIFY)', value: perTurn('pointer'), unit: '' },
+    { name: 'statements of one reader', value: perTurn('reader'), unit: '', detail: named('reader') },
+  ];
+}
+
+export const statements: Figure = {
+  name: 'statements',
+  measure: async ({ system }) => [
+    ...(await resultsOf(system, 'a plain turn with 60 chunks', { chunks: 60 })),
+    ...(await resultsOf(system, 'the same, a chunk each 5 ms', { chunks: 60, pace: 5 })),
+  ],
+};

@@ -1,0 +1,31 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Bench, Figure } from '../figure.ts';
+import { turn } from '../turn.ts';
+
+const BYTES = 32_000;
+const CHUNKS = 2_000;
+/** A model that says 200 tokens a second. */
+const PACE_MS = 5;
+
+async function walPosition({ system: { db } }: Bench): Promise<number> {
+  const { rows } = await db.query<{ at: string }>("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn AS at");
+  return Number(rows[0]!.at);
+}
+
+export const wal: Figure = {
+  name: 'wal',
+  measure: async (bench) => {
+    const sessionId = await bench.system.client.open();
+    const long = { chunks: CHUNKS, size: BYTES / CHUNKS, pace: PACE_MS };
+    await turn(bench.system, sessionId);
+    // The first change of a page behind a checkpoint is written whole: a little page for each table, but not per byte.
+    await bench.system.db.query('CHECKPOINT');
+    await turn(bench.system, sessionId);
+    await delay(200);
+    const before = await walPosition(bench);
+    await turn(bench.system, sessionId, long);
+    const written = (await walPosition(bench)) - before;
+    const name = 'WAL of a 32 KB answer in 2,000 chunks, a byte';
+    return [{ name, value: written / BYTES, unit: 'B', target: { atMost: 20 }, detail: `${written} B in all` }];
+  },
+};
