@@ -1,11 +1,10 @@
 import { mkdir } from 'node:fs/promises';
-import path from 'node:path';
 import type { UIMessage } from 'ai';
 import type { AgentDefinition } from '../agent/define.ts';
 import type { ResolvedModel } from '../agent/models.ts';
 import { assemblePrompt } from '../agent/prompt.ts';
 import { modelView } from '../domain/model-view.ts';
-import { userFolder } from '../domain/workspaces.ts';
+import { workspaceRoot } from '../domain/workspaces.ts';
 import { keepPrompt, readPrompt } from '../store/prompts.ts';
 import type { ClaimedStep } from '../store/runs.ts';
 import { loadView } from '../store/view.ts';
@@ -42,13 +41,12 @@ export async function stepPrompt(
   return { ...system, messages: modelView(view, states) as unknown as UIMessage[] };
 }
 
-/** The folder that a session works in: its own, else one of its project or its session. */
+/** The folder that a session works in, which is made if it is not there. */
 export async function workspaceOf(
   context: ActivityContext,
   session: { sessionId: string; user_id: string; workspace_root: string | null; project_id: string | null },
 ): Promise<string> {
-  const own = userFolder(context.settings.workspaces, session.user_id);
-  const root = session.workspace_root ?? path.join(own, session.project_id ?? session.sessionId);
+  const root = workspaceRoot(context.settings.workspaces, { ...session, session_id: session.sessionId });
   await mkdir(root, { recursive: true });
   return root;
 }
@@ -62,10 +60,10 @@ async function systemOf(
     const system = known.get(claimed.digest) ?? (await readPrompt(context.db, claimed.digest));
     if (system !== undefined) return { system, digest: claimed.digest, kept: Promise.resolve() };
   }
-  const workspaceRoot = await workspaceOf(context, { sessionId, ...claimed });
+  const folder = await workspaceOf(context, { sessionId, ...claimed });
   const prompt = await assemblePrompt({
     agent,
-    workspaceRoot,
+    workspaceRoot: folder,
     boundary: context.settings.workspaces,
     date: new Date().toISOString().slice(0, 10),
     model: model.ref,

@@ -2,6 +2,7 @@ import type { Context, Hono } from 'hono';
 import type { PerdureClient } from '../client/client.ts';
 import type { Logger } from '../config/log.ts';
 import type { HostMetrics } from './metrics.ts';
+import type { Previews } from './previews.ts';
 
 /** Who is calling. */
 export interface Caller {
@@ -24,6 +25,8 @@ export interface HostParts {
   metrics: HostMetrics;
   maxBodyBytes: number;
   page?: Page | undefined;
+  /** Unset: nothing of a workspace is shown. */
+  previews?: Previews | undefined;
 }
 
 /** What routes are made of. */

@@ -5,6 +5,7 @@ import type { App, HostEnv, HostParts, RequestContext, RouteParts } from './cont
 import { problemOf, problemResponse } from './problem.ts';
 import { chatRoutes } from './routes/chat.ts';
 import { commandRoutes } from './routes/commands.ts';
+import { fileRoutes, previewRoutes } from './routes/files.ts';
 import { healthRoutes } from './routes/health.ts';
 import { logRoutes } from './routes/log.ts';
 import { messageRoutes } from './routes/messages.ts';
@@ -26,6 +27,7 @@ export function createHost(hostParts: HostParts): Host {
   const app: App = new Hono<HostEnv>();
   app.use(measured(parts));
   app.use(withoutBody);
+  previewRoutes(app, parts);
   healthRoutes(app, parts);
   app.use('/api/*', identified(parts));
   chatRoutes(app, parts);
@@ -34,6 +36,7 @@ export function createHost(hostParts: HostParts): Host {
   commandRoutes(app, parts);
   statusRoutes(app, parts);
   rendezvousRoutes(app, parts);
+  fileRoutes(app, parts);
   logRoutes(app, parts);
   app.all('/api/*', (c) => {
     throw new PerdureError('NotFound', `there is no ${c.req.method} ${c.req.path}`);

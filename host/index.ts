@@ -5,4 +5,5 @@ export { cookieKey } from './cookie.ts';
 export { createHost, type Host } from './host.ts';
 export { loopbackUser, type TokenSettings, tokenUser } from './identify.ts';
 export { type HostMetrics, hostMetrics } from './metrics.ts';
+export { Previews, type PreviewSettings } from './previews.ts';
 export { staticPage } from './static-page.ts';

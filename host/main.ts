@@ -23,6 +23,7 @@ import { cookieKey } from './cookie.ts';
 import { createHost } from './host.ts';
 import { isLoopback, loopbackUser, tokenUser } from './identify.ts';
 import { hostMetrics } from './metrics.ts';
+import { Previews } from './previews.ts';
 import { watchReach } from './reach.ts';
 import { staticPage } from './static-page.ts';
 
@@ -78,7 +79,17 @@ async function main(): Promise<void> {
     log,
   });
   const page = await staticPage(PAGE);
-  const host = createHost({ client, identify, log, metrics: hostMetrics(), maxBodyBytes: config.maxBodyBytes, page });
+  const { workspaces, jwtSecret, dir } = config;
+  const previews = new Previews({ workspaces, secret: jwtSecret ?? (await cookieKey(dir)) });
+  const host = createHost({
+    client,
+    identify,
+    log,
+    metrics: hostMetrics(),
+    maxBodyBytes: config.maxBodyBytes,
+    page,
+    previews,
+  });
   const server = createAdaptorServer({ fetch: host.fetch }) as Server;
   server.listen(config.port, config.host);
   await once(server, 'listening');

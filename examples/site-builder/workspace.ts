@@ -1,11 +1,11 @@
 import { constants } from 'node:fs';
 import { lstat, mkdir, open, readdir, realpath } from 'node:fs/promises';
 import path from 'node:path';
+import { oddPath } from '../../domain/workspaces.ts';
 
 /** Largest file that is written or read, in bytes. */
 export const MAX_FILE_BYTES = 256 * 1024;
 
-const MAX_PATH = 512;
 const NAMES_IN_LIST = 200;
 /** Absent on Windows, where links need a privilege to be made. */
 const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
@@ -83,7 +83,8 @@ export async function listTopFolder(root: string): Promise<string[]> {
 
 /** The absolute path of a relative one, once it is sure that it stays below `root`. */
 async function inside(root: string, file: string): Promise<string> {
-  refuseOddPath(file);
+  const odd = oddPath(file);
+  if (odd !== undefined) throw new WorkspaceError(odd);
   const realRoot = await realpath(root);
   const target = path.join(realRoot, file);
   const parent = await nearestRealFolder(path.dirname(target), file);
@@ -91,19 +92,6 @@ async function inside(root: string, file: string): Promise<string> {
     throw new WorkspaceError(`${file} leads out of the workspace`);
   }
   return target;
-}
-
-function refuseOddPath(file: string): void {
-  if (file === '' || file.length > MAX_PATH) throw new WorkspaceError(`a path has 1 to ${MAX_PATH} characters`);
-  if (file.includes('\0')) throw new WorkspaceError('a path cannot hold U+0000');
-  if (path.isAbsolute(file) || path.win32.isAbsolute(file)) {
-    throw new WorkspaceError(`${file} is absolute; use a path relative to the workspace`);
-  }
-  const names = file.split(/[\\/]/);
-  if (names.includes('..')) throw new WorkspaceError(`${file} holds ".."; use a path below the workspace`);
-  // A repository's own folder holds settings that make git run programs.
-  if (names.some((name) => name.toLowerCase() === '.git')) throw new WorkspaceError(`${file}: .git is not for tools`);
-  if (names.at(-1) === '' || names.at(-1) === '.') throw new WorkspaceError(`${file} names a folder, not a file`);
 }
 
 /** The real path of the nearest folder on the way up that exists. */

@@ -14,6 +14,7 @@ import type { HostParts } from '../../host/context.ts';
 import { createHost } from '../../host/host.ts';
 import { loopbackUser } from '../../host/identify.ts';
 import { hostMetrics } from '../../host/metrics.ts';
+import { Previews } from '../../host/previews.ts';
 
 export interface TestHostOptions {
   databaseUrl: string;
@@ -49,6 +50,9 @@ export interface Answer {
   body: any;
 }
 
+/** What the test hosts' previews are encrypted with. */
+export const PREVIEW_SECRET = 'a secret of the tests';
+
 const MODELS = ['openai/test', 'rehearsal/site-builder'];
 
 /** Starts a host. Call it in a beforeAll; it is gone after the file. */
@@ -74,6 +78,7 @@ export async function startHost({
     log,
     metrics: hostMetrics(),
     maxBodyBytes: 1_048_576,
+    previews: new Previews({ workspaces: catalog.workspaces ?? '', secret: PREVIEW_SECRET }),
     ...options.parts,
   });
   const server = createAdaptorServer({ fetch: host.fetch }) as Server;

@@ -25,7 +25,8 @@ type VisitOptions = BrowserContextOptions & { mayComplain?: RegExp };
 export async function startSite(options: { agents?: readonly AgentDefinition[] } = {}): Promise<TestSite> {
   const [runtime, browser] = await Promise.all([startRuntime(options), startBrowser(), buildPage()]);
   const page = await staticPage(path.resolve('web/dist'));
-  const host = await startHost({ databaseUrl: runtime.databaseUrl, temporal: runtime.temporal, parts: { page } });
+  const { databaseUrl, temporal, workspaces } = runtime;
+  const host = await startHost({ databaseUrl, temporal, workspaces, parts: { page } });
   const contexts: BrowserContext[] = [];
   const checks: (() => void)[] = [];
   afterEach(async () => {

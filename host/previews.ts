@@ -1,0 +1,65 @@
+import { hkdfSync } from 'node:crypto';
+import { EncryptJWT, jwtDecrypt } from 'jose';
+import { PerdureError } from '../domain/errors.ts';
+import { workspaceRoot } from '../domain/workspaces.ts';
+
+/** The path below which workspaces are shown. */
+export const PREVIEW_PATH = '/preview';
+
+const AUDIENCE = 'perdure-preview';
+const LIFETIME_S = 3_600;
+const KEY_BYTES = 32;
+const ENCRYPTION = { alg: 'dir', enc: 'A256GCM' };
+
+export interface PreviewSettings {
+  /** Folder below which workspaces lie, as the workers have it. */
+  workspaces: string;
+  /** What only hosts know; previews of one host are served by all that know the same. */
+  secret: string | Uint8Array;
+}
+
+/**
+ * Addresses under which the files of a workspace are shown for an hour. A page of unknown making runs in a sandboxed
+ * frame that sends neither cookie nor token of its user, so the address itself is the permission. It is encrypted: it
+ * holds a path of this machine.
+ */
+export class Previews {
+  private readonly workspaces: string;
+  private readonly key: Uint8Array;
+
+  constructor({ workspaces, secret }: PreviewSettings) {
+    this.workspaces = workspaces;
+    this.key = new Uint8Array(hkdfSync('sha256', secret, '', AUDIENCE, KEY_BYTES));
+  }
+
+  /** The folder of a session. */
+  rootOf(session: Parameters<typeof workspaceRoot>[1]): string {
+    return workspaceRoot(this.workspaces, session);
+  }
+
+  /** The address of a folder; it ends with a slash. */
+  async url(root: string, seconds = LIFETIME_S): Promise<string> {
+    const token = await new EncryptJWT({ root })
+      .setProtectedHeader(ENCRYPTION)
+      .setAudience(AUDIENCE)
+      .setExpirationTime(`${seconds}s`)
+      .encrypt(this.key);
+    return `${PREVIEW_PATH}/${token}/`;
+  }
+
+  /** The folder that a token is for. @throws {PerdureError} `NotFound` when it is not ours, or too old */
+  async read(token: string): Promise<string> {
+    try {
+      const { payload } = await jwtDecrypt(token, this.key, {
+        audience: AUDIENCE,
+        requiredClaims: ['exp'],
+        keyManagementAlgorithms: [ENCRYPTION.alg],
+        contentEncryptionAlgorithms: [ENCRYPTION.enc],
+      });
+      if (typeof payload['root'] === 'string') return payload['root'];
+    } catch (cause) {
+      throw new PerdureError('NotFound', 'there is no such preview, or not any more; ask for a new address', { cause });
+    }
+    throw new PerdureError('NotFound', 'there is no such preview');
+  }
+}

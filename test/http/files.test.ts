@@ -1,0 +1,155 @@
+import { link, mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { userFolder } from '../../domain/workspaces.ts';
+import { Previews } from '../../host/previews.ts';
+import { PREVIEW_SECRET, startHost, type TestCaller, type TestHost } from '../support/host.ts';
+import { freshDatabase } from '../support/servers.ts';
+
+let host: TestHost;
+let ada: TestCaller;
+let folder: string;
+let workspaces: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), 'perdure-files-'));
+  workspaces = path.join(folder, 'workspaces');
+  host = await startHost({ databaseUrl: await freshDatabase(), workspaces });
+  ada = host.as('ada');
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** A new session of Ada's, and the folder it works in with these files. */
+async function sessionWith(files: Record<string, string>) {
+  const id = (await ada.post('/api/sessions', {})).body.session.session_id as string;
+  const root = path.join(userFolder(workspaces, 'ada'), id);
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(path.dirname(path.join(root, name)), { recursive: true });
+    await writeFile(path.join(root, name), text);
+  }
+  const list = () => ada.get(`/api/sessions/${id}/files`);
+  return { id, root, list, preview: async () => (await list()).body.preview_url as string };
+}
+
+/** As it is written: fetch would take the dots out of a path. */
+function rawStatus(target: string): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(host.url);
+    request({ hostname, port, path: target }, (answer) => resolve(answer.resume().statusCode))
+      .on('error', reject)
+      .end();
+  });
+}
+
+const get = (url: string, headers: Record<string, string> = {}) => fetch(`${host.url}${url}`, { headers });
+
+describe('the files of a session', () => {
+  it('H6 are listed for its owner, without links and hidden ones, and nobody else learns of it', async () => {
+    const { id, root, list } = await sessionWith({ 'index.html': '<p>é', 'css/site.css': 'a{}', '.env': 'KEY=1' });
+    await mkdir(path.join(root, '.git'));
+    await writeFile(path.join(root, '.git/config'), '');
+    await symlink('/etc', path.join(root, 'etc'));
+    await symlink('/etc/passwd', path.join(root, 'passwd.txt'));
+    const { status, body } = await list();
+    expect(status).toBe(200);
+    expect(body.items).toEqual([
+      { path: 'index.html', bytes: 5, updated_at: expect.stringMatching(/^\d{4}-.*Z$/) },
+      { path: 'css/site.css', bytes: 3, updated_at: expect.any(String) },
+    ]);
+    expect(body.preview_url).toMatch(/^\/preview\/[^/]+\/$/);
+    expect(body.preview_url).not.toContain(id);
+    expect(await host.as('eve').get(`/api/sessions/${id}/files`)).toMatchObject({
+      status: 404,
+      body: { code: 'SessionNotFound' },
+    });
+  });
+
+  it('H6 are at most 500 in a list, and none before anything is built', async () => {
+    const many = Object.fromEntries(Array.from({ length: 520 }, (_, at) => [`pages/${at}.txt`, '']));
+    const { list } = await sessionWith({ ...many, 'index.html': '' });
+    const { body } = await list();
+    expect(body.items).toHaveLength(500);
+    expect(body.items[0].path).toBe('index.html');
+    expect((await (await sessionWith({})).list()).body).toEqual({ items: [], preview_url: null });
+  });
+});
+
+describe('a preview', () => {
+  it('H6 shows files to a frame that says nothing of its user, and lets them do little', async () => {
+    const { preview } = await sessionWith({ 'index.html': '<h1>Owls', 'about/index.html': 'About', 'a b.js': '1' });
+    const url = await preview();
+    const answer = await get(url, { origin: 'null' });
+    expect(await answer.text()).toBe('<h1>Owls');
+    expect(Object.fromEntries(answer.headers)).toMatchObject({
+      'content-type': expect.stringContaining('text/html'),
+      'content-security-policy': expect.stringMatching(
+        /^sandbox allow-scripts; default-src 'self'.*frame-ancestors 'self'/,
+      ),
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'no-referrer',
+      'cache-control': 'no-store',
+    });
+    expect(answer.headers.get('set-cookie')).toBeNull();
+    expect(await (await get(`${url}about/`)).text()).toBe('About');
+    const script = await get(`${url}a%20b.js`);
+    expect([script.status, script.headers.get('content-type')]).toEqual([200, expect.stringContaining('javascript')]);
+  });
+
+  it('H6 leads to nothing outside, nor to what is hidden', async () => {
+    const { root, preview } = await sessionWith({
+      'index.html': '',
+      '.env': 'KEY=1',
+      '.git/config': '',
+      'd/x.txt': '',
+    });
+    await writeFile(path.join(folder, 'secret.txt'), 'secret');
+    await symlink(path.join(folder, 'secret.txt'), path.join(root, 'link.txt'));
+    await symlink(folder, path.join(root, 'out'));
+    const url = await preview();
+    const odd = [
+      '../secret.txt',
+      '..%2f..%2f..%2fsecret.txt',
+      'd/..%2f..%2f..%2f..%2fsecret.txt',
+      '..%5csecret.txt',
+      '%2e%2e/%2e%2e/%2e%2e/secret.txt',
+      '%2fetc%2fpasswd',
+      '/etc/passwd',
+      'link.txt',
+      'out/secret.txt',
+      '.env',
+      '.git/config',
+      'd',
+      'none.txt',
+      'x%00.txt',
+      '%',
+    ];
+    const statuses = await Promise.all(odd.map((name) => rawStatus(url + name)));
+    expect(statuses).toEqual(odd.map(() => 404));
+    // The same folder by another name, while the address is older than the link.
+    await rename(path.join(root, 'd'), path.join(folder, 'd'));
+    await symlink(path.join(folder, 'd'), path.join(root, 'd'));
+    expect((await get(`${url}d/x.txt`)).status).toBe(404);
+    // A second name of a file in the workspace is a file in the workspace.
+    await link(path.join(root, 'index.html'), path.join(root, 'again.html'));
+    expect((await get(`${url}again.html`)).status).toBe(200);
+  });
+
+  it('H6 is over when its time is, and no other secret makes one', async () => {
+    const { root, preview } = await sessionWith({ 'index.html': 'here' });
+    const url = await preview();
+    const secret = PREVIEW_SECRET;
+    expect((await get(await new Previews({ workspaces, secret }).url(root))).status).toBe(200);
+    expect(await (await get(await new Previews({ workspaces, secret }).url(root, -1))).json()).toMatchObject({
+      status: 404,
+      code: 'NotFound',
+    });
+    expect((await get(await new Previews({ workspaces, secret: 'another' }).url(root))).status).toBe(404);
+    const [, , token = ''] = url.split('/');
+    const at = Math.floor(token.length / 2);
+    const forged = token.slice(0, at) + (token[at] === 'A' ? 'B' : 'A') + token.slice(at + 1);
+    expect((await get(`/preview/${forged}/`)).status).toBe(404);
+    expect((await get(`/preview/${token}/`)).status).toBe(200);
+  });
+});
