@@ -1,0 +1,145 @@
+// A campaign: load and faults at once, then quiet, then a look at every promise.
+import { setTimeout as delay } from 'node:timers/promises';
+import { temporalClient } from '../client/temporal.ts';
+import { Readings } from './api.ts';
+import { breakOf } from './breaks.ts';
+import { Driver } from './driver.ts';
+import { type Evidence, gather } from './evidence.ts';
+import { checkFreshness } from './freshness.ts';
+import { injectFaults, type Injected } from './faults.ts';
+import { Ledger, type Violation } from './ledger.ts';
+import type { Options } from './options.ts';
+import { checkAnswers } from './promises/answers.ts';
+import { checkCommands } from './promises/commands.ts';
+import { checkHistories } from './promises/histories.ts';
+import { checkMessages } from './promises/messages.ts';
+import { checkOrder } from './promises/order.ts';
+import { checkPhases } from './promises/phases.ts';
+import { checkProcesses } from './promises/processes.ts';
+import { checkReaders } from './promises/readers.ts';
+import { checkSums } from './promises/sums.ts';
+import { checkTools } from './promises/tools.ts';
+import { Random } from './random.ts';
+import { NAMESPACE, withWorld, type World } from './world.ts';
+
+const USERS = 4;
+/** Share of the model's requests that fail. */
+const FAULTY = 0.12;
+/** Everything has to be settled so soon after the last fault. */
+const SETTLED_WITHIN_MS = 60_000;
+
+/** What a campaign did and found. */
+export interface Report {
+  seed: number;
+  broken: string | undefined;
+  seconds: number;
+  sessions: number;
+  turns: number;
+  modelCalls: number;
+  readings: number;
+  faults: Record<string, number>;
+  injected: Injected[];
+  checked: Record<string, number>;
+  violations: Violation[];
+}
+
+/** @param keep folder for logs and evidence */
+export async function campaign(options: Options, keep: string, say: (line: string) => void): Promise<Report> {
+  const began = Date.now();
+  const ledger = new Ledger();
+  const broken = breakOf(options.broken);
+  say(`seed ${options.seed}: starting Postgres, Temporal, workers, hosts and the model`);
+  const { result, dir, pids } = await withWorld({ seed: options.seed, keep, ...broken }, async (world) => {
+    const { drivers, readings, injected } = await play(world, options, ledger, say);
+    say('looking at every promise');
+    const evidence = await gather(world, drivers, readings);
+    await checkAll(ledger, evidence);
+    return { evidence, injected };
+  });
+  await checkProcesses(ledger, dir, pids);
+  return reportOf(options, ledger, { ...result, began });
+}
+
+async function play(world: World, options: Options, ledger: Ledger, say: (line: string) => void) {
+  const { seed, seconds, gapMs } = options;
+  const readings = new Readings();
+  const enough = new AbortController();
+  const late = new AbortController();
+  const hosts = world.hostUrls;
+  const drivers = Array.from({ length: options.sessions }, (_, number) => {
+    const random = new Random(seed, 'session', number);
+    const user = `user-${number % USERS}`;
+    return new Driver({ seed, number, user, hosts, random, readings, late: late.signal });
+  });
+  world.model.faulty = FAULTY;
+  say(`${drivers.length} sessions, faults for ${seconds} s`);
+  const driving = Promise.allSettled(drivers.map((driver) => driver.run(enough.signal)));
+  const random = new Random(seed, 'faults');
+  const injected = await injectFaults(world, readings, { random, seconds, gapMs, kinds: options.faults });
+  world.model.faulty = 0;
+  enough.abort();
+  say(`${injected.length} faults; waiting until all is settled`);
+  const timer = setTimeout(() => late.abort(new Error('too late')), SETTLED_WITHIN_MS);
+  await driving;
+  await Promise.allSettled(drivers.map((driver) => driver.finale()));
+  await settled(world, ledger);
+  if (!late.signal.aborted) await checkFreshness(ledger, world, drivers[0]!, readings);
+  clearTimeout(timer);
+  await Promise.allSettled(drivers.map((driver) => driver.finished()));
+  return { drivers, readings, injected };
+}
+
+/** Waits until nothing is queued or running. What still is in the end is stuck. */
+async function settled({ db }: World, ledger: Ledger): Promise<void> {
+  const deadline = Date.now() + SETTLED_WITHIN_MS;
+  for (;;) {
+    const { rows } = await db.query<{ session_id: string; seq: number; state: string }>(
+      `SELECT session_id, seq, state, abort_requested_at FROM chat_runs WHERE state IN ('queued', 'running', 'waiting')`,
+    );
+    if (rows.length > 0 && Date.now() < deadline) {
+      await delay(100);
+      continue;
+    }
+    ledger.check('no session is stuck', 'all', rows.length === 0, () => rows);
+    return;
+  }
+}
+
+async function checkAll(ledger: Ledger, evidence: Evidence): Promise<void> {
+  const { temporalAddress: address } = evidence.world;
+  const temporal = temporalClient({ connectionOptions: { address }, namespace: NAMESPACE });
+  try {
+    checkMessages(ledger, evidence);
+    const settledCalls = checkAnswers(ledger, evidence);
+    checkTools(ledger, evidence, settledCalls);
+    checkOrder(ledger, evidence, settledCalls);
+    checkCommands(ledger, evidence);
+    checkSums(ledger, evidence);
+    await checkReaders(ledger, evidence);
+    await checkPhases(ledger, evidence, temporal);
+    await checkHistories(ledger, evidence, temporal);
+  } finally {
+    await temporal.connection.close();
+  }
+}
+
+type Found = { evidence: Evidence; injected: Injected[]; began: number };
+
+function reportOf(options: Options, ledger: Ledger, { evidence, injected, began }: Found): Report {
+  const faults: Record<string, number> = {};
+  for (const { kind } of injected) faults[kind] = (faults[kind] ?? 0) + 1;
+  for (const { fault } of evidence.calls) if (fault) faults[`model-${fault}`] = (faults[`model-${fault}`] ?? 0) + 1;
+  return {
+    seed: options.seed,
+    broken: options.broken,
+    seconds: Math.round((Date.now() - began) / 1000),
+    sessions: evidence.sessions.length,
+    turns: evidence.runs.length,
+    modelCalls: evidence.calls.length,
+    readings: evidence.readings.all.length,
+    faults,
+    injected,
+    checked: Object.fromEntries(ledger.checked),
+    violations: ledger.violations,
+  };
+}

@@ -1,0 +1,262 @@
+// One user at one session: talks, stops, cancels, publishes, closes, and reads along, from any host.
+import { setTimeout as delay } from 'node:timers/promises';
+import { Api, type Answered, type Readings } from './api.ts';
+import { CANARY, plannedText } from './plan.ts';
+import type { Random } from './random.ts';
+
+/** A message as its sender knows it. */
+export interface Sent {
+  id: string;
+  /** What the sender calls the session: its id or an alias. */
+  session: string;
+  text: string;
+  /** 200 or 202: accepted. Undefined: it never got a clear answer. */
+  status: number | undefined;
+  /** Somebody has read its answer to the end. */
+  read: boolean;
+}
+
+/** A command as its sender knows it. */
+export interface Commanded {
+  session: string;
+  name: string;
+  key: string;
+  target: string | undefined;
+  answers: Answered[];
+}
+
+const ACTIONS = {
+  chat: 34,
+  post: 14,
+  burst: 8,
+  twice: 5,
+  conflict: 2,
+  reread: 8,
+  abort: 7,
+  cancel: 4,
+  publish: 6,
+  revert: 3,
+  open: 2,
+  cancelQueued: 4,
+  close: 3,
+} as const;
+const SLOW_PIECES = 12;
+const BODIES = { abort: {}, cancel: { reason: `${CANARY} changed its mind` }, publish: {}, revert: {} } as const;
+
+export interface DriverOptions {
+  seed: number;
+  number: number;
+  user: string;
+  hosts: readonly string[];
+  random: Random;
+  readings: Readings;
+  /** Fires when nobody waits for answers any more. */
+  late: AbortSignal;
+}
+
+/** Drives one session and keeps what it was answered. */
+export class Driver {
+  readonly api: Api;
+  readonly sent: Sent[] = [];
+  readonly commanded: Commanded[] = [];
+  /** Id or alias of its session. */
+  session = '';
+  private readonly options: DriverOptions;
+  private readonly waiting: Promise<unknown>[] = [];
+  private readonly random: Random;
+  private counter = 0;
+
+  constructor(options: DriverOptions) {
+    this.options = options;
+    this.random = options.random;
+    this.api = new Api(options.user, options.hosts, options.random);
+  }
+
+  /** Acts until the signal, then waits for all that it began. */
+  async run(until: AbortSignal): Promise<void> {
+    await this.open();
+    while (!until.aborted) {
+      await this.act();
+      await delay(this.random.between(100, 1_200));
+    }
+    await Promise.all(this.waiting);
+  }
+
+  /** One more message, when everything is well again; it takes up a queue that an error had paused. */
+  async finale(): Promise<void> {
+    await this.post();
+    await Promise.all(this.waiting);
+  }
+
+  /** Waits for all that it began. */
+  async finished(): Promise<void> {
+    await Promise.all(this.waiting);
+  }
+
+  /** A turn whose words come far apart. Answers the message's id once it has been read. */
+  async slowChat(): Promise<string> {
+    const sent = this.newMessage();
+    sent.text = `${CANARY} ${sent.id} slow:${SLOW_PIECES}`;
+    await this.readToEnd(sent);
+    return sent.id;
+  }
+
+  /** Half of the sessions are opened by their first message, under an alias. */
+  private async open(): Promise<void> {
+    const { number, late } = this.options;
+    if (number % 2 === 0) this.session = `tab-${number}`;
+    else {
+      const { body } = await this.api.surely('POST', '/api/sessions', {}, late);
+      this.session = (body['session'] as { session_id: string }).session_id;
+    }
+    await this.post();
+  }
+
+  private async act(): Promise<void> {
+    const action = this.random.weighted<keyof typeof ACTIONS>(ACTIONS);
+    switch (action) {
+      case 'chat':
+        return this.chat(this.newMessage());
+      case 'post':
+        return this.post();
+      case 'burst':
+        await Promise.all([this.post(), this.post(), this.post()]);
+        return undefined;
+      case 'twice':
+        return this.twice();
+      case 'conflict':
+        return this.conflict();
+      case 'reread':
+        return this.later(this.reread());
+      case 'open':
+        return this.command('open', { project_id: `p-${this.options.user}-${this.random.between(1, 2)}` });
+      case 'close':
+        return this.command('close', { abort: this.random.chance(0.5) });
+      case 'cancelQueued':
+        return this.cancelQueued();
+      default:
+        return this.command(action, BODIES[action]);
+    }
+  }
+
+  private newMessage(): Sent {
+    const id = `m-${this.options.number}-${(this.counter += 1)}`;
+    const sent: Sent = {
+      id,
+      session: this.session,
+      text: plannedText(this.random, id),
+      status: undefined,
+      read: false,
+    };
+    this.sent.push(sent);
+    return sent;
+  }
+
+  /** As useChat does: the message is sent and its answer read, again and again until it has been read to its end. */
+  private async chat(sent: Sent): Promise<void> {
+    const reading = this.readToEnd(sent);
+    if (this.random.chance(0.7)) await reading;
+    else this.later(reading);
+  }
+
+  private async readToEnd(sent: Sent): Promise<void> {
+    const { readings, late } = this.options;
+    while (!sent.read && !late.aborted) {
+      const { status, reading } = await readings
+        .read(sent.session, (signal) => this.sendChat(sent, AbortSignal.any([signal, late])))
+        .catch(() => ({ status: 0, reading: undefined }));
+      if (status === 200 || (status >= 400 && status < 500)) sent.status ??= status;
+      if (status >= 400 && status < 500) return;
+      if (status === 500) this.api.odd.push(`POST /api/chat ${sent.id}: 500`);
+      sent.read = reading?.whole === true;
+      if (!sent.read) await this.reread();
+    }
+  }
+
+  private sendChat(sent: Sent, signal: AbortSignal): Promise<Response> {
+    const message = { id: sent.id, role: 'user', parts: [{ type: 'text', text: sent.text }] };
+    const body = { id: sent.session, trigger: 'submit-message', messages: [message] };
+    return this.api.fetch('/api/chat', { method: 'POST', body: JSON.stringify(body), signal });
+  }
+
+  /** Whatever is in flight, from its first chunk. */
+  private async reread(): Promise<void> {
+    const { readings, late } = this.options;
+    await delay(this.random.between(20, 300));
+    const path = `/api/chat/${this.session}/stream`;
+    const read = (signal: AbortSignal) => this.api.fetch(path, { signal: AbortSignal.any([signal, late]) });
+    await readings.read(this.session, read).catch(() => {});
+  }
+
+  private async post(): Promise<void> {
+    const { number, late } = this.options;
+    const sent = this.newMessage();
+    // An alias comes into being with the first chat.
+    if (number % 2 === 0 && this.sent.length === 1) return this.readToEnd(sent);
+    const body = { id: sent.id, text: sent.text };
+    sent.status = (await this.api.surely('POST', `/api/sessions/${this.session}/messages`, body, late)).status;
+    if (this.random.chance(0.3)) this.later(this.readToEnd(sent));
+    return undefined;
+  }
+
+  /** A double click. */
+  private async twice(): Promise<void> {
+    const sent = this.newMessage();
+    const send = () =>
+      this.api.surely(
+        'POST',
+        `/api/sessions/${this.session}/messages`,
+        { id: sent.id, text: sent.text },
+        this.options.late,
+      );
+    const [first, second] = await Promise.all([send(), send()]);
+    sent.status = first.status;
+    if (first.status !== second.status)
+      this.api.odd.push(`${sent.id} sent twice: ${first.status} and ${second.status}`);
+  }
+
+  /** The same id with other words. */
+  private async conflict(): Promise<void> {
+    const known = this.random.pick(this.sent);
+    if (known.status !== 200 && known.status !== 202) return;
+    const body = { id: known.id, text: `${known.text} otherwise` };
+    const { status } = await this.api.surely('POST', `/api/sessions/${this.session}/messages`, body, this.options.late);
+    if (status !== 409) this.api.odd.push(`${known.id} sent with other words: ${status} instead of 409`);
+  }
+
+  private command(name: string, body: object, path = name, target?: string): void {
+    const key = `k-${this.options.number}-${(this.counter += 1)}`;
+    const commanded: Commanded = { session: this.session, name, key, target, answers: [] };
+    this.commanded.push(commanded);
+    const method = name === 'cancelQueued' ? 'DELETE' : 'POST';
+    const send = async () => {
+      const content = method === 'DELETE' ? undefined : body;
+      const answer = await this.api.surely(
+        method,
+        `/api/sessions/${this.session}/${path}`,
+        content,
+        this.options.late,
+        key,
+      );
+      commanded.answers.push(answer);
+    };
+    const again = this.random.chance(0.5);
+    this.later(
+      send().then(async () => {
+        if (!again) return;
+        await delay(this.random.between(10, 3_000));
+        await send();
+      }),
+    );
+  }
+
+  private cancelQueued(): void {
+    const { id } = this.sent.at(-1)!;
+    this.command('cancelQueued', {}, `messages/${id}`, id);
+  }
+
+  /** Work that goes on behind what comes next. */
+  private later(work: Promise<unknown>): void {
+    this.waiting.push(work.catch(() => {}));
+  }
+}

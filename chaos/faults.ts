@@ -1,0 +1,127 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Part } from './part.ts';
+import type { Random } from './random.ts';
+import type { World } from './world.ts';
+
+export const FAULT_KINDS = [
+  'worker-kill',
+  'worker-freeze',
+  'worker-restart',
+  'host-kill',
+  'host-freeze',
+  'host-restart',
+  'postgres-kill',
+  'postgres-immediate',
+  'postgres-connections',
+  'temporal-kill',
+  'readers-cut',
+] as const;
+
+export type FaultKind = (typeof FAULT_KINDS)[number];
+
+const WEIGHTS: Readonly<Record<FaultKind, number>> = {
+  'worker-kill': 20,
+  'worker-freeze': 15,
+  'worker-restart': 8,
+  'host-kill': 10,
+  'host-freeze': 5,
+  'host-restart': 5,
+  'postgres-kill': 4,
+  'postgres-immediate': 4,
+  'postgres-connections': 9,
+  'temporal-kill': 6,
+  'readers-cut': 14,
+};
+
+/** A fault as it was injected. */
+export interface Injected {
+  kind: FaultKind;
+  target: string;
+  /** Seconds since the faults began. */
+  at: number;
+}
+
+/** What faults are done to, besides the world. */
+export interface Readers {
+  /** Breaks the connections of some readers; answers how many. */
+  cut(random: Random): number;
+}
+
+/**
+ * Injects faults for so long, and then brings everything back. A fault begins while others last: both workers may be
+ * away, or Postgres and a host. What cannot be hit now, for it is away, is not counted.
+ */
+export async function injectFaults(
+  world: World,
+  readers: Readers,
+  options: { random: Random; seconds: number; gapMs: number; kinds: readonly FaultKind[] },
+): Promise<Injected[]> {
+  const { random, seconds, gapMs } = options;
+  const weights = Object.fromEntries(options.kinds.map((kind) => [kind, WEIGHTS[kind]]));
+  const began = Date.now();
+  const injected: Injected[] = [];
+  const lasting: Promise<unknown>[] = [];
+  for (;;) {
+    await delay(gapMs * (0.4 + random.next() * 1.2));
+    const at = (Date.now() - began) / 1000;
+    if (at >= seconds) break;
+    const kind = random.weighted<FaultKind>(weights);
+    const fault = inject(kind, world, readers, random);
+    if (fault === undefined) continue;
+    injected.push({ kind, target: fault.target, at });
+    // It is looked at when all are over.
+    fault.over.catch(() => {});
+    lasting.push(fault.over);
+  }
+  await Promise.all(lasting);
+  return injected;
+}
+
+type Fault = { target: string; over: Promise<unknown> } | undefined;
+
+function inject(kind: FaultKind, world: World, readers: Readers, random: Random): Fault {
+  const worker = random.pick(world.workers);
+  const host = random.pick(world.hosts);
+  const pause = random.between(100, 2_000);
+  // Beyond the heartbeat time-out of 2 s a frozen worker is a zombie when it wakes.
+  const frozen = random.chance(0.6) ? random.between(2_500, 6_000) : random.between(200, 1_500);
+  switch (kind) {
+    case 'worker-kill':
+      return bounced(worker, 'SIGKILL', pause);
+    case 'worker-freeze':
+      return freeze(worker, frozen);
+    case 'worker-restart':
+      return bounced(worker, 'SIGTERM', 0);
+    case 'host-kill':
+      return bounced(host, 'SIGKILL', pause);
+    case 'host-freeze':
+      return freeze(host, frozen);
+    case 'host-restart':
+      return bounced(host, 'SIGTERM', 0);
+    case 'postgres-kill':
+      return bounced(world.postgres, 'SIGKILL', pause);
+    case 'postgres-immediate':
+      return bounced(world.postgres, 'SIGQUIT', pause);
+    case 'postgres-connections':
+      return world.postgres.pid === undefined ? undefined : { target: 'postgres', over: endConnections(world) };
+    case 'temporal-kill':
+      return bounced(world.temporal, 'SIGKILL', pause);
+    case 'readers-cut': {
+      const cut = readers.cut(random);
+      return cut === 0 ? undefined : { target: `${cut} readers`, over: Promise.resolve() };
+    }
+  }
+}
+
+function bounced(part: Part, signal: NodeJS.Signals, pauseMs: number): Fault {
+  return part.pid === undefined ? undefined : { target: part.name, over: part.bounce(signal, pauseMs) };
+}
+
+function freeze(part: Part, ms: number): Fault {
+  return part.pid === undefined ? undefined : { target: part.name, over: part.freeze(ms) };
+}
+
+async function endConnections({ db }: World): Promise<void> {
+  const others = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()`;
+  await db.query(others).catch(() => {});
+}

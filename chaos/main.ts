@@ -1,0 +1,18 @@
+// `npm run chaos`: a campaign of faults under load, and a look at every promise afterwards. See docs/chaos.md.
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { parseConfig } from '../config/config.ts';
+import { campaign } from './campaign.ts';
+import { parseOptions } from './options.ts';
+import { printed } from './print.ts';
+
+const options = parseOptions(process.argv.slice(2));
+const { dir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
+const keep = path.join(dir, 'chaos', `${new Date().toISOString().replaceAll(':', '-')}-${options.seed}`);
+const report = await campaign(options, keep, (line) => console.error(line));
+await writeFile(path.join(keep, 'report.json'), `${JSON.stringify(report, undefined, 2)}\n`);
+console.log(printed(report));
+console.log(`kept in ${keep}`);
+const broken = options.broken === undefined ? '' : ` --break ${options.broken}`;
+console.log(`repeat with npm run chaos -- --seed ${options.seed} --minutes ${options.seconds / 60}${broken}`);
+process.exit(report.violations.length > 0 ? 1 : 0);

@@ -1,0 +1,61 @@
+import { parseArgs } from 'node:util';
+import { FAULT_KINDS, type FaultKind } from './faults.ts';
+
+export const BREAKS = ['fence', 'receipt', 'publish'] as const;
+
+/** A promise that is broken on purpose. */
+export type Break = (typeof BREAKS)[number];
+
+export interface Options {
+  seed: number;
+  /** How long faults are injected. */
+  seconds: number;
+  sessions: number;
+  faults: readonly FaultKind[];
+  /** Mean time between two faults. */
+  gapMs: number;
+  broken: Break | undefined;
+}
+
+const MINUTES = 5;
+const SESSIONS = 16;
+const GAP_MS = 2_000;
+
+/**
+ * `--minutes n` (parts of one too), `--seed n`, `--sessions n`, `--faults kind,kind`, `--break fence|receipt|publish`.
+ * @throws {Error} naming the option and what was expected
+ */
+export function parseOptions(args: string[]): Options {
+  const { values } = parseArgs({
+    args,
+    options: {
+      minutes: { type: 'string' },
+      seed: { type: 'string' },
+      sessions: { type: 'string' },
+      faults: { type: 'string' },
+      break: { type: 'string' },
+    },
+  });
+  const broken = values.break === undefined ? undefined : oneOf('--break', values.break, BREAKS);
+  const faults = values.faults?.split(',').map((kind) => oneOf('--faults', kind, FAULT_KINDS)) ?? FAULT_KINDS;
+  return {
+    seed: number('--seed', values.seed, Math.floor(Math.random() * 1e6), 0),
+    seconds: number('--minutes', values.minutes, MINUTES, 0.05) * 60,
+    sessions: number('--sessions', values.sessions, SESSIONS, 1),
+    faults,
+    gapMs: GAP_MS,
+    broken,
+  };
+}
+
+function number(name: string, given: string | undefined, standard: number, least: number): number {
+  const value = given === undefined ? standard : Number(given);
+  if (Number.isFinite(value) && value >= least) return value;
+  throw new Error(`${name}: expected a number from ${least} on`);
+}
+
+function oneOf<Name extends string>(option: string, given: string, names: readonly Name[]): Name {
+  const found = names.find((name) => name === given);
+  if (found === undefined) throw new Error(`${option} ${given}: expected one of ${names.join(', ')}`);
+  return found;
+}

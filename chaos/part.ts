@@ -1,0 +1,91 @@
+// Something of the system that is killed and comes back.
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Exit } from '../dev/die-with-parent.ts';
+
+/** What is running: a process of ours. */
+export interface Running {
+  pid: number;
+  exited: Promise<Exit>;
+  stop(): Promise<unknown>;
+}
+
+const PATIENCE_MS = 60_000;
+const AGAIN_MS = 200;
+
+/** A server or process of the campaign. At most one of it runs, and it is started again for as long as it takes. */
+export class Part {
+  readonly name: string;
+  /** Of every process that it ever was. */
+  readonly pids: number[] = [];
+  private readonly start: () => Promise<Running>;
+  private running: Running | undefined;
+  private starting: Promise<void> | undefined;
+  private closed = false;
+
+  constructor(name: string, start: () => Promise<Running>) {
+    this.name = name;
+    this.start = start;
+  }
+
+  /** Undefined while it is away or on its way back. */
+  get pid(): number | undefined {
+    return this.running?.pid;
+  }
+
+  /** Starts it unless it runs. */
+  up(): Promise<void> {
+    this.starting ??= this.comeUp().finally(() => (this.starting = undefined));
+    return this.starting;
+  }
+
+  /** Sends a signal that ends it, and starts it again after a pause. Settles when it is back. */
+  async bounce(signal: NodeJS.Signals, pauseMs: number): Promise<void> {
+    const { running } = this;
+    if (running === undefined) return;
+    this.running = undefined;
+    kill(running.pid, signal);
+    await running.exited;
+    await delay(pauseMs);
+    await this.up();
+  }
+
+  /** Stops its process for a time without ending it. */
+  async freeze(ms: number): Promise<void> {
+    const { running } = this;
+    if (running === undefined) return;
+    kill(running.pid, 'SIGSTOP');
+    await delay(ms);
+    kill(running.pid, 'SIGCONT');
+  }
+
+  async down(): Promise<void> {
+    this.closed = true;
+    await this.starting?.catch(() => {});
+    if (this.running === undefined) return;
+    kill(this.running.pid, 'SIGCONT');
+    await this.running.stop();
+    this.running = undefined;
+  }
+
+  private async comeUp(): Promise<void> {
+    const deadline = Date.now() + PATIENCE_MS;
+    while (this.running === undefined && !this.closed) {
+      try {
+        const running = await this.start();
+        this.pids.push(running.pid);
+        this.running = running;
+      } catch (error) {
+        if (Date.now() > deadline) throw error;
+        await delay(AGAIN_MS);
+      }
+    }
+  }
+}
+
+function kill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended by itself.
+  }
+}

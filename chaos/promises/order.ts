@@ -1,0 +1,42 @@
+import { by, type Evidence, type RunRow } from '../evidence.ts';
+import type { Ledger } from '../ledger.ts';
+import type { ModelCall } from '../model.ts';
+
+/** One run of a session at a time, in the order of the queue, and each sees what came before it and nothing else. */
+export function checkOrder(ledger: Ledger, evidence: Evidence, settled: ReadonlyMap<number, RunRow>): void {
+  const sessions = by(evidence.runs, (run) => run.session_id);
+  const users = by(
+    evidence.messages.filter(({ role }) => role === 'user'),
+    (row) => row.session_id,
+  );
+  for (const [session, runs] of sessions) {
+    const seqs = new Map(runs.map((run) => [run.message_id, run.seq]));
+    const calls = evidence.calls.filter((call) => seqs.has(call.messageId));
+    const lasting = calls.filter((call) => settled.has(call.number));
+    for (const [n, call] of lasting.entries()) {
+      const before = lasting[n - 1];
+      if (before === undefined) continue;
+      const where = `session ${session}, requests ${before.number} and ${call.number}`;
+      const inOrder = placeOf(before, seqs) < placeOf(call, seqs);
+      ledger.check('turns come in the order of the queue', where, inOrder, () => [before.messageId, call.messageId]);
+      const apart = (before.endedAt ?? Infinity) <= call.startedAt;
+      ledger.check('one run at a time', where, apart, () => `${before.endedAt} and ${call.startedAt}`);
+    }
+    for (const call of calls) {
+      const own = users.get(session)!.find(({ id }) => id === call.messageId);
+      const expected = users
+        .get(session)!
+        .filter((row) => row.position <= (own?.position ?? 0) && row.hidden_at === null)
+        .map(({ id }) => id);
+      const same = JSON.stringify(call.saw) === JSON.stringify(expected);
+      ledger.check('a turn sees what came before it', `request ${call.number}`, same, () => ({
+        saw: call.saw,
+        expected,
+      }));
+    }
+  }
+}
+
+function placeOf(call: ModelCall, seqs: ReadonlyMap<string, number>): number {
+  return seqs.get(call.messageId)! * 1_000 + call.step;
+}

@@ -1,0 +1,42 @@
+import { nextPhase, type Phase } from '../../domain/phases.ts';
+import { snapshotQuery } from '../../workflows/definitions.ts';
+import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
+import type { Client } from '@temporalio/client';
+import { eventually } from '../../test/support/eventually.ts';
+import { by, type Evidence } from '../evidence.ts';
+import type { Ledger } from '../ledger.ts';
+
+const SAME_WITHIN_MS = 5_000;
+
+/** The log is a walk through the table, and row, workflow and search attribute are where it ends. */
+export async function checkPhases(ledger: Ledger, evidence: Evidence, temporal: Client): Promise<void> {
+  const events = by(evidence.events, (event) => event.session_id);
+  for (const session of evidence.sessions) {
+    const where = `session ${session.session_id}`;
+    let phase: Phase = 'chatting';
+    for (const { seq, data, kind } of events.get(session.session_id) ?? []) {
+      if (kind !== 'transition') continue;
+      const legal = data.from === phase && data.to === nextPhase(phase, data.event!);
+      ledger.check('a phase changes as the table says', `${where}, event ${seq}`, legal, () => ({ phase, data }));
+      phase = data.to!;
+    }
+    ledger.check('the row is where the log ends', where, phase === session.phase, () => [phase, session.phase]);
+    await checkTemporal(ledger, temporal, session.session_id, session.phase);
+  }
+}
+
+async function checkTemporal(ledger: Ledger, temporal: Client, id: string, phase: Phase): Promise<void> {
+  const handle = temporal.workflow.getHandle(id);
+  const seen = await eventually(
+    async () => {
+      const snapshot = await handle.query(snapshotQuery);
+      const { typedSearchAttributes } = await handle.describe();
+      const found = { query: snapshot.phase, attribute: typedSearchAttributes.get(SEARCH_ATTRIBUTES.phase) };
+      if (found.query !== phase || found.attribute !== phase) throw Object.assign(new Error('not yet'), { found });
+      return found;
+    },
+    { timeout: SAME_WITHIN_MS },
+  ).catch((error: unknown) => (error as { found?: object }).found ?? String(error));
+  const same = JSON.stringify(seen) === JSON.stringify({ query: phase, attribute: phase });
+  ledger.check('row, workflow and search attribute agree', `session ${id}`, same, () => ({ row: phase, seen }));
+}
