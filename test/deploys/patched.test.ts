@@ -1,0 +1,130 @@
+// A change of the workflow behind `patched`, deployed beside the code of today, on a real server.
+import { Connection } from '@temporalio/client';
+import { NativeConnection } from '@temporalio/worker';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { fetchHistory, listExecutions, typeOf } from '../../scripts/histories/history.ts';
+import { replay } from '../../scripts/histories/replay.ts';
+import { workflowBundle } from '../../worker/bundle.ts';
+import { createWorker } from '../../worker/create.ts';
+import { variant } from '../histories/variant.ts';
+import { eventually } from '../support/eventually.ts';
+import { callTool, say } from '../support/model-actions.ts';
+import { lastUserText } from '../support/model-server.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+
+const CHANGE = 'a-pause-before-every-step';
+const EACH_TRY = 'for (let attempt = 1; ; attempt += 1) {';
+const IMPORT = 'import { CancellationScope,';
+const SESSIONS = 12;
+
+let runtime: TestRuntime;
+let patchedCode: { code: string };
+let bareCode: { code: string };
+beforeAll(async () => {
+  [runtime, patchedCode, bareCode] = await Promise.all([
+    startRuntime({
+      script: (request) =>
+        request.messages.at(-1)?.role === 'tool' || lastUserText(request) === 'plain'
+          ? [say('It is done.')]
+          : [callTool('call_1', 'todo_add', { name: 'x' })],
+    }),
+    variant(
+      'workflows/turn.ts',
+      [IMPORT, 'import { patched, CancellationScope,'],
+      [EACH_TRY, `${EACH_TRY} if (patched('${CHANGE}')) await sleep(1);`],
+    ),
+    variant('workflows/turn.ts', [EACH_TRY, `${EACH_TRY} await sleep(1);`]),
+  ]);
+}, 60_000);
+
+/** A worker of this code on the runtime's servers. */
+async function deploy(code: { code: string } | { codePath: string }): Promise<() => Promise<void>> {
+  const { address, namespace, db, bus, agents, models, log, settings } = runtime;
+  const [connection, clientConnection] = await Promise.all([
+    NativeConnection.connect({ address }),
+    Connection.connect({ address }),
+  ]);
+  // capture.ts tells of what a bundle asks for; in a worker nobody listens.
+  const bundle = code as { codePath: string };
+  const worker = await createWorker({
+    connection,
+    clientConnection,
+    namespace,
+    db,
+    bus,
+    agents,
+    models,
+    log,
+    settings,
+    workflowBundle: bundle,
+  });
+  const running = worker.run();
+  let stopping: Promise<void> | undefined;
+  const stop = async () => {
+    worker.shutdown();
+    await running;
+    await Promise.all([connection.close(), clientConnection.close()]);
+  };
+  const once = () => (stopping ??= stop());
+  afterAll(once);
+  return once;
+}
+
+async function talk(sessions: TestSession[], turns: number): Promise<void> {
+  await Promise.all(
+    sessions.map(async (session) => {
+      for (let n = 0; n < turns; n += 1) {
+        const run = await session.ended(await session.send(n % 2 === 0 ? 'plain' : 'with a tool'), 40_000);
+        expect(run.state).toBe('finished');
+      }
+    }),
+  );
+}
+
+/** The newest histories of the server, as `npm run replay -- --last` reads them. */
+async function histories() {
+  const executions = await eventually(async () => {
+    const listed = await listExecutions(runtime.temporal, { limit: 100 });
+    expect(listed.length).toBeGreaterThanOrEqual(SESSIONS);
+    return listed;
+  });
+  return Promise.all(
+    executions.map(async (each) => ({ name: each.runId, history: await fetchHistory(runtime.temporal, each) })),
+  );
+}
+
+const markers = (history: { events: { eventType: string }[] }) =>
+  JSON.stringify(history.events).split('core_patch').length - 1;
+
+describe('a change that is incompatible', () => {
+  it('W5 goes through patched: old and new workers side by side under load, then the new ones alone', async () => {
+    const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => TestSession.open(runtime)));
+    await talk(sessions, 2);
+    const before = await histories();
+    expect(before.filter(({ history }) => markers(history) > 0)).toEqual([]);
+
+    const bare = await replay(bareCode, before);
+    for (const { of, broke } of bare) {
+      const step = of.history.events.find((event) => typeOf(event) === 'ActivityTaskScheduled')!;
+      expect(broke).toContain(`event ${step.eventId} (ActivityTaskScheduled)`);
+    }
+    expect((await replay(patchedCode, before)).filter(({ broke }) => broke)).toEqual([]);
+
+    const stop = await deploy(patchedCode);
+    await talk(sessions, 2);
+    await runtime.first.stop();
+    await talk(sessions, 2);
+    const after = await histories();
+    expect(after.filter(({ history }) => markers(history) > 0).length, 'histories that took the new way').toBe(
+      SESSIONS,
+    );
+    expect((await replay(patchedCode, after)).filter(({ broke }) => broke)).toEqual([]);
+    const old = await replay(await workflowBundle('node_modules/.cache/perdure'), after);
+    expect(
+      old.filter(({ broke }) => broke),
+      'today’s code cannot replay the new way',
+    ).toHaveLength(SESSIONS);
+    await stop();
+  }, 90_000);
+});
