@@ -22,6 +22,13 @@ interface MessagesAnswer {
   next: string | null;
 }
 
+/** What the session has built. */
+interface FilesAnswer {
+  items: { path: string; bytes: number; updated_at: string }[];
+  /** Where the site's index.html is shown, for a while; null: there is none. */
+  preview_url: string | null;
+}
+
 export type CommandName = 'publish' | 'revert' | 'cancel' | 'abort';
 
 /** What the server refuses, in its words. */
@@ -55,6 +62,10 @@ export class SessionApi {
 
   messages(before?: string): Promise<MessagesAnswer> {
     return this.ask('GET', before === undefined ? '/messages' : `/messages?before=${encodeURIComponent(before)}`);
+  }
+
+  files(): Promise<FilesAnswer> {
+    return this.ask('GET', '/files');
   }
 
   command(name: CommandName): Promise<{ phase: Phase; project_id: string | null; aborted?: boolean }> {

@@ -1,15 +1,17 @@
 import { useChat } from '@ai-sdk/react';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { Composer } from './composer.tsx';
 import { Message } from './message.tsx';
 import type { TabSession, View } from './session.ts';
+import { StatusLine } from './status-line.tsx';
 import { statusWords } from './status-words.ts';
-import { hasContent, isInFlight, textOf, type Waiting } from './transcript.ts';
+import { countToolsEnded, hasContent, isInFlight, textOf, type Waiting } from './transcript.ts';
 import { useStickToEnd } from './stick-to-end.ts';
 import { WaitingList } from './waiting-list.tsx';
 
 /** Redrawing is cheap, but nobody reads faster. */
 const REDRAW_MS = 40;
+const LOOK_MS = 150;
 
 /** What was said, what waits to be said, and where to say more. */
 export function Conversation({ session, view }: { session: TabSession; view: View }) {
@@ -19,6 +21,13 @@ export function Conversation({ session, view }: { session: TabSession; view: Vie
   const isWorking = isStreaming || isInFlight(view.status);
   const main = useStickToEnd<HTMLElement>();
   const shown = messages.filter((message) => hasContent(message));
+
+  const toolsEnded = countToolsEnded(messages);
+  useEffect(() => {
+    // Many end at once when a conversation is loaded.
+    const timer = setTimeout(() => void session.look(), toolsEnded > 0 ? LOOK_MS : 0);
+    return () => clearTimeout(timer);
+  }, [session, toolsEnded]);
 
   const takeBack = (waiting: Waiting) => {
     void session.takeBack(waiting);
@@ -53,7 +62,7 @@ export function Conversation({ session, view }: { session: TabSession; view: Vie
           </p>
         )}
         <p className="status" role="status" data-state={view.lost ? 'lost' : view.status.state}>
-          {statusWords(view)}
+          <StatusLine words={statusWords(view)} />
         </p>
         <Composer
           draft={draft}

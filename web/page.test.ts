@@ -171,10 +171,11 @@ describe('messages that wait', () => {
 describe('the status, and what goes wrong', () => {
   it('R5 says which attempt failed and why, and is gone when it has worked', async () => {
     let tries = 0;
-    script(() => (tries++ === 0 ? [fail(429, { retryAfter: 2 })] : [say('At last.')]));
+    script(() => (tries++ === 0 ? [fail(429, { retryAfter: 3 })] : [say('At last.')]));
     const tab = await site.visit();
     await tab.send('hello');
-    await tab.page.getByText(/^Attempt 1 failed: rate limited, retry in [12] s\.$/i).waitFor();
+    await tab.page.getByText(/^Attempt 1 failed: rate limited, retrying in [34] s\.$/i).waitFor();
+    await tab.page.getByText('retrying in 1 s.').waitFor();
     await tab.answers.getByText('At last.').waitFor();
     await tab.idle();
     expect(await tab.status.innerText()).toBe('');
@@ -243,6 +244,29 @@ describe('tabs', () => {
     await one.answers.getByText('You said one.').waitFor();
     expect(await one.sessionId()).toBe(ids[0]);
     expect(await answerTexts(two)).toEqual(['You said two.']);
+  });
+
+  it('S6 a tab sees the other sessions, can stop them, and opens one in a new tab', async () => {
+    script(() => [say('Hm'), hang()]);
+    const one = await site.visit();
+    await one.send('a long story');
+    await one.answers.getByText('Hm').waitFor();
+    const two = await one.another();
+    await two.page.getByText('Other sessions').click();
+    const row = two.page.getByRole('list', { name: 'Other sessions' }).getByRole('listitem');
+    await row.getByText('Chatting, working').waitFor();
+    expect(await row.count()).toBe(1);
+    await two.button('Stop: a long story').click();
+    await one.idle();
+    await row.getByText('Chatting, idle').waitFor();
+    expect(await two.button('Stop: a long story').count()).toBe(0);
+
+    const opening = two.page.context().waitForEvent('page');
+    await row.getByRole('link', { name: 'a long story' }).click();
+    const three = await opening;
+    await three.locator('article.assistant').getByText('Hm').waitFor();
+    await three.reload();
+    await three.locator('article.assistant').getByText('Hm').waitFor();
   });
 
   it('S4 what happens elsewhere is seen here', async () => {

@@ -1,6 +1,8 @@
 import { useSyncExternalStore } from 'react';
 import { Conversation } from './conversation.tsx';
 import { PhaseTrack } from './phase-track.tsx';
+import { Preview } from './preview.tsx';
+import { SessionList } from './session-list.tsx';
 import { startAnew, type TabSession } from './session.ts';
 import { statusWords } from './status-words.ts';
 
@@ -16,10 +18,14 @@ export function Page({ session }: { session: TabSession }) {
             New session
           </button>
         </div>
+        <SessionList own={session.id} />
         <PhaseTrack view={view} onCommand={(name) => void session.command(name)} />
       </header>
       {view.loaded ? (
-        <Conversation session={session} view={view} />
+        <>
+          {view.preview !== null && <Preview url={view.preview} onReload={() => void session.look({ again: true })} />}
+          <Conversation session={session} view={view} />
+        </>
       ) : (
         <p className="loading" role="status">
           {view.lost ? statusWords(view) : 'Loading…'}

@@ -2,7 +2,7 @@ import { nextPhase, type Phase, PHASES } from '../domain/phases.ts';
 import type { CommandName } from './api.ts';
 import type { View } from './session.ts';
 
-const PHASE_WORDS: Record<Phase, string> = {
+export const PHASE_WORDS: Record<Phase, string> = {
   chatting: 'Chatting',
   building: 'Building',
   verifying: 'Verifying',

@@ -2,7 +2,7 @@ import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport, generateId, type UIMessage } from 'ai';
 import type { SessionStatus } from '../domain/runs.ts';
 import { type CommandName, Problem, SessionApi, type SessionState, wordsOf } from './api.ts';
-import { Feed } from './feed.ts';
+import { followSession } from './feed.ts';
 import { Outbox } from './outbox.ts';
 import { Store } from './store.ts';
 import { forgetTab, type Tab } from './tab.ts';
@@ -21,6 +21,8 @@ export interface View extends SessionState {
   earlier: string | null;
   /** What the user asked for and did not get. */
   notice: string | null;
+  /** Where the site that was built is shown; null: there is none. It is another one whenever a file has changed. */
+  preview: string | null;
 }
 
 const NOTHING: View = {
@@ -33,6 +35,7 @@ const NOTHING: View = {
   waiting: [],
   earlier: null,
   notice: null,
+  preview: null,
 };
 
 const PAUSE_MS = 1_000;
@@ -51,10 +54,12 @@ export class TabSession {
   private readonly tab: Tab;
   private readonly api: SessionApi;
   private readonly outbox: Outbox;
-  private feed: Feed | undefined;
+  private feed: ReturnType<typeof followSession> | undefined;
   /** Messages whose answers come through the chat's own request. */
   private readonly own = new Set<string>();
   private behind = false;
+  /** The files that the preview shows, as they were told. */
+  private shownFiles = '[]';
   private catchingUp: Promise<void> | undefined;
 
   constructor(tab: Tab) {
@@ -88,6 +93,11 @@ export class TabSession {
     if (tab.opened) void this.catchUp();
     else this.view.update({ loaded: true });
     if (tab.opened) this.follow();
+  }
+
+  /** The name under which this tab knows its session. */
+  get id(): string {
+    return this.tab.id;
   }
 
   /** Sends what the user typed: at once, whatever else is going on. */
@@ -131,6 +141,21 @@ export class TabSession {
     });
   }
 
+  /** Looks what the session has built. The preview stays as it is where nothing has changed, unless `again`. */
+  async look({ again = false } = {}): Promise<void> {
+    if (!this.tab.opened) return;
+    try {
+      const { items, preview_url } = await this.api.files();
+      const files = JSON.stringify(items);
+      if (files === this.shownFiles && !again) return;
+      this.shownFiles = files;
+      this.view.update({ preview: preview_url });
+    } catch (error) {
+      // What was shown is still there; the next tool's output is the next occasion.
+      if (again) this.view.update({ notice: wordsOf(error) });
+    }
+  }
+
   dismiss(): void {
     this.view.update({ notice: null });
   }
@@ -159,7 +184,7 @@ export class TabSession {
   }
 
   private follow(): void {
-    this.feed ??= new Feed(this.api.eventsUrl, {
+    this.feed ??= followSession(this.api.eventsUrl, {
       connected: () => {
         this.view.update({ lost: false });
         this.outbox.flush();

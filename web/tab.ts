@@ -7,6 +7,7 @@ interface Remembered {
 }
 
 const KEY = 'perdure.session';
+const NAMED = /^#(ses_\w{1,64})$/;
 /** A page that is being reloaded lets go of its lock within this time; one that still holds it then is another tab. */
 const RELEASE_MS = 500;
 
@@ -36,8 +37,22 @@ export class Tab {
   }
 }
 
-/** The tab's session, or a new one: in a new tab, and in a duplicated one, which comes with a copy of the other's. */
+/** Where a tab comes up with a session that is there already. */
+export function addressOf(sessionId: string): string {
+  return `/#${sessionId}`;
+}
+
+/**
+ * The tab's session, or a new one: in a new tab, and in a duplicated one, which comes with a copy of the other's. A
+ * session that the address names is the tab's from then on.
+ */
 export async function openTab(): Promise<Tab> {
+  const named = NAMED.exec(location.hash)?.[1];
+  if (named !== undefined) {
+    history.replaceState(null, '', '/');
+    await isOurs(named);
+    return new Tab({ id: named, opened: true });
+  }
   const found = recall();
   if (found && (await isOurs(found.id))) return new Tab(found);
   const fresh = { id: `tab_${randomId()}`, opened: false };

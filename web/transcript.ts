@@ -52,6 +52,12 @@ export function textOf(message: UIMessage): string {
   return message.parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
 }
 
+/** How many tool calls have ended: each may have changed what the session has built. */
+export function countToolsEnded(messages: UIMessage[]): number {
+  const parts = messages.flatMap((message) => message.parts).filter((part) => isToolUIPart(part));
+  return parts.filter(({ state }) => state === 'output-available' || state === 'output-error').length;
+}
+
 /** True where there is something to be seen in a message. */
 export function hasContent(message: UIMessage): boolean {
   return message.parts.some((part) => {

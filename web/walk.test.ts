@@ -1,4 +1,8 @@
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { SessionView } from '../client/session-view.ts';
+import { workspaceRoot } from '../domain/workspaces.ts';
 import { REHEARSAL_MODEL } from '../agent/rehearsal.ts';
 import siteBuilder from '../examples/site-builder/agent.ts';
 import { startSite, type TestSite } from '../test/support/page.ts';
@@ -12,6 +16,7 @@ describe('the page with the rehearsal model', () => {
   it('H6 walks from chatting to done', async () => {
     const tab = await site.visit();
     await tab.inPhase('Chatting');
+    expect(await tab.page.getByRole('region', { name: 'Preview' }).count()).toBe(0);
     await tab.send('Please build me a site about owls');
 
     await tab.answers.getByText('I am a rehearsal model').waitFor();
@@ -33,6 +38,31 @@ describe('the page with the rehearsal model', () => {
     await tab.button('Publish').click();
     await tab.inPhase('Done');
     expect(await tab.button('Publish').count()).toBe(0);
+  });
+
+  it('H6 shows what was built, newly made after each change, in a frame that can do nothing else', async () => {
+    const tab = await site.visit({ viewport: { width: 1280, height: 800 } });
+    const preview = tab.page.getByRole('region', { name: 'Preview' });
+    await tab.send('Please build me a site about owls');
+    const built = tab.page.frameLocator('iframe').getByRole('heading', { name: 'A site about owls' });
+    await built.waitFor();
+    await tab.idle();
+    const frame = preview.locator('iframe');
+    expect(await frame.getAttribute('sandbox')).toBe('allow-scripts');
+    const src = await frame.getAttribute('src');
+
+    const answer = await tab.page.context().request.get(`${site.host.url}/api/sessions/${await tab.sessionId()}`);
+    const { session, chat } = (await answer.json()) as SessionView;
+    const root = workspaceRoot(site.runtime.workspaces, { ...chat, ...session });
+    await writeFile(path.join(root, 'index.html'), '<script>document.title = origin; document.write(origin)</script>');
+    await tab.button('Reload').click();
+    await tab.page.frameLocator('iframe').getByText('null', { exact: true }).waitFor();
+    expect(await frame.getAttribute('src')).not.toBe(src);
+
+    await tab.button('Hide preview').click();
+    expect(await frame.count()).toBe(0);
+    await tab.page.reload();
+    await frame.waitFor();
   });
 
   it('S4 a revert goes back to building, a cancel to chatting', async () => {

@@ -1,0 +1,85 @@
+import { useEffect, useState, useSyncExternalStore } from 'react';
+import { nextPhase } from '../domain/phases.ts';
+import type { OpenSession } from '../domain/rendezvous.ts';
+import { SessionApi, wordsOf } from './api.ts';
+import { OtherSessions } from './other-sessions.ts';
+import { PHASE_WORDS } from './phase-track.tsx';
+import { addressOf } from './tab.ts';
+import { isInFlight } from './transcript.ts';
+
+const STATE_WORDS: Record<OpenSession['state'], string> = {
+  idle: 'idle',
+  busy: 'working',
+  retrying: 'trying again',
+  waiting: 'waits for you',
+  error: 'stopped by an error',
+};
+
+/** The user's other sessions. They are followed only while they are looked at. */
+export function SessionList({ own }: { own: string }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details className="sessions" onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>Other sessions</summary>
+      {isOpen && <Sessions own={own} />}
+    </details>
+  );
+}
+
+function Sessions({ own }: { own: string }) {
+  const [others, setOthers] = useState<OtherSessions>();
+  useEffect(() => {
+    const made = new OtherSessions();
+    setOthers(made);
+    return () => made.close();
+  }, []);
+  return others ? <Listed others={others} own={own} /> : null;
+}
+
+function Listed({ others, own }: { others: OtherSessions; own: string }) {
+  const { sessions } = useSyncExternalStore(others.view.subscribe, others.view.get);
+  const [notice, setNotice] = useState<string>();
+  const shown = sessions?.filter(({ session_id, alias }) => session_id !== own && alias !== own);
+  const stop = (session: OpenSession) => {
+    setNotice(undefined);
+    const command = nextPhase(session.phase, 'cancel') ? 'cancel' : 'abort';
+    new SessionApi(session.session_id).command(command).catch((error: unknown) => setNotice(wordsOf(error)));
+  };
+  return (
+    <>
+      {notice !== undefined && (
+        <p className="notice" role="alert">
+          {notice}
+        </p>
+      )}
+      {shown === undefined && <p className="note">Loading…</p>}
+      {shown?.length === 0 && <p className="note">There are no others.</p>}
+      <ul aria-label="Other sessions">
+        {shown?.map((session) => (
+          <Row key={session.session_id} session={session} onStop={() => stop(session)} />
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Row({ session, onStop }: { session: OpenSession; onStop: () => void }) {
+  const { session_id, title, phase, state } = session;
+  const canStop = isInFlight({ state }) || nextPhase(phase, 'cancel') !== undefined;
+  const name = title ?? 'Nothing said yet';
+  return (
+    <li>
+      <a href={addressOf(session_id)} target="_blank" rel="noopener">
+        {name}
+      </a>
+      <span className="note">
+        {PHASE_WORDS[phase]}, {STATE_WORDS[state]}
+      </span>
+      {canStop && (
+        <button type="button" className="stop" aria-label={`Stop: ${name}`} onClick={onStop}>
+          Stop
+        </button>
+      )}
+    </li>
+  );
+}
