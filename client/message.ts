@@ -1,6 +1,6 @@
 import type { z } from 'zod';
-import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
+import { InvalidInput } from '../domain/input.ts';
 import type { PartData } from '../domain/part-data.ts';
 import { RESERVED_METADATA } from '../domain/runs.ts';
 import { byteLength, cleanJson } from '../domain/text.ts';
@@ -20,20 +20,14 @@ export interface MessageInput {
 
 /**
  * The message as it is stored: clean text, no metadata that only the system writes.
- * @throws {PerdureError} `BadRequest`, `TooLarge` over `maxBytes` of JSON in UTF-8
+ * @throws {InvalidInput} `BadRequest`, `TooLarge` over `maxBytes` of JSON in UTF-8
  */
 export function newMessage(input: MessageInput, maxBytes: number): NewMessage {
   const id = input.id ?? newId('msg');
-  if (!ID_PATTERN.test(id)) throw bad('id: expected an id of 1 to 64 letters, digits, _ and -');
+  if (!ID_PATTERN.test(id)) throw bad('id', 'an id of 1 to 64 letters, digits, _ and -');
   const parts = partsOf(input);
   const metadata = metadataOf(input.metadata);
-  const bytes = byteLength(JSON.stringify(parts)) + byteLength(JSON.stringify(metadata));
-  if (bytes > maxBytes) {
-    throw new PerdureError(
-      'TooLarge',
-      `parts: the message has ${bytes} bytes, the most is ${maxBytes} (PERDURE_MAX_MESSAGE)`,
-    );
-  }
+  refuseTooLarge(input.text === undefined ? 'parts' : 'text', parts, metadata, maxBytes);
   return {
     id,
     answerId: newId('msg'),
@@ -43,11 +37,21 @@ export function newMessage(input: MessageInput, maxBytes: number): NewMessage {
   };
 }
 
+/** The larger one of what a message is made of is at fault. */
+function refuseTooLarge(content: 'text' | 'parts', parts: PartData[], metadata: object, maxBytes: number): void {
+  const [ofParts, ofMetadata] = [byteLength(JSON.stringify(parts)), byteLength(JSON.stringify(metadata))];
+  const bytes = ofParts + ofMetadata;
+  if (bytes <= maxBytes) return;
+  const field = ofMetadata > ofParts ? 'metadata' : content;
+  const expected = `a message of at most ${maxBytes} bytes (PERDURE_MAX_MESSAGE), not ${bytes}`;
+  throw new InvalidInput([{ field, expected }], 'TooLarge');
+}
+
 function partsOf({ text, parts = [] }: MessageInput): PartData[] {
   const given = text === undefined ? parts : [{ type: 'text' as const, text }];
   // A page that sends a file and no words sends an empty text along.
   const kept = given.filter((part) => part.type !== 'text' || part.text !== '');
-  if (kept.length === 0) throw bad(`${text === undefined ? 'parts' : 'text'}: expected something to say`);
+  if (kept.length === 0) throw bad(text === undefined ? 'parts' : 'text', 'something to say');
   return cleanJson(kept) as unknown as PartData[];
 }
 
@@ -60,10 +64,10 @@ function metadataOf(given: MessageInput['metadata']): Record<string, unknown> {
 function carriedModel(metadata: Record<string, unknown>): string | null {
   if (metadata['model'] === undefined || metadata['model'] === null) return null;
   const parsed = modelRef.safeParse(metadata['model']);
-  if (!parsed.success) throw bad('metadata.model: expected a model such as "openai/gpt-5"');
+  if (!parsed.success) throw bad('metadata.model', 'a model such as "openai/gpt-5"');
   return parsed.data;
 }
 
-function bad(message: string): PerdureError {
-  return new PerdureError('BadRequest', message);
+function bad(field: string, expected: string): InvalidInput {
+  return new InvalidInput([{ field, expected }]);
 }

@@ -13,6 +13,7 @@ export const ERROR_STATUS = {
   MessageNotFound: 404,
   ToolOutputNotFound: 404,
   NotFound: 404,
+  MethodNotAllowed: 405,
   InvalidTransition: 409,
   ProjectAlreadyLocked: 409,
   MessageConflict: 409,

@@ -11,10 +11,17 @@ const MAX_REASON = 2_000;
 
 export const ID_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 const ID_EXPECTED = 'an id of 1 to 64 letters, digits, _ and -';
+const WHOLE_NUMBER = 'a whole number of at most 9 digits';
 const MODEL_EXPECTED = 'a model such as "openai/gpt-5", or { provider_id, model_id }';
 
 const id = z.string(ID_EXPECTED).regex(ID_PATTERN, ID_EXPECTED);
 const json = z.record(z.string(), z.unknown(), 'an object');
+/** Of sessions and messages alike; the caps are in bytes of JSON, so that no schema says them. */
+const metadata = json.meta({ description: 'Any object. Names that only the system writes are left out of it.' });
+
+export const idempotencyKey = id.meta({
+  description: 'Of your own making. Sent again with it, a command is not carried out twice: it gets the same answer.',
+});
 
 const modelString = z.string(MODEL_EXPECTED).max(200, MODEL_EXPECTED);
 
@@ -63,7 +70,7 @@ export const openBody = z.strictObject({
   project_id: id.nullish(),
   model: modelRef.nullish(),
   workspace_root: z.string('a folder below the workspaces').min(1).max(1_024).nullish(),
-  metadata: json.optional(),
+  metadata: metadata.optional(),
 });
 
 export const submitBody = z
@@ -71,13 +78,14 @@ export const submitBody = z
     id: id.optional(),
     text: z.string('a string').optional(),
     parts: userParts.optional(),
-    metadata: json.optional(),
+    metadata: metadata.optional(),
     model: modelRef.nullish(),
   })
   .refine((body) => (body.text === undefined) !== (body.parts === undefined), {
     path: ['text'],
     message: 'either text or parts',
-  });
+  })
+  .meta({ override: { oneOf: [{ required: ['text'] }, { required: ['parts'] }] } });
 
 /** The last message of a chat body, where it is the user's. */
 export const userMessage = z.object({
@@ -95,9 +103,20 @@ function isAlias(text: string): boolean {
   return text !== '' && byteLength(text) <= MAX_ALIAS_BYTES && !/\p{Cc}/u.test(text);
 }
 
+const chatId = z
+  .string(CHAT_ID_EXPECTED)
+  .min(1, CHAT_ID_EXPECTED)
+  .max(MAX_ALIAS_BYTES, CHAT_ID_EXPECTED)
+  .refine(isAlias, CHAT_ID_EXPECTED);
+
+/** A session in a path or a query. Whatever is no session is one that is not there, so this describes and judges not. */
+export const sessionRef = chatId.meta({ description: "A session's `ses_` id, or an alias of one of the caller's own" });
+export const messageRef = id.meta({ description: 'The id of a message' });
+export const toolCallRef = z.string().min(1).max(128).meta({ description: 'The id of a tool call' });
+
 /** What DefaultChatTransport sends. */
 export const chatBody = z.looseObject({
-  id: z.string(CHAT_ID_EXPECTED).refine(isAlias, CHAT_ID_EXPECTED),
+  id: chatId,
   messages: z
     .array(z.unknown(), 'an array of messages')
     .min(1, 'at least one message')
@@ -114,21 +133,42 @@ export const cancelBody = z.strictObject({ reason });
 export const projectBody = z.strictObject({ project_id: id });
 export const closeBody = z.strictObject({ abort: z.boolean('true or false').optional() });
 
-const count = (most: number) =>
-  z.coerce
-    .number('a whole number')
-    .int('a whole number')
-    .min(1, 'a number from 1 on')
-    .transform((limit) => Math.min(limit, most));
-const flag = z.enum(['true', 'false'], 'true or false').transform((text) => text === 'true');
+/** A number in a query, where everything is text. */
+const wholeNumber = (least: number) =>
+  z
+    .string(WHOLE_NUMBER)
+    .regex(/^\d{1,9}$/, WHOLE_NUMBER)
+    .transform(Number)
+    .refine((value) => value >= least, `a number from ${least} on`);
+/** In the description it is what its text stands for. */
+const describedAs = (type: object, description?: string) => ({
+  ...(description !== undefined && { description }),
+  override: ({ jsonSchema }: { jsonSchema: object }) => {
+    for (const name of ['enum', 'pattern', 'type']) Reflect.deleteProperty(jsonSchema, name);
+    Object.assign(jsonSchema, type);
+  },
+});
+const whole = (minimum: number) => ({ type: 'integer', minimum, maximum: 999_999_999 });
+const flag = z
+  .enum(['true', 'false'], 'true or false')
+  .transform((text) => text === 'true')
+  .meta(describedAs({ type: 'boolean' }));
 
 /** Default and greatest length of a page. */
 const PAGE = 50;
 const LONGEST_PAGE = 200;
-const limit = count(LONGEST_PAGE).default(PAGE);
+const limit = wholeNumber(1)
+  .transform((given) => Math.min(given, LONGEST_PAGE))
+  .meta(describedAs({ ...whole(1), default: PAGE }, `Length of the page; more than ${LONGEST_PAGE} is ${LONGEST_PAGE}`))
+  .default(PAGE);
 
 /** Text that a list is searched by. */
-const term = z.string().regex(/^[^\0]{1,128}$/, 'at most 128 characters');
+const term = z.string().regex(/^[^\0]{1,128}$/, '1 to 128 characters');
+
+/** Whose session, where the path does not say it. */
+export const sessionQuery = z.object({
+  session_id: z.string('the id of a session in the query').min(1, 'the id of a session in the query').max(128),
+});
 
 export const sessionsQuery = z.object({
   project: term.optional(),
@@ -147,27 +187,8 @@ export const messagesQuery = z
   });
 
 export const logQuery = z.object({
-  after: z.coerce.number('a number').int('a whole number').min(0, 'a number from 0 on').default(0),
+  after: wholeNumber(0)
+    .meta(describedAs({ ...whole(0), default: 0 }, 'The seq of an entry'))
+    .default(0),
   limit,
 });
-
-/** The field of an issue as it is written: `messages[3].parts[0].text`. */
-function fieldOf(path: readonly PropertyKey[]): string {
-  return path.reduce<string>((field, key) => {
-    if (typeof key === 'number') return `${field}[${key}]`;
-    return field === '' ? String(key) : `${field}.${String(key)}`;
-  }, '');
-}
-
-/** What an issue expected of which field. */
-export function problemsOf(
-  error: z.ZodError,
-  prefix: readonly PropertyKey[] = [],
-): { field: string; expected: string }[] {
-  return error.issues.map((issue) => {
-    if (issue.code === 'unrecognized_keys') {
-      return { field: fieldOf([...prefix, ...issue.path, issue.keys[0] ?? '']), expected: 'nothing of this name' };
-    }
-    return { field: fieldOf([...prefix, ...issue.path]) || 'body', expected: issue.message };
-  });
-}

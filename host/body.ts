@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { PerdureError } from '../domain/errors.ts';
-import { InvalidInput } from './problem.ts';
+import { parseInput } from '../domain/input.ts';
 
 /** Deeper than anything that a client has to say, and far from what exhausts a stack. */
 const MAX_DEPTH = 64;
@@ -12,13 +12,6 @@ const MAX_DEPTH = 64;
 export async function readBody<T>(request: Request, schema: z.ZodType<T>, maxBytes: number): Promise<T> {
   const text = await readText(request, maxBytes);
   return parseInput(schema, text.trim() === '' ? {} : parseJson(text));
-}
-
-/** @throws {InvalidInput} naming the fields; `prefix` is where the value stands in what the client sent */
-export function parseInput<T>(schema: z.ZodType<T>, value: unknown, prefix: readonly PropertyKey[] = []): T {
-  const parsed = schema.safeParse(value);
-  if (!parsed.success) throw new InvalidInput(parsed.error, prefix);
-  return parsed.data;
 }
 
 async function readText(request: Request, maxBytes: number): Promise<string> {

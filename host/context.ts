@@ -11,8 +11,13 @@ export interface Caller {
   setCookie?: string;
 }
 
-/** Finds out who is calling. @throws {PerdureError} `Unauthorized`, `Forbidden` */
-export type Identify = (request: Request) => Promise<Caller>;
+/** Finds out who is calling. */
+export interface Identify {
+  /** @throws {PerdureError} `Unauthorized`, `Forbidden` */
+  (request: Request): Promise<Caller>;
+  /** Judges every request, also where nobody has to say who they are. @throws {PerdureError} `Forbidden` */
+  guard?: (request: Request) => void;
+}
 
 /** What a page hook answers for paths outside /api; undefined: there is no such page. */
 export type Page = (request: Request) => Response | undefined | Promise<Response | undefined>;

@@ -1,6 +1,7 @@
 import { Hono, type MiddlewareHandler } from 'hono';
 import { routePath } from 'hono/route';
 import { PerdureError } from '../domain/errors.ts';
+import { Api } from './api.ts';
 import type { App, HostEnv, HostParts, RequestContext, RouteParts } from './context.ts';
 import { problemOf, problemResponse } from './problem.ts';
 import { chatRoutes } from './routes/chat.ts';
@@ -9,6 +10,7 @@ import { fileRoutes, previewRoutes } from './routes/files.ts';
 import { healthRoutes } from './routes/health.ts';
 import { logRoutes } from './routes/log.ts';
 import { messageRoutes } from './routes/messages.ts';
+import { openApiRoutes } from './routes/openapi.ts';
 import { pageRoutes } from './routes/page.ts';
 import { rendezvousRoutes } from './routes/rendezvous.ts';
 import { sessionRoutes } from './routes/sessions.ts';
@@ -19,6 +21,8 @@ export interface Host {
   fetch: (request: Request) => Promise<Response>;
   /** Cuts off the streams that are open; their readers find another host, or this one again. */
   close: () => void;
+  /** Every route but those of the page, with its method in capitals and its path as Hono writes it. */
+  routes: readonly { method: string; path: string }[];
 }
 
 export function createHost(hostParts: HostParts): Host {
@@ -27,24 +31,29 @@ export function createHost(hostParts: HostParts): Host {
   const app: App = new Hono<HostEnv>();
   app.use(measured(parts));
   app.use(withoutBody);
-  previewRoutes(app, parts);
-  healthRoutes(app, parts);
+  app.use(guarded(parts));
+  const api = new Api(app, parts.maxBodyBytes);
+  openApiRoutes(api);
+  previewRoutes(api, parts);
+  healthRoutes(api, parts);
   app.use('/api/*', identified(parts));
-  chatRoutes(app, parts);
-  sessionRoutes(app, parts);
-  messageRoutes(app, parts);
-  commandRoutes(app, parts);
-  statusRoutes(app, parts);
-  rendezvousRoutes(app, parts);
-  fileRoutes(app, parts);
-  logRoutes(app, parts);
+  chatRoutes(api, parts);
+  sessionRoutes(api, parts);
+  messageRoutes(api, parts);
+  commandRoutes(api, parts);
+  statusRoutes(api, parts);
+  rendezvousRoutes(api, parts);
+  fileRoutes(api, parts);
+  logRoutes(api, parts);
+  api.refuseOtherMethods();
   app.all('/api/*', (c) => {
     throw new PerdureError('NotFound', `there is no ${c.req.method} ${c.req.path}`);
   });
+  const routes = app.routes.filter(({ method }) => method !== 'ALL').map(({ method, path }) => ({ method, path }));
   pageRoutes(app, parts);
   app.notFound((c) => problemResponse(problemOf(new PerdureError('NotFound', `there is no ${c.req.path}`))));
   app.onError((error, c) => answerError(error, c, parts));
-  return { fetch: async (request) => app.fetch(request), close: () => closing.abort() };
+  return { fetch: async (request) => app.fetch(request), close: () => closing.abort(), routes };
 }
 
 /** A HEAD is a GET whose body nobody reads: a stream is ended rather than left open. */
@@ -52,6 +61,13 @@ const withoutBody: MiddlewareHandler<HostEnv> = async (c, next) => {
   await next();
   if (c.req.raw.method === 'HEAD') await c.res.body?.cancel();
 };
+
+function guarded({ identify }: HostParts): MiddlewareHandler<HostEnv> {
+  return async (c, next) => {
+    identify.guard?.(c.req.raw);
+    await next();
+  };
+}
 
 /** Everything under /api knows its caller. */
 function identified({ identify }: HostParts): MiddlewareHandler<HostEnv> {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { isIP } from 'node:net';
 import { createRemoteJWKSet, errors, jwtVerify, type JWTPayload, type JWTVerifyOptions } from 'jose';
 import { PerdureError } from '../domain/errors.ts';
 import type { Identify } from './context.ts';
@@ -19,7 +20,7 @@ export function isLoopback(address: string): boolean {
  * resolve to this machine nor a form or script elsewhere gets through.
  */
 export function loopbackUser(key: Buffer): Identify {
-  return async (request) => {
+  const identify = async (request: Request) => {
     refuseOtherSites(request);
     const header = request.headers.get('x-perdure-user');
     if (header !== null) return { user: validUser(header) };
@@ -28,18 +29,37 @@ export function loopbackUser(key: Buffer): Identify {
     const user = `guest-${randomBytes(12).toString('base64url')}`;
     return { user, setCookie: userCookie(user, key) };
   };
+  return Object.assign(identify, { guard: refuseOtherNames });
+}
+
+/**
+ * What has no caller is read by programs that name an address, as probes do. A name that is not this machine's own was
+ * made to resolve to it.
+ * @throws {PerdureError} `Forbidden`
+ */
+function refuseOtherNames(request: Request): void {
+  const { host, hostname } = hostOf(request);
+  if (LOOPBACK.test(host) || isIP(hostname.replaceAll(/[[\]]/g, '')) > 0) return;
+  throw otherHost();
 }
 
 /** @throws {PerdureError} `Forbidden` for a request that did not come from this machine's own pages or programs */
 function refuseOtherSites(request: Request): void {
-  const host = request.headers.get('host') ?? new URL(request.url).host;
-  if (!LOOPBACK.test(host)) {
-    throw new PerdureError('Forbidden', 'this host answers to localhost only; the request names another host');
-  }
+  const { host } = hostOf(request);
+  if (!LOOPBACK.test(host)) throw otherHost();
   const origin = request.headers.get('origin');
   if (origin !== null && originHost(origin) !== host.toLowerCase()) {
     throw new PerdureError('Forbidden', 'this host takes requests from its own pages only');
   }
+}
+
+function hostOf(request: Request): { host: string; hostname: string } {
+  const host = request.headers.get('host') ?? new URL(request.url).host;
+  return { host, hostname: host.replace(/:\d{1,5}$/, '') };
+}
+
+function otherHost(): PerdureError {
+  return new PerdureError('Forbidden', 'this host answers to localhost only; the request names another host');
 }
 
 function originHost(origin: string): string | undefined {

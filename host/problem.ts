@@ -1,7 +1,6 @@
-import type { z } from 'zod';
 import { isUnavailable } from '../client/unavailable.ts';
 import { ERROR_STATUS, type ErrorCode, PerdureError } from '../domain/errors.ts';
-import { problemsOf } from '../domain/wire.ts';
+import { type FieldError, InvalidInput } from '../domain/input.ts';
 
 /** Problem details of RFC 9457, with the error's name as `code`; `errors` names the fields that are wrong. */
 export interface Problem {
@@ -10,19 +9,7 @@ export interface Problem {
   status: number;
   detail: string;
   code: ErrorCode;
-  errors?: { field: string; expected: string }[];
-}
-
-/** Input that a schema refused. */
-export class InvalidInput extends PerdureError {
-  readonly errors: { field: string; expected: string }[];
-
-  constructor(error: z.ZodError, prefix: readonly PropertyKey[] = []) {
-    const errors = problemsOf(error, prefix);
-    const [first] = errors;
-    super('BadRequest', first ? `${first.field}: expected ${first.expected}` : 'the input is not valid');
-    this.errors = errors;
-  }
+  errors?: readonly FieldError[];
 }
 
 /** The one place where an error becomes an answer. What nobody expected is `Internal` and tells nothing of itself. */
@@ -40,9 +27,17 @@ function problem(code: ErrorCode, detail: string): Problem {
   return { type: `urn:perdure:error:${code}`, title, status: ERROR_STATUS[code], detail, code };
 }
 
-export function problemResponse(problemDetails: Problem): Response {
+/** What goes along with a status: how to say who calls, and when to come again. */
+const HEADERS: Readonly<Partial<Record<number, Record<string, string>>>> = {
+  401: { 'www-authenticate': 'Bearer' },
+  429: { 'retry-after': '5' },
+  503: { 'retry-after': '1' },
+};
+
+export function problemResponse(problemDetails: Problem, headers: Record<string, string> = {}): Response {
+  const { status } = problemDetails;
   return Response.json(problemDetails, {
-    status: problemDetails.status,
-    headers: { 'content-type': 'application/problem+json' },
+    status,
+    headers: { ...HEADERS[status], ...headers, 'content-type': 'application/problem+json' },
   });
 }

@@ -31,7 +31,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   },
   host: {
     own: ['client', 'domain', 'config'],
-    packages: ['@hono/*', 'ai', 'hono', 'jose', 'pino', 'prom-client', 'zod'],
+    packages: ['@hono/*', 'ai', 'hono', 'jose', 'pino', 'prom-client', 'zod', 'zod-openapi'],
   },
   // Where a process is put together.
   'host/main.ts': { own: [...ALL_BUT_FACES, 'client', 'host', 'examples'], packages: 'any' },

@@ -1,8 +1,9 @@
 import type { UIMessageChunk } from 'ai';
-import type { z } from 'zod';
-import { chatBody, userMessage } from '../../domain/wire.ts';
-import { parseInput, readBody } from '../body.ts';
-import type { App, RequestContext, RouteParts } from '../context.ts';
+import { z } from 'zod';
+import { InvalidInput, parseInput } from '../../domain/input.ts';
+import { chatBody, sessionRef, userMessage } from '../../domain/wire.ts';
+import { type Api, events } from '../api.ts';
+import type { RequestContext, RouteParts } from '../context.ts';
 import { notYet } from '../not-yet.ts';
 import { problemOf } from '../problem.ts';
 import { dataLine, eventStream } from '../sse.ts';
@@ -12,27 +13,64 @@ type ChatBody = z.output<typeof chatBody>;
 /** The header that names the session whose stream this is. */
 const SESSION_HEADER = 'x-perdure-session';
 
+const STREAM = events(
+  "A UI message stream of the AI SDK: each event's data is a UIMessageChunk in JSON, the last is `[DONE]`. The chunk " +
+    '`start` carries `messageMetadata.session_id`; a transient `data-status` part tells what the message waits for.',
+  {
+    [SESSION_HEADER]: z.string().meta({ description: 'The `ses_` id of the session' }),
+    'x-vercel-ai-ui-message-stream': z.literal('v1'),
+  },
+);
+
 /** What the AI SDK's useChat speaks: a message in, a UI message stream out, and the stream again after a reload. */
-export function chatRoutes(app: App, parts: RouteParts): void {
-  const { client, maxBodyBytes } = parts;
+export function chatRoutes(api: Api, parts: RouteParts): void {
+  const { client } = parts;
 
-  app.post('/api/chat', async (c) => {
-    c.set('command', 'submit');
-    const user = c.get('user');
-    const body = await readBody(c.req.raw, chatBody, maxBodyBytes);
-    const message = newestMessage(body);
-    if (body.messageId) await refuseEdit(parts, user, body.id, body.messageId);
-    const submitted = await client.submit(user, body.id, { ...message, model: body.model }, { open: true });
-    return answerStream(c, parts, submitted.session_id, submitted.run_seq);
-  });
+  api.post(
+    '/api/chat',
+    {
+      operationId: 'chat',
+      tag: 'Chat',
+      summary: 'Send a message and read its answer, as DefaultChatTransport does',
+      description:
+        'The transcript here is the truth: of `messages` only the last is read. An `id` that is not a `ses_` id is an ' +
+        "alias of one of the caller's own sessions, made at first use. The same message again (same id and parts; " +
+        'its metadata and model do not matter) joins the same stream.',
+      command: 'submit',
+      params: {},
+      body: chatBody,
+      answers: { 200: STREAM },
+      errors: ['SessionNotFound', 'MessageConflict', 'TooMany', 'ModelNotConfigured', 'NotSupported'],
+    },
+    async (c, { user, body }) => {
+      const message = newestMessage(body);
+      if (body.messageId) await refuseEdit(parts, user, body.id, body.messageId);
+      const submitted = await client
+        .submit(user, body.id, { ...message, model: body.model }, { open: true })
+        .catch((error: unknown) => {
+          throw error instanceof InvalidInput ? error.under(`messages[${body.messages.length - 1}]`) : error;
+        });
+      return answerStream(c, parts, submitted.session_id, submitted.run_seq);
+    },
+  );
 
-  app.get('/api/chat/:id/stream', async (c) => {
-    const user = c.get('user');
-    const session = await client.findSession(user, c.req.param('id'));
-    const run = session === undefined ? undefined : await client.reads.currentRun(user, session);
-    if (session === undefined || run === undefined) return c.body(null, 204);
-    return answerStream(c, parts, session, run);
-  });
+  api.get(
+    '/api/chat/:id/stream',
+    {
+      operationId: 'resumeChat',
+      tag: 'Chat',
+      summary: 'The run in flight, from its first chunk and then live',
+      params: { id: sessionRef },
+      answers: { 200: STREAM, 204: { description: 'No run is in flight' } },
+      errors: ['SessionNotFound'],
+    },
+    async (c, { user, params }) => {
+      const session = await client.findSession(user, params.id);
+      const run = session === undefined ? undefined : await client.reads.currentRun(user, session);
+      if (session === undefined || run === undefined) return c.body(null, 204);
+      return answerStream(c, parts, session, run);
+    },
+  );
 }
 
 /** The last message, which is the only one that is read: what came before it is stored here. */

@@ -1,9 +1,10 @@
 import type { z } from 'zod';
+import { abortOutcome, cancelOutcome, closeOutcome, commandOutcome } from '../../domain/answers.ts';
 import type { CommandOutcome } from '../../domain/commands.ts';
-import { PerdureError } from '../../domain/errors.ts';
-import { cancelBody, closeBody, emptyBody, projectBody } from '../../domain/wire.ts';
-import { readBody } from '../body.ts';
-import type { App, HostParts, RequestContext } from '../context.ts';
+import type { ErrorCode } from '../../domain/errors.ts';
+import { cancelBody, closeBody, emptyBody, projectBody, sessionQuery, sessionRef } from '../../domain/wire.ts';
+import { type Api, json } from '../api.ts';
+import type { HostParts } from '../context.ts';
 import { notYet } from '../not-yet.ts';
 
 /** Whose session a command is for, and what goes along with every one. */
@@ -13,57 +14,121 @@ interface Sent {
   options: { idempotencyKey: string | undefined };
 }
 
+interface Command<Body> {
+  name: string;
+  summary: string;
+  body: z.ZodType<Body>;
+  answer: z.ZodType;
+  errors?: readonly ErrorCode[];
+  carryOut: (sent: Sent, body: Body) => Promise<CommandOutcome>;
+}
+
 /** Commands that have their names and are not there yet. */
 const LATER = ['rewind', 'unrewind', 'branch', 'compact', 'prune', 'answer', 'archive'];
 
 /** The commands of a session: each answers what the session is afterwards. */
-export function commandRoutes(app: App, parts: HostParts): void {
-  const { commands } = parts.client;
-  const route = <Body>(
-    name: string,
-    schema: z.ZodType<Body>,
-    carryOut: (sent: Sent, body: Body) => Promise<CommandOutcome>,
-  ) => {
-    app.post(`/api/sessions/:id/${name}`, (c) => carryOutFor(c, parts, c.req.param('id'), name, schema, carryOut));
-  };
-  route('abort', emptyBody, ({ user, session, options }) => commands.abort(user, session, options));
-  route('publish', emptyBody, ({ user, session, options }) => commands.publish(user, session, options));
-  route('revert', emptyBody, ({ user, session, options }) => commands.revert(user, session, options));
-  route('open', projectBody, ({ user, session, options }, { project_id }) =>
-    commands.openExisting(user, session, project_id, options),
-  );
-  route('close', closeBody, ({ user, session, options }, { abort }) =>
-    commands.close(user, session, { ...options, abort }),
-  );
-  const cancel = ({ user, session, options }: Sent, { reason }: z.output<typeof cancelBody>) =>
-    commands.cancel(user, session, { ...options, reason });
-  route('cancel', cancelBody, cancel);
-  app.post('/api/cancel', (c) => carryOutFor(c, parts, namedSession(c), 'cancel', cancelBody, cancel));
+export function commandRoutes(api: Api, parts: HostParts): void {
+  phaseCommands(api, parts);
+  cancelCommands(api, parts);
   for (const name of LATER) {
-    app.post(`/api/sessions/:id/${name}`, async (c) => {
-      c.set('command', name);
-      await parts.client.reads.sessionId(c.get('user'), c.req.param('id'));
-      throw notYet(name);
-    });
+    api.post(
+      `/api/sessions/:id/${name}`,
+      {
+        operationId: name,
+        tag: 'Commands',
+        summary: `Not there yet: ${name}`,
+        command: name,
+        params: { id: sessionRef },
+        answers: {},
+        errors: ['SessionNotFound', 'NotSupported'],
+      },
+      async (_c, { user, params }) => {
+        await parts.client.reads.sessionId(user, params.id);
+        throw notYet(name);
+      },
+    );
   }
 }
 
-async function carryOutFor<Body>(
-  c: RequestContext,
-  { maxBodyBytes }: HostParts,
-  session: string,
-  name: string,
-  schema: z.ZodType<Body>,
-  carryOut: (sent: Sent, body: Body) => Promise<CommandOutcome>,
-): Promise<Response> {
-  c.set('command', name);
-  const body = await readBody(c.req.raw, schema, maxBodyBytes);
-  const options = { idempotencyKey: c.req.header('idempotency-key') };
-  return c.json(await carryOut({ user: c.get('user'), session, options }, body));
+function phaseCommands(api: Api, { client: { commands } }: HostParts): void {
+  const errors: ErrorCode[] = ['InvalidTransition'];
+  route(api, {
+    name: 'publish',
+    summary: 'Publish what was verified',
+    body: emptyBody,
+    answer: commandOutcome,
+    errors,
+    carryOut: ({ user, session, options }) => commands.publish(user, session, options),
+  });
+  route(api, {
+    name: 'revert',
+    summary: 'Go back from verifying to building',
+    body: emptyBody,
+    answer: commandOutcome,
+    errors,
+    carryOut: ({ user, session, options }) => commands.revert(user, session, options),
+  });
+  route(api, {
+    name: 'open',
+    summary: 'Open a project, once for the session',
+    body: projectBody,
+    answer: commandOutcome,
+    errors: ['InvalidTransition', 'ProjectAlreadyLocked', 'ProjectNotFound'],
+    carryOut: ({ user, session, options }, { project_id }) => commands.openExisting(user, session, project_id, options),
+  });
 }
 
-function namedSession(c: RequestContext): string {
-  const session = c.req.query('session_id');
-  if (session) return session;
-  throw new PerdureError('BadRequest', 'session_id: expected the id of a session in the query');
+function cancelCommands(api: Api, { client: { commands } }: HostParts): void {
+  route(api, {
+    name: 'abort',
+    summary: 'Stop the run in flight; with none it answers `aborted: false`',
+    body: emptyBody,
+    answer: abortOutcome,
+    carryOut: ({ user, session, options }) => commands.abort(user, session, options),
+  });
+  route(api, {
+    name: 'close',
+    summary: 'Close the session; the next command opens it again',
+    body: closeBody,
+    answer: closeOutcome,
+    errors: ['RunInFlight'],
+    carryOut: ({ user, session, options }, { abort }) => commands.close(user, session, { ...options, abort }),
+  });
+  const cancel: Command<z.output<typeof cancelBody>> = {
+    name: 'cancel',
+    summary: "The phase's own cancel, and an abort of the run in flight",
+    body: cancelBody,
+    answer: cancelOutcome,
+    errors: ['InvalidTransition'],
+    carryOut: ({ user, session, options }, { reason }) => commands.cancel(user, session, { ...options, reason }),
+  };
+  route(api, cancel);
+  api.post(
+    '/api/cancel',
+    { ...describe(cancel), operationId: 'cancelNamed', params: {}, query: sessionQuery },
+    async (c, { user, query, body, idempotencyKey }) =>
+      c.json(await cancel.carryOut({ user, session: query.session_id, options: { idempotencyKey } }, body)),
+  );
+}
+
+function route<Body>(api: Api, command: Command<Body>): void {
+  api.post(
+    `/api/sessions/:id/${command.name}`,
+    { ...describe(command), params: { id: sessionRef } },
+    async (c, { user, params, body, idempotencyKey }) =>
+      c.json(await command.carryOut({ user, session: params.id, options: { idempotencyKey } }, body)),
+  );
+}
+
+function describe<Body>({ name, summary, body, answer, errors = [] }: Command<Body>) {
+  return {
+    operationId: name,
+    tag: 'Commands' as const,
+    summary,
+    command: name,
+    body,
+    idempotent: true,
+    answers: { 200: json(answer, 'What the session is afterwards') },
+    errors: ['SessionNotFound' as const, ...errors],
+  };
 }

@@ -1,36 +1,68 @@
 import { getMimeType } from 'hono/utils/mime';
+import { z } from 'zod';
+import { workspaceFiles } from '../../domain/answers.ts';
 import { PerdureError } from '../../domain/errors.ts';
-import type { App, HostParts } from '../context.ts';
+import { sessionRef } from '../../domain/wire.ts';
+import { type Api, json } from '../api.ts';
+import type { HostParts } from '../context.ts';
 import { PREVIEW_PATH } from '../previews.ts';
 import { listFiles, readFileInside } from '../workspace-files.ts';
 
 const INDEX = 'index.html';
 
 /** What a session has built, for its owner. */
-export function fileRoutes(app: App, { client, previews }: HostParts): void {
+export function fileRoutes(api: Api, { client, previews }: HostParts): void {
   if (!previews) return;
 
-  app.get('/api/sessions/:id/files', async (c) => {
-    const { session, chat } = await client.reads.session(c.get('user'), c.req.param('id'));
-    const root = previews.rootOf({ ...chat, ...session });
-    const items = await listFiles(root);
-    const preview_url = items.some((file) => file.path === INDEX) ? await previews.url(root) : null;
-    return c.json({ items, preview_url });
-  });
+  api.get(
+    '/api/sessions/:id/files',
+    {
+      operationId: 'listFiles',
+      tag: 'Sessions',
+      summary: "List the files of a session's workspace, at most 500",
+      params: { id: sessionRef },
+      answers: {
+        200: json(workspaceFiles, 'Without links and hidden ones, those of a folder before those in folders'),
+      },
+      errors: ['SessionNotFound'],
+    },
+    async (c, { user, params }) => {
+      const { session, chat } = await client.reads.session(user, params.id);
+      const root = previews.rootOf({ ...chat, ...session });
+      const items = await listFiles(root);
+      const preview_url = items.some((file) => file.path === INDEX) ? await previews.url(root) : null;
+      return c.json({ items, preview_url });
+    },
+  );
 }
 
 /** The files themselves, under an address that works without a cookie, so that no request needs to say who calls. */
-export function previewRoutes(app: App, { previews }: HostParts): void {
+export function previewRoutes(api: Api, { previews }: HostParts): void {
   if (!previews) return;
 
-  app.get(`${PREVIEW_PATH}/:token/:file{.*}`, async (c) => {
-    const { token, file } = c.req.param();
-    const root = await previews.read(token);
-    const name = file === '' || file.endsWith('/') ? `${file}${INDEX}` : file;
-    const body = await readFileInside(root, name);
-    if (body === undefined) throw new PerdureError('NotFound', 'there is no such file in the preview');
-    return c.body(body, 200, headersOf(name, `${new URL(c.req.url).host}${PREVIEW_PATH}/${token}/`));
-  });
+  api.get(
+    `${PREVIEW_PATH}/:token/:file{.*}`,
+    {
+      operationId: 'preview',
+      tag: 'Sessions',
+      summary: 'Read a file of a workspace, for a sandboxed frame',
+      description: 'The token of a `preview_url` is the permission, for an hour.',
+      params: {
+        token: z.string().min(1).meta({ description: 'As it stands in a `preview_url`' }),
+        file: z.string().meta({ description: 'A path in the workspace; of a folder, its index.html' }),
+      },
+      open: true,
+      answers: { 200: { mediaType: '*/*', description: 'The file, as its name says, in a sandbox' } },
+      errors: ['NotFound'],
+    },
+    async (c, { params: { token, file } }) => {
+      const root = await previews.read(token);
+      const name = file === '' || file.endsWith('/') ? `${file}${INDEX}` : file;
+      const body = await readFileInside(root, name);
+      if (body === undefined) throw new PerdureError('NotFound', 'there is no such file in the preview');
+      return c.body(body, 200, headersOf(name, `${new URL(c.req.url).host}${PREVIEW_PATH}/${token}/`));
+    },
+  );
 }
 
 /**

@@ -1,19 +1,41 @@
-import { logQuery } from '../../domain/wire.ts';
-import { parseInput } from '../body.ts';
-import type { App, HostParts } from '../context.ts';
+import { logEntry, pageOf } from '../../domain/answers.ts';
+import { logQuery, sessionRef, toolCallRef } from '../../domain/wire.ts';
+import { type Api, json } from '../api.ts';
+import type { HostParts } from '../context.ts';
 
 /** A session's event log, and what tools put aside. */
-export function logRoutes(app: App, { client }: HostParts): void {
-  app.get('/api/sessions/:id/log', async (c) =>
-    c.json(await client.reads.log(c.get('user'), c.req.param('id'), parseInput(logQuery, c.req.query()))),
+export function logRoutes(api: Api, { client }: HostParts): void {
+  api.get(
+    '/api/sessions/:id/log',
+    {
+      operationId: 'listLog',
+      tag: 'Sessions',
+      summary: "Read a session's event log, oldest first",
+      params: { id: sessionRef },
+      query: logQuery,
+      answers: { 200: json(pageOf(logEntry), 'A page; `next` goes into `after`') },
+      errors: ['SessionNotFound'],
+    },
+    async (c, { user, params, query }) => c.json(await client.reads.log(user, params.id, query)),
   );
 
-  app.get('/api/sessions/:id/tool-outputs/:tool_call_id', async (c) => {
-    const { id, tool_call_id } = c.req.param();
-    return c.text(await client.reads.toolOutput(c.get('user'), id, tool_call_id), 200, {
-      // What a tool has read somewhere must not run as a page of ours.
-      'x-content-type-options': 'nosniff',
-      'content-security-policy': 'sandbox',
-    });
-  });
+  api.get(
+    '/api/sessions/:id/tool-outputs/:tool_call_id',
+    {
+      operationId: 'getToolOutput',
+      tag: 'Sessions',
+      summary: 'Read a tool output that was too long for the model, whole',
+      params: { id: sessionRef, tool_call_id: toolCallRef },
+      answers: {
+        200: { mediaType: 'text/plain', description: 'The output, in text that no browser takes for a page' },
+      },
+      errors: ['SessionNotFound', 'ToolOutputNotFound'],
+    },
+    async (c, { user, params }) =>
+      c.text(await client.reads.toolOutput(user, params.id, params.tool_call_id), 200, {
+        // What a tool has read somewhere must not run as a page of ours.
+        'x-content-type-options': 'nosniff',
+        'content-security-policy': 'sandbox',
+      }),
+  );
 }

@@ -1,24 +1,61 @@
-import { messagesQuery, submitBody } from '../../domain/wire.ts';
-import { parseInput, readBody } from '../body.ts';
-import type { App, HostParts } from '../context.ts';
+import { accepted, cancelQueuedOutcome, pageOf, uiMessage } from '../../domain/answers.ts';
+import { messageRef, messagesQuery, sessionRef, submitBody } from '../../domain/wire.ts';
+import { type Api, json } from '../api.ts';
+import type { HostParts } from '../context.ts';
 
 /** The transcript, and messages for those who do not wait for the answer. */
-export function messageRoutes(app: App, { client, maxBodyBytes }: HostParts): void {
-  app.get('/api/sessions/:id/messages', async (c) =>
-    c.json(await client.reads.messages(c.get('user'), c.req.param('id'), parseInput(messagesQuery, c.req.query()))),
+export function messageRoutes(api: Api, { client }: HostParts): void {
+  api.get(
+    '/api/sessions/:id/messages',
+    {
+      operationId: 'listMessages',
+      tag: 'Messages',
+      summary: 'Read the transcript',
+      description:
+        'In order: the last ones, or those before or behind one of them. `hidden` shows those as well that a rewind, ' +
+        'an edit, a compaction or a cancel has hidden.',
+      params: { id: sessionRef },
+      query: messagesQuery,
+      answers: { 200: json(pageOf(uiMessage), 'A page; `next` goes into `after` if that was given, else `before`') },
+      errors: ['SessionNotFound', 'MessageNotFound'],
+    },
+    async (c, { user, params, query }) => c.json(await client.reads.messages(user, params.id, query)),
   );
 
-  app.post('/api/sessions/:id/messages', async (c) => {
-    c.set('command', 'submit');
-    const body = await readBody(c.req.raw, submitBody, maxBodyBytes);
-    const { message_id, position } = await client.submit(c.get('user'), c.req.param('id'), body);
-    return c.json({ message_id, position }, 202);
-  });
+  api.post(
+    '/api/sessions/:id/messages',
+    {
+      operationId: 'submitMessage',
+      tag: 'Messages',
+      summary: 'Send a message without waiting for its answer',
+      description:
+        'Once this answers the message is kept, and will be answered. The same `id` with the same parts is the same ' +
+        'message: its metadata and model stay those that came first. With other parts it is MessageConflict.',
+      command: 'submit',
+      params: { id: sessionRef },
+      body: submitBody,
+      answers: { 202: json(accepted, 'Accepted now or before') },
+      errors: ['SessionNotFound', 'MessageConflict', 'TooMany', 'ModelNotConfigured'],
+    },
+    async (c, { user, params, body }) => {
+      const { message_id, position } = await client.submit(user, params.id, body);
+      return c.json({ message_id, position }, 202);
+    },
+  );
 
-  app.delete('/api/sessions/:id/messages/:mid', async (c) => {
-    c.set('command', 'cancelQueued');
-    const { id, mid } = c.req.param();
-    const idempotencyKey = c.req.header('idempotency-key');
-    return c.json(await client.commands.cancelQueued(c.get('user'), id, mid, { idempotencyKey }));
-  });
+  api.delete(
+    '/api/sessions/:id/messages/:mid',
+    {
+      operationId: 'cancelQueuedMessage',
+      tag: 'Messages',
+      summary: 'Take back a message that no run has begun to answer',
+      command: 'cancelQueued',
+      params: { id: sessionRef, mid: messageRef },
+      idempotent: true,
+      answers: { 200: json(cancelQueuedOutcome, 'It is gone') },
+      errors: ['SessionNotFound', 'MessageNotFound', 'NotQueued'],
+    },
+    async (c, { user, params, idempotencyKey }) =>
+      c.json(await client.commands.cancelQueued(user, params.id, params.mid, { idempotencyKey })),
+  );
 }

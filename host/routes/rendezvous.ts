@@ -1,21 +1,37 @@
 import type { RendezvousEvent } from '../../domain/rendezvous.ts';
-import type { App, RouteParts } from '../context.ts';
+import { type Api, events } from '../api.ts';
+import type { RouteParts } from '../context.ts';
 import { problemOf } from '../problem.ts';
 import { eventStream, namedEvent } from '../sse.ts';
 
 /** The caller's sessions, for each of the caller's tabs: those that are open, then what changes. */
-export function rendezvousRoutes(app: App, { client, metrics, log, closing }: RouteParts): void {
-  app.get('/api/rendezvous', (c) => {
-    const user = c.get('user');
-    return eventStream<RendezvousEvent[]>({
-      read: (signal) => client.rendezvousInBatches(user, { signal }),
-      write: (events) => events.map((data) => namedEvent(data.event, data)).join(''),
-      fail: (error) => {
-        log.error({ err: error }, 'a rendezvous failed');
-        return namedEvent('error', problemOf(error));
+export function rendezvousRoutes(api: Api, { client, metrics, log, closing }: RouteParts): void {
+  api.get(
+    '/api/rendezvous',
+    {
+      operationId: 'followSessions',
+      tag: 'Sessions',
+      summary: 'Follow your own sessions: the open ones, then changes',
+      description: 'It ends when its reader goes away. Comments keep the connection open in between.',
+      params: {},
+      answers: {
+        200: events(
+          'Events, the data of each in JSON: `session_open`, `session_update` and `session_close`, each `{ event, ' +
+            'session_id, project_id, phase, agent, state, title, alias, updated_at }`; first the open sessions, then ' +
+            '`ready { event }`, then what changes; `error`, problem details, and the stream ends.',
+        ),
       },
-      closing,
-      onOver: metrics.streamOpened('rendezvous'),
-    });
-  });
+    },
+    (_c, { user }) =>
+      eventStream<RendezvousEvent[]>({
+        read: (signal) => client.rendezvousInBatches(user, { signal }),
+        write: (told) => told.map((data) => namedEvent(data.event, data)).join(''),
+        fail: (error) => {
+          log.error({ err: error }, 'a rendezvous failed');
+          return namedEvent('error', problemOf(error));
+        },
+        closing,
+        onOver: metrics.streamOpened('rendezvous'),
+      }),
+  );
 }

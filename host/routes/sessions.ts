@@ -1,19 +1,56 @@
-import { openBody, sessionsQuery } from '../../domain/wire.ts';
-import { parseInput, readBody } from '../body.ts';
-import type { App, HostParts } from '../context.ts';
+import { z } from 'zod';
+import { pageOf, sessionView } from '../../domain/answers.ts';
+import { openBody, sessionRef, sessionsQuery } from '../../domain/wire.ts';
+import { type Api, json } from '../api.ts';
+import type { HostParts } from '../context.ts';
 
 /** Opening, listing and looking at sessions. */
-export function sessionRoutes(app: App, { client, maxBodyBytes }: HostParts): void {
-  app.post('/api/sessions', async (c) => {
-    c.set('command', 'open');
-    const body = await readBody(c.req.raw, openBody, maxBodyBytes);
-    const view = await client.openSession(c.get('user'), body);
-    return c.json(view, 201, { location: `/api/sessions/${view.session.session_id}` });
-  });
-
-  app.get('/api/sessions', async (c) =>
-    c.json(await client.reads.sessions(c.get('user'), parseInput(sessionsQuery, c.req.query()))),
+export function sessionRoutes(api: Api, { client }: HostParts): void {
+  api.post(
+    '/api/sessions',
+    {
+      operationId: 'openSession',
+      tag: 'Sessions',
+      summary: 'Open a session',
+      description:
+        'All is optional. A project that is not there is made. `metadata.ephemeral: true` marks a side chat, which ' +
+        'lists leave out.',
+      command: 'open',
+      params: {},
+      body: openBody,
+      answers: { 201: json(sessionView, 'The session', { location: z.string() }) },
+      errors: ['ProjectNotFound', 'ModelNotConfigured', 'AgentNotConfigured'],
+    },
+    async (c, { user, body }) => {
+      const view = await client.openSession(user, body);
+      return c.json(view, 201, { location: `/api/sessions/${view.session.session_id}` });
+    },
   );
 
-  app.get('/api/sessions/:id', async (c) => c.json(await client.reads.session(c.get('user'), c.req.param('id'))));
+  api.get(
+    '/api/sessions',
+    {
+      operationId: 'listSessions',
+      tag: 'Sessions',
+      summary: 'List your own sessions, newest first',
+      description: 'Without side chats and, unless `archived` is true, without archived ones.',
+      params: {},
+      query: sessionsQuery,
+      answers: { 200: json(pageOf(sessionView), 'A page; `next` goes into `after`') },
+    },
+    async (c, { user, query }) => c.json(await client.reads.sessions(user, query)),
+  );
+
+  api.get(
+    '/api/sessions/:id',
+    {
+      operationId: 'getSession',
+      tag: 'Sessions',
+      summary: 'Look at a session',
+      params: { id: sessionRef },
+      answers: { 200: json(sessionView, 'The session') },
+      errors: ['SessionNotFound'],
+    },
+    async (c, { user, params }) => c.json(await client.reads.session(user, params.id)),
+  );
 }

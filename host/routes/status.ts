@@ -1,24 +1,56 @@
 import type { TurnEvent } from '../../client/turns.ts';
-import type { App, RouteParts } from '../context.ts';
+import { sessionStatus } from '../../domain/answers.ts';
+import { sessionRef } from '../../domain/wire.ts';
+import { type Api, events, json } from '../api.ts';
+import type { RouteParts } from '../context.ts';
 import { problemOf } from '../problem.ts';
 import { eventStream, namedEvent } from '../sse.ts';
 
 /** What a session is doing: now, and as it changes. */
-export function statusRoutes(app: App, { client, metrics, log, closing }: RouteParts): void {
-  app.get('/api/sessions/:id/status', async (c) => c.json(await client.reads.status(c.get('user'), c.req.param('id'))));
+export function statusRoutes(api: Api, { client, metrics, log, closing }: RouteParts): void {
+  api.get(
+    '/api/sessions/:id/status',
+    {
+      operationId: 'getStatus',
+      tag: 'Sessions',
+      summary: 'What a session is doing',
+      params: { id: sessionRef },
+      answers: { 200: json(sessionStatus, 'Its status') },
+      errors: ['SessionNotFound'],
+    },
+    async (c, { user, params }) => c.json(await client.reads.status(user, params.id)),
+  );
 
-  app.get('/api/sessions/:id/events', async (c) => {
-    const user = c.get('user');
-    const session = await client.reads.sessionId(user, c.req.param('id'));
-    return eventStream<TurnEvent>({
-      read: (signal) => client.events(user, session, { signal }),
-      write: ({ event, data }) => namedEvent(event, data),
-      fail: (error) => {
-        log.error({ err: error, session }, 'a stream of events failed');
-        return namedEvent('error', problemOf(error));
+  api.get(
+    '/api/sessions/:id/events',
+    {
+      operationId: 'followSession',
+      tag: 'Sessions',
+      summary: 'Follow what a session is doing',
+      description: 'It ends when its reader goes away. Comments keep the connection open in between.',
+      params: { id: sessionRef },
+      answers: {
+        200: events(
+          'Events, the data of each in JSON: `status`, the SessionStatus as it is and each time that it changes; ' +
+            '`session { phase, project_id, pending_tool }`; `turn-started { message_id, run_seq }`; `turn-finished ' +
+            '{ message_id, run_seq, outcome: finish | abort | error, code?, message? }`; `error`, problem details, ' +
+            'and the stream ends.',
+        ),
       },
-      closing,
-      onOver: metrics.streamOpened('events'),
-    });
-  });
+      errors: ['SessionNotFound'],
+    },
+    async (_c, { user, params }) => {
+      const session = await client.reads.sessionId(user, params.id);
+      return eventStream<TurnEvent>({
+        read: (signal) => client.events(user, session, { signal }),
+        write: ({ event, data }) => namedEvent(event, data),
+        fail: (error) => {
+          log.error({ err: error, session }, 'a stream of events failed');
+          return namedEvent('error', problemOf(error));
+        },
+        closing,
+        onOver: metrics.streamOpened('events'),
+      });
+    },
+  );
 }

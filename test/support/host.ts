@@ -11,10 +11,11 @@ import type { Catalog } from '../../client/catalog.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import { temporalClient } from '../../client/temporal.ts';
 import type { HostParts } from '../../host/context.ts';
-import { createHost } from '../../host/host.ts';
+import { createHost, type Host } from '../../host/host.ts';
 import { loopbackUser } from '../../host/identify.ts';
 import { hostMetrics } from '../../host/metrics.ts';
 import { Previews } from '../../host/previews.ts';
+import { expectDescribed } from './described.ts';
 
 export interface TestHostOptions {
   databaseUrl: string;
@@ -29,13 +30,15 @@ export interface TestHostOptions {
 export interface TestHost {
   url: string;
   client: PerdureClient;
+  /** Every route, as Hono writes it. */
+  routes: Host['routes'];
   /** What it logged, a parsed line each. */
   logs: (Record<string, unknown> & { msg: string; level: number })[];
   /** A caller of its own user. */
   as(user: string): TestCaller;
 }
 
-/** Calls the routes as one user. */
+/** Calls the routes as one user. Every answer has to be as the API's description says. */
 export interface TestCaller {
   fetch(path: string, init?: RequestInit): Promise<Response>;
   get(path: string): Promise<Answer>;
@@ -91,16 +94,17 @@ export async function startHost({
     await client.end();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { url, client, logs, as: (user) => callerOf(url, user) };
+  return { url, client, routes: host.routes, logs, as: (user) => callerOf(url, user) };
 }
 
 /** Calls the routes of the host at `url` as one user. */
 export function callerOf(url: string, user: string): TestCaller {
-  const call = (path: string, init: RequestInit = {}) =>
-    fetch(`${url}${path}`, {
-      ...init,
-      headers: { 'x-perdure-user': user, ...(init.headers as Record<string, string>) },
-    });
+  const call = async (path: string, init: RequestInit = {}) => {
+    const headers = { 'x-perdure-user': user, ...(init.headers as Record<string, string>) };
+    const response = await fetch(`${url}${path}`, { ...init, headers });
+    await expectDescribed(url, init.method ?? 'GET', path, response);
+    return response;
+  };
   return {
     fetch: call,
     get: async (path) => answerOf(await call(path)),

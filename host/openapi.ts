@@ -1,0 +1,124 @@
+import { z } from 'zod';
+import {
+  createDocument,
+  type ZodOpenApiOperationObject,
+  type ZodOpenApiPathsObject,
+  type ZodOpenApiResponsesObject,
+  type ZodOpenApiSecuritySchemeObject,
+} from 'zod-openapi';
+import { byStatus, problemDetails } from '../domain/answers.ts';
+import type { ErrorCode } from '../domain/errors.ts';
+import { idempotencyKey } from '../domain/wire.ts';
+import { type Answer, type Api, type DescribedRoute, templateOf } from './api.ts';
+
+/** Ways of saying who calls; a host's own hook may know others. */
+const SECURITY: Record<string, ZodOpenApiSecuritySchemeObject> = {
+  bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'The claim `sub` is the user.' },
+  user: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'x-perdure-user',
+    description: 'The user, taken at their word by a host that serves its own machine only.',
+  },
+  cookie: {
+    type: 'apiKey',
+    in: 'cookie',
+    name: 'perdure_user',
+    description: 'Set and signed by a host that serves its own machine only, for callers that bring nothing else.',
+  },
+};
+
+const TAGS = [
+  { name: 'Chat', description: "What the AI SDK's useChat speaks." },
+  { name: 'Sessions', description: 'Open, list, look at and follow sessions.' },
+  { name: 'Messages', description: 'The transcript, and messages for those who do not wait for the answer.' },
+  { name: 'Commands', description: 'Commands of a session; each answers what the session is afterwards.' },
+  { name: 'Operation', description: 'For those who run this, and this description.' },
+];
+
+const DESCRIPTION =
+  'Durable agent sessions. Our own names are snake_case, the shapes of the AI SDK keep theirs. A session is named by ' +
+  "its `ses_` id or by an alias of its owner's; to everybody else it does not exist. Errors are problem details " +
+  '(RFC 9457) whose `code` is the name of the error.';
+
+/** The description of all routes, in OpenAPI 3.1. */
+export function openApiDocument(api: Api): object {
+  const paths: ZodOpenApiPathsObject = {};
+  for (const route of api.routes) {
+    const path = templateOf(route.path);
+    paths[path] = { ...paths[path], [route.method]: operation(route) };
+  }
+  return createDocument({
+    openapi: '3.1.1',
+    info: {
+      title: 'Perdure',
+      version: '1',
+      description: DESCRIPTION,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/' }],
+    tags: TAGS,
+    security: Object.keys(SECURITY).map((name) => ({ [name]: [] })),
+    components: { securitySchemes: SECURITY },
+    paths,
+  });
+}
+
+function operation({ description: route }: DescribedRoute): ZodOpenApiOperationObject {
+  const { operationId, summary, description, tag, params, query, body, idempotent, open } = route;
+  const header = z.object({ 'idempotency-key': idempotencyKey.optional() });
+  return {
+    operationId,
+    summary,
+    ...(description !== undefined && { description }),
+    tags: [tag],
+    ...(open === true && { security: [] }),
+    requestParams: {
+      ...(Object.keys(params).length > 0 && { path: z.object(params) }),
+      ...(query && { query }),
+      ...(idempotent === true && { header }),
+    },
+    ...(body && {
+      requestBody: { required: !body.safeParse({}).success, content: { 'application/json': { schema: body } } },
+    }),
+    responses: { ...answersOf(route), ...problemsOf(route) },
+  };
+}
+
+function answersOf(route: DescribedRoute['description']): ZodOpenApiResponsesObject {
+  return Object.fromEntries(Object.entries(route.answers).map(([status, answer]) => [status, responseOf(answer)]));
+}
+
+function responseOf({ description, schema, mediaType, headers }: Answer) {
+  const content = schema ? { 'application/json': { schema } } : mediaType && { [mediaType]: { schema: z.string() } };
+  return { description, ...(headers && { headers: z.object(headers) }), ...(content && { content }) };
+}
+
+/** What may go wrong: with this route, with its input, with who calls, and with anything. */
+function problemsOf(route: DescribedRoute['description']): ZodOpenApiResponsesObject {
+  const codes: ErrorCode[] = [
+    ...(route.errors ?? []),
+    ...((route.body ?? route.query ?? route.idempotent) ? (['BadRequest'] as const) : []),
+    ...(route.body ? (['TooLarge'] as const) : []),
+    ...(route.open === true ? [] : (['Unauthorized'] as const)),
+    'Forbidden',
+    'Internal',
+    ...(route.open === true ? [] : (['Unavailable'] as const)),
+  ];
+  return Object.fromEntries([...byStatus(codes)].map(([status, some]) => [status, problemResponse(status, some)]));
+}
+
+const PROBLEM_HEADERS: Record<number, Record<string, z.ZodType>> = {
+  401: { 'www-authenticate': z.string() },
+  429: { 'retry-after': z.string().regex(/^\d+$/).meta({ description: 'Seconds' }) },
+  503: { 'retry-after': z.string().regex(/^\d+$/).meta({ description: 'Seconds' }) },
+};
+
+function problemResponse(status: number, codes: ErrorCode[]) {
+  const headers = PROBLEM_HEADERS[status];
+  return {
+    description: codes.join(', '),
+    ...(headers && { headers: z.object(headers) }),
+    content: { 'application/problem+json': { schema: problemDetails(status, codes) } },
+  };
+}

@@ -1,0 +1,96 @@
+// Holds every answer that a test gets against the API's own description.
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import { expect } from 'vitest';
+
+interface Described {
+  description: string;
+  headers?: Record<string, { required?: boolean; schema: object }>;
+  content?: Record<string, { schema: object }>;
+}
+
+export interface OpenApi {
+  paths: Record<string, Record<string, { operationId: string; responses: Record<string, Described> }>>;
+}
+
+const METHODS = ['get', 'post', 'delete', 'put', 'patch', 'options', 'head', 'trace'];
+
+/** A document with what judges by it. */
+class Description {
+  private readonly ajv = new Ajv2020({ strict: false, allErrors: true });
+  private readonly compiled = new Map<string, ValidateFunction>();
+  private readonly paths: { pattern: RegExp; path: string }[];
+  private readonly document: OpenApi;
+
+  constructor(document: OpenApi) {
+    this.document = document;
+    addFormats.default(this.ajv);
+    this.ajv.addSchema(document, 'document');
+    // A path with fewer parameters is the one that is meant: /api/sessions/{id}/open and /api/sessions/{id}/{name}
+    const parameters = (path: string) => path.split('{').length;
+    this.paths = Object.keys(document.paths)
+      .toSorted((a, b) => parameters(a) - parameters(b))
+      .map((path) => ({
+        path,
+        pattern: new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+').replaceAll('.', '\\.')}$`),
+      }));
+  }
+
+  pathOf(pathname: string): string | undefined {
+    return this.paths.find(({ pattern }) => pattern.test(pathname))?.path;
+  }
+
+  answer(path: string, method: string, status: number): Described | undefined {
+    return this.document.paths[path]?.[method]?.responses[status];
+  }
+
+  methods(path: string): string[] {
+    return METHODS.filter((method) => this.document.paths[path]?.[method]);
+  }
+
+  /** What is wrong with a body; undefined: nothing. */
+  fault(pointer: readonly (string | number)[], body: unknown): string | undefined {
+    const $ref = `document#/${pointer.map((key) => encodeURIComponent(String(key).replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`;
+    const validate = this.compiled.get($ref) ?? this.ajv.compile({ $ref });
+    this.compiled.set($ref, validate);
+    return validate(body) ? undefined : this.ajv.errorsText(validate.errors);
+  }
+}
+
+const descriptions = new Map<string, Promise<Description>>();
+
+function descriptionOf(url: string): Promise<Description> {
+  const known = descriptions.get(url);
+  if (known) return known;
+  const read = fetch(`${url}/openapi.json`).then(
+    async (response) => new Description((await response.json()) as OpenApi),
+  );
+  descriptions.set(url, read);
+  return read;
+}
+
+/** Expects that an answer's status, headers and body are described; of streams, what comes before their events. */
+export async function expectDescribed(url: string, method: string, target: string, response: Response): Promise<void> {
+  const { pathname } = new URL(target, url);
+  const description = await descriptionOf(url);
+  const path = description.pathOf(pathname);
+  const verb = method === 'HEAD' ? 'get' : method.toLowerCase();
+  const what = `${method} ${pathname} → ${response.status}`;
+  if (path === undefined) return;
+  if (!description.methods(path).includes(verb)) {
+    expect(response.status, `${what}: no such method`).toBe(405);
+    return;
+  }
+  const answer = description.answer(path, verb, response.status);
+  if (answer === undefined) throw new Error(`${what} is not described`);
+  for (const [name, header] of Object.entries(answer.headers ?? {})) {
+    if (header.required === true) expect(response.headers.has(name), `${what}: header ${name}`).toBe(true);
+  }
+  const type = response.headers.get('content-type')?.split(';')[0];
+  const types = Object.keys(answer.content ?? {});
+  if (!types.includes('*/*')) expect(type === undefined ? [] : [type], `${what}: content type`).toEqual(types);
+  if (type?.endsWith('json') !== true || method === 'HEAD') return;
+  const pointer = ['paths', path, verb, 'responses', response.status, 'content', type, 'schema'];
+  const fault = description.fault(pointer, await response.clone().json());
+  if (fault !== undefined) throw new Error(`${what} is not as described: ${fault}`);
+}
