@@ -71,6 +71,7 @@ describe('configuration is the environment, read by one pure function', () => {
     ['PERDURE_MAX_BODY', 'big', 'a size such as 1MiB'],
     ['PERDURE_MODEL', 'gpt', 'a model such as openai/gpt-5'],
     ['PERDURE_LOG_LEVEL', 'loud', 'one of trace, debug'],
+    ['PERDURE_JWT_SECRET', '31 bytes are one byte too few..', 'a secret of at least 32 bytes'],
     ['OPENAI_BASE_URL', 'localhost:1234/v1', 'a URL such as https://host/path'],
     ['PERDURE_CONTINUE_AS_NEW_EVENTS', '3', 'a whole number from 20 to 50000'],
   ])('H1 names %s when it is %j and says what was expected', (name, value, expected) => {

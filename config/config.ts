@@ -40,7 +40,10 @@ const variables = {
   PERDURE_IDLE_CLOSE: duration('7d').default(7 * 86_400_000),
   PERDURE_MAX_BODY: size('1MiB').default(1024 ** 2),
   PERDURE_MAX_MESSAGE: size('256KiB').default(256 * 1024),
-  PERDURE_JWT_SECRET: text.optional(),
+  // RFC 7518, 3.2: as long as the hash of HS256.
+  PERDURE_JWT_SECRET: text
+    .refine((secret) => Buffer.byteLength(secret) >= 32, 'a secret of at least 32 bytes')
+    .optional(),
   PERDURE_JWKS_URL: httpUrl.optional(),
   PERDURE_JWT_ISSUER: text.optional(),
   PERDURE_JWT_AUDIENCE: text.optional(),

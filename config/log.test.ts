@@ -6,7 +6,7 @@ function logged(write: (log: ReturnType<typeof createLogger>) => void): string {
   const lines: string[] = [];
   const config = parseConfig({
     OPENAI_API_KEY: 'sk-canary-openai',
-    PERDURE_JWT_SECRET: 'jwt-"canary"',
+    PERDURE_JWT_SECRET: 'jwt-"canary" of thirty-two bytes at least',
     DATABASE_URL: 'postgres://u:pg-canary@h/d',
   });
   write(createLogger('test', config, { write: (line) => void lines.push(line) }));
@@ -17,7 +17,7 @@ it('Q3 secrets are in no log: fields, configured values and passwords in URLs ar
   const line = logged((log) =>
     log.info(
       { apiKey: 'field-canary', request: { authorization: 'Bearer nested-canary' }, note: 'key sk-canary-openai' },
-      'jwt-"canary" and redis://r:redis-canary@h and pg-canary',
+      'jwt-"canary" of thirty-two bytes at least and redis://r:redis-canary@h and pg-canary',
     ),
   );
   expect(line).not.toContain('canary');

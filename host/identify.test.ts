@@ -1,10 +1,9 @@
-import { SignJWT } from 'jose';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { cookieKey } from './cookie.ts';
-import { isLoopback, loopbackUser, tokenUser } from './identify.ts';
+import { isLoopback, loopbackUser } from './identify.ts';
 
 function request(headers: Record<string, string> = {}, url = 'http://127.0.0.1:8787/api/sessions'): Request {
   return new Request(url, { headers: { host: new URL(url).host, ...headers } });
@@ -66,32 +65,6 @@ describe('the user of a host that only this machine can reach', () => {
     } finally {
       await rm(dir, { recursive: true });
     }
-  });
-});
-
-describe('the user of a token', () => {
-  const secret = 'a secret of at least thirty-two bytes';
-  const identify = tokenUser({ secret, issuer: 'https://id.example', audience: 'perdure' });
-  const token = (claims: object, key = secret) =>
-    new SignJWT({ iss: 'https://id.example', aud: 'perdure', ...claims })
-      .setProtectedHeader({ alg: 'HS256' })
-      .setExpirationTime('1m')
-      .sign(new TextEncoder().encode(key));
-  const bearer = async (text: Promise<string> | string) => request({ authorization: `Bearer ${await text}` });
-
-  it('H3 is its subject', async () => {
-    expect(await identify(await bearer(token({ sub: 'ada' })))).toEqual({ user: 'ada' });
-  });
-
-  it.each([
-    ['none', () => request({ 'x-perdure-user': 'ada' })],
-    ['one of another key', () => bearer(token({ sub: 'ada' }, 'another secret of thirty-two bytes!!'))],
-    ['one of another issuer', () => bearer(token({ sub: 'ada', iss: 'https://evil.example' }))],
-    ['one for somebody else', () => bearer(token({ sub: 'ada', aud: 'other' }))],
-    ['one without a subject', () => bearer(token({}))],
-    ['one without a signature', () => bearer('eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZGEifQ.')],
-  ])('H3 with %s there is no user', async (_what, make) => {
-    await expect(identify(await make())).rejects.toMatchObject({ code: 'Unauthorized' });
   });
 });
 

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
-import { createRemoteJWKSet, errors, jwtVerify, type JWTPayload, type JWTVerifyOptions } from 'jose';
 import { PerdureError } from '../domain/errors.ts';
 import type { Identify } from './context.ts';
 import { userCookie, userOfCookie } from './cookie.ts';
@@ -66,57 +65,12 @@ function originHost(origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host : undefined;
 }
 
-export interface TokenSettings {
-  /** Of tokens signed with HMAC. */
-  secret?: string | undefined;
-  /** Where the keys of an issuer are found. */
-  jwksUrl?: string | undefined;
-  issuer?: string | undefined;
-  audience?: string | undefined;
+/** @throws {PerdureError} `Unauthorized` for what cannot be a user's id */
+export function validUser(user: unknown): string {
+  if (typeof user === 'string' && USER.test(user)) return user;
+  throw unauthorized('expected a user of 1 to 128 printable ASCII characters');
 }
 
-/** Takes `Authorization: Bearer` JSON web tokens; the claim `sub` is the user. */
-export function tokenUser({ secret, jwksUrl, issuer, audience }: TokenSettings): Identify {
-  const expected: JWTVerifyOptions = {
-    requiredClaims: ['sub'],
-    ...(issuer !== undefined && { issuer }),
-    ...(audience !== undefined && { audience }),
-  };
-  const verify = verifier(secret, jwksUrl, expected);
-  return async (request) => {
-    const token = /^Bearer\s+(\S+)$/i.exec(request.headers.get('authorization') ?? '')?.[1];
-    if (token === undefined) throw unauthorized('expected a header "Authorization: Bearer <token>"');
-    const payload = await verify(token).catch((error: unknown) => {
-      throw isVerdict(error) ? unauthorized('the token is not valid', error) : keysAway(error);
-    });
-    return { user: validUser(payload.sub ?? '') };
-  };
-}
-
-function verifier(secret: string | undefined, jwksUrl: string | undefined, expected: JWTVerifyOptions) {
-  if (secret !== undefined) {
-    const key = new TextEncoder().encode(secret);
-    const options = { ...expected, algorithms: ['HS256', 'HS384', 'HS512'] };
-    return async (token: string): Promise<JWTPayload> => (await jwtVerify(token, key, options)).payload;
-  }
-  const keys = createRemoteJWKSet(new URL(jwksUrl ?? ''));
-  return async (token: string): Promise<JWTPayload> => (await jwtVerify(token, keys, expected)).payload;
-}
-
-/** True where the token is at fault, and not that its issuer's keys could not be had. */
-function isVerdict(error: unknown): boolean {
-  return error instanceof errors.JOSEError && !(error instanceof errors.JWKSTimeout);
-}
-
-function keysAway(cause: unknown): PerdureError {
-  return new PerdureError('Unavailable', 'the keys that verify tokens cannot be had; try again in a moment', { cause });
-}
-
-function validUser(user: string): string {
-  if (USER.test(user)) return user;
-  throw unauthorized('expected a user of 1 to 128 printable characters');
-}
-
-function unauthorized(message: string, cause?: unknown): PerdureError {
+export function unauthorized(message: string, cause?: unknown): PerdureError {
   return new PerdureError('Unauthorized', message, { cause });
 }

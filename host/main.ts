@@ -21,11 +21,12 @@ import siteBuilder from '../examples/site-builder/agent.ts';
 import type { Identify } from './context.ts';
 import { cookieKey } from './cookie.ts';
 import { createHost } from './host.ts';
-import { isLoopback, loopbackUser, tokenUser } from './identify.ts';
+import { isLoopback, loopbackUser } from './identify.ts';
 import { hostMetrics } from './metrics.ts';
 import { Previews } from './previews.ts';
 import { watchReach } from './reach.ts';
 import { staticPage } from './static-page.ts';
+import { tokenUser } from './token.ts';
 
 const PAGE = path.join(import.meta.dirname, '..', 'web', 'dist');
 /** Streams that are open when the host stops may end by themselves for so long. */

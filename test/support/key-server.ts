@@ -1,0 +1,59 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { exportJWK, generateKeyPair, type GenerateKeyPairResult, type JWK } from 'jose';
+import { afterAll } from 'vitest';
+
+/** A key pair whose public half can be published. */
+export interface IssuerKey extends GenerateKeyPairResult {
+  kid: string;
+  alg: string;
+}
+
+/** The key set of an issuer of tokens, over HTTP. */
+export interface KeyServer {
+  url: string;
+  /** Paths asked for so far. */
+  asked: string[];
+  /** From now on these are published. */
+  publish(...keys: IssuerKey[]): void;
+  /** From now on it answers otherwise. */
+  answer(how: (request: IncomingMessage, response: ServerResponse) => void): void;
+}
+
+export async function issuerKey(kid: string, alg = 'RS256'): Promise<IssuerKey> {
+  return { ...(await generateKeyPair(alg, { extractable: true })), kid, alg };
+}
+
+/** Starts a server of keys. It is gone after the file. */
+export async function startKeyServer(): Promise<KeyServer> {
+  const asked: string[] = [];
+  let how: Parameters<KeyServer['answer']>[0] = (_request, response) => response.writeHead(404).end();
+  const server = createServer((request, response) => {
+    asked.push(request.url ?? '');
+    how(request, response);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  afterAll(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}/jwks.json`,
+    asked,
+    answer: (next) => void (how = next),
+    publish: (...keys) => {
+      how = (_request, response) => {
+        void Promise.all(keys.map(published)).then((set) =>
+          response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ keys: set })),
+        );
+      };
+    },
+  };
+}
+
+async function published({ publicKey, kid, alg }: IssuerKey): Promise<JWK> {
+  return { ...(await exportJWK(publicKey)), kid, alg };
+}
