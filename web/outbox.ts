@@ -35,6 +35,12 @@ export class Outbox {
     this.flush();
   }
 
+  /** Takes messages that the page had before it was loaded anew, and sends them once it has come up. */
+  restore(messages: UIMessage[]): void {
+    for (const message of messages) this.put({ message, state: 'sending' });
+    if (messages.length > 0) this.flushLater();
+  }
+
   /** Takes a message that another way of sending has failed with. */
   failed(message: UIMessage, error: unknown): void {
     this.put({ message, state: isRefusal(error) ? 'refused' : 'sending', reason: wordsOf(error) }, { first: true });

@@ -90,6 +90,8 @@ export class TabSession {
       submit: (message) => this.api.submit(message),
       isSaid: (id) => this.chat.messages.some((message) => message.id === id),
     });
+    this.outbox.restore(tab.unsent);
+    this.keepUnsent();
     if (tab.opened) void this.catchUp();
     else this.view.update({ loaded: true });
     if (tab.opened) this.follow();
@@ -170,6 +172,17 @@ export class TabSession {
     this.chat.messages = this.chat.messages.slice(0, -1);
     this.chat.clearError();
     this.outbox.failed(message, error);
+  }
+
+  /** A reload loses nothing that was typed. */
+  private keepUnsent(): void {
+    let kept = this.view.get().waiting;
+    this.view.subscribe(() => {
+      const { waiting } = this.view.get();
+      if (waiting === kept) return;
+      kept = waiting;
+      this.tab.keepUnsent(waiting.filter(({ state }) => state === 'sending').map(({ message }) => message));
+    });
   }
 
   private isStreaming(): boolean {

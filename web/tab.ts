@@ -1,3 +1,5 @@
+import type { UIMessage } from 'ai';
+
 /** What a tab remembers of its session; a reload keeps it, another tab never sees it. */
 interface Remembered {
   /** The alias under which the server knows the session. */
@@ -6,8 +8,15 @@ interface Remembered {
   opened: boolean;
 }
 
+/** Of which session; a duplicated tab comes with a copy, too. */
+interface Unsent {
+  id: string;
+  messages: UIMessage[];
+}
+
 const KEY = 'perdure.session';
 const NAMED = /^#(ses_\w{1,64})$/;
+const UNSENT_KEY = 'perdure.unsent';
 /** A page that is being reloaded lets go of its lock within this time; one that still holds it then is another tab. */
 const RELEASE_MS = 500;
 
@@ -30,6 +39,24 @@ export class Tab {
   open(): void {
     this.isOpened = true;
     this.remember();
+  }
+
+  /** Messages that have not got through, as they were when the page was last there. */
+  get unsent(): UIMessage[] {
+    try {
+      const { id, messages } = JSON.parse(sessionStorage.getItem(UNSENT_KEY) ?? '') as Unsent;
+      return id === this.id && Array.isArray(messages) ? messages : [];
+    } catch {
+      return [];
+    }
+  }
+
+  keepUnsent(messages: UIMessage[]): void {
+    try {
+      sessionStorage.setItem(UNSENT_KEY, JSON.stringify({ id: this.id, messages } satisfies Unsent));
+    } catch {
+      // There is no more room: they are kept for as long as the page lives.
+    }
   }
 
   private remember(): void {
