@@ -34,7 +34,7 @@ export function connectClient(env: NodeJS.ProcessEnv): BenchClient {
   const config = requireDatabase(parseConfig(env));
   const temporal = temporalClient(temporalConnectConfig(config));
   const { databaseUrl: database, directDatabaseUrl, maxMessageBytes } = config;
-  const log = { warn: (fields: object, message: string) => console.error(message, fields) };
+  const log = { warn: (_fields: object, message: string) => console.error(message) };
   const client = new PerdureClient({ database, directDatabaseUrl, temporal, maxMessageBytes, log });
   return {
     temporal,

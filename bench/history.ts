@@ -8,7 +8,7 @@ export interface HistorySize {
 }
 
 /** The last task of a turn ends after its answer is there: a history that stays the same so long is at rest. */
-const REST_MS = 20;
+const REST_MS = 40;
 
 /** How a session's history grows. */
 export class HistoryMeter {
