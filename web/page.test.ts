@@ -216,7 +216,7 @@ describe('the status, and what goes wrong', () => {
   it('H2 a refusal is told in words, and the message can be changed', async () => {
     const tab = await site.visit({ mayComplain: /status of 413/ });
     await tab.send('x'.repeat(300_000));
-    await tab.page.getByText(/^Not accepted: .*the most is 262144/).waitFor();
+    await tab.page.getByText(/^Not accepted: .*at most 262144 bytes/).waitFor();
     await tab.button('Take back').click();
     expect((await tab.page.getByLabel('Message', { exact: true }).inputValue()).length).toBe(300_000);
     script(() => [say('Better.')]);
