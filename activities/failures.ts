@@ -5,9 +5,10 @@ import { PerdureError } from '../domain/errors.ts';
 
 /**
  * SQLSTATE classes of what passes: connection (08), resources (53), operator (57), system (58), and a transaction that
- * lost to another (40); a plan from before a migration (0A000), a standby (25006), a lock that was not had (55P03).
+ * lost to another (40); a plan from before a migration (0A000), a standby (25006), a transaction that was left open for
+ * too long (25P03), a lock that was not had (55P03).
  */
-const PASSING = /^(?:08|40|53|57|58|0A000|25006|55P03)/;
+const PASSING = /^(?:08|40|53|57|58|0A000|25006|25P03|55P03)/;
 
 /**
  * Lets no content out through a failure: whatever an activity throws reaches Temporal as a code without message or
@@ -58,6 +59,11 @@ function judge(error: unknown): { code: string; nonRetryable: boolean } {
   return isConnectionError(error)
     ? { code: 'DatabaseUnavailable', nonRetryable: false }
     : { code: 'Internal', nonRetryable: true };
+}
+
+/** True for a failure of Postgres that may be over at the next try. */
+export function isPassing(error: unknown): boolean {
+  return judge(error).code === 'DatabaseUnavailable';
 }
 
 /** Postgres' client reports a lost connection by system codes, or by message alone. */

@@ -5,6 +5,7 @@ import type { NotBegun, RunOutcome, StepArgs, StepOutcome } from '../domain/comm
 import { type RunErrorCode, retryMessage } from '../domain/runs.ts';
 import { appendStream, type Claim, type ClaimedStep, noteRetry, settleRun } from '../store/runs.ts';
 import type { ActivityContext } from './context.ts';
+import { overtaken, untilLanded } from './landing.ts';
 import { limitMessage } from './limits.ts';
 import type { Recorder } from './recorder.ts';
 import type { StopSignal } from './stop.ts';
@@ -32,10 +33,7 @@ export async function stopped(work: Work, error: unknown): Promise<StepOutcome> 
   const { context, claim, stop, recorder, limits } = work;
   switch (stop.why) {
     case 'lost':
-      context.log.warn(
-        { session: claim.sessionId, run: claim.runSeq, fence: claim.fence },
-        'overtaken: this attempt ends',
-      );
+      overtaken(work);
       return { kind: 'lost' };
     case 'abort':
       await recorder.freeze();
@@ -60,10 +58,12 @@ export async function stopped(work: Work, error: unknown): Promise<StepOutcome> 
   }
 }
 
-async function landRest({ context, claim, recorder }: Work): Promise<void> {
+async function landRest(work: Work): Promise<void> {
+  const { context, claim, recorder } = work;
   if (!recorder.dirty) return;
+  const batch = recorder.take();
   // Nothing but `lost` can come of it, and then somebody else has the last word.
-  await appendStream(context.db, claim, recorder.take());
+  await untilLanded(work, (mine) => appendStream(context.db, mine, batch));
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' });
 }
 
@@ -89,7 +89,7 @@ export async function failed(work: Work, error: unknown): Promise<StepOutcome> {
     return failRun(context, claim, { code: failure.code, message });
   }
   const retry = { attempt: args.attempt, reason: retryMessage(failure.reason, delay), at: Date.now() + delay };
-  if (!(await noteRetry(context.db, claim, retry))) return { kind: 'lost' };
+  if (!(await untilLanded(work, (mine) => noteRetry(context.db, mine, retry)))) return { kind: 'lost' };
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'status' });
   return { kind: 'retry', code: failure.code, reason: failure.reason, delay_ms: delay };
 }
@@ -100,7 +100,10 @@ function isFailure(value: unknown): value is ProviderFailure {
 
 /** Postgres' own errors have an SQLSTATE and a severity; connection errors of its client come from the pool. */
 function isDatabaseError(error: unknown): boolean {
-  return error instanceof Error && ('severity' in error || error.stack?.includes('pg-pool') === true);
+  return (
+    error instanceof Error &&
+    ('severity' in error || error.stack?.includes('pg-pool') === true || error.message === 'Query read timeout')
+  );
 }
 
 /** The outcome of a call that its turn did not come to. */

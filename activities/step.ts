@@ -6,9 +6,10 @@ import { type StepResult, streamStep } from '../agent/step.ts';
 import type { StepArgs, StepOutcome, ToolCallRef } from '../domain/commands.ts';
 import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
-import { appendStream, claimStep, settleStep } from '../store/runs.ts';
+import { appendStream, type Claim, claimStep, settleStep, type StepSettlement } from '../store/runs.ts';
 import type { ActivityContext } from './context.ts';
 import { Flusher } from './flusher.ts';
+import { untilLanded } from './landing.ts';
 import { limitMessage, limitReached } from './limits.ts';
 import { type StepPrompt, stepPrompt } from './prompt.ts';
 import { Recorder } from './recorder.ts';
@@ -21,7 +22,7 @@ import { StopSignal } from './stop.ts';
  */
 export async function makeStep(context: ActivityContext, args: StepArgs): Promise<StepOutcome> {
   const fence = [args.epoch, args.ordinal, Context.current().info.attempt] as const;
-  const claim = { sessionId: args.session_id, runSeq: args.run_seq, fence };
+  const claim: Claim = { sessionId: args.session_id, runSeq: args.run_seq, fence };
   const claimed = await claimStep(context.db, claim, { step: args.step, startedAt: args.started_at });
   if (claimed.kind !== 'claimed') return claimed;
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'status' });
@@ -92,7 +93,8 @@ async function record(work: Work, prompt: StepPrompt, model: ResolvedModel, flus
 }
 
 /** Writes batches under the claim; the first content brings the answer's row. */
-function flusherOf({ context, claim, stop, recorder }: Work, prompt: StepPrompt, model: ResolvedModel): Flusher {
+function flusherOf(work: Work, prompt: StepPrompt, model: ResolvedModel): Flusher {
+  const { context, claim: run, stop, recorder } = work;
   const { db, bus, settings } = context;
   let metadata: object | undefined = { system_prompt_digest: prompt.digest, model: model.ref };
   return new Flusher(
@@ -100,9 +102,9 @@ function flusherOf({ context, claim, stop, recorder }: Work, prompt: StepPrompt,
     { ms: settings.saveBufferMs, size: settings.saveBufferSize },
     {
       land: async (batch) => {
-        const landing = await appendStream(db, claim, { metadata, ...batch });
+        const landing = await untilLanded(work, (claim) => appendStream(db, claim, { metadata, ...batch }));
         metadata = undefined;
-        if (landing !== 'lost') bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' });
+        if (landing !== 'lost') bus.publish({ session: run.sessionId, run: run.runSeq, kind: 'stream' });
         return landing;
       },
       stopped: (landing) => stop.fire(landing),
@@ -116,7 +118,7 @@ async function settle(work: Work, prompt: StepPrompt, result: StepResult): Promi
   const failure = failureOfFinish(result.finishReason);
   const tokens = result.usage.input + result.usage.output + result.usage.reasoning + result.usage.cache_write;
   const costUsd = context.hooks.cost?.({ model: result.model, usage: result.usage });
-  const outcome = await settleStep(context.db, claim, {
+  const settlement: StepSettlement = {
     metadata: { system_prompt_digest: prompt.digest, model: result.model },
     parts: recorder.take().parts,
     nextIndex: recorder.nextIndex,
@@ -129,7 +131,8 @@ async function settle(work: Work, prompt: StepPrompt, result: StepResult): Promi
     toolCalls: callsToRun(work.agent, result),
     end: result.toolCalls.length === 0,
     ...(failure?.kind === 'final' && { failure: { ...failure, toolError: TOOL_NOT_RUN } }),
-  });
+  };
+  const outcome = await untilLanded(work, (mine) => settleStep(context.db, mine, settlement));
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' });
   if (outcome.kind === 'lost') return outcome;
   if (outcome.state !== 'running') context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'status' });

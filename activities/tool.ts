@@ -15,6 +15,7 @@ import {
   type ToolRefusal,
 } from '../store/tools.ts';
 import type { ActivityContext } from './context.ts';
+import { overtaken, untilLanded } from './landing.ts';
 import { workspaceOf } from './prompt.ts';
 import { StopSignal } from './stop.ts';
 import { type BufferedContext, toolContext } from './tool-context.ts';
@@ -36,7 +37,7 @@ type Plan = { tool: ToolDefinition; raise: RaiseRequest | null } | { errorText: 
  */
 export async function runToolCall(context: ActivityContext, args: ToolArgs): Promise<ToolOutcome> {
   const fence = [args.epoch, args.ordinal, Context.current().info.attempt] as const;
-  const claim = { sessionId: args.session_id, runSeq: args.run_seq, fence };
+  const claim: Claim = { sessionId: args.session_id, runSeq: args.run_seq, fence };
   const call = await loadToolCall(context.db, args.session_id, args.run_seq, args.tool_call_id);
   if (call === undefined) throw ApplicationFailure.nonRetryable('ToolCallNotFound', 'ToolCallNotFound');
   const work: Work = { context, args, claim, call };
@@ -122,7 +123,7 @@ async function execute(
     const executed = await executeTool(plan.tool, call.data.input, buffered.ctx, {
       maxOutputBytes: limits.tool_output_bytes,
     });
-    const outcome = await finish(work, executed, {
+    const outcome = await finish({ ...work, stop }, executed, {
       buffered,
       ...(plan.raise?.at === 'result' ? { event: plan.raise.event } : {}),
     });
@@ -132,11 +133,13 @@ async function execute(
   }
 }
 
+/** Stores an outcome. Where a tool has run it is in this process only: then Postgres is waited for. */
 async function finish(
-  { context, args, claim, call }: Work,
+  work: Work & { stop?: StopSignal },
   executed: Executed,
   writes?: { buffered: BufferedContext; event?: PhaseEvent },
 ): Promise<ToolOutcome> {
+  const { context, args, call, stop } = work;
   const data = {
     ...call.data,
     ...(executed.ok
@@ -144,7 +147,7 @@ async function finish(
       : { state: 'output-error', errorText: executed.errorText }),
   };
   const event = executed.ok ? writes?.event : undefined;
-  const outcome = await finishTool(context.db, claim, args.tool_call_id, {
+  const stored = {
     data,
     effects: {
       ...(event === undefined ? {} : { event }),
@@ -152,7 +155,9 @@ async function finish(
       ...(writes?.buffered.changes() ?? { state: [], todos: [] }),
     },
     illegal: event === undefined ? '' : INVALID_TRANSITION_FORMAT.replace('%e', event),
-  });
+  };
+  const write = (claim: Claim) => finishTool(context.db, claim, args.tool_call_id, stored);
+  const outcome = await (stop === undefined ? write(work.claim) : untilLanded({ ...work, stop }, write));
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'stream' });
   return outcome;
 }
@@ -162,9 +167,10 @@ async function stopped(work: Work, stop: StopSignal, error: unknown): Promise<To
     case 'abort':
       return { kind: 'abort' };
     case 'lost':
+      overtaken(work);
       return { kind: 'lost' };
     case 'wall_clock':
-      return finish(work, failedWith('stopped: the turn reached its time limit (wall_clock)'));
+      return finish({ ...work, stop }, failedWith('stopped: the turn reached its time limit (wall_clock)'));
     case 'shutdown':
       throw ApplicationFailure.retryable('Shutdown', 'Shutdown');
     default:

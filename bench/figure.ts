@@ -33,6 +33,8 @@ export interface Result {
 /** A group of results that are measured together. */
 export interface Figure {
   name: string;
+  /** Measured only where `--only` names it: it takes long. */
+  onRequest?: { withinMs: number };
   measure(bench: Bench): Promise<Result[]>;
 }
 

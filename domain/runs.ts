@@ -8,9 +8,10 @@ export type RunEnd = 'finished' | 'aborted' | 'error';
 /**
  * Which attempt at a run's work may write: (epoch, ordinal, attempt), compared in that order by the database's int[].
  * The epoch rises with every load of the run by a workflow, the ordinal with every step or tool call that the workflow
- * schedules, the attempt with every retry by the Temporal server.
+ * schedules, the attempt with every retry by the Temporal server. The fourth part is there once an attempt has renewed its
+ * own claim, after a write of which it does not know whether it landed.
  */
-export type Fence = readonly [epoch: number, ordinal: number, attempt: number];
+export type Fence = readonly [epoch: number, ordinal: number, attempt: number, renewal?: number];
 
 /** Codes with which a run ends in the state `error`. */
 export type RunErrorCode =

@@ -8,9 +8,25 @@ const INT8 = 20;
 const types = new pg.TypeOverrides();
 types.setTypeParser(INT8, Number);
 
+/**
+ * How long Postgres may keep us waiting, in milliseconds; each may be given in the URL instead. Short pieces of work of a
+ * workflow have 10 s: connecting and a statement together stay below. What the server does not end itself, for it is frozen or
+ * the network swallows its words, our side gives up a second later.
+ */
+const TIMEOUTS = {
+  connectionTimeoutMillis: 3_000,
+  statement_timeout: 5_000,
+  lock_timeout: 4_000,
+  idle_in_transaction_session_timeout: 10_000,
+  query_timeout: 6_000,
+};
+/** An idle connection is asked after this whether its other end is there. */
+const KEEP_ALIVE_MS = 5_000;
+
 /** A pool of connections. bigint columns come as numbers: none of ours leaves the safe integers. */
 export function createPool(connectionString: string, { max = 10 }: { max?: number } = {}): pg.Pool {
-  const pool = new pg.Pool({ connectionString, max, types, connectionTimeoutMillis: 3_000, keepAlive: true });
+  const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS };
+  const pool = new pg.Pool({ connectionString, max, types, ...TIMEOUTS, ...keepAlive });
   // A server that goes away ends idle connections too; unheard, that error would end the process. Whoever asks next is
   // told by the connection that cannot be made.
   pool.on('error', () => {});

@@ -51,7 +51,7 @@ export interface ClaimedStep {
   lost: LostPart[];
 }
 
-/** Which run, and the right to write to it. */
+/** Which run, and the right to write to it. One object an attempt, for the attempt may renew it. */
 export interface Claim {
   sessionId: string;
   runSeq: number;
@@ -72,6 +72,20 @@ export function claimStep(
   { step, startedAt }: { step: number; startedAt: number },
 ): Promise<ClaimedStep | SettledStep | NotBegun> {
   return call(db, 'claim_step', [claim.sessionId, claim.runSeq, step, claim.fence, startedAt]);
+}
+
+/**
+ * Raises an attempt's own claim, unless somebody else has the run: what it sent before and does not know the fate of has
+ * landed by then, or never will. The claim is the new one in any case; who was overtaken is told by the next write.
+ */
+export async function renewClaim(db: Db, claim: Claim): Promise<void> {
+  const [epoch, ordinal, attempt, renewal = 0] = claim.fence;
+  claim.fence = [epoch, ordinal, attempt, renewal + 1];
+  await db.query(
+    `UPDATE chat_runs SET fence = $3
+      WHERE session_id = $1 AND seq = $2 AND fence[1:3] = ($3::integer[])[1:3] AND fence < $3`,
+    [claim.sessionId, claim.runSeq, claim.fence],
+  );
 }
 
 /**

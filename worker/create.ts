@@ -65,8 +65,12 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
     },
     maxConcurrentActivityTaskExecutions: ACTIVITY_SLOTS,
     maxCachedWorkflows: CACHED_SESSIONS,
-    // A frozen worker must not swallow many tasks, and a dead one not keep its sessions to itself.
-    workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 3 },
+    // The server hands a task to every poll that a frozen worker has open, and each is lost for its time-out: so one poll
+    // for activities and two for workflows, the sticky queue's and the common one's. Steps mostly need none: they come
+    // along with the answer to the workflow's task.
+    activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 1 },
+    workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
+    // A dead worker must not keep its sessions to itself.
     stickyQueueScheduleToStartTimeout: '1s',
     maxHeartbeatThrottleInterval: '500ms',
     defaultHeartbeatThrottleInterval: '500ms',

@@ -1,4 +1,5 @@
 // Postgres or Temporal goes away in the middle of a turn, and comes back.
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseConfig } from '../../config/config.ts';
@@ -20,6 +21,7 @@ import { expectSound } from './sound.ts';
 
 const OPTIONS = { agents: [faultAgent] };
 const BACK_MS = 40_000;
+const WHOLE = [{ type: 'step-start' }, { type: 'text', text: 'first words and the last', state: 'done' }];
 const dir = scratchDir();
 /** Where the Temporal CLI is kept. */
 const { dir: cacheDir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
@@ -34,16 +36,18 @@ describe('Postgres is away', { timeout: 90_000 }, () => {
     postgres = await start();
     const databaseUrl = await createDatabase(postgres.url, 'outage');
     await migrate(databaseUrl);
-    runtime = await startSystem({ databaseUrl, ...(await freshNamespace()) }, OPTIONS);
+    // Frozen it is given up soon.
+    const impatient = `${databaseUrl}?statement_timeout=500&query_timeout=700`;
+    runtime = await startSystem({ databaseUrl: impatient, ...(await freshNamespace()) }, OPTIONS);
   }, 60_000);
   afterAll(async () => {
     await runtime.stop();
     await postgres.stop();
   });
 
-  it('W7 in mid-stream: the turn ends when it is back, and nothing is shown as one that was said twice', async () => {
+  it('T5 in mid-stream: its words wait for it, and the model is not asked again', async () => {
     const gate = new Gate();
-    runtime.model.script((_request, index) => (index === 0 ? lateWords(gate) : [say('new words')]));
+    runtime.model.script(() => lateWords(gate));
     const session = await TestSession.open(runtime, { agent: 'faults' });
     const seq = await session.send('go');
     const { answer_id: answer } = await session.run(seq);
@@ -55,17 +59,41 @@ describe('Postgres is away', { timeout: 90_000 }, () => {
     postgres = await start();
     const run = await eventually(() => session.ended(seq, 0), { timeout: BACK_MS });
     expect(run.state).toBe('finished');
-    expect(await session.parts(answer)).toMatchObject([
-      {},
-      { text: expect.stringMatching(/^first words/) as string },
-      { type: 'data-interrupted' },
-      {},
-      { text: 'new words' },
-    ]);
+    expect(await session.parts(answer)).toEqual(WHOLE);
+    expect(runtime.model.requests).toHaveLength(1);
     await expectSound(runtime, session.id);
   });
 
-  it('R3 as a tool ends: it ran once, and has an outcome when it is back', async () => {
+  it('T5 in mid-stream, frozen: what was given up is not written late', async () => {
+    const before = runtime.model.requests.length;
+    const gate = new Gate();
+    runtime.model.script(() => lateWords(gate));
+    const session = await TestSession.open(runtime, { agent: 'faults' });
+    const seq = await session.send('go');
+    const { answer_id: answer } = await session.run(seq);
+    await eventually(async () => expect(await session.parts(answer)).toMatchObject([{}, { text: 'first words' }]));
+    const processes = await withChildren(postgres.pid);
+    for (const pid of processes) process.kill(pid, 'SIGSTOP');
+    try {
+      gate.open();
+      await eventually(() => {
+        const trying = runtime.logs.filter(
+          ({ msg, run, session: id }) => /trying again/.test(msg) && run === seq && id,
+        );
+        expect(trying.map(({ session: id }) => id)).toContain(session.id);
+      });
+    } finally {
+      for (const pid of processes) process.kill(pid, 'SIGCONT');
+    }
+    const run = await eventually(() => session.ended(seq, 0), { timeout: BACK_MS });
+    expect(run.state).toBe('finished');
+    expect(run.fence[3], 'the claim was renewed').toBeGreaterThan(0);
+    expect(await session.parts(answer)).toEqual(WHOLE);
+    expect(runtime.model.requests).toHaveLength(before + 1);
+    await expectSound(runtime, session.id);
+  });
+
+  it('R3 as a tool ends: it ran once, and its outcome is stored when it is back', async () => {
     const before = runtime.model.requests.length;
     runtime.model.script((_request, index) =>
       index === before ? [callTool('call_1', 'linger', {})] : [say('after the tool')],
@@ -78,7 +106,12 @@ describe('Postgres is away', { timeout: 90_000 }, () => {
     postgres = await start();
     const run = await eventually(() => session.ended(seq, 0), { timeout: BACK_MS });
     expect(run.state).toBe('finished');
-    expect((await session.parts(run.answer_id)).at(-1)).toMatchObject({ text: 'after the tool' });
+    expect(await session.parts(run.answer_id)).toMatchObject([
+      {},
+      { type: 'tool-linger', state: 'output-available', output: { lingered: true } },
+      {},
+      { text: 'after the tool' },
+    ]);
     expect(await effects(runtime.workspaces, session.id)).toHaveLength(2);
     await expectSound(runtime, session.id);
   });
@@ -125,6 +158,12 @@ describe('Temporal is away', { timeout: 90_000 }, () => {
     await expectSound(runtime, other.id);
   });
 });
+
+/** A process and those that it has started. */
+async function withChildren(pid: number): Promise<number[]> {
+  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  return [pid, ...children.split(' ').filter(Boolean).map(Number)];
+}
 
 async function* lateWords(gate: Gate): AsyncGenerator<ModelAction> {
   yield say('first words');

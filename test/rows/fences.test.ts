@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
+import { type Claim, renewClaim } from '../../store/runs.ts';
 import { freshRows, Session, somebodyWaits, textPart, toolPart } from './session.ts';
 
 const db = await freshRows();
@@ -220,5 +221,39 @@ describe('receipts', () => {
     expect(await session.append(1, [1, 1, 1], ...batch)).toBe('live');
     expect(await session.live()).toEqual(live);
     expect(await session.messages()).toHaveLength(2);
+  });
+});
+
+describe('a claim that is renewed by its attempt', () => {
+  it('S8 what was sent before, and is read late, changes no row', async () => {
+    const { session, run } = await atWork();
+    const claim: Claim = { sessionId: session.id, runSeq: run, fence: ZOMBIE };
+    await renewClaim(db, claim);
+    expect(claim.fence).toEqual([...ZOMBIE, 1]);
+    const stored = await session.everything();
+    expect(await session.append(run, ZOMBIE, [textPart(1, 'late')])).toBe('lost');
+    expect(await session.everything()).toEqual(stored);
+    expect(await session.append(run, claim.fence, [textPart(2, 'again')])).toBe('live');
+  });
+
+  it.each(Object.entries(NEXT))('S8 is not raised above %s', async (_who, next) => {
+    const { session, run } = await atWork();
+    await session.claim(run, next, 1);
+    const stored = await session.everything();
+    const claim: Claim = { sessionId: session.id, runSeq: run, fence: ZOMBIE };
+    await renewClaim(db, claim);
+    expect(await session.everything()).toEqual(stored);
+    expect(await session.append(run, claim.fence, [textPart(1, 'late')])).toBe('lost');
+  });
+
+  it('S8 answers the receipt of a settlement that had landed', async () => {
+    const session = await Session.at('chatting', db);
+    const { run_seq: run } = (await session.say('hello')) as { run_seq: number };
+    await session.claim(run, ZOMBIE);
+    const settled = await session.settleStep(run, ZOMBIE, { end: true, usage: { input: 7 } });
+    const claim: Claim = { sessionId: session.id, runSeq: run, fence: ZOMBIE };
+    await renewClaim(db, claim);
+    expect(await session.settleStep(run, claim.fence, { end: true, usage: { input: 7 } })).toEqual(settled);
+    expect(await session.chat()).toMatchObject({ prompt_tokens: 7 });
   });
 });
