@@ -1,5 +1,5 @@
 import type { FloorSession } from './floor.ts';
-import type { Column } from './rivals.ts';
+import type { Column } from './columns.ts';
 import type { System } from './servers.ts';
 
 /** What a figure is measured with. */

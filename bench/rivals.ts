@@ -1,20 +1,7 @@
 // Other systems doing the same work, as they were measured for the design: on 2 cores, with a model that answers without
 // delay, above a floor of 7.7 to 9.6 ms (plain) and 10 to 11 ms (tool).
+import { type Column, COLUMNS } from './columns.ts';
 import type { Result } from './figure.ts';
-
-/** What is compared; of all but `turns16` and `turns64` less is better. */
-export const COLUMNS = {
-  plain: 'plain turn, ms',
-  tool: 'tool turn, ms',
-  turns16: 'turns/s at 16',
-  turns64: 'turns/s at 64',
-  firstToken: 'first token over floor, ms',
-  bytes20: 'bytes a turn at 20',
-  bytes200: 'bytes a turn at 200',
-  death: 'worker killed in mid-stream: goes on after, ms',
-} as const;
-
-export type Column = keyof typeof COLUMNS;
 
 const MORE_IS_BETTER: ReadonlySet<Column> = new Set(['turns16', 'turns64']);
 

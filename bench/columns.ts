@@ -1,0 +1,13 @@
+/** What is compared; of all but `turns16` and `turns64` less is better. */
+export const COLUMNS = {
+  plain: 'plain turn, ms',
+  tool: 'tool turn, ms',
+  turns16: 'turns/s at 16',
+  turns64: 'turns/s at 64',
+  firstToken: 'first token over floor, ms',
+  bytes20: 'bytes a turn at 20',
+  bytes200: 'bytes a turn at 200',
+  death: 'worker killed in mid-stream: goes on after, ms',
+} as const;
+
+export type Column = keyof typeof COLUMNS;
