@@ -1,3 +1,4 @@
+import type { Info } from '@temporalio/activity';
 import { ApplicationFailure, CancelledFailure, CompleteAsyncError } from '@temporalio/common';
 import type { ActivityInboundCallsInterceptor } from '@temporalio/worker';
 import type { Logger } from 'pino';
@@ -10,17 +11,20 @@ import { PerdureError } from '../domain/errors.ts';
  */
 const PASSING = /^(?:08|40|53|57|58|0A000|25006|25P03|55P03)/;
 
+/** The activity, and the session whose it is. */
+type About = Pick<Info, 'activityType' | 'workflowExecution'>;
+
 /**
  * Lets no content out through a failure: whatever an activity throws reaches Temporal as a code without message or
  * stack. The words go to the log. What cannot succeed by trying again is marked so.
  */
 export class CodesOnlyInterceptor implements ActivityInboundCallsInterceptor {
   private readonly log: Logger;
-  private readonly activity: string;
+  private readonly info: About;
 
-  constructor(log: Logger, activity: string) {
+  constructor(log: Logger, info: About) {
     this.log = log;
-    this.activity = activity;
+    this.info = info;
   }
 
   async execute(
@@ -32,7 +36,11 @@ export class CodesOnlyInterceptor implements ActivityInboundCallsInterceptor {
     } catch (error) {
       if (error instanceof CancelledFailure || error instanceof CompleteAsyncError) throw error;
       const failure = failureOf(error);
-      if (failure.type !== 'Shutdown') this.log.error({ err: error, activity: this.activity }, 'an activity failed');
+      const { activityType: activity, workflowExecution } = this.info;
+      const [about] = input.args as [{ run_seq?: unknown } | string | undefined];
+      const run = typeof about === 'object' ? about.run_seq : undefined;
+      const fields = { activity, session: workflowExecution?.workflowId, run, code: failure.type };
+      if (failure.type !== 'Shutdown') this.log.error({ err: error, ...fields }, 'an activity failed');
       throw failure;
     }
   }

@@ -6,6 +6,9 @@ export interface SavePolicy {
   size: number;
 }
 
+/** Writes a batch whose first chunk came at `since`, of `performance.now()`. */
+type Land = (batch: Batch, since: number) => Promise<Landing>;
+
 /**
  * Writes what a recorder has, one batch at a time: the first content at once, what comes meanwhile in the next batch.
  * `land` writes a batch; its failure ends the step through `failed`, and nothing is written any more.
@@ -13,20 +16,21 @@ export interface SavePolicy {
 export class Flusher {
   private readonly recorder: Recorder;
   private readonly policy: SavePolicy;
-  private readonly land: (batch: Batch) => Promise<Landing>;
+  private readonly land: Land;
   private readonly stopped: (landing: Exclude<Landing, 'live'>) => void;
   private readonly failed: (error: unknown) => void;
   private inFlight: Promise<void> | undefined;
   private timer: NodeJS.Timeout | undefined;
   private lastStart = -Infinity;
   private waiting = 0;
+  private waitingSince = 0;
   private over = false;
 
   constructor(
     recorder: Recorder,
     policy: SavePolicy,
     on: {
-      land: (batch: Batch) => Promise<Landing>;
+      land: Land;
       stopped: (landing: Exclude<Landing, 'live'>) => void;
       failed: (error: unknown) => void;
     },
@@ -41,6 +45,7 @@ export class Flusher {
   /** Says that the recorder has taken in a chunk. */
   chunk(): void {
     if (!this.recorder.dirty || this.over) return;
+    if (this.waiting === 0) this.waitingSince = performance.now();
     this.waiting += 1;
     if (this.inFlight !== undefined) return;
     const wait = this.lastStart + this.policy.ms - performance.now();
@@ -61,15 +66,15 @@ export class Flusher {
     if (this.over) return;
     this.waiting = 0;
     this.lastStart = performance.now();
-    this.inFlight = this.write().finally(() => {
+    this.inFlight = this.write(this.waitingSince).finally(() => {
       this.inFlight = undefined;
       this.chunk();
     });
   }
 
-  private async write(): Promise<void> {
+  private async write(since: number): Promise<void> {
     try {
-      const landing = await this.land(this.recorder.take());
+      const landing = await this.land(this.recorder.take(), since);
       if (landing === 'live') return;
       this.over = true;
       this.stopped(landing);

@@ -1,37 +1,49 @@
-import { Counter, type Registry } from 'prom-client';
+import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Usage } from '../domain/usage.ts';
 
-/** What activities count. */
+/** What activities count. Labels are of few values: no session, no user, no text of anybody's. Durations in seconds. */
 export interface WorkerMetrics {
   refused(command: string, code: string): void;
   stepSettled(model: string, usage: Usage): void;
+  /** A turn is over: finished, aborted or error, with the error's code. */
+  turnEnded(outcome: string, code: string | null): void;
+  /** From the model call to its first chunk. */
+  firstChunk(model: string, seconds: number): void;
+  /** From a chunk of the model to its commit. */
+  landed(seconds: number): void;
+  /** From the abort's arrival at the worker to the last word written, the model's connection let go. */
+  aborted(seconds: number): void;
+  /** `tool` is the name of a tool that an agent has, else `unknown`. */
+  toolCalled(tool: string, outcome: 'ok' | 'error'): void;
 }
+
+const QUICK = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
+const MODELS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 /** Counters on a registry of Prometheus. */
 export function workerMetrics(registry: Registry): WorkerMetrics {
-  const refused = new Counter({
-    name: 'perdure_refused_total',
-    help: 'Commands that were refused, by command and code.',
-    labelNames: ['command', 'code'],
-    registers: [registry],
-  });
-  const steps = new Counter({
-    name: 'perdure_steps_total',
-    help: 'Settled steps, by model.',
-    labelNames: ['model'],
-    registers: [registry],
-  });
-  const tokens = new Counter({
-    name: 'perdure_tokens_total',
-    help: 'Tokens of settled steps, by model and kind.',
-    labelNames: ['model', 'kind'],
-    registers: [registry],
-  });
+  const count = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
+    new Counter({ name, help, labelNames, registers: [registry] });
+  const time = <L extends string>(name: string, help: string, buckets: number[], ...labelNames: L[]) =>
+    new Histogram({ name, help, buckets, labelNames, registers: [registry] });
+  const refused = count('perdure_refused_total', 'Commands that were refused.', 'command', 'code');
+  const steps = count('perdure_steps_total', 'Settled steps.', 'model');
+  const tokens = count('perdure_tokens_total', 'Tokens of settled steps.', 'model', 'kind');
+  const turns = count('perdure_turns_total', 'Turns that are over; code is that of an error.', 'outcome', 'code');
+  const tools = count('perdure_tool_calls_total', 'Tool calls that have their outcome.', 'tool', 'outcome');
+  const first = time('perdure_model_first_chunk_seconds', 'Time to a model’s first chunk.', MODELS, 'model');
+  const lag = time('perdure_delta_lag_seconds', 'Time from a chunk of the model to its commit.', QUICK);
+  const abort = time('perdure_abort_seconds', 'Time from an abort’s arrival to the end of the step.', QUICK);
   return {
     refused: (command, code) => refused.inc({ command, code }),
     stepSettled: (model, usage) => {
       steps.inc({ model });
-      for (const [kind, count] of Object.entries(usage)) tokens.inc({ model, kind }, count);
+      for (const [kind, amount] of Object.entries(usage)) tokens.inc({ model, kind }, amount);
     },
+    turnEnded: (outcome, code) => turns.inc({ outcome, code: code ?? '' }),
+    firstChunk: (model, seconds) => first.observe({ model }, seconds),
+    landed: (seconds) => lag.observe(seconds),
+    aborted: (seconds) => abort.observe(seconds),
+    toolCalled: (tool, outcome) => tools.inc({ tool, outcome }),
   };
 }

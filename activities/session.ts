@@ -54,7 +54,9 @@ export async function settle(context: ActivityContext, args: SettleArgs): Promis
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'stream' });
   context.bus.publish({ session: args.session_id, kind: 'status' });
   // Without a fence it cannot be lost.
-  return outcome as RunOutcome;
+  const ended = outcome as RunOutcome;
+  context.metrics.turnEnded(ended.state, ended.code);
+  return ended;
 }
 
 function logRefusal(context: ActivityContext, args: ApplyArgs, refusal: Refusal): void {

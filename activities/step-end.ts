@@ -38,6 +38,7 @@ export async function stopped(work: Work, error: unknown): Promise<StepOutcome> 
     case 'abort':
       await recorder.freeze();
       await landRest(work);
+      context.metrics.aborted(stop.seconds);
       return { kind: 'abort' };
     case 'wall_clock':
       await landRest(work);
@@ -123,5 +124,6 @@ export async function failRun(
   });
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' });
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'status' });
+  if (outcome.kind === 'ended') context.metrics.turnEnded(outcome.state, outcome.code);
   return outcome;
 }

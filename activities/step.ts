@@ -84,9 +84,16 @@ async function record(work: Work, prompt: StepPrompt, model: ResolvedModel, flus
     maxOutputTokens: agent.max_output_tokens,
     newToolCallId: () => newId('call'),
   });
+  const called = performance.now();
+  let spoke = false;
   for (;;) {
     const next = await chunks.next();
     if (next.done) return next.value;
+    // The mark that a step begins is ours, not the model's.
+    if (!spoke && next.value.type !== 'start-step') {
+      spoke = true;
+      work.context.metrics.firstChunk(model.ref, (performance.now() - called) / 1000);
+    }
     recorder.add(next.value);
     flusher.chunk();
   }
@@ -101,9 +108,10 @@ function flusherOf(work: Work, prompt: StepPrompt, model: ResolvedModel): Flushe
     recorder,
     { ms: settings.saveBufferMs, size: settings.saveBufferSize },
     {
-      land: async (batch) => {
+      land: async (batch, since) => {
         const landing = await untilLanded(work, (claim) => appendStream(db, claim, { metadata, ...batch }));
         metadata = undefined;
+        context.metrics.landed((performance.now() - since) / 1000);
         if (landing !== 'lost') bus.publish({ session: run.sessionId, run: run.runSeq, kind: 'stream' });
         return landing;
       },
@@ -137,6 +145,7 @@ async function settle(work: Work, prompt: StepPrompt, result: StepResult): Promi
   if (outcome.kind === 'lost') return outcome;
   if (outcome.state !== 'running') context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'status' });
   context.metrics.stepSettled(result.model, result.usage);
+  if (outcome.kind === 'settled' && outcome.state !== 'running') context.metrics.turnEnded(outcome.state, outcome.code);
   return outcome;
 }
 

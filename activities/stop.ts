@@ -28,6 +28,7 @@ const LONGEST_TIMER = 2 ** 31 - 1;
 export class StopSignal implements Disposable {
   readonly controller = new AbortController();
   private readonly undo: (() => void)[] = [];
+  private firedAt = 0;
 
   constructor(run: { sessionId: string; runSeq: number; deadline: number; heartbeatMs: number }, bus: Bus) {
     const context = Context.current();
@@ -63,7 +64,13 @@ export class StopSignal implements Disposable {
     return reason instanceof Stop ? reason.cause : undefined;
   }
 
+  /** Seconds since it fired. */
+  get seconds(): number {
+    return (performance.now() - this.firedAt) / 1000;
+  }
+
   fire(why: StopReason, cause?: unknown): void {
+    if (!this.signal.aborted) this.firedAt = performance.now();
     this.controller.abort(new Stop(why, { cause }));
   }
 

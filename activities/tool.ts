@@ -159,12 +159,14 @@ async function finish(
   const write = (claim: Claim) => finishTool(context.db, claim, args.tool_call_id, stored);
   const outcome = await (stop === undefined ? write(work.claim) : untilLanded({ ...work, stop }, write));
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'stream' });
+  if (outcome.kind === 'settled') context.metrics.toolCalled(args.name, executed.ok ? 'ok' : 'error');
   return outcome;
 }
 
 async function stopped(work: Work, stop: StopSignal, error: unknown): Promise<ToolOutcome> {
   switch (stop.why) {
     case 'abort':
+      work.context.metrics.aborted(stop.seconds);
       return { kind: 'abort' };
     case 'lost':
       overtaken(work);

@@ -7,6 +7,7 @@ import { type Bench, type Figure, passed, type Result } from './figure.ts';
 import { abort } from './figures/abort.ts';
 import { death } from './figures/death.ts';
 import { history } from './figures/history.ts';
+import { hostKilled } from './figures/host-killed.ts';
 import { idle } from './figures/idle.ts';
 import { longSession } from './figures/long-session.ts';
 import { statements } from './figures/statements.ts';
@@ -31,6 +32,7 @@ const FIGURES: readonly Figure[] = [
   history,
   longSession,
   idle,
+  hostKilled,
   death,
 ];
 

@@ -20,6 +20,8 @@ export interface Bus {
   publish(pointer: Pointer): void;
   /** Calls `listener` for every pointer of any process, this one included. The answer ends it. */
   subscribe(listener: (event: BusEvent) => void): () => void;
+  /** Batches that were sent so far. */
+  readonly batches?: number;
   /** Sends what is still to be sent, and ends. */
   close(): Promise<void>;
 }

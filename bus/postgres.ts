@@ -42,6 +42,9 @@ export function createPostgresBus({ connectionString, onError = () => {} }: Opti
   const publisher = new Publisher(connectionString, onError);
   return {
     publish: (pointer) => publisher.publish(pointer),
+    get batches() {
+      return publisher.batches;
+    },
     subscribe: (listener) => listeners.add(listener),
     close: async () => {
       listeners.clear();
@@ -64,6 +67,7 @@ class Publisher {
   private waiting: Pointer[] = [];
   private sending: Promise<void> | undefined;
   private closed = false;
+  batches = 0;
   /** When the batches sent so far would have been due, had each waited for its turn. */
   private paidUntil = 0;
 
@@ -123,6 +127,7 @@ class Publisher {
         text: 'SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload',
         values: [CHANNEL, payloads],
       });
+      this.batches += 1;
     } catch (error) {
       this.onError(error);
     }

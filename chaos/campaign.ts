@@ -80,9 +80,9 @@ async function play(world: World, options: Options, ledger: Ledger, say: (line: 
   enough.abort();
   say(`${injected.length} faults; waiting until all is settled`);
   const timer = setTimeout(() => late.abort(new Error('too late')), SETTLED_WITHIN_MS);
+  await Promise.allSettled(drivers.map((driver) => driver.goOn()));
+  await settled(world, ledger, drivers);
   await driving;
-  await Promise.allSettled(drivers.map((driver) => driver.finale()));
-  await settled(world, ledger);
   if (!late.signal.aborted) await checkFreshness(ledger, world, drivers[0]!, readings);
   clearTimeout(timer);
   await Promise.allSettled(drivers.map((driver) => driver.finished()));
@@ -90,14 +90,22 @@ async function play(world: World, options: Options, ledger: Ledger, say: (line: 
 }
 
 /** Waits until nothing is queued or running. What still is in the end is stuck. */
-async function settled({ db }: World, ledger: Ledger): Promise<void> {
+async function settled({ db }: World, ledger: Ledger, drivers: readonly Driver[]): Promise<void> {
   const deadline = Date.now() + SETTLED_WITHIN_MS;
   for (;;) {
-    const { rows } = await db.query<{ session_id: string; seq: number; state: string }>(
-      `SELECT session_id, seq, state, abort_requested_at FROM chat_runs WHERE state IN ('queued', 'running', 'waiting')`,
+    const { rows } = await db.query<{ user_id: string; names: string[]; paused: boolean }>(
+      `SELECT r.session_id, s.user_id, r.seq, r.state, r.abort_requested_at, c.paused_at IS NOT NULL AS paused,
+              ARRAY(SELECT alias FROM session_aliases a WHERE a.session_id = r.session_id) || r.session_id AS names
+         FROM chat_runs r JOIN sessions s USING (session_id) JOIN chat_sessions c USING (session_id)
+        WHERE r.state IN ('queued', 'running', 'waiting')`,
     );
     if (rows.length > 0 && Date.now() < deadline) {
-      await delay(100);
+      const names = new Set(
+        rows.filter((row) => row.paused).flatMap((row) => row.names.map((name) => `${row.user_id}/${name}`)),
+      );
+      const paused = drivers.filter(({ api, session }) => names.has(`${api.user}/${session}`));
+      await Promise.allSettled(paused.map((driver) => driver.goOn()));
+      await delay(200);
       continue;
     }
     ledger.check('no session is stuck', 'all', rows.length === 0, () => rows);

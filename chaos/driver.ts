@@ -40,6 +40,7 @@ const ACTIONS = {
   cancelQueued: 4,
   close: 3,
 } as const;
+const PATIENCE_MS = 4_000;
 const SLOW_PIECES = 12;
 const BODIES = { abort: {}, cancel: { reason: `${CANARY} changed its mind` }, publish: {}, revert: {} } as const;
 
@@ -82,10 +83,9 @@ export class Driver {
     await Promise.all(this.waiting);
   }
 
-  /** One more message, when everything is well again; it takes up a queue that an error had paused. */
-  async finale(): Promise<void> {
+  /** One more message: it takes up a queue that an error has paused. */
+  async goOn(): Promise<void> {
     await this.post();
-    await Promise.all(this.waiting);
   }
 
   /** Waits for all that it began. */
@@ -155,8 +155,9 @@ export class Driver {
   /** As useChat does: the message is sent and its answer read, again and again until it has been read to its end. */
   private async chat(sent: Sent): Promise<void> {
     const reading = this.readToEnd(sent);
-    if (this.random.chance(0.7)) await reading;
-    else this.later(reading);
+    this.later(reading);
+    // Behind an error the queue is paused until something new is said: nobody waits for ever.
+    if (this.random.chance(0.7)) await Promise.race([reading.catch(() => {}), delay(PATIENCE_MS)]);
   }
 
   private async readToEnd(sent: Sent): Promise<void> {

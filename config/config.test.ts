@@ -78,6 +78,16 @@ describe('configuration is the environment, read by one pure function', () => {
     expect(problemsOf({ [name]: value })).toContain(`${name}: expected ${expected}`);
   });
 
+  it.each([
+    ['PERDURE_IDLE_CLOSES', 'PERDURE_IDLE_CLOSE'],
+    ['PERDURE_JTW_SECRET', 'PERDURE_JWT_SECRET'],
+    ['PERDURE_MAX_BODY_SIZE', 'PERDURE_MAX_BODY'],
+  ])('H1 names %s, which is no setting, and the nearest one', (name, near) => {
+    const message = problemsOf({ [name]: 's3cret-value' });
+    expect(message).toContain(`${name}: expected a setting that there is; the nearest is ${near}`);
+    expect(message).not.toContain('s3cret-value');
+  });
+
   it('H1 names all problems at once', () => {
     const message = problemsOf({ PORT: 'x', PERDURE_IDLE_CLOSE: 'x', PERDURE_MAX_BODY: 'x' });
     expect(message.split('\n')).toHaveLength(4);

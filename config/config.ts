@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { z } from 'zod';
 import { ConfigError, type ConfigProblem } from './error.ts';
+import { nearest } from './nearest.ts';
 import { duration, integer, size } from './units.ts';
 
 /** Environment variables as `process.env` has them. */
@@ -50,6 +51,8 @@ const variables = {
   PERDURE_CONTINUE_AS_NEW_EVENTS: integer(20, 50_000).default(300),
   PERDURE_HEARTBEAT_TIMEOUT: duration('2s', 100).default(2_000),
   PERDURE_SHUTDOWN_GRACE: duration('10s', 0).default(10_000),
+  PERDURE_DRAIN_DELAY: duration('5s', 0).default(0),
+  PERDURE_READER_TIMEOUT: duration('1m').default(60_000),
   PERDURE_SAVE_BUFFER_MS: integer(0, 60_000).default(30),
   PERDURE_SAVE_BUFFER_SIZE: integer(1, 100_000).default(64),
   PERDURE_SWEEP_INTERVAL: duration('1s', 10).default(1_000),
@@ -104,6 +107,10 @@ export type Config = {
   continueAsNewEvents: number;
   heartbeatTimeoutMs: number;
   shutdownGraceMs: number;
+  /** How long a host that stops goes on to take connections. */
+  drainDelayMs: number;
+  /** A connection to a host on which nothing moves for so long is closed. */
+  readerTimeoutMs: number;
   /** Longest time that a chunk of an answer waits before it is saved. */
   saveBufferMs: number;
   /** Most chunks of an answer that wait before they are saved. */
@@ -127,6 +134,7 @@ export function parseConfig(env: Env, cwd: string = process.cwd()): Config {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
   const parsed = environment.safeParse(given);
   const problems = parsed.success ? [] : parsed.error.issues.map(problemOf);
+  problems.push(...misspelt(Object.keys(given)));
   if (given['PERDURE_JWT_SECRET'] && given['PERDURE_JWKS_URL']) {
     problems.push({
       name: 'PERDURE_JWKS_URL',
@@ -135,6 +143,17 @@ export function parseConfig(env: Env, cwd: string = process.cwd()): Config {
   }
   if (!parsed.success || problems.length > 0) throw new ConfigError(problems);
   return configOf(parsed.data, given as Record<string, string>, cwd);
+}
+
+/** Of tests and tools, not of the programs. */
+const OTHERS = new Set(['PERDURE_CHROMIUM']);
+
+/** What begins as our settings do and is none: a setting that is misspelt would go unheard. */
+function misspelt(given: string[]): ConfigProblem[] {
+  const names = Object.keys(variables);
+  return given
+    .filter((name) => name.startsWith('PERDURE_') && !names.includes(name) && !OTHERS.has(name))
+    .map((name) => ({ name, expected: `a setting that there is; the nearest is ${nearest(name, names)}` }));
 }
 
 /** A config whose Postgres is known, as worker, host and migrations need it. */
@@ -190,6 +209,8 @@ function configOf(vars: z.infer<typeof environment>, env: Record<string, string>
     continueAsNewEvents: vars.PERDURE_CONTINUE_AS_NEW_EVENTS,
     heartbeatTimeoutMs: vars.PERDURE_HEARTBEAT_TIMEOUT,
     shutdownGraceMs: vars.PERDURE_SHUTDOWN_GRACE,
+    drainDelayMs: vars.PERDURE_DRAIN_DELAY,
+    readerTimeoutMs: vars.PERDURE_READER_TIMEOUT,
     saveBufferMs: vars.PERDURE_SAVE_BUFFER_MS,
     saveBufferSize: vars.PERDURE_SAVE_BUFFER_SIZE,
     sweepIntervalMs: vars.PERDURE_SWEEP_INTERVAL,

@@ -22,11 +22,35 @@ export function createLogger(name: string, config: LogConfig, destination?: Dest
     {
       name,
       level: config.logLevel,
+      serializers: { err: errorWithoutContent },
       redact: { paths: SECRET_FIELDS.flatMap((field) => [`["${field}"]`, `*["${field}"]`]), censor: REDACTED },
       hooks: { streamWrite: scrub },
     },
     destination ?? pino.destination(1),
   );
+}
+
+/** A provider's errors carry prompts and answers, in their fields and in their words. */
+const WITH_CONTENT = /^AI_/;
+
+/** Of an error only what we know to hold no content: its kind, its words unless they are a provider's, where it was. */
+function errorWithoutContent(error: unknown): unknown {
+  if (!(error instanceof Error)) return { type: typeof error };
+  const { name, message, stack = '', cause } = error;
+  const { code } = error as { code?: unknown };
+  const quotes = WITH_CONTENT.test(name);
+  return {
+    type: name,
+    message: quotes ? name : message,
+    stack: quotes
+      ? stack
+          .split('\n')
+          .filter((line) => /^\s+at /.test(line))
+          .join('\n')
+      : stack,
+    ...(typeof code === 'string' && { code }),
+    ...(cause instanceof Error && { cause: errorWithoutContent(cause) }),
+  };
 }
 
 /** The configured values that must not be seen anywhere. */

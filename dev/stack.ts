@@ -44,7 +44,6 @@ const PROGRAMS = ['worker', 'host'] as const;
 const DEFAULT_POSTGRES_PORT = 15_432;
 const DEFAULT_TEMPORAL_PORT = 7233;
 const DEFAULT_TEMPORAL_UI_PORT = 8233;
-const HOST_GRACE_MS = 10_000;
 const SPARE_GRACE_MS = 5_000;
 
 /**
@@ -171,7 +170,8 @@ async function prepare({ config, say, signal }: Context): Promise<void> {
 }
 
 async function bringUpPrograms({ config, say, stops }: Context, env: Env, entries: Entries): Promise<void> {
-  const graces = { worker: config.shutdownGraceMs + SPARE_GRACE_MS, host: HOST_GRACE_MS };
+  const grace = config.shutdownGraceMs + SPARE_GRACE_MS;
+  const graces = { worker: grace, host: grace + config.drainDelayMs };
   const starting = PROGRAMS.map(async (name) => {
     const log = (line: string) => say(name, line);
     const process = {

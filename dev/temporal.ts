@@ -39,29 +39,15 @@ type TemporalOptions = {
   durable?: boolean;
   /** Keywords registered in every namespace. */
   searchAttributes?: readonly string[];
-  /** On top of `DYNAMIC_CONFIG`. */
+  /** On top of deploy/temporal-dynamic.yaml. */
   dynamicConfig?: Readonly<Record<string, string | number | boolean>>;
   env?: NodeJS.ProcessEnv;
   /** Takes a line for what a person would want to know. */
   log?: (line: string) => void;
 };
 
-/** Settings of the server that Perdure relies on to be quick; a server elsewhere should have them too. */
-const DYNAMIC_CONFIG = {
-  // 20 a second by default: from then on every dispatch waits up to 40 ms.
-  'history.transferProcessorMaxPollRPS': 2000,
-  // The server tells a worker that its activity is cancelled, instead of waiting for the next heartbeat.
-  'system.enableCancelActivityWorkerCommand': true,
-  'frontend.WorkerCommandsEnabled': true,
-  // How far the timer queue looks ahead: every timer, retry and time-out waits at least this long, 1 s by default.
-  // Measured: a timer of 100 ms fires after 1,017 ms with the default, after 130 with 20 ms, for 1 % of a core.
-  'history.timerProcessorMaxTimeShift': '50ms',
-  // How long a poll stays open, a minute by default. A frozen worker's open polls swallow tasks; this short, they are
-  // over before the time-out of a heartbeat lets the next attempt begin.
-  'matching.longPollExpirationInterval': '1s',
-  // How many updates of one workflow may wait at once, 10 by default: more are refused as if they came too fast.
-  'history.maxInFlightUpdates': 200,
-} as const;
+/** Settings of the server that Perdure relies on to be quick; a server elsewhere reads the same file. */
+const DYNAMIC_CONFIG = readFileSync(new URL('../deploy/temporal-dynamic.yaml', import.meta.url), 'utf8');
 
 const STOP_PLAN = [{ signal: 'SIGTERM', waitMs: 10_000 }] as const;
 const READY_MS = 60_000;
@@ -97,7 +83,7 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
 }
 
 function argsOf(options: TemporalOptions, port: number, uiPort: number | undefined): string[] {
-  const dynamicConfig = { ...DYNAMIC_CONFIG, ...options.dynamicConfig };
+  const dynamicConfig = { ...readDynamicConfig(DYNAMIC_CONFIG), ...options.dynamicConfig };
   return [
     ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port), '--log-level', 'warn'],
     ...(uiPort === undefined ? ['--headless'] : ['--ui-port', String(uiPort), '--ui-disable-news-fetch']),
@@ -109,6 +95,14 @@ function argsOf(options: TemporalOptions, port: number, uiPort: number | undefin
       `${key}=${JSON.stringify(value)}`,
     ]),
   ];
+}
+
+/** Keys and values of a server's dynamic config file, as far as ours has them: one value a key, without constraints. */
+function readDynamicConfig(yaml: string): Record<string, string | number | boolean> {
+  const entries = yaml.matchAll(/^([\w.]+):\n +- value: (.+)$/gm);
+  return Object.fromEntries(
+    Array.from(entries, ([, key = '', value = '']) => [key, JSON.parse(value) as string | number | boolean]),
+  );
 }
 
 async function launch(cli: string, args: string[], logFile: string): Promise<TiedProcess> {

@@ -7,6 +7,7 @@ import { problemOf, problemResponse } from './problem.ts';
 import { chatRoutes } from './routes/chat.ts';
 import { commandRoutes } from './routes/commands.ts';
 import { fileRoutes, previewRoutes } from './routes/files.ts';
+import { docsRoutes } from './routes/docs.ts';
 import { healthRoutes } from './routes/health.ts';
 import { logRoutes } from './routes/log.ts';
 import { messageRoutes } from './routes/messages.ts';
@@ -34,6 +35,7 @@ export function createHost(hostParts: HostParts): Host {
   app.use(guarded(parts));
   const api = new Api(app, parts.maxBodyBytes);
   openApiRoutes(api);
+  docsRoutes(api);
   previewRoutes(api, parts);
   healthRoutes(api, parts);
   app.use('/api/*', identified(parts));
@@ -92,7 +94,8 @@ function answerError(error: unknown, c: RequestContext, { metrics, log }: HostPa
   const problem = problemOf(error);
   const command = c.get('command') as string | undefined;
   if (command !== undefined) metrics.refused(command, problem.code);
-  const request = { method: c.req.method, route: routePath(c), code: problem.code };
+  const session = c.req.param('id');
+  const request = { method: c.req.method, route: routePath(c), code: problem.code, ...(session && { session }) };
   if (problem.code === 'Internal') log.error({ err: error, ...request }, 'a request failed');
   else if (problem.code === 'Unavailable') log.warn({ err: error, ...request }, 'a request could not be served');
   return problemResponse(problem);

@@ -4,11 +4,13 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createAdaptorServer } from '@hono/node-server';
+import { Registry } from 'prom-client';
 import { createModels, type Models } from '../agent/models.ts';
 import { loadAgents } from '../agent/registry.ts';
 import type { Catalog } from '../client/catalog.ts';
+import { countBus } from '../activities/process-metrics.ts';
+import { createPostgresBus } from '../bus/postgres.ts';
 import { createClient } from '../client/client.ts';
 import { temporalClient } from '../client/temporal.ts';
 import { type Config, parseConfig, requireDatabase } from '../config/config.ts';
@@ -27,10 +29,9 @@ import { Previews } from './previews.ts';
 import { watchReach } from './reach.ts';
 import { staticPage } from './static-page.ts';
 import { tokenUser } from './token.ts';
+import { OrderlyStop } from './stop.ts';
 
 const PAGE = path.join(import.meta.dirname, '..', 'web', 'dist');
-/** Streams that are open when the host stops may end by themselves for so long. */
-const GRACE_MS = 1_500;
 
 async function catalogOf(config: Config): Promise<Catalog> {
   const agents = await loadAgents(config.agentsModule, [siteBuilder]);
@@ -71,9 +72,13 @@ async function main(): Promise<void> {
   const log = createLogger('host', config);
   const temporal = temporalConnectConfig(config);
   const identify = await identifyOf(config);
+  const registry = new Registry();
+  const onError = (error: unknown) => log.warn({ err: error }, 'bus');
+  const bus = createPostgresBus({ connectionString: config.directDatabaseUrl, onError });
+  countBus(bus, registry);
   const client = createClient({
     database: config.databaseUrl,
-    directDatabaseUrl: config.directDatabaseUrl,
+    bus,
     temporal: temporalClient(temporal),
     catalog: await catalogOf(config),
     maxMessageBytes: config.maxMessageBytes,
@@ -82,16 +87,10 @@ async function main(): Promise<void> {
   const page = await staticPage(PAGE);
   const { workspaces, jwtSecret, dir } = config;
   const previews = new Previews({ workspaces, secret: jwtSecret ?? (await cookieKey(dir)) });
-  const host = createHost({
-    client,
-    identify,
-    log,
-    metrics: hostMetrics(),
-    maxBodyBytes: config.maxBodyBytes,
-    page,
-    previews,
-  });
-  const server = createAdaptorServer({ fetch: host.fetch }) as Server;
+  const metrics = hostMetrics(registry);
+  const host = createHost({ client, identify, log, metrics, maxBodyBytes: config.maxBodyBytes, page, previews });
+  const ending = new OrderlyStop(host, config.readerTimeoutMs);
+  const server = createAdaptorServer({ fetch: ending.serve }) as Server;
   server.listen(config.port, config.host);
   await once(server, 'listening');
 
@@ -105,14 +104,9 @@ async function main(): Promise<void> {
   await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
   log.info('stopping');
   stopping.abort();
-  const closed = once(server, 'close');
-  server.close();
-  server.closeIdleConnections();
-  await Promise.race([closed, sleep(GRACE_MS)]);
-  // Streams see their readers go, and end.
-  server.closeAllConnections();
-  await closed;
+  await ending.stop(server, { drainDelayMs: config.drainDelayMs, graceMs: config.shutdownGraceMs });
   await client.end();
+  await bus.close();
   log.info('stopped');
 }
 

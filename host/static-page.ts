@@ -24,7 +24,8 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-const SECURITY = {
+/** The headers of every page of ours. */
+export const SECURITY = {
   'content-security-policy': POLICY,
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',

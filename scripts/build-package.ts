@@ -21,6 +21,11 @@ await buildPage();
 await mkdir(path.join(dist, 'web'), { recursive: true });
 await cp(path.join(root, 'web', 'dist'), path.join(dist, 'web', 'dist'), { recursive: true });
 
+// What the page of the API needs, with its licence: the whole package would be twelve megabytes.
+const swaggerUi = path.join(root, 'node_modules', 'swagger-ui-dist');
+for (const file of ['swagger-ui-bundle.js', 'swagger-ui.css', 'swagger-ui-bundle.js.LICENSE.txt', 'LICENSE', 'NOTICE'])
+  await cp(path.join(swaggerUi, file), path.join(dist, 'swagger-ui', file));
+
 const { code } = await bundleWorkflowCode({
   workflowsPath: path.join(dist, 'workflows', 'index.js'),
   logger: new DefaultLogger('WARN'),

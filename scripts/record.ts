@@ -1,9 +1,9 @@
 // `npm run record [-- <scenario>…]`: records the histories of test/histories/ anew by playing their scenarios.
 // `npm run record -- --keep <change>`: the same, and keeps those that are there, for the old way of a `patched` change.
 // `npm run record -- --inputs`: keeps the histories, and takes down anew what the workflow asks for when it replays them.
-// `npm run record -- --from-server [--last N]`: saves the newest N histories of a running server, pseudonymized.
+// `npm run record -- --last N`, `-- --session ses_…`: saves histories of the server that the environment names, the newest
+// N or those of one session, pseudonymized. `--out <folder>` saves them elsewhere.
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { parseConfig } from '../config/config.ts';
 import { scenarios } from '../test/histories/scenarios.ts';
 import {
@@ -14,52 +14,62 @@ import {
   removeHistories,
   writeHistory,
 } from './histories/files.ts';
+import { type FromServer, fromServer, parseOptions, runCommand, UsageError } from './histories/options.ts';
 import { Pseudonyms } from './histories/pseudonyms.ts';
 import { recordScenarios } from './histories/recording.ts';
 import { capturingBundle, type NamedHistory, replay } from './histories/replay.ts';
-import { newestHistories } from './histories/server.ts';
+import { serverHistories } from './histories/server.ts';
 
-const { values, positionals } = parseArgs({
-  options: {
-    keep: { type: 'string' },
-    inputs: { type: 'boolean' },
-    'from-server': { type: 'boolean' },
-    last: { type: 'string', default: '10' },
-  },
-  allowPositionals: true,
-});
-const config = parseConfig(process.env);
 const workflows = path.join(import.meta.dirname, '..', 'workflows', 'index.ts');
 
-if (values.inputs) {
-  await save(await readHistories(HISTORIES));
-} else if (values['from-server']) {
-  const pseudonyms = new Pseudonyms();
-  const found = await newestHistories(config, Number(values.last));
-  await save(
-    found.map(({ execution, history }) => ({
-      name: `${FROM_SERVER}${execution.runId}`,
-      history: pseudonyms.history(history),
-    })),
-  );
-} else {
-  const unknown = positionals.filter((name) => !scenarios.some((scenario) => scenario.name === name));
-  if (unknown.length > 0) {
-    throw new Error(`no scenario ${unknown.join(', ')}; there are ${scenarios.map(({ name }) => name).join(', ')}`);
+/** Writes histories with what the code asks for when it replays them. */
+async function save(histories: NamedHistory[], dir = HISTORIES): Promise<number> {
+  const replayed = await replay(await capturingBundle(workflows), histories);
+  for (const { of, broke } of replayed) {
+    if (broke !== undefined) throw new Error(`${of.name} does not replay with this code: it broke at ${broke}`);
   }
-  const chosen = scenarios.filter(({ name }) => positionals.length === 0 || positionals.includes(name));
-  const recorded = await recordScenarios(chosen, config.dir, (line) => console.log(line));
-  if (values.keep !== undefined) await keepHistories(HISTORIES, values.keep);
-  else if (positionals.length === 0) await removeHistories(HISTORIES);
-  for (const name of positionals) await removeHistories(HISTORIES, name);
-  await save(recorded);
+  for (const { of, asked } of replayed) await writeHistory(dir, { ...of, inputs: asked });
+  console.log(`${histories.length} histories in ${path.relative(process.cwd(), dir)}`);
+  return 0;
 }
 
-/** Writes histories with what the code asks for when it replays them. */
-async function save(histories: NamedHistory[]): Promise<void> {
-  for (const { of, broke, asked } of await replay(await capturingBundle(workflows), histories)) {
-    if (broke !== undefined) throw new Error(`${of.name} does not replay with this code: it broke at ${broke}`);
-    await writeHistory(HISTORIES, { ...of, inputs: asked });
-  }
-  console.log(`${histories.length} histories in ${path.relative(process.cwd(), HISTORIES)}`);
+async function pseudonymized(which: FromServer): Promise<NamedHistory[]> {
+  const pseudonyms = new Pseudonyms();
+  const found = await serverHistories(parseConfig(process.env), which);
+  return found.map(({ execution, history }) => ({
+    name: `${FROM_SERVER}${execution.runId}`,
+    history: pseudonyms.history(history),
+  }));
 }
+
+async function recordAnew(names: readonly string[], keep: string | undefined): Promise<number> {
+  const unknown = names.filter((name) => !scenarios.some((scenario) => scenario.name === name));
+  if (unknown.length > 0) {
+    const known = scenarios.map(({ name }) => name).join(', ');
+    throw new UsageError(`no scenario ${unknown.join(', ')}; there are ${known}`);
+  }
+  const chosen = scenarios.filter(({ name }) => names.length === 0 || names.includes(name));
+  const recorded = await recordScenarios(chosen, parseConfig(process.env).dir, (line) => console.log(line));
+  if (keep !== undefined) await keepHistories(HISTORIES, keep);
+  else if (names.length === 0) await removeHistories(HISTORIES);
+  for (const name of names) await removeHistories(HISTORIES, name);
+  return save(recorded);
+}
+
+await runCommand(async () => {
+  const { values, positionals } = parseOptions({
+    options: {
+      keep: { type: 'string' },
+      inputs: { type: 'boolean' },
+      last: { type: 'string' },
+      session: { type: 'string' },
+      out: { type: 'string' },
+    },
+    allowPositionals: true,
+  });
+  if (values.inputs) return save(await readHistories(HISTORIES));
+  const which = fromServer(values);
+  if (which !== undefined) return save(await pseudonymized(which), values.out && path.resolve(values.out));
+  if (values.out !== undefined) throw new UsageError('--out: expected with --last or --session');
+  return recordAnew(positionals, values.keep);
+});

@@ -6,6 +6,7 @@ import { type Registry, Registry as MetricsRegistry } from 'prom-client';
 import { sessionActivities } from '../activities/activities.ts';
 import type { ActivitySettings, Hooks } from '../activities/context.ts';
 import { CodesOnlyInterceptor } from '../activities/failures.ts';
+import { countBus, countWakes, watchWork } from '../activities/process-metrics.ts';
 import { workerMetrics } from '../activities/metrics.ts';
 import type { Models } from '../agent/models.ts';
 import type { AgentRegistry } from '../agent/registry.ts';
@@ -44,7 +45,7 @@ export interface SessionWorker {
 
 /** Makes a worker; nothing is polled before `run`. */
 export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
-  const { log, settings } = parts;
+  const { log, settings, registry = new MetricsRegistry() } = parts;
   const worker = await Worker.create({
     connection: parts.connection,
     namespace: parts.namespace,
@@ -57,11 +58,11 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
       models: parts.models,
       log,
       hooks: parts.hooks ?? {},
-      metrics: workerMetrics(parts.registry ?? new MetricsRegistry()),
+      metrics: workerMetrics(registry),
       settings,
     }),
     interceptors: {
-      activity: [(context) => ({ inbound: new CodesOnlyInterceptor(log, context.info.activityType) })],
+      activity: [({ info }) => ({ inbound: new CodesOnlyInterceptor(log, info) })],
     },
     maxConcurrentActivityTaskExecutions: ACTIVITY_SLOTS,
     maxCachedWorkflows: CACHED_SESSIONS,
@@ -77,7 +78,10 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
     shutdownGraceTime: settings.shutdownGraceMs,
   });
   const client = new Client({ connection: parts.clientConnection, namespace: parts.namespace });
-  const sweeper = new Sweeper({ db: parts.db, client, log, intervalMs: settings.sweepIntervalMs });
+  countBus(parts.bus, registry);
+  watchWork(parts.db, registry);
+  const woken = countWakes(registry);
+  const sweeper = new Sweeper({ db: parts.db, client, log, intervalMs: settings.sweepIntervalMs, woken });
   return {
     sweeper,
     shutdown: () => worker.shutdown(),

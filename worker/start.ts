@@ -33,6 +33,8 @@ export interface WorkerOptions {
   providers?: NonNullable<ModelSettings['providers']>;
   hooks?: Hooks;
   log?: Logger;
+  /** Served along at PERDURE_METRICS_PORT: metrics of other names in Prometheus' text format. */
+  moreMetrics?: () => Promise<string>;
 }
 
 /** A worker at work. */
@@ -56,7 +58,8 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const { metricsPort } = config;
-  const metrics = metricsPort === undefined ? undefined : serveMetrics(registry, config.host, metricsPort);
+  const served = { host: config.host, more: options.moreMetrics };
+  const metrics = metricsPort === undefined ? undefined : serveMetrics(registry, { ...served, port: metricsPort });
   const worker = await createWorker({
     ...parts,
     agents,
@@ -99,7 +102,8 @@ async function definitions(config: Config, { agents, providers = {} }: WorkerOpt
 async function connect(config: DatabaseConfig, log: Logger) {
   const { connectionOptions, namespace } = temporalConnectConfig(config);
   const db = createPool(config.databaseUrl, { max: CONNECTIONS });
-  const bus = createPostgresBus({ connectionString: config.directDatabaseUrl });
+  const onError = (error: unknown) => log.warn({ err: error }, 'bus');
+  const bus = createPostgresBus({ connectionString: config.directDatabaseUrl, onError });
   await untilReachable(log, 'Postgres', new URL(config.databaseUrl).host, () =>
     db.query('SELECT FROM schema_migrations'),
   );

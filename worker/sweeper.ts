@@ -23,16 +23,18 @@ export class Sweeper {
   private readonly client: Client;
   private readonly log: Logger;
   private readonly intervalMs: number;
+  private readonly woken: () => void;
   private readonly asked = new Map<string, number>();
   private timer: NodeJS.Timeout | undefined;
   private running: Promise<void> | undefined;
   private stopped = false;
 
-  constructor(deps: { db: pg.Pool; client: Client; log: Logger; intervalMs: number }) {
+  constructor(deps: { db: pg.Pool; client: Client; log: Logger; intervalMs: number; woken?: () => void }) {
     this.db = deps.db;
     this.client = deps.client;
     this.log = deps.log;
     this.intervalMs = deps.intervalMs;
+    this.woken = deps.woken ?? (() => {});
   }
 
   start(): void {
@@ -66,6 +68,7 @@ export class Sweeper {
     try {
       if (run.state === 'running' && (await this.isAlive(run.session_id))) return;
       this.log.info({ session: run.session_id, run: run.run_seq }, 'waking a session with a forgotten message');
+      this.woken();
       await this.client.connection.withDeadline(Date.now() + DEADLINE_MS, () =>
         this.client.workflow.executeUpdateWithStart(submitUpdate, {
           updateId: `sweep:${run.run_seq}:${Math.floor(now / AGAIN_MS)}`,

@@ -8,7 +8,7 @@ import type { SessionState } from './state.ts';
  */
 export function show(session: SessionState): void {
   if (!session.loaded) return;
-  setCurrentDetails(details(session));
+  showDetails(session);
   const shown = workflowInfo().typedSearchAttributes;
   const wanted = [
     { key: SEARCH_ATTRIBUTES.user, value: session.userId },
@@ -18,6 +18,11 @@ export function show(session: SessionState): void {
   ];
   const changes = wanted.filter(({ key, value }) => (shown.get(key) ?? null) !== value);
   if (changes.length > 0) upsertSearchAttributes(changes);
+}
+
+/** Brings the details up to date alone, which no history notices. */
+export function showDetails(session: SessionState): void {
+  setCurrentDetails(details(session));
 }
 
 function status(session: SessionState): 'open' | 'error' | 'closed' {
@@ -31,13 +36,14 @@ function details(session: SessionState): string {
     ['phase', session.mark.phase],
     ['project', session.mark.project_id ?? 'none'],
     ['status', session.status().state],
-    ['turn', run ? `${run.run_seq} (message ${run.message_id})` : 'none'],
+    ['turn', run?.run_seq ?? 'none'],
+    ['message', run?.message_id ?? 'none'],
     ['step', run ? run.step + 1 : 'none'],
-    ['tool', run?.tool ? `${run.tool.name} (${run.tool.tool_call_id})` : 'none'],
+    ['tool', run?.tool?.name ?? 'none'],
     ['model', run ? (run.last_model ?? run.model ?? session.settings.default_model) : 'none'],
-    ['tokens of this turn', run?.tokens ?? 0],
+    ['tokens', run?.tokens ?? 0],
     ['queue', session.queue.length],
     ['last error', session.lastError ?? 'none'],
   ];
-  return ['| | |', '|---|---|', ...rows.map(([name, value]) => `| ${name} | ${value} |`)].join('\n');
+  return rows.map(([name, value]) => `- **${name}**: ${value}`).join('\n');
 }

@@ -12,7 +12,7 @@ import type {
   WakeArgs,
 } from '../domain/commands.ts';
 import * as names from './definitions.ts';
-import { show } from './display.ts';
+import { show, showDetails } from './display.ts';
 import type { SessionState } from './state.ts';
 
 type Carried = { ok: true } & SessionMark & Record<string, unknown>;
@@ -26,6 +26,7 @@ export function registerHandlers(session: SessionState): void {
     session.lastError = null;
     session.enqueue(run);
     touch(session);
+    showDetails(session);
     return { position: session.position(run.run_seq) };
   };
   setHandler(names.submitUpdate, submit, { validator: wakeValidator });

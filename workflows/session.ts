@@ -64,7 +64,7 @@ async function closeWhenIdle(state: SessionState): Promise<void> {
     const left = state.lastActive + idle - Date.now();
     const busy = state.current !== null || state.queue.length > 0;
     if (left > 0 || busy) {
-      await sleep(left > 0 ? left : idle);
+      await sleep(left > 0 ? left : idle, { summary: 'closes when idle' });
       continue;
     }
     state.ending = true;

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import * as names from '../../workflows/definitions.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
 import { eventually } from '../support/eventually.ts';
-import { callTool, hang, say } from '../support/model-actions.ts';
+import { callTool, fail, hang, say } from '../support/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../support/runtime.ts';
 import { TestSession } from '../support/session.ts';
 import faultAgent from './agent.ts';
@@ -61,10 +61,15 @@ describe('operators see', () => {
     const session = await open();
     await session.ended(await session.send('hi'));
     await session.command(names.openExistingUpdate, { project_id: `p${session.id.slice(-10)}` });
-    const query = `PerdureProject = 'p${session.id.slice(-10)}' AND PerdureUser = 'ada' AND PerdureStatus = 'open'`;
-    await eventually(async () => expect(await found(query)).toEqual([session.id]), {
-      timeout: AGREE_MS,
-    });
+    await eventually(
+      async () => {
+        expect(await found(`PerdureProject = 'p${session.id.slice(-10)}'`)).toEqual([session.id]);
+        for (const each of ["PerdureUser = 'ada'", "PerdurePhase = 'chatting'", "PerdureStatus = 'open'"]) {
+          expect(await found(each)).toContain(session.id);
+        }
+      },
+      { timeout: AGREE_MS },
+    );
     await session.command(names.closeUpdate);
     await eventually(async () => {
       expect((await session.handle.describe()).typedSearchAttributes.get(SEARCH_ATTRIBUTES.status)).toBe('closed');
@@ -79,18 +84,22 @@ describe('operators see', () => {
     const session = await open();
     const run = await session.send('look');
     await runtime.model.request(before + 1);
-    expect(await details(session)).toMatch(
-      /\| phase \| chatting \|[^]*\| turn \| 1 [^]*\| step \| 2 \|[^]*openai\/test/,
-    );
+    await session.send('and then');
+    const shown = await details(session);
+    const lines = ['phase**: chatting', 'turn**: 1', 'step**: 2', 'tool**: none', 'model**: openai/test', 'queue**: 1'];
+    for (const line of lines) expect(shown).toContain(`- **${line}\n`);
+    expect(shown).toMatch(/- \*\*tokens\*\*: [1-9]\d*\n[^]*- \*\*last error\*\*: none$/);
     expect(await (await session.handle.describe()).staticSummary()).toBe('faults · ada');
     expect(await summaries(runtime.temporal, session.id)).toEqual([
       'step 1 · openai/test',
       'tool look',
       'step 2 · openai/test',
     ]);
+    runtime.model.script(() => [fail(401)]);
     await session.command(names.abortUpdate);
     await session.ended(run);
-    await eventually(async () => expect(await details(session)).toContain('| turn | none |'));
+    expect((await session.ended(run + 1)).error_code).toBe('ProviderUnauthorized');
+    await eventually(async () => expect(await details(session)).toMatch(/turn\*\*: none\n[^]*error\*\*: Provider/));
   });
 });
 

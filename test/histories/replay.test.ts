@@ -1,4 +1,3 @@
-import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { HISTORIES, readHistories, type RecordedHistory } from '../../scripts/histories/files.ts';
@@ -7,9 +6,9 @@ import { readable } from '../../scripts/histories/payloads.ts';
 import { Pseudonyms } from '../../scripts/histories/pseudonyms.ts';
 import { capturingBundle, replay } from '../../scripts/histories/replay.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
-import { scratchDir } from '../support/scratch.ts';
 import { CANARY } from './scenario.ts';
 import { scenarios } from './scenarios.ts';
+import { variant } from './variant.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
 let recorded: RecordedHistory[];
@@ -114,23 +113,6 @@ describe('a change of workflow code', () => {
   /** Where turn.ts begins each try of a step. */
   const eachTry = 'for (let attempt = 1; ; attempt += 1) {';
 
-  /** A bundle of the workflow code with pieces of a file replaced. */
-  async function changed(file: string, ...edits: [from: string, to: string][]): Promise<{ code: string }> {
-    const dir = scratchDir();
-    await mkdir(dir);
-    for (const folder of ['workflows', 'domain'])
-      await cp(path.join(root, folder), path.join(dir, folder), { recursive: true });
-    await symlink(path.join(root, 'node_modules'), path.join(dir, 'node_modules'));
-    await writeFile(path.join(dir, 'package.json'), '{ "type": "module" }');
-    let source = await readFile(path.join(dir, file), 'utf8');
-    for (const [from, to] of edits) {
-      expect(source.split(from), `${file} holds "${from}" once`).toHaveLength(2);
-      source = source.replace(from, to);
-    }
-    await writeFile(path.join(dir, file), source);
-    return capturingBundle(path.join(dir, 'workflows', 'index.ts'));
-  }
-
   /** The event of a recording that is the nth of its type, as a breakage names it. */
   function event(name: string, type: string, nth = 1): string {
     const found = one(name).history.events.filter((each) => typeOf(each) === type)[nth - 1]!;
@@ -183,12 +165,12 @@ describe('a change of workflow code', () => {
   ];
 
   it.each(cases)('W5 $change: replaying fails and names the event', async ({ code, shows, at }) => {
-    const results = await replay(await changed(code[0], [code[1], code[2]]), [one('abort-before-start.1'), one(shows)]);
+    const results = await replay(await variant(code[0], [code[1], code[2]]), [one('abort-before-start.1'), one(shows)]);
     expect(results[1]!.broke).toContain(event(shows, ...at));
   });
 
   it('W5 behind "patched" the same change breaks none', async () => {
-    const bundle = await changed(
+    const bundle = await variant(
       'workflows/turn.ts',
       ['import { CancellationScope,', 'import { patched, CancellationScope,'],
       [eachTry, `${eachTry} if (patched('a-timer-before-every-step')) await sleep(1);`],
@@ -198,7 +180,7 @@ describe('a change of workflow code', () => {
   });
 
   it('W5 another input, time-out or summary breaks no replay; the recorded inputs show it', async () => {
-    const other = await changed('workflows/turn.ts', ['`tool ${', '`a tool named ${']);
+    const other = await variant('workflows/turn.ts', ['`tool ${', '`a tool named ${']);
     const [result] = await replay(other, [one('tool-errors.1')]);
     expect(result!.broke).toBeUndefined();
     expect(result!.asked).not.toEqual(one('tool-errors.1').inputs);

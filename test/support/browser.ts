@@ -1,28 +1,11 @@
-// A real Chromium: the system's where there is one, else the one that comes through npm.
-import { existsSync } from 'node:fs';
-import sparticuz from '@sparticuz/chromium';
-import { type Browser, chromium, type Page } from 'playwright-core';
+// A browser for a test file, and what its pages complain of.
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, expect } from 'vitest';
+import { launchChromium } from './chromium.ts';
 
-const SYSTEM = ['/usr/bin/chromium', '/usr/bin/google-chrome'];
-const FLAGS = [
-  '--headless',
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-];
-
-/** Starts a browser. Call it in a beforeAll; it is gone after the file. `PERDURE_CHROMIUM` names another executable. */
+/** Starts a browser. Call it in a beforeAll; it is gone after the file. */
 export async function startBrowser(): Promise<Browser> {
-  const system = [process.env['PERDURE_CHROMIUM'] ?? '', ...SYSTEM].find((file) => existsSync(file));
-  const browser = await chromium.launch({
-    executablePath: system ?? (await sparticuz.executablePath()),
-    args: FLAGS,
-  });
+  const browser = await launchChromium();
   afterAll(() => browser.close());
   return browser;
 }

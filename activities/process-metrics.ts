@@ -1,0 +1,80 @@
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Bus } from '../bus/bus.ts';
+import type { Db } from '../store/db.ts';
+import { type OpenWork, readOpenWork } from '../store/work.ts';
+
+/** Counts what a process's bus does: batches sent, and each time that listening begins, the first included. */
+export function countBus(bus: Bus, registry: Registry): void {
+  const registers = [registry];
+  const batches = new Counter({
+    name: 'perdure_bus_batches_total',
+    help: 'Batches of pointers that were sent to other processes.',
+    registers,
+    collect() {
+      this.reset();
+      this.inc(bus.batches ?? 0);
+    },
+  });
+  batches.inc(0);
+  const listening = new Counter({
+    name: 'perdure_bus_listening_total',
+    help: 'Times that listening has begun; more than one are reconnections.',
+    registers,
+  });
+  bus.subscribe((event) => {
+    if (event.kind === 'reconnected') listening.inc();
+  });
+}
+
+/** Counts sessions with forgotten messages that were woken. */
+export function countWakes(registry: Registry): () => void {
+  const wakes = new Counter({
+    name: 'perdure_sweeper_wakes_total',
+    help: 'Sessions with a forgotten message that were woken.',
+    registers: [registry],
+  });
+  return () => wakes.inc();
+}
+
+/** Scrapes closer together than this share one reading. */
+const FRESH_MS = 5_000;
+
+/**
+ * Gauges of the work of all sessions, read from Postgres when they are scraped. Every worker reports the same: take the
+ * maximum. With Postgres away they are missing from the scrape.
+ */
+export function watchWork(db: Db, registry: Registry): void {
+  let reading: Promise<OpenWork> | undefined;
+  let readAt = -Infinity;
+  const read = () => {
+    if (performance.now() - readAt > FRESH_MS) {
+      readAt = performance.now();
+      reading = readOpenWork(db);
+      reading.catch(() => (readAt = -Infinity));
+    }
+    return reading;
+  };
+  const runs = new Gauge({
+    name: 'perdure_runs',
+    help: 'Open runs of all sessions, by state; the same in every worker.',
+    labelNames: ['state'],
+    registers: [registry],
+    async collect() {
+      this.reset();
+      const work = await read()?.catch(() => undefined);
+      for (const state of ['queued', 'running', 'waiting'] as const) if (work) this.set({ state }, work[state]);
+    },
+  });
+  const oldest = new Gauge({
+    name: 'perdure_queue_oldest_seconds',
+    help: 'How long the run that waits longest, with nothing ahead of it, has waited; the same in every worker.',
+    registers: [registry],
+    async collect() {
+      const work = await read()?.catch(() => undefined);
+      if (work) this.set(work.oldest_s);
+      else this.remove();
+    },
+  });
+  runs.reset();
+  oldest.remove();
+}

@@ -1,0 +1,100 @@
+// A host dies by SIGKILL in mid-stream: how long until its reader follows again, through another host.
+import { randomUUID } from 'node:crypto';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { rm } from 'node:fs/promises';
+import { startNodeProcess } from '../../dev/node-process.ts';
+import { freePort } from '../../dev/ports.ts';
+import { now } from '../clock.ts';
+import type { Figure } from '../figure.ts';
+import { MODEL, NAMESPACE } from '../names.ts';
+import { messageOf } from '../script.ts';
+import { percentile, spread } from '../statistics.ts';
+import type { System } from '../servers.ts';
+
+const TRIES = 8;
+const USER = { 'x-perdure-user': 'bench' };
+
+/** A host in a process of its own. */
+async function startHost({ databaseUrl, temporalAddress, modelUrl }: System, dir: string) {
+  const port = await freePort();
+  const host = await startNodeProcess({
+    name: `host-${port}`,
+    entry: fileURLToPath(new URL('../../host/main.ts', import.meta.url)),
+    env: {
+      PATH: process.env['PATH'],
+      DATABASE_URL: databaseUrl,
+      TEMPORAL_ADDRESS: temporalAddress,
+      TEMPORAL_NAMESPACE: NAMESPACE,
+      OPENAI_API_KEY: 'bench',
+      OPENAI_BASE_URL: modelUrl,
+      PERDURE_MODEL: MODEL,
+      PERDURE_AGENTS: fileURLToPath(new URL('../agents.ts', import.meta.url)),
+      PERDURE_DIR: dir,
+      PORT: String(port),
+    },
+    logDir: dir,
+    graceMs: 5_000,
+    say: () => {},
+  });
+  return { ...host, url: `http://127.0.0.1:${port}` };
+}
+
+/** Reads a stream until it brings text; answers the moment. */
+async function untilText(response: Response): Promise<{ at: number; rest: ReadableStreamDefaultReader<string> }> {
+  const rest = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { value, done } = await rest.read();
+    if (done) throw new Error(`a stream ended without text (status ${response.status})`);
+    if (value.includes('"text-delta"')) return { at: now(), rest };
+  }
+}
+
+/** Milliseconds from reconnecting at `other` to the first words, after the host of the stream was killed. */
+async function tryOnce(system: System, dir: string, other: string): Promise<number> {
+  const doomed = await startHost(system, dir);
+  const session = await system.client.open();
+  const text = messageOf({ key: randomUUID(), chunks: 400, pace: 5 });
+  const messages = [{ id: `msg-${randomUUID()}`, role: 'user', parts: [{ type: 'text', text }] }];
+  const body = JSON.stringify({ id: session, messages });
+  const { rest } = await untilText(await fetch(`${doomed.url}/api/chat`, { method: 'POST', headers: USER, body }));
+  await delay(300);
+  process.kill(doomed.pid, 'SIGKILL');
+  await doomed.exited;
+  while (
+    await rest.read().then(
+      ({ done }) => !done,
+      () => false,
+    )
+  );
+  const from = now();
+  const again = await untilText(await fetch(`${other}/api/chat/${session}/stream`, { headers: USER }));
+  await again.rest.cancel();
+  await system.client.abort(session);
+  return again.at - from;
+}
+
+export const hostKilled: Figure = {
+  name: 'host-killed',
+  measure: async ({ system }) => {
+    const dir = path.join(tmpdir(), `perdure-bench-hosts-${randomUUID()}`);
+    const other = await startHost(system, dir);
+    try {
+      const samples: number[] = [];
+      for (let n = 0; n < TRIES; n += 1) samples.push(await tryOnce(system, dir, other.url));
+      const result = {
+        name: 'host killed: reconnecting to words from another host, slowest',
+        value: percentile(samples, 1),
+        unit: 'ms',
+        target: { atMost: 200 },
+        detail: spread(samples),
+      };
+      return [result];
+    } finally {
+      await other.stop();
+      await rm(dir, { recursive: true, force: true });
+    }
+  },
+};

@@ -1,0 +1,60 @@
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { PerdureError } from '../domain/errors.ts';
+
+/** Where the package has its own copy of Swagger UI. */
+const PACKED = path.join(import.meta.dirname, '..', 'swagger-ui');
+
+const PAGE = `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <title>Perdure: HTTP API</title>
+    <link rel="icon" href="data:," />
+    <link rel="stylesheet" href="/docs/swagger-ui.css" />
+  </head>
+  <body>
+    <div id="api"></div>
+    <script src="/docs/swagger-ui-bundle.js"></script>
+    <script src="/docs/start.js"></script>
+  </body>
+</html>
+`;
+
+/** Asks nobody else's server to judge the description. */
+const START = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#api', deepLinking: true, validatorUrl: null });
+`;
+
+interface DocsFile {
+  type: string;
+  read: () => Promise<string>;
+}
+
+const HTML: DocsFile = { type: 'text/html; charset=utf-8', read: async () => PAGE };
+const SCRIPT = 'text/javascript; charset=utf-8';
+
+/** What /docs is made of, by name. Swagger UI is read when somebody looks at the page, not before. */
+export const DOCS_FILES: Readonly<Record<string, DocsFile>> = {
+  'index.html': HTML,
+  'start.js': { type: SCRIPT, read: async () => START },
+  'swagger-ui-bundle.js': { type: SCRIPT, read: () => swaggerFile('swagger-ui-bundle.js') },
+  'swagger-ui.css': { type: 'text/css; charset=utf-8', read: () => swaggerFile('swagger-ui.css') },
+};
+
+function swaggerFile(name: string): Promise<string> {
+  return readFile(path.join(swaggerFolder(), name), 'utf8');
+}
+
+function swaggerFolder(): string {
+  if (existsSync(PACKED)) return PACKED;
+  try {
+    return path.dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
+  } catch (cause) {
+    throw new PerdureError('NotFound', 'this page needs the package swagger-ui-dist, which is not installed', {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,42 @@
+import { z } from 'zod';
+import { PerdureError } from '../../domain/errors.ts';
+import type { Api } from '../api.ts';
+import type { RequestContext } from '../context.ts';
+import { DOCS_FILES } from '../docs-page.ts';
+import { SECURITY } from '../static-page.ts';
+
+/** A page to browse the API's description with. */
+export function docsRoutes(api: Api): void {
+  const common = { tag: 'Operation' as const, open: true };
+
+  api.get(
+    '/docs',
+    {
+      ...common,
+      operationId: 'browse',
+      summary: 'A page to browse this description with',
+      params: {},
+      answers: { 200: { mediaType: 'text/html', description: 'The page' } },
+    },
+    (c) => answer(c, 'index.html'),
+  );
+
+  api.get(
+    '/docs/:file',
+    {
+      ...common,
+      operationId: 'getDocsFile',
+      summary: 'A file of that page',
+      params: { file: z.string().min(1).max(64).meta({ description: 'Its name' }) },
+      answers: { 200: { mediaType: '*/*', description: 'The file' } },
+      errors: ['NotFound'],
+    },
+    (c, { params }) => answer(c, params.file),
+  );
+}
+
+async function answer(c: RequestContext, name: string): Promise<Response> {
+  const file = Object.hasOwn(DOCS_FILES, name) ? DOCS_FILES[name] : undefined;
+  if (file === undefined) throw new PerdureError('NotFound', `there is no ${c.req.path}`);
+  return c.body(await file.read(), 200, { ...SECURITY, 'content-type': file.type, 'cache-control': 'no-cache' });
+}

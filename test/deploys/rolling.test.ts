@@ -1,0 +1,184 @@
+// Two workers and two hosts, replaced one after the other while people talk.
+import { setTimeout as delay } from 'node:timers/promises';
+import type { UIMessage, UIMessageChunk } from 'ai';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import { eventually } from '../support/eventually.ts';
+import { eventsOf } from '../support/host.ts';
+import { callTool, type ModelAction, say } from '../support/model-actions.ts';
+import { type ChatRequest, lastUserText, type ModelServer, startModelServer } from '../support/model-server.ts';
+import { type Processes, processesOn } from '../support/processes.ts';
+import { reduced } from '../support/reduce.ts';
+import { freshDatabase, freshNamespace } from '../support/servers.ts';
+import { Balancer } from './balancer.ts';
+
+const TALKERS = 6;
+const LONG = 3;
+/** A step that is begun before the deploy does not end within the grace, however slow the machine. */
+const LONG_WORDS = 5_000;
+const PACE_MS = 20;
+/** So long that no time-out can be what hands a step over. */
+const SETTINGS = { PERDURE_HEARTBEAT_TIMEOUT: '30s', PERDURE_SHUTDOWN_GRACE: '1s', PERDURE_DRAIN_DELAY: '300ms' };
+
+const wordsOf = (count: number) => Array.from({ length: count }, (_, n) => `word${n} `);
+
+async function* speak(request: ChatRequest): AsyncGenerator<ModelAction> {
+  const isLong = lastUserText(request).startsWith('long');
+  const hasTool = request.messages.at(-1)?.role === 'tool';
+  // Once it was interrupted, a long one need not be so long any more.
+  const again = isLong && (tries.get(lastUserText(request)) ?? 0) > 0;
+  tries.set(lastUserText(request), (tries.get(lastUserText(request)) ?? 0) + 1);
+  if (!isLong && !hasTool) {
+    yield callTool('call_1', 'write_file', { path: 'notes.txt', content: lastUserText(request) });
+    return;
+  }
+  for (const word of wordsOf(isLong && !again ? LONG_WORDS : 25)) {
+    await delay(PACE_MS);
+    yield say(word);
+  }
+}
+const tries = new Map<string, number>();
+
+let model: ModelServer;
+let processes: Processes;
+const balancer = new Balancer();
+beforeAll(async () => {
+  model = await startModelServer(speak);
+  afterAll(() => model.close());
+  processes = await processesOn({ databaseUrl: await freshDatabase(), ...(await freshNamespace()) }, model.url);
+});
+
+async function post(user: string, path: string, body: object, headers = {}): Promise<Response> {
+  return balancer.fetch(user, path, {
+    method: 'POST',
+    body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json', ...headers },
+  });
+}
+
+/** Follows the answer of a run until it ends, however often the connection breaks. Answers what came last, and how often. */
+async function follow(
+  user: string,
+  session: string,
+  message: object,
+): Promise<{ chunks: UIMessageChunk[]; connections: number }> {
+  for (let connections = 1; ; connections += 1) {
+    const chunks: UIMessageChunk[] = [];
+    const response = await post(user, '/api/chat', { id: session, messages: [message] });
+    expect(response.status).toBe(200);
+    try {
+      for await (const { data } of eventsOf(response)) chunks.push(data as UIMessageChunk);
+    } catch {
+      // The connection broke: its host is gone.
+    }
+    if (chunks.at(-1)?.type === 'finish') return { chunks, connections };
+  }
+}
+
+interface Turn {
+  answer: UIMessage | undefined;
+  connections: number;
+}
+
+async function turn(user: string, session: string, text: string): Promise<Turn> {
+  const message = { id: newId('msg'), role: 'user', parts: [{ type: 'text', text }] };
+  const { chunks, connections } = await follow(user, session, message);
+  return { answer: await reduced(chunks), connections };
+}
+
+async function open(user: string): Promise<string> {
+  const { session } = (await (await post(user, '/api/sessions', {})).json()) as { session: { session_id: string } };
+  return session.session_id;
+}
+
+async function stored(user: string, session: string): Promise<UIMessage[]> {
+  const response = await balancer.fetch(user, `/api/sessions/${session}/messages?limit=200`);
+  return ((await response.json()) as { items: UIMessage[] }).items;
+}
+
+const textsOf = (message: UIMessage | undefined) =>
+  (message?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : []));
+
+it('W8 R2 a rolling restart of two workers and two hosts under load loses no word, no command and no reader', async () => {
+  const [oldWorkers, oldHosts] = await Promise.all([
+    Promise.all([processes.worker(SETTINGS), processes.worker(SETTINGS)]),
+    Promise.all([processes.host(SETTINGS), processes.host(SETTINGS)]),
+  ]);
+  for (const host of oldHosts) balancer.add(host);
+  const deployed = new AbortController();
+  const failures: unknown[] = [];
+
+  const talkers = Array.from({ length: TALKERS }, async (_, n) => {
+    const user = `talker-${n}`;
+    const session = await open(user);
+    const turns: Turn[] = [];
+    while (!deployed.signal.aborted) turns.push(await turn(user, session, `turn ${turns.length} of ${user}`));
+    return { user, session, turns };
+  });
+  const commander = (async () => {
+    const session = await open('commander');
+    let sent = 0;
+    for (; !deployed.signal.aborted; sent += 1) {
+      const response = await post(
+        'commander',
+        `/api/sessions/${session}/open`,
+        { project_id: 'prj-of-a-deploy' },
+        { 'idempotency-key': `open-${sent}` },
+      );
+      if (response.status !== 200) failures.push(await response.json());
+      await delay(40);
+    }
+    return sent;
+  })();
+  const long = Array.from({ length: LONG }, async (_, n) => {
+    const user = `long-${n}`;
+    const session = await open(user);
+    return { user, session, ...(await turn(user, session, `long ${n}`)) };
+  });
+  await eventually(() => expect([...tries.keys()].filter((text) => text.startsWith('long'))).toHaveLength(LONG), {
+    timeout: 15_000,
+  });
+
+  for (const worker of oldWorkers) {
+    const next = await processes.worker(SETTINGS);
+    worker.kill('SIGTERM');
+    expect(await worker.exited).toEqual({ code: 0, signal: null });
+    expect(next.pid).toBeGreaterThan(0);
+  }
+  for (const host of oldHosts) {
+    balancer.add(await processes.host(SETTINGS));
+    host.kill('SIGTERM');
+    expect(await host.exited).toEqual({ code: 0, signal: null });
+    expect(balancer.drained.has(host), 'it said that it was not ready before it went').toBe(true);
+  }
+  await delay(500);
+  deployed.abort();
+
+  expect(await commander).toBeGreaterThan(20);
+  expect(failures).toEqual([]);
+  let broken = 0;
+  for (const { user, session, turns } of await Promise.all(talkers)) {
+    const answers = (await stored(user, session)).filter(({ role }) => role === 'assistant');
+    expect(turns.map(({ answer }) => answer)).toEqual(answers);
+    for (const answer of answers) {
+      expect(textsOf(answer).at(-1), 'the whole of it').toBe(wordsOf(25).join(''));
+      expect(answer.parts.filter(({ type }) => type === 'tool-write_file')).toMatchObject([
+        { state: 'output-available' },
+      ]);
+    }
+    broken += turns.reduce((sum, { connections }) => sum + connections - 1, 0);
+  }
+  expect(broken, 'readers that lost their host and came back').toBeGreaterThan(0);
+  for (const { user, session, answer } of await Promise.all(long)) {
+    expect(answer).toEqual((await stored(user, session)).at(-1));
+    const [lost] = textsOf(answer);
+    expect(lost!.length, 'what was said before the deploy stays').toBeGreaterThan(20);
+    expect(wordsOf(LONG_WORDS).join('').startsWith(lost!)).toBe(true);
+    expect(answer?.parts.map(({ type }) => type)).toContain('data-interrupted');
+    expect(textsOf(answer).at(-1)).toBe(wordsOf(25).join(''));
+  }
+  for (let n = 0; n < LONG; n += 1) {
+    const [first, second] = model.requests.filter(({ body }) => lastUserText(body) === `long ${n}`);
+    expect(second!.startedAt - first!.endedAt!, 'milliseconds until another worker goes on').toBeLessThan(2_000);
+  }
+}, 120_000);

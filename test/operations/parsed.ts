@@ -1,0 +1,31 @@
+// A scrape as Prometheus would read it.
+import parse from 'parse-prometheus-text-format';
+
+export interface Scrape {
+  names: string[];
+  /** Every value of every label of every metric. */
+  labelValues: string[];
+  /** The sum of the samples that have these labels; undefined: there is none. Of a histogram ask for its `_count`. */
+  value(name: string, labels?: Record<string, string>): number | undefined;
+}
+
+/** @throws what is no metric of Prometheus' text format, or its family stands twice */
+export function parsed(text: string): Scrape {
+  // The parser throws the histograms of different labels together: as samples without a type they stay apart.
+  const families = parse(text.replaceAll(/^# TYPE \S+ histogram$/gm, ''));
+  const typed = Array.from(text.matchAll(/^# TYPE (\S+)/gm), ([, name]) => name);
+  const twice = typed.filter((name, index) => typed.indexOf(name) !== index);
+  if (twice.length > 0) throw new Error(`twice: ${twice.join(', ')}`);
+  return {
+    names: families.map((family) => family.name),
+    labelValues: families.flatMap(({ metrics }) => metrics.flatMap(({ labels }) => Object.values(labels ?? {}))),
+    value(name, labels = {}) {
+      const family = families.find((each) => each.name === name);
+      const samples = (family?.metrics ?? []).filter((sample) =>
+        Object.entries(labels).every(([label, value]) => sample.labels?.[label] === value),
+      );
+      if (samples.length === 0) return undefined;
+      return samples.reduce((sum, sample) => sum + Number(sample.value), 0);
+    },
+  };
+}

@@ -1,0 +1,156 @@
+// What operators read: the scrapes of a worker and a host, and their logs, after real turns through the real stack.
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { chunksOf } from '../support/host.ts';
+import { eventually } from '../support/eventually.ts';
+import { callTool, hang, report, say } from '../support/model-actions.ts';
+import { type ModelServer, startModelServer } from '../support/model-server.ts';
+import { type HostProcess, type OurProcess, processesOn } from '../support/processes.ts';
+import { freePort, freshDatabase, freshNamespace } from '../support/servers.ts';
+import type { LogLine } from '../support/system.ts';
+import { parsed, type Scrape } from './parsed.ts';
+
+const CANARY = createHash('sha256').update('canary').digest('hex').slice(0, 16);
+const USER = 'grace-hopper';
+
+let host: HostProcess;
+let worker: OurProcess;
+let model: ModelServer;
+let metricsUrl: string;
+/** The session of the turns; another one of a signal. */
+let session: string;
+let signalled: string;
+
+const message = (text: string) => ({ role: 'user', parts: [{ type: 'text', text }] });
+const chat = (id: string, mid: string, text: string) =>
+  host.as(USER).fetch('/api/chat', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ id, trigger: 'submit-message', messages: [{ id: mid, ...message(text) }] }),
+  });
+const scrape = async (url: string): Promise<Scrape> => parsed(await (await fetch(url)).text());
+
+beforeAll(async () => {
+  const { client, ...namespace } = await freshNamespace();
+  model = await startModelServer(() => []);
+  const processes = await processesOn({ databaseUrl: await freshDatabase(), ...namespace }, model.url);
+  const port = await freePort();
+  metricsUrl = `http://127.0.0.1:${port}/metrics`;
+  [worker, host] = await Promise.all([processes.worker({ PERDURE_METRICS_PORT: String(port) }), processes.host()]);
+  afterAll(async () => {
+    await Promise.all([worker.stop(), host.stop()]);
+    await model.close();
+  });
+
+  model.script((_request, index) =>
+    index === 0
+      ? [callTool('c1', 'build_and_deploy', { confirm_new_project: true }), report({ input: 100, output: 10 })]
+      : [say(`Built ${CANARY}`), report({ input: 150, output: 20, cached: 50 })],
+  );
+  const first = await chat('tab', 'm1', `build ${CANARY}`);
+  await chunksOf(first);
+  session = first.headers.get('x-perdure-session')!;
+  expect((await host.as(USER).post(`/api/sessions/${session}/publish`)).status).toBe(409);
+
+  model.script(() => [say('Once'), hang()]);
+  const second = await chat('tab', 'm2', 'a story');
+  await model.request(2);
+  await eventually(async () => expect((await scrape(metricsUrl)).value('perdure_runs', { state: 'running' })).toBe(1), {
+    timeout: 15_000,
+  });
+  await host.as(USER).post(`/api/sessions/${session}/abort`);
+  await chunksOf(second);
+
+  model.script(() => [say('hello')]);
+  const third = await chat('other', 'm3', 'hi');
+  await chunksOf(third);
+  signalled = third.headers.get('x-perdure-session')!;
+  await client.workflow.getHandle(signalled).signal('publish');
+}, 60_000);
+
+/** A worker counts when its work is done, which its readers may see before. */
+const settled = (check: (counted: Scrape) => void) =>
+  eventually(async () => check(await scrape(metricsUrl)), { timeout: 10_000 });
+
+describe('the scrape of a worker', () => {
+  it('H1 counts turns, steps, tokens, tool calls and refusals', async () => {
+    await settled((counted) => {
+      const value = counted.value.bind(counted);
+      expect(value('perdure_turns_total', { outcome: 'finished', code: '' })).toBe(2);
+      expect(value('perdure_turns_total', { outcome: 'aborted' })).toBe(1);
+      expect(value('perdure_steps_total', { model: 'openai/test' })).toBe(3);
+      expect(value('perdure_tokens_total', { kind: 'cache_read' })).toBe(50);
+      expect(value('perdure_tool_calls_total', { tool: 'build_and_deploy', outcome: 'ok' })).toBe(1);
+      expect(value('perdure_refused_total', { command: 'publish', code: 'InvalidTransition' })).toBe(2);
+    });
+  });
+
+  it('H1 times first chunks, commits and aborts, and sees the queue', async () => {
+    await settled((counted) => {
+      const value = counted.value.bind(counted);
+      expect(value('perdure_model_first_chunk_seconds_count', { model: 'openai/test' })).toBe(4);
+      expect(value('perdure_delta_lag_seconds_count')).toBeGreaterThanOrEqual(3);
+      expect(value('perdure_abort_seconds_count')).toBe(1);
+      expect(value('perdure_queue_oldest_seconds')).toBe(0);
+      expect(value('perdure_bus_batches_total')).toBeGreaterThan(0);
+      expect(value('perdure_bus_listening_total')).toBe(1);
+      expect(value('perdure_sweeper_wakes_total')).toBe(0);
+    });
+  });
+
+  it('H1 has the SDK’s own numbers, in seconds', async () => {
+    const counted = await scrape(metricsUrl);
+    expect(counted.value('temporal_workflow_completed_total') ?? 0).toBe(0);
+    expect(counted.names).toEqual(
+      expect.arrayContaining([
+        'temporal_workflow_task_schedule_to_start_latency_seconds_count',
+        'temporal_worker_task_slots_available',
+        'temporal_sticky_cache_size',
+        'temporal_request_latency_seconds_count',
+      ]),
+    );
+  });
+});
+
+it('H1 the scrape of a host has requests, refusals, streams and its bus', async () => {
+  const counted = await scrape(`${host.url}/metrics`);
+  expect(
+    counted.value('perdure_http_request_seconds_count', { method: 'POST', route: '/api/chat', status: '200' }),
+  ).toBe(3);
+  expect(counted.value('perdure_refused_total', { command: 'publish', code: 'InvalidTransition' })).toBe(1);
+  expect(counted.value('perdure_http_streams', { route: 'chat' })).toBe(0);
+  expect(counted.value('perdure_bus_listening_total')).toBe(1);
+});
+
+it('Q3 no metric names a session, a user or anything that somebody said', async () => {
+  for (const url of [metricsUrl, `${host.url}/metrics`]) {
+    const { labelValues } = await scrape(url);
+    expect(labelValues.filter((value) => /(?:ses|msg|prt|prj|call)_|canary/.test(value))).toEqual([]);
+    expect(labelValues).not.toContain(USER);
+  }
+});
+
+it('W2 a refused signal is in the log of the workflow and of the activity, each line with its session', async () => {
+  const lines = await eventually(
+    async () => {
+      const found = await worker.logs();
+      expect(found.map((line) => line.msg)).toContain('a signal was refused');
+      return found;
+    },
+    { timeout: 10_000 },
+  );
+  const said = (msg: RegExp, about: string) => lines.filter((line) => msg.test(line.msg) && line['session'] === about);
+  expect(said(/^a signal was refused/, signalled)).toHaveLength(1);
+  expect(said(/^refused: /, signalled)).toMatchObject([{ actor: 'operator', code: 'InvalidTransition' }]);
+  expect(said(/^refused: /, session)).toMatchObject([{ actor: 'user', command: 'publish' }]);
+});
+
+it('Q3 no log line holds what somebody said, and every line that knows of a session says which', async () => {
+  const lines: LogLine[] = [...(await worker.logs()), ...(await host.logs())];
+  expect(lines.length).toBeGreaterThan(4);
+  expect(lines.filter((line) => JSON.stringify(line).includes(CANARY))).toEqual([]);
+  const without = lines.filter(
+    (line) => /ses_\w{26}/.test(JSON.stringify(line)) && typeof line['session'] !== 'string',
+  );
+  expect(without).toEqual([]);
+});
