@@ -4,6 +4,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
+import { parse } from 'yaml';
 import { spawnTied, type TiedProcess } from './die-with-parent.ts';
 import { DevError } from './error.ts';
 import { awaitEnded, notePid } from './pid-file.ts';
@@ -98,11 +99,9 @@ function argsOf(options: TemporalOptions, port: number, uiPort: number | undefin
 }
 
 /** Keys and values of a server's dynamic config file, as far as ours has them: one value a key, without constraints. */
-function readDynamicConfig(yaml: string): Record<string, string | number | boolean> {
-  const entries = yaml.matchAll(/^([\w.]+):\n +- value: (.+)$/gm);
-  return Object.fromEntries(
-    Array.from(entries, ([, key = '', value = '']) => [key, JSON.parse(value) as string | number | boolean]),
-  );
+function readDynamicConfig(text: string): Record<string, string | number | boolean> {
+  const settings = parse(text) as Record<string, [{ value: string | number | boolean }]>;
+  return Object.fromEntries(Object.entries(settings).map(([key, [{ value }]]) => [key, value]));
 }
 
 async function launch(cli: string, args: string[], logFile: string): Promise<TiedProcess> {
