@@ -99,7 +99,7 @@ async function stored(user: string, session: string): Promise<UIMessage[]> {
 const textsOf = (message: UIMessage | undefined) =>
   (message?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : []));
 
-it('W8 R2 a rolling restart of two workers and two hosts under load loses no word, no command and no reader', async () => {
+it('R2 T5 a rolling restart of two workers and two hosts under load loses no word, no command and no reader', async () => {
   const [oldWorkers, oldHosts] = await Promise.all([
     Promise.all([processes.worker(SETTINGS), processes.worker(SETTINGS)]),
     Promise.all([processes.host(SETTINGS), processes.host(SETTINGS)]),
