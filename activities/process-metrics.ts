@@ -5,25 +5,19 @@ import { type OpenWork, readOpenWork } from '../store/work.ts';
 
 /** Counts what a process's bus does: batches sent, and each time that listening begins, the first included. */
 export function countBus(bus: Bus, registry: Registry): void {
-  const registers = [registry];
-  const batches = new Counter({
-    name: 'perdure_bus_batches_total',
-    help: 'Batches of pointers that were sent to other processes.',
-    registers,
-    collect() {
-      this.reset();
-      this.inc(bus.batches ?? 0);
-    },
-  });
-  batches.inc(0);
-  const listening = new Counter({
-    name: 'perdure_bus_listening_total',
-    help: 'Times that listening has begun; more than one are reconnections.',
-    registers,
-  });
-  bus.subscribe((event) => {
-    if (event.kind === 'reconnected') listening.inc();
-  });
+  const counter = (name: string, help: string, count: 'batches' | 'listenings') =>
+    new Counter({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.reset();
+        this.inc(bus.counts?.[count] ?? 0);
+      },
+    });
+  counter('perdure_bus_batches_total', 'Batches of pointers that were sent to other processes.', 'batches').reset();
+  const listening = 'Times that listening has begun; all but the first are reconnections.';
+  counter('perdure_bus_listening_total', listening, 'listenings').reset();
 }
 
 /** Counts sessions with forgotten messages that were woken. */

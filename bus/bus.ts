@@ -20,8 +20,8 @@ export interface Bus {
   publish(pointer: Pointer): void;
   /** Calls `listener` for every pointer of any process, this one included. The answer ends it. */
   subscribe(listener: (event: BusEvent) => void): () => void;
-  /** Batches that were sent so far. */
-  readonly batches?: number;
+  /** What it has done so far, where it counts: batches sent, and times that listening has begun. */
+  readonly counts?: Readonly<{ batches: number; listenings: number }>;
   /** Sends what is still to be sent, and ends. */
   close(): Promise<void>;
 }

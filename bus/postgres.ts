@@ -33,17 +33,21 @@ interface Options {
  */
 export function createPostgresBus({ connectionString, onError = () => {} }: Options): Bus {
   const listeners = new Listeners(onError);
+  let listenings = 0;
   const listening = new LastingConnection({
     connectionString,
     applicationName: 'perdure listen',
-    prepare: (client) => listen(client, (event) => listeners.tell(event)),
+    prepare: async (client) => {
+      await listen(client, (event) => listeners.tell(event));
+      listenings += 1;
+    },
     onError,
   });
   const publisher = new Publisher(connectionString, onError);
   return {
     publish: (pointer) => publisher.publish(pointer),
-    get batches() {
-      return publisher.batches;
+    get counts() {
+      return { batches: publisher.batches, listenings };
     },
     subscribe: (listener) => listeners.add(listener),
     close: async () => {

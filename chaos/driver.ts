@@ -12,7 +12,9 @@ export interface Sent {
   text: string;
   /** 200 or 202: accepted. Undefined: it never got a clear answer. */
   status: number | undefined;
-  /** Somebody has read its answer to the end. */
+  /** Somebody means to read its answer to the end. */
+  awaited: boolean;
+  /** And has. */
   read: boolean;
 }
 
@@ -146,6 +148,7 @@ export class Driver {
       session: this.session,
       text: plannedText(this.random, id),
       status: undefined,
+      awaited: false,
       read: false,
     };
     this.sent.push(sent);
@@ -162,6 +165,7 @@ export class Driver {
 
   private async readToEnd(sent: Sent): Promise<void> {
     const { readings, late } = this.options;
+    sent.awaited = true;
     while (!sent.read && !late.aborted) {
       const { status, reading } = await readings
         .read(sent.session, (signal) => this.sendChat(sent, AbortSignal.any([signal, late])))

@@ -14,10 +14,15 @@ export async function checkPhases(ledger: Ledger, evidence: Evidence, temporal: 
   for (const session of evidence.sessions) {
     const where = `session ${session.session_id}`;
     let phase: Phase = 'chatting';
-    for (const { seq, data, kind } of events.get(session.session_id) ?? []) {
+    const makers = new Set<string>();
+    for (const { seq, data, kind, command_id } of events.get(session.session_id) ?? []) {
       if (kind !== 'transition') continue;
       const legal = data.from === phase && data.to === nextPhase(phase, data.event!);
       ledger.check('a phase changes as the table says', `${where}, event ${seq}`, legal, () => ({ phase, data }));
+      const maker = data.tool_call_id ?? command_id;
+      const alone = maker !== null && !makers.has(maker);
+      ledger.check('a transition has one maker, and it made no other', `${where}, event ${seq}`, alone, () => data);
+      if (maker !== null) makers.add(maker);
       phase = data.to!;
     }
     ledger.check('the row is where the log ends', where, phase === session.phase, () => [phase, session.phase]);

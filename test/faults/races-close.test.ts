@@ -97,7 +97,7 @@ describe('a message races', { timeout: 120_000 }, () => {
       expect([...askedAbout(runtime.model.requests).values()].filter((count) => count !== 1)).toEqual([]);
       expect(runtime.model.requests).toHaveLength(SESSIONS * ROUNDS);
       const { rows } = await runtime.db.query<{ loads: number }>('SELECT sum(epoch) AS loads FROM chat_sessions');
-      expect(rows[0]!.loads, 'sessions were closed and opened again').toBeGreaterThan(SESSIONS * 2);
+      expect(rows[0]!.loads, 'sessions were closed and opened again').toBeGreaterThan(SESSIONS);
     });
   });
 });

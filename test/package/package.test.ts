@@ -51,6 +51,8 @@ describe('the packed tarball', () => {
         'examples/site-builder/agent.js',
         'host/index.js',
         'migrations/0001_tables.sql',
+        'swagger-ui/LICENSE',
+        'swagger-ui/swagger-ui-bundle.js',
         'web/dist/index.html',
         'worker/index.js',
         'workflows/bundle.js',
@@ -86,6 +88,8 @@ describe('the packed tarball', () => {
     try {
       const page = await fetch(`http://127.0.0.1:${port}/`);
       expect(await page.text()).toMatch(/^<!doctype html>/i);
+      const docs = await fetch(`http://127.0.0.1:${port}/docs/swagger-ui-bundle.js`);
+      expect(await docs.text()).toContain('SwaggerUIBundle');
     } finally {
       await Promise.all(started.map((each) => each.stop()));
     }
