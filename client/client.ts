@@ -7,6 +7,7 @@ import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { RendezvousEvent } from '../domain/rendezvous.ts';
 import { byteLength, cleanJson } from '../domain/text.ts';
+import { isAlias } from '../domain/wire.ts';
 import { createPool } from '../store/db.ts';
 import { openSession } from '../store/sessions.ts';
 import { agentOf, type Catalog, modelOf, workspaceOf } from './catalog.ts';
@@ -17,6 +18,7 @@ import type { ClientLog } from './log.ts';
 import type { MessageInput } from './message.ts';
 import { keepReading } from './reading.ts';
 import { Reads } from './reads.ts';
+import { sessionNotFound } from './refusals.ts';
 import { Rendezvous } from './rendezvous.ts';
 import type { SessionView } from './session-view.ts';
 import { isSessionId, Submission, type Submitted } from './submission.ts';
@@ -114,10 +116,13 @@ export class PerdureClient {
 
   /**
    * The own id of a user's session; undefined: it is named by an alias that nobody has used yet.
-   * @throws {PerdureError} `SessionNotFound` for the id of a session that is not there, or not the user's
+   * @throws {PerdureError} `SessionNotFound` for the id of a session that is not there, or not the user's, and for what
+   * can be no alias
    */
-  findSession(user: string, id: string): Promise<string | undefined> {
-    return isSessionId(id) ? this.reads.sessionId(user, id) : this.submission.resolve(user, id);
+  async findSession(user: string, id: string): Promise<string | undefined> {
+    if (isSessionId(id)) return this.reads.sessionId(user, id);
+    if (!isAlias(id)) throw sessionNotFound();
+    return this.submission.resolve(user, id);
   }
 
   /**

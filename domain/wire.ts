@@ -99,7 +99,7 @@ const MAX_ALIAS_BYTES = 128;
 const CHAT_ID_EXPECTED = `the chat's id, 1 to ${MAX_ALIAS_BYTES} bytes with no control characters`;
 
 /** True for what may name a chat: a session's id, or an alias of one. */
-function isAlias(text: string): boolean {
+export function isAlias(text: string): boolean {
   return text !== '' && byteLength(text) <= MAX_ALIAS_BYTES && !/\p{Cc}/u.test(text);
 }
 

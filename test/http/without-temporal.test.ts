@@ -348,6 +348,14 @@ describe('/chat with Temporal away', () => {
   });
 
   it.each([
+    ['the id of no session', 'ses_01a1f3700540MV0Zsir5WBfRzB'],
+    ['what is too long for an alias', '0'.repeat(129)],
+    ['an alias with a newline', 'a%0Ab'],
+  ])('H8 GET …/stream is 404 for %s', async (_what, id) => {
+    expect((await ada.get(`/api/chat/${id}/stream`)).status).toBe(404);
+  });
+
+  it.each([
     ['no id', { id: undefined }, 'id: expected the chat'],
     ['an id with a newline', { id: 'a\nb' }, 'id: expected the chat'],
     ['no messages', { messages: [] }, 'messages: expected at least one message'],
