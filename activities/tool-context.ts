@@ -12,11 +12,14 @@ import {
   writeCache,
 } from '../store/tools.ts';
 import type { ActivityContext } from './context.ts';
+import { Progress } from './progress.ts';
 import type { StopSignal } from './stop.ts';
 
 /** A tool's context, and what it wrote through it: that lands with its outcome or not at all. */
 export interface BufferedContext {
   ctx: ToolContext;
+  /** The call is over: what it still says of its progress is not heard. */
+  end(): Promise<void>;
   changes(): { state: StateChange[]; todos: Todo[] };
 }
 
@@ -39,6 +42,12 @@ export function toolContext(
     project_id === null ? Promise.resolve([]) : listTodos(db, project_id),
   );
   const log = context.log.child({ session: claim.sessionId, run: claim.runSeq, tool_call: toolCallId });
+  const progress = new Progress((data) =>
+    noteProgress(db, claim, toolCallId, data).then(
+      () => bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' }),
+      (error: unknown) => log.warn({ err: error }, 'a tool’s progress was not written'),
+    ),
+  );
   const ctx: ToolContext = {
     signal: stop.signal,
     toolCallId,
@@ -53,14 +62,9 @@ export function toolContext(
       set: (key, value, { ttlMs }) => writeCache(db, claim.sessionId, key, cleanJson(value), ttlMs),
     },
     log: (message, fields) => log.info(fields ?? {}, message),
-    progress: (data) => {
-      noteProgress(db, claim, toolCallId, cleanJson(data)).then(
-        () => bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' }),
-        (error: unknown) => log.warn({ err: error }, 'a tool’s progress was not written'),
-      );
-    },
+    progress: (data) => progress.say(cleanJson(data)),
   };
-  return { ctx, changes: () => ({ state: state.changes(), todos: todos.changes() }) };
+  return { ctx, end: () => progress.end(), changes: () => ({ state: state.changes(), todos: todos.changes() }) };
 }
 
 const PREFIXES = { 'user:': 'user', 'app:': 'app', 'temp:': 'temp' } as const;

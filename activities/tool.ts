@@ -123,12 +123,14 @@ async function execute(
     const executed = await executeTool(plan.tool, call.data.input, buffered.ctx, {
       maxOutputBytes: limits.tool_output_bytes,
     });
+    await buffered.end();
     const outcome = await finish({ ...work, stop }, executed, {
       buffered,
       ...(plan.raise?.at === 'result' ? { event: plan.raise.event } : {}),
     });
     return outcome;
   } catch (error) {
+    await buffered.end();
     return await stopped(work, stop, error);
   }
 }

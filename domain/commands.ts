@@ -193,6 +193,8 @@ export interface SettleArgs {
 
 /** What the query `snapshot` answers: the workflow's own view of the session. */
 export interface SessionSnapshot extends SessionMark {
+  /** The session has just begun or continued as new and has not read its row: nothing else here is known yet. */
+  loading: boolean;
   user_id: string;
   pending_tool: ToolCallRef | null;
   queue: QueuedRun[];

@@ -122,8 +122,9 @@ function carriedOut(session: SessionState, request: CommandRequest, outcome: Car
   if (request.command === 'close') {
     const dropped = new Set(outcome['dropped'] as string[]);
     session.queue = session.queue.filter((each) => !dropped.has(each.message_id));
-    // A message that was accepted behind the close has opened the session again.
-    session.closed = session.queue.every((each) => each.abort);
+    // A message that was accepted behind the close has opened the session again; so has what came after a close of which
+    // this is the receipt.
+    session.closed = outcome['closed'] !== false && session.queue.every((each) => each.abort);
     session.ending = session.closed;
   }
   show(session);
@@ -132,7 +133,7 @@ function carriedOut(session: SessionState, request: CommandRequest, outcome: Car
 /** The row's outcome as an update answers it; its shape is the command's, as the row's function promises. */
 function answer(outcome: Carried | Refusal): SessionMark {
   if (outcome.ok) {
-    const { ok: _ok, ...rest } = outcome;
+    const { ok: _ok, closed: _closed, ...rest } = outcome;
     return rest;
   }
   throw ApplicationFailure.create({

@@ -148,6 +148,7 @@ export class SessionState {
   }
 
   status(): SessionStatus {
+    if (!this.loaded) return { state: 'busy', message: 'loading' };
     const run = this.current ?? this.nextRun();
     if (run === undefined)
       return this.paused ? { state: 'error', message: this.lastError ?? 'Internal' } : { state: 'idle' };
@@ -159,6 +160,7 @@ export class SessionState {
 
   snapshot(historyEvents: number): SessionSnapshot {
     return {
+      loading: !this.loaded,
       ...this.mark,
       user_id: this.userId,
       pending_tool: this.current?.tool ?? null,

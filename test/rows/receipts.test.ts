@@ -54,7 +54,8 @@ describe.each(CASES)('$name', ({ name, at, send }) => {
     await session.say('go on');
     await session.raise('start_build');
     const after = await session.everything();
-    expect(await send(session, id)).toEqual(first);
+    // All it adds is that what it closed is open again.
+    expect(await send(session, id)).toEqual(name === 'close' ? { ...first, closed: false } : first);
     expect(await session.everything()).toEqual(after);
   });
 
@@ -73,6 +74,42 @@ it('W8 a close that is sent again does not reopen the session', async () => {
   const first = await session.close(false, 'close:1');
   expect(await session.close(false, 'close:1')).toEqual(first);
   expect((await session.chat())['closed_at']).not.toBeNull();
+});
+
+it('W8 the receipt of a close says that the session has been opened since', async () => {
+  const session = await Session.at('chatting', db);
+  const first = await session.close(false, 'close:1');
+  expect(first).not.toHaveProperty('closed');
+  await session.say('hello again');
+  expect(await session.close(false, 'close:1')).toEqual({ ...first, closed: false });
+});
+
+it('W2 the event of a command names the event of its reason', async () => {
+  const session = await Session.at('building', db);
+  const reason = await call<number>(db, 'log_reason', [session.id, 'user', 'enough', 'cancel:1/reason']);
+  await session.cancel('cancel:1');
+  await session.abort('abort:1');
+  const [cancelled, aborted] = (await session.events()).slice(-2);
+  expect(cancelled!.data).toMatchObject({ event: 'cancel', reason_seq: reason });
+  expect(aborted!.data).not.toHaveProperty('reason_seq');
+});
+
+it('U2 a settled step that is claimed again answers what was settled, and the run goes on from there', async () => {
+  const session = await Session.at('chatting', db);
+  const run = await session.runWithCalls(['call_1'], [1, 1, 1]);
+  const stored = await session.everything();
+  for (const fence of [
+    [1, 1, 1],
+    [1, 1, 2],
+    [2, 1, 1],
+  ] as const) {
+    expect(await session.claim(run, fence)).toMatchObject({
+      kind: 'settled',
+      state: 'running',
+      tool_calls: [{ tool_call_id: 'call_1', name: 'build_and_deploy' }],
+    });
+  }
+  expect(await session.everything()).toEqual(stored);
 });
 
 it('S6 commands to a session that does not exist are refused and leave no trace', async () => {
