@@ -25,15 +25,28 @@ export interface Reading {
   whole: boolean;
 }
 
+/** A connection, and until when nothing is taken from it. */
+interface OpenConnection {
+  controller: AbortController;
+  frozen: Promise<unknown>;
+}
+
 /** All that readers got, and their open connections. */
 export class Readings {
   readonly all: Reading[] = [];
-  private readonly open = new Set<AbortController>();
+  private readonly open = new Set<OpenConnection>();
 
   /** Breaks about half of the open connections. */
   cut(random: Random): number {
     const chosen = [...this.open].filter(() => random.chance(0.5));
-    for (const one of chosen) one.abort(new Error('cut'));
+    for (const { controller } of chosen) controller.abort(new Error('cut'));
+    return chosen.length;
+  }
+
+  /** About half of the readers take nothing for so long. */
+  freeze(random: Random, ms: number): number {
+    const chosen = [...this.open].filter(() => random.chance(0.5));
+    for (const one of chosen) one.frozen = delay(ms);
     return chosen.length;
   }
 
@@ -42,11 +55,12 @@ export class Readings {
     session: string,
     request: (signal: AbortSignal) => Promise<Response>,
   ): Promise<{ status: number; reading?: Reading }> {
-    const connection = new AbortController();
+    const controller = new AbortController();
+    const connection: OpenConnection = { controller, frozen: Promise.resolve() };
     this.open.add(connection);
-    let silence = setTimeout(() => connection.abort(), SILENCE_MS);
+    let silence = setTimeout(() => controller.abort(), SILENCE_MS);
     try {
-      const response = await request(connection.signal);
+      const response = await request(controller.signal);
       if (response.status !== 200) {
         await response.body?.cancel();
         return { status: response.status };
@@ -56,9 +70,10 @@ export class Readings {
       try {
         for await (const { data } of eventsOf(response)) {
           clearTimeout(silence);
-          silence = setTimeout(() => connection.abort(), SILENCE_MS);
+          silence = setTimeout(() => controller.abort(), SILENCE_MS);
           reading.chunks.push(data as UIMessageChunk);
           reading.at.push(performance.now());
+          await connection.frozen;
         }
       } catch {
         // The connection broke; what came before it counts.

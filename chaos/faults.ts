@@ -12,9 +12,12 @@ export const FAULT_KINDS = [
   'host-restart',
   'postgres-kill',
   'postgres-immediate',
+  'postgres-freeze',
   'postgres-connections',
   'temporal-kill',
+  'temporal-freeze',
   'readers-cut',
+  'readers-freeze',
 ] as const;
 
 export type FaultKind = (typeof FAULT_KINDS)[number];
@@ -28,9 +31,12 @@ const WEIGHTS: Readonly<Record<FaultKind, number>> = {
   'host-restart': 5,
   'postgres-kill': 4,
   'postgres-immediate': 4,
+  'postgres-freeze': 4,
   'postgres-connections': 9,
   'temporal-kill': 6,
-  'readers-cut': 14,
+  'temporal-freeze': 4,
+  'readers-cut': 12,
+  'readers-freeze': 4,
 };
 
 /** A fault as it was injected. */
@@ -45,6 +51,8 @@ export interface Injected {
 export interface Readers {
   /** Breaks the connections of some readers; answers how many. */
   cut(random: Random): number;
+  /** Some readers take nothing from their connections for so long; answers how many. */
+  freeze(random: Random, ms: number): number;
 }
 
 /**
@@ -102,14 +110,18 @@ function inject(kind: FaultKind, world: World, readers: Readers, random: Random)
       return bounced(world.postgres, 'SIGKILL', pause);
     case 'postgres-immediate':
       return bounced(world.postgres, 'SIGQUIT', pause);
+    case 'postgres-freeze':
+      return freeze(world.postgres, frozen);
     case 'postgres-connections':
       return world.postgres.pid === undefined ? undefined : { target: 'postgres', over: endConnections(world) };
     case 'temporal-kill':
       return bounced(world.temporal, 'SIGKILL', pause);
-    case 'readers-cut': {
-      const cut = readers.cut(random);
-      return cut === 0 ? undefined : { target: `${cut} readers`, over: Promise.resolve() };
-    }
+    case 'temporal-freeze':
+      return freeze(world.temporal, frozen);
+    case 'readers-cut':
+      return hit(readers.cut(random), Promise.resolve());
+    case 'readers-freeze':
+      return hit(readers.freeze(random, frozen), delay(frozen));
   }
 }
 
@@ -119,6 +131,10 @@ function bounced(part: Part, signal: NodeJS.Signals, pauseMs: number): Fault {
 
 function freeze(part: Part, ms: number): Fault {
   return part.pid === undefined ? undefined : { target: part.name, over: part.freeze(ms) };
+}
+
+function hit(count: number, over: Promise<unknown>): Fault {
+  return count === 0 ? undefined : { target: `${count} readers`, over };
 }
 
 async function endConnections({ db }: World): Promise<void> {

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parseConfig } from '../config/config.ts';
 import { campaign } from './campaign.ts';
-import { parseOptions } from './options.ts';
+import { argumentsOf, parseOptions } from './options.ts';
 import { printed } from './print.ts';
 
 const options = parseOptions(process.argv.slice(2));
@@ -13,6 +13,5 @@ const report = await campaign(options, keep, (line) => console.error(line));
 await writeFile(path.join(keep, 'report.json'), `${JSON.stringify(report, undefined, 2)}\n`);
 console.log(printed(report));
 console.log(`kept in ${keep}`);
-const broken = options.broken === undefined ? '' : ` --break ${options.broken}`;
-console.log(`repeat with npm run chaos -- --seed ${options.seed} --minutes ${options.seconds / 60}${broken}`);
+console.log(`repeat with npm run chaos -- ${argumentsOf(options)}`);
 process.exit(report.violations.length > 0 ? 1 : 0);

@@ -48,6 +48,15 @@ export function parseOptions(args: string[]): Options {
   };
 }
 
+/** The arguments that ask for the same campaign. */
+export function argumentsOf({ seed, seconds, sessions, faults, broken }: Options): string {
+  return [
+    `--seed ${seed} --minutes ${seconds / 60} --sessions ${sessions}`,
+    ...(faults.length === FAULT_KINDS.length ? [] : [`--faults ${faults.join(',')}`]),
+    ...(broken === undefined ? [] : [`--break ${broken}`]),
+  ].join(' ');
+}
+
 function number(name: string, given: string | undefined, standard: number, least: number): number {
   const value = given === undefined ? standard : Number(given);
   if (Number.isFinite(value) && value >= least) return value;

@@ -1,4 +1,5 @@
 // Something of the system that is killed and comes back.
+import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Exit } from '../dev/die-with-parent.ts';
 
@@ -49,13 +50,16 @@ export class Part {
     await this.up();
   }
 
-  /** Stops its process for a time without ending it. */
+  /** Stops it for a time without ending it, with the processes of its own that it has: Postgres works in those. */
   async freeze(ms: number): Promise<void> {
     const { running } = this;
     if (running === undefined) return;
+    // First itself, so that no more of them come.
     kill(running.pid, 'SIGSTOP');
+    const children = await childrenOf(running.pid);
+    for (const pid of children) kill(pid, 'SIGSTOP');
     await delay(ms);
-    kill(running.pid, 'SIGCONT');
+    for (const pid of [...children, running.pid]) kill(pid, 'SIGCONT');
   }
 
   async down(): Promise<void> {
@@ -80,6 +84,12 @@ export class Part {
       }
     }
   }
+}
+
+/** Where the system shows them. */
+async function childrenOf(pid: number): Promise<number[]> {
+  const pids = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
+  return pids.trim() === '' ? [] : pids.trim().split(' ').map(Number);
 }
 
 function kill(pid: number, signal: NodeJS.Signals): void {
