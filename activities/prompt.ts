@@ -1,4 +1,3 @@
-import { mkdir } from 'node:fs/promises';
 import type { UIMessage } from 'ai';
 import type { AgentDefinition } from '../agent/define.ts';
 import type { ResolvedModel } from '../agent/models.ts';
@@ -8,6 +7,7 @@ import { workspaceRoot } from '../domain/workspaces.ts';
 import { keepPrompt, readPrompt } from '../store/prompts.ts';
 import type { ClaimedStep } from '../store/runs.ts';
 import { loadView } from '../store/view.ts';
+import { requireWorkspace } from '../workspaces/folder.ts';
 import type { ActivityContext } from './context.ts';
 
 /** What one model call is given. */
@@ -41,13 +41,17 @@ export async function stepPrompt(
   return { ...system, messages: modelView(view, states) as unknown as UIMessage[] };
 }
 
-/** The folder that a session works in, which is made if it is not there. */
-export async function workspaceOf(
+/**
+ * The folder that a session works in, which is made if it is not there.
+ * @throws {PerdureError} `WorkspaceNotUsable`
+ */
+export function workspaceOf(
   context: ActivityContext,
   session: { sessionId: string; user_id: string; workspace_root: string | null; project_id: string | null },
-): Promise<string> {
-  const root = workspaceRoot(context.settings.workspaces, { ...session, session_id: session.sessionId });
-  await mkdir(root, { recursive: true });
+): string {
+  const { workspaces } = context.settings;
+  const root = workspaceRoot(workspaces, { ...session, session_id: session.sessionId });
+  requireWorkspace(workspaces, root, { make: true });
   return root;
 }
 
@@ -60,7 +64,7 @@ async function systemOf(
     const system = known.get(claimed.digest) ?? (await readPrompt(context.db, claimed.digest));
     if (system !== undefined) return { system, digest: claimed.digest, kept: Promise.resolve() };
   }
-  const folder = await workspaceOf(context, { sessionId, ...claimed });
+  const folder = workspaceOf(context, { sessionId, ...claimed });
   const prompt = await assemblePrompt({
     agent,
     workspaceRoot: folder,

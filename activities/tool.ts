@@ -2,7 +2,7 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import { limitsOf, type ToolDefinition } from '../agent/define.ts';
 import { executeTool, NO_PROJECT_TEXT, planTool, type ToolOutcome as Executed } from '../agent/tool.ts';
 import type { NotBegun, SessionMark, ToolArgs, ToolOutcome } from '../domain/commands.ts';
-import { INVALID_TRANSITION_FORMAT, invalidTransitionMessage } from '../domain/errors.ts';
+import { INVALID_TRANSITION_FORMAT, invalidTransitionMessage, PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { PhaseEvent } from '../domain/phases.ts';
 import type { Claim } from '../store/runs.ts';
@@ -117,7 +117,8 @@ async function execute(
     context.bus,
   );
   const session = { ...call, project_id: mark.project_id };
-  const workspaceRoot = await workspaceOf(context, { sessionId: args.session_id, ...session });
+  const workspaceRoot = usableWorkspace(context, { sessionId: args.session_id, ...session });
+  if (workspaceRoot instanceof PerdureError) return await finish({ ...work, stop }, failedWith(workspaceRoot.message));
   const buffered = toolContext(context, { claim, toolCallId: args.tool_call_id, session, workspaceRoot, stop });
   try {
     const executed = await executeTool(plan.tool, call.data.input, buffered.ctx, {
@@ -132,6 +133,16 @@ async function execute(
   } catch (error) {
     await buffered.end();
     return await stopped(work, stop, error);
+  }
+}
+
+/** The session's folder, or why there is none to work in: the model is told. */
+function usableWorkspace(...asked: Parameters<typeof workspaceOf>): string | PerdureError {
+  try {
+    return workspaceOf(...asked);
+  } catch (error) {
+    if (error instanceof PerdureError) return error;
+    throw error;
   }
 }
 

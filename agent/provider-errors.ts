@@ -22,6 +22,7 @@ type FinalCode =
   | 'ContentFilter'
   | 'ModelNotConfigured'
   | 'AgentNotConfigured'
+  | 'WorkspaceNotUsable'
   | 'Internal';
 
 const MESSAGES = {
@@ -34,6 +35,9 @@ const MESSAGES = {
   ContentFilter: 'The model provider’s content filter stopped the answer: rephrase the message and send it again.',
   Internal: 'Something went wrong inside while the model was called: send the message again; the log says more.',
 } as const;
+
+/** What fails before a provider is called, in words that are for the user already. */
+const OF_OURS = { ModelNotConfigured: true, AgentNotConfigured: true, WorkspaceNotUsable: true } as const;
 
 const TOO_LONG =
   /context[_ ]length|context window|maximum context|prompt is too long|input is too long|too many (?:input )?tokens|exceeds? the (?:maximum|model|limit).{0,40}tokens|reduce the length/i;
@@ -115,8 +119,8 @@ function classifyStatus({ status, headers, text }: Facts): ProviderFailure {
 }
 
 function classifyOwn(error: PerdureError): ProviderFailure {
-  const known = error.code === 'ModelNotConfigured' || error.code === 'AgentNotConfigured';
-  return known ? { kind: 'final', code: error.code as FinalCode, message: error.message } : final('Internal');
+  const { code, message } = error;
+  return code in OF_OURS ? { kind: 'final', code: code as keyof typeof OF_OURS, message } : final('Internal');
 }
 
 function rateLimited(headers: Record<string, string> | undefined, text: string): ProviderFailure {
@@ -133,10 +137,7 @@ function retryable(code: Retryable['code'], reason: string, retryAfterMs: number
   return { kind: 'retryable', code, reason, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
 }
 
-function final(
-  code: Exclude<FinalCode, 'ModelNotConfigured' | 'AgentNotConfigured'>,
-  message?: keyof typeof MESSAGES,
-): ProviderFailure {
+function final(code: Exclude<FinalCode, keyof typeof OF_OURS>, message?: keyof typeof MESSAGES): ProviderFailure {
   return { kind: 'final', code, message: MESSAGES[message ?? code] };
 }
 

@@ -1,6 +1,9 @@
 import path from 'node:path';
 import { PerdureError } from '../domain/errors.ts';
+import { InvalidInput } from '../domain/input.ts';
+import { byteLength } from '../domain/text.ts';
 import { userFolder } from '../domain/workspaces.ts';
+import { requireWorkspace } from '../workspaces/folder.ts';
 
 /** What this installation has, as plain data: the client knows neither agents nor models themselves. */
 export interface Catalog {
@@ -34,9 +37,12 @@ export function modelOf(catalog: Catalog | undefined, asked: string | null | und
   return asked;
 }
 
+/** What file systems take of one name, in bytes. */
+const MAX_NAME_BYTES = 255;
+
 /**
  * The absolute path of a workspace that a user names, relative to the user's own folder of workspaces or absolute in it.
- * @throws {PerdureError} `BadRequest` for any other place
+ * @throws {PerdureError} `BadRequest` for any other place, and for one behind a link
  */
 export function workspaceOf(
   catalog: Catalog | undefined,
@@ -44,12 +50,26 @@ export function workspaceOf(
   asked: string | null | undefined,
 ): string | null {
   if (asked === null || asked === undefined) return null;
-  const root = catalog?.workspaces === undefined ? undefined : userFolder(catalog.workspaces, userId);
-  const place = root === undefined ? undefined : path.resolve(root, asked);
-  // What is in a .git is git's: the tools keep out of it, and so does the prompt.
-  const odd = asked.includes('\0') || asked.split(/[/\\]/).includes('.git');
-  if (root === undefined || place === undefined || odd || !place.startsWith(root + path.sep)) {
-    throw new PerdureError('BadRequest', 'workspace_root: expected a folder below your folder of workspaces');
+  if (catalog?.workspaces === undefined) throw badRoot('nothing: no folder of workspaces is configured');
+  const root = userFolder(catalog.workspaces, userId);
+  const place = path.resolve(root, asked);
+  if (!isPath(asked) || !place.startsWith(root + path.sep)) throw badRoot('a folder below your folder of workspaces');
+  // The disk is the workers': they judge again, before every step and tool call.
+  try {
+    requireWorkspace(catalog.workspaces, place);
+  } catch {
+    throw badRoot('a folder below your folder of workspaces, with nothing but folders on the way');
   }
   return place;
+}
+
+/** Text that is kept as it is, of names that a file system takes. What is in a .git is git's, so nobody works there. */
+function isPath(text: string): boolean {
+  const names = text.split(/[/\\]/);
+  const areNames = names.every((name) => byteLength(name) <= MAX_NAME_BYTES && name.toLowerCase() !== '.git');
+  return text.isWellFormed() && !text.includes('\0') && areNames;
+}
+
+function badRoot(expected: string): InvalidInput {
+  return new InvalidInput([{ field: 'workspace_root', expected }]);
 }

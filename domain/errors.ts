@@ -22,6 +22,7 @@ export const ERROR_STATUS = {
   TooLarge: 413,
   ModelNotConfigured: 422,
   AgentNotConfigured: 422,
+  WorkspaceNotUsable: 422,
   TooMany: 429,
   Internal: 500,
   NotSupported: 501,

@@ -26,6 +26,7 @@ export type RunErrorCode =
   | 'ContentFilter'
   | 'ModelNotConfigured'
   | 'AgentNotConfigured'
+  | 'WorkspaceNotUsable'
   | 'Internal';
 
 /** What R5 shows of a session. `started_at` is in epoch milliseconds. */

@@ -100,7 +100,7 @@ const CHAT_ID_EXPECTED = `the chat's id, 1 to ${MAX_ALIAS_BYTES} bytes with no c
 
 /** True for what may name a chat: a session's id, or an alias of one. */
 export function isAlias(text: string): boolean {
-  return text !== '' && byteLength(text) <= MAX_ALIAS_BYTES && !/\p{Cc}/u.test(text);
+  return text !== '' && byteLength(text) <= MAX_ALIAS_BYTES && text.isWellFormed() && !/\p{Cc}/u.test(text);
 }
 
 const chatId = z

@@ -2,6 +2,7 @@ import { hkdfSync } from 'node:crypto';
 import { EncryptJWT, jwtDecrypt } from 'jose';
 import { PerdureError } from '../domain/errors.ts';
 import { workspaceRoot } from '../domain/workspaces.ts';
+import { requireWorkspace } from '../workspaces/folder.ts';
 
 /** The path below which workspaces are shown. */
 export const PREVIEW_PATH = '/preview';
@@ -32,9 +33,11 @@ export class Previews {
     this.key = new Uint8Array(hkdfSync('sha256', secret, '', AUDIENCE, KEY_BYTES));
   }
 
-  /** The folder of a session. */
+  /** The folder of a session. @throws {PerdureError} `WorkspaceNotUsable` */
   rootOf(session: Parameters<typeof workspaceRoot>[1]): string {
-    return workspaceRoot(this.workspaces, session);
+    const root = workspaceRoot(this.workspaces, session);
+    requireWorkspace(this.workspaces, root);
+    return root;
   }
 
   /** The address of a folder; it ends with a slash. */
@@ -56,7 +59,11 @@ export class Previews {
         keyManagementAlgorithms: [ENCRYPTION.alg],
         contentEncryptionAlgorithms: [ENCRYPTION.enc],
       });
-      if (typeof payload['root'] === 'string') return payload['root'];
+      const root = payload['root'];
+      if (typeof root === 'string') {
+        requireWorkspace(this.workspaces, root);
+        return root;
+      }
     } catch (cause) {
       throw new PerdureError('NotFound', 'there is no such preview, or not any more; ask for a new address', { cause });
     }

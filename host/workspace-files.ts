@@ -1,7 +1,7 @@
-import { constants, type Dirent } from 'node:fs';
-import { lstat, open, readdir, realpath, stat } from 'node:fs/promises';
-import path from 'node:path';
+import { constants } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
 import { oddPath } from '../domain/workspaces.ts';
+import { folderInside, openInside } from '../workspaces/open.ts';
 
 /** A file of a workspace: path relative to it, with slashes; `updated_at` in ISO 8601. */
 export interface WorkspaceFile {
@@ -15,55 +15,88 @@ const FILES_IN_LIST = 500;
 const FOLDERS_IN_LIST = 200;
 /** Largest file that is served, in bytes. */
 const MAX_BYTES = 16 * 1024 * 1024;
-/** Without O_NONBLOCK, opening a pipe would wait for a writer. Both are absent on Windows. */
-const FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+/** As much of a file is in memory for each reader. */
+const CHUNK_BYTES = 64 * 1024;
 
 /**
  * The files of a workspace, at most 500, those of a folder before those of the folders in it. Names that begin with a
  * dot are left out, links too. A folder that is not there has none.
  */
 export async function listFiles(root: string): Promise<WorkspaceFile[]> {
-  const files: string[] = [];
+  const files: WorkspaceFile[] = [];
   const folders = [''];
   for (let at = 0; at < folders.length && at < FOLDERS_IN_LIST && files.length < FILES_IN_LIST; at++) {
-    const folder = folders[at] ?? '';
-    for (const entry of await entriesOf(path.join(root, folder))) {
-      const name = folder === '' ? entry.name : `${folder}/${entry.name}`;
-      if (entry.isDirectory()) folders.push(name);
-      else if (entry.isFile()) files.push(name);
-    }
+    const found = await lookInto(root, folders[at] ?? '', FILES_IN_LIST - files.length);
+    folders.push(...found.folders);
+    files.push(...found.files);
   }
-  const described = await Promise.all(files.slice(0, FILES_IN_LIST).map((file) => describe(root, file)));
-  return described.filter((file) => file !== undefined);
+  return files;
 }
 
-async function entriesOf(folder: string): Promise<Dirent[]> {
-  const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
-  return entries.filter(({ name }) => !name.startsWith('.')).toSorted((one, other) => (one.name < other.name ? -1 : 1));
+/** What is in one folder; what goes meanwhile is left out, and a folder that has gone is empty. */
+async function lookInto(
+  root: string,
+  way: string,
+  most: number,
+): Promise<{ folders: string[]; files: WorkspaceFile[] }> {
+  try {
+    await using folder = await folderInside(root, way);
+    const entries = (await folder.entries())
+      .filter(({ name }) => !name.startsWith('.'))
+      .toSorted((one, other) => (one.name < other.name ? -1 : 1));
+    const nameOf = (name: string) => (way === '' ? name : `${way}/${name}`);
+    const names = entries.filter((entry) => entry.isFile()).slice(0, most);
+    const stats = await Promise.all(names.map(({ name }) => folder.stat(name).catch(() => undefined)));
+    return {
+      folders: entries.filter((entry) => entry.isDirectory()).map(({ name }) => nameOf(name)),
+      files: names.flatMap(({ name }, at) => {
+        const stat = stats[at];
+        return stat ? [{ path: nameOf(name), bytes: stat.size, updated_at: stat.mtime.toISOString() }] : [];
+      }),
+    };
+  } catch {
+    return { folders: [], files: [] };
+  }
 }
 
-/** Undefined where the file has gone meanwhile. */
-async function describe(root: string, file: string): Promise<WorkspaceFile | undefined> {
-  const found = await lstat(path.join(root, file)).catch(() => undefined);
-  return found && { path: file, bytes: found.size, updated_at: found.mtime.toISOString() };
+/** A file that is read as it is sent. */
+export interface OpenFile {
+  bytes: number;
+  body: ReadableStream<Uint8Array>;
 }
 
 /**
- * What is in a file of a workspace; undefined: there is no such file to be had. That goes for everything outside of it,
- * what a link leads to, names that begin with a dot, and what is larger than 16 MiB.
+ * A file of a workspace; undefined: there is no such file to be had. That goes for everything outside of it, what a link
+ * leads to, names that begin with a dot, and what is larger than 16 MiB. A file that grows is sent as long as it was.
  */
-export async function readFileInside(root: string, file: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+export async function openFileInside(root: string, file: string): Promise<OpenFile | undefined> {
   if (oddPath(file) !== undefined || file.split(/[\\/]/).some((name) => name.startsWith('.'))) return undefined;
-  try {
-    const target = path.join(await realpath(root), file);
-    await using handle = await open(target, FLAGS);
-    const opened = await handle.stat();
-    if (!opened.isFile() || opened.size > MAX_BYTES) return undefined;
-    // Judged after opening: what is at the path, links on the way resolved, has to be the path, and what was opened.
-    const now = await stat(target);
-    const isInside = (await realpath(target)) === target && now.dev === opened.dev && now.ino === opened.ino;
-    return isInside ? new Uint8Array(await handle.readFile()) : undefined;
-  } catch {
-    return undefined;
-  }
+  const handle = await openInside(root, file, constants.O_RDONLY).catch(() => undefined);
+  if (handle === undefined) return undefined;
+  const stat = await handle.stat().catch(() => undefined);
+  if (stat?.isFile() === true && stat.size <= MAX_BYTES) return { bytes: stat.size, body: bodyOf(handle, stat.size) };
+  await handle.close();
+  return undefined;
+}
+
+function bodyOf(handle: FileHandle, bytes: number): ReadableStream<Uint8Array> {
+  let at = 0;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { bytesRead, buffer } = await handle.read(Buffer.alloc(Math.min(CHUNK_BYTES, bytes - at)), {
+          position: at,
+        });
+        at += bytesRead;
+        if (bytesRead > 0) controller.enqueue(new Uint8Array(buffer.buffer, buffer.byteOffset, bytesRead));
+        if (at < bytes && bytesRead > 0) return;
+        await handle.close();
+        // Cut off while it was read: its reader is to see that there should be more.
+        if (at < bytes) controller.error(new Error('a file became shorter while it was sent'));
+        else controller.close();
+      },
+      cancel: () => handle.close(),
+    },
+    { highWaterMark: 0 },
+  );
 }

@@ -8,38 +8,50 @@ export type FolderRule = {
   typesOf?: readonly string[];
 };
 
-const ALL_BUT_FACES = ['domain', 'workflows', 'agent', 'store', 'bus', 'activities', 'config'];
+const ALL_BUT_FACES = ['domain', 'workspaces', 'workflows', 'agent', 'store', 'bus', 'activities', 'config'];
 
 /** The table of docs/architecture.md. Dependencies go down only: host → client → store → domain. */
 export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   domain: { own: [], packages: ['zod'], typesOf: ['ai'] },
+  // What is on disk of workspaces, for whoever opens it.
+  workspaces: { own: ['domain'], packages: [] },
   config: { own: ['domain'], packages: ['zod', 'pino', '@temporalio/envconfig', '@temporalio/client'] },
   workflows: { own: ['domain'], packages: ['@temporalio/workflow', '@temporalio/common'] },
   agent: { own: ['domain'], packages: ['ai', '@ai-sdk/*', 'zod'] },
   store: { own: ['domain'], packages: ['pg', 'zod'] },
   bus: { own: ['domain'], packages: ['pg', 'redis', 'zod'] },
   activities: {
-    own: ['agent', 'store', 'bus', 'domain'],
+    own: ['agent', 'store', 'bus', 'domain', 'workspaces'],
     packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'pg', 'pino', 'prom-client', 'zod'],
     typesOf: ['@temporalio/worker'],
   },
   worker: { own: [...ALL_BUT_FACES, 'examples'], packages: 'any' },
   client: {
-    own: ['store', 'bus', 'domain', 'config', 'workflows/definitions.ts', 'workflows/start.ts'],
+    own: ['store', 'bus', 'domain', 'config', 'workspaces', 'workflows/definitions.ts', 'workflows/start.ts'],
     packages: ['@temporalio/client', '@temporalio/common', 'pg', 'zod'],
     typesOf: ['ai'],
   },
   host: {
-    own: ['client', 'domain', 'config'],
+    own: ['client', 'domain', 'config', 'workspaces'],
     packages: ['@hono/*', 'ai', 'hono', 'jose', 'pino', 'prom-client', 'zod', 'zod-openapi'],
   },
   // Where a process is put together.
   'host/main.ts': { own: [...ALL_BUT_FACES, 'client', 'host', 'examples'], packages: 'any' },
   web: {
     own: ['domain'],
-    packages: ['@ai-sdk/react', 'ai', 'react', 'react-dom', 'react-markdown', 'remark-gfm', 'remend', 'zod'],
+    packages: [
+      '@ai-sdk/react',
+      'ai',
+      'eventsource-parser',
+      'react',
+      'react-dom',
+      'react-markdown',
+      'remark-gfm',
+      'remend',
+      'zod',
+    ],
     typesOf: [...ALL_BUT_FACES, 'host'],
   },
-  examples: { own: ['agent', 'domain'], packages: ['zod'] },
+  examples: { own: ['agent', 'domain', 'workspaces'], packages: ['zod'] },
   migrations: { own: ['domain', 'config'], packages: ['pg', '@temporalio/client'] },
 };

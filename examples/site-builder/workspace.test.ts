@@ -50,12 +50,12 @@ describe('files of the workspace', () => {
     symlinkSync(path.join(outside, 'not-yet'), path.join(root, 'dangling'));
     symlinkSync('a-file-of-ours', path.join(root, 'inner'));
     const refused = [
-      ['folder/secret.txt', 'folder/secret.txt leads out of the workspace'],
-      ['folder/new/x.txt', 'folder/new/x.txt leads out of the workspace'],
-      ['file', 'file: it is a link; links are not followed'],
-      ['inner', 'inner: it is a link; links are not followed'],
-      ['dangling', 'dangling: it is a link; links are not followed'],
-      ['dangling/x', 'dangling/x: there is no such file'],
+      ['folder/secret.txt', 'a link is on the way; links are not followed'],
+      ['folder/new/x.txt', 'a link is on the way; links are not followed'],
+      ['file', 'file: a link is on the way; links are not followed'],
+      ['inner', 'inner: a link is on the way; links are not followed'],
+      ['dangling', 'dangling: a link is on the way; links are not followed'],
+      ['dangling/x', 'dangling/x: a link is on the way; links are not followed'],
     ] as const;
     for (const [file, message] of refused) {
       await expect(writeTextFile(root, file, 'x')).rejects.toThrow(message);

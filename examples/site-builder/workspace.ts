@@ -1,14 +1,12 @@
 import { constants } from 'node:fs';
-import { lstat, mkdir, open, readdir, realpath } from 'node:fs/promises';
-import path from 'node:path';
+import { readdir } from 'node:fs/promises';
 import { oddPath } from '../../domain/workspaces.ts';
+import { openInside } from '../../workspaces/open.ts';
 
 /** Largest file that is written or read, in bytes. */
 export const MAX_FILE_BYTES = 256 * 1024;
 
 const NAMES_IN_LIST = 200;
-/** Absent on Windows, where links need a privilege to be made. */
-const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
 
 /** A path or file that the workspace refuses; the message says why, and is for the model. */
 class WorkspaceError extends Error {
@@ -30,18 +28,12 @@ export async function writeTextFile(root: string, file: string, content: string)
   if (bytes.length > MAX_FILE_BYTES) {
     throw new WorkspaceError(`${file} would be ${bytes.length} bytes long; at most ${MAX_FILE_BYTES} are allowed`);
   }
-  const target = await inside(root, file);
+  refuseOdd(file);
   try {
-    await mkdir(path.dirname(target), { recursive: true });
-    // Judged again: what was made just now, or meanwhile, may be something else than a folder of the workspace.
-    await inside(root, file);
-    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | NO_FOLLOW;
-    const handle = await open(target, flags, 0o644);
-    try {
-      await handle.writeFile(bytes);
-    } finally {
-      await handle.close();
-    }
+    await using handle = await openInside(root, file, constants.O_WRONLY | constants.O_CREAT, { makeFolders: true });
+    if (!(await handle.stat()).isFile()) throw new WorkspaceError(`${file} is not a file`);
+    await handle.truncate();
+    await handle.writeFile(bytes);
   } catch (error) {
     throw explained(file, error);
   }
@@ -53,23 +45,23 @@ export async function writeTextFile(root: string, file: string, content: string)
  * @throws {WorkspaceError} as above, and when there is no such file or it is no text
  */
 export async function readTextFile(root: string, file: string): Promise<string> {
-  const target = await inside(root, file);
+  refuseOdd(file);
   try {
-    // Without O_NONBLOCK, opening a pipe would wait for a writer.
-    const handle = await open(target, constants.O_RDONLY | NO_FOLLOW | (constants.O_NONBLOCK ?? 0));
-    try {
-      const stat = await handle.stat();
-      if (!stat.isFile()) throw new WorkspaceError(`${file} is not a file`);
-      if (stat.size > MAX_FILE_BYTES) {
-        throw new WorkspaceError(`${file} is ${stat.size} bytes long; at most ${MAX_FILE_BYTES} can be read`);
-      }
-      return await handle.readFile('utf8');
-    } finally {
-      await handle.close();
+    await using handle = await openInside(root, file, constants.O_RDONLY);
+    const stat = await handle.stat();
+    if (!stat.isFile()) throw new WorkspaceError(`${file} is not a file`);
+    if (stat.size > MAX_FILE_BYTES) {
+      throw new WorkspaceError(`${file} is ${stat.size} bytes long; at most ${MAX_FILE_BYTES} can be read`);
     }
+    return await handle.readFile('utf8');
   } catch (error) {
     throw explained(file, error);
   }
+}
+
+function refuseOdd(file: string): void {
+  const odd = oddPath(file);
+  if (odd !== undefined) throw new WorkspaceError(odd);
 }
 
 /** The names of what is in the workspace's top folder, at most 200, sorted; folders end with a slash. */
@@ -81,47 +73,16 @@ export async function listTopFolder(root: string): Promise<string[]> {
     .slice(0, NAMES_IN_LIST);
 }
 
-/** The absolute path of a relative one, once it is sure that it stays below `root`. */
-async function inside(root: string, file: string): Promise<string> {
-  const odd = oddPath(file);
-  if (odd !== undefined) throw new WorkspaceError(odd);
-  const realRoot = await realpath(root);
-  const target = path.join(realRoot, file);
-  const parent = await nearestRealFolder(path.dirname(target), file);
-  if (parent !== realRoot && !parent.startsWith(realRoot + path.sep)) {
-    throw new WorkspaceError(`${file} leads out of the workspace`);
-  }
-  return target;
-}
-
-/** The real path of the nearest folder on the way up that exists. */
-async function nearestRealFolder(folder: string, file: string): Promise<string> {
-  try {
-    return await realpath(folder);
-  } catch (error) {
-    // A link that leads nowhere exists, and mkdir would follow it.
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || (await isLink(folder))) throw explained(file, error);
-    return nearestRealFolder(path.dirname(folder), file);
-  }
-}
-
-async function isLink(file: string): Promise<boolean> {
-  return lstat(file).then(
-    (stat) => stat.isSymbolicLink(),
-    () => false,
-  );
-}
-
 const SENTENCES: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
   EISDIR: 'it is a folder',
   ENOTDIR: 'a part of the path is a file, not a folder',
-  ELOOP: 'it is a link; links are not followed',
+  ELOOP: 'a link is on the way; links are not followed',
   EACCES: 'access was refused',
   EPERM: 'access was refused',
   ENOSPC: 'the disk is full',
   ENAMETOOLONG: 'a name in the path is too long',
-  EEXIST: 'a part of the path is a file, not a folder',
+  ENXIO: 'it is not a file',
 };
 
 /** The error in words of ours: the system's own would show the worker's paths to the model. */

@@ -6,7 +6,7 @@ import { sessionRef } from '../../domain/wire.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 import { PREVIEW_PATH } from '../previews.ts';
-import { listFiles, readFileInside } from '../workspace-files.ts';
+import { listFiles, openFileInside } from '../workspace-files.ts';
 
 const INDEX = 'index.html';
 
@@ -24,7 +24,7 @@ export function fileRoutes(api: Api, { client, previews }: HostParts): void {
       answers: {
         200: json(workspaceFiles, 'Without links and hidden ones, those of a folder before those in folders'),
       },
-      errors: ['SessionNotFound'],
+      errors: ['SessionNotFound', 'WorkspaceNotUsable'],
     },
     async (c, { user, params }) => {
       const { session, chat } = await client.reads.session(user, params.id);
@@ -58,9 +58,10 @@ export function previewRoutes(api: Api, { previews }: HostParts): void {
     async (c, { params: { token, file } }) => {
       const root = await previews.read(token);
       const name = file === '' || file.endsWith('/') ? `${file}${INDEX}` : file;
-      const body = await readFileInside(root, name);
-      if (body === undefined) throw new PerdureError('NotFound', 'there is no such file in the preview');
-      return c.body(body, 200, headersOf(name, `${new URL(c.req.url).host}${PREVIEW_PATH}/${token}/`));
+      const found = await openFileInside(root, name);
+      if (found === undefined) throw new PerdureError('NotFound', 'there is no such file in the preview');
+      const { body, bytes } = found;
+      return c.body(body, 200, headersOf(name, bytes, `${new URL(c.req.url).host}${PREVIEW_PATH}/${token}/`));
     },
   );
 }
@@ -69,7 +70,7 @@ export function previewRoutes(api: Api, { previews }: HostParts): void {
  * Whatever the agent wrote is somebody else's page: it runs without an origin, reaches its own files only, and stands
  * in no frame but ours.
  */
-function headersOf(name: string, own: string): Record<string, string> {
+function headersOf(name: string, bytes: number, own: string): Record<string, string> {
   const policy = [
     'sandbox allow-scripts',
     "default-src 'self' data: blob: 'unsafe-inline'",
@@ -81,6 +82,7 @@ function headersOf(name: string, own: string): Record<string, string> {
   return {
     'content-security-policy': policy.join('; '),
     'content-type': getMimeType(name) ?? 'application/octet-stream',
+    'content-length': String(bytes),
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
     'cache-control': 'no-store',

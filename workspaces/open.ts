@@ -1,0 +1,114 @@
+import { constants, type Dirent, existsSync, type Stats } from 'node:fs';
+import { type FileHandle, lstat, mkdir, open, readdir, realpath } from 'node:fs/promises';
+import path from 'node:path';
+
+/** Linux names what is below an open folder by the folder's descriptor: nobody can swap what we came through. */
+const BY_DESCRIPTOR = existsSync('/proc/self/fd');
+/** Absent on Windows, where links need a privilege to be made. */
+const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
+const FOLDER = constants.O_RDONLY | NO_FOLLOW | (constants.O_DIRECTORY ?? 0);
+/** Without it, opening a pipe would wait for a writer. */
+const NO_WAIT = constants.O_NONBLOCK ?? 0;
+
+export interface OpenOptions {
+  /** Make the folders on the way. */
+  makeFolders?: boolean;
+  /** Of a file that is made. */
+  mode?: number;
+}
+
+/**
+ * Opens a file below `root`, folder by folder, following no link: neither on the way nor at its end, whoever changes
+ * what meanwhile. The caller closes it. `O_TRUNC` is not for this: truncate what was opened.
+ * @param file relative, without ".." (see `oddPath`)
+ * @throws {NodeJS.ErrnoException} `ELOOP` for a link, else what the system says
+ */
+export async function openInside(
+  root: string,
+  file: string,
+  flags: number,
+  { makeFolders = false, mode = 0o644 }: OpenOptions = {},
+): Promise<FileHandle> {
+  await using folder = await Folder.descend(root, path.dirname(file), makeFolders);
+  return await folder.open(path.basename(file), flags, mode);
+}
+
+/**
+ * A folder below `root`, reached as `openInside` does, that is held on to: what it names is its own. Dispose of it.
+ * @throws {NodeJS.ErrnoException} as `openInside`
+ */
+export function folderInside(root: string, folder: string): Promise<Folder> {
+  return Folder.descend(root, folder, false);
+}
+
+class Folder implements AsyncDisposable {
+  private readonly path: string;
+  private readonly handle: FileHandle | undefined;
+
+  private constructor(folder: string, handle: FileHandle | undefined) {
+    this.path = folder;
+    this.handle = handle;
+  }
+
+  static async descend(root: string, way: string, make: boolean): Promise<Folder> {
+    const names = path.normalize(way).split(path.sep);
+    if (names.includes('..') || path.isAbsolute(way)) throw linkOnTheWay();
+    const real = await realpath(root);
+    let folder = new Folder(real, BY_DESCRIPTOR ? await open(real, FOLDER) : undefined);
+    for (const name of names.filter((each) => each !== '' && each !== '.')) {
+      await using above = folder;
+      folder = await above.enter(name, make);
+    }
+    return folder;
+  }
+
+  async open(name: string, flags: number, mode: number): Promise<FileHandle> {
+    const handle = await open(this.at(name), flags | NO_FOLLOW | NO_WAIT, mode);
+    if (this.handle !== undefined || (await isAt(handle, path.join(this.path, name)))) return handle;
+    await handle.close();
+    throw linkOnTheWay();
+  }
+
+  /** What is in it. */
+  entries(): Promise<Dirent[]> {
+    return readdir(this.at('.'), { withFileTypes: true });
+  }
+
+  /** What of this name is in it, a link for itself. */
+  stat(name: string): Promise<Stats> {
+    return lstat(this.at(name));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.handle?.close();
+  }
+
+  private async enter(name: string, make: boolean): Promise<Folder> {
+    const target = this.at(name);
+    if (make) await mkdir(target).catch(unlessThere);
+    const next = path.join(this.path, name);
+    const stat = await this.stat(name);
+    if (stat.isSymbolicLink()) throw linkOnTheWay();
+    if (!stat.isDirectory()) throw Object.assign(new Error('not a folder'), { code: 'ENOTDIR' });
+    // What was a folder just now may be a link by now: opening it is what counts.
+    return new Folder(next, this.handle && (await open(target, FOLDER)));
+  }
+
+  private at(name: string): string {
+    return this.handle === undefined ? path.join(this.path, name) : `/proc/self/fd/${this.handle.fd}/${name}`;
+  }
+}
+
+/** Where folders have no names by descriptor: that what was opened is what is at the path, all links resolved. */
+async function isAt(handle: FileHandle, target: string): Promise<boolean> {
+  const [opened, now, real] = await Promise.all([handle.stat(), lstat(target), realpath(target)]);
+  return real === target && now.dev === opened.dev && now.ino === opened.ino;
+}
+
+function unlessThere(error: unknown): void {
+  if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+}
+
+function linkOnTheWay(): NodeJS.ErrnoException {
+  return Object.assign(new Error('a link is on the way'), { code: 'ELOOP' });
+}
