@@ -59,16 +59,25 @@ export function watchWork(db: Db, registry: Registry): void {
       for (const state of ['queued', 'running', 'waiting'] as const) if (work) this.set({ state }, work[state]);
     },
   });
-  const oldest = new Gauge({
-    name: 'perdure_queue_oldest_seconds',
-    help: 'How long the run that waits longest, with nothing ahead of it, has waited; the same in every worker.',
-    registers: [registry],
-    async collect() {
-      const work = await read()?.catch(() => undefined);
-      if (work) this.set(work.oldest_s);
-      else this.remove();
-    },
-  });
+  const one = (name: string, help: string, value: (work: OpenWork) => number) =>
+    new Gauge({
+      name,
+      help: `${help}; the same in every worker.`,
+      registers: [registry],
+      async collect() {
+        const work = await read()?.catch(() => undefined);
+        if (work) this.set(value(work));
+        else this.remove();
+      },
+    });
+  const longest = 'How long the run that waits longest, with nothing ahead of it, has waited';
+  const oldest = one('perdure_queue_oldest_seconds', longest, (work) => work.oldest_s);
+  const stuck = one(
+    'perdure_stuck_sessions',
+    'Sessions whose workflow the deployed code cannot carry on',
+    (work) => work.stuck,
+  );
   runs.reset();
   oldest.remove();
+  stuck.remove();
 }

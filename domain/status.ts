@@ -4,6 +4,8 @@ import type { RunState, SessionStatus } from './runs.ts';
 export interface StatusRow {
   /** A hard error has stopped the queue until the next submission. */
   paused: boolean;
+  /** The deployed code cannot carry on the session's workflow. */
+  stuck: boolean;
   /** The run at work, else the first that is queued. */
   run: {
     state: Extract<RunState, 'queued' | 'running' | 'waiting'>;
@@ -15,8 +17,14 @@ export interface StatusRow {
   error_message: string | null;
 }
 
+const STUCK = 'the deployed code cannot go on with this session, which waits for code that can';
+
 /** What a session is doing, from its rows. */
-export function statusOf({ paused, run, error_message }: StatusRow): SessionStatus {
+export function statusOf({ paused, stuck, run, error_message }: StatusRow): SessionStatus {
+  if (stuck && run?.state !== 'waiting') {
+    if (run === null) return { state: 'error', message: STUCK };
+    return { state: 'retrying', message: STUCK, started_at: run.started_at, message_id: run.message_id };
+  }
   if (run === null || (paused && run.state === 'queued')) {
     return paused ? { state: 'error', message: error_message ?? 'something went wrong' } : { state: 'idle' };
   }

@@ -8,6 +8,7 @@ import { type Db, many, maybeOne } from './db.ts';
 export const STATUS_SQL = `
   json_build_object(
     'paused', c.paused_at IS NOT NULL,
+    'stuck', c.stuck_at IS NOT NULL,
     'run', (
       SELECT json_build_object(
                'state', r.state, 'message_id', r.message_id, 'retry', r.retry,

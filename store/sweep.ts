@@ -20,7 +20,7 @@ export type SleepingRun = z.infer<typeof sleepingRun>;
 /**
  * The first open runs of sessions that nobody seems to work on: queued for over `queuedMs` with nothing ahead of them, or
  * running with nothing written for over `silentMs`. At most `limit` of either, longest asleep first: a run that streams
- * for long looks silent, and must not keep those that wait out of sight.
+ * for long looks silent, and must not keep those that wait out of sight. Stuck ones are awake: no wake-up gets them ahead.
  */
 export function sleepingRuns(
   db: Db,
@@ -32,7 +32,7 @@ export function sleepingRuns(
     `WITH asleep AS (
        (SELECT r.* FROM chat_runs r JOIN chat_sessions c USING (session_id)
          WHERE r.state = 'queued' AND r.updated_at < clock_timestamp() - $1::float8 * interval '1 millisecond'
-           AND c.paused_at IS NULL
+           AND c.paused_at IS NULL AND c.stuck_at IS NULL
            AND NOT EXISTS (
              SELECT FROM chat_runs ahead WHERE ahead.session_id = r.session_id AND ahead.seq < r.seq
                 AND ahead.state IN ('queued', 'running', 'waiting'))
@@ -40,6 +40,7 @@ export function sleepingRuns(
        UNION ALL
        (SELECT r.* FROM chat_runs r
          WHERE r.state = 'running' AND r.updated_at < clock_timestamp() - $2::float8 * interval '1 millisecond'
+           AND NOT EXISTS (SELECT FROM chat_sessions c WHERE c.session_id = r.session_id AND c.stuck_at IS NOT NULL)
          ORDER BY r.updated_at LIMIT $3)
      )
      SELECT r.session_id, r.seq AS run_seq, r.message_id, r.model, r.state, s.user_id, s.project_id, s.phase, c.agent

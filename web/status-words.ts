@@ -10,7 +10,7 @@ export function statusWords({ lost, status, pending_tool }: View): string {
     case 'busy':
       return status.message ?? (pending_tool ? `Running ${pending_tool.name}…` : 'Working…');
     case 'retrying':
-      return sentence(`Attempt ${status.attempt} failed: ${status.message}`);
+      return sentence(`${status.attempt === undefined ? '' : `Attempt ${status.attempt} failed: `}${status.message}`);
     case 'waiting':
       return 'Waiting for your decision.';
     case 'error':

@@ -12,10 +12,13 @@ import type { Models } from '../agent/models.ts';
 import type { AgentRegistry } from '../agent/registry.ts';
 import type { Bus } from '../bus/bus.ts';
 import { TASK_QUEUE } from '../workflows/definitions.ts';
+import { StuckWatch } from './stuck.ts';
 import { Sweeper } from './sweeper.ts';
 
 /** A stream holds an activity slot for as long as the model speaks, so there have to be many. */
 const ACTIVITY_SLOTS = 1_000;
+/** Stuck sessions are looked for so much more rarely than forgotten messages. */
+const SWEEPS_A_LOOK = 5;
 /** 0.42 MB each. */
 const CACHED_SESSIONS = 1_000;
 
@@ -31,7 +34,7 @@ export interface WorkerParts {
   models: Models;
   log: Logger;
   settings: ActivitySettings & { sweepIntervalMs: number; shutdownGraceMs: number };
-  workflowBundle: { codePath: string };
+  workflowBundle: { codePath: string } | { code: string };
   hooks?: Hooks;
   registry?: Registry;
 }
@@ -82,15 +85,20 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
   watchWork(parts.db, registry);
   const woken = countWakes(registry);
   const sweeper = new Sweeper({ db: parts.db, client, log, intervalMs: settings.sweepIntervalMs, woken });
+  const stuck = new StuckWatch({
+    ...{ db: parts.db, bus: parts.bus, client, log },
+    intervalMs: settings.sweepIntervalMs * SWEEPS_A_LOOK,
+  });
   return {
     sweeper,
     shutdown: () => worker.shutdown(),
     run: async () => {
       sweeper.start();
+      stuck.start();
       try {
         await worker.run();
       } finally {
-        await sweeper.stop();
+        await Promise.all([sweeper.stop(), stuck.stop()]);
       }
     },
   };

@@ -1,11 +1,8 @@
 // A change of the workflow behind `patched`, deployed beside the code of today, on a real server.
-import { Connection } from '@temporalio/client';
-import { NativeConnection } from '@temporalio/worker';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { fetchHistory, listExecutions, typeOf } from '../../scripts/histories/history.ts';
 import { replay } from '../../scripts/histories/replay.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
-import { createWorker } from '../../worker/create.ts';
 import { variant } from '../histories/variant.ts';
 import { eventually } from '../support/eventually.ts';
 import { callTool, say } from '../support/model-actions.ts';
@@ -37,39 +34,6 @@ beforeAll(async () => {
     variant('workflows/turn.ts', [EACH_TRY, `${EACH_TRY} await sleep(1);`]),
   ]);
 }, 60_000);
-
-/** A worker of this code on the runtime's servers. */
-async function deploy(code: { code: string } | { codePath: string }): Promise<() => Promise<void>> {
-  const { address, namespace, db, bus, agents, models, log, settings } = runtime;
-  const [connection, clientConnection] = await Promise.all([
-    NativeConnection.connect({ address }),
-    Connection.connect({ address }),
-  ]);
-  // capture.ts tells of what a bundle asks for; in a worker nobody listens.
-  const bundle = code as { codePath: string };
-  const worker = await createWorker({
-    connection,
-    clientConnection,
-    namespace,
-    db,
-    bus,
-    agents,
-    models,
-    log,
-    settings,
-    workflowBundle: bundle,
-  });
-  const running = worker.run();
-  let stopping: Promise<void> | undefined;
-  const stop = async () => {
-    worker.shutdown();
-    await running;
-    await Promise.all([connection.close(), clientConnection.close()]);
-  };
-  const once = () => (stopping ??= stop());
-  afterAll(once);
-  return once;
-}
 
 async function talk(sessions: TestSession[], turns: number): Promise<void> {
   await Promise.all(
@@ -111,7 +75,7 @@ describe('a change that is incompatible', () => {
     }
     expect((await replay(patchedCode, before)).filter(({ broke }) => broke)).toEqual([]);
 
-    const stop = await deploy(patchedCode);
+    const patchedWorker = await runtime.startWorker({ workflowBundle: patchedCode });
     await talk(sessions, 2);
     await runtime.first.stop();
     await talk(sessions, 2);
@@ -125,6 +89,6 @@ describe('a change that is incompatible', () => {
       old.filter(({ broke }) => broke),
       'today’s code cannot replay the new way',
     ).toHaveLength(SESSIONS);
-    await stop();
+    await patchedWorker.stop();
   }, 90_000);
 });

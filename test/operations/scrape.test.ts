@@ -36,7 +36,9 @@ beforeAll(async () => {
   const processes = await processesOn({ databaseUrl: await freshDatabase(), ...namespace }, model.url);
   const port = await freePort();
   metricsUrl = `http://127.0.0.1:${port}/metrics`;
-  [worker, host] = await Promise.all([processes.worker({ PERDURE_METRICS_PORT: String(port) }), processes.host()]);
+  // On a busy machine a first message may wait for longer than the sweeper likes, and be woken: then counts differ.
+  const settings = { PERDURE_METRICS_PORT: String(port), PERDURE_SWEEP_INTERVAL: '1h' };
+  [worker, host] = await Promise.all([processes.worker(settings), processes.host()]);
   afterAll(async () => {
     await Promise.all([worker.stop(), host.stop()]);
     await model.close();
@@ -93,7 +95,8 @@ describe('the scrape of a worker', () => {
       expect(value('perdure_abort_seconds_count')).toBe(1);
       expect(value('perdure_queue_oldest_seconds')).toBe(0);
       expect(value('perdure_bus_batches_total')).toBeGreaterThan(0);
-      expect(value('perdure_bus_listening_total')).toBe(1);
+      expect(value('perdure_stuck_sessions')).toBe(0);
+      expect(value('perdure_bus_listening_total')).toBeGreaterThanOrEqual(1);
       expect(value('perdure_sweeper_wakes_total')).toBe(0);
     });
   });
@@ -113,13 +116,17 @@ describe('the scrape of a worker', () => {
 });
 
 it('H1 the scrape of a host has requests, refusals, streams and its bus', async () => {
-  const counted = await scrape(`${host.url}/metrics`);
+  // A stream is over for its reader before it is for its host.
+  const counted = await eventually(async () => {
+    const found = await scrape(`${host.url}/metrics`);
+    expect(found.value('perdure_http_streams', { route: 'chat' })).toBe(0);
+    return found;
+  });
   expect(
     counted.value('perdure_http_request_seconds_count', { method: 'POST', route: '/api/chat', status: '200' }),
   ).toBe(3);
   expect(counted.value('perdure_refused_total', { command: 'publish', code: 'InvalidTransition' })).toBe(1);
-  expect(counted.value('perdure_http_streams', { route: 'chat' })).toBe(0);
-  expect(counted.value('perdure_bus_listening_total')).toBe(1);
+  expect(counted.value('perdure_bus_listening_total')).toBeGreaterThanOrEqual(1);
 });
 
 it('Q3 no metric names a session, a user or anything that somebody said', async () => {

@@ -57,12 +57,16 @@ export interface TestRuntime {
   registry: Registry;
   worker: SessionWorker;
   /** Starts one more worker on the same servers. */
-  startWorker(options?: Pick<RuntimeOptions, 'agents' | 'settings'>): Promise<RunningWorker>;
+  startWorker(options?: MoreOptions): Promise<RunningWorker>;
   /** The first worker, to stop it before the rest. */
   first: RunningWorker;
   /** Ends everything but the servers. */
   stop(): Promise<void>;
 }
+
+/** What one more worker has of its own: also workflow code that is not today's, and what it counts. */
+type MoreOptions = Pick<RuntimeOptions, 'agents' | 'settings'> &
+  Partial<Pick<WorkerParts, 'workflowBundle' | 'registry'>>;
 
 /** A worker at work. */
 export interface RunningWorker {
@@ -112,9 +116,9 @@ export async function startSystem(servers: SystemServers, options: RuntimeOption
       agents: agentRegistry(more.agents ?? options.agents ?? [siteBuilder]),
       models,
       log,
-      registry: started.length === 0 ? registry : new Registry(),
+      registry: more.registry ?? (started.length === 0 ? registry : new Registry()),
       settings: { ...settings, ...more.settings },
-      workflowBundle: await workflowBundle(path.resolve('node_modules/.cache/perdure')),
+      workflowBundle: more.workflowBundle ?? (await workflowBundle(path.resolve('node_modules/.cache/perdure'))),
     });
     const running = worker.run();
     let stopping: Promise<void> | undefined;

@@ -1,0 +1,63 @@
+// Many commands of one session at the same moment.
+import { beforeAll, expect, it } from 'vitest';
+import { PerdureClient } from '../../client/client.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import { hang, say } from '../support/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { TestSession } from '../support/session.ts';
+import { commandRows } from './rows.ts';
+import { expectSound } from './sound.ts';
+
+const COMMANDS = 50;
+const NAMES = ['publish', 'abort', 'cancel', 'revert', 'openExisting'] as const;
+
+let runtime: TestRuntime;
+let client: PerdureClient;
+beforeAll(async () => {
+  runtime = await startRuntime({ script: () => [say('Once upon'), hang()] });
+  const { db, temporal, bus } = runtime;
+  client = new PerdureClient({ database: db, temporal, bus });
+});
+
+/** Sends one command, and answers what the caller is told: `ok`, or the code of the refusal. */
+async function told(session: TestSession, n: number): Promise<string> {
+  const name = NAMES[n % NAMES.length]!;
+  const options = { idempotencyKey: `c${n}` };
+  try {
+    if (name === 'openExisting')
+      await client.commands.openExisting(session.user, session.id, `p${session.id}`, options);
+    else await client.commands[name](session.user, session.id, options);
+    return 'ok';
+  } catch (error) {
+    return error instanceof PerdureError ? error.code : String(error);
+  }
+}
+
+it.each(['in mid-answer', 'at rest'])(
+  'W2 fifty commands of one session at once, %s: each is told what came of it',
+  async (when) => {
+    const session = await TestSession.open(runtime);
+    const index = runtime.model.requests.length;
+    if (when === 'in mid-answer') {
+      await session.send('go');
+      await runtime.model.request(index);
+    }
+    const answers = await Promise.all(Array.from({ length: COMMANDS }, (_, n) => told(session, n)));
+    const rows = await commandRows(runtime.db, session.id);
+    const recorded = new Map(
+      rows.map(({ command_id, data }) => {
+        const { ok, code } = data['outcome'] as { ok: boolean; code?: string };
+        return [command_id, ok ? 'ok' : code];
+      }),
+    );
+    expect(recorded.size).toBe(COMMANDS);
+    expect(answers.map((answer, n) => [`${NAMES[n % NAMES.length]}:c${n}`, answer])).toEqual(
+      answers.map((_answer, n) => [
+        `${NAMES[n % NAMES.length]}:c${n}`,
+        recorded.get(`${NAMES[n % NAMES.length]}:c${n}`),
+      ]),
+    );
+    if (when === 'in mid-answer') expect((await session.ended(1)).state).toBe('aborted');
+    await expectSound(runtime, session.id);
+  },
+);

@@ -1,0 +1,86 @@
+import type { Client } from '@temporalio/client';
+import type { Logger } from 'pino';
+import type pg from 'pg';
+import type { Bus } from '../bus/bus.ts';
+import { noteStuck, stuckSessions } from '../store/stuck.ts';
+import { SESSION_WORKFLOW } from '../workflows/definitions.ts';
+
+/** Sessions whose workflow's tasks keep failing or timing out, as the server marks them; it takes that back by itself. */
+const QUERY = `WorkflowType = "${SESSION_WORKFLOW}" AND ExecutionStatus = "Running" AND TemporalReportedProblems IN ("category=WorkflowTaskFailed", "category=WorkflowTaskTimedOut")`;
+const DEADLINE_MS = 10_000;
+
+/**
+ * Finds the sessions that the deployed code cannot carry on, most likely because it cannot replay their history, and says
+ * so: in their status and event log, in the worker's log and, by the rows, in a gauge. It changes nothing about their
+ * workflows: those go on by themselves once a worker is there that can replay them.
+ */
+export class StuckWatch {
+  private readonly deps: { db: pg.Pool; client: Client; bus: Bus; log: Logger; intervalMs: number };
+  private timer: NodeJS.Timeout | undefined;
+  private looking: Promise<void> | undefined;
+  private stopped = false;
+  private failing = false;
+
+  constructor(deps: StuckWatch['deps']) {
+    this.deps = deps;
+  }
+
+  start(): void {
+    if (this.stopped) return;
+    // Workers that started together need not ask together.
+    const wait = this.deps.intervalMs * (0.75 + Math.random() / 2);
+    this.timer = setTimeout(() => {
+      this.looking = this.look()
+        .then(
+          () => void (this.failing = false),
+          (error: unknown) => this.failed(error),
+        )
+        .finally(() => this.start());
+    }, wait);
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true;
+    clearTimeout(this.timer);
+    await this.looking;
+  }
+
+  private async look(): Promise<void> {
+    const known = new Set(await stuckSessions(this.deps.db));
+    const stuck = await this.stuckNow();
+    for (const [session, cause] of stuck) if (!known.has(session)) await this.note(session, cause);
+    for (const session of known) if (!stuck.has(session)) await this.note(session, null);
+  }
+
+  /** Sessions by id, and why the last task of each came to nothing, in Temporal's words. */
+  private async stuckNow(): Promise<Map<string, string>> {
+    const { client } = this.deps;
+    const found = new Map<string, string>();
+    await client.connection.withDeadline(Date.now() + DEADLINE_MS, async () => {
+      for await (const { workflowId, searchAttributes } of client.workflow.list({ query: QUERY })) {
+        found.set(workflowId, causeOf(searchAttributes['TemporalReportedProblems']));
+      }
+    });
+    return found;
+  }
+
+  private async note(session: string, cause: string | null): Promise<void> {
+    const { db, bus, log } = this.deps;
+    if (!(await noteStuck(db, session, cause))) return;
+    bus.publish({ session, kind: 'status' });
+    if (cause === null) log.info({ session }, 'a session that was stuck goes on');
+    else log.error({ session, cause }, 'the deployed code cannot carry on this session; it waits for code that can');
+  }
+
+  /** Said once, not at every look: a server may not know the search attribute. */
+  private failed(error: unknown): void {
+    if (!this.failing) this.deps.log.warn({ err: error }, 'stuck sessions cannot be looked for');
+    this.failing = true;
+  }
+}
+
+/** `NonDeterministicError` of `cause=WorkflowTaskFailedCauseNonDeterministicError`. */
+function causeOf(problems: readonly unknown[] = []): string {
+  const cause = problems.map(String).find((each) => each.startsWith('cause='));
+  return cause?.replace(/^cause=(?:WorkflowTask(?:Failed|TimedOut)Cause)?/, '') ?? 'Unknown';
+}
