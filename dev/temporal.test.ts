@@ -58,6 +58,16 @@ describe('Temporal development server', () => {
     await expect(start({ port, headless: true })).rejects.toMatchObject({ code: 'PortTaken' });
     squatter.close();
   });
+
+  it('H1 starts again on another port when somebody was faster at the one it chose', async () => {
+    const [taken, port] = [await freePort(), await freePort()];
+    const squatter = createServer((socket) => socket.destroy()).listen(taken, '127.0.0.1');
+    await once(squatter, 'listening');
+    const choices = [taken, port];
+    const server = await start({ port: () => Promise.resolve(choices.shift()!), headless: true });
+    expect(server.port).toBe(port);
+    squatter.close();
+  });
 });
 
 describe('the Temporal CLI is looked for', () => {

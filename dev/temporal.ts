@@ -53,6 +53,8 @@ const DYNAMIC_CONFIG = readFileSync(new URL('../deploy/temporal-dynamic.yaml', i
 const STOP_PLAN = [{ signal: 'SIGTERM', waitMs: 10_000 }] as const;
 const READY_MS = 60_000;
 const POLL_MS = 20;
+const MOST_TRIES = 5;
+const ADDRESS_TAKEN = /address already in use/;
 
 /**
  * Starts the development server and waits until its frontend serves.
@@ -66,21 +68,25 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
   const pidFile = path.join(dir, 'temporal.pid');
   // Two servers on one database file would spoil it, and nothing in it keeps them apart.
   await awaitEnded(pidFile, ['start-dev', dir]);
-  const port = await choosePort('Temporal', options.port ?? freePort);
-  const uiPort = options.headless ? undefined : await choosePort("Temporal's UI", options.uiPort ?? freePort);
   const logFile = path.join(dir, 'temporal.log');
-  const server = await launch(cli, argsOf(options, port, uiPort), logFile);
-  await notePid(pidFile, server.pid);
-  const address = `127.0.0.1:${port}`;
-  try {
-    await awaitReady(server, address, logFile);
-  } catch (error) {
-    await server.stop();
-    throw error;
+  for (let tries = 1; ; tries += 1) {
+    const port = await choosePort('Temporal', options.port ?? freePort);
+    const uiPort = options.headless ? undefined : await choosePort("Temporal's UI", options.uiPort ?? freePort);
+    const server = await launch(cli, argsOf(options, port, uiPort), logFile);
+    await notePid(pidFile, server.pid);
+    const address = `127.0.0.1:${port}`;
+    try {
+      await awaitReady(server, address, logFile);
+    } catch (error) {
+      await server.stop();
+      // Somebody was faster: at ours, or at one of those that the server finds for itself.
+      if (tries < MOST_TRIES && ADDRESS_TAKEN.test(String(error))) continue;
+      throw error;
+    }
+    const uiUrl = uiPort === undefined ? undefined : `http://127.0.0.1:${uiPort}`;
+    const stop = async () => void (await server.stop());
+    return { address, uiUrl, port, uiPort, pid: server.pid, exited: server.exited, stop };
   }
-  const uiUrl = uiPort === undefined ? undefined : `http://127.0.0.1:${uiPort}`;
-  const stop = async () => void (await server.stop());
-  return { address, uiUrl, port, uiPort, pid: server.pid, exited: server.exited, stop };
 }
 
 function argsOf(options: TemporalOptions, port: number, uiPort: number | undefined): string[] {
