@@ -21,6 +21,8 @@ export interface ActivityContext {
   log: Logger;
   metrics: WorkerMetrics;
   hooks: Hooks;
+  /** Takes secrets out of what tools bring: what they have seen of the process is for no model and no row. */
+  hide(text: string): string;
   settings: ActivitySettings;
 }
 

@@ -62,9 +62,14 @@ export function toolContext(
       set: (key, value, { ttlMs }) => writeCache(db, claim.sessionId, key, cleanJson(value), ttlMs),
     },
     log: (message, fields) => log.info(fields ?? {}, message),
-    progress: (data) => progress.say(cleanJson(data)),
+    progress: (data) => progress.say(hideIn(context, cleanJson(data))),
   };
   return { ctx, end: () => progress.end(), changes: () => ({ state: state.changes(), todos: todos.changes() }) };
+}
+
+/** A value without the secrets of this process. */
+export function hideIn({ hide }: Pick<ActivityContext, 'hide'>, value: Json): Json {
+  return JSON.parse(hide(JSON.stringify(value))) as Json;
 }
 
 const PREFIXES = { 'user:': 'user', 'app:': 'app', 'temp:': 'temp' } as const;

@@ -18,7 +18,7 @@ import type { ActivityContext } from './context.ts';
 import { overtaken, untilLanded } from './landing.ts';
 import { workspaceOf } from './prompt.ts';
 import { StopSignal } from './stop.ts';
-import { type BufferedContext, toolContext } from './tool-context.ts';
+import { type BufferedContext, hideIn, toolContext } from './tool-context.ts';
 
 /** One tool call at work. */
 interface Work {
@@ -149,10 +149,11 @@ function usableWorkspace(...asked: Parameters<typeof workspaceOf>): string | Per
 /** Stores an outcome. Where a tool has run it is in this process only: then Postgres is waited for. */
 async function finish(
   work: Work & { stop?: StopSignal },
-  executed: Executed,
+  brought: Executed,
   writes?: { buffered: BufferedContext; event?: PhaseEvent },
 ): Promise<ToolOutcome> {
   const { context, args, call, stop } = work;
+  const executed = withoutSecrets(context, brought);
   const data = {
     ...call.data,
     ...(executed.ok
@@ -174,6 +175,13 @@ async function finish(
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'stream' });
   if (outcome.kind === 'settled') context.metrics.toolCalled(args.name, executed.ok ? 'ok' : 'error');
   return outcome;
+}
+
+/** What a tool has brought, as model and rows may have it. */
+function withoutSecrets(context: ActivityContext, brought: Executed): Executed {
+  if (!brought.ok) return failedWith(context.hide(brought.errorText));
+  const { output, aside } = brought;
+  return { ok: true, output: hideIn(context, output), ...(aside !== undefined && { aside: context.hide(aside) }) };
 }
 
 async function stopped(work: Work, stop: StopSignal, error: unknown): Promise<ToolOutcome> {

@@ -53,6 +53,9 @@ const variables = {
   PERDURE_SHUTDOWN_GRACE: duration('10s', 0).default(10_000),
   PERDURE_DRAIN_DELAY: duration('5s', 0).default(0),
   PERDURE_READER_TIMEOUT: duration('1m').default(60_000),
+  PERDURE_MAX_READERS: integer(1, 1_000_000).default(200),
+  PERDURE_REQUEST_TIMEOUT: duration('30s', 100).default(30_000),
+  PERDURE_MAX_CONNECTIONS: integer(1, 1_000_000).default(10_000),
   PERDURE_SAVE_BUFFER_MS: integer(0, 60_000).default(30),
   PERDURE_SAVE_BUFFER_SIZE: integer(1, 100_000).default(64),
   PERDURE_SWEEP_INTERVAL: duration('1s', 10).default(1_000),
@@ -109,8 +112,14 @@ export type Config = {
   shutdownGraceMs: number;
   /** How long a host that stops goes on to take connections. */
   drainDelayMs: number;
-  /** A connection to a host on which nothing moves for so long is closed. */
+  /** A connection to a host that takes nothing of its answer for so long is closed. */
   readerTimeoutMs: number;
+  /** Most streams that one user may have open at a host. */
+  maxReaders: number;
+  /** A request to a host has come whole by then. */
+  requestTimeoutMs: number;
+  /** Most connections to a host. */
+  maxConnections: number;
   /** Longest time that a chunk of an answer waits before it is saved. */
   saveBufferMs: number;
   /** Most chunks of an answer that wait before they are saved. */
@@ -211,6 +220,9 @@ function configOf(vars: z.infer<typeof environment>, env: Record<string, string>
     shutdownGraceMs: vars.PERDURE_SHUTDOWN_GRACE,
     drainDelayMs: vars.PERDURE_DRAIN_DELAY,
     readerTimeoutMs: vars.PERDURE_READER_TIMEOUT,
+    maxReaders: vars.PERDURE_MAX_READERS,
+    requestTimeoutMs: vars.PERDURE_REQUEST_TIMEOUT,
+    maxConnections: vars.PERDURE_MAX_CONNECTIONS,
     saveBufferMs: vars.PERDURE_SAVE_BUFFER_MS,
     saveBufferSize: vars.PERDURE_SAVE_BUFFER_SIZE,
     sweepIntervalMs: vars.PERDURE_SWEEP_INTERVAL,

@@ -7,7 +7,7 @@ function logged(write: (log: ReturnType<typeof createLogger>) => void): string {
   const config = parseConfig({
     OPENAI_API_KEY: 'sk-canary-openai',
     PERDURE_JWT_SECRET: 'jwt-"canary" of thirty-two bytes at least',
-    DATABASE_URL: 'postgres://u:pg-canary@h/d',
+    DATABASE_URL: 'postgres://u:pg%2Fcanary@h/d',
   });
   write(createLogger('test', config, { write: (line) => void lines.push(line) }));
   return lines.join('');
@@ -17,7 +17,7 @@ it('Q3 secrets are in no log: fields, configured values and passwords in URLs ar
   const line = logged((log) =>
     log.info(
       { apiKey: 'field-canary', request: { authorization: 'Bearer nested-canary' }, note: 'key sk-canary-openai' },
-      'jwt-"canary" of thirty-two bytes at least and redis://r:redis-canary@h and pg-canary',
+      'jwt-"canary" of thirty-two bytes at least and redis://r:redis-canary@h and pg/canary and pg%2Fcanary',
     ),
   );
   expect(line).not.toContain('canary');
@@ -28,4 +28,33 @@ it('Q3 secrets are in no log: not in the message and stack of an error either', 
   const line = logged((log) => log.error({ err: new Error('refused sk-canary-openai') }, 'failed'));
   expect(line).not.toContain('canary');
   expect(JSON.parse(line).err.message).toBe('refused [redacted]');
+});
+
+it.each([0, 1, 2, 3])('Q3 secrets are in no log: nor in base64, %i bytes after its beginning', (before) => {
+  const secret = 'sk-canary-openai';
+  const encoded = Buffer.from(`${'x'.repeat(before)}${secret}:rest`).toString('base64');
+  const line = JSON.parse(logged((log) => log.info(encoded))) as { msg: string };
+  expect(line.msg).toContain('[redacted]');
+  const left = line.msg.split('[redacted]').map((part) => Buffer.from(part, 'base64').toString());
+  for (const part of left) expect(part).not.toMatch(/canary/);
+});
+
+it('Q3 what a parser quotes is in no log', () => {
+  const cause = (() => {
+    try {
+      return JSON.parse('{ "a": quoted-canary }') as Error;
+    } catch (error) {
+      return error as Error;
+    }
+  })();
+  const line = logged((log) => log.error({ err: new Error('outside', { cause }) }, 'failed'));
+  expect(line).toContain('SyntaxError');
+  expect(line).not.toMatch(/quoted|canary/);
+});
+
+it('Q3 a long line is written as quickly as it is read', () => {
+  const from = performance.now();
+  const line = logged((log) => log.info({ note: 'a'.repeat(1_000_000), more: 'x://y:'.repeat(100_000) }, 'long'));
+  expect(line.length).toBeGreaterThan(1_000_000);
+  expect(performance.now() - from).toBeLessThan(1_000);
 });

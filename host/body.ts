@@ -6,10 +6,13 @@ import { parseInput } from '../domain/input.ts';
 const MAX_DEPTH = 64;
 
 /**
- * The JSON body of a request as `schema` has it; no body is an empty object.
+ * The JSON body of a request as `schema` has it, whatever its content type says; no body is an empty object.
  * @throws {PerdureError} `TooLarge` as soon as more than `maxBytes` have come, `BadRequest` naming the field
  */
 export async function readBody<T>(request: Request, schema: z.ZodType<T>, maxBytes: number): Promise<T> {
+  const coding = request.headers.get('content-encoding') ?? 'identity';
+  // A few bytes can be packed that make gigabytes.
+  if (coding.toLowerCase() !== 'identity') throw bad('Content-Encoding: expected none, the body as it is');
   const text = await readText(request, maxBytes);
   return parseInput(schema, text.trim() === '' ? {} : parseJson(text));
 }
@@ -17,19 +20,26 @@ export async function readBody<T>(request: Request, schema: z.ZodType<T>, maxByt
 async function readText(request: Request, maxBytes: number): Promise<string> {
   if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge(maxBytes);
   if (request.body === null) return '';
-  const decoder = new TextDecoder();
-  let text = '';
+  const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of request.body) {
     bytes += chunk.byteLength;
     if (bytes > maxBytes) throw tooLarge(maxBytes);
-    text += decoder.decode(chunk, { stream: true });
+    chunks.push(chunk);
   }
-  return text + decoder.decode();
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
+  } catch {
+    throw bad('body: expected text in UTF-8');
+  }
 }
 
 function tooLarge(maxBytes: number): PerdureError {
   return new PerdureError('TooLarge', `body: expected at most ${maxBytes} bytes (PERDURE_MAX_BODY)`);
+}
+
+function bad(message: string): PerdureError {
+  return new PerdureError('BadRequest', message);
 }
 
 function parseJson(text: string): unknown {
@@ -37,7 +47,7 @@ function parseJson(text: string): unknown {
   try {
     value = JSON.parse(text);
   } catch {
-    throw new PerdureError('BadRequest', 'body: expected JSON');
+    throw bad('body: expected JSON');
   }
   checkShape(value);
   return value;
@@ -47,12 +57,11 @@ function parseJson(text: string): unknown {
 function checkShape(root: unknown): void {
   let level: unknown[] = [root];
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > MAX_DEPTH)
-      throw new PerdureError('BadRequest', `body: expected at most ${MAX_DEPTH} levels of nesting`);
+    if (depth > MAX_DEPTH) throw bad(`body: expected at most ${MAX_DEPTH} levels of nesting`);
     const next: unknown[] = [];
     for (const value of level) {
       if (typeof value !== 'object' || value === null) continue;
-      if (Object.hasOwn(value, '__proto__')) throw new PerdureError('BadRequest', 'body: expected no key "__proto__"');
+      if (Object.hasOwn(value, '__proto__')) throw bad('body: expected no key "__proto__"');
       for (const member of Object.values(value)) if (typeof member === 'object') next.push(member);
     }
     level = next;

@@ -3,6 +3,7 @@ import type { PerdureClient } from '../client/client.ts';
 import type { Logger } from '../config/log.ts';
 import type { HostMetrics } from './metrics.ts';
 import type { Previews } from './previews.ts';
+import type { Readers } from './readers.ts';
 
 /** Who is calling. */
 export interface Caller {
@@ -29,6 +30,8 @@ export interface HostParts {
   log: Logger;
   metrics: HostMetrics;
   maxBodyBytes: number;
+  /** Most streams that one user may have open here; unset: 200. */
+  maxReaders?: number | undefined;
   page?: Page | undefined;
   /** Unset: nothing of a workspace is shown. */
   previews?: Previews | undefined;
@@ -36,6 +39,7 @@ export interface HostParts {
 
 /** What routes are made of. */
 export interface RouteParts extends HostParts {
+  readers: Readers;
   /** Fires when the host stops: streams are cut off then. */
   closing: AbortSignal;
 }

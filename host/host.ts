@@ -4,9 +4,10 @@ import { PerdureError } from '../domain/errors.ts';
 import { Api } from './api.ts';
 import type { App, HostEnv, HostParts, RequestContext, RouteParts } from './context.ts';
 import { problemOf, problemResponse } from './problem.ts';
+import { Readers } from './readers.ts';
 import { chatRoutes } from './routes/chat.ts';
 import { commandRoutes } from './routes/commands.ts';
-import { fileRoutes, previewRoutes } from './routes/files.ts';
+import { fileRoutes, previewRoutes, previewSites } from './routes/files.ts';
 import { docsRoutes } from './routes/docs.ts';
 import { healthRoutes } from './routes/health.ts';
 import { logRoutes } from './routes/log.ts';
@@ -28,10 +29,13 @@ export interface Host {
 
 export function createHost(hostParts: HostParts): Host {
   const closing = new AbortController();
-  const parts: RouteParts = { ...hostParts, closing: closing.signal };
+  const readers = new Readers(hostParts.metrics, hostParts.maxReaders);
+  const parts: RouteParts = { ...hostParts, readers, closing: closing.signal };
   const app: App = new Hono<HostEnv>();
   app.use(measured(parts));
   app.use(withoutBody);
+  app.use(forPrograms);
+  app.use(previewSites(parts));
   app.use(guarded(parts));
   const api = new Api(app, parts.maxBodyBytes);
   openApiRoutes(api);
@@ -57,6 +61,26 @@ export function createHost(hostParts: HostParts): Host {
   app.onError((error, c) => answerError(error, c, parts));
   return { fetch: async (request) => app.fetch(request), close: () => closing.abort(), routes };
 }
+
+/**
+ * What says nothing else of itself is for programs: no browser shows it as a page, in a frame or to another origin, and
+ * none keeps it.
+ */
+const FOR_PROGRAMS = {
+  'x-content-type-options': 'nosniff',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'cache-control': 'no-store',
+};
+
+const forPrograms: MiddlewareHandler<HostEnv> = async (c, next) => {
+  await next();
+  const { headers } = c.res;
+  // Pages and previews have policies of their own.
+  if (headers.has('content-security-policy')) return;
+  for (const [name, value] of Object.entries(FOR_PROGRAMS)) if (!headers.has(name)) headers.set(name, value);
+};
 
 /** A HEAD is a GET whose body nobody reads: a stream is ended rather than left open. */
 const withoutBody: MiddlewareHandler<HostEnv> = async (c, next) => {

@@ -8,6 +8,9 @@ import { userCookie, userOfCookie } from './cookie.ts';
 const USER = /^[!-~](?:[ -~]{0,126}[!-~])?$/;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
 
+/** What Sec-Fetch-Site says of our own pages, and of what nobody's page asks for. */
+const OWN_SITES: ReadonlySet<string> = new Set(['same-origin', 'none']);
+
 /** True for an address that only this machine can reach. */
 export function isLoopback(address: string): boolean {
   return address === '::1' || LOOPBACK.test(address);
@@ -47,7 +50,9 @@ function refuseOtherSites(request: Request): void {
   const { host } = hostOf(request);
   if (!LOOPBACK.test(host)) throw otherHost();
   const origin = request.headers.get('origin');
-  if (origin !== null && originHost(origin) !== host.toLowerCase()) {
+  // An image or a script comes without an origin; browsers say of it at least that another site asks for it.
+  const site = request.headers.get('sec-fetch-site') ?? 'none';
+  if ((origin !== null && originHost(origin) !== host.toLowerCase()) || !OWN_SITES.has(site)) {
     throw new PerdureError('Forbidden', 'this host takes requests from its own pages only');
   }
 }

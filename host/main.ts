@@ -1,10 +1,8 @@
 #!/usr/bin/env node
 // The host as a process of its own: configuration, what it is made of, a port, and an orderly end.
 import { once } from 'node:events';
-import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
-import { createAdaptorServer } from '@hono/node-server';
 import { Registry } from 'prom-client';
 import { createModels, type Models } from '../agent/models.ts';
 import { loadAgents } from '../agent/registry.ts';
@@ -27,6 +25,7 @@ import { isLoopback, loopbackUser } from './identify.ts';
 import { hostMetrics } from './metrics.ts';
 import { Previews } from './previews.ts';
 import { watchReach } from './reach.ts';
+import { createLimitedServer } from './server.ts';
 import { staticPage } from './static-page.ts';
 import { tokenUser } from './token.ts';
 import { OrderlyStop } from './stop.ts';
@@ -84,13 +83,15 @@ async function main(): Promise<void> {
     maxMessageBytes: config.maxMessageBytes,
     log,
   });
-  const page = await staticPage(PAGE);
+  const local = config.jwtSecret === undefined && config.jwksUrl === undefined;
+  const page = await staticPage(PAGE, { local });
   const { workspaces, jwtSecret, dir } = config;
-  const previews = new Previews({ workspaces, secret: jwtSecret ?? (await cookieKey(dir)) });
+  const previews = new Previews({ workspaces, secret: jwtSecret ?? (await cookieKey(dir)), local });
   const metrics = hostMetrics(registry);
-  const host = createHost({ client, identify, log, metrics, maxBodyBytes: config.maxBodyBytes, page, previews });
+  const { maxBodyBytes, maxReaders } = config;
+  const host = createHost({ client, identify, log, metrics, maxBodyBytes, maxReaders, page, previews });
   const ending = new OrderlyStop(host, config.readerTimeoutMs);
-  const server = createAdaptorServer({ fetch: ending.serve }) as Server;
+  const server = createLimitedServer(ending.serve, config);
   server.listen(config.port, config.host);
   await once(server, 'listening');
 

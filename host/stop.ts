@@ -36,10 +36,13 @@ export class OrderlyStop {
 
   /** What the host answers; `outgoing` is the ServerResponse that carries it, of a server of HTTP/1. */
   readonly serve = async (request: Request, { outgoing }: { outgoing: object }): Promise<Response> => {
+    const carrier = outgoing as ServerResponse;
+    cutOffIdle(carrier, this.readerTimeoutMs);
     const response = await (this.ended ? gone() : this.host.fetch(request));
     if (isStream(response)) {
       if (this.ended) return gone(response);
-      this.watch(outgoing as ServerResponse);
+      this.streams.add(carrier);
+      carrier.once('close', () => this.streams.delete(carrier));
     }
     if (!this.draining) return response;
     response.headers.set('connection', 'close');
@@ -58,13 +61,13 @@ export class OrderlyStop {
     server.closeAllConnections();
     await closed;
   }
+}
 
-  private watch(stream: ServerResponse): void {
-    this.streams.add(stream);
-    stream.once('close', () => this.streams.delete(stream));
-    // On a stream that has nothing to say nothing moves either.
-    stream.setTimeout(this.readerTimeoutMs, () => stream.writableNeedDrain && stream.destroy());
-  }
+/** Cuts an answer off that is not taken. Where there is nothing to say nothing moves either, and that is well. */
+function cutOffIdle(answer: ServerResponse, afterMs: number): void {
+  answer.setTimeout(afterMs, () => {
+    if ((answer.socket?.writableLength ?? 0) > 0) answer.destroy();
+  });
 }
 
 async function notReady(response: Response): Promise<Response> {

@@ -36,6 +36,8 @@ export interface WorkerParts {
   settings: ActivitySettings & { sweepIntervalMs: number; shutdownGraceMs: number };
   workflowBundle: { codePath: string } | { code: string };
   hooks?: Hooks;
+  /** Takes secrets out of a text. */
+  hide?: (text: string) => string;
   registry?: Registry;
 }
 
@@ -61,6 +63,7 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
       models: parts.models,
       log,
       hooks: parts.hooks ?? {},
+      hide: parts.hide ?? ((text) => text),
       metrics: workerMetrics(registry),
       settings,
     }),

@@ -10,6 +10,7 @@ import { createPostgresBus } from '../bus/postgres.ts';
 import { type Config, type DatabaseConfig, type Env, parseConfig, requireDatabase } from '../config/config.ts';
 import { createLogger, type Logger } from '../config/log.ts';
 import { loadModels } from '../config/models.ts';
+import { hideSecrets } from '../config/secrets.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import siteBuilder from '../examples/site-builder/agent.ts';
 import { createPool } from '../store/db.ts';
@@ -69,6 +70,7 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
     workflowBundle: await workflowBundle(path.join(config.dir, 'cache')),
     settings: { ...config, providerAttempts: PROVIDER_ATTEMPTS },
     hooks: options.hooks ?? {},
+    hide: hideSecrets(config),
   });
   log.info({ agents: agents.list().map((agent) => agent.id), model: models.defaultRef }, 'ready');
   const done = runToEnd(worker, async () => {

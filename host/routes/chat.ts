@@ -24,7 +24,7 @@ const STREAM = events(
 
 /** What the AI SDK's useChat speaks: a message in, a UI message stream out, and the stream again after a reload. */
 export function chatRoutes(api: Api, parts: RouteParts): void {
-  const { client } = parts;
+  const { client, readers } = parts;
 
   api.post(
     '/api/chat',
@@ -45,12 +45,15 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
     async (c, { user, body }) => {
       const message = newestMessage(body);
       if (body.messageId) await refuseEdit(parts, user, body.id, body.messageId);
+      // Before the message is accepted, for its sender is to read the answer.
+      const leave = readers.admit(user, 'chat');
       const submitted = await client
         .submit(user, body.id, { ...message, model: body.model }, { open: true })
         .catch((error: unknown) => {
+          leave();
           throw error instanceof InvalidInput ? error.under(`messages[${body.messages.length - 1}]`) : error;
         });
-      return answerStream(c, parts, submitted.session_id, submitted.run_seq);
+      return answerStream(c, parts, { session: submitted.session_id, run: submitted.run_seq, leave });
     },
   );
 
@@ -62,13 +65,13 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
       summary: 'The run in flight, from its first chunk and then live',
       params: { id: sessionRef },
       answers: { 200: STREAM, 204: { description: 'No run is in flight' } },
-      errors: ['SessionNotFound'],
+      errors: ['SessionNotFound', 'TooMany'],
     },
     async (c, { user, params }) => {
       const session = await client.findSession(user, params.id);
       const run = session === undefined ? undefined : await client.reads.currentRun(user, session);
       if (session === undefined || run === undefined) return c.body(null, 204);
-      return answerStream(c, parts, session, run);
+      return answerStream(c, parts, { session, run, leave: readers.admit(user, 'chat') });
     },
   );
 }
@@ -90,9 +93,8 @@ async function refuseEdit({ client }: RouteParts, user: string, id: string, mess
 
 function answerStream(
   c: RequestContext,
-  { client, metrics, log, closing }: RouteParts,
-  session: string,
-  run: number,
+  { client, log, closing }: RouteParts,
+  { session, run, leave }: { session: string; run: number; leave: () => void },
 ): Response {
   const user = c.get('user');
   return eventStream<UIMessageChunk[]>({
@@ -105,6 +107,6 @@ function answerStream(
     },
     headers: { 'x-vercel-ai-ui-message-stream': 'v1', [SESSION_HEADER]: session },
     closing,
-    onOver: metrics.streamOpened('chat'),
+    onOver: leave,
   });
 }

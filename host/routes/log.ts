@@ -31,11 +31,6 @@ export function logRoutes(api: Api, { client }: HostParts): void {
       },
       errors: ['SessionNotFound', 'ToolOutputNotFound'],
     },
-    async (c, { user, params }) =>
-      c.text(await client.reads.toolOutput(user, params.id, params.tool_call_id), 200, {
-        // What a tool has read somewhere must not run as a page of ours.
-        'x-content-type-options': 'nosniff',
-        'content-security-policy': 'sandbox',
-      }),
+    async (c, { user, params }) => c.text(await client.reads.toolOutput(user, params.id, params.tool_call_id)),
   );
 }

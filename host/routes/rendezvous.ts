@@ -5,7 +5,7 @@ import { problemOf } from '../problem.ts';
 import { eventStream, namedEvent } from '../sse.ts';
 
 /** The caller's sessions, for each of the caller's tabs: those that are open, then what changes. */
-export function rendezvousRoutes(api: Api, { client, metrics, log, closing }: RouteParts): void {
+export function rendezvousRoutes(api: Api, { client, readers, log, closing }: RouteParts): void {
   api.get(
     '/api/rendezvous',
     {
@@ -21,6 +21,7 @@ export function rendezvousRoutes(api: Api, { client, metrics, log, closing }: Ro
             '`ready { event }`, then what changes; `error`, problem details, and the stream ends.',
         ),
       },
+      errors: ['TooMany'],
     },
     (_c, { user }) =>
       eventStream<RendezvousEvent[]>({
@@ -31,7 +32,7 @@ export function rendezvousRoutes(api: Api, { client, metrics, log, closing }: Ro
           return namedEvent('error', problemOf(error));
         },
         closing,
-        onOver: metrics.streamOpened('rendezvous'),
+        onOver: readers.admit(user, 'rendezvous'),
       }),
   );
 }

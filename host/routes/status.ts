@@ -7,7 +7,7 @@ import { problemOf } from '../problem.ts';
 import { eventStream, namedEvent } from '../sse.ts';
 
 /** What a session is doing: now, and as it changes. */
-export function statusRoutes(api: Api, { client, metrics, log, closing }: RouteParts): void {
+export function statusRoutes(api: Api, { client, readers, log, closing }: RouteParts): void {
   api.get(
     '/api/sessions/:id/status',
     {
@@ -37,7 +37,7 @@ export function statusRoutes(api: Api, { client, metrics, log, closing }: RouteP
             'and the stream ends.',
         ),
       },
-      errors: ['SessionNotFound'],
+      errors: ['SessionNotFound', 'TooMany'],
     },
     async (_c, { user, params }) => {
       const session = await client.reads.sessionId(user, params.id);
@@ -49,7 +49,7 @@ export function statusRoutes(api: Api, { client, metrics, log, closing }: RouteP
           return namedEvent('error', problemOf(error));
         },
         closing,
-        onOver: metrics.streamOpened('events'),
+        onOver: readers.admit(user, 'events'),
       });
     },
   );

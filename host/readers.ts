@@ -1,0 +1,40 @@
+import { PerdureError } from '../domain/errors.ts';
+import type { HostMetrics } from './metrics.ts';
+
+/** Tabs, devices and programs of one user taken together have fewer. */
+const MAX_READERS = 200;
+
+/** Who reads streams. Each costs a host a look at Postgres every second, so one user has no more than a number of them. */
+export class Readers {
+  private readonly metrics: HostMetrics;
+  private readonly most: number;
+  private readonly counts = new Map<string, number>();
+
+  constructor(metrics: HostMetrics, most: number = MAX_READERS) {
+    this.metrics = metrics;
+    this.most = most;
+  }
+
+  /**
+   * Lets a user read one stream more, until what it answers is called, which may be called again.
+   * @throws {PerdureError} `TooMany`
+   */
+  admit(user: string, route: string): () => void {
+    const count = this.counts.get(user) ?? 0;
+    if (count >= this.most) {
+      const message = `expected at most ${this.most} open streams of one user at one host (PERDURE_MAX_READERS)`;
+      throw new PerdureError('TooMany', message);
+    }
+    this.counts.set(user, count + 1);
+    const over = this.metrics.streamOpened(route);
+    let isOver = false;
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      over();
+      const left = (this.counts.get(user) ?? 1) - 1;
+      if (left > 0) this.counts.set(user, left);
+      else this.counts.delete(user);
+    };
+  }
+}
