@@ -11,20 +11,21 @@ type Land = (batch: Batch, since: number) => Promise<Landing>;
 
 /**
  * Writes what a recorder has, one batch at a time: the first content at once, what comes meanwhile in the next batch.
- * `land` writes a batch; its failure ends the step through `failed`, and nothing is written any more.
+ * `land` writes a batch; when it fails, `failed` is told, `stop` throws what it threw, and nothing is written any more.
  */
 export class Flusher {
   private readonly recorder: Recorder;
   private readonly policy: SavePolicy;
   private readonly land: Land;
   private readonly stopped: (landing: Exclude<Landing, 'live'>) => void;
-  private readonly failed: (error: unknown) => void;
+  private readonly failed: () => void;
   private inFlight: Promise<void> | undefined;
   private timer: NodeJS.Timeout | undefined;
   private lastStart = -Infinity;
   private waiting = 0;
   private waitingSince = 0;
   private over = false;
+  private failure: { error: unknown } | undefined;
 
   constructor(
     recorder: Recorder,
@@ -32,7 +33,7 @@ export class Flusher {
     on: {
       land: Land;
       stopped: (landing: Exclude<Landing, 'live'>) => void;
-      failed: (error: unknown) => void;
+      failed: () => void;
     },
   ) {
     this.recorder = recorder;
@@ -53,11 +54,15 @@ export class Flusher {
     else this.timer ??= setTimeout(() => this.start(), wait);
   }
 
-  /** Ends the writing in the background; what the recorder still has is the caller's to write. */
+  /**
+   * Ends the writing in the background; what the recorder still has is the caller's to write.
+   * @throws what kept a batch from landing: behind a hole nothing may be written
+   */
   async stop(): Promise<void> {
     this.over = true;
     clearTimeout(this.timer);
     await this.inFlight;
+    if (this.failure !== undefined) throw this.failure.error;
   }
 
   private start(): void {
@@ -80,7 +85,8 @@ export class Flusher {
       this.stopped(landing);
     } catch (error) {
       this.over = true;
-      this.failed(error);
+      this.failure = { error };
+      this.failed();
     }
   }
 }

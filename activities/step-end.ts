@@ -52,8 +52,6 @@ export async function stopped(work: Work, error: unknown): Promise<StepOutcome> 
     case 'shutdown':
       await landRest(work);
       throw ApplicationFailure.retryable('Shutdown', 'Shutdown');
-    case 'failed':
-      throw stop.cause ?? error;
     default:
       throw error;
   }

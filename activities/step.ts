@@ -67,6 +67,7 @@ async function speak(work: Work): Promise<StepOutcome> {
     const outcome = await settle(work, prompt, result);
     return outcome;
   } catch (error) {
+    // Where a batch has not landed this throws: the rest of the step is nothing without it.
     await flusher?.stop();
     return stop.signal.aborted ? stopped(work, error) : failed(work, error);
   }
@@ -116,7 +117,7 @@ function flusherOf(work: Work, prompt: StepPrompt, model: ResolvedModel): Flushe
         return landing;
       },
       stopped: (landing) => stop.fire(landing),
-      failed: (error) => stop.fire('failed', error),
+      failed: () => stop.fire('failed'),
     },
   );
 }

@@ -11,8 +11,8 @@ export type StopReason = 'abort' | 'lost' | 'wall_clock' | 'timeout' | 'shutdown
 class Stop extends Error {
   readonly why: StopReason;
 
-  constructor(why: StopReason, options?: ErrorOptions) {
-    super(`the run stops: ${why}`, options);
+  constructor(why: StopReason) {
+    super(`the run stops: ${why}`);
     this.name = 'AbortError';
     this.why = why;
   }
@@ -58,20 +58,14 @@ export class StopSignal implements Disposable {
     return reason instanceof Stop ? reason.why : undefined;
   }
 
-  /** The error behind a failure to write. */
-  get cause(): unknown {
-    const { reason } = this.signal as { reason: unknown };
-    return reason instanceof Stop ? reason.cause : undefined;
-  }
-
   /** Seconds since it fired. */
   get seconds(): number {
     return (performance.now() - this.firedAt) / 1000;
   }
 
-  fire(why: StopReason, cause?: unknown): void {
+  fire(why: StopReason): void {
     if (!this.signal.aborted) this.firedAt = performance.now();
-    this.controller.abort(new Stop(why, { cause }));
+    this.controller.abort(new Stop(why));
   }
 
   /** Fires after a delay in milliseconds. */
