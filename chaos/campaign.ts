@@ -1,10 +1,11 @@
 // A campaign: load and faults at once, then quiet, then a look at every promise.
 import { setTimeout as delay } from 'node:timers/promises';
+import { withinMs } from '../client/deadline.ts';
 import { temporalClient } from '../client/temporal.ts';
 import { Readings } from './api.ts';
 import { breakOf } from './breaks.ts';
 import { Driver } from './driver.ts';
-import { type Evidence, gather } from './evidence.ts';
+import { by, type Evidence, gather } from './evidence.ts';
 import { checkFreshness } from './freshness.ts';
 import { injectFaults, type Injected } from './faults.ts';
 import { Ledger, type Violation } from './ledger.ts';
@@ -25,8 +26,10 @@ import { NAMESPACE, withWorld, type World } from './world.ts';
 const USERS = 4;
 /** Share of the model's requests that fail. */
 const FAULTY = 0.12;
-/** Everything has to be settled so soon after the last fault. */
-const SETTLED_WITHIN_MS = 60_000;
+/** With no more faults, a session in which nothing moves for so long is stuck. */
+const STUCK_MS = 60_000;
+/** Once all is settled, whoever still waits for an answer waits in vain. */
+const ANSWERED_WITHIN_MS = 60_000;
 
 /** What a campaign did and found. */
 export interface Report {
@@ -79,9 +82,10 @@ async function play(world: World, options: Options, ledger: Ledger, say: (line: 
   world.model.faulty = 0;
   enough.abort();
   say(`${injected.length} faults; waiting until all is settled`);
-  const timer = setTimeout(() => late.abort(new Error('too late')), SETTLED_WITHIN_MS);
-  await Promise.allSettled(drivers.map((driver) => driver.goOn()));
-  await settled(world, ledger, drivers);
+  await Promise.allSettled(drivers.map((driver) => withinMs(STUCK_MS, driver.goOn())));
+  const open = await untilSettled(world, drivers);
+  ledger.check('no session is stuck', 'all', open.length === 0, () => open);
+  const timer = setTimeout(() => late.abort(new Error('too late')), open.length === 0 ? ANSWERED_WITHIN_MS : 0);
   await driving;
   if (!late.signal.aborted) await checkFreshness(ledger, world, drivers[0]!, readings);
   clearTimeout(timer);
@@ -89,28 +93,41 @@ async function play(world: World, options: Options, ledger: Ledger, say: (line: 
   return { drivers, readings, injected };
 }
 
-/** Waits until nothing is queued or running. What still is in the end is stuck. */
-async function settled({ db }: World, ledger: Ledger, drivers: readonly Driver[]): Promise<void> {
-  const deadline = Date.now() + SETTLED_WITHIN_MS;
+interface OpenRun {
+  session_id: string;
+  user_id: string;
+  names: string[];
+  paused: boolean;
+}
+
+/** Waits until nothing is queued or running. Answers what is left in sessions where nothing moves any more. */
+async function untilSettled({ db }: World, drivers: readonly Driver[]): Promise<OpenRun[]> {
+  const moved = new Map<string, { standing: string; at: number }>();
   for (;;) {
-    const { rows } = await db.query<{ user_id: string; names: string[]; paused: boolean }>(
-      `SELECT r.session_id, s.user_id, r.seq, r.state, r.abort_requested_at, c.paused_at IS NOT NULL AS paused,
+    const { rows } = await db.query<OpenRun>(
+      `SELECT r.session_id, s.user_id, r.seq, r.state, r.step, r.abort_requested_at, c.paused_at IS NOT NULL AS paused,
               ARRAY(SELECT alias FROM session_aliases a WHERE a.session_id = r.session_id) || r.session_id AS names
          FROM chat_runs r JOIN sessions s USING (session_id) JOIN chat_sessions c USING (session_id)
-        WHERE r.state IN ('queued', 'running', 'waiting')`,
+        WHERE r.state IN ('queued', 'running', 'waiting') ORDER BY r.session_id, r.seq`,
     );
-    if (rows.length > 0 && Date.now() < deadline) {
-      const names = new Set(
-        rows.filter((row) => row.paused).flatMap((row) => row.names.map((name) => `${row.user_id}/${name}`)),
-      );
-      const paused = drivers.filter(({ api, session }) => names.has(`${api.user}/${session}`));
-      await Promise.allSettled(paused.map((driver) => driver.goOn()));
-      await delay(200);
-      continue;
+    if (rows.length === 0) return [];
+    const sessions = by(rows, (row) => row.session_id);
+    for (const [session, runs] of sessions) {
+      const standing = JSON.stringify(runs);
+      if (moved.get(session)?.standing !== standing) moved.set(session, { standing, at: Date.now() });
     }
-    ledger.check('no session is stuck', 'all', rows.length === 0, () => rows);
-    return;
+    const still = rows.filter(({ session_id }) => Date.now() - moved.get(session_id)!.at > STUCK_MS);
+    if (still.length > 0) return still;
+    await Promise.allSettled(pausedOf(rows, drivers).map((driver) => withinMs(STUCK_MS, driver.goOn())));
+    await delay(200);
   }
+}
+
+/** Behind an error a queue waits until something is said again. */
+function pausedOf(rows: readonly OpenRun[], drivers: readonly Driver[]): Driver[] {
+  const paused = rows.filter((row) => row.paused);
+  const names = new Set(paused.flatMap((row) => row.names.map((name) => `${row.user_id}/${name}`)));
+  return drivers.filter(({ api, session }) => names.has(`${api.user}/${session}`));
 }
 
 async function checkAll(ledger: Ledger, evidence: Evidence): Promise<void> {

@@ -43,6 +43,8 @@ const ACTIONS = {
   close: 3,
 } as const;
 const PATIENCE_MS = 4_000;
+/** So many messages may be ahead of a user's newest one; with more, the user writes less. */
+const MOST_AHEAD = 2;
 const SLOW_PIECES = 12;
 const BODIES = { abort: {}, cancel: { reason: `${CANARY} changed its mind` }, publish: {}, revert: {} } as const;
 
@@ -68,6 +70,8 @@ export class Driver {
   private readonly waiting: Promise<unknown>[] = [];
   private readonly random: Random;
   private counter = 0;
+  /** How many messages the newest one had ahead of it. */
+  private ahead = 0;
 
   constructor(options: DriverOptions) {
     this.options = options;
@@ -80,7 +84,8 @@ export class Driver {
     await this.open();
     while (!until.aborted) {
       await this.act();
-      await delay(this.random.between(100, 1_200));
+      await delay(this.random.between(100, 1_200) * (1 + Math.max(0, this.ahead - MOST_AHEAD)));
+      this.ahead = 0;
     }
     await Promise.all(this.waiting);
   }
@@ -199,7 +204,9 @@ export class Driver {
     // An alias comes into being with the first chat.
     if (number % 2 === 0 && this.sent.length === 1) return this.readToEnd(sent);
     const body = { id: sent.id, text: sent.text };
-    sent.status = (await this.api.surely('POST', `/api/sessions/${this.session}/messages`, body, late)).status;
+    const answer = await this.api.surely('POST', `/api/sessions/${this.session}/messages`, body, late);
+    sent.status = answer.status;
+    this.ahead = Number(answer.body['position'] ?? 0);
     if (this.random.chance(0.3)) this.later(this.readToEnd(sent));
     return undefined;
   }

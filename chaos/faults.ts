@@ -57,7 +57,7 @@ export interface Readers {
 
 /**
  * Injects faults for so long, and then brings everything back. A fault begins while others last: both workers may be
- * away, or Postgres and a host. What cannot be hit now, for it is away, is not counted.
+ * away, or Postgres and a host. What cannot be hit now, for it is away, is not counted: something else is.
  */
 export async function injectFaults(
   world: World,
@@ -73,16 +73,29 @@ export async function injectFaults(
     await delay(gapMs * (0.4 + random.next() * 1.2));
     const at = (Date.now() - began) / 1000;
     if (at >= seconds) break;
-    const kind = random.weighted<FaultKind>(weights);
-    const fault = inject(kind, world, readers, random);
-    if (fault === undefined) continue;
-    injected.push({ kind, target: fault.target, at });
+    const found = somewhere(() => {
+      const kind = random.weighted<FaultKind>(weights);
+      const made = inject(kind, world, readers, random);
+      return made && { kind, ...made };
+    });
+    if (found === undefined) continue;
+    const { kind, target, over } = found;
+    injected.push({ kind, target, at });
     // It is looked at when all are over.
-    fault.over.catch(() => {});
-    lasting.push(fault.over);
+    over.catch(() => {});
+    lasting.push(over);
   }
   await Promise.all(lasting);
   return injected;
+}
+
+/** Something that can be hit is soon found. */
+function somewhere<T>(attempt: () => T | undefined): T | undefined {
+  for (let n = 0; n < 5; n += 1) {
+    const found = attempt();
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 type Fault = { target: string; over: Promise<unknown> } | undefined;

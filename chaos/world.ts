@@ -71,10 +71,8 @@ export async function withWorld<T>(
   const temporal = new Part('temporal', () =>
     startTemporal({ dir: path.join(dir, 'temporal'), cacheDir, headless: true, durable: true, port: temporalPort }),
   );
-  const parts = [postgres, temporal];
-  stops.defer(async () => {
-    for (const part of parts.toReversed()) await part.down();
-  });
+  const servers = [postgres, temporal];
+  stops.defer(() => allDown(servers));
   await Promise.all([postgres.up(), temporal.up()]);
   const temporalAddress = `127.0.0.1:${temporalPort}`;
   await migrate(databaseUrl);
@@ -97,15 +95,20 @@ export async function withWorld<T>(
   const hosts = ports.map((port, n) =>
     child(`host-${n + 1}`, path.join(root, 'host', 'main.ts'), { PORT: String(port) }),
   );
-  parts.push(...workers, ...hosts);
+  const processes = [...workers, ...hosts];
+  stops.defer(() => allDown(processes));
   // One worker makes the workflows' bundle for all.
   await workers[0]!.up();
-  await Promise.all(parts.map((part) => part.up()));
+  await Promise.all(processes.map((part) => part.up()));
   const hostUrls = ports.map((port) => `http://127.0.0.1:${port}`);
-  const servers = { postgres, temporal, workers, hosts, hostUrls, databaseUrl, temporalAddress, db, model };
-  const result = await use({ dir, keep, toolLog, ...servers });
+  const places = { dir, keep, toolLog, hostUrls, databaseUrl, temporalAddress };
+  const result = await use({ ...places, postgres, temporal, workers, hosts, db, model });
   await stops.disposeAsync();
-  return { result, dir, pids: parts.flatMap((part) => part.pids) };
+  return { result, dir, pids: [...servers, ...processes].flatMap((part) => part.pids) };
+}
+
+async function allDown(parts: readonly Part[]): Promise<void> {
+  await Promise.all(parts.map((part) => part.down()));
 }
 
 type Places = Record<'databaseUrl' | 'temporalAddress' | 'modelUrl' | 'cacheDir' | 'dir' | 'toolLog', string>;
