@@ -69,6 +69,9 @@ const variables = {
 
 const environment = z.object(variables);
 
+/** The names of all settings, in the order of their groups. */
+export const SETTINGS: readonly string[] = Object.keys(variables);
+
 /** Everything that can be configured. Durations are milliseconds, sizes bytes, paths absolute. */
 export type Config = {
   /** Postgres through which everything goes; unset: `npm start` runs its own, everything else refuses. */

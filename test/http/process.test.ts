@@ -56,8 +56,9 @@ beforeAll(async () => {
 });
 
 describe('the process of the host', () => {
-  it('H1 says where it serves, is ready, and stops in order with a stream open', async () => {
-    const host = startProcess({ DATABASE_URL: databaseUrl, ...temporal });
+  it('H1 takes what is empty as not set, says where it serves, is ready, and stops in order with a stream open', async () => {
+    const empty = { OPENAI_API_KEY: '', OPENAI_BASE_URL: '', ANTHROPIC_BASE_URL: '', PERDURE_JWT_SECRET: '' };
+    const host = startProcess({ DATABASE_URL: databaseUrl, ...temporal, ...empty });
     const { url } = await untilSaid(host, 'ready');
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ ready: true, postgres: true, temporal: true });

