@@ -118,6 +118,10 @@ export const accepted = z
 export const workspaceFiles = z.object({
   items: z.array(z.object({ path: z.string(), bytes: count, updated_at: time })),
   preview_url: z.string().nullable().meta({ description: 'Where its index.html is shown; null: it has none' }),
+  preview_site_url: z
+    .string()
+    .nullable()
+    .meta({ description: 'The same at the root of a name of its own, where the host has such names' }),
 });
 
 const mark = z.object({

@@ -1,8 +1,10 @@
 import { hkdfSync } from 'node:crypto';
+import path from 'node:path';
 import { EncryptJWT, jwtDecrypt } from 'jose';
 import { PerdureError } from '../domain/errors.ts';
 import { workspaceRoot } from '../domain/workspaces.ts';
 import { requireWorkspace } from '../workspaces/folder.ts';
+import { PreviewNames } from './preview-names.ts';
 
 /** The path below which workspaces are shown. */
 export const PREVIEW_PATH = '/preview';
@@ -17,6 +19,8 @@ export interface PreviewSettings {
   workspaces: string;
   /** What only hosts know; previews of one host are served by all that know the same. */
   secret: string | Uint8Array;
+  /** The host is for browsers on its own machine: a preview may have a name below "localhost" as well. */
+  local?: boolean;
 }
 
 /**
@@ -27,9 +31,11 @@ export interface PreviewSettings {
 export class Previews {
   private readonly workspaces: string;
   private readonly key: Uint8Array;
+  private readonly names: PreviewNames | undefined;
 
-  constructor({ workspaces, secret }: PreviewSettings) {
+  constructor({ workspaces, secret, local = false }: PreviewSettings) {
     this.workspaces = workspaces;
+    this.names = local ? new PreviewNames(secret) : undefined;
     this.key = new Uint8Array(hkdfSync('sha256', secret, '', AUDIENCE, KEY_BYTES));
   }
 
@@ -50,6 +56,20 @@ export class Previews {
     return `${PREVIEW_PATH}/${token}/`;
   }
 
+  /** The address of a folder at the root of a name of its own, which `at` is to be the same server; null: it has none. */
+  siteUrl(root: string, at: URL, seconds = LIFETIME_S): string | null {
+    const until = Math.floor(Date.now() / 1000) + seconds;
+    const name = this.names?.nameOf(path.relative(this.workspaces, root), until);
+    return name === undefined ? null : `${at.protocol}//${name}${at.port && `:${at.port}`}/`;
+  }
+
+  /** The folder that a host's name is for; undefined: it is no preview's. @throws {PerdureError} `NotFound` */
+  readName(hostname: string): string | undefined {
+    const way = this.names?.wayOf(hostname);
+    if (way === undefined) return undefined;
+    return this.requireRoot(path.join(this.workspaces, way));
+  }
+
   /** The folder that a token is for. @throws {PerdureError} `NotFound` when it is not ours, or too old */
   async read(token: string): Promise<string> {
     try {
@@ -60,13 +80,19 @@ export class Previews {
         contentEncryptionAlgorithms: [ENCRYPTION.enc],
       });
       const root = payload['root'];
-      if (typeof root === 'string') {
-        requireWorkspace(this.workspaces, root);
-        return root;
-      }
+      if (typeof root === 'string') return this.requireRoot(root);
     } catch (cause) {
       throw new PerdureError('NotFound', 'there is no such preview, or not any more; ask for a new address', { cause });
     }
     throw new PerdureError('NotFound', 'there is no such preview');
+  }
+
+  private requireRoot(root: string): string {
+    try {
+      requireWorkspace(this.workspaces, root);
+      return root;
+    } catch (cause) {
+      throw new PerdureError('NotFound', 'there is no such preview any more', { cause });
+    }
   }
 }

@@ -10,6 +10,9 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
+/** Where previews are that have a name of their own. */
+const LOCAL_PREVIEWS = 'http://*.preview.localhost:*';
+
 /** The page runs its own script and style and talks to its own server; nothing else, and in nobody's frame. */
 const POLICY = [
   "default-src 'none'",
@@ -43,10 +46,11 @@ interface StaticFile {
 
 /**
  * The chat page out of a folder that `dir` was built into. It is read once: a host that was started with a page goes on
- * with it, and a path never leads to anything else on disk. Without such a folder it says how to build it.
+ * with it, and a path never leads to anything else on disk. Without such a folder it says how to build it. `local`: the
+ * host's previews have names of their own.
  */
-export async function staticPage(dir: string): Promise<Page> {
-  const files = await readFiles(dir);
+export async function staticPage(dir: string, { local = false } = {}): Promise<Page> {
+  const files = await readFiles(dir, local ? withLocalPreviews(POLICY) : POLICY);
   return (request) => {
     const { pathname } = new URL(request.url);
     const file = files.get(pathname === '/' ? '/index.html' : pathname);
@@ -68,20 +72,26 @@ function notBuilt(): Response {
   return new Response(text, { status: 503, headers: { 'content-type': 'text/plain; charset=utf-8' } });
 }
 
-async function readFiles(dir: string): Promise<Map<string, StaticFile>> {
+function withLocalPreviews(policy: string): string {
+  // It looks whether the browser finds such names before it shows what is there.
+  return policy.replaceAll(/(?<=(?:frame|connect)-src )'self'/g, `'self' ${LOCAL_PREVIEWS}`);
+}
+
+async function readFiles(dir: string, policy: string): Promise<Map<string, StaticFile>> {
   const names = await readdir(dir, { recursive: true }).catch(() => []);
   const served = names.filter((name) => path.extname(name) in TYPES);
   const files = served.map(async (name) => {
     const url = `/${name.split(path.sep).join('/')}`;
-    return [url, staticFile(url, new Uint8Array(await readFile(path.join(dir, name))))] as const;
+    return [url, staticFile(url, new Uint8Array(await readFile(path.join(dir, name))), policy)] as const;
   });
   return new Map(await Promise.all(files));
 }
 
-function staticFile(url: string, body: Uint8Array<ArrayBuffer>): StaticFile {
+function staticFile(url: string, body: Uint8Array<ArrayBuffer>, policy: string): StaticFile {
   const digest = createHash('sha256').update(body).digest('base64url').slice(0, 22);
   const headers = {
     ...SECURITY,
+    'content-security-policy': policy,
     'content-type': TYPES[path.extname(url)] ?? 'application/octet-stream',
     'cache-control': url.startsWith(HASHED) ? FOREVER : 'no-cache',
     etag: `"${digest}"`,

@@ -1,10 +1,11 @@
+import type { MiddlewareHandler } from 'hono';
 import { getMimeType } from 'hono/utils/mime';
 import { z } from 'zod';
 import { workspaceFiles } from '../../domain/answers.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { sessionRef } from '../../domain/wire.ts';
 import { type Api, json } from '../api.ts';
-import type { HostParts } from '../context.ts';
+import type { HostEnv, HostParts, RequestContext } from '../context.ts';
 import { PREVIEW_PATH } from '../previews.ts';
 import { listFiles, openFileInside } from '../workspace-files.ts';
 
@@ -31,7 +32,8 @@ export function fileRoutes(api: Api, { client, previews }: HostParts): void {
       const root = previews.rootOf({ ...chat, ...session });
       const items = await listFiles(root);
       const preview_url = items.some((file) => file.path === INDEX) ? await previews.url(root) : null;
-      return c.json({ items, preview_url });
+      const preview_site_url = preview_url === null ? null : previews.siteUrl(root, new URL(c.req.url));
+      return c.json({ items, preview_url, preview_site_url });
     },
   );
 }
@@ -56,28 +58,62 @@ export function previewRoutes(api: Api, { previews }: HostParts): void {
       errors: ['NotFound'],
     },
     async (c, { params: { token, file } }) => {
-      const root = await previews.read(token);
-      const name = file === '' || file.endsWith('/') ? `${file}${INDEX}` : file;
-      const found = await openFileInside(root, name);
-      if (found === undefined) throw new PerdureError('NotFound', 'there is no such file in the preview');
-      const { body, bytes } = found;
-      return c.body(body, 200, headersOf(name, bytes, `${new URL(c.req.url).host}${PREVIEW_PATH}/${token}/`));
+      const own = `${new URL(c.req.url).host}${PREVIEW_PATH}/${token}/`;
+      return answerFile(c, await previews.read(token), file, { own, frames: "'self'" });
     },
   );
+}
+
+/** Pages of this machine, under whichever of its names they were opened. */
+const LOCAL_PAGES = 'http://localhost:* http://127.0.0.1:*';
+
+/** Requests to a preview's own name: nothing else is to be had there. */
+export function previewSites({ previews }: HostParts): MiddlewareHandler<HostEnv> {
+  return async (c, next) => {
+    const { hostname, pathname } = new URL(c.req.url);
+    const root = previews?.readName(hostname);
+    if (root === undefined) return next();
+    if (!['GET', 'HEAD'].includes(c.req.method)) {
+      throw new PerdureError('MethodNotAllowed', `a preview takes GET and HEAD, not ${c.req.method}`);
+    }
+    return answerFile(c, root, decoded(pathname.slice(1)), { own: "'self'", frames: LOCAL_PAGES });
+  };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** Where a preview's pages find their own files, and in which pages' frames they may stand. */
+interface Bounds {
+  own: string;
+  frames: string;
+}
+
+async function answerFile(c: RequestContext, root: string, file: string, bounds: Bounds): Promise<Response> {
+  const name = file === '' || file.endsWith('/') ? `${file}${INDEX}` : file;
+  const found = await openFileInside(root, name);
+  if (found === undefined) throw new PerdureError('NotFound', 'there is no such file in the preview');
+  const { body, bytes } = found;
+  return c.body(body, 200, headersOf(name, bytes, bounds));
 }
 
 /**
  * Whatever the agent wrote is somebody else's page: it runs without an origin, reaches its own files only, and stands
  * in no frame but ours.
  */
-function headersOf(name: string, bytes: number, own: string): Record<string, string> {
+function headersOf(name: string, bytes: number, { own, frames }: Bounds): Record<string, string> {
   const policy = [
     'sandbox allow-scripts',
     "default-src 'self' data: blob: 'unsafe-inline'",
     `connect-src ${own}`,
     "base-uri 'none'",
     "form-action 'none'",
-    "frame-ancestors 'self'",
+    `frame-ancestors ${frames}`,
   ];
   return {
     'content-security-policy': policy.join('; '),

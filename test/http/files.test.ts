@@ -1,7 +1,8 @@
 import { link, mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { request } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { text as textOf } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { userFolder } from '../../domain/workspaces.ts';
 import { Previews } from '../../host/previews.ts';
@@ -34,10 +35,18 @@ async function sessionWith(files: Record<string, string>) {
 }
 
 /** As it is written: fetch would take the dots out of a path. */
-function rawStatus(target: string): Promise<number | undefined> {
+async function rawStatus(target: string): Promise<number | undefined> {
+  return (await raw(target)).statusCode;
+}
+
+/** Under whichever name of the host, which need not be found. */
+function raw(target: string, { name = '', method = 'GET' } = {}): Promise<IncomingMessage & { text: string }> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(host.url);
-    request({ hostname, port, path: target }, (answer) => resolve(answer.resume().statusCode))
+    const headers = { host: `${name || hostname}:${port}`, 'x-perdure-user': 'ada' };
+    request({ hostname, port, path: target, method, headers }, (answer) => {
+      textOf(answer).then((body) => resolve(Object.assign(answer, { text: body })), reject);
+    })
       .on('error', reject)
       .end();
   });
@@ -72,7 +81,8 @@ describe('the files of a session', () => {
     const { body } = await list();
     expect(body.items).toHaveLength(500);
     expect(body.items[0].path).toBe('index.html');
-    expect((await (await sessionWith({})).list()).body).toEqual({ items: [], preview_url: null });
+    const none = { items: [], preview_url: null, preview_site_url: null };
+    expect((await (await sessionWith({})).list()).body).toEqual(none);
   });
 });
 
@@ -151,5 +161,46 @@ describe('a preview', () => {
     const forged = token.slice(0, at) + (token[at] === 'A' ? 'B' : 'A') + token.slice(at + 1);
     expect((await get(`/preview/${forged}/`)).status).toBe(404);
     expect((await get(`/preview/${token}/`)).status).toBe(200);
+  });
+});
+
+describe('a preview with a name of its own', () => {
+  const nameIn = (url: string) => new URL(url).hostname;
+
+  it('H6 has its files at the root, and nothing else of the host', async () => {
+    const { list } = await sessionWith({ 'index.html': '<h1>Owls', 'css/a b.css': 'a{}', '.env': 'KEY=1' });
+    const url = (await list()).body.preview_site_url as string;
+    expect(url).toMatch(/^http:\/\/[0-9a-z]{1,63}(\.[0-9a-z]{1,63})*\.preview\.localhost:\d+\/$/);
+    const name = nameIn(url);
+    expect(name.length).toBeLessThan(254);
+    const index = await raw('/', { name });
+    expect(index.text).toBe('<h1>Owls');
+    expect(index.headers['content-security-policy']).toMatch(
+      /^sandbox allow-scripts; default-src 'self'.*connect-src 'self'.*frame-ancestors http:\/\/localhost:\*/,
+    );
+    expect(index.headers['set-cookie']).toBeUndefined();
+    expect((await raw('/css/a%20b.css', { name })).text).toBe('a{}');
+    const odd = ['/.env', '/css', '/%', '/..%2f..%2fetc/passwd', '/api/sessions', '/openapi.json', '/healthz'];
+    expect(await Promise.all(odd.map(async (target) => (await raw(target, { name })).statusCode))).toEqual(
+      odd.map(() => 404),
+    );
+    expect((await raw('/api/sessions', { name, method: 'POST' })).statusCode).toBe(405);
+  });
+
+  it('H6 is over when its time is, cannot be made up, and is not there where the way is too long', async () => {
+    const { root } = await sessionWith({ 'index.html': 'here' });
+    const at = new URL(host.url);
+    const of = (secret: string, seconds?: number) =>
+      nameIn(new Previews({ workspaces, secret, local: true }).siteUrl(root, at, seconds)!);
+    const good = of(PREVIEW_SECRET);
+    expect((await raw('/', { name: good })).text).toBe('here');
+    const forged = `${good[0] === 'a' ? 'b' : 'a'}${good.slice(1)}`;
+    const names = [forged, of(PREVIEW_SECRET, -1), of('another'), 'x.preview.localhost', '-._.preview.localhost'];
+    expect(await Promise.all(names.map(async (name) => (await raw('/', { name })).statusCode))).toEqual(
+      names.map(() => 404),
+    );
+    const previews = new Previews({ workspaces, secret: PREVIEW_SECRET, local: true });
+    expect(previews.siteUrl(path.join(root, 'x'.repeat(200)), at)).toBeNull();
+    expect(new Previews({ workspaces, secret: PREVIEW_SECRET }).siteUrl(root, at)).toBeNull();
   });
 });

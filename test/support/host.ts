@@ -81,7 +81,7 @@ export async function startHost({
     log,
     metrics: hostMetrics(),
     maxBodyBytes: 1_048_576,
-    previews: new Previews({ workspaces: catalog.workspaces ?? '', secret: PREVIEW_SECRET }),
+    previews: new Previews({ workspaces: catalog.workspaces ?? '', secret: PREVIEW_SECRET, local: true }),
     ...options.parts,
   });
   const server = createAdaptorServer({ fetch: host.fetch }) as Server;

@@ -1,0 +1,69 @@
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { PerdureError } from '../domain/errors.ts';
+
+/** Browsers look for names below "localhost" on their own machine, and ask nobody. */
+const DOMAIN = '.preview.localhost';
+const CIPHER = 'aes-256-gcm';
+const KEY_BYTES = 32;
+const IV_BYTES = 12;
+const TAG_BYTES = 16;
+const TIME_BYTES = 4;
+const LABEL_LENGTH = 63;
+/** A longer one would make a name of more than 253 characters. */
+const MAX_WAY_BYTES = 110;
+
+/**
+ * Host names under which the files of a workspace are shown, each its own: there they lie at the root, so that a site
+ * finds its `/style.css`. The name is the permission, as the path of the other addresses is, and encrypted like these.
+ */
+export class PreviewNames {
+  private readonly key: Uint8Array;
+
+  constructor(secret: string | Uint8Array) {
+    this.key = new Uint8Array(hkdfSync('sha256', secret, '', 'perdure-preview-name', KEY_BYTES));
+  }
+
+  /** The name of a folder, given as the way to it, until a time in seconds; undefined: the way is too long. */
+  nameOf(way: string, until: number): string | undefined {
+    const bytes = Buffer.from(way);
+    if (bytes.length > MAX_WAY_BYTES) return undefined;
+    const iv = randomBytes(IV_BYTES);
+    const cipher = createCipheriv(CIPHER, this.key, iv);
+    const time = Buffer.alloc(TIME_BYTES);
+    time.writeUInt32BE(until);
+    const sealed = Buffer.concat([iv, cipher.update(time), cipher.update(bytes), cipher.final(), cipher.getAuthTag()]);
+    const labels = textOf(sealed).match(new RegExp(`.{1,${LABEL_LENGTH}}`, 'g')) ?? [];
+    return `${labels.join('.')}${DOMAIN}`;
+  }
+
+  /**
+   * The way to the folder that a name is for; undefined: it is none of these names.
+   * @throws {PerdureError} `NotFound` when it is not ours, or too old
+   */
+  wayOf(hostname: string): string | undefined {
+    if (!hostname.endsWith(DOMAIN)) return undefined;
+    try {
+      const sealed = bytesOf(hostname.slice(0, -DOMAIN.length).replaceAll('.', ''));
+      const decipher = createDecipheriv(CIPHER, this.key, sealed.subarray(0, IV_BYTES));
+      decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
+      const opened = Buffer.concat([decipher.update(sealed.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]);
+      if (opened.readUInt32BE() > Date.now() / 1000) return opened.subarray(TIME_BYTES).toString();
+    } catch {
+      // Not one that we have made.
+    }
+    throw new PerdureError('NotFound', 'there is no such preview, or not any more; ask for a new address');
+  }
+}
+
+const BASE = 36;
+
+/** Bytes in lower-case letters and digits, all that a name may hold. A byte before the first keeps its zeros. */
+function textOf(bytes: Buffer): string {
+  return BigInt(`0x01${bytes.toString('hex')}`).toString(BASE);
+}
+
+function bytesOf(text: string): Buffer {
+  let number = 0n;
+  for (const digit of text) number = number * BigInt(BASE) + BigInt(Number.parseInt(digit, BASE));
+  return Buffer.from(number.toString(16).padStart(2, '0').slice(1), 'hex');
+}
