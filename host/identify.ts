@@ -76,6 +76,13 @@ export function validUser(user: unknown): string {
   throw unauthorized('expected a user of 1 to 128 printable ASCII characters');
 }
 
+/** `Unauthorized` for a token that was brought and does not hold. */
+export class InvalidToken extends PerdureError {
+  constructor(message: string, cause?: unknown) {
+    super('Unauthorized', message, { cause });
+  }
+}
+
 export function unauthorized(message: string, cause?: unknown): PerdureError {
   return new PerdureError('Unauthorized', message, { cause });
 }

@@ -1,6 +1,7 @@
 import { isUnavailable } from '../client/unavailable.ts';
 import { ERROR_STATUS, type ErrorCode, PerdureError } from '../domain/errors.ts';
 import { type FieldError, InvalidInput } from '../domain/input.ts';
+import { InvalidToken } from './identify.ts';
 
 /** Problem details of RFC 9457, with the error's name as `code`; `errors` names the fields that are wrong. */
 export interface Problem {
@@ -33,6 +34,11 @@ const HEADERS: Readonly<Partial<Record<number, Record<string, string>>>> = {
   429: { 'retry-after': '5' },
   503: { 'retry-after': '1' },
 };
+
+/** What a caller is told who has brought a token that does not hold (RFC 6750, 3.1); to others no more than the scheme. */
+export function challengeOf(error: unknown): Record<string, string> {
+  return error instanceof InvalidToken ? { 'www-authenticate': 'Bearer error="invalid_token"' } : {};
+}
 
 export function problemResponse(problemDetails: Problem, headers: Record<string, string> = {}): Response {
   const { status } = problemDetails;

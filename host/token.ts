@@ -1,7 +1,7 @@
 import { createRemoteJWKSet, errors, jwtVerify, type JWTPayload, type JWTVerifyOptions } from 'jose';
 import { PerdureError } from '../domain/errors.ts';
 import type { Identify } from './context.ts';
-import { unauthorized, validUser } from './identify.ts';
+import { InvalidToken, unauthorized, validUser } from './identify.ts';
 
 export interface TokenSettings {
   /** Of tokens signed with HMAC; at least 32 bytes. Either this or `jwksUrl`. */
@@ -57,10 +57,19 @@ export function tokenUser(settings: TokenSettings): Identify {
     const token = BEARER.exec(request.headers.get('authorization') ?? '')?.[1];
     if (token === undefined) throw unauthorized('expected one header "Authorization: Bearer <token>"');
     const { sub } = await verify(token).catch((error: unknown) => {
-      throw isVerdict(error) ? unauthorized('the token is not valid', error) : keysAway(error);
+      throw isVerdict(error) ? new InvalidToken('the token is not valid', error) : keysAway(error);
     });
-    return { user: validUser(sub) };
+    return { user: userOf(sub) };
   };
+}
+
+/** @throws {InvalidToken} for a subject that cannot be a user's id */
+function userOf(subject: string | undefined): string {
+  try {
+    return validUser(subject);
+  } catch (error) {
+    throw new InvalidToken(`the token's subject: ${(error as Error).message}`, error);
+  }
 }
 
 type Verify = (token: string) => Promise<JWTPayload>;
