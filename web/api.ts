@@ -1,7 +1,8 @@
-import { APICallError, type UIMessage } from 'ai';
+import type { UIMessage } from 'ai';
 import type { Phase } from '../domain/phases.ts';
 import type { PendingTool, SessionStatus } from '../domain/runs.ts';
-import { sentence } from './sentence.ts';
+import { access } from './access.ts';
+import { problemOf } from './problem.ts';
 
 /** What a session promises; null where it is not told. */
 export interface SessionState {
@@ -27,22 +28,11 @@ interface FilesAnswer {
   items: { path: string; bytes: number; updated_at: string }[];
   /** Where the site's index.html is shown, for a while; null: there is none. */
   preview_url: string | null;
+  /** The same at the root of a name of its own; null: the host has no such names. */
+  preview_site_url: string | null;
 }
 
 export type CommandName = 'publish' | 'revert' | 'cancel' | 'abort';
-
-/** What the server refuses, in its words. */
-export class Problem extends Error {
-  readonly code: string;
-  readonly status: number;
-
-  constructor(status: number, code: string, detail: string) {
-    super(detail);
-    this.name = 'Problem';
-    this.status = status;
-    this.code = code;
-  }
-}
 
 /** The routes of one session. Each throws a Problem, or a TypeError where there is no server. */
 export class SessionApi {
@@ -81,38 +71,11 @@ export class SessionApi {
   }
 
   private async ask<T>(method: string, path: string, body?: unknown): Promise<T> {
-    const response = await fetch(`${this.base}${path}`, {
+    const response = await access.fetch(`${this.base}${path}`, {
       method,
       ...(body !== undefined && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
     });
     if (!response.ok) throw problemOf(response.status, await response.text());
     return (await response.json()) as T;
-  }
-}
-
-/** Whether the server said no, so that the same again gets the same; else it was not reached or is in trouble. */
-export function isRefusal(error: unknown): boolean {
-  const { status } = problemIn(error) ?? { status: 500 };
-  return status < 500 && status !== 429;
-}
-
-/** What went wrong, for people. */
-export function wordsOf(error: unknown): string {
-  const problem = problemIn(error);
-  return problem ? sentence(problem.message) : 'The server cannot be reached.';
-}
-
-function problemIn(error: unknown): Problem | undefined {
-  if (error instanceof Problem) return error;
-  return APICallError.isInstance(error) ? problemOf(error.statusCode ?? 500, error.responseBody ?? '') : undefined;
-}
-
-function problemOf(status: number, text: string): Problem {
-  try {
-    const { code, detail } = JSON.parse(text) as { code: string; detail: string };
-    return new Problem(status, code, detail);
-  } catch {
-    // Something between the page and the server answers in its own way.
-    return new Problem(status, 'Internal', `the server answered ${status}; try again in a moment`);
   }
 }

@@ -23,6 +23,7 @@ export function Composer({ draft, onDraft, onSend, onStop }: Props) {
   return (
     <form
       className="composer"
+      data-focus-home=".composer textarea"
       onSubmit={(event) => {
         event.preventDefault();
         send();

@@ -37,6 +37,7 @@ export function Conversation({ session, view }: { session: TabSession; view: Vie
   return (
     <>
       <main ref={main} aria-label="Conversation" tabIndex={0}>
+        <h2 className="unseen">Conversation</h2>
         {view.earlier !== null && (
           <button type="button" className="quiet" onClick={() => void session.showEarlier()}>
             Show earlier messages
@@ -54,7 +55,7 @@ export function Conversation({ session, view }: { session: TabSession; view: Vie
       </main>
       <footer>
         {view.notice !== null && (
-          <p className="notice" role="alert">
+          <p className="notice" role="alert" data-focus-home=".composer textarea">
             <span>{view.notice}</span>
             <button type="button" className="quiet" onClick={() => session.dismiss()}>
               Dismiss

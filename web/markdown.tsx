@@ -1,4 +1,4 @@
-import { type ComponentProps, memo, type ReactNode, useRef, useState } from 'react';
+import { type ComponentProps, isValidElement, memo, type ReactNode, useRef, useState } from 'react';
 import ReactMarkdown, { type Components, type ExtraProps } from 'react-markdown';
 import remarkGfm from 'remark-gfm';
 import remend from 'remend';
@@ -8,6 +8,12 @@ const COPIED_MS = 2_000;
 
 /** What an author's Markdown becomes. Raw HTML is shown as it was written, and no picture is fetched from elsewhere. */
 const COMPONENTS: Components = {
+  // They stand below the page's own headings.
+  h1: 'h3',
+  h2: 'h4',
+  h3: 'h5',
+  h4: 'h6',
+  h5: 'h6',
   a: Link,
   pre: CodeBlock,
   img: ({ alt, src }) => <Link href={typeof src === 'string' ? src : undefined}>{alt === '' ? src : alt}</Link>,
@@ -47,15 +53,24 @@ function CodeBlock({ children }: ComponentProps<'pre'> & ExtraProps) {
   };
   return (
     <div className="code-block">
+      <div className="bar">
+        <span>{languageOf(children)}</span>
+        {/* Clipboards are for secure pages only. */}
+        {window.isSecureContext && (
+          <button type="button" className="quiet" onClick={() => void copy()}>
+            {copied ? 'Copied' : 'Copy'}
+          </button>
+        )}
+      </div>
       <pre ref={pre} tabIndex={0}>
         {children}
       </pre>
-      {/* Clipboards are for secure pages only. */}
-      {window.isSecureContext && (
-        <button type="button" className="quiet" onClick={() => void copy()}>
-          {copied ? 'Copied' : 'Copy'}
-        </button>
-      )}
     </div>
   );
+}
+
+/** What an author has said of a block of code, such as "css". */
+function languageOf(code: ReactNode): string {
+  const name = isValidElement<{ className?: string }>(code) ? code.props.className : undefined;
+  return /language-(\S+)/.exec(name ?? '')?.[1] ?? '';
 }

@@ -13,7 +13,13 @@ export const Message = memo(function Message({ message, isLive }: { message: UIM
     <article className={`message ${message.role}`} aria-label={author}>
       {message.parts.map((part, index) => (
         // Parts only ever come at the end.
-        <Part key={index} part={part} isLive={isLive} isUsers={message.role === 'user'} />
+        <Part
+          key={index}
+          part={part}
+          isLive={isLive}
+          isUsers={message.role === 'user'}
+          isGivenUp={isGivenUp(message.parts, index)}
+        />
       ))}
     </article>
   );
@@ -24,25 +30,39 @@ interface PartProps {
   isLive: boolean;
   /** What users type is shown as they typed it. */
   isUsers: boolean;
+  /** The attempt that wrote it was lost, and another one has begun. */
+  isGivenUp: boolean;
 }
 
-function Part({ part, isLive, isUsers }: PartProps) {
+/** Whether a part is followed by the mark of an interruption in its own step. */
+function isGivenUp(parts: UIMessage['parts'], index: number): boolean {
+  const next = parts.slice(index + 1).find(({ type }) => type === 'data-interrupted' || type === 'step-start');
+  return next?.type === 'data-interrupted';
+}
+
+function Part({ part, isLive, isUsers, isGivenUp: givenUp }: PartProps) {
   if (isToolUIPart(part)) return <ToolCall part={part} isLive={isLive} />;
   switch (part.type) {
     case 'text':
       if (part.text === '') return null;
       if (isUsers) return <div className="text">{part.text}</div>;
       return (
-        <Suspense fallback={<div className="text">{part.text}</div>}>
-          <Markdown text={part.text} isStreaming={isLive && part.state === 'streaming'} />
-        </Suspense>
+        <div className={givenUp ? 'given-up' : undefined}>
+          <Suspense fallback={<div className="text">{part.text}</div>}>
+            <Markdown text={part.text} isStreaming={isLive && part.state === 'streaming'} />
+          </Suspense>
+        </div>
       );
     case 'reasoning':
       return part.text === '' ? null : <Reasoning text={part.text} isOn={isLive && part.state === 'streaming'} />;
     case 'file':
       return <p className="note">Attached: {part.filename ?? part.mediaType}</p>;
     case 'data-interrupted':
-      return <p className="note">The answer was interrupted here and begun again.</p>;
+      return (
+        <p className="interrupted" role="note">
+          The answer broke off here. What is above is kept; it begins again below.
+        </p>
+      );
     default:
       return null;
   }

@@ -1,4 +1,5 @@
 import type { OpenSession } from '../domain/rendezvous.ts';
+import { access } from './access.ts';
 import { EventStream } from './event-stream.ts';
 import { Store } from './store.ts';
 
@@ -9,50 +10,100 @@ interface Listed {
   sessions: OpenSession[] | undefined;
 }
 
-/** Follows which sessions the user has, in this tab and elsewhere. */
+const SHARED = 'perdure sessions';
+const ASK = 'ask';
+
+/**
+ * Follows which sessions the user has, in this tab and elsewhere. Of the tabs that show them one asks the server and
+ * tells the others: a browser has six connections to a server over HTTP/1.1, and each tab needs two for its own session.
+ */
 export class OtherSessions {
   readonly view = new Store<Listed>({ sessions: undefined });
-  private readonly stream: EventStream<RendezvousEvents>;
-  private known = new Map<string, OpenSession>();
-  private isReady = false;
+  private readonly closing = new AbortController();
+  private readonly channel = new BroadcastChannel(SHARED);
+  /** Ends this tab's turn to ask, or its waiting for it. */
+  private turn: AbortController | undefined;
 
   constructor() {
-    const put = (session: OpenSession) => {
-      this.known.set(session.session_id, session);
-      this.show();
-    };
-    this.stream = new EventStream<RendezvousEvents>(
-      '/api/rendezvous',
-      {
-        session_open: put,
-        session_update: put,
-        session_close: ({ session_id }) => {
-          this.known.delete(session_id);
-          this.show();
-        },
-        ready: () => {
-          this.isReady = true;
-          this.show();
-        },
-      },
-      {
-        connecting: () => {
-          // What there is comes first; until it has come, what was there is shown.
-          this.known = new Map();
-          this.isReady = false;
-        },
-        lost: () => {},
-      },
+    const { signal } = this.closing;
+    this.channel.addEventListener('message', ({ data }: MessageEvent<OpenSession[] | typeof ASK>) => {
+      if (access.hasToken) return;
+      if (data === ASK) this.tell();
+      else this.view.update({ sessions: data });
+    });
+    document.addEventListener('visibilitychange', () => this.takeTurn(), { signal });
+    signal.addEventListener(
+      'abort',
+      access.onEntry(() => this.takeTurn()),
     );
+    this.takeTurn();
   }
 
   close(): void {
-    this.stream.close();
+    this.closing.abort();
+    this.turn?.abort();
+    this.channel.close();
   }
 
-  private show(): void {
-    if (!this.isReady) return;
-    const sessions = [...this.known.values()].toSorted((one, other) => (one.updated_at < other.updated_at ? 1 : -1));
-    this.view.update({ sessions });
+  private takeTurn(): void {
+    this.turn?.abort();
+    if (document.visibilityState !== 'visible') return;
+    this.turn = new AbortController();
+    const { signal } = this.turn;
+    // The type says that it is always there. Tabs with tokens may be of several users.
+    const locks = navigator.locks as LockManager | undefined;
+    if (locks === undefined || access.hasToken) void this.follow(signal, () => {});
+    else {
+      // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a channel has no other origins
+      this.channel.postMessage(ASK);
+      locks.request(SHARED, { signal }, () => this.follow(signal, () => this.tell())).catch(() => {});
+    }
+  }
+
+  private tell(): void {
+    const { sessions } = this.view.get();
+    if (sessions === undefined || this.closing.signal.aborted) return;
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a channel has no other origins
+    this.channel.postMessage(sessions);
+  }
+
+  /** Asks the server until the signal fires. */
+  private follow(signal: AbortSignal, onChange: () => void): Promise<void> {
+    let known = new Map<string, OpenSession>();
+    let isReady = false;
+    const show = () => {
+      if (!isReady) return;
+      const sessions = [...known.values()].toSorted((one, other) => (one.updated_at < other.updated_at ? 1 : -1));
+      this.view.update({ sessions });
+      onChange();
+    };
+    const put = (session: OpenSession) => {
+      known.set(session.session_id, session);
+      show();
+    };
+    const remove = ({ session_id }: OpenSession) => {
+      known.delete(session_id);
+      show();
+    };
+    const ready = () => {
+      isReady = true;
+      show();
+    };
+    // What there is comes first; until it has come, what was there is shown.
+    const connecting = () => {
+      known = new Map();
+      isReady = false;
+    };
+    const stream = new EventStream<RendezvousEvents>(
+      '/api/rendezvous',
+      { session_open: put, session_update: put, session_close: remove, ready },
+      { connecting, lost: () => {} },
+    );
+    return new Promise((resolve) =>
+      signal.addEventListener('abort', () => {
+        stream.close();
+        resolve();
+      }),
+    );
   }
 }

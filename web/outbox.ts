@@ -1,5 +1,5 @@
 import type { UIMessage } from 'ai';
-import { isRefusal, wordsOf } from './api.ts';
+import { isRefusal, reasonOf } from './problem.ts';
 import type { Store } from './store.ts';
 import type { Waiting } from './transcript.ts';
 
@@ -43,7 +43,7 @@ export class Outbox {
 
   /** Takes a message that another way of sending has failed with. */
   failed(message: UIMessage, error: unknown): void {
-    this.put({ message, state: isRefusal(error) ? 'refused' : 'sending', reason: wordsOf(error) }, { first: true });
+    this.put({ message, state: isRefusal(error) ? 'refused' : 'sending', reason: reasonOf(error) }, { first: true });
     this.flushLater();
   }
 
@@ -82,7 +82,7 @@ export class Outbox {
       return true;
     } catch (error) {
       const refused = isRefusal(error);
-      this.put({ message, state: refused ? 'refused' : 'sending', reason: wordsOf(error) });
+      this.put({ message, state: refused ? 'refused' : 'sending', reason: reasonOf(error) });
       return refused;
     }
   }

@@ -174,8 +174,13 @@ describe('the status, and what goes wrong', () => {
     script(() => (tries++ === 0 ? [fail(429, { retryAfter: 3 })] : [say('At last.')]));
     const tab = await site.visit();
     await tab.send('hello');
-    await tab.page.getByText(/^Attempt 1 failed: rate limited, retrying in [34] s\.$/i).waitFor();
-    await tab.page.getByText('retrying in 1 s.').waitFor();
+    const seen = tab.status.locator('[aria-hidden]');
+    await seen.getByText(/^Attempt 1 failed: rate limited, retrying in [34] s\.$/i).waitFor();
+    const read = await tab.status.ariaSnapshot();
+    expect(read).toMatch(/Attempt 1 failed: rate limited, retrying in [34] s\./i);
+    await seen.getByText('retrying in 1 s.').waitFor();
+    // It is read out once, not with every second.
+    expect(await tab.status.ariaSnapshot()).toBe(read);
     await tab.answers.getByText('At last.').waitFor();
     await tab.idle();
     expect(await tab.status.innerText()).toBe('');
@@ -222,73 +227,6 @@ describe('the status, and what goes wrong', () => {
     script(() => [say('Better.')]);
     await tab.send('short');
     await tab.answers.getByText('Better.').waitFor();
-  });
-});
-
-describe('tabs', () => {
-  it('S6 two tabs are two sessions, a duplicated tab too, and a reload keeps its own', async () => {
-    script((request) => [say(`You said ${lastUserText(request)}.`)]);
-    const one = await site.visit();
-    await one.send('one');
-    await one.answers.getByText('You said one.').waitFor();
-
-    const two = await one.another();
-    await two.send('two');
-    await two.answers.getByText('You said two.').waitFor();
-    const copy = await one.another({ duplicate: true });
-    await copy.page.getByText('Say what you want').waitFor();
-
-    const ids = await Promise.all([one, two, copy].map((tab) => tab.sessionId()));
-    expect(new Set(ids).size).toBe(3);
-    await one.page.reload();
-    await one.answers.getByText('You said one.').waitFor();
-    expect(await one.sessionId()).toBe(ids[0]);
-    expect(await answerTexts(two)).toEqual(['You said two.']);
-  });
-
-  it('S6 a tab sees the other sessions, can stop them, and opens one in a new tab', async () => {
-    script(() => [say('Hm'), hang()]);
-    const one = await site.visit();
-    await one.send('a long story');
-    await one.answers.getByText('Hm').waitFor();
-    const two = await one.another();
-    await two.page.getByText('Other sessions').click();
-    const row = two.page.getByRole('list', { name: 'Other sessions' }).getByRole('listitem');
-    await row.getByText('Chatting, working').waitFor();
-    expect(await row.count()).toBe(1);
-    await two.button('Stop: a long story').click();
-    await one.idle();
-    await row.getByText('Chatting, idle').waitFor();
-    expect(await two.button('Stop: a long story').count()).toBe(0);
-
-    const opening = two.page.context().waitForEvent('page');
-    await row.getByRole('link', { name: 'a long story' }).click();
-    const three = await opening;
-    await three.locator('article.assistant').getByText('Hm').waitFor();
-    await three.reload();
-    await three.locator('article.assistant').getByText('Hm').waitFor();
-  });
-
-  it('S4 what happens elsewhere is seen here', async () => {
-    script((request) => [say(`You said ${lastUserText(request)}.`)]);
-    const tab = await site.visit();
-    await tab.send('hello');
-    await tab.answers.getByText('You said hello.').waitFor();
-    await tab.idle();
-    const elsewhere = (path: string, body: unknown) =>
-      tab.page.context().request.post(`${site.host.url}/api/sessions/${path}`, { data: body });
-    const id = await tab.sessionId();
-    expect((await elsewhere(`${id}/messages`, { id: 'm-elsewhere', text: 'from afar' })).status()).toBe(202);
-    await tab.answers.getByText('You said from afar.').waitFor();
-    expect((await elsewhere(`${id}/open`, { project_id: 'owls' })).status()).toBe(200);
-    script(({ messages }) =>
-      messages.at(-1)?.role === 'tool' ? [hang()] : [callTool('call_1', 'build_and_deploy', {})],
-    );
-    await elsewhere(`${id}/messages`, { id: 'm-build', text: 'build' });
-    await tab.inPhase('Building');
-    expect((await elsewhere(`${id}/cancel`, {})).status()).toBe(200);
-    await tab.inPhase('Chatting');
-    await tab.idle();
   });
 });
 

@@ -3,6 +3,7 @@ import { Conversation } from './conversation.tsx';
 import { PhaseTrack } from './phase-track.tsx';
 import { Preview } from './preview.tsx';
 import { SessionList } from './session-list.tsx';
+import { SignIn } from './sign-in.tsx';
 import { startAnew, type TabSession } from './session.ts';
 import { statusWords } from './status-words.ts';
 
@@ -18,12 +19,15 @@ export function Page({ session }: { session: TabSession }) {
             New session
           </button>
         </div>
+        <SignIn />
         <SessionList own={session.id} />
         <PhaseTrack view={view} onCommand={(name) => void session.command(name)} />
       </header>
       {view.loaded ? (
         <>
-          {view.preview !== null && <Preview url={view.preview} onReload={() => void session.look({ again: true })} />}
+          {view.preview !== null && (
+            <Preview shown={view.preview} onReload={() => void session.look({ again: true })} />
+          )}
           <Conversation session={session} view={view} />
         </>
       ) : (

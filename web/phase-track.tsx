@@ -20,8 +20,11 @@ const COMMANDS = [
 export function PhaseTrack({ view, onCommand }: { view: View; onCommand: (name: CommandName) => void }) {
   const current = PHASES.indexOf(view.phase);
   return (
-    <div className="bar">
-      <ol className="phases" aria-label="Phases of the session">
+    <div className="bar" data-focus-home=".phases">
+      <p className="unseen" aria-live="polite">
+        Phase: {PHASE_WORDS[view.phase]}
+      </p>
+      <ol className="phases" aria-label="Phases of the session" tabIndex={-1}>
         {PHASES.map((phase, index) => (
           <li
             key={phase}

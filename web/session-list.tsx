@@ -1,9 +1,10 @@
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import { nextPhase } from '../domain/phases.ts';
 import type { OpenSession } from '../domain/rendezvous.ts';
-import { SessionApi, wordsOf } from './api.ts';
+import { SessionApi } from './api.ts';
 import { OtherSessions } from './other-sessions.ts';
 import { PHASE_WORDS } from './phase-track.tsx';
+import { wordsOf } from './problem.ts';
 import { addressOf } from './tab.ts';
 import { isInFlight } from './transcript.ts';
 
@@ -54,7 +55,7 @@ function Listed({ others, own }: { others: OtherSessions; own: string }) {
       )}
       {shown === undefined && <p className="note">Loading…</p>}
       {shown?.length === 0 && <p className="note">There are no others.</p>}
-      <ul aria-label="Other sessions">
+      <ul aria-label="Other sessions" data-focus-home=".sessions summary">
         {shown?.map((session) => (
           <Row key={session.session_id} session={session} onStop={() => stop(session)} />
         ))}
@@ -69,7 +70,8 @@ function Row({ session, onStop }: { session: OpenSession; onStop: () => void }) 
   const name = title ?? 'Nothing said yet';
   return (
     <li>
-      <a href={addressOf(session_id)} target="_blank" rel="noopener">
+      {/* It comes with a copy of what this tab keeps, the token among it. */}
+      <a href={addressOf(session_id)} target="_blank" rel="opener">
         {name}
       </a>
       <span className="note">

@@ -1,9 +1,12 @@
 import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport, generateId, type UIMessage } from 'ai';
 import type { SessionStatus } from '../domain/runs.ts';
-import { type CommandName, Problem, SessionApi, type SessionState, wordsOf } from './api.ts';
+import { access } from './access.ts';
+import { type CommandName, SessionApi, type SessionState } from './api.ts';
 import { followSession } from './feed.ts';
 import { Outbox } from './outbox.ts';
+import { Problem, wordsOf } from './problem.ts';
+import { type Shown, shownAt } from './shown.ts';
 import { Store } from './store.ts';
 import { forgetTab, type Tab } from './tab.ts';
 import { isInFlight, joinPages, partQueued, stillWaiting, type Waiting } from './transcript.ts';
@@ -21,8 +24,8 @@ export interface View extends SessionState {
   earlier: string | null;
   /** What the user asked for and did not get. */
   notice: string | null;
-  /** Where the site that was built is shown; null: there is none. It is another one whenever a file has changed. */
-  preview: string | null;
+  /** The site that was built; null: there is none. Its address is another one whenever a file has changed. */
+  preview: Shown | null;
 }
 
 const NOTHING: View = {
@@ -73,7 +76,7 @@ export class TabSession {
           body: { ...body, id, messages: messages.slice(-1), trigger, messageId },
         }),
         fetch: async (url, init) => {
-          const response = await fetch(url, init);
+          const response = await access.fetch(url, init);
           if (response.headers.has('x-perdure-session')) this.opened();
           return response;
         },
@@ -85,7 +88,7 @@ export class TabSession {
       },
     });
     this.outbox = new Outbox(this.view, {
-      way: () => (this.tab.opened ? 'queue' : this.isStreaming() ? 'none' : 'chat'),
+      way: () => (access.isAsked ? 'none' : this.tab.opened ? 'queue' : this.isStreaming() ? 'none' : 'chat'),
       say: (message) => this.say(message),
       submit: (message) => this.api.submit(message),
       isSaid: (id) => this.chat.messages.some((message) => message.id === id),
@@ -95,6 +98,12 @@ export class TabSession {
     if (tab.opened) void this.catchUp();
     else this.view.update({ loaded: true });
     if (tab.opened) this.follow();
+    document.addEventListener('visibilitychange', () => this.letGo());
+    access.onEntry(() => {
+      this.view.update({ notice: null });
+      this.outbox.flush();
+      if (tab.opened) void this.catchUp();
+    });
   }
 
   /** The name under which this tab knows its session. */
@@ -147,11 +156,11 @@ export class TabSession {
   async look({ again = false } = {}): Promise<void> {
     if (!this.tab.opened) return;
     try {
-      const { items, preview_url } = await this.api.files();
+      const { items, preview_url, preview_site_url } = await this.api.files();
       const files = JSON.stringify(items);
       if (files === this.shownFiles && !again) return;
       this.shownFiles = files;
-      this.view.update({ preview: preview_url });
+      this.view.update({ preview: preview_url === null ? null : await shownAt(preview_url, preview_site_url) });
     } catch (error) {
       // What was shown is still there; the next tool's output is the next occasion.
       if (again) this.view.update({ notice: wordsOf(error) });
@@ -183,6 +192,16 @@ export class TabSession {
       kept = waiting;
       this.tab.keepUnsent(waiting.filter(({ state }) => state === 'sending').map(({ message }) => message));
     });
+  }
+
+  /**
+   * A tab that is not to be seen lets go of its answer, which goes on without it: connections are few. Once it is seen
+   * again the feed connects, and what is stored is read and followed.
+   */
+  private letGo(): void {
+    if (document.visibilityState === 'hidden' && this.tab.opened && this.chat.status === 'streaming') {
+      void this.chat.stop();
+    }
   }
 
   private isStreaming(): boolean {
@@ -232,11 +251,16 @@ export class TabSession {
       try {
         await this.readStored();
       } catch (error) {
-        if (error instanceof Problem && error.status === 404) return startAnew();
-        // A broken connection is the feed's to tell, and to mend.
-        if (error instanceof Problem) this.view.update({ notice: wordsOf(error) });
+        if (error instanceof Problem) this.readingFailed(error);
       }
     }
+  }
+
+  /** A broken connection is not told here: it is the feed's to tell, and to mend. Who calls is asked for elsewhere. */
+  private readingFailed(problem: Problem): void {
+    if (problem.status === 404) return startAnew();
+    if (problem.status >= 500) setTimeout(() => void this.catchUp(), PAUSE_MS);
+    else if (problem.status !== 401) this.view.update({ notice: wordsOf(problem) });
   }
 
   private async readStored(): Promise<void> {

@@ -3,26 +3,28 @@ import { useEffect, useState } from 'react';
 const RETRY_IN = /retry in (\d+) s/;
 const TICK_MS = 1_000;
 
-/** A status' words; where they say when a retry comes, the seconds that are left: "rate limited, retrying in 11 s". */
+/**
+ * A status' words; where they say when a retry comes, with the seconds that are left: "rate limited, retrying in 11 s".
+ * Those are to be seen only: a screen reader, which is told once how long it takes, would count along.
+ */
 export function StatusLine({ words }: { words: string }) {
   const found = RETRY_IN.exec(words);
   if (!found) return words;
+  const saying = (when: string) => words.replace(RETRY_IN, when);
   return (
     <>
-      {words.slice(0, found.index)}
-      <Countdown key={words} seconds={Number(found[1])} />
-      {words.slice(found.index + found[0].length)}
+      <span className="unseen">{saying(`retrying in ${found[1]} s`)}</span>
+      <Countdown key={words} seconds={Number(found[1])} saying={saying} />
     </>
   );
 }
 
-/** Not read out: a screen reader would count along. */
-function Countdown({ seconds }: { seconds: number }) {
+function Countdown({ seconds, saying }: { seconds: number; saying: (when: string) => string }) {
   const [left, setLeft] = useState(seconds);
   useEffect(() => {
     const from = performance.now();
     const timer = setInterval(() => setLeft(seconds - Math.floor((performance.now() - from) / TICK_MS)), TICK_MS);
     return () => clearInterval(timer);
   }, [seconds]);
-  return <span aria-hidden="true">{left > 0 ? `retrying in ${left} s` : 'retrying now'}</span>;
+  return <span aria-hidden="true">{saying(left > 0 ? `retrying in ${left} s` : 'retrying now')}</span>;
 }

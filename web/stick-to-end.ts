@@ -18,13 +18,14 @@ export function useStickToEnd<T extends HTMLElement>(): RefObject<T | null> {
     };
     const watcher = new MutationObserver(stick);
     watcher.observe(element, { childList: true, subtree: true, characterData: true });
+    const sizes = new ResizeObserver(stick);
+    sizes.observe(element);
     element.addEventListener('scroll', onScroll, { passive: true });
-    window.addEventListener('resize', stick);
     stick();
     return () => {
       watcher.disconnect();
+      sizes.disconnect();
       element.removeEventListener('scroll', onScroll);
-      window.removeEventListener('resize', stick);
     };
   }, []);
   return ref;

@@ -46,7 +46,7 @@ function Value({ label, value }: { label: string; value: unknown }) {
   const rows = isRecord(value) ? Object.entries(value) : [['', value] as const];
   return (
     <section aria-label={label}>
-      <h3>{label}</h3>
+      <p className="label">{label}</p>
       {value === undefined || rows.length === 0 ? (
         <p className="note">nothing</p>
       ) : (

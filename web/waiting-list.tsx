@@ -6,7 +6,7 @@ const STATE_WORDS = { sending: 'Not sent yet', queued: 'Queued', refused: 'Not a
 export function WaitingList({ waiting, onTakeBack }: { waiting: Waiting[]; onTakeBack: (waiting: Waiting) => void }) {
   if (waiting.length === 0) return null;
   return (
-    <ul className="waiting" aria-label="Messages that wait">
+    <ul className="waiting" aria-label="Messages that wait" data-focus-home=".composer textarea">
       {waiting.map((entry) => (
         <li key={entry.message.id} className="message user" data-state={entry.state}>
           <div className="text">{textOf(entry.message)}</div>

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { SessionView } from '../client/session-view.ts';
@@ -54,15 +54,26 @@ describe('the page with the rehearsal model', () => {
     const answer = await tab.page.context().request.get(`${site.host.url}/api/sessions/${await tab.sessionId()}`);
     const { session, chat } = (await answer.json()) as SessionView;
     const root = workspaceRoot(site.runtime.workspaces, { ...chat, ...session });
-    await writeFile(path.join(root, 'index.html'), '<script>document.title = origin; document.write(origin)</script>');
+    await writeFile(path.join(root, 'index.html'), '<body><p><script src="/js/app.js"></script>');
+    await mkdir(path.join(root, 'js'));
+    await writeFile(path.join(root, 'js/app.js'), 'document.querySelector("p").textContent = `origin ${origin}`');
     await tab.button('Reload').click();
-    await tab.page.frameLocator('iframe').getByText('null', { exact: true }).waitFor();
+    await tab.page.frameLocator('iframe').getByText('origin null', { exact: true }).waitFor();
     expect(await frame.getAttribute('src')).not.toBe(src);
+    expect(await tab.page.getByText('lead nowhere in this preview').count()).toBe(0);
 
     await tab.button('Hide preview').click();
     expect(await frame.count()).toBe(0);
     await tab.page.reload();
     await frame.waitFor();
+  });
+
+  it('H6 shows it without names below "localhost", too, and says what is missing then', async () => {
+    const tab = await site.visit({ viewport: { width: 1280, height: 800 }, mayComplain: /ERR_NAME_NOT_RESOLVED/ });
+    await tab.page.route(/preview\.localhost/, (route) => route.abort('namenotresolved'));
+    await tab.send('Please build me a site about owls');
+    await tab.page.frameLocator('iframe').getByRole('heading', { name: 'A site about owls' }).waitFor();
+    await tab.page.getByText('lead nowhere in this preview').waitFor();
   });
 
   it('S4 a revert goes back to building, a cancel to chatting', async () => {

@@ -1,9 +1,11 @@
 // The chat page in a real browser, before a whole system.
 import path from 'node:path';
 import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
-import { afterEach } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { AxeBuilder } from '@axe-core/playwright';
 import type { AgentDefinition } from '../../agent/define.ts';
 import { buildPage } from '../../dev/build-page.ts';
+import type { Identify } from '../../host/context.ts';
 import { staticPage } from '../../host/static-page.ts';
 import { startBrowser, watchErrors } from './browser.ts';
 import { startHost, type TestHost } from './host.ts';
@@ -18,26 +20,33 @@ export interface TestSite {
   visit(options?: VisitOptions): Promise<Tab>;
 }
 
-/** What browser somebody comes with, and of what it may complain. */
-type VisitOptions = BrowserContextOptions & { mayComplain?: RegExp };
+/** What browser somebody comes with, to which address of the page, and of what it may complain. */
+type VisitOptions = BrowserContextOptions & { at?: string; mayComplain?: RegExp };
+
+interface SiteOptions {
+  agents?: readonly AgentDefinition[];
+  /** Unset: the host takes callers at their word. */
+  identify?: Identify;
+}
 
 /** Brings everything up. Call it in a beforeAll; it is gone after the file. */
-export async function startSite(options: { agents?: readonly AgentDefinition[] } = {}): Promise<TestSite> {
+export async function startSite({ identify, ...options }: SiteOptions = {}): Promise<TestSite> {
   const [runtime, browser] = await Promise.all([startRuntime(options), startBrowser(), buildPage()]);
-  const page = await staticPage(path.resolve('web/dist'));
+  const page = await staticPage(path.resolve('web/dist'), { local: identify === undefined });
   const { databaseUrl, temporal, workspaces } = runtime;
-  const host = await startHost({ databaseUrl, temporal, workspaces, parts: { page } });
+  const parts = { page, ...(identify && { identify }) };
+  const host = await startHost({ databaseUrl, temporal, workspaces, parts });
   const contexts: BrowserContext[] = [];
   const checks: (() => void)[] = [];
   afterEach(async () => {
     for (const context of contexts.splice(0)) await context.close();
     for (const check of checks.splice(0)) check();
   });
-  const visit: TestSite['visit'] = async ({ mayComplain, ...contextOptions } = {}) => {
+  const visit: TestSite['visit'] = async ({ at = '/', mayComplain, ...contextOptions } = {}) => {
     const context = await browser.newContext(contextOptions);
     contexts.push(context);
     context.on('page', (opened) => checks.push(watchErrors(opened, mayComplain)));
-    return Tab.open(context, host.url);
+    return Tab.open(context, new URL(at, host.url).href);
   };
   return { runtime, host, browser, visit };
 }
@@ -102,6 +111,24 @@ export class Tab {
   /** Waits until nothing is in flight. */
   async idle(): Promise<void> {
     await this.button('Stop').waitFor({ state: 'detached' });
+  }
+
+  /** Expects that axe finds nothing that keeps people out. What the agent built is not ours to judge. */
+  async expectAccessible(): Promise<void> {
+    const axe = new AxeBuilder({ page: this.page }).exclude('iframe').options({ iframes: false, preload: false });
+    const { violations } = await axe.analyze();
+    const found = violations.map(({ id, help, nodes }) => ({
+      id,
+      help,
+      at: nodes.map(({ target }) => target.join(' ')),
+    }));
+    expect(found).toEqual([]);
+  }
+
+  /** What the server answers the user about a session. */
+  async ask<T>(session: string): Promise<T> {
+    const answer = await this.page.context().request.get(new URL(`/api/sessions/${session}`, this.url).href);
+    return (await answer.json()) as T;
   }
 
   /** The name under which the page asks for its session. */
