@@ -44,7 +44,7 @@ const ACTIONS = {
 } as const;
 const PATIENCE_MS = 4_000;
 /** So many messages may be ahead of a user's newest one; with more, the user writes less. */
-const MOST_AHEAD = 2;
+const MOST_AHEAD = 1;
 const SLOW_PIECES = 12;
 const BODIES = { abort: {}, cancel: { reason: `${CANARY} changed its mind` }, publish: {}, revert: {} } as const;
 
@@ -70,7 +70,7 @@ export class Driver {
   private readonly waiting: Promise<unknown>[] = [];
   private readonly random: Random;
   private counter = 0;
-  /** How many messages the newest one had ahead of it. */
+  /** How many messages were ahead of those that were last sent. */
   private ahead = 0;
 
   constructor(options: DriverOptions) {
@@ -84,7 +84,7 @@ export class Driver {
     await this.open();
     while (!until.aborted) {
       await this.act();
-      await delay(this.random.between(100, 1_200) * (1 + Math.max(0, this.ahead - MOST_AHEAD)));
+      await delay(this.random.between(100, 1_200) * (1 + 2 * Math.max(0, this.ahead - MOST_AHEAD)));
       this.ahead = 0;
     }
     await Promise.all(this.waiting);
@@ -206,7 +206,7 @@ export class Driver {
     const body = { id: sent.id, text: sent.text };
     const answer = await this.api.surely('POST', `/api/sessions/${this.session}/messages`, body, late);
     sent.status = answer.status;
-    this.ahead = Number(answer.body['position'] ?? 0);
+    this.ahead = Math.max(this.ahead, Number(answer.body['position'] ?? 0));
     if (this.random.chance(0.3)) this.later(this.readToEnd(sent));
     return undefined;
   }
