@@ -10,6 +10,7 @@ import { history } from './figures/history.ts';
 import { hostKilled } from './figures/host-killed.ts';
 import { idle } from './figures/idle.ts';
 import { longSession } from './figures/long-session.ts';
+import { page } from './figures/page.ts';
 import { statements } from './figures/statements.ts';
 import { throughput } from './figures/throughput.ts';
 import { firstChunk, plainTurn, toolTurn } from './figures/turns.ts';
@@ -33,6 +34,7 @@ const FIGURES: readonly Figure[] = [
   longSession,
   idle,
   hostKilled,
+  page,
   death,
 ];
 

@@ -3,44 +3,16 @@ import { randomUUID } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { rm } from 'node:fs/promises';
-import { startNodeProcess } from '../../dev/node-process.ts';
-import { freePort } from '../../dev/ports.ts';
 import { now } from '../clock.ts';
 import type { Figure } from '../figure.ts';
-import { MODEL, NAMESPACE } from '../names.ts';
+import { startHost } from '../host-process.ts';
 import { messageOf } from '../script.ts';
 import { percentile, spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
 
 const TRIES = 8;
 const USER = { 'x-perdure-user': 'bench' };
-
-/** A host in a process of its own. */
-async function startHost({ databaseUrl, temporalAddress, modelUrl }: System, dir: string) {
-  const port = await freePort();
-  const host = await startNodeProcess({
-    name: `host-${port}`,
-    entry: fileURLToPath(new URL('../../host/main.ts', import.meta.url)),
-    env: {
-      PATH: process.env['PATH'],
-      DATABASE_URL: databaseUrl,
-      TEMPORAL_ADDRESS: temporalAddress,
-      TEMPORAL_NAMESPACE: NAMESPACE,
-      OPENAI_API_KEY: 'bench',
-      OPENAI_BASE_URL: modelUrl,
-      PERDURE_MODEL: MODEL,
-      PERDURE_AGENTS: fileURLToPath(new URL('../agents.ts', import.meta.url)),
-      PERDURE_DIR: dir,
-      PORT: String(port),
-    },
-    logDir: dir,
-    graceMs: 5_000,
-    say: () => {},
-  });
-  return { ...host, url: `http://127.0.0.1:${port}` };
-}
 
 /** Reads a stream until it brings text; answers the moment. */
 async function untilText(response: Response): Promise<{ at: number; rest: ReadableStreamDefaultReader<string> }> {
