@@ -5,7 +5,7 @@ import { temporalClient } from '../client/temporal.ts';
 import { Readings } from './api.ts';
 import { breakOf } from './breaks.ts';
 import { Driver } from './driver.ts';
-import { by, type Evidence, gather } from './evidence.ts';
+import { by, type Evidence, gather, keepEvidence } from './evidence.ts';
 import { checkFreshness } from './freshness.ts';
 import { injectFaults, type Injected } from './faults.ts';
 import { Ledger, type Violation } from './ledger.ts';
@@ -57,6 +57,7 @@ export async function campaign(options: Options, keep: string, say: (line: strin
     say('looking at every promise');
     const evidence = await gather(world, drivers, readings);
     await checkAll(ledger, evidence);
+    if (ledger.violations.length > 0) await keepEvidence(evidence);
     return { evidence, injected };
   });
   await checkProcesses(ledger, dir, pids);

@@ -1,5 +1,6 @@
 // Everything that is known when all is quiet: rows, what users were answered, what readers got, what the model said.
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import type pg from 'pg';
 import type { Phase, PhaseEvent } from '../domain/phases.ts';
 import type { Usage } from '../domain/usage.ts';
@@ -87,6 +88,16 @@ export async function gather(world: World, drivers: readonly Driver[], readings:
   const aliases = new Map(rows.aliases.map((row) => [`${row.user_id}/${row.alias}`, row.session_id]));
   const sessionOf = ({ session, api }: Driver) => aliases.get(`${api.user}/${session}`) ?? session;
   return { ...rows, world, drivers, readings, calls: world.model.calls, toolRuns, sessionOf };
+}
+
+/** Writes it beside the logs, for whoever looks for the cause of a violation. */
+export async function keepEvidence({ world, drivers, readings, sessionOf, ...known }: Evidence): Promise<void> {
+  const users = drivers.map((driver) => ({
+    session: sessionOf(driver),
+    sent: driver.sent,
+    commanded: driver.commanded,
+  }));
+  await writeFile(path.join(world.keep, 'evidence.json'), JSON.stringify({ ...known, users, readings: readings.all }));
 }
 
 async function readRows(db: pg.Pool): Promise<Rows> {

@@ -18,7 +18,7 @@ export interface Options {
 }
 
 const MINUTES = 5;
-const SESSIONS = 16;
+const SESSIONS = 12;
 const GAP_MS = 2_000;
 
 /**
