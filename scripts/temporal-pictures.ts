@@ -1,4 +1,4 @@
-// `npm run pictures:temporal`: plays two sessions on servers of its own, and takes the pictures of docs/operations.md in
+// `node scripts/temporal-pictures.ts`: plays two sessions on servers of its own, and takes the pictures of docs/operations.md in
 // Temporal's web UI: the list of sessions, a session's page, its history.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,11 @@ import { TestSession } from '../test/support/session.ts';
 import { startSystem, type TestRuntime } from '../test/support/system.ts';
 
 const FOLDER = path.join(import.meta.dirname, '..', 'docs', 'images');
-const QUERY = '`PerdureUser`="ada" AND `PerdurePhase`="building"';
+/** What the list is searched by, in the form that its filters understand. */
+const queryOf = (project: string) =>
+  Object.entries({ User: 'ada', Project: project, Phase: 'building', Status: 'open' })
+    .map(([name, value]) => `\`Perdure${name}\`="${value}"`)
+    .join(' AND ');
 
 /** Starts a build, writes a page, and is in the middle of its third step. */
 const building: ModelScript = (request) => {
@@ -72,8 +76,11 @@ async function main(): Promise<void> {
   page.setDefaultTimeout(20_000);
   const list = `${temporal.uiUrl}/namespaces/${servers.namespace}/workflows`;
   const { runId } = await session.handle.describe();
+  const { project_id: project } = await session.row();
   const one = `${list}/${session.id}/${runId}`;
-  await picture(page, `${list}?query=${encodeURIComponent(QUERY)}`, 'temporal-list', (at) => at.getByText(session.id));
+  await picture(page, `${list}?query=${encodeURIComponent(queryOf(project ?? ''))}`, 'temporal-list', (at) =>
+    at.getByText(session.id),
+  );
   await picture(page, `${one}/user-metadata`, 'temporal-details', (at) =>
     // What a workflow says of itself is shown in frames of its own.
     at.locator('iframe').last().contentFrame().getByText('last error'),

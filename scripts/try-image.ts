@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { chmod, copyFile, cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { SignJWT } from 'jose';
 import { parseConfig } from '../config/config.ts';
 import { duration } from '../config/units.ts';
@@ -14,10 +15,8 @@ import { freePort } from '../dev/ports.ts';
 import { startPostgres } from '../dev/postgres.ts';
 import { startTemporal } from '../dev/temporal.ts';
 import { composeServices, type Service } from '../test/support/compose.ts';
-import { eventually } from '../test/support/eventually.ts';
 import { buildContext, dockerfile, ROOT, type Stage, type Step } from '../test/support/image.ts';
 
-const READY_MS = 60_000;
 const isRoot = process.getuid?.() === 0;
 
 /** Text of the compose file, and what stands for it here: addresses and folders. */
@@ -80,16 +79,16 @@ function put(text: string, here: Here): string {
   return here.reduce((sofar, [from, to]) => sofar.replaceAll(from, to), text);
 }
 
-/** Repeats a service's health check until it says yes. */
+/** Repeats a service's health check until it says yes, or has said no for a minute. */
 async function healthy(name: string, { healthcheck }: Service, here: Here): Promise<void> {
   const [, program = '', ...args] = healthcheck.test.map((word) => put(word, here));
-  await eventually(
-    () => {
-      if (spawnSync(program, args).status !== 0) throw new Error(`${name} is not healthy`);
-    },
-    { timeout: READY_MS },
-  );
-  console.log(`${name} is healthy`);
+  for (let tries = 0; tries < 60; tries++) {
+    const { status, stderr } = spawnSync(program, args, { encoding: 'utf8' });
+    if (status === 0) return console.log(`${name} is healthy`);
+    if (tries % 10 === 9) console.log(`${name} is not healthy yet`, stderr);
+    await delay(1_000);
+  }
+  throw new Error(`${name} is not healthy`);
 }
 
 /** A turn of the rehearsal model, by somebody with a token. @throws when it does not end with a site in `verifying` */

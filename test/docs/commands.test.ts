@@ -30,6 +30,8 @@ const SHOWN_BY: [command: RegExp, file: string][] = [
   [/^npm run chaos\b/, 'docs/chaos.md'],
   // They write into the folder of recordings.
   [/^(?:\S+=\S+ )*npm run record\b/, 'test/deploys/commands.test.ts'],
+  // An engine of containers.
+  [/^docker\b/, 'test/operations/compose.test.ts'],
   // Minutes of a quiet machine: run by hand, whose figures the page keeps.
   [/^npm run bench\b/, 'docs/performance.md'],
 ];

@@ -3,6 +3,8 @@ import parse from 'parse-prometheus-text-format';
 
 export interface Scrape {
   names: string[];
+  /** Metrics as they are declared, with the names of the labels that their samples have. */
+  families: Map<string, Set<string>>;
   /** Every value of every label of every metric. */
   labelValues: string[];
   /** The sum of the samples that have these labels; undefined: there is none. Of a histogram ask for its `_count`. */
@@ -18,6 +20,7 @@ export function parsed(text: string): Scrape {
   if (twice.length > 0) throw new Error(`twice: ${twice.join(', ')}`);
   return {
     names: families.map((family) => family.name),
+    families: new Map(typed.map((name = '') => [name, labelsOf(text, name)])),
     labelValues: families.flatMap(({ metrics }) => metrics.flatMap(({ labels }) => Object.values(labels ?? {}))),
     value(name, labels = {}) {
       const family = families.find((each) => each.name === name);
@@ -28,4 +31,12 @@ export function parsed(text: string): Scrape {
       return samples.reduce((sum, sample) => sum + Number(sample.value), 0);
     },
   };
+}
+
+function labelsOf(text: string, family: string): Set<string> {
+  const samples = text.matchAll(new RegExp(`^${family}(?:_bucket|_sum|_count)?\\{(.*)\\} `, 'gm'));
+  const names = Array.from(samples).flatMap(([, labels = '']) =>
+    Array.from(labels.matchAll(/(\w+)="/g), ([, name = '']) => name),
+  );
+  return new Set(names.filter((name) => name !== 'le'));
 }

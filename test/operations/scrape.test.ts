@@ -1,5 +1,6 @@
 // What operators read: the scrapes of a worker and a host, and their logs, after real turns through the real stack.
 import { createHash } from 'node:crypto';
+import { glob, readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { chunksOf } from '../support/host.ts';
 import { eventually } from '../support/eventually.ts';
@@ -9,9 +10,13 @@ import { type HostProcess, type OurProcess, processesOn } from '../support/proce
 import { freePort, freshDatabase, freshNamespace } from '../support/servers.ts';
 import type { LogLine } from '../support/system.ts';
 import { parsed, type Scrape } from './parsed.ts';
+import { alerts, queryOf } from './queries.ts';
 
 const CANARY = createHash('sha256').update('canary').digest('hex').slice(0, 16);
 const USER = 'grace-hopper';
+
+/** The SDK's counter of what fails, which is not in a scrape before something has. */
+const OF_FAILURES = 'temporal_workflow_task_execution_failed_total';
 
 let host: HostProcess;
 let worker: OurProcess;
@@ -160,4 +165,56 @@ it('Q3 no log line holds what somebody said, and every line that knows of a sess
     (line) => /ses_\w{26}/.test(JSON.stringify(line)) && typeof line['session'] !== 'string',
   );
   expect(without).toEqual([]);
+});
+
+describe('the operator’s guide', () => {
+  const guide = () => readFile('docs/operations.md', 'utf8');
+  /** Of a histogram queries name the parts. */
+  const familyOf = (name: string, { families }: Scrape) =>
+    [name, name.replace(/_(?:bucket|sum|count)$/, '')].find((each) => families.has(each));
+
+  it('H1 has every metric of ours in its table, with its labels and whose it is, and no other', async () => {
+    const [ofWorker, ofHost] = await Promise.all([metricsUrl, `${host.url}/metrics`].map(scrape));
+    const told = (await guide()).split('\n').flatMap((line) => {
+      const [, names = '', of = ''] = /^\| ((?:`perdure_\S+?`(?:, )?)+) +\| (worker|host|both) /.exec(line) ?? [];
+      return Array.from(names.matchAll(/`(\w+)(?:\{([\w,]+)\})?`/g), ([, name = '', labels = '']) => ({
+        name,
+        of,
+        labels,
+      }));
+    });
+    const namesOf = (process: string) =>
+      new Set(told.filter(({ of }) => of === process || of === 'both').map(({ name }) => name));
+    const oursOf = ({ families }: Scrape) =>
+      new Set([...families.keys()].filter((name) => name.startsWith('perdure_')));
+    expect(namesOf('worker')).toEqual(oursOf(ofWorker!));
+    expect(namesOf('host')).toEqual(oursOf(ofHost!));
+    for (const { name, labels } of told) {
+      const seen = [ofWorker, ofHost].flatMap((each) => Array.from(each!.families.get(name) ?? []));
+      if (seen.length > 0)
+        expect({ name, labels: new Set(seen) }).toEqual({ name, labels: new Set(labels.split(',')) });
+      else expect(labels === '' || name === 'perdure_http_streams', name).toBe(true);
+    }
+  });
+
+  it('H1 and the alerts ask for metrics and labels that there are', async () => {
+    const scrapes = await Promise.all([metricsUrl, `${host.url}/metrics`].map(scrape));
+    const dashboard = /^For a dashboard:[^]*?\n\n/m.exec(await guide())?.[0] ?? '';
+    const queries = [
+      ...(await alerts()).map(({ expr }) => expr),
+      ...Array.from(dashboard.matchAll(/`([^`]+)`/g), ([, query = '']) => query),
+    ].map((text) => queryOf(text.replaceAll('\n', ' ')));
+    expect(queries.length).toBeGreaterThan(15);
+    const [sdk = ''] = await Array.fromAsync(glob('node_modules/@temporalio/core-bridge/releases/*/index.node'));
+    expect((await readFile(sdk)).includes(OF_FAILURES.replace(/^temporal_|_total$/g, ''))).toBe(true);
+    for (const { text, metrics, labels } of queries) {
+      for (const metric of metrics.filter((name) => name !== OF_FAILURES)) {
+        const found = scrapes.find((each) => familyOf(metric, each) !== undefined);
+        expect(found, `${metric} of ${text}`).toBeDefined();
+        const known = found!.families.get(familyOf(metric, found!)!)!;
+        if (known.size > 0 && metrics.length === 1)
+          for (const label of labels) expect([...known], text).toContain(label);
+      }
+    }
+  });
 });
