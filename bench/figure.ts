@@ -8,6 +8,8 @@ export interface Bench {
   /** Opens a bare conversation. */
   floor: () => FloorSession;
   rounds: number;
+  /** For figures that last as long as they are told to. */
+  minutes: number;
   say(line: string): void;
 }
 

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { parseConfig } from '../config/config.ts';
 import { type Bench, type Figure, passed, type Result } from './figure.ts';
 import { abort } from './figures/abort.ts';
+import { alarm } from './figures/alarm.ts';
 import { death } from './figures/death.ts';
 import { history } from './figures/history.ts';
 import { hostKilled } from './figures/host-killed.ts';
@@ -36,6 +37,7 @@ const FIGURES: readonly Figure[] = [
   hostKilled,
   page,
   death,
+  alarm,
 ];
 
 /** A figure that takes longer than this has failed. */
@@ -75,12 +77,12 @@ async function keep(results: readonly Result[]): Promise<string> {
   return file;
 }
 
-const { rounds, only, markdown } = parseOptions(
+const { rounds, minutes, only, markdown } = parseOptions(
   process.argv.slice(2),
   FIGURES.map((figure) => figure.name),
 );
 const results = await withSystem(say, async (system) => {
-  const bench = { system, floor: await openFloor(system), rounds, say };
+  const bench = { system, floor: await openFloor(system), rounds, minutes, say };
   const measured: Result[] = [];
   for (const figure of FIGURES) {
     if (only.length === 0 ? figure.onRequest === undefined : only.includes(figure.name))

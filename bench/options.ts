@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 
 export interface Options {
   rounds: number;
+  minutes: number;
   /** Names of figures; empty: all of them. */
   only: string[];
   /** Print Markdown, as docs/performance.md has it. */
@@ -9,7 +10,7 @@ export interface Options {
 }
 
 /**
- * `--rounds n`, `--only name` (several times), `--markdown`.
+ * `--rounds n`, `--minutes n`, `--only name` (several times), `--markdown`.
  * @throws {Error} saying what is wrong and which names there are
  */
 export function parseOptions(args: string[], names: readonly string[]): Options {
@@ -17,13 +18,16 @@ export function parseOptions(args: string[], names: readonly string[]): Options 
     args,
     options: {
       rounds: { type: 'string', default: '5' },
+      minutes: { type: 'string', default: '1' },
       only: { type: 'string', multiple: true, default: [] },
       markdown: { type: 'boolean', default: false },
     },
   });
   const rounds = Number(values.rounds);
   if (!Number.isInteger(rounds) || rounds < 1) throw new Error('--rounds: expected a number from 1 on');
+  const minutes = Number(values.minutes);
+  if (!(minutes > 0)) throw new Error('--minutes: expected a number above 0');
   const unknown = values.only.find((name) => !names.includes(name));
   if (unknown !== undefined) throw new Error(`--only ${unknown}: expected one of ${names.join(', ')}`);
-  return { rounds, only: values.only, markdown: values.markdown };
+  return { rounds, minutes, only: values.only, markdown: values.markdown };
 }

@@ -1,23 +1,13 @@
 // How soon a step goes on elsewhere when its worker is killed or frozen, and how soon commands are answered meanwhile.
 import { randomUUID } from 'node:crypto';
-import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { PerdureClient } from '../../client/client.ts';
-import { parseConfig } from '../../config/config.ts';
-import { createDatabase } from '../../dev/databases.ts';
-import type { TiedProcess } from '../../dev/die-with-parent.ts';
-import { startNodeProcess } from '../../dev/node-process.ts';
-import { migrate } from '../../migrations/migrate.ts';
-import { createNamespace } from '../../test/support/namespaces.ts';
 import { now } from '../clock.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
 import { AGENT } from '../agents.ts';
-import { MODEL } from '../names.ts';
 import { messageOf } from '../script.ts';
 import { percentile, spread } from '../statistics.ts';
+import { USER, withWorld, type World } from '../world.ts';
 
-const USER = 'bench';
 const WORKERS = 2;
 const SESSIONS = 10;
 /** Of the sessions at work, those that are given commands instead of being waited for. */
@@ -35,64 +25,6 @@ interface Samples {
   commands: number[];
   /** Commands that had no answer but that there was none in time. */
   unanswered: number;
-}
-
-/** Servers and workers of this figure alone, for it kills them. */
-interface World {
-  client: PerdureClient;
-  temporal: Awaited<ReturnType<typeof createNamespace>>['client'];
-  workers: TiedProcess[];
-  startWorker(): Promise<TiedProcess>;
-  requests(key: string): Promise<number>;
-}
-
-async function withWorld<T>({ system, say }: Bench, use: (world: World) => Promise<T>): Promise<T> {
-  await using stops = new AsyncDisposableStack();
-  const database = await createDatabase(system.databaseUrl, `death_${randomUUID().slice(0, 8)}`);
-  await migrate(database);
-  const { namespace, client: temporal } = await createNamespace(system.temporalAddress);
-  stops.defer(() => temporal.connection.close());
-  const { dir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
-  const env = {
-    ...process.env,
-    DATABASE_URL: database,
-    TEMPORAL_ADDRESS: system.temporalAddress,
-    TEMPORAL_NAMESPACE: namespace,
-    OPENAI_API_KEY: 'bench',
-    OPENAI_BASE_URL: system.modelUrl,
-    PERDURE_MODEL: MODEL,
-    PERDURE_AGENTS: fileURLToPath(new URL('../agents.ts', import.meta.url)),
-    PERDURE_DIR: dir,
-  };
-  const workers: TiedProcess[] = [];
-  stops.defer(() => Promise.all(workers.map((worker) => end(worker))).then(() => {}));
-  const startWorker = async () => {
-    const worker = await startNodeProcess({
-      name: `worker-to-die-${workers.length}`,
-      entry: fileURLToPath(new URL('../../worker/main.ts', import.meta.url)),
-      env,
-      logDir: path.join(dir, 'bench'),
-      graceMs: 2_000,
-      say: () => {},
-    });
-    workers.push(worker);
-    return worker;
-  };
-  await Promise.all(Array.from({ length: WORKERS }, startWorker));
-  const log = { warn: (fields: object, message: string) => say(`${message} ${JSON.stringify(fields)}`) };
-  const client = new PerdureClient({ database, temporal, maxMessageBytes: 262_144, log });
-  stops.defer(() => client.end());
-  const requests = (key: string) => system.model.call<number>('requests', { key });
-  return await use({ client, temporal, workers, startWorker, requests });
-}
-
-async function end(worker: TiedProcess): Promise<void> {
-  try {
-    process.kill(worker.pid, 'SIGCONT');
-  } catch {
-    // It is dead already.
-  }
-  await worker.stop();
 }
 
 /** A session in mid-answer. */
@@ -116,7 +48,7 @@ async function workerOf({ temporal }: World, { session }: Talk): Promise<number>
 
 /** From the signal to the next model call of a step, in milliseconds. */
 async function untilNextCall(world: World, { key }: Talk, since: number): Promise<number> {
-  const before = 1;
+  const before = await world.requests(key);
   while ((await world.requests(key)) <= before) {
     if (now() - since > PATIENCE_MS) return PATIENCE_MS;
     await delay(POLL_MS);
@@ -191,7 +123,7 @@ export const death: Figure = {
   name: 'death',
   onRequest: { withinMs: 600_000 },
   measure: (bench) =>
-    withWorld(bench, async (world) => [
+    withWorld(bench, { name: 'death', workers: WORKERS }, async (world) => [
       ...(await measure(bench, world, 'SIGKILL')),
       ...(await measure(bench, world, 'SIGSTOP')),
     ]),

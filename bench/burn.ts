@@ -1,0 +1,13 @@
+// Keeps a core busy until its parent is gone.
+import { serveParent } from './child.ts';
+
+/** So long it computes without a pause. */
+const SLICE_MS = 20;
+
+serveParent({});
+function burn(): void {
+  const until = performance.now() + SLICE_MS;
+  while (performance.now() < until);
+  setImmediate(burn);
+}
+burn();

@@ -1,0 +1,100 @@
+// Whether a worker that has hardly any CPU is taken for dead: every core is kept busy while sessions stream slowly.
+import { randomUUID } from 'node:crypto';
+import os from 'node:os';
+import { AGENT } from '../agents.ts';
+import { type Child, startChild } from '../child.ts';
+import { now } from '../clock.ts';
+import type { Bench, Figure, Result } from '../figure.ts';
+import { fetchHistory, listExecutions } from '../../scripts/histories/history.ts';
+import { messageOf } from '../script.ts';
+import { USER, withWorld, type World } from '../world.ts';
+
+const WORKERS = 2;
+const SESSIONS = 20;
+/** An answer of twelve seconds, which is six times the time-out of a heartbeat. */
+const ANSWER = { chunks: 60, pace: 200 };
+const MOST_MINUTES = 55;
+
+/** Talks until the time is over. Answers how many turns. */
+async function talk({ client }: World, until: number): Promise<number> {
+  const { session } = await client.openSession(USER, { agent: AGENT });
+  for (let turns = 0; ; turns += 1) {
+    if (now() > until) return turns;
+    const text = messageOf({ key: randomUUID(), ...ANSWER });
+    const { run_seq } = await client.submit(USER, session.session_id, { text });
+    let last = 'nothing';
+    for await (const chunk of client.follow(USER, session.session_id, run_seq)) last = chunk.type;
+    if (last !== 'finish') throw new Error(`a turn ended with ${last}`);
+  }
+}
+
+/** Attempts that were given up because their worker was silent for too long: the last part of a fence counts them. */
+async function lostAttempts({ db }: World): Promise<number> {
+  const { rows } = await db.query<{ lost: number }>('SELECT sum(fence[3] - 1)::int AS lost FROM chat_runs');
+  return rows[0]!.lost;
+}
+
+/** Workflow tasks that took too long: they are given out again, which costs time and nothing else. */
+async function lateTasks({ temporal }: World): Promise<{ late: number; all: number }> {
+  let [late, all] = [0, 0];
+  for (const execution of await listExecutions(temporal, { limit: 10_000 })) {
+    const types = (await fetchHistory(temporal, execution)).events.map((event) => event.eventType);
+    late += types.filter((type) => type === 'EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT').length;
+    all += types.filter((type) => type === 'EVENT_TYPE_WORKFLOW_TASK_COMPLETED').length;
+  }
+  return { late, all };
+}
+
+/** Times of all cores together since the last call, and the share of it in which they were busy. */
+function busyMeter(): () => number {
+  const read = () => {
+    const times = os.cpus().map((cpu) => cpu.times);
+    const idle = times.reduce((sum, each) => sum + each.idle, 0);
+    return { idle, all: times.flatMap((each) => Object.values(each)).reduce((sum, each) => sum + each, 0) };
+  };
+  const before = read();
+  return () => {
+    const after = read();
+    return 1 - (after.idle - before.idle) / (after.all - before.all);
+  };
+}
+
+async function measure(world: World, minutes: number): Promise<Result[]> {
+  const busy = busyMeter();
+  const until = now() + minutes * 60_000;
+  const turns = await Promise.all(Array.from({ length: SESSIONS }, () => talk(world, until)));
+  const load = busy();
+  const sum = turns.reduce((all, each) => all + each, 0);
+  const tasks = await lateTasks(world);
+  return [
+    {
+      name: `attempts lost to time-outs in ${minutes} min at full load`,
+      value: await lostAttempts(world),
+      unit: '',
+      target: { atMost: 0 },
+      detail: `${sum} answers of ${(ANSWER.chunks * ANSWER.pace) / 1_000} s, ${SESSIONS} at a time, ${WORKERS} workers`,
+    },
+    { name: 'workflow tasks that timed out meanwhile', value: tasks.late, unit: '', detail: `of ${tasks.all}` },
+    { name: 'load of all cores meanwhile', value: load * 100, unit: '%' },
+  ];
+}
+
+async function withFire<T>(use: () => Promise<T>): Promise<T> {
+  const burning: Child[] = [];
+  try {
+    for (let core = 0; core < os.availableParallelism(); core += 1) burning.push(await startChild('burn'));
+    return await use();
+  } finally {
+    await Promise.all(burning.map((child) => child.stop()));
+  }
+}
+
+export const alarm: Figure = {
+  name: 'alarm',
+  onRequest: { withinMs: (MOST_MINUTES + 3) * 60_000 },
+  measure: (bench: Bench) =>
+    withWorld(bench, { name: 'alarm', workers: WORKERS }, (world) => {
+      if (bench.minutes > MOST_MINUTES) throw new Error(`--minutes: expected at most ${MOST_MINUTES}`);
+      return withFire(() => measure(world, bench.minutes));
+    }),
+};
