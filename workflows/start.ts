@@ -20,7 +20,8 @@ export const SEARCH_ATTRIBUTES = {
 
 /**
  * How a session's workflow is started or, where it runs already, used: for every update-with-start, of the client and of
- * the sweeper alike. A short task time-out, for with the default a frozen worker swallows tasks for ten seconds.
+ * the sweeper alike. A short task time-out: a task that is handed to a worker in the moment of its death is lost for so long,
+ * and with the default a frozen worker swallows tasks for ten seconds.
  */
 export function sessionStart({ sessionId, userId, agent, phase, projectId }: StartFacts) {
   const attributes = new TypedSearchAttributes([
@@ -34,7 +35,7 @@ export function sessionStart({ sessionId, userId, agent, phase, projectId }: Sta
     workflowId: sessionId,
     args: [sessionId] as [string],
     taskQueue: TASK_QUEUE,
-    workflowTaskTimeout: 3_000,
+    workflowTaskTimeout: 2_000,
     workflowIdConflictPolicy: 'USE_EXISTING' as const,
     workflowIdReusePolicy: 'ALLOW_DUPLICATE' as const,
     typedSearchAttributes: attributes,
