@@ -13,9 +13,9 @@ import { TestSession } from '../support/session.ts';
 import { expectSound } from './sound.ts';
 
 const EACH_TRY = 'for (let attempt = 1; ; attempt += 1) {';
-/** Three tries of a task, 3 s each, and then a look. */
+/** Three tries of a task, 2 s each, and then a look. */
 const NOTICED = { timeout: 25_000 };
-/** The task that the bad code has swallowed times out after 3 to 8 s. */
+/** The task that the bad code has swallowed times out after 2 to 7 s. */
 const BACK_MS = 20_000;
 const STUCK = /cannot go on with this session/;
 
