@@ -73,7 +73,7 @@ async function main(): Promise<void> {
   stack.defer(() => browser.close());
   await mkdir(FOLDER, { recursive: true });
   const page = await browser.newPage({ viewport: { width: 1280, height: 860 }, colorScheme: 'light' });
-  page.setDefaultTimeout(20_000);
+  page.setDefaultTimeout(60_000);
   const list = `${temporal.uiUrl}/namespaces/${servers.namespace}/workflows`;
   const { runId } = await session.handle.describe();
   const { project_id: project } = await session.row();
