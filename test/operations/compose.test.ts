@@ -109,6 +109,10 @@ describe('docker-compose.yml', () => {
         else expect([condition, theirs]).toEqual(['service_completed_successfully', 'on-failure:5']);
       }
     }
+    // `up --wait` takes the end of a service for a failure unless another one waits for it.
+    const ends = Object.entries(services).filter(([, { restart }]) => restart.startsWith('on-failure'));
+    const awaited = Object.values(services).flatMap(({ depends_on }) => Object.keys(depends_on));
+    for (const [name] of ends) expect(awaited).toContain(name);
     const waits = Object.entries(services).filter(([, { depends_on }]) => Object.keys(depends_on).length > 0);
     expect(waits.map(([name]) => name)).toEqual(Object.keys(services).filter((name) => name !== 'postgres'));
   });
