@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -10,6 +10,8 @@ const run = promisify(execFile);
 
 /** Longest time that git may take, in milliseconds; past it the state is unknown. */
 const PATIENCE = 1_000;
+/** A repository of 50,000 tags has a list of references that is as long. */
+const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
 /**
  * Branch and state of the nearest git repository between `workspaceRoot` and `boundary`, such as `branch main, clean`;
@@ -26,7 +28,7 @@ export async function gitStateOf(workspaceRoot: string, boundary: string): Promi
 }
 
 function hasGitFolder(folder: string): boolean {
-  return statSync(path.join(folder, '.git'), { throwIfNoEntry: false })?.isDirectory() ?? false;
+  return lstatSync(path.join(folder, '.git'), { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 interface Head {
@@ -56,9 +58,11 @@ function packedCommit(gitDir: string, ref: string): string | undefined {
   return line?.split(' ')[0];
 }
 
+/** Undefined for what is no file of a sensible size: reading a pipe would hold up all of the process. */
 function readText(file: string): string | undefined {
   try {
-    return readFileSync(file, 'utf8');
+    const stat = lstatSync(file);
+    return stat.isFile() && stat.size <= MAX_FILE_BYTES ? readFileSync(file, 'utf8') : undefined;
   } catch {
     return undefined;
   }

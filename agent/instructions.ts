@@ -1,6 +1,16 @@
-import { readFileSync, realpathSync, statSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  openSync,
+  readSync,
+  realpathSync,
+  type Stats,
+  statSync,
+} from 'node:fs';
 import path from 'node:path';
-import { byteLength, cleanText, headOf } from '../domain/text.ts';
+import { cleanText, headOf } from '../domain/text.ts';
 
 /** In the order in which a folder's are read. */
 const NAMES = ['AGENTS.md', 'CLAUDE.md', 'CONTEXT.md'];
@@ -19,17 +29,23 @@ interface Known {
 const known = new Map<string, Known>();
 const MAX_KNOWN = 2_000;
 
+/** Without O_NONBLOCK, opening a pipe would wait for a writer, and all of the process with it. */
+const FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+const BY_DESCRIPTOR = existsSync('/proc/self/fd');
+
 /**
  * The instruction files from `boundary` inward to `workspaceRoot`, nearest last, as a section of the prompt; empty
- * without any. A link that leads out of the boundary is left out. Reads are synchronous on purpose: a few stats take some
- * microseconds, where the thread pool may take milliseconds.
+ * without any. A link that leads out of the first folder below the boundary, which is one user's, is left out. Reads are
+ * synchronous on purpose: a few stats take some microseconds, where the thread pool may take milliseconds.
  */
 export function projectInstructions(workspaceRoot: string, boundary: string): string {
   const seen = new Set<string>();
   const blocks: string[] = [];
-  for (const folder of foldersInward(workspaceRoot, boundary)) {
+  const folders = foldersInward(workspaceRoot, boundary);
+  for (const folder of folders) {
+    const home = folder === boundary ? boundary : (folders[1] ?? workspaceRoot);
     for (const name of NAMES) {
-      const file = read(path.join(folder, name), boundary);
+      const file = read(path.join(folder, name), home);
       if (!file || seen.has(file.real)) continue;
       seen.add(file.real);
       const label = path.relative(boundary, path.join(folder, name)).split(path.sep).join('/');
@@ -48,18 +64,34 @@ export function foldersInward(workspaceRoot: string, boundary: string): string[]
   return [boundary, ...names.map((_name, at) => path.join(boundary, ...names.slice(0, at + 1)))];
 }
 
-function read(file: string, boundary: string): Known | undefined {
-  const stat = statSync(file, { throwIfNoEntry: false });
-  if (!stat?.isFile()) return undefined;
-  const stamp = `${stat.ino}:${stat.size}:${stat.mtimeMs}`;
-  const before = known.get(file);
-  if (before?.stamp === stamp) return before;
-  const real = realpathSync(file);
-  if (!isInside(real, realpathSync(boundary)) && !isInside(real, realpathSync(path.dirname(file)))) return undefined;
-  const now = { stamp, real, text: capped(cleanText(readFileSync(real, 'utf8')).trim()) };
-  if (known.size >= MAX_KNOWN) known.clear();
-  known.set(file, now);
-  return now;
+/** Undefined for what is not there, is no file, may not be read or lies elsewhere: no turn fails of it. */
+function read(file: string, home: string): Known | undefined {
+  try {
+    const stat = statSync(file, { throwIfNoEntry: false });
+    if (!stat?.isFile()) return undefined;
+    const stamp = `${stat.ino}:${stat.size}:${stat.mtimeMs}`;
+    const before = known.get(file);
+    return before?.stamp === stamp ? before : readAgain(file, home, stamp);
+  } catch {
+    return undefined;
+  }
+}
+
+function readAgain(file: string, home: string, stamp: string): Known | undefined {
+  const descriptor = openSync(file, FLAGS);
+  try {
+    const opened = fstatSync(descriptor);
+    // Of what was opened, whatever a link leads to by now.
+    const real = realpathSync(BY_DESCRIPTOR ? `/proc/self/fd/${descriptor}` : file);
+    const isOurs = isInside(real, realpathSync(home)) || isInside(real, realpathSync(path.dirname(file)));
+    if (!opened.isFile() || !isOurs) return undefined;
+    const now = { stamp, real, text: textOf(descriptor, opened) };
+    if (known.size >= MAX_KNOWN) known.clear();
+    known.set(file, now);
+    return now;
+  } finally {
+    closeSync(descriptor);
+  }
 }
 
 function isInside(file: string, folder: string): boolean {
@@ -67,9 +99,12 @@ function isInside(file: string, folder: string): boolean {
   return way !== '' && !way.startsWith('..') && !path.isAbsolute(way);
 }
 
-function capped(text: string): string {
-  const bytes = byteLength(text);
-  return bytes <= MAX_BYTES
+/** The beginning of a file; however large the rest is, it is not read. */
+function textOf(descriptor: number, { size }: Stats): string {
+  const bytes = Buffer.alloc(MAX_BYTES + 1);
+  const there = readSync(descriptor, bytes, 0, bytes.length, 0);
+  const text = cleanText(bytes.toString('utf8', 0, there)).trim();
+  return there <= MAX_BYTES
     ? text
-    : `${headOf(text, MAX_BYTES)}\n[The file is ${bytes} bytes long; the rest is left out.]`;
+    : `${headOf(text, MAX_BYTES)}\n[The file is ${size} bytes long; the rest is left out.]`;
 }

@@ -8,12 +8,12 @@ export const MAX_FILE_BYTES = 256 * 1024;
 
 const NAMES_IN_LIST = 200;
 
-/** A path or file that the workspace refuses; the message says why, and is for the model. */
+/** A path or file that the workspace refuses; the message names the field and says why, for the model. */
 class WorkspaceError extends Error {
   readonly code = 'WorkspaceError';
 
   constructor(message: string) {
-    super(message);
+    super(`path: ${message}`);
     this.name = 'WorkspaceError';
   }
 }

@@ -12,6 +12,7 @@ export type ModelAction =
   | { do: 'usage'; usage: ReportedUsage }
   | { do: 'finish'; reason: FinishReason }
   | { do: 'fail'; status: number; headers: Record<string, string>; code: string; message: string }
+  | { do: 'raw'; text: string }
   | { do: 'cut' }
   | { do: 'hang' };
 
@@ -57,6 +58,9 @@ export function fail(
 /** The provider's answer to a request that is larger than its window. */
 export const failContextLength = (): ModelAction =>
   fail(400, { code: 'context_length_exceeded', message: "This model's maximum context length is exceeded" });
+
+/** Something in mid-stream that is no chunk: an error, or nothing that anybody could read. */
+export const raw = (text: string): ModelAction => ({ do: 'raw', text });
 
 /** Cuts the connection in mid-stream. */
 export const cut = (): ModelAction => ({ do: 'cut' });

@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import type { FinishReason, ModelAction, ReportedUsage } from './model-actions.ts';
 
-type AnswerAction = Exclude<ModelAction, { do: 'cut' | 'hang' | 'fail' }>;
+type AnswerAction = Exclude<ModelAction, { do: 'raw' | 'cut' | 'hang' | 'fail' }>;
 type ContentAction = Extract<ModelAction, { do: 'text' | 'reasoning' | 'tool' }>;
 
 /** What streamed and whole answers have in common: the reason it ended and the tokens it took. */

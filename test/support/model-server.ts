@@ -130,6 +130,9 @@ async function act(
       // What was said before is to arrive: destroying drops what is not written yet.
       if (response.headersSent) await new Promise((resolve) => response.write(':\n\n', resolve));
       response.destroy();
+    } else if (action.do === 'raw') {
+      if (!response.headersSent) response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write(action.text);
     } else if (action.do === 'hang') {
       await recorded.ended;
     } else if (action.do === 'fail') {

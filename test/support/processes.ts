@@ -21,6 +21,8 @@ export interface OurProcess {
   stop(): Promise<Exit>;
   /** What it has logged so far, a parsed line each. */
   logs(): Promise<LogLine[]>;
+  /** All that it has written so far. */
+  output(): Promise<string>;
 }
 
 /** A host that listens. */
@@ -60,8 +62,9 @@ export async function processesOn(servers: Omit<SystemServers, 'client'>, modelU
     const entry = path.join(ROOT, kind, 'main.ts');
     const options = { name, entry, logDir: dir, graceMs: GRACE_MS, say: () => {} };
     const { pid, exited, stop } = await startNodeProcess({ ...options, env: { ...common, ...env } });
-    const logs = async () => linesOf(await readFile(path.join(dir, `${name}.log`), 'utf8'));
-    return { pid, exited, stop, logs, kill: (signal) => void process.kill(pid, signal) };
+    const output = () => readFile(path.join(dir, `${name}.log`), 'utf8');
+    const logs = async () => linesOf(await output());
+    return { pid, exited, stop, logs, output, kill: (signal) => void process.kill(pid, signal) };
   };
   return {
     worker: (env = {}) => start('worker', env),

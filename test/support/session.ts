@@ -57,6 +57,11 @@ export class TestSession {
     return session;
   }
 
+  /** A session that is there, as Ada's. */
+  static of(servers: Servers, id: string): TestSession {
+    return new TestSession(servers, id, 'ada', 'site-builder');
+  }
+
   /** The same session through other connections: another tab. */
   through(servers: Servers): TestSession {
     return new TestSession(servers, this.id, this.user, this.agent);
