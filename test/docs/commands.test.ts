@@ -27,7 +27,7 @@ const SHOWN_BY: [command: RegExp, file: string][] = [
   [/^npm run host\b/, 'test/http/process.test.ts'],
   [/^npm run worker\b/, 'dev/start.test.ts'],
   [/^npm (?:test|run check)\b/, '.ci/run'],
-  [/^npm run chaos\b/, 'docs/chaos.md'],
+  [/^npm run chaos\b/, 'chaos/chaos.test.ts'],
   // They write into the folder of recordings.
   [/^(?:\S+=\S+ )*npm run record\b/, 'test/deploys/commands.test.ts'],
   // An engine of containers.
