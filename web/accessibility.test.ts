@@ -60,10 +60,10 @@ function answer(request: ChatRequest): ModelAction[] {
 
 const NARROW = { width: 360, height: 740 };
 const WIDE = { width: 1280, height: 800 };
+/** Colours do not depend on the size, so that two looks show both of each. */
 const LOOKS = [
   { scheme: 'light', size: WIDE },
-  { scheme: 'dark', size: WIDE },
-  { scheme: 'light', size: NARROW },
+  { scheme: 'dark', size: NARROW },
 ] as const;
 
 /** Expects of each look that it keeps nobody out, and that nothing sticks out of it. */

@@ -99,6 +99,7 @@ export class TabSession {
     else this.view.update({ loaded: true });
     if (tab.opened) this.follow();
     document.addEventListener('visibilitychange', () => this.letGo());
+    window.addEventListener('online', () => this.outbox.flush());
     access.onEntry(() => {
       this.view.update({ notice: null });
       this.outbox.flush();

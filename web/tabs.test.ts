@@ -145,3 +145,33 @@ it('S4 what happens elsewhere is seen here', async () => {
   await tab.inPhase('Chatting');
   await tab.idle();
 });
+
+it('R2 a tab that is not to be seen lets go of its answer, and follows it again once it is seen', async () => {
+  const rest = Promise.withResolvers<void>();
+  script(async function* () {
+    yield say('Once upon');
+    await rest.promise;
+    yield say(' a time.');
+  });
+  const tab = await site.visit();
+  await tab.send('A story');
+  await tab.answers.getByText('Once upon', { exact: true }).waitFor();
+  const letGo = tab.page.waitForEvent('requestfailed', (request) => request.url().endsWith('/api/chat'));
+  await becomes(tab, 'hidden');
+  await letGo;
+  const follows = tab.page.waitForResponse((response) => response.url().endsWith('/stream'));
+  await becomes(tab, 'visible');
+  expect((await follows).status()).toBe(200);
+  rest.resolve();
+  await tab.answers.getByText('Once upon a time.').waitFor();
+  await tab.idle();
+  expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
+});
+
+/** Without a window no tab is ever behind another. */
+function becomes(tab: Tab, state: DocumentVisibilityState): Promise<void> {
+  return tab.page.evaluate((now) => {
+    Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => now });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, state);
+}
