@@ -9,6 +9,7 @@ import { commandRows } from './rows.ts';
 import { expectSound } from './sound.ts';
 
 const COMMANDS = 50;
+const WHEN = ['in mid-answer', 'at rest'];
 const NAMES = ['publish', 'abort', 'cancel', 'revert', 'openExisting'] as const;
 
 let runtime: TestRuntime;
@@ -33,31 +34,25 @@ async function told(session: TestSession, n: number): Promise<string> {
   }
 }
 
-it.each(['in mid-answer', 'at rest'])(
-  'W2 fifty commands of one session at once, %s: each is told what came of it',
-  async (when) => {
-    const session = await TestSession.open(runtime);
-    const index = runtime.model.requests.length;
-    if (when === 'in mid-answer') {
-      await session.send('go');
-      await runtime.model.request(index);
-    }
-    const answers = await Promise.all(Array.from({ length: COMMANDS }, (_, n) => told(session, n)));
-    const rows = await commandRows(runtime.db, session.id);
-    const recorded = new Map(
-      rows.map(({ command_id, data }) => {
-        const { ok, code } = data['outcome'] as { ok: boolean; code?: string };
-        return [command_id, ok ? 'ok' : code];
-      }),
-    );
-    expect(recorded.size).toBe(COMMANDS);
-    expect(answers.map((answer, n) => [`${NAMES[n % NAMES.length]}:c${n}`, answer])).toEqual(
-      answers.map((_answer, n) => [
-        `${NAMES[n % NAMES.length]}:c${n}`,
-        recorded.get(`${NAMES[n % NAMES.length]}:c${n}`),
-      ]),
-    );
-    if (when === 'in mid-answer') expect((await session.ended(1)).state).toBe('aborted');
-    await expectSound(runtime, session.id);
-  },
-);
+it.each(WHEN)('W2 fifty commands of one session at once, %s: each is told what came of it', async (when) => {
+  const session = await TestSession.open(runtime);
+  const index = runtime.model.requests.length;
+  if (when === 'in mid-answer') {
+    await session.send('go');
+    await runtime.model.request(index);
+  }
+  const answers = await Promise.all(Array.from({ length: COMMANDS }, (_, n) => told(session, n)));
+  const rows = await commandRows(runtime.db, session.id);
+  const recorded = new Map(
+    rows.map(({ command_id, data }) => {
+      const { ok, code } = data['outcome'] as { ok: boolean; code?: string };
+      return [command_id, ok ? 'ok' : code];
+    }),
+  );
+  expect(recorded.size).toBe(COMMANDS);
+  expect(answers.map((answer, n) => [`${NAMES[n % NAMES.length]}:c${n}`, answer])).toEqual(
+    answers.map((_answer, n) => [`${NAMES[n % NAMES.length]}:c${n}`, recorded.get(`${NAMES[n % NAMES.length]}:c${n}`)]),
+  );
+  if (when === 'in mid-answer') expect((await session.ended(1)).state).toBe('aborted');
+  await expectSound(runtime, session.id);
+});
