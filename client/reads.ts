@@ -62,11 +62,8 @@ export class Reads {
     const sessionId = await this.sessionId(user, id);
     const after = await this.position(sessionId, filter.after);
     const before = await this.position(sessionId, filter.before);
-    const rows = await readMessages(this.db, sessionId, { after, before, hidden, limit: limit + 1 });
-    const more = rows.length > limit;
-    const upwards = after !== undefined;
-    const items = upwards || !more ? rows.slice(0, limit) : rows.slice(1);
-    const next = more ? (items.at(upwards ? -1 : 0)?.id ?? null) : null;
+    const { items, more } = await readMessages(this.db, sessionId, { after, before, hidden, limit });
+    const next = more ? (items.at(after === undefined ? 0 : -1)?.id ?? null) : null;
     return { items: items.map((message) => withSession(message, sessionId)), next };
   }
 

@@ -30,22 +30,31 @@ const START = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#api', deepLinki
 
 interface DocsFile {
   type: string;
-  read: () => Promise<string>;
+  read: () => Promise<Uint8Array<ArrayBuffer>>;
 }
 
-const HTML: DocsFile = { type: 'text/html; charset=utf-8', read: async () => PAGE };
+const HTML: DocsFile = { type: 'text/html; charset=utf-8', read: async () => bytes(PAGE) };
 const SCRIPT = 'text/javascript; charset=utf-8';
 
 /** What /docs is made of, by name. Swagger UI is read when somebody looks at the page, not before. */
 export const DOCS_FILES: Readonly<Record<string, DocsFile>> = {
   'index.html': HTML,
-  'start.js': { type: SCRIPT, read: async () => START },
+  'start.js': { type: SCRIPT, read: async () => bytes(START) },
   'swagger-ui-bundle.js': { type: SCRIPT, read: () => swaggerFile('swagger-ui-bundle.js') },
   'swagger-ui.css': { type: 'text/css; charset=utf-8', read: () => swaggerFile('swagger-ui.css') },
 };
 
-function swaggerFile(name: string): Promise<string> {
-  return readFile(path.join(swaggerFolder(), name), 'utf8');
+const kept = new Map<string, Uint8Array<ArrayBuffer>>();
+
+/** Read once: it is large, and anybody may ask for it. */
+async function swaggerFile(name: string): Promise<Uint8Array<ArrayBuffer>> {
+  const known = kept.get(name) ?? new Uint8Array(await readFile(path.join(swaggerFolder(), name)));
+  kept.set(name, known);
+  return known;
+}
+
+function bytes(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
 }
 
 function swaggerFolder(): string {

@@ -78,42 +78,59 @@ export async function messagePosition(db: Db, sessionId: string, messageId: stri
   return row?.position;
 }
 
+/** A page of messages, and whether there are more in the direction of reading. */
+export interface MessagePage {
+  items: StoredMessage[];
+  more: boolean;
+}
+
+/** Longest page in bytes of JSON, unless one message is longer: many large ones at once would fill a host's memory. */
+const MAX_PAGE_BYTES = 8 * 1024 * 1024;
+
 /**
  * Messages in order, parts as they are now, with the text that is still streaming in: those above position `after`,
  * else those below position `before`, else the last ones. `hidden`: those that a rewind, an edit, a compaction or a
- * cancel has hidden as well.
+ * cancel has hidden as well. A page is at most `limit` long, and shorter where messages are large.
  */
 export async function readMessages(
   db: Db,
   sessionId: string,
   page: { after?: number | undefined; before?: number | undefined; limit: number; hidden: boolean },
-): Promise<StoredMessage[]> {
+): Promise<MessagePage> {
   const upwards = page.after !== undefined;
+  const order = `position ${upwards ? 'ASC' : 'DESC'}`;
   const rows = await many(
     db,
-    messageRow,
-    `SELECT m.id, m.role, m.metadata, p.parts
+    messageRow.extend({ found: z.number() }),
+    `SELECT id, role, metadata, parts, found
        FROM (
-         SELECT session_id, id, role, metadata, position
-           FROM chat_messages
-          WHERE session_id = $1
-            AND ($2::bigint IS NULL OR position > $2)
-            AND ($3::bigint IS NULL OR position < $3)
-            AND ($4 OR hidden_at IS NULL)
-          ORDER BY position ${upwards ? 'ASC' : 'DESC'}
-          LIMIT $5
-       ) m
-       CROSS JOIN LATERAL (
-         SELECT coalesce(json_agg(json_build_object('data', p.data, 'text', d.text) ORDER BY p.index), '[]') AS parts
-           FROM chat_parts p
-           LEFT JOIN LATERAL (
-             SELECT string_agg(d.text, '' ORDER BY d.start) AS text
-               FROM part_deltas d WHERE d.session_id = p.session_id AND d.part_id = p.id
-           ) d ON true
-          WHERE p.session_id = m.session_id AND p.message_id = m.id
-       ) p
-      ORDER BY m.position ${upwards ? 'ASC' : 'DESC'}`,
-    [sessionId, page.after ?? null, page.before ?? null, page.hidden, page.limit],
+         SELECT m.*, p.parts, count(*) OVER () AS found, row_number() OVER one_by_one AS nth,
+                sum(octet_length(p.parts::text) + octet_length(m.metadata::text)) OVER one_by_one AS bytes
+           FROM (
+             SELECT session_id, id, role, metadata, position
+               FROM chat_messages
+              WHERE session_id = $1
+                AND ($2::bigint IS NULL OR position > $2)
+                AND ($3::bigint IS NULL OR position < $3)
+                AND ($4 OR hidden_at IS NULL)
+              ORDER BY ${order}
+              LIMIT $5 + 1
+           ) m
+           CROSS JOIN LATERAL (
+             SELECT coalesce(json_agg(json_build_object('data', p.data, 'text', d.text) ORDER BY p.index), '[]') AS parts
+               FROM chat_parts p
+               LEFT JOIN LATERAL (
+                 SELECT string_agg(d.text, '' ORDER BY d.start) AS text
+                   FROM part_deltas d WHERE d.session_id = p.session_id AND d.part_id = p.id
+               ) d ON true
+              WHERE p.session_id = m.session_id AND p.message_id = m.id
+           ) p
+         WINDOW one_by_one AS (ORDER BY m.${order})
+       ) page
+      WHERE nth = 1 OR (nth <= $5 AND bytes <= $6)
+      ORDER BY ${order}`,
+    [sessionId, page.after ?? null, page.before ?? null, page.hidden, page.limit, MAX_PAGE_BYTES],
   );
-  return upwards ? rows : rows.toReversed();
+  const items = rows.map(({ found: _found, ...message }) => message);
+  return { items: upwards ? items : items.toReversed(), more: (rows[0]?.found ?? 0) > rows.length };
 }

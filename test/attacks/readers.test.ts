@@ -1,0 +1,85 @@
+// A user who opens streams without end: so many and no more, and nobody's commands wait for it.
+import { beforeAll, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import { eventually } from '../support/eventually.ts';
+import { startHost, type TestCaller, type TestHost } from '../support/host.ts';
+import { hang, say } from '../support/model-actions.ts';
+import { startRuntime } from '../support/runtime.ts';
+import { requestTo, type Route, routesOf } from './routes.ts';
+
+/** What one user may have open, unless a setting says otherwise. */
+const MOST = 200;
+
+let host: TestHost;
+let eve: TestCaller;
+let streams: Route[];
+let session: string;
+beforeAll(async () => {
+  const runtime = await startRuntime({ script: () => [say('An answer that does not end'), hang()] });
+  const { databaseUrl, temporal, workspaces } = runtime;
+  host = await startHost({ databaseUrl, temporal, workspaces });
+  eve = host.as('eve');
+  streams = (await routesOf(host.url)).filter((route) => route.streams);
+  session = (await eve.post('/api/sessions', {})).body.session.session_id as string;
+  await eve.post(`/api/sessions/${session}/messages`, { id: 'm-chat', text: 'hello' });
+});
+
+/** Opens one stream over a route; /chat joins the stream of a message that was sent before. */
+function openOne(route: Route): Promise<Response> {
+  const message = { id: 'm-chat', role: 'user', parts: [{ type: 'text', text: 'hello' }] };
+  const body = route.method === 'POST' ? { id: session, messages: [message] } : undefined;
+  const { path, init } = requestTo(route, { params: { id: session }, body });
+  return eve.fetch(path, init);
+}
+
+async function milliseconds(work: () => Promise<{ status: number }>): Promise<number> {
+  const from = performance.now();
+  expect((await work()).status).toBeLessThan(300);
+  return performance.now() - from;
+}
+
+it('Q3 a user has so many streams and no more, whatever the routes, and commands are as quick as before', async () => {
+  expect(streams.length).toBeGreaterThanOrEqual(4);
+  const opened = await Promise.all(Array.from({ length: MOST }, (_, at) => openOne(streams[at % streams.length]!)));
+  expect(opened.map(({ status }) => status)).toEqual(opened.map(() => 200));
+  for (const route of streams) {
+    const refused = await openOne(route);
+    expect([route.name, refused.status, refused.headers.has('retry-after')]).toEqual([route.name, 429, true]);
+    expect(await refused.json()).toMatchObject({
+      code: 'TooMany',
+      detail: 'expected at most 200 open streams of one user at one host (PERDURE_MAX_READERS)',
+    });
+  }
+  const ada = host.as('ada');
+  const times = [
+    await milliseconds(() => ada.get('/healthz')),
+    await milliseconds(() => ada.post('/api/sessions', {})),
+    await milliseconds(() => ada.get('/api/sessions')),
+    await milliseconds(() => eve.post(`/api/sessions/${session}/messages`, { id: 'm-queued', text: 'next' })),
+    await milliseconds(() => eve.delete(`/api/sessions/${session}/messages/m-queued`)),
+    await milliseconds(() => eve.post(`/api/sessions/${session}/open`, { project_id: 'prj-of-eve' })),
+  ];
+  for (const each of times) expect(each).toBeLessThan(1_000);
+  const stream = await ada.fetch('/api/rendezvous');
+  expect(stream.status, 'another user has streams of their own').toBe(200);
+  await stream.body?.cancel();
+  // A message whose answer could not be read is not taken either.
+  const body = { id: session, messages: [{ id: newId('msg'), role: 'user', parts: [{ type: 'text', text: 'more' }] }] };
+  expect((await eve.post('/api/chat', body)).status).toBe(429);
+  expect((await eve.get(`/api/sessions/${session}/messages`)).body.items).toHaveLength(2);
+  expect((await eve.post(`/api/sessions/${session}/abort`)).body.aborted).toBe(true);
+  await Promise.all(opened.map(async (response) => response.body?.cancel()));
+  await eventually(async () => {
+    const again = await openOne(streams.find((route) => route.operationId === 'followSession')!);
+    await again.body?.cancel();
+    expect(again.status).toBe(200);
+  });
+  await eventually(async () => {
+    const text = (await eve.get('/metrics')).body as string;
+    expect(text.match(/^perdure_http_streams\{.*\} (\d+)$/gm)?.toSorted()).toEqual([
+      'perdure_http_streams{route="chat"} 0',
+      'perdure_http_streams{route="events"} 0',
+      'perdure_http_streams{route="rendezvous"} 0',
+    ]);
+  });
+});

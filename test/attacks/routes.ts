@@ -1,0 +1,161 @@
+// Every route of a host as its own description has it, with a request that it takes: so a new route is attacked too.
+
+type Schema = { [keyword: string]: unknown } & { properties?: Record<string, Schema> };
+
+interface Parameter {
+  in: 'path' | 'query' | 'header' | 'cookie';
+  name: string;
+  schema: Schema;
+}
+
+interface Operation {
+  operationId: string;
+  security?: unknown[];
+  parameters?: Parameter[];
+  requestBody?: { content: Record<string, { schema: Schema }> };
+  responses: Record<string, { content?: Record<string, unknown> }>;
+}
+
+/** One route. */
+export interface Route {
+  /** `POST /api/sessions/{id}/open` */
+  name: string;
+  method: 'GET' | 'POST' | 'DELETE';
+  path: string;
+  operationId: string;
+  /** Nobody has to say who they are. */
+  open: boolean;
+  /** It answers with a stream. */
+  streams: boolean;
+  /** Names of what stands in its path and in its query. */
+  params: string[];
+  query: string[];
+  idempotent: boolean;
+  /** A body that it takes; undefined: it takes none. */
+  body: unknown;
+}
+
+/** Values by the names of parameters, and a body in the place of the sample. */
+export interface Filling {
+  params?: Record<string, string>;
+  query?: Record<string, string>;
+  body?: unknown;
+}
+
+/** A request as `fetch` takes it. */
+export interface Sending {
+  path: string;
+  init: Omit<RequestInit, 'headers'> & { method: string; headers: Record<string, string> };
+}
+
+/** Reads all routes of the host at `url`. */
+export async function routesOf(url: string): Promise<Route[]> {
+  const document = (await (await fetch(`${url}/openapi.json`)).json()) as {
+    paths: Record<string, Record<string, Operation>>;
+    components?: { schemas?: Record<string, Schema> };
+  };
+  const named = document.components?.schemas ?? {};
+  return Object.entries(document.paths).flatMap(([path, operations]) =>
+    Object.entries(operations).map(([method, operation]) => routeOf(method, path, operation, named)),
+  );
+}
+
+function routeOf(method: string, path: string, operation: Operation, named: Record<string, Schema>): Route {
+  const { operationId, parameters = [], requestBody, responses } = operation;
+  const among = (place: Parameter['in']) => parameters.filter((each) => each.in === place).map((each) => each.name);
+  const schema = requestBody?.content['application/json']?.schema;
+  return {
+    name: `${method.toUpperCase()} ${path}`,
+    method: method.toUpperCase() as Route['method'],
+    path,
+    operationId,
+    open: operation.security?.length === 0,
+    streams: 'text/event-stream' in (responses['200']?.content ?? {}),
+    params: among('path'),
+    query: among('query'),
+    idempotent: among('header').includes('idempotency-key'),
+    body: BODIES[operationId] ?? (schema && sample(schema, named)),
+  };
+}
+
+/** Bodies of which the description does not say everything. */
+const BODIES: Record<string, unknown> = {
+  chat: { id: 'a-chat', messages: [{ id: 'm-chat', role: 'user', parts: [{ type: 'text', text: 'hello' }] }] },
+  openSession: {
+    agent: 'site-builder',
+    project_id: 'prj-x',
+    model: 'openai/test',
+    workspace_root: 'x',
+    metadata: { a: 'x' },
+  },
+  submitMessage: { id: 'm-sent', text: 'hello' },
+};
+
+/** A value that fits: what must be there, and every text that may be. */
+function sample(schema: Schema, named: Record<string, Schema>): unknown {
+  if (typeof schema['$ref'] === 'string') return sample(named[schema['$ref'].split('/').at(-1) ?? ''] ?? {}, named);
+  if ('const' in schema) return schema['const'];
+  if (Array.isArray(schema['enum'])) return schema['enum'][0];
+  const choices = (schema['anyOf'] ?? schema['oneOf']) as Schema[] | undefined;
+  const usable = choices?.find((choice) => !('required' in choice && !('type' in choice)));
+  if (usable) return sample(usable, named);
+  const type = Array.isArray(schema['type']) ? (schema['type'] as string[])[0] : schema['type'];
+  if (type === 'string') return 'x';
+  if (type === 'integer' || type === 'number') return schema['minimum'] ?? 1;
+  if (type === 'boolean') return false;
+  if (type === 'array') return [sample((schema['items'] ?? {}) as Schema, named)];
+  if (type !== 'object') return {};
+  const required = (schema['required'] ?? []) as string[];
+  return Object.fromEntries(
+    Object.entries(schema.properties ?? {})
+      .filter(([name, each]) => required.includes(name) || typeof sample(each, named) === 'string')
+      .map(([name, each]) => [name, sample(each, named)]),
+  );
+}
+
+/**
+ * A request to a route.
+ * @throws {Error} for a parameter of the path that has no value: say what it is, and it is attacked as well
+ */
+export function requestTo(route: Route, { params = {}, query = {}, body = route.body }: Filling = {}): Sending {
+  const path = route.path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => {
+    const value = params[name];
+    if (value === undefined) throw new Error(`${route.name}: no value for {${name}}`);
+    return encodeURIComponent(value);
+  });
+  const search = Object.keys(query).length > 0 ? `?${new URLSearchParams(query)}` : '';
+  const json = typeof body === 'string' ? body : JSON.stringify(body);
+  const init = {
+    method: route.method,
+    headers: route.method === 'GET' ? {} : JSON_TYPE,
+    ...(route.method !== 'GET' && body !== undefined && { body: json }),
+  };
+  return { path: path + search, init };
+}
+
+const JSON_TYPE = { 'content-type': 'application/json' };
+
+/** Every place of a text in a value: its path and the value with another one there. */
+export function* textsIn(value: unknown, path = ''): Generator<{ path: string; replaced: (text: string) => unknown }> {
+  if (typeof value === 'string') yield { path, replaced: (text) => text };
+  if (typeof value !== 'object' || value === null) return;
+  for (const [key, member] of Object.entries(value)) {
+    for (const found of textsIn(member, `${path}.${key}`)) {
+      const copy = (text: string) =>
+        Array.isArray(value)
+          ? value.map((each, at) => (String(at) === key ? found.replaced(text) : (each as unknown)))
+          : { ...value, [key]: found.replaced(text) };
+      yield { path: found.path, replaced: copy };
+    }
+  }
+}
+
+/** What an answer says, and how: all that another user must not be able to tell apart. Streams are let go. */
+export async function said(response: Response): Promise<{ status: number; type: string | null; text: string }> {
+  const type = response.headers.get('content-type');
+  if (type?.startsWith('text/event-stream') === true) {
+    await response.body?.cancel();
+    return { status: response.status, type, text: '' };
+  }
+  return { status: response.status, type, text: await response.text() };
+}

@@ -1,0 +1,278 @@
+// Texts that are more than texts to a careless reader: SQL, ends of strings, halves of characters, names of prototypes.
+import type pg from 'pg';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import { chunksOf, startHost, type TestCaller, type TestHost } from '../support/host.ts';
+import { callTool, say } from '../support/model-actions.ts';
+import { lastUserText } from '../support/model-server.ts';
+import { startRuntime } from '../support/runtime.ts';
+import { requestTo, type Route, routesOf, said, textsIn } from './routes.ts';
+import { allRows } from './rows.ts';
+
+const NAPS = 10;
+/** Would be SQL if it were pasted into a statement, or breaks what takes only some of Unicode. */
+const TEXTS = [
+  `'; DROP TABLE sessions CASCADE; --`,
+  `" OR ""="`,
+  `ses_x' OR '1'='1`,
+  `1); UPDATE sessions SET user_id = 'eve'; --`,
+  `'||(SELECT pg_sleep(${NAPS}))||'`,
+  `$1 $2::text $$ \\' \\"`,
+  `{"$ne": null}`,
+  `%_\\%`,
+  `ses\\_%`,
+  'nul \u0000 inside',
+  'half \uD800 of a character',
+  'long '.repeat(2_000),
+];
+/** What is stored of a text: jsonb takes neither U+0000 nor half a character. */
+const stored = (text: string) => text.toWellFormed().replaceAll('\0', '\uFFFD');
+
+let host: TestHost;
+let db: pg.Pool;
+let eve: TestCaller;
+let routes: Route[];
+let bystanders: Record<string, string>;
+let session: string;
+
+beforeAll(async () => {
+  const runtime = await startRuntime({
+    script: (request) => {
+      const isFirst = request.messages.at(-1)?.role === 'user';
+      const input =
+        '{"path":"a.txt","content":"x","__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}';
+      return isFirst && lastUserText(request) === 'pollute' ? [callTool('c1', 'write_file', input)] : [say('Fine.')];
+    },
+  });
+  const { databaseUrl, temporal, workspaces } = runtime;
+  host = await startHost({ databaseUrl, temporal, workspaces });
+  db = runtime.db;
+  eve = host.as('eve');
+  routes = await routesOf(host.url);
+  await host.as('ada').post('/api/sessions', { project_id: 'adas', metadata: { of: 'ada' } });
+  bystanders = await rowsOf('ada');
+  session = (await eve.post('/api/sessions', {})).body.session.session_id as string;
+});
+
+/** What of every table is a user's or of a user's session. */
+async function rowsOf(user: string): Promise<Record<string, string>> {
+  const { rows } = await db.query<{ session_id: string }>('SELECT session_id FROM sessions WHERE user_id = $1', [user]);
+  const names = [user, ...rows.map((row) => row.session_id)];
+  const all = Object.entries(await allRows(db));
+  return Object.fromEntries(
+    all.map(([table, text]) => [
+      table,
+      text
+        .split('\n')
+        .filter((row) => names.some((name) => row.includes(name)))
+        .join('\n'),
+    ]),
+  );
+}
+
+/** An answer below 500 in less time than a nap; what is not there yet is 501. */
+async function expectWell(what: string, path: string, init: RequestInit): Promise<void> {
+  const from = performance.now();
+  const response = await eve.fetch(path, init);
+  const answer = await said(response);
+  expect(answer.status === 501 ? 200 : answer.status, `${what}: ${answer.text}`).toBeLessThan(500);
+  expect(performance.now() - from, what).toBeLessThan((NAPS - 2) * 1_000);
+}
+
+/** One of each that a route names. */
+const own = () => ({ id: session, mid: 'm1', tool_call_id: 'call_1', token: 't', file: 'f' });
+
+async function expectUnharmed(): Promise<void> {
+  expect(await rowsOf('ada')).toEqual(bystanders);
+  expect(await host.as('ada').get('/api/sessions')).toMatchObject({ status: 200, body: { items: [{}] } });
+}
+
+describe('a text that would be SQL', () => {
+  it('Q3 is a text in every path and query, with nothing behind it', async () => {
+    for (const route of routes.filter((each) => each.params.length + each.query.length > 0)) {
+      const texts = TEXTS.map((text) => text.slice(0, 3_000).toWellFormed());
+      const inPaths = route.params.flatMap((name) =>
+        texts.map((text) => requestTo(route, { params: { ...own(), [name]: text } })),
+      );
+      const inQueries = route.query.flatMap((name) =>
+        texts.map((text) => requestTo(route, { params: own(), query: { [name]: text } })),
+      );
+      const raw = ['%00', '%ED%A0%80', '%C0%AF', '%FF%FE', '%', '%2e%2e%2f', '%5c..%5c'].flatMap((text) =>
+        route.params.map((name) => {
+          const { path, init } = requestTo(route, { params: { ...own(), [name]: 'PLACE' } });
+          return { path: path.replace('PLACE', text), init };
+        }),
+      );
+      // A session's own commands take turns; what names no session is answered at once.
+      await Promise.all([...inPaths, ...inQueries, ...raw].map(({ path, init }) => expectWell(route.name, path, init)));
+    }
+    await expectUnharmed();
+  });
+
+  it('Q3 is a text in every field of every body', async () => {
+    let fields = 0;
+    for (const route of routes.filter((each) => each.body !== undefined)) {
+      for (const field of textsIn(route.body)) {
+        fields += 1;
+        const sent = TEXTS.map((text) => requestTo(route, { params: own(), body: field.replaced(text) }));
+        await Promise.all(sent.map(({ path, init }) => expectWell(`${route.name} ${field.path}`, path, init)));
+      }
+    }
+    expect(fields).toBeGreaterThan(8);
+    await expectUnharmed();
+  });
+
+  it('Q3 is a text in every header that is read', async () => {
+    const latin = TEXTS.map((text) =>
+      text
+        .slice(0, 500)
+        .replaceAll(/[^ -~]/g, '?')
+        .trim(),
+    );
+    const named = routes.filter((route) => route.idempotent).slice(0, 2);
+    for (const route of [...named, routes.find((each) => each.operationId === 'listSessions')!]) {
+      for (const name of ['idempotency-key', 'x-perdure-user', 'cookie', 'authorization', 'origin', 'if-none-match']) {
+        const sent = latin.map((text) => {
+          const { path, init } = requestTo(route, { params: own() });
+          const value = name === 'cookie' ? `perdure_user=${text}.AAAA` : text;
+          return expectWell(`${route.name} ${name}`, path, { ...init, headers: { ...init.headers, [name]: value } });
+        });
+        await Promise.all(sent);
+      }
+    }
+    await expectUnharmed();
+  });
+
+  it('Q3 is kept as it is where it is taken: messages, metadata, file names, reasons, aliases', async () => {
+    const id = (await eve.post('/api/sessions', { metadata: { texts: TEXTS, [TEXTS[0]!]: TEXTS[5] } })).body.session
+      .session_id as string;
+    const { chat } = await host.client.reads.session('eve', id);
+    expect(chat.metadata).toEqual({ texts: TEXTS.map(stored), [TEXTS[0]!]: TEXTS[5] });
+    for (const [at, text] of TEXTS.entries()) {
+      const file = {
+        type: 'file',
+        mediaType: 'text/plain',
+        filename: text.slice(0, 200),
+        url: 'data:text/plain;base64,eA==',
+      };
+      const body = { id: `m${at}`, parts: [{ type: 'text', text }, file], metadata: { [text]: text } };
+      expect((await eve.post(`/api/sessions/${id}/messages`, body)).status).toBe(202);
+    }
+    const { items } = await host.client.reads.messages('eve', id, { limit: 200 });
+    const users = items.filter((item) => item.role === 'user');
+    for (const [at, text] of TEXTS.entries()) {
+      expect(users[at]).toMatchObject({
+        metadata: { [stored(text)]: stored(text) },
+        parts: [{ text: stored(text) }, { filename: stored(text.slice(0, 200)) }],
+      });
+    }
+    await eve.post(`/api/sessions/${id}/cancel`, { reason: TEXTS[0] });
+    const log = await host.client.reads.log('eve', id, { limit: 200 });
+    expect(log.items.find((item) => item.kind === 'reason')?.data).toEqual({ text: TEXTS[0] });
+    for (const alias of TEXTS.filter((text) => text === stored(text) && text.length < 100)) {
+      const message = { id: newId('msg'), role: 'user', parts: [{ type: 'text', text: 'hi' }] };
+      const chatted = await eve.fetch('/api/chat', {
+        method: 'POST',
+        body: JSON.stringify({ id: alias, messages: [message] }),
+      });
+      const named = chatted.headers.get('x-perdure-session');
+      await chatted.body?.cancel();
+      const found = await eve.get(`/api/sessions/${encodeURIComponent(alias)}`);
+      expect(found.body.session?.session_id ?? found.body.code).toBe(named ?? 'SessionNotFound');
+    }
+    await expectUnharmed();
+  });
+});
+
+describe('a body that is more than its text', () => {
+  const POLLUTIONS = [
+    '{"__proto__":{"polluted":1}}',
+    '{"constructor":{"prototype":{"polluted":1}}}',
+    '{"prototype":{"polluted":1},"toString":"x","hasOwnProperty":1,"valueOf":null}',
+  ];
+
+  it('Q3 changes no prototype, in whatever object of whatever body it names one', async () => {
+    for (const route of routes.filter((each) => each.method !== 'GET')) {
+      const json = JSON.stringify(route.body ?? {});
+      for (const pollution of POLLUTIONS) {
+        const members = pollution.slice(1, -1);
+        // Into every object there is, and as metadata.
+        const everywhere = json.replaceAll('{', `{${members},`).replaceAll(',}', '}');
+        const inMetadata = json.replace(/\}$/, `${json === '{}' ? '' : ','}"metadata":${pollution}}`);
+        for (const body of [pollution, everywhere, inMetadata]) {
+          const { path, init } = requestTo(route, { params: own(), body });
+          await expectWell(route.name, path, init);
+        }
+      }
+    }
+    expect(({} as { polluted?: number }).polluted).toBeUndefined();
+    expect(Object.keys(Object.prototype)).toEqual([]);
+  });
+
+  it('Q3 keeps a name such as constructor as a name, and refuses __proto__', async () => {
+    const metadata = JSON.parse(POLLUTIONS[2]!) as object;
+    const kept = await eve.post('/api/sessions', { metadata: { ...metadata, constructor: 'mine' } });
+    expect(kept.body.chat.metadata).toEqual({ ...metadata, constructor: 'mine' });
+    const refused = await eve.post('/api/sessions', `{"metadata":{"deep":[{"__proto__":{"a":1}}]}}`);
+    expect(refused).toMatchObject({ status: 400, body: { detail: expect.stringContaining('__proto__') } });
+  });
+
+  it('Q3 changes no prototype where a model says it as a tool’s input', async () => {
+    const message = { id: newId('msg'), role: 'user', parts: [{ type: 'text', text: 'pollute' }] };
+    const body = JSON.stringify({ id: 'pollution', messages: [message] });
+    await chunksOf(await eve.fetch('/api/chat', { method: 'POST', body }));
+    expect(({} as { polluted?: number }).polluted).toBeUndefined();
+    expect((await eve.get('/api/sessions/pollution/status')).body.state).toBe('idle');
+  });
+
+  it('Q3 is taken once: of two members of one name the last is judged and kept', async () => {
+    const { status, body } = await eve.post('/api/sessions', '{"project_id":"../x","project_id":"last"}');
+    expect([status, body.session.project_id]).toEqual([201, 'last']);
+    expect((await eve.post('/api/sessions', '{"project_id":"last","project_id":"../x"}')).status).toBe(400);
+  });
+
+  it('Q3 has to be text: halves of characters in bytes, and compressed bytes, are refused', async () => {
+    const send = (bytes: Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}) =>
+      eve.fetch('/api/sessions', { method: 'POST', body: bytes, headers });
+    const invalid = Buffer.concat([
+      Buffer.from('{"metadata":{"a":"'),
+      Buffer.from([0xff, 0xc0, 0xaf]),
+      Buffer.from('"}}'),
+    ]);
+    const refused = await send(new Uint8Array(invalid));
+    expect([refused.status, await refused.json()]).toMatchObject([400, { detail: 'body: expected text in UTF-8' }]);
+    for (const coding of ['gzip', 'deflate', 'br', 'zstd', 'gzip, gzip', 'x']) {
+      const bomb = await send(new Uint8Array(10), { 'content-encoding': coding });
+      expect([bomb.status, await bomb.json()], coding).toMatchObject([
+        400,
+        { detail: 'Content-Encoding: expected none, the body as it is' },
+      ]);
+    }
+  });
+
+  it.each(['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'image/png', ''])(
+    'Q3 is JSON or refused, also as "%s"',
+    async (type) => {
+      const send = (body: string) =>
+        eve.fetch('/api/sessions', { method: 'POST', body, headers: { 'content-type': type } });
+      expect((await send('project_id=x')).status).toBe(400);
+      expect((await send('--x\r\ncontent-disposition: form-data; name="project_id"\r\n\r\nx\r\n--x--')).status).toBe(
+        400,
+      );
+      expect((await send('{}')).status).toBe(201);
+    },
+  );
+
+  it('Q3 may be deep or wide, and costs a moment', async () => {
+    const from = performance.now();
+    const deep = ['['.repeat(500_000), '{"a":'.repeat(150_000), `${'['.repeat(250_000)}${']'.repeat(250_000)}`];
+    for (const body of deep) expect((await eve.post('/api/sessions', body)).status).toBe(400);
+    const names = Array.from({ length: 80_000 }, (_, at) => `"n${at}":1`).join(',');
+    expect((await eve.post('/api/sessions', `{"metadata":{${names}}}`)).status).toBe(413);
+    expect((await eve.post('/api/sessions', `{${names}}`)).status).toBe(400);
+    const url = `data:image/png;base64,${'A'.repeat(900_001)}!`;
+    const parts = [{ type: 'file', mediaType: 'image/png', url }];
+    expect((await eve.post(`/api/sessions/${session}/messages`, { parts })).status).toBe(400);
+    expect(performance.now() - from).toBeLessThan(5_000);
+  });
+});
