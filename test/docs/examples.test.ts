@@ -1,0 +1,82 @@
+// TypeScript in the documentation is what a reader can use: all of it is type-checked, the agents are loaded, and what
+// talks to a host does so.
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { loadAgents } from '../../agent/registry.ts';
+import { temporalClient } from '../../client/temporal.ts';
+import { startHost } from '../support/host.ts';
+import { startRuntime } from '../support/runtime.ts';
+import { type CodeBlock, codeBlocks } from './code-blocks.ts';
+
+const ROOT = path.join(import.meta.dirname, '..', '..');
+const run = promisify(execFile);
+/** Below node_modules, so that packages are found. */
+const folder = path.join(ROOT, 'node_modules', '.cache', 'perdure', `docs-${process.pid}`);
+
+/** What the examples take as given. */
+const GIVEN = `
+import type { AgentDefinition } from 'perdure';
+import type { PerdureClient } from 'perdure/client';
+declare global {
+  const agent: AgentDefinition;
+  const client: PerdureClient;
+  const signal: AbortSignal;
+  const Bun: { serve(options: { fetch: (request: Request) => Response | Promise<Response> }): void };
+  function yourOwnSignIn(request: Request): Promise<string>;
+}
+`;
+
+const blocks = await codeBlocks();
+const fileOf = ({ file, line, language }: CodeBlock) => `${file.replaceAll(/\W/g, '-')}-${line}.${language}`;
+beforeAll(async () => {
+  await mkdir(folder, { recursive: true });
+  const faces = {
+    perdure: 'agent',
+    ...Object.fromEntries(['client', 'worker', 'host', 'domain'].map((f) => [`perdure/${f}`, f])),
+  };
+  const paths = Object.fromEntries(
+    Object.entries(faces).map(([name, dir]) => [name, [path.join(ROOT, dir, 'index.ts')]]),
+  );
+  const compilerOptions = { paths, noUnusedLocals: false, noUnusedParameters: false };
+  const config = {
+    extends: path.join(ROOT, 'tsconfig.json'),
+    compilerOptions,
+    include: ['*.ts', '*.tsx'],
+    exclude: [],
+  };
+  await writeFile(path.join(folder, 'tsconfig.json'), JSON.stringify(config));
+  await writeFile(path.join(folder, 'given.d.ts'), GIVEN);
+  for (const block of blocks) await writeFile(path.join(folder, fileOf(block)), `${block.text}\nexport {};\n`);
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+it('H5 examples are right by their types', { timeout: 60_000 }, async () => {
+  expect(blocks.length).toBeGreaterThan(6);
+  const tsc = path.join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
+  const { stdout } = spawnSync(process.execPath, [tsc, '-p', folder], { encoding: 'utf8' });
+  expect(stdout).toBe('');
+});
+
+it('H9 modules of agents are taken as they stand', async () => {
+  const modules = blocks.filter(({ text }) => text.includes('export default'));
+  const loaded = await Promise.all(modules.map((block) => loadAgents(path.join(folder, fileOf(block)), [])));
+  expect(loaded.map((agents) => agents.default.id)).toEqual(['guide', 'secretary']);
+});
+
+it('H8 the transport of the AI SDK talks to a host without React', async () => {
+  const { address, namespace, databaseUrl, workspaces } = await startRuntime({
+    defaultModel: 'rehearsal/site-builder',
+  });
+  const temporal = temporalClient({ connectionOptions: { address }, namespace });
+  const host = await startHost({ databaseUrl, temporal, models: ['rehearsal/site-builder'], workspaces });
+  const block = blocks.find(({ text }) => text.includes('readUIMessageStream'))!;
+  const file = path.join(folder, `${fileOf(block)}.mjs`);
+  await writeFile(file, block.text.replace('http://localhost:8787', host.url));
+  const { stdout } = await run(process.execPath, [file]);
+  expect(stdout).toContain("type: 'text'");
+  const { body } = await host.as('ada').get('/api/sessions/my-first-chat/messages');
+  expect(body.items).toHaveLength(2);
+});
