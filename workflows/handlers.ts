@@ -11,6 +11,7 @@ import type {
   SessionMark,
   WakeArgs,
 } from '../domain/commands.ts';
+import { atTheRow, behindTheRow } from './at-the-row.ts';
 import * as names from './definitions.ts';
 import { show, showDetails } from './display.ts';
 import type { SessionState } from './state.ts';
@@ -21,6 +22,7 @@ type Carried = { ok: true } & SessionMark & Record<string, unknown>;
 export function registerHandlers(session: SessionState): void {
   const submit = async (run: WakeArgs) => {
     await loaded(session);
+    await behindTheRow(session);
     session.wakes += 1;
     session.paused = false;
     session.lastError = null;
@@ -104,14 +106,16 @@ async function carryOut(
   await loaded(session);
   touch(session);
   const name = request.command === 'refuse' ? request.name : request.command;
-  const outcome = await session.local.applyCommand({
-    session_id: session.sessionId,
-    actor,
-    command_id: `${name}:${commandId}`,
-    request,
+  return atTheRow(session, async () => {
+    const outcome = await session.local.applyCommand({
+      session_id: session.sessionId,
+      actor,
+      command_id: `${name}:${commandId}`,
+      request,
+    });
+    if (outcome.ok) carriedOut(session, request, outcome);
+    return outcome;
   });
-  if (outcome.ok) carriedOut(session, request, outcome);
-  return outcome;
 }
 
 function carriedOut(session: SessionState, request: CommandRequest, outcome: Carried): void {

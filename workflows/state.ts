@@ -53,6 +53,8 @@ export class SessionState {
   /** Asked to close, or idle for too long: ends when nothing is left to do. */
   ending = false;
   closed = false;
+  /** Short pieces of work that are at the row. */
+  atTheRow = 0;
   /** Workflow time of the last command or turn. */
   lastActive = Date.now();
   /** Runs that are over, as far as this execution has seen them end. */

@@ -1,6 +1,7 @@
 import { CancellationScope, isCancellation, log, sleep } from '@temporalio/workflow';
 import type { LoadedRun, NotBegun, StepOutcome, ToolCallRef, ToolOutcome } from '../domain/commands.ts';
 import { streaming } from './activities.ts';
+import { atTheRow, behindTheRow } from './at-the-row.ts';
 import { show } from './display.ts';
 import { type CurrentRun, LONGEST_HISTORY, type SessionState } from './state.ts';
 
@@ -62,7 +63,7 @@ async function step(session: SessionState, run: CurrentRun): Promise<Exclude<Ste
   const model = run.last_model ?? run.model ?? session.settings.default_model;
   for (let attempt = 1; ; attempt += 1) {
     show(session);
-    const outcome = await streaming(session.settings, `step ${run.step + 1} · ${model}`).streamStep({
+    const work = streaming(session.settings, `step ${run.step + 1} · ${model}`).streamStep({
       run_seq: run.run_seq,
       step: run.step,
       epoch: session.epoch,
@@ -70,10 +71,11 @@ async function step(session: SessionState, run: CurrentRun): Promise<Exclude<Ste
       attempt,
       started_at: run.started_at,
     });
+    const outcome = await heard(session, work);
     if (outcome.kind !== 'retry') return outcome;
     run.retry = { attempt, reason: outcome.reason, delay_ms: outcome.delay_ms };
     show(session);
-    await sleep(outcome.delay_ms);
+    await heard(session, sleep(outcome.delay_ms));
     run.retry = null;
   }
 }
@@ -96,13 +98,23 @@ async function tool(session: SessionState, run: CurrentRun, call: ToolCallRef): 
 }
 
 function runTool(session: SessionState, run: CurrentRun, call: ToolCallRef & { begun?: true }): Promise<ToolOutcome> {
-  return streaming(session.settings, `tool ${call.name}`).runTool({
+  const work = streaming(session.settings, `tool ${call.name}`).runTool({
     run_seq: run.run_seq,
     step: run.step,
     epoch: session.epoch,
     ordinal: session.nextOrdinal(),
     ...call,
   });
+  return heard(session, work);
+}
+
+/** What comes of a piece of a turn's work, once nothing is at the row. */
+async function heard<T>(session: SessionState, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } finally {
+    await behindTheRow(session);
+  }
 }
 
 async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegun): Promise<TurnEnd> {
@@ -122,7 +134,7 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
       return { kind: 'again' };
     case 'lost':
       // Somebody else has taken the run since this execution loaded it: load again, under a greater epoch.
-      session.load(await session.local.loadSession(session.sessionId));
+      session.load(await atTheRow(session, () => session.local.loadSession(session.sessionId)));
       if (run.wakes !== session.wakes) session.paused = false;
       return { kind: 'again' };
   }
@@ -130,8 +142,7 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
 
 /** Ends the run's row, whatever has been cancelled around it. */
 async function settle(session: SessionState, run: CurrentRun, end: 'aborted' | 'error'): Promise<TurnEnd> {
-  const outcome = await CancellationScope.nonCancellable(() =>
-    session.local.settleRun({ session_id: session.sessionId, run_seq: run.run_seq, end }),
-  );
+  const settled = () => session.local.settleRun({ session_id: session.sessionId, run_seq: run.run_seq, end });
+  const outcome = await CancellationScope.nonCancellable(() => atTheRow(session, settled));
   return { kind: 'over', state: outcome.state, code: outcome.code };
 }

@@ -11,20 +11,34 @@ import {
   openExistingUpdate,
   publishUpdate,
 } from '../../workflows/definitions.ts';
+import { eventually } from '../support/eventually.ts';
 import { callTool, say } from '../support/model-actions.ts';
+import { lastUserText } from '../support/model-server.ts';
 import { startRuntime, type TestRuntime } from '../support/runtime.ts';
 import { TestSession } from '../support/session.ts';
 import { inParallel } from './parallel.ts';
 
 const SESSIONS = 24;
+/** Longer than a workflow's task may last, shorter than a statement may. */
+const SLOW_S = 3.5;
+const WAITS = 'wait for the command';
+
+const asked = Promise.withResolvers<void>();
+const answered = Promise.withResolvers<void>();
 
 let runtime: TestRuntime;
 beforeAll(async () => {
   runtime = await startRuntime({
-    script: (request) =>
-      request.messages.at(-1)?.role === 'tool'
+    script: async (request) => {
+      if (lastUserText(request) === WAITS) {
+        asked.resolve();
+        await answered.promise;
+        return [say('here it is')];
+      }
+      return request.messages.at(-1)?.role === 'tool'
         ? [say('done')]
-        : [say('first'), callTool('call_1', 'build_and_deploy', { confirm_new_project: true })],
+        : [say('first'), callTool('call_1', 'build_and_deploy', { confirm_new_project: true })];
+    },
   });
 });
 
@@ -50,6 +64,38 @@ it('W5 commands at once make histories that replay', { timeout: 120_000 }, async
     await session.ended(run);
     await session.ended(await session.send('still there?'));
   });
+  await expectToReplay(ids);
+});
+
+it('W5 a command that outlasts its workflow task, while one turn ends and another begins, replays', async () => {
+  const { db } = runtime;
+  await db.query('ALTER FUNCTION open_existing(text, text, text, text) RENAME TO open_existing_at_once');
+  await db.query(`CREATE FUNCTION open_existing(p_session text, p_project text, p_actor text, p_command_id text)
+    RETURNS jsonb LANGUAGE plpgsql AS $$
+    BEGIN
+      IF p_project = 'slow' THEN PERFORM pg_sleep(${SLOW_S}); END IF;
+      RETURN open_existing_at_once(p_session, p_project, p_actor, p_command_id);
+    END $$`);
+  const session = await TestSession.open(runtime);
+  const first = await session.send(WAITS);
+  await asked.promise;
+  const second = await session.send('and then');
+  const order: string[] = [];
+  const opened = session.command(openExistingUpdate, { project_id: 'slow' }).then(() => order.push('opened'));
+  await eventually(async () => {
+    const sql = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
+    expect((await db.query(sql)).rowCount).toBe(1);
+  });
+  answered.resolve();
+  await session.ended(first);
+  order.push('ended');
+  await opened;
+  await session.ended(second);
+  expect(order).toEqual(['ended', 'opened']);
+  await expectToReplay([session.id]);
+});
+
+async function expectToReplay(ids: readonly string[]): Promise<void> {
   const executions = await Promise.all(
     ids.map((workflowId) => listExecutions(runtime.temporal, { limit: 10, workflowId })),
   );
@@ -63,4 +109,4 @@ it('W5 commands at once make histories that replay', { timeout: 120_000 }, async
   const results = await replay(bundle, histories);
   expect(results.filter(({ broke }) => broke !== undefined).map(({ broke }) => broke)).toEqual([]);
   expect(results.length).toBeGreaterThan(0);
-});
+}
