@@ -36,6 +36,8 @@ export interface TestHost {
   logs: (Record<string, unknown> & { msg: string; level: number })[];
   /** A caller of its own user. */
   as(user: string): TestCaller;
+  /** Goes away, as a process that ends, and answers how another one comes up in its place. */
+  goAway(): () => Promise<void>;
 }
 
 /** Calls the routes as one user. Every answer has to be as the API's description says. */
@@ -75,7 +77,7 @@ export async function startHost({
   };
   const away = { connectionOptions: { address: '127.0.0.1:1' }, namespace: 'default' };
   const client = createClient({ database: databaseUrl, temporal: temporal ?? temporalClient(away), catalog, log });
-  const host = createHost({
+  const parts: HostParts = {
     client,
     identify: loopbackUser(Buffer.alloc(32, 7)),
     log,
@@ -83,18 +85,33 @@ export async function startHost({
     maxBodyBytes: 1_048_576,
     previews: new Previews({ workspaces: catalog.workspaces ?? '', secret: PREVIEW_SECRET, local: true }),
     ...options.parts,
-  });
-  const server = createAdaptorServer({ fetch: host.fetch }) as Server;
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  };
+  let listening = await listen(parts, 0);
   afterAll(async () => {
+    listening.end();
+    await client.end();
+  });
+  const { host, port } = listening;
+  const url = `http://127.0.0.1:${port}`;
+  const goAway = () => {
+    listening.end();
+    return async () => void (listening = await listen(parts, port));
+  };
+  return { url, client, routes: host.routes, logs, as: (user) => callerOf(url, user), goAway };
+}
+
+/** A host on a port of the loopback interface; 0: any that is free. */
+async function listen(parts: HostParts, at: number) {
+  const host = createHost(parts);
+  const server = createAdaptorServer({ fetch: host.fetch }) as Server;
+  server.listen(at, '127.0.0.1');
+  await once(server, 'listening');
+  const end = () => {
     host.close();
     server.close();
     server.closeAllConnections();
-    await client.end();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  return { url, client, routes: host.routes, logs, as: (user) => callerOf(url, user) };
+  };
+  return { host, port: (server.address() as AddressInfo).port, end };
 }
 
 /** Calls the routes of the host at `url` as one user. */
