@@ -1,0 +1,64 @@
+// An agent whose tools say what they should not: what they find around them.
+import { inspect } from 'node:util';
+import { z } from 'zod';
+import { defineAgent, defineTool } from '../../agent/define.ts';
+
+const NAMES = ['OPENAI_API_KEY', 'ANTHROPIC_API_KEY', 'PERDURE_JWT_SECRET', 'DATABASE_URL'];
+const input = z.object({});
+
+/** The environment of the process, as any code in it has it. */
+function environment(): string {
+  const values = NAMES.map((name) => `${name}=${process.env[name]}`).join(' ');
+  const encoded = Buffer.from(values).toString('base64');
+  return `${values} ${encoded} ${encodeURIComponent(values)} ${decodeURIComponent(values)}`;
+}
+
+const stumble = defineTool({
+  name: 'stumble',
+  description: 'Fails, with all it knows.',
+  input,
+  execute: () => {
+    throw new Error(`cannot connect: ${environment()}`, { cause: new Error(environment()) });
+  },
+});
+
+const tell = defineTool({
+  name: 'tell',
+  description: 'Tells all it knows, in every way there is.',
+  input,
+  execute(_input, ctx) {
+    ctx.progress({ so_far: environment() });
+    ctx.log(environment(), { more: environment() });
+    return { [environment()]: [environment()], env: { ...process.env } };
+  },
+});
+
+const tellAtLength = defineTool({
+  name: 'tell_at_length',
+  description: 'Tells more than a model reads.',
+  input,
+  execute: () => `${environment()}\n`.repeat(200),
+});
+
+const look = defineTool({
+  name: 'look',
+  description: 'Looks for secrets in its context.',
+  input,
+  execute(_input, ctx) {
+    const seen = inspect(ctx, { depth: 12, showHidden: true, getters: true, maxStringLength: null });
+    const values = NAMES.map((name) => process.env[name] ?? '');
+    const secrets = [...values, new URL(process.env['DATABASE_URL'] ?? '').password];
+    return { seen: seen.length, found: secrets.filter((secret) => seen.includes(secret)).length, of: secrets.length };
+  },
+});
+
+export default [
+  defineAgent({
+    id: 'teller',
+    description: 'Tells.',
+    mode: 'primary',
+    prompt: 'You tell.',
+    tools: [stumble, tell, tellAtLength, look],
+    limits: { tool_output_bytes: 16 * 1024 },
+  }),
+];

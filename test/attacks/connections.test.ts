@@ -1,0 +1,245 @@
+// What a client can do to a host with the connection alone: slow, endless, crooked, many. A host as a process of its own,
+// with short times; whatever comes, it answers others within a second.
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../support/eventually.ts';
+import { type HostProcess, processesOn } from '../support/processes.ts';
+import { freePort, freshDatabase } from '../support/servers.ts';
+import { RawConnection } from './raw.ts';
+
+const REQUEST_MS = 1_000;
+const READER_MS = 1_000;
+const CONNECTIONS = 60;
+/** The time for a request, how often connections are looked at, and what a busy machine adds. */
+const CLOSED_MS = REQUEST_MS + REQUEST_MS / 4 + 2_000;
+const MB = 1_024 ** 2;
+
+let host: HostProcess;
+beforeAll(async () => {
+  const databaseUrl = await freshDatabase();
+  // No request here needs Temporal.
+  const servers = { databaseUrl, address: `127.0.0.1:${await freePort()}`, namespace: 'none' };
+  host = await (
+    await processesOn(servers, 'http://127.0.0.1:1')
+  ).host({
+    PERDURE_REQUEST_TIMEOUT: `${REQUEST_MS}ms`,
+    PERDURE_READER_TIMEOUT: `${READER_MS}ms`,
+    PERDURE_MAX_CONNECTIONS: String(CONNECTIONS),
+  });
+}, 60_000);
+
+const open: RawConnection[] = [];
+afterEach(() => {
+  for (const connection of open.splice(0)) connection[Symbol.dispose]();
+});
+async function connected(): Promise<RawConnection> {
+  const connection = await RawConnection.to(host.url);
+  open.push(connection);
+  return connection;
+}
+
+/** Sends what is written and waits until the connection is closed or has an answer. */
+async function answered(text: string): Promise<RawConnection> {
+  const connection = await connected();
+  connection.write(text);
+  await Promise.race([connection.closed, eventually(() => expect(connection.statuses).not.toEqual([]))]);
+  return connection;
+}
+
+/** Somebody else is served meanwhile: a probe, and a read of the database. */
+async function expectServed(): Promise<void> {
+  const from = performance.now();
+  expect((await fetch(`${host.url}/healthz`)).status).toBe(200);
+  expect((await host.as('ada').get('/api/sessions')).status).toBe(200);
+  expect(performance.now() - from).toBeLessThan(1_000);
+}
+
+/** The memory of the host in megabytes. */
+async function megabytes(): Promise<number> {
+  const text = await (await fetch(`${host.url}/metrics`)).text();
+  return Number(/^process_resident_memory_bytes (\S+)$/m.exec(text)?.[1]) / MB;
+}
+
+const HEAD = 'POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nx-perdure-user: eve\r\n';
+
+describe('a slow client', () => {
+  it('Q3 is let go when its request has not come in time, be it headers, body or nothing at all', async () => {
+    const dripping = new AbortController();
+    const drip = async (start: string, byte: string) => {
+      const connection = await connected();
+      connection.write(start);
+      const dripped = (async () => {
+        while (connection.isOpen && !dripping.signal.aborted) {
+          connection.write(byte);
+          await delay(50);
+        }
+      })();
+      return { connection, dripped };
+    };
+    const slow = await Promise.all([
+      drip('GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n', 'x'),
+      drip('GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n', 'a: b\r\n'),
+      drip(`${HEAD}content-length: 1000\r\n\r\n`, ' '),
+      drip(`${HEAD}transfer-encoding: chunked\r\n\r\n`, '1\r\n \r\n'),
+      drip('', ''),
+      drip('G', 'E'),
+    ]);
+    await expectServed();
+    const open_ms = await Promise.all(slow.map(({ connection }) => connection.closed));
+    dripping.abort();
+    await Promise.all(slow.map(({ dripped }) => dripped));
+    for (const ms of open_ms) expect(ms).toBeLessThan(CLOSED_MS);
+    for (const { connection } of slow) for (const status of connection.statuses) expect([400, 408]).toContain(status);
+  });
+
+  it('Q3 that does not take its answers is let go, and what was to be sent is not kept', async () => {
+    const before = await megabytes();
+    const greedy = await Promise.all(Array.from({ length: 3 }, connected));
+    for (const connection of greedy) {
+      connection.pause();
+      connection.write('GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(20));
+    }
+    await delay(READER_MS / 2);
+    await expectServed();
+    expect((await megabytes()) - before, 'megabytes').toBeLessThan(3 * 20 * 2 + 150);
+    await delay(READER_MS * 2);
+    for (const connection of greedy) connection.resume();
+    await Promise.all(greedy.map((connection) => connection.closed));
+    for (const connection of greedy) expect(connection.statuses.length).toBeLessThan(20);
+  });
+});
+
+describe('a body without end', () => {
+  it('Q3 is refused by its length, or when more has come than may', async () => {
+    const declared = await answered(`${HEAD}content-length: ${100 * MB}\r\n\r\n{`);
+    expect(declared.statuses).toEqual([413]);
+    const chunk = `10000\r\n${' '.repeat(0x10000)}\r\n`;
+    const before = await megabytes();
+    const endless = await connected();
+    endless.write(`${HEAD}transfer-encoding: chunked\r\n\r\n`);
+    const closed = endless.closed.then((ms) => ms);
+    let sent = 0;
+    while (endless.isOpen && sent < 200) {
+      endless.write(chunk);
+      sent += chunk.length / MB;
+      await delay(1);
+    }
+    await expectServed();
+    expect(await closed).toBeLessThan(CLOSED_MS + 5_000);
+    expect(sent, 'megabytes until the connection was closed').toBeLessThan(200);
+    expect((await megabytes()) - before, 'megabytes').toBeLessThan(100);
+  });
+});
+
+describe('large answers', () => {
+  it('Q3 come in pages of some megabytes, so that many at once fit into memory', async () => {
+    const greedy = host.as('greedy');
+    const session = (await greedy.post('/api/sessions', {})).body.session.session_id as string;
+    const text = 'é'.repeat(125_000);
+    const ids = Array.from({ length: 40 }, (_, at) => `m${at}`);
+    for (const id of ids) await greedy.post(`/api/sessions/${session}/messages`, { id, text });
+    const ask = async (cursor: string) => {
+      const response = await fetch(`${host.url}/api/sessions/${session}/messages?limit=200${cursor}`, {
+        headers: { 'x-perdure-user': 'greedy' },
+      });
+      const body = await response.text();
+      expect(body.length).toBeLessThan(9 * MB);
+      return JSON.parse(body) as { items: { id: string }[]; next: string | null };
+    };
+    const found: string[] = [];
+    for (let cursor = ''; ;) {
+      const { items, next } = await ask(cursor);
+      found.unshift(...items.map((item) => item.id));
+      if (next === null) break;
+      cursor = `&before=${next}`;
+    }
+    expect(found).toEqual(ids);
+    const upwards = await ask('&after=m0');
+    expect(upwards.items[0]!.id).toBe('m1');
+    expect(upwards.next).toBe(upwards.items.at(-1)!.id);
+  });
+});
+
+describe('a crooked request', () => {
+  const smuggled = 'GET /smuggled HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n';
+  it.each([
+    ['both a length and chunks', `${HEAD}content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n${smuggled}`],
+    ['chunks and then a length', `${HEAD}transfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n0\r\n\r\n${smuggled}`],
+    ['two lengths', `${HEAD}content-length: 2\r\ncontent-length: 3\r\n\r\n{}${smuggled}`],
+    ['a length with a sign', `${HEAD}content-length: +2\r\n\r\n{}${smuggled}`],
+    ['a length that is a list', `${HEAD}content-length: 2, 3\r\n\r\n{}${smuggled}`],
+    ['a length below nothing', `${HEAD}content-length: -1\r\n\r\n${smuggled}`],
+    ['an odd transfer coding', `${HEAD}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n${smuggled}`],
+    ['chunks that are not the last coding', `${HEAD}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n${smuggled}`],
+    ['a space before the colon', `${HEAD}content-length : 2\r\n\r\n{}${smuggled}`],
+    ['a folded header', `${HEAD}x: a\r\n transfer-encoding: chunked\r\n\r\n${smuggled}`],
+    ['no host', 'GET /api/sessions HTTP/1.1\r\n\r\n'],
+    ['a chunk of no size', `${HEAD}transfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n${smuggled}`],
+    ['no protocol that there is', 'GET / HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n'],
+    ['a method that there is not', 'SESSIONS / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'],
+    ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
+  ])('Q3 with %s is 400, and nothing that is hidden in it is answered', async (_what, text) => {
+    const connection = await answered(text);
+    await connection.closed;
+    expect(connection.statuses).toEqual([400]);
+    expect(connection.received).not.toContain('smuggled');
+  });
+
+  it('Q3 of headers without measure is 431', async () => {
+    const get = 'GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n';
+    const wide = await answered(`${get}x: ${'a'.repeat(20_000)}\r\n\r\n`);
+    const many = await answered(`${get}${'abcdef: b\r\n'.repeat(10_000)}\r\n`);
+    const long = await answered(`GET /healthz?${'a'.repeat(20_000)} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`);
+    // What was not read when it was closed may take the answer with it.
+    for (const { statuses, closed } of [wide, many, long]) {
+      await closed;
+      expect(statuses.filter((status) => status !== 431)).toEqual([]);
+    }
+    const wider = await answered(`${get}x: ${'a'.repeat(16_500)}\r\n\r\n`);
+    expect(wider.statuses).toEqual([431]);
+    expect((await answered(`${get}${'a: b\r\n'.repeat(100)}\r\n`)).statuses).toEqual([200]);
+  });
+
+  it.each([
+    ['TRACE', 'TRACE /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'],
+    ['CONNECT', 'CONNECT 127.0.0.1:5432 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'],
+    ['an upgrade', 'GET /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n'],
+    ['another’s address as target', 'GET http://evil.example/api/sessions HTTP/1.1\r\nHost: evil.example\r\n\r\n'],
+    ['an odd target', 'GET http://[ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'],
+    ['an expectation', `${HEAD}content-length: 2\r\nexpect: the-unexpected\r\n\r\n{}`],
+    ['an older protocol', 'GET /api/sessions HTTP/1.0\r\n\r\n'],
+  ])('Q3 of %s harms nobody', async (_what, text) => {
+    const connection = await answered(text);
+    for (const status of connection.statuses) expect(status === 501 ? 400 : status).toBeLessThan(500);
+    expect(connection.received).not.toMatch(/session_id|root:/);
+    await expectServed();
+  });
+});
+
+describe('many at once', () => {
+  it('Q3 requests behind each other in one write are answered in order, and others are served meanwhile', async () => {
+    const connection = await connected();
+    const count = 500;
+    connection.write('GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(count));
+    await expectServed();
+    await eventually(() => expect(connection.statuses).toHaveLength(count));
+    expect(new Set(connection.statuses)).toEqual(new Set([200]));
+  });
+
+  it('Q3 connections are bounded, idle ones go, and then there is room again', async () => {
+    const many = await Promise.all(Array.from({ length: CONNECTIONS + 20 }, connected));
+    const refused = () => many.filter((connection) => !connection.isOpen).length;
+    await eventually(() => expect(refused()).toBeGreaterThanOrEqual(20));
+    await eventually(expectServed, { timeout: CLOSED_MS });
+    const open_ms = await Promise.all(many.map((connection) => connection.closed));
+    for (const ms of open_ms) expect(ms).toBeLessThan(CLOSED_MS + 2_000);
+    await expectServed();
+  });
+
+  it('Q3 after all of it the host has logged no error, and is the same process', async () => {
+    const lines = await host.logs();
+    expect(lines.filter((line) => line.level >= 50)).toEqual([]);
+    process.kill(host.pid, 0);
+    await expectServed();
+  });
+});

@@ -1,0 +1,265 @@
+// One user asks, over every route and by every id, for what is another's.
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type pg from 'pg';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import { workspaceRoot } from '../../domain/workspaces.ts';
+import { eventually } from '../support/eventually.ts';
+import {
+  chunksOf,
+  eventsOf,
+  type ServerSentEvent,
+  startHost,
+  type TestCaller,
+  type TestHost,
+} from '../support/host.ts';
+import { say } from '../support/model-actions.ts';
+import { startRuntime } from '../support/runtime.ts';
+import { sentRaw } from './raw.ts';
+import { requestTo, type Filling, type Route, routesOf, said, type Sending } from './routes.ts';
+import { allRows } from './rows.ts';
+
+const ADAS = { alias: 'the chat of ada', project: 'prj-of-ada', message: 'msg-of-ada', call: 'call_of_ada' };
+const SECRET = 'what only ada may read';
+/** Ids that nobody has, each of the form of one of hers. */
+const NOBODYS = { alias: 'the chat of nil', project: 'prj-of-nil', message: 'msg-of-nil', call: 'call_of_nil' };
+
+let host: TestHost;
+let db: pg.Pool;
+let ada: TestCaller;
+let eve: TestCaller;
+let routes: Route[];
+/** Her session; one of Eve's; one of nobody. */
+let hers: string;
+let eves: string;
+const nobodys = newId('ses');
+let adasRoot: string;
+
+beforeAll(async () => {
+  const runtime = await startRuntime({ script: () => [say('An answer.')] });
+  const { databaseUrl, temporal, workspaces } = runtime;
+  host = await startHost({ databaseUrl, temporal, workspaces });
+  db = runtime.db;
+  ada = host.as('ada');
+  eve = host.as('eve');
+  routes = await routesOf(host.url);
+  await ada.post('/api/sessions', { project_id: ADAS.project });
+  const message = { id: ADAS.message, role: 'user', parts: [{ type: 'text', text: SECRET }] };
+  const body = JSON.stringify({ id: ADAS.alias, messages: [message] });
+  const chat = await ada.fetch('/api/chat', { method: 'POST', body });
+  hers = chat.headers.get('x-perdure-session')!;
+  await chunksOf(chat);
+  await db.query('INSERT INTO tool_outputs (session_id, tool_call_id, output) VALUES ($1, $2, $3)', [
+    hers,
+    ADAS.call,
+    SECRET,
+  ]);
+  const { session, chat: frame } = await host.client.reads.session('ada', hers);
+  adasRoot = workspaceRoot(workspaces, { ...frame, ...session });
+  await mkdir(adasRoot, { recursive: true });
+  await writeFile(path.join(adasRoot, 'index.html'), SECRET);
+  eves = (await eve.post('/api/sessions', {})).body.session.session_id as string;
+});
+
+async function ask({ path: to, init }: Sending) {
+  const response = await eve.fetch(to, init);
+  return said(response);
+}
+
+/** Whether a route names a session. */
+const namesSession = (route: Route) => route.params.includes('id') || route.query.includes('session_id');
+
+function ofSession(route: Route, session: string, more: Filling = {}): Sending {
+  return requestTo(route, {
+    ...more,
+    params: { id: session, mid: ADAS.message, tool_call_id: ADAS.call, ...more.params },
+    query: { ...(route.query.includes('session_id') && { session_id: session }), ...more.query },
+  });
+}
+
+describe('another user', () => {
+  it('Q3 cannot tell a session of somebody else from none, by its id or by an alias, over any route', async () => {
+    const before = await allRows(db);
+    const named = routes.filter(namesSession);
+    expect(named.length).toBeGreaterThan(20);
+    for (const route of named) {
+      // What fits, what does not, and what is no JSON.
+      for (const body of route.body === undefined ? [undefined] : [route.body, { surprise: 1 }, '{"']) {
+        const [foreign, unknown] = await Promise.all([hers, nobodys].map((id) => ask(ofSession(route, id, { body }))));
+        expect(foreign, route.name).toEqual(unknown);
+        if (body === route.body) expect(foreign!.status, route.name).toBe(404);
+        const [byAlias, byNone] = await Promise.all(
+          [ADAS.alias, NOBODYS.alias].map((id) => ask(ofSession(route, id, { body }))),
+        );
+        expect(byAlias, route.name).toEqual(byNone);
+      }
+    }
+    expect(await allRows(db)).toEqual(before);
+  });
+
+  it('Q3 cannot post to such a session: not through /chat either, where an alias is the caller’s own', async () => {
+    const chat = routes.find((route) => route.operationId === 'chat')!;
+    const bodyFor = (id: string, more: object = {}) => ({ ...(chat.body as object), id, ...more });
+    const before = await allRows(db);
+    for (const more of [{}, { messageId: ADAS.message }, { trigger: 'regenerate-message' }, { messages: [] }]) {
+      const [foreign, unknown] = await Promise.all(
+        [hers, nobodys].map((id) => ask(requestTo(chat, { body: bodyFor(id, more) }))),
+      );
+      expect(foreign).toEqual(unknown);
+      expect(foreign!.status).toBeGreaterThanOrEqual(400);
+    }
+    expect(await allRows(db)).toEqual(before);
+    const opened = await eve.fetch('/api/chat', requestTo(chat, { body: bodyFor(ADAS.alias) }).init);
+    const own = opened.headers.get('x-perdure-session');
+    await chunksOf(opened);
+    expect(own).not.toBe(hers);
+    expect((await ada.get(`/api/sessions/${encodeURIComponent(ADAS.alias)}`)).body.session.session_id).toBe(hers);
+  });
+
+  it('Q3 cannot tell a message, a tool call, a parent or a project of somebody else from none', async () => {
+    // What her own session refuses stands in its own log.
+    const before = await allRows(db, eves);
+    for (const route of routes.filter((each) => each.params.some((name) => name !== 'id') && namesSession(each))) {
+      const [foreign, unknown] = await Promise.all(
+        [ADAS, NOBODYS].map(({ message, call }) =>
+          ask(ofSession(route, eves, { params: { mid: message, tool_call_id: call } })),
+        ),
+      );
+      expect(foreign, route.name).toEqual(unknown);
+      expect(foreign!.status, route.name).toBe(404);
+    }
+    const asked = routes.flatMap((route) => route.query.map((name) => ({ route, name })));
+    for (const { route, name } of asked.filter(({ name: each }) => each !== 'session_id')) {
+      const pairs = [
+        [hers, nobodys],
+        [ADAS.project, NOBODYS.project],
+        [ADAS.message, NOBODYS.message],
+        [ADAS.alias, NOBODYS.alias],
+      ] as const;
+      for (const pair of pairs) {
+        const [foreign, unknown] = await Promise.all(
+          pair.map((value) => ask(ofSession(route, eves, { query: { [name]: value } }))),
+        );
+        expect(foreign, `${route.name}?${name}`).toEqual(unknown);
+        expect(foreign!.text).not.toContain(hers);
+      }
+    }
+    expect(await allRows(db, eves)).toEqual(before);
+  });
+
+  it('Q3 cannot take a project or a folder of somebody else into a body, nor be somebody else in one', async () => {
+    const before = await allRows(db, eves);
+    const refused = [
+      await eve.post('/api/sessions', { project_id: ADAS.project }),
+      await eve.post(`/api/sessions/${eves}/open`, { project_id: ADAS.project }),
+    ];
+    expect(refused.map((answer) => [answer.status, answer.body.code as string])).toEqual([
+      [404, 'ProjectNotFound'],
+      [404, 'ProjectNotFound'],
+    ]);
+    const folder = path.basename(path.dirname(adasRoot));
+    for (const workspace_root of [adasRoot, path.dirname(adasRoot), `../${folder}/x`, `x/../../${folder}/y`]) {
+      const answer = await eve.post('/api/sessions', { workspace_root });
+      expect(answer, workspace_root).toMatchObject({
+        status: 400,
+        body: { errors: [{ field: 'workspace_root', expected: expect.any(String) }] },
+      });
+    }
+    for (const name of ['user_id', 'session_id', 'sub', 'alias', 'parent_id', 'permissions']) {
+      expect((await eve.post('/api/sessions', { [name]: 'ada' })).status).toBe(400);
+    }
+    expect(await allRows(db, eves)).toEqual(before);
+  });
+
+  it('Q3 gets nothing by metadata that names somebody else', async () => {
+    const metadata = { user_id: 'ada', session_id: hers, parent_id: hers, hidden_by: { cause: 'edit', id: 'x' } };
+    const { body } = await eve.post('/api/sessions', { metadata });
+    expect(body.session.user_id).toBe('eve');
+    const own = body.session.session_id as string;
+    await eve.post(`/api/sessions/${own}/messages`, { id: 'm1', text: 'hi', metadata });
+    const { items } = (await eve.get(`/api/sessions/${own}/messages`)).body;
+    expect(items[0].metadata).toMatchObject({ session_id: own });
+    expect(items[0].metadata).not.toHaveProperty('hidden_by');
+    expect((await eve.get(`/api/sessions/${hers}`)).status).toBe(404);
+    await eventually(async () => expect((await eve.get(`/api/sessions/${own}/status`)).body.state).toBe('idle'));
+  });
+
+  it('Q3 carries nothing over with an Idempotency-Key of somebody else', async () => {
+    const command = (caller: TestCaller, id: string) =>
+      caller.post(`/api/sessions/${id}/cancel`, { reason: 'mine' }, { 'idempotency-key': 'shared-key' });
+    const first = await command(ada, hers);
+    const before = await allRows(db);
+    expect((await command(eve, hers)).status).toBe(404);
+    expect(await allRows(db)).toEqual(before);
+    expect(await command(eve, eves)).toMatchObject({ status: first.status });
+    const { items } = await host.client.reads.log('eve', eves);
+    expect(items.filter((item) => item.kind === 'reason')).toHaveLength(1);
+  });
+
+  it('Q3 is told of nobody else’s sessions by the rendezvous', async () => {
+    const told: string[] = [];
+    const response = await eve.fetch('/api/rendezvous');
+    const events = eventsOf(response);
+    const read = async (until: (event: string, id: string | undefined) => boolean) => {
+      for (;;) {
+        const { value } = await events.next();
+        if (value === undefined) return;
+        const { event, data } = value as ServerSentEvent;
+        told.push(JSON.stringify(data));
+        if (until(event, data.session_id as string | undefined)) return;
+      }
+    };
+    await read((event) => event === 'ready');
+    const other = (await ada.post('/api/sessions', {})).body.session.session_id as string;
+    await ada.post(`/api/sessions/${hers}/messages`, { id: 'm-more', text: 'more' });
+    const own = (await eve.post('/api/sessions', {})).body.session.session_id as string;
+    await read((_event, id) => id === own);
+    await events.return(undefined);
+    for (const foreign of [hers, other, SECRET, ADAS.project]) expect(told.join('\n')).not.toContain(foreign);
+    expect(told.join('\n')).toContain(eves);
+    await eventually(async () => expect((await ada.get(`/api/sessions/${hers}/status`)).body.state).toBe('idle'));
+  });
+
+  it('Q3 cannot make an address of a preview out of what it knows', async () => {
+    const { preview_url } = (await ada.get(`/api/sessions/${hers}/files`)).body;
+    expect(await (await fetch(host.url + preview_url)).text()).toBe(SECRET);
+    const preview = routes.find((route) => route.params.includes('token'))!;
+    const parts = (preview_url as string).split('/')[2]!.split('.');
+    const swapped = parts.with(3, Buffer.alloc(40).toString('base64url')).join('.');
+    const unsecured = [Buffer.from('{"alg":"none"}').toString('base64url'), parts[3], ''].join('.');
+    const answers = await Promise.all(
+      [nobodys, hers, ADAS.alias, ADAS.project, adasRoot, swapped, unsecured, parts.slice(0, 4).join('.'), '%00'].map(
+        async (token) =>
+          said(await fetch(host.url + requestTo(preview, { params: { token, file: 'index.html' } }).path)),
+      ),
+    );
+    for (const answer of answers) expect(answer).toMatchObject({ status: 404, text: answers[0]!.text });
+  });
+
+  it('Q3 cannot make a name of a preview either, and finds nothing but its files under one', async () => {
+    const { preview_site_url } = (await ada.get(`/api/sessions/${hers}/files`)).body;
+    const { hostname, port } = new URL(preview_site_url as string);
+    const under = (name: string, target: string) => sentRaw(host.url, target, { host: `${name}:${port}` });
+    expect(await under(hostname, '/')).toEqual({ status: 200, text: SECRET });
+    for (const target of ['/api/sessions', '/metrics', '/openapi.json', `/api/sessions/${hers}`, '/../../etc/passwd']) {
+      expect((await under(hostname, target)).status, target).toBe(404);
+    }
+    const [first = '', ...rest] = hostname.split('.');
+    const forged = [
+      [`${first.slice(0, -1)}${first.endsWith('a') ? 'b' : 'a'}`, ...rest].join('.'),
+      [first.slice(1), ...rest].join('.'),
+      rest.join('.'),
+      'preview.localhost',
+      'x.preview.localhost',
+      `${'0'.repeat(63)}.preview.localhost`,
+      `${hostname}.evil.example`,
+      `${hostname}.`,
+    ];
+    for (const name of forged) {
+      const { status, text } = await under(name, '/index.html');
+      expect([404, 403], name).toContain(status);
+      expect(text).not.toContain(SECRET);
+    }
+  });
+});
