@@ -18,7 +18,7 @@ export interface Options {
 }
 
 const MINUTES = 5;
-const SESSIONS = 12;
+const SESSIONS = 8;
 const GAP_MS = 2_000;
 
 /**
