@@ -48,6 +48,7 @@ export interface StepResult {
  */
 export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChunk, StepResult, void> {
   const left = new AbortController();
+  let ended = false;
   const chunks = new StepChunks(input.tools, input.newToolCallId);
   let finished: FinishedStep | undefined;
   try {
@@ -60,6 +61,7 @@ export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChu
       if (part.type === 'abort') break;
       yield* chunks.of(part);
     }
+    ended = true;
     input.signal.throwIfAborted();
     yield* chunks.end();
     return resultOf(input.model.ref, finished, chunks.toolCalls);
@@ -67,7 +69,7 @@ export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChu
     input.signal.throwIfAborted();
     throw error;
   } finally {
-    left.abort();
+    if (!ended) left.abort();
   }
 }
 

@@ -39,6 +39,9 @@ export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>):
   let failures = 0;
   try {
     while (reading.signal?.aborted !== true) {
+      // What waited for company has it.
+      clearTimeout(soon);
+      soon = undefined;
       try {
         const { items, done } = await reading.read();
         failures = 0;

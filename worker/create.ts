@@ -14,6 +14,7 @@ import type { Bus } from '../bus/bus.ts';
 import { TASK_QUEUE } from '../workflows/definitions.ts';
 import { StuckWatch } from './stuck.ts';
 import { Sweeper } from './sweeper.ts';
+import { useOwnWorkflowThreads } from './workflow-threads.ts';
 
 /** A stream holds an activity slot for as long as the model speaks, so there have to be many. */
 const ACTIVITY_SLOTS = 1_000;
@@ -51,6 +52,7 @@ export interface SessionWorker {
 /** Makes a worker; nothing is polled before `run`. */
 export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
   const { log, settings, registry = new MetricsRegistry() } = parts;
+  useOwnWorkflowThreads();
   const worker = await Worker.create({
     connection: parts.connection,
     namespace: parts.namespace,

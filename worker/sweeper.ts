@@ -24,7 +24,7 @@ export class Sweeper {
   private readonly log: Logger;
   private readonly intervalMs: number;
   private readonly woken: () => void;
-  private readonly asked = new Map<string, number>();
+  private asked: { session_id: string; run_seq: number; at: number }[] = [];
   private timer: NodeJS.Timeout | undefined;
   private running: Promise<void> | undefined;
   private stopped = false;
@@ -57,14 +57,14 @@ export class Sweeper {
   /** Looks once, and wakes what sleeps. */
   async sweep(): Promise<void> {
     const now = Date.now();
-    for (const [key, at] of this.asked) if (at < now - AGAIN_MS) this.asked.delete(key);
-    const runs = await sleepingRuns(this.db, { queuedMs: QUEUED_MS, silentMs: SILENT_MS, limit: AT_ONCE });
-    const due = runs.filter((run) => !this.asked.has(keyOf(run)));
-    await Promise.all(due.map((run) => this.wake(run, now)));
+    this.asked = this.asked.filter(({ at }) => at >= now - AGAIN_MS);
+    const due = { queuedMs: QUEUED_MS, silentMs: SILENT_MS, limit: AT_ONCE };
+    const runs = await sleepingRuns(this.db, { ...due, known: this.asked });
+    for (const { session_id, run_seq } of runs) this.asked.push({ session_id, run_seq, at: now });
+    await Promise.all(runs.map((run) => this.wake(run, now)));
   }
 
   private async wake(run: SleepingRun, now: number): Promise<void> {
-    this.asked.set(keyOf(run), now);
     try {
       if (run.state === 'running' && (await this.isAlive(run.session_id))) return;
       this.log.info({ session: run.session_id, run: run.run_seq }, 'waking a session with a forgotten message');
@@ -102,8 +102,4 @@ function startOf(run: SleepingRun): WithStartWorkflowOperation<(sessionId: strin
     projectId: run.project_id,
   });
   return new WithStartWorkflowOperation(type, options);
-}
-
-function keyOf(run: SleepingRun): string {
-  return `${run.session_id}/${run.run_seq}`;
 }
