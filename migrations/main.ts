@@ -11,7 +11,7 @@ import { migrate } from './migrate.ts';
 async function main(): Promise<void> {
   const config = requireDatabase(parseConfig(process.env));
   const log = createLogger('migrate', config);
-  const applied = await migrate(config.databaseUrl);
+  const applied = await migrate(config.directDatabaseUrl);
   log.info({ applied }, applied.length > 0 ? 'the database is migrated' : 'the database is up to date');
   const { connectionOptions, namespace } = temporalConnectConfig(config);
   const connection = await Connection.connect(connectionOptions);

@@ -1,9 +1,19 @@
 import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { transitionRows } from '../domain/phases.ts';
 
 /** Any number: all migrations of a database queue behind one advisory lock. */
 const MIGRATION_LOCK = 7_073_647_205;
+
+/**
+ * Whoever comes behind a migration that waits for a table waits as well, and a backup may have the table for minutes. So
+ * the migration gives up soon, lets the others go ahead, and comes again.
+ */
+const LOCK_WAIT_MS = 1_000;
+const PAUSE_MS = 1_000;
+const MOST_TRIES = 600;
+const LOCK_NOT_AVAILABLE = '55P03';
 
 const MIGRATION_FILE = /^(\d{4})_\w+\.sql$/;
 
@@ -27,10 +37,30 @@ async function seedTransitions(db: pg.ClientBase): Promise<void> {
   );
 }
 
+async function applyOne(db: pg.Client, { version, name }: { version: number; name: string }): Promise<void> {
+  const sql = await readFile(`${import.meta.dirname}/${name}`, 'utf8');
+  for (let tries = 1; ; tries += 1) {
+    try {
+      await db.query('BEGIN');
+      await db.query(`SET LOCAL lock_timeout = ${LOCK_WAIT_MS}`);
+      await db.query(sql);
+      await db.query('INSERT INTO schema_migrations (version, name) VALUES ($1, $2)', [version, name]);
+      await db.query('COMMIT');
+      return;
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE || tries === MOST_TRIES) throw error;
+      await db.query('ROLLBACK');
+      await delay(PAUSE_MS);
+    }
+  }
+}
+
 /**
  * Brings a database to the newest schema: the numbered files beside this one that it has not seen, each in a
- * transaction of its own, in order. Safe to run at any time and from several processes at once. Forward only.
+ * transaction of its own, in order. Safe to run at any time and from several processes at once, beside workers and
+ * hosts at work. Forward only.
  *
+ * @param databaseUrl past any pooler, for it holds a lock from its first statement to its last
  * @returns the names of the files that were applied
  */
 export async function migrate(databaseUrl: string): Promise<string[]> {
@@ -44,14 +74,10 @@ export async function migrate(databaseUrl: string): Promise<string[]> {
     );
     const { rows } = await db.query<{ version: number }>('SELECT version FROM schema_migrations');
     const seen = new Set(rows.map((row) => row.version));
-    for (const { version, name } of await migrationFiles()) {
-      if (seen.has(version)) continue;
-      const sql = await readFile(`${import.meta.dirname}/${name}`, 'utf8');
-      await db.query('BEGIN');
-      await db.query(sql);
-      await db.query('INSERT INTO schema_migrations (version, name) VALUES ($1, $2)', [version, name]);
-      await db.query('COMMIT');
-      applied.push(name);
+    for (const file of await migrationFiles()) {
+      if (seen.has(file.version)) continue;
+      await applyOne(db, file);
+      applied.push(file.name);
     }
     await seedTransitions(db);
   } finally {
