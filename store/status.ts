@@ -82,9 +82,9 @@ export function readTurns(db: Db, sessionId: string, fromSeq: number): Promise<T
     `SELECT seq, message_id, state, error_code, error_message
        FROM chat_runs
       WHERE session_id = $1
-        AND seq >= CASE WHEN $2 > 0 THEN $2 ELSE (
-              SELECT coalesce(min(seq) FILTER (WHERE state IN ('queued', 'running', 'waiting')), max(seq), 0)
-                FROM chat_runs WHERE session_id = $1) END
+        AND seq >= CASE WHEN $2 > 0 THEN $2 ELSE coalesce(
+              (SELECT min(seq) FROM chat_runs WHERE session_id = $1 AND state IN ('queued', 'running', 'waiting')),
+              (SELECT max(seq) FROM chat_runs WHERE session_id = $1), 0) END
       ORDER BY seq`,
     [sessionId, fromSeq],
   );

@@ -3,6 +3,7 @@ import type pg from 'pg';
 import { beforeAll, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
+import { readTurns } from '../../store/status.ts';
 import { sleepingRuns } from '../../store/sweep.ts';
 import { freshRows, rows, Session, textPart } from './session.ts';
 
@@ -189,9 +190,21 @@ it('Q2 the sweeper reads the open runs, not the past ones', async () => {
     const sleeper = (await Session.at('chatting', db)).through(client);
     await sleeper.say('is anybody there?');
     const before = await blocksRead(client);
-    const found = await sleepingRuns(client, { queuedMs: -1, silentMs: 60_000, limit: 100 });
+    const found = await sleepingRuns(client, { queuedMs: -1, silentMs: 60_000, limit: 100, known: [] });
     expect((await blocksRead(client)) - before).toBeLessThan(300);
     expect(found.map((run) => run.session_id)).toContain(sleeper.id);
+  } finally {
+    client.release();
+  }
+});
+
+it('Q2 who begins to follow a session does not read its past turns', async () => {
+  const client = await db.connect();
+  try {
+    for (let plans = 0; plans < 8; plans += 1) await readTurns(client, long.id, 0);
+    const before = await blocksRead(client);
+    expect(await readTurns(client, long.id, 0)).not.toHaveLength(0);
+    expect((await blocksRead(client)) - before).toBeLessThan(50);
   } finally {
     client.release();
   }
