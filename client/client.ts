@@ -147,27 +147,27 @@ export class PerdureClient {
     runSeq: number,
     { signal }: ReadOptions = {},
   ): AsyncGenerator<UIMessageChunk[]> {
-    const sessionId = await this.reads.sessionId(user, session);
+    const sessionId = isSessionId(session) ? session : await this.reads.sessionId(user, session);
     const answer = new AnswerReading(this.db, sessionId, runSeq);
     yield* keepReading(this.watch, {
       sessionId,
       signal,
       // A status changes on the way to the first words, and its reading must not stand in their way.
       urgency: ({ kind, run }) => (kind === 'status' ? 'soon' : kind === 'stream' && run === runSeq ? 'now' : 'never'),
-      read: () => answer.read(),
+      read: this.checked(user, sessionId, () => answer.read()),
       onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'an answer could not be read'),
     });
   }
 
   /** A session's status as it is, then every change of it and the turns that begin and end. Ends with the signal. */
   async *events(user: string, session: string, { signal }: ReadOptions = {}): AsyncGenerator<TurnEvent> {
-    const sessionId = await this.reads.sessionId(user, session);
+    const sessionId = isSessionId(session) ? session : await this.reads.sessionId(user, session);
     const turns = new TurnReading(this.db, sessionId);
     const readings = keepReading(this.watch, {
       sessionId,
       signal,
       urgency: ({ kind }) => (kind === 'stream' ? 'never' : 'now'),
-      read: () => turns.read(),
+      read: this.checked(user, sessionId, () => turns.read()),
       onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'a status could not be read'),
     });
     for await (const events of readings) yield* events;
@@ -204,6 +204,16 @@ export class PerdureClient {
     this.meeting.close();
     if (this.options.bus === undefined) await this.bus.close();
     if (typeof this.options.database === 'string') await this.db.end();
+  }
+
+  /** A reading of a session that first makes sure that it is the user's, and tries that again too where it fails. */
+  private checked<T>(user: string, sessionId: string, read: () => Promise<T>): () => Promise<T> {
+    let known = false;
+    return async () => {
+      if (!known) await this.reads.sessionId(user, sessionId);
+      known = true;
+      return read();
+    };
   }
 
   private ownBus(): Bus {
