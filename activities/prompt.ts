@@ -15,8 +15,8 @@ export interface StepPrompt {
   system: string;
   messages: UIMessage[];
   digest: string;
-  /** Settles when the prompt's text is kept under its digest. */
-  kept: Promise<void>;
+  /** Settles when the prompt's text is kept under its digest; asked again after a failure, it is tried again. */
+  kept: () => Promise<void>;
 }
 
 /** System texts by digest, newest last. A turn's later steps find theirs here, or in the database. */
@@ -62,7 +62,7 @@ async function systemOf(
 ): Promise<Pick<StepPrompt, 'system' | 'digest' | 'kept'>> {
   if (claimed.digest !== null) {
     const system = known.get(claimed.digest) ?? (await readPrompt(context.db, claimed.digest));
-    if (system !== undefined) return { system, digest: claimed.digest, kept: Promise.resolve() };
+    if (system !== undefined) return { system, digest: claimed.digest, kept: () => Promise.resolve() };
   }
   const folder = workspaceOf(context, { sessionId, ...claimed });
   const prompt = await assemblePrompt({
@@ -72,17 +72,23 @@ async function systemOf(
     date: new Date().toISOString().slice(0, 10),
     model: model.ref,
   });
-  return { system: prompt.system, digest: prompt.digest, kept: keep(context, prompt) };
+  return { system: prompt.system, digest: prompt.digest, kept: keeping(context, prompt) };
 }
 
 /** Keeps a prompt that this process has not kept before, beside the model call rather than before it. */
-function keep(context: ActivityContext, prompt: Parameters<typeof keepPrompt>[1]): Promise<void> {
-  if (known.has(prompt.digest)) return Promise.resolve();
-  const kept = keepPrompt(context.db, prompt).then(() => {
+function keeping(context: ActivityContext, prompt: Parameters<typeof keepPrompt>[1]): () => Promise<void> {
+  const keep = async () => {
+    if (known.has(prompt.digest)) return;
+    await keepPrompt(context.db, prompt);
     if (known.size >= KNOWN_AT_MOST) known.delete([...known.keys()][0] ?? '');
     known.set(prompt.digest, prompt.system);
-  });
+  };
+  let first: Promise<void> | undefined = keep();
   // Whoever awaits it gets the error; a step that fails before must not leave it unhandled.
-  kept.catch(() => {});
-  return kept;
+  first.catch(() => {});
+  return () => {
+    const kept = first ?? keep();
+    first = undefined;
+    return kept;
+  };
 }

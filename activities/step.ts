@@ -63,7 +63,7 @@ async function speak(work: Work): Promise<StepOutcome> {
     const result = await record(work, prompt, model, writer);
     await writer.stop();
     stop.signal.throwIfAborted();
-    await prompt.kept;
+    await untilLanded(work, () => prompt.kept());
     const outcome = await settle(work, prompt, result);
     return outcome;
   } catch (error) {
