@@ -131,6 +131,32 @@ describe('the bus in Postgres', () => {
     expect(payloads.length).toBeLessThanOrEqual(3);
   });
 
+  it('lets a status wait for company, and not for long', async () => {
+    const sent = () => here.counts!.batches;
+    const heard = heardOn(there);
+    const before = sent();
+    here.publish({ session: 'ses_company', run: 1, kind: 'status' });
+    await new Promise((resolve) => setImmediate(resolve));
+    here.publish({ session: 'ses_company', run: 1, kind: 'stream' });
+    await eventually(() => expect(heard.map(({ kind }) => kind)).toEqual(['status', 'stream']));
+    expect(sent()).toBe(before + 1);
+    here.publish({ session: 'ses_company', run: 1, kind: 'status' });
+    await eventually(() => expect(heard).toHaveLength(3));
+  });
+
+  it('sends what waits when it is closed', async () => {
+    const brief = createPostgresBus({ connectionString: url });
+    await untilListening(brief);
+    const heard = heardOn(there);
+    await eventually(() => {
+      brief.publish({ session: 'ses_before', kind: 'stream' });
+      expect(heard.length).toBeGreaterThan(0);
+    });
+    brief.publish({ session: 'ses_brief', kind: 'status' });
+    await brief.close();
+    await eventually(() => expect(heard.at(-1)?.session).toBe('ses_brief'));
+  });
+
   it('listens and publishes again when its connections were cut, and says so', async () => {
     const listening = untilListening(there);
     await admin.query(

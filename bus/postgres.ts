@@ -8,6 +8,8 @@ const CHANNEL = 'perdure';
 /** Postgres takes payloads of fewer than 8,000 bytes. */
 const MAX_PAYLOAD_BYTES = 7_900;
 const MERGE_MS = 10;
+/** A status goes along with what is more urgent, or after this by itself. */
+const COMPANY_MS = 30;
 /** Batches that may go at once after a pause. */
 const BURST = 5;
 /** Beyond this pointers are dropped while Postgres is away: readers read again when it is back. */
@@ -26,8 +28,8 @@ interface Options {
  * 1. NOTIFY is sent on its own connection, never in a transaction that writes: notifying transactions commit one at a
  *    time in the whole cluster.
  * 2. A process sends a batch every 10 ms at most; after a pause, the first few go at once, so that the few pointers of a
- *    lonely turn never wait. What comes while a batch is on its way or may not go yet is gathered, equal ones are
- *    merged, and goes together.
+ *    lonely turn never wait, but those of a status, which nobody waits for: they wait a moment for company. What comes
+ *    while a batch is on its way or may not go yet is gathered, equal ones are merged, and goes together.
  * 3. Nothing here waits for Postgres but `close`. With Postgres away pointers are gathered up to a bound.
  * 4. Every time that listening begins, the first included, listeners are told `reconnected`.
  */
@@ -70,6 +72,7 @@ class Publisher {
   private readonly onError: (error: unknown) => void;
   private waiting: Pointer[] = [];
   private sending: Promise<void> | undefined;
+  private company: NodeJS.Timeout | undefined;
   private closed = false;
   batches = 0;
   /** When the batches sent so far would have been due, had each waited for its turn. */
@@ -88,16 +91,20 @@ class Publisher {
   publish(pointer: Pointer): void {
     if (this.closed || this.waiting.length >= MAX_WAITING) return;
     this.waiting.push(pointer);
-    this.start();
+    if (pointer.kind === 'status') this.company ??= setTimeout(() => this.start(), COMPANY_MS);
+    else this.start();
   }
 
   async close(): Promise<void> {
     this.closed = true;
+    this.start();
     await this.sending;
     await this.connection.close();
   }
 
   private start(): void {
+    clearTimeout(this.company);
+    this.company = undefined;
     if (this.sending || this.waiting.length === 0 || !this.connection.client) return;
     this.sending = this.sendWaiting().finally(() => {
       this.sending = undefined;
