@@ -12,6 +12,8 @@ type Interceptor = NonNullable<ConnectionOptions['interceptors']>[number];
 const UPDATE_CALLS = new Set(['ExecuteMultiOperation', 'UpdateWorkflowExecution', 'PollWorkflowExecutionUpdate']);
 const QUICK_TRIES = 3;
 const QUICK_INTERVAL_MS = 30;
+/** The caller's deadline ends it before. */
+const MOST_TRIES = 10;
 
 /** gRPC's code of an update whose workflow task is to be done again. */
 const FAILED_PRECONDITION = 9;
@@ -20,7 +22,8 @@ const FAILED_PRECONDITION = 9;
  * Tries failed calls again as the SDK does, but updates three times soon: one that meets a session while it continues as
  * new is told RESOURCE_EXHAUSTED, for which the SDK would wait 1.7 s. The same code also means a rate limit, so later
  * tries, and other calls, keep the SDK's pace. A close that is answered while the next message arrives is told
- * FAILED_PRECONDITION, for the task that ends the workflow is done again: asked once more, it has its answer.
+ * FAILED_PRECONDITION, for the task that ends the workflow is done again: asked once more, it has its answer. So is one
+ * whose task has failed or timed out, and that is over in seconds.
  */
 function retryInterceptor(): Interceptor {
   const usual = defaultGrpcRetryOptions();
@@ -30,7 +33,7 @@ function retryInterceptor(): Interceptor {
     ...usual,
     retryableDecider: (attempt, status) =>
       usual.retryableDecider(attempt, status) ||
-      ((status.code as number) === FAILED_PRECONDITION && attempt <= QUICK_TRIES),
+      ((status.code as number) === FAILED_PRECONDITION && attempt <= MOST_TRIES),
     delayFunction: (attempt, status) => (attempt <= QUICK_TRIES ? soon : usual).delayFunction(attempt, status),
   });
   return (options, nextCall) => {

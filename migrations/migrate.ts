@@ -22,6 +22,16 @@ async function migrationFiles(): Promise<{ version: number; name: string }[]> {
   return names.map((name) => ({ version: Number(name.slice(0, 4)), name }));
 }
 
+/** Names of the files that a database has not seen; all of them where nothing was ever migrated. */
+export async function missingMigrations(db: pg.Pool): Promise<string[]> {
+  const files = await migrationFiles();
+  const { rowCount } = await db.query(`SELECT FROM pg_class WHERE oid = to_regclass('schema_migrations')`);
+  if (rowCount === 0) return files.map(({ name }) => name);
+  const { rows } = await db.query<{ version: number }>('SELECT version FROM schema_migrations');
+  const seen = new Set(rows.map((row) => row.version));
+  return files.filter(({ version }) => !seen.has(version)).map(({ name }) => name);
+}
+
 /** Makes `phase_transitions` equal to the domain's table. */
 async function seedTransitions(db: pg.ClientBase): Promise<void> {
   const rows = JSON.stringify(transitionRows());

@@ -25,7 +25,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
     packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'pg', 'pino', 'prom-client', 'zod'],
     typesOf: ['@temporalio/worker'],
   },
-  worker: { own: [...ALL_BUT_FACES, 'examples'], packages: 'any' },
+  worker: { own: [...ALL_BUT_FACES, 'examples', 'migrations/migrate.ts'], packages: 'any' },
   client: {
     own: ['store', 'bus', 'domain', 'config', 'workspaces', 'workflows/definitions.ts', 'workflows/start.ts'],
     packages: ['@temporalio/client', '@temporalio/common', 'pg', 'zod'],

@@ -18,6 +18,11 @@ import { useOwnWorkflowThreads } from './workflow-threads.ts';
 
 /** A stream holds an activity slot for as long as the model speaks, so there have to be many. */
 const ACTIVITY_SLOTS = 1_000;
+/**
+ * Workflow tasks that are at work together share one thread. When another worker dies, each of its sessions is replayed: of
+ * forty at once, a tenth of a second each, none was done before its task timed out, nor at the next try.
+ */
+const WORKFLOW_SLOTS = 8;
 /** Stuck sessions are looked for so much more rarely than forgotten messages. */
 const SWEEPS_A_LOOK = 5;
 /** 0.42 MB each. */
@@ -73,6 +78,7 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
       activity: [({ info }) => ({ inbound: new CodesOnlyInterceptor(log, info) })],
     },
     maxConcurrentActivityTaskExecutions: ACTIVITY_SLOTS,
+    maxConcurrentWorkflowTaskExecutions: WORKFLOW_SLOTS,
     maxCachedWorkflows: CACHED_SESSIONS,
     // The server hands a task to every poll that a frozen worker has open, and each is lost for its time-out: so one poll
     // for activities and two for workflows, the sticky queue's and the common one's. Steps mostly need none: they come

@@ -20,3 +20,13 @@ export async function untilReachable<T>(
     }
   }
 }
+
+/** Waits until the schema is as new as this code; `missing` names the migrations that it lacks. */
+export async function untilMigrated(log: Logger, missing: () => Promise<string[]>): Promise<void> {
+  for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
+    const names = await missing();
+    if (names.length === 0) return;
+    log.warn({ missing: names, retry_in_ms: wait }, 'the schema is older than this code: run `npm run migrate`');
+    await sleep(wait);
+  }
+}

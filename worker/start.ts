@@ -13,11 +13,12 @@ import { loadModels } from '../config/models.ts';
 import { hideSecrets } from '../config/secrets.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import siteBuilder from '../examples/site-builder/agent.ts';
+import { missingMigrations } from '../migrations/migrate.ts';
 import { createPool } from '../store/db.ts';
 import { workflowBundle } from './bundle.ts';
 import { createWorker, type SessionWorker } from './create.ts';
 import { serveMetrics } from './metrics-server.ts';
-import { untilReachable } from './reach.ts';
+import { untilMigrated, untilReachable } from './reach.ts';
 import { requireSearchAttributes } from './search-attributes.ts';
 
 const PROVIDER_ATTEMPTS = 6;
@@ -106,8 +107,8 @@ async function connect(config: DatabaseConfig, log: Logger) {
   const db = createPool(config.databaseUrl, { max: CONNECTIONS });
   const onError = (error: unknown) => log.warn({ err: error }, 'bus');
   const bus = createPostgresBus({ connectionString: config.directDatabaseUrl, onError });
-  await untilReachable(log, 'Postgres', new URL(config.databaseUrl).host, () =>
-    db.query('SELECT FROM schema_migrations'),
+  await untilMigrated(log, () =>
+    untilReachable(log, 'Postgres', new URL(config.databaseUrl).host, () => missingMigrations(db)),
   );
   const [connection, clientConnection] = await untilReachable(log, 'Temporal', connectionOptions.address, () =>
     Promise.all([NativeConnection.connect(connectionOptions), Connection.connect(connectionOptions)]),

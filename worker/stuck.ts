@@ -11,6 +11,8 @@ import { SESSION_WORKFLOW } from '../workflows/definitions.ts';
  */
 const QUERY = `WorkflowType = "${SESSION_WORKFLOW}" AND ExecutionStatus = "Running" AND TemporalReportedProblems = "category=WorkflowTaskFailed"`;
 const DEADLINE_MS = 10_000;
+/** Of a bad deploy that stops every session, as many are named; the others follow as these go on. */
+const MOST = 1_000;
 
 /**
  * Finds the sessions that the deployed code cannot carry on, most likely because it cannot replay their history, and says
@@ -51,7 +53,11 @@ export class StuckWatch {
   private async look(): Promise<void> {
     const known = new Set(await stuckSessions(this.deps.db));
     const stuck = await this.stuckNow();
-    for (const [session, cause] of stuck) if (!known.has(session)) await this.note(session, cause);
+    for (const [session, cause] of stuck) {
+      if (this.stopped) return;
+      if (!known.has(session)) await this.note(session, cause);
+    }
+    if (stuck.size === MOST) return;
     for (const session of known) if (!stuck.has(session)) await this.note(session, null);
   }
 
@@ -62,6 +68,7 @@ export class StuckWatch {
     await client.connection.withDeadline(Date.now() + DEADLINE_MS, async () => {
       for await (const { workflowId, searchAttributes } of client.workflow.list({ query: QUERY })) {
         found.set(workflowId, causeOf(searchAttributes['TemporalReportedProblems']));
+        if (found.size === MOST) return;
       }
     });
     return found;
