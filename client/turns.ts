@@ -41,11 +41,10 @@ export class TurnReading {
   }
 
   async read(): Promise<{ items: TurnEvent[]; done: boolean }> {
-    const [found, turns] = await Promise.all([
-      readStanding(this.db, this.sessionId),
-      readTurns(this.db, this.sessionId, Math.max(0, this.fromSeq)),
-    ]);
+    const found = await readStanding(this.db, this.sessionId);
     if (found === undefined) throw sessionNotFound();
+    // Read after the status: a session that is told to be idle has been told how its turn ended.
+    const turns = await readTurns(this.db, this.sessionId, Math.max(0, this.fromSeq));
     const isFirst = this.fromSeq < 0;
     const told = [...this.standingEvents(found.session), ...turns.flatMap((turn) => this.eventsOf(turn))];
     const open = turns.find((turn) => !isOver(turn));

@@ -57,14 +57,15 @@ beforeAll(async () => {
 /** What of every table is a user's or of a user's session. */
 async function rowsOf(user: string): Promise<Record<string, string>> {
   const { rows } = await db.query<{ session_id: string }>('SELECT session_id FROM sessions WHERE user_id = $1', [user]);
-  const names = [user, ...rows.map((row) => row.session_id)];
+  // As whole words: an id may have a user's name in it by chance.
+  const names = [user, ...rows.map((row) => row.session_id)].map((name) => new RegExp(`\\b${name}\\b`));
   const all = Object.entries(await allRows(db));
   return Object.fromEntries(
     all.map(([table, text]) => [
       table,
       text
         .split('\n')
-        .filter((row) => names.some((name) => row.includes(name)))
+        .filter((row) => names.some((name) => name.test(row)))
         .join('\n'),
     ]),
   );

@@ -13,7 +13,7 @@ import { raise } from './rows.ts';
 import { expectSound } from './sound.ts';
 
 const SESSIONS = 10;
-const ROUNDS = Math.ceil(Number(process.env['RACES'] ?? 500) / SESSIONS);
+const ROUNDS = Math.ceil(Number(process.env['RACES'] ?? 300) / SESSIONS);
 const AGREE_MS = 2_000;
 
 let runtime: TestRuntime;
