@@ -3,10 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { Connection } from '@temporalio/client';
 import type pg from 'pg';
 import { parseConfig } from '../config/config.ts';
-import { registerSearchAttributes } from '../config/search-attributes.ts';
+import { registerSearchAttributesAt } from '../config/search-attributes.ts';
 import { startNodeProcess } from '../dev/node-process.ts';
 import { freePort } from '../dev/ports.ts';
 import { startPostgres } from '../dev/postgres.ts';
@@ -76,7 +75,7 @@ export async function withWorld<T>(
   await Promise.all([postgres.up(), temporal.up()]);
   const temporalAddress = `127.0.0.1:${temporalPort}`;
   await migrate(databaseUrl);
-  await register(temporalAddress);
+  await registerSearchAttributesAt({ address: temporalAddress }, NAMESPACE);
   const db = createPool(databaseUrl);
   stops.defer(() => db.end());
   await prepare?.(db);
@@ -130,13 +129,4 @@ function environment(places: Places): NodeJS.ProcessEnv {
     PERDURE_SHUTDOWN_GRACE: '2s',
     CHAOS_TOOL_LOG: places.toolLog,
   };
-}
-
-async function register(address: string): Promise<void> {
-  const connection = await Connection.connect({ address });
-  try {
-    await registerSearchAttributes(connection, NAMESPACE);
-  } finally {
-    await connection.close();
-  }
 }

@@ -1,4 +1,4 @@
-import type { OperatorService } from '@temporalio/client';
+import { Connection, type ConnectionOptions, type OperatorService } from '@temporalio/client';
 
 /** The search attributes by which sessions are found in Temporal; all are keywords. */
 const SEARCH_ATTRIBUTES = ['PerdureUser', 'PerdureProject', 'PerdurePhase', 'PerdureStatus'] as const;
@@ -26,4 +26,17 @@ export async function registerSearchAttributes(connection: Operator, namespace: 
     await connection.operatorService.addSearchAttributes({ namespace, searchAttributes });
   }
   return missing;
+}
+
+/**
+ * The same over a connection of its own.
+ * @throws what the server throws, or that it cannot be reached
+ */
+export async function registerSearchAttributesAt(options: ConnectionOptions, namespace: string): Promise<string[]> {
+  const connection = await Connection.connect(options);
+  try {
+    return await registerSearchAttributes(connection, namespace);
+  } finally {
+    await connection.close();
+  }
 }

@@ -1,8 +1,7 @@
 // Everything that `npm start` runs: Postgres and Temporal unless they are given, migrations, worker and host.
 import path from 'node:path';
-import { Connection } from '@temporalio/client';
 import { parseConfig, type Config, type Env } from '../config/config.ts';
-import { registerSearchAttributes } from '../config/search-attributes.ts';
+import { registerSearchAttributesAt } from '../config/search-attributes.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import { migrate } from '../migrations/migrate.ts';
 import { withoutPassword } from './databases.ts';
@@ -155,14 +154,7 @@ async function prepare({ config, say, signal }: Context): Promise<void> {
   );
   const { connectionOptions, namespace } = temporalConnectConfig(config);
   await untilItWorks(
-    async () => {
-      const connection = await Connection.connect(connectionOptions);
-      try {
-        await registerSearchAttributes(connection, namespace);
-      } finally {
-        await connection.close();
-      }
-    },
+    () => registerSearchAttributesAt(connectionOptions, namespace),
     (reason, wait) => say('temporal', `${connectionOptions.address}: ${reason}, trying again in ${wait / 1000} s`),
     signal,
   );

@@ -1,10 +1,9 @@
 #!/usr/bin/env node
 // Brings database and Temporal namespace to where this version needs them.
-import { Connection } from '@temporalio/client';
 import { parseConfig, requireDatabase } from '../config/config.ts';
 import { createLogger } from '../config/log.ts';
 import { runProcess } from '../config/process.ts';
-import { registerSearchAttributes } from '../config/search-attributes.ts';
+import { registerSearchAttributesAt } from '../config/search-attributes.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import { migrate } from './migrate.ts';
 
@@ -14,10 +13,8 @@ async function main(): Promise<void> {
   const applied = await migrate(config.directDatabaseUrl);
   log.info({ applied }, applied.length > 0 ? 'the database is migrated' : 'the database is up to date');
   const { connectionOptions, namespace } = temporalConnectConfig(config);
-  const connection = await Connection.connect(connectionOptions);
-  const registered = await registerSearchAttributes(connection, namespace);
+  const registered = await registerSearchAttributesAt(connectionOptions, namespace);
   log.info({ namespace, registered }, 'the search attributes are registered');
-  await connection.close();
 }
 
 await runProcess('migrate', main);
