@@ -7,6 +7,8 @@ interface Entry {
 }
 
 const KEY = 'perdure.token';
+/** What everyone may read who is let in. */
+const DOOR = '/api/sessions?limit=1';
 
 /**
  * How the page says who is calling, where the server wants to be told: with a bearer token, which this tab's
@@ -34,9 +36,15 @@ class Access {
     return response;
   };
 
+  /** Learns whether the server lets the page in as it is, so that the user need not find out with a message. */
+  async knock(): Promise<void> {
+    // A server that is not there is told of where it is needed.
+    await this.fetch(DOOR).catch(() => {});
+  }
+
   /** Tries a token; from then on it is the page's, unless the server refuses it. */
   async enter(token: string): Promise<'taken' | 'refused' | 'unknown'> {
-    const status = await fetch('/api/sessions?limit=1', { headers: headersOf(undefined, token) })
+    const status = await fetch(DOOR, { headers: headersOf(undefined, token) })
       .then((response) => response.status)
       .catch(() => undefined);
     if (status === 401) {

@@ -15,7 +15,7 @@ const LOOK_MS = 150;
 
 /** What was said, what waits to be said, and where to say more. */
 export function Conversation({ session, view }: { session: TabSession; view: View }) {
-  const { messages, status } = useChat({ chat: session.chat, resume: true, throttle: REDRAW_MS });
+  const { messages, status } = useChat({ chat: session.chat, throttle: REDRAW_MS });
   const [draft, setDraft] = useState('');
   const isStreaming = status === 'submitted' || status === 'streaming';
   const isWorking = isStreaming || isInFlight(view.status);

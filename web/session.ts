@@ -61,6 +61,8 @@ export class TabSession {
   /** Messages whose answers come through the chat's own request. */
   private readonly own = new Set<string>();
   private behind = false;
+  /** How often the feed has told what the session is; what was asked for before is old. */
+  private told = 0;
   /** The files that the preview shows, as they were told. */
   private shownFiles = '[]';
   private catchingUp: Promise<void> | undefined;
@@ -95,9 +97,13 @@ export class TabSession {
     });
     this.outbox.restore(tab.unsent);
     this.keepUnsent();
-    if (tab.opened) void this.catchUp();
-    else this.view.update({ loaded: true });
-    if (tab.opened) this.follow();
+    if (tab.opened) {
+      void this.catchUp();
+      this.follow();
+    } else {
+      this.view.update({ loaded: true });
+      void access.knock();
+    }
     document.addEventListener('visibilitychange', () => this.letGo());
     window.addEventListener('online', () => this.outbox.flush());
     access.onEntry(() => {
@@ -224,8 +230,8 @@ export class TabSession {
         void this.catchUp();
       },
       lost: () => this.view.update({ lost: true }),
-      status: (status) => this.view.update({ status }),
-      session: (state) => this.view.update(state),
+      status: (status) => this.hear({ status }),
+      session: (state) => this.hear(state),
       turnStarted: (id) => {
         if (!this.own.has(id)) void this.catchUp();
       },
@@ -233,6 +239,11 @@ export class TabSession {
         if (!this.own.delete(id)) void this.catchUp();
       },
     });
+  }
+
+  private hear(news: Partial<View>): void {
+    this.told += 1;
+    this.view.update(news);
   }
 
   /** Reads what is stored, now or when the answer that streams has ended, and joins an answer in flight. */
@@ -265,12 +276,15 @@ export class TabSession {
   }
 
   private async readStored(): Promise<void> {
-    const [{ session, status }, { items, next }] = await Promise.all([this.api.session(), this.api.messages()]);
-    if (this.isStreaming()) {
+    const { told } = this;
+    // The messages after the status: what is in flight has its question among them.
+    const { session, status } = await this.api.session();
+    const { items, next } = await this.api.messages();
+    if (this.isStreaming() || told !== this.told) {
       this.behind = true;
       return;
     }
-    const { waiting, earlier, loaded } = this.view.get();
+    const { waiting, earlier } = this.view.get();
     const { said, queued } = partQueued(items, status);
     const { messages, joined } = joinPages(this.chat.messages, said);
     this.chat.messages = messages;
@@ -284,8 +298,8 @@ export class TabSession {
       earlier: joined ? earlier : next,
       loaded: true,
     });
-    // The page's first reading is followed by useChat's own resuming.
-    if (loaded && isInFlight(status)) void this.chat.resumeStream();
+    // Where there is nothing to join any more, the end has come meanwhile and is to be read.
+    if (isInFlight(status)) void this.chat.resumeStream().then(() => this.keepUp());
   }
 
   private async attempt(action: () => Promise<void>): Promise<void> {
