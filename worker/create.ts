@@ -2,7 +2,7 @@ import { Client, type Connection } from '@temporalio/client';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import type pg from 'pg';
-import { type Registry, Registry as MetricsRegistry } from 'prom-client';
+import { Registry } from 'prom-client';
 import { sessionActivities } from '../activities/activities.ts';
 import type { ActivitySettings, Hooks } from '../activities/context.ts';
 import { CodesOnlyInterceptor } from '../activities/failures.ts';
@@ -51,12 +51,11 @@ export interface WorkerParts {
 export interface SessionWorker {
   run(): Promise<void>;
   shutdown(): void;
-  readonly sweeper: Sweeper;
 }
 
 /** Makes a worker; nothing is polled before `run`. */
 export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
-  const { log, settings, registry = new MetricsRegistry() } = parts;
+  const { log, settings, registry = new Registry() } = parts;
   useOwnWorkflowThreads();
   const worker = await Worker.create({
     connection: parts.connection,
@@ -94,14 +93,11 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
   const client = new Client({ connection: parts.clientConnection, namespace: parts.namespace });
   countBus(parts.bus, registry);
   watchWork(parts.db, registry);
-  const woken = countWakes(registry);
-  const sweeper = new Sweeper({ db: parts.db, client, log, intervalMs: settings.sweepIntervalMs, woken });
-  const stuck = new StuckWatch({
-    ...{ db: parts.db, bus: parts.bus, client, log },
-    intervalMs: settings.sweepIntervalMs * SWEEPS_A_LOOK,
-  });
+  const { db, bus } = parts;
+  const { sweepIntervalMs } = settings;
+  const sweeper = new Sweeper({ db, client, log, woken: countWakes(registry) }, sweepIntervalMs);
+  const stuck = new StuckWatch({ db, bus, client, log }, sweepIntervalMs * SWEEPS_A_LOOK);
   return {
-    sweeper,
     shutdown: () => worker.shutdown(),
     run: async () => {
       sweeper.start();

@@ -4,6 +4,7 @@ import type pg from 'pg';
 import type { Bus } from '../bus/bus.ts';
 import { noteStuck, stuckSessions } from '../store/stuck.ts';
 import { SESSION_WORKFLOW } from '../workflows/definitions.ts';
+import { Rounds } from './rounds.ts';
 
 /**
  * Sessions whose workflow's tasks keep failing, as the server marks them; it takes that back by itself. Those that time out
@@ -20,41 +21,33 @@ const MOST = 1_000;
  * workflows: those go on by themselves once a worker is there that can replay them.
  */
 export class StuckWatch {
-  private readonly deps: { db: pg.Pool; client: Client; bus: Bus; log: Logger; intervalMs: number };
-  private timer: NodeJS.Timeout | undefined;
-  private looking: Promise<void> | undefined;
-  private stopped = false;
+  private readonly deps: { db: pg.Pool; client: Client; bus: Bus; log: Logger };
+  private readonly rounds: Rounds;
   private failing = false;
 
-  constructor(deps: StuckWatch['deps']) {
+  constructor(deps: StuckWatch['deps'], intervalMs: number) {
     this.deps = deps;
+    this.rounds = new Rounds(intervalMs, (stopping) =>
+      this.look(stopping).then(
+        () => void (this.failing = false),
+        (error: unknown) => this.failed(error),
+      ),
+    );
   }
 
   start(): void {
-    if (this.stopped) return;
-    // Workers that started together need not ask together.
-    const wait = this.deps.intervalMs * (0.75 + Math.random() / 2);
-    this.timer = setTimeout(() => {
-      this.looking = this.look()
-        .then(
-          () => void (this.failing = false),
-          (error: unknown) => this.failed(error),
-        )
-        .finally(() => this.start());
-    }, wait);
+    this.rounds.start();
   }
 
-  async stop(): Promise<void> {
-    this.stopped = true;
-    clearTimeout(this.timer);
-    await this.looking;
+  stop(): Promise<void> {
+    return this.rounds.stop();
   }
 
-  private async look(): Promise<void> {
+  private async look(stopping: AbortSignal): Promise<void> {
     const known = new Set(await stuckSessions(this.deps.db));
     const stuck = await this.stuckNow();
     for (const [session, cause] of stuck) {
-      if (this.stopped) return;
+      if (stopping.aborted) return;
       if (!known.has(session)) await this.note(session, cause);
     }
     if (stuck.size === MOST) return;
