@@ -5,8 +5,7 @@ import { parseConfig, requireDatabase } from '../config/config.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import { AGENT } from './agents.ts';
 import { now } from './clock.ts';
-
-const USER = 'bench';
+import { USER } from './names.ts';
 
 /** What a reader saw of an answer; moments as of `now`. */
 export interface Followed {

@@ -2,6 +2,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
+import { withinMs } from '../client/deadline.ts';
 import { parseConfig } from '../config/config.ts';
 import { type Bench, type Figure, passed, type Result } from './figure.ts';
 import { abort } from './figures/abort.ts';
@@ -52,15 +53,10 @@ async function measure(figure: Figure, bench: Bench): Promise<Result[]> {
   const failure = (failed: string): Result[] => [{ name: figure.name, value: Number.NaN, unit: '', failed }];
   if (performance.now() > LAST_START_MS) return failure('no time was left');
   say(`measuring ${figure.name}`);
-  const late = Promise.withResolvers<Result[]>();
-  const ms = figure.onRequest?.withinMs ?? FIGURE_MS;
-  const timer = setTimeout(() => late.resolve(failure(`not done within ${ms / 1000} s`)), ms);
   try {
-    return await Promise.race([figure.measure(bench), late.promise]);
+    return await withinMs(figure.onRequest?.withinMs ?? FIGURE_MS, figure.measure(bench));
   } catch (error) {
     return failure(String(error));
-  } finally {
-    clearTimeout(timer);
   }
 }
 

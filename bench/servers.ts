@@ -5,10 +5,9 @@ import { readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Connection } from '@temporalio/client';
 import type pg from 'pg';
 import { parseConfig } from '../config/config.ts';
-import { registerSearchAttributes } from '../config/search-attributes.ts';
+import { registerSearchAttributesAt } from '../config/search-attributes.ts';
 import { startNodeProcess } from '../dev/node-process.ts';
 import { startPostgres } from '../dev/postgres.ts';
 import { startTemporal } from '../dev/temporal.ts';
@@ -16,7 +15,8 @@ import { migrate } from '../migrations/migrate.ts';
 import { createPool } from '../store/db.ts';
 import { type Child, startChild } from './child.ts';
 import { connectClient, type BenchClient } from './client.ts';
-import { MODEL, NAMESPACE } from './names.ts';
+import { environment } from './environment.ts';
+import { NAMESPACE } from './names.ts';
 
 const WORKER_GRACE_MS = 5_000;
 
@@ -50,20 +50,14 @@ export async function withSystem<T>(say: (line: string) => void, use: (system: S
   stops.defer(() => postgres.stop());
   const temporal = await startTemporal({ dir, cacheDir, headless: true, log: say });
   stops.defer(() => temporal.stop());
-  await prepare(postgres.url, temporal.address);
+  await migrate(postgres.url);
+  await registerSearchAttributesAt({ address: temporal.address }, NAMESPACE);
   const model = await startChild('model');
   stops.defer(() => model.stop());
   const modelUrl = await model.call<string>('url');
   const env = {
     ...process.env,
-    DATABASE_URL: postgres.url,
-    TEMPORAL_ADDRESS: temporal.address,
-    TEMPORAL_NAMESPACE: NAMESPACE,
-    OPENAI_API_KEY: 'bench',
-    OPENAI_BASE_URL: modelUrl,
-    PERDURE_MODEL: MODEL,
-    PERDURE_AGENTS: fileURLToPath(new URL('agents.ts', import.meta.url)),
-    PERDURE_DIR: cacheDir,
+    ...environment({ databaseUrl: postgres.url, temporalAddress: temporal.address, modelUrl, dir: cacheDir }),
     PERDURE_WORKSPACES: path.join(dir, 'workspaces'),
   };
   const startWorker = () =>
@@ -105,14 +99,4 @@ export async function withSystem<T>(say: (line: string) => void, use: (system: S
     },
     postgresLog: () => readFile(path.join(dir, 'postgres', 'postgres.log'), 'utf8'),
   });
-}
-
-async function prepare(databaseUrl: string, address: string): Promise<void> {
-  await migrate(databaseUrl);
-  const connection = await Connection.connect({ address });
-  try {
-    await registerSearchAttributes(connection, NAMESPACE);
-  } finally {
-    await connection.close();
-  }
 }

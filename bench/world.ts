@@ -11,10 +11,8 @@ import { startNodeProcess } from '../dev/node-process.ts';
 import { migrate } from '../migrations/migrate.ts';
 import { createPool } from '../store/db.ts';
 import { createNamespace } from '../test/support/namespaces.ts';
+import { environment } from './environment.ts';
 import type { Bench } from './figure.ts';
-import { MODEL } from './names.ts';
-
-export const USER = 'bench';
 
 /** A database, a namespace and workers of a figure alone. */
 export interface World {
@@ -38,17 +36,7 @@ export async function withWorld<T>(
   const { namespace, client: temporal } = await createNamespace(system.temporalAddress);
   stops.defer(() => temporal.connection.close());
   const { dir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
-  const env = {
-    ...process.env,
-    DATABASE_URL: database,
-    TEMPORAL_ADDRESS: system.temporalAddress,
-    TEMPORAL_NAMESPACE: namespace,
-    OPENAI_API_KEY: 'bench',
-    OPENAI_BASE_URL: system.modelUrl,
-    PERDURE_MODEL: MODEL,
-    PERDURE_AGENTS: fileURLToPath(new URL('agents.ts', import.meta.url)),
-    PERDURE_DIR: dir,
-  };
+  const env = { ...process.env, ...environment({ ...system, databaseUrl: database, namespace, dir }) };
   const workers: TiedProcess[] = [];
   stops.defer(() => Promise.all(workers.map((worker) => end(worker))).then(() => {}));
   const startWorker = async () => {

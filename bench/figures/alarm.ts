@@ -6,8 +6,9 @@ import { type Child, startChild } from '../child.ts';
 import { now } from '../clock.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
 import { fetchHistory, listExecutions } from '../../scripts/histories/history.ts';
+import { USER } from '../names.ts';
 import { messageOf } from '../script.ts';
-import { USER, withWorld, type World } from '../world.ts';
+import { withWorld, type World } from '../world.ts';
 
 const WORKERS = 2;
 const SESSIONS = 20;

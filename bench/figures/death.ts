@@ -4,9 +4,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { now } from '../clock.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
 import { AGENT } from '../agents.ts';
+import { USER } from '../names.ts';
 import { messageOf } from '../script.ts';
 import { percentile, spread } from '../statistics.ts';
-import { USER, withWorld, type World } from '../world.ts';
+import { withWorld, type World } from '../world.ts';
 
 const WORKERS = 2;
 const SESSIONS = 10;
@@ -107,7 +108,7 @@ async function measure(bench: Bench, world: World, signal: Signal): Promise<Resu
     detail: spread(samples.nextCall),
   });
   return [
-    call(0.5, 4_000),
+    { ...call(0.5, 4_000), ...(signal === 'SIGKILL' && { column: 'death' }) },
     call(0.99, 7_000),
     {
       name: `commands after a ${from}, the slowest answer`,

@@ -7,12 +7,13 @@ import { rm } from 'node:fs/promises';
 import { now } from '../clock.ts';
 import type { Figure } from '../figure.ts';
 import { startHost } from '../host-process.ts';
+import { USER } from '../names.ts';
 import { messageOf } from '../script.ts';
 import { percentile, spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
 
 const TRIES = 8;
-const USER = { 'x-perdure-user': 'bench' };
+const HEADERS = { 'x-perdure-user': USER };
 
 /** Reads a stream until it brings text; answers the moment. */
 async function untilText(response: Response): Promise<{ at: number; rest: ReadableStreamDefaultReader<string> }> {
@@ -31,7 +32,7 @@ async function tryOnce(system: System, dir: string, other: string): Promise<numb
   const text = messageOf({ key: randomUUID(), chunks: 400, pace: 5 });
   const messages = [{ id: `msg-${randomUUID()}`, role: 'user', parts: [{ type: 'text', text }] }];
   const body = JSON.stringify({ id: session, messages });
-  const { rest } = await untilText(await fetch(`${doomed.url}/api/chat`, { method: 'POST', headers: USER, body }));
+  const { rest } = await untilText(await fetch(`${doomed.url}/api/chat`, { method: 'POST', headers: HEADERS, body }));
   await delay(300);
   process.kill(doomed.pid, 'SIGKILL');
   await doomed.exited;
@@ -42,7 +43,7 @@ async function tryOnce(system: System, dir: string, other: string): Promise<numb
     )
   );
   const from = now();
-  const again = await untilText(await fetch(`${other}/api/chat/${session}/stream`, { headers: USER }));
+  const again = await untilText(await fetch(`${other}/api/chat/${session}/stream`, { headers: HEADERS }));
   await again.rest.cancel();
   await system.client.abort(session);
   return again.at - from;
