@@ -60,12 +60,12 @@ async function visitor() {
   return { context, session: session_id, root };
 }
 
-/** Tries everything that a page can, and says in its title what it got. */
+/** Tries everything that a page can and, when all of it has come to its end, says what it got. */
 function attack(target: string, session: string): string {
   return `<!doctype html><title>at work</title><body><script type="module">
     const got = [];
     const note = (what, value) => got.push(what + ': ' + value);
-    const settled = (work) => Promise.race([work, new Promise((resolve) => setTimeout(resolve, 1500))]).catch(() => {});
+    const settled = (work) => work.catch(() => {});
     const post = '${target}/api/sessions/${session}/messages';
     const body = JSON.stringify({ id: 'm-evil', text: 'evil' });
     await Promise.all([
@@ -99,9 +99,13 @@ function attack(target: string, session: string): string {
       settled(new Promise((resolve) => {
         const form = Object.assign(document.createElement('form'), { method: 'POST', action: post, enctype: 'text/plain', target: 'sink' });
         form.append(Object.assign(document.createElement('input'), { name: '{"id":"m-form","text":"', value: '"}' }));
-        const sink = Object.assign(document.createElement('iframe'), { name: 'sink', onload: resolve });
+        const sink = Object.assign(document.createElement('iframe'), { name: 'sink' });
         document.body.append(sink, form);
+        // The frame has been empty until now: what it loads next is the answer.
+        sink.onload = resolve;
         form.submit();
+        // A sandbox without forms swallows it, and says nothing.
+        if (origin === 'null') resolve();
       })),
     ]);
     try { note('parent', parent.document.cookie + parent.document.body.innerText); } catch {}

@@ -73,7 +73,8 @@ async function untilSpeaking(response: Response): Promise<AsyncGenerator<{ data:
 /** What a host weighs. */
 async function weight(host: HostProcess): Promise<{ bytes: number; seconds: number; streams: number }> {
   const text = await (await fetch(`${host.url}/metrics`)).text();
-  const value = (name: RegExp) => Number(new RegExp(`^${name.source} (\\S+)$`, 'm').exec(text)?.[1] ?? 0);
+  // What is not counted is NaN, which is less than nothing.
+  const value = (name: RegExp) => Number(new RegExp(`^${name.source} (\\S+)$`, 'm').exec(text)?.[1]);
   return {
     bytes: value(/process_resident_memory_bytes/),
     seconds: value(/process_cpu_seconds_total/),
