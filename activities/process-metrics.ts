@@ -15,9 +15,9 @@ export function countBus(bus: Bus, registry: Registry): void {
         this.inc(bus.counts?.[count] ?? 0);
       },
     });
-  counter('perdure_bus_batches_total', 'Batches of pointers that were sent to other processes.', 'batches').reset();
+  counter('perdure_bus_batches_total', 'Batches of pointers that were sent to other processes.', 'batches');
   const listening = 'Times that listening has begun; all but the first are reconnections.';
-  counter('perdure_bus_listening_total', listening, 'listenings').reset();
+  counter('perdure_bus_listening_total', listening, 'listenings');
 }
 
 /** Counts sessions with forgotten messages that were woken. */
@@ -71,13 +71,7 @@ export function watchWork(db: Db, registry: Registry): void {
       },
     });
   const longest = 'How long the run that waits longest, with nothing ahead of it, has waited';
-  const oldest = one('perdure_queue_oldest_seconds', longest, (work) => work.oldest_s);
-  const stuck = one(
-    'perdure_stuck_sessions',
-    'Sessions whose workflow the deployed code cannot carry on',
-    (work) => work.stuck,
-  );
+  one('perdure_queue_oldest_seconds', longest, (work) => work.oldest_s);
+  one('perdure_stuck_sessions', 'Sessions whose workflow the deployed code cannot carry on', (work) => work.stuck);
   runs.reset();
-  oldest.remove();
-  stuck.remove();
 }

@@ -15,7 +15,7 @@ export interface StepPrompt {
   system: string;
   messages: UIMessage[];
   digest: string;
-  /** Settles when the prompt's text is kept under its digest; asked again after a failure, it is tried again. */
+  /** Settles when the prompt's text is kept under its digest; asked after a failure, it is tried again. */
   kept: () => Promise<void>;
 }
 
@@ -83,12 +83,8 @@ function keeping(context: ActivityContext, prompt: Parameters<typeof keepPrompt>
     if (known.size >= KNOWN_AT_MOST) known.delete([...known.keys()][0] ?? '');
     known.set(prompt.digest, prompt.system);
   };
-  let first: Promise<void> | undefined = keep();
-  // Whoever awaits it gets the error; a step that fails before must not leave it unhandled.
+  const first = keep();
+  // Whoever asks tries again; a step that fails before must not leave the error unhandled.
   first.catch(() => {});
-  return () => {
-    const kept = first ?? keep();
-    first = undefined;
-    return kept;
-  };
+  return () => first.catch(keep);
 }

@@ -47,8 +47,7 @@ export async function makeStep(context: ActivityContext, args: StepArgs): Promis
   const recorder = new Recorder(claimed.next_index);
   await recorder.interrupt(claimed.lost);
   // Awaited here, for the signal ends with this function.
-  const outcome = await speak({ context, args, claim, claimed, agent, limits, stop, recorder });
-  return outcome;
+  return await speak({ context, args, claim, claimed, agent, limits, stop, recorder });
 }
 
 /** Calls the model and records what it says as it says it. */
@@ -64,8 +63,7 @@ async function speak(work: Work): Promise<StepOutcome> {
     await writer.stop();
     stop.signal.throwIfAborted();
     await untilLanded(work, () => prompt.kept());
-    const outcome = await settle(work, prompt, result);
-    return outcome;
+    return await settle(work, prompt, result);
   } catch (error) {
     // Where a batch has not landed this throws: the rest of the step is nothing without it.
     await flusher?.stop();

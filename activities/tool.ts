@@ -125,11 +125,10 @@ async function execute(
       maxOutputBytes: limits.tool_output_bytes,
     });
     await buffered.end();
-    const outcome = await finish({ ...work, stop }, executed, {
+    return await finish({ ...work, stop }, executed, {
       buffered,
       ...(plan.raise?.at === 'result' ? { event: plan.raise.event } : {}),
     });
-    return outcome;
   } catch (error) {
     await buffered.end();
     return await stopped(work, stop, error);

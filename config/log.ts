@@ -1,12 +1,11 @@
 import { pino, type DestinationStream, type Logger } from 'pino';
 import type { Config } from './config.ts';
-import { hideSecrets, type Secrets } from './secrets.ts';
+import { hideSecrets, REDACTED, type Secrets } from './secrets.ts';
 
 export type { Logger } from 'pino';
 
 /** Fields that hold secrets wherever they stand in a logged object, one level down included. */
 const SECRET_FIELDS = ['password', 'secret', 'token', 'apiKey', 'api_key', 'authorization', 'cookie', 'set-cookie'];
-const REDACTED = '[redacted]';
 
 /** What `createLogger` reads of the configuration. */
 type LogConfig = Pick<Config, 'logLevel'> & Secrets;

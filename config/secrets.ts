@@ -1,6 +1,7 @@
 import type { Config } from './config.ts';
 
-const REDACTED = '[redacted]';
+/** What stands in the place of a secret. */
+export const REDACTED = '[redacted]';
 /** Shorter values are too likely to be part of an ordinary word. */
 const SHORTEST_SECRET = 6;
 

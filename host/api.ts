@@ -77,39 +77,24 @@ type RouteHandler<Path extends string, Query extends z.ZodObject, Body> = (
   brought: Brought<Path, Query, Body>,
 ) => Response | Promise<Response>;
 
+type AddRoute = <Path extends string, Query extends z.ZodObject, Body>(
+  path: Path,
+  description: RouteDescription<Path, Query, Body>,
+  handler: RouteHandler<Path, Query, Body>,
+) => void;
+
 /** The routes of a host. Each is added with its description, so that none is without. */
 export class Api {
   readonly routes: DescribedRoute[] = [];
+  readonly get: AddRoute = (path, description, handler) => this.add('get', path, description, handler);
+  readonly post: AddRoute = (path, description, handler) => this.add('post', path, description, handler);
+  readonly delete: AddRoute = (path, description, handler) => this.add('delete', path, description, handler);
   private readonly app: App;
   private readonly maxBodyBytes: number;
 
   constructor(app: App, maxBodyBytes: number) {
     this.app = app;
     this.maxBodyBytes = maxBodyBytes;
-  }
-
-  get<Path extends string, Query extends z.ZodObject, Body>(
-    path: Path,
-    description: RouteDescription<Path, Query, Body>,
-    handler: RouteHandler<Path, Query, Body>,
-  ): void {
-    this.add('get', path, description, handler);
-  }
-
-  post<Path extends string, Query extends z.ZodObject, Body>(
-    path: Path,
-    description: RouteDescription<Path, Query, Body>,
-    handler: RouteHandler<Path, Query, Body>,
-  ): void {
-    this.add('post', path, description, handler);
-  }
-
-  delete<Path extends string, Query extends z.ZodObject, Body>(
-    path: Path,
-    description: RouteDescription<Path, Query, Body>,
-    handler: RouteHandler<Path, Query, Body>,
-  ): void {
-    this.add('delete', path, description, handler);
   }
 
   /** Other methods than the described ones of a path are refused with those that there are. Call it last. */

@@ -83,6 +83,6 @@ export class InvalidToken extends PerdureError {
   }
 }
 
-export function unauthorized(message: string, cause?: unknown): PerdureError {
-  return new PerdureError('Unauthorized', message, { cause });
+export function unauthorized(message: string): PerdureError {
+  return new PerdureError('Unauthorized', message);
 }

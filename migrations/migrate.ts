@@ -17,19 +17,24 @@ const LOCK_NOT_AVAILABLE = '55P03';
 
 const MIGRATION_FILE = /^(\d{4})_\w+\.sql$/;
 
-async function migrationFiles(): Promise<{ version: number; name: string }[]> {
-  const names = (await readdir(import.meta.dirname)).filter((name) => MIGRATION_FILE.test(name)).toSorted();
-  return names.map((name) => ({ version: Number(name.slice(0, 4)), name }));
+interface Migration {
+  version: number;
+  name: string;
 }
 
 /** Names of the files that a database has not seen; all of them where nothing was ever migrated. */
 export async function missingMigrations(db: pg.Pool): Promise<string[]> {
-  const files = await migrationFiles();
+  return (await missing(db)).map(({ name }) => name);
+}
+
+async function missing(db: pg.Pool | pg.Client): Promise<Migration[]> {
+  const names = (await readdir(import.meta.dirname)).filter((name) => MIGRATION_FILE.test(name)).toSorted();
+  const files = names.map((name) => ({ version: Number(name.slice(0, 4)), name }));
   const { rowCount } = await db.query(`SELECT FROM pg_class WHERE oid = to_regclass('schema_migrations')`);
-  if (rowCount === 0) return files.map(({ name }) => name);
+  if (rowCount === 0) return files;
   const { rows } = await db.query<{ version: number }>('SELECT version FROM schema_migrations');
   const seen = new Set(rows.map((row) => row.version));
-  return files.filter(({ version }) => !seen.has(version)).map(({ name }) => name);
+  return files.filter(({ version }) => !seen.has(version));
 }
 
 /** Makes `phase_transitions` equal to the domain's table. */
@@ -47,7 +52,7 @@ async function seedTransitions(db: pg.ClientBase): Promise<void> {
   );
 }
 
-async function applyOne(db: pg.Client, { version, name }: { version: number; name: string }): Promise<void> {
+async function applyOne(db: pg.Client, { version, name }: Migration): Promise<void> {
   const sql = await readFile(`${import.meta.dirname}/${name}`, 'utf8');
   for (let tries = 1; ; tries += 1) {
     try {
@@ -82,10 +87,7 @@ export async function migrate(databaseUrl: string): Promise<string[]> {
     await db.query(
       'CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now())',
     );
-    const { rows } = await db.query<{ version: number }>('SELECT version FROM schema_migrations');
-    const seen = new Set(rows.map((row) => row.version));
-    for (const file of await migrationFiles()) {
-      if (seen.has(file.version)) continue;
+    for (const file of await missing(db)) {
       await applyOne(db, file);
       applied.push(file.name);
     }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { RUN_STATES, type RunState } from '../domain/runs.ts';
 import type { AnswerSnapshot } from '../domain/stream.ts';
 import type { Cursor } from '../domain/stream-seen.ts';
-import type { Db } from './db.ts';
+import { type Db, maybeOne } from './db.ts';
 
 const answerRow = z.object({
   user_message_id: z.string(),
@@ -49,9 +49,10 @@ export async function readAnswer(
   runSeq: number,
   cursor: Cursor,
 ): Promise<Answer | undefined> {
-  const { rows } = await db.query({
-    name: 'read answer',
-    text: `
+  const row = await maybeOne(
+    db,
+    answerRow,
+    `
       SELECT r.message_id AS user_message_id, r.answer_id AS message_id, m.metadata, r.state AS run_state,
              r.error_code, r.error_message, r.retry, r.progress,
              (extract(epoch FROM r.started_at) * 1000)::bigint AS started_at,
@@ -73,24 +74,18 @@ export async function readAnswer(
         FROM chat_runs r
         LEFT JOIN chat_messages m ON m.session_id = r.session_id AND m.id = r.answer_id
        WHERE r.session_id = $1 AND r.seq = $2`,
-    values: [
-      sessionId,
-      runSeq,
-      cursor.index,
-      cursor.parts.map((part) => part.id),
-      cursor.parts.map((part) => part.units),
-    ],
-  });
-  if (rows[0] === undefined) return undefined;
-  const row = answerRow.parse(rows[0]);
-  return { ...row, session_id: sessionId, parts: row.parts ?? [] };
+    [sessionId, runSeq, cursor.index, cursor.parts.map((part) => part.id), cursor.parts.map((part) => part.units)],
+  );
+  return row && { ...row, session_id: sessionId, parts: row.parts ?? [] };
 }
 
 const runRef = z.object({ seq: z.number(), state: z.enum(RUN_STATES) });
 
 /** The run at work, else the first that is queued and not held back by an error; undefined: none is in flight. */
-export async function currentRun(db: Db, sessionId: string): Promise<{ seq: number; state: RunState } | undefined> {
-  const { rows } = await db.query(
+export function currentRun(db: Db, sessionId: string): Promise<{ seq: number; state: RunState } | undefined> {
+  return maybeOne(
+    db,
+    runRef,
     `SELECT r.seq, r.state
        FROM chat_runs r JOIN chat_sessions c USING (session_id)
       WHERE r.session_id = $1
@@ -99,5 +94,4 @@ export async function currentRun(db: Db, sessionId: string): Promise<{ seq: numb
       LIMIT 1`,
     [sessionId],
   );
-  return rows[0] === undefined ? undefined : runRef.parse(rows[0]);
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { pendingTool } from '../domain/answers.ts';
 import { type ErrorCode, isErrorCode, PerdureError } from '../domain/errors.ts';
 import { PHASES } from '../domain/phases.ts';
 import { call, type Db, many, maybeOne } from './db.ts';
@@ -83,15 +84,7 @@ const sessionRow = z.object({
   user_id: z.string(),
   project_id: z.string().nullable(),
   phase: z.enum(PHASES),
-  pending_tool: z
-    .object({
-      tool_call_id: z.string(),
-      name: z.string(),
-      message_id: z.string(),
-      step: z.number(),
-      started_at: z.string(),
-    })
-    .nullable(),
+  pending_tool: pendingTool.nullable(),
   cancel_token: z.string().nullable(),
   updated_at: timestamp,
   agent: z.string(),

@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { pendingTool } from '../domain/answers.ts';
 import { PHASES } from '../domain/phases.ts';
-import { type PendingTool, RUN_STATES, type SessionStatus } from '../domain/runs.ts';
+import { RUN_STATES, type SessionStatus } from '../domain/runs.ts';
 import { type StatusRow, statusOf } from '../domain/status.ts';
 import { type Db, many, maybeOne } from './db.ts';
 
@@ -38,7 +39,7 @@ export async function readStatus(db: Db, sessionId: string): Promise<SessionStat
 const standingRow = z.object({
   phase: z.enum(PHASES),
   project_id: z.string().nullable(),
-  pending_tool: z.custom<PendingTool>().nullable(),
+  pending_tool: pendingTool.nullable(),
   status: statusRow,
 });
 
