@@ -4,6 +4,7 @@ import { now } from '../clock.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
 import { median, spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
+import { withTemporalAlone } from '../temporal-alone/turns.ts';
 import { turn } from '../turn.ts';
 
 const ROUNDS = 3;
@@ -12,6 +13,8 @@ const OURS_MS = 5_000;
 const FLOOR_MS = 2_500;
 /** Of the bare model call's turns a second, with everything on the same two cores. */
 const LEAST_SHARE = 1 / 3;
+/** Of what Temporal alone and the bare model call leave room for. */
+const LEAST_SHARE_OF_ROOM = 1 / 2;
 
 /** What came of a while of talking. */
 interface Measured {
@@ -23,12 +26,12 @@ interface Measured {
 }
 
 /** Conversations that each say something as soon as the last answer is there; the first second does not count. */
-async function talk(system: System, conversations: (() => Promise<number>)[], ms: number): Promise<Measured> {
+async function talk(pids: System['pids'], conversations: (() => Promise<number>)[], ms: number): Promise<Measured> {
   const from = now() + WARM_UP_MS;
   const to = from + ms;
   const totals: number[] = [];
-  const before = at(from, () => cpu(system));
-  const after = at(to, () => cpu(system));
+  const before = at(from, () => cpu(pids()));
+  const after = at(to, () => cpu(pids()));
   await Promise.all(
     conversations.map(async (say) => {
       while (now() < to) {
@@ -49,10 +52,10 @@ function at<T>(moment: number, look: () => T): Promise<T> {
 }
 
 /** CPU so far of each process, in milliseconds. */
-function cpu({ pids }: System): Record<string, number> {
+function cpu(pids: ReturnType<System['pids']>): Record<string, number> {
   // Postgres works in processes of its connections; of the others only what they do themselves is theirs.
   return Object.fromEntries(
-    Object.entries(pids()).map(([name, pid]) => [name, cpuOf(pid, { children: name === 'postgres' })]),
+    Object.entries(pids).map(([name, pid]) => [name, cpuOf(pid, { children: name === 'postgres' })]),
   );
 }
 
@@ -60,30 +63,64 @@ async function withSessions({ system, floor }: Bench, count: number): Promise<Re
   const sessions = await Promise.all(Array.from({ length: count }, () => system.client.open()));
   const ours: Measured[] = [];
   const bare: Measured[] = [];
+  const temporal: Measured[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
     const talks = Array.from({ length: count }, () => floor());
     const bareTurn = (each: (typeof talks)[number]) => async () => (await each.turn({ key: randomUUID() })).total;
-    bare.push(await talk(system, talks.map(bareTurn), FLOOR_MS));
+    bare.push(await talk(system.pids, talks.map(bareTurn), FLOOR_MS));
+    if (count === 16) temporal.push(await temporalAlone(system, count));
     const ourTurn = (id: string) => async () => (await turn(system, id)).total;
-    ours.push(await talk(system, sessions.map(ourTurn), OURS_MS));
+    ours.push(await talk(system.pids, sessions.map(ourTurn), OURS_MS));
   }
-  const value = median(ours.map(({ perSecond }) => perSecond));
-  const cpuOfTurn = (name: string) => median(ours.map((each) => each.cpu[name]!));
-  const names = Object.keys(ours[0]!.cpu);
+  const spreadOf = (runs: Measured[]) => spread(runs.flatMap(({ totals }) => totals));
+  const [value, bareRate] = [rateOf(ours), rateOf(bare)];
   const rate: Result = {
     name: `turns a second, ${count} sessions`,
     value,
     unit: '/s',
-    floor: median(bare.map(({ perSecond }) => perSecond)),
+    floor: bareRate,
     ...(count === 16 && { target: { shareOfFloor: LEAST_SHARE } }),
     column: count === 16 ? 'turns16' : 'turns64',
-    detail: `a turn: ${spread(ours.flatMap(({ totals }) => totals))}; bare: ${spread(bare.flatMap(({ totals }) => totals))}`,
+    detail: `a turn: ${spreadOf(ours)}; bare: ${spreadOf(bare)}`,
   };
   if (count !== 16) return [rate];
+  const temporalRate = rateOf(temporal);
   return [
     rate,
-    ...names.map((name) => ({ name: `CPU of a plain turn at 16: ${name}`, value: cpuOfTurn(name), unit: 'ms' })),
-    { name: 'CPU of a plain turn at 16', value: names.reduce((sum, name) => sum + cpuOfTurn(name), 0), unit: 'ms' },
+    {
+      name: 'Temporal alone: an update and an empty activity, 16 workflows',
+      value: temporalRate,
+      unit: '/s',
+      floor: bareRate,
+      detail: `a turn: ${spreadOf(temporal)}`,
+    },
+    {
+      name: 'turns a second, beside Temporal alone and the bare call on the same cores',
+      value,
+      unit: '/s',
+      floor: 1 / (1 / bareRate + 1 / temporalRate),
+      target: { shareOfFloor: LEAST_SHARE_OF_ROOM },
+    },
+    ...cpuRows('CPU of a turn of Temporal alone', temporal, ['worker', 'host', 'temporal']),
+    ...cpuRows('CPU of a plain turn at 16', ours, Object.keys(ours[0]!.cpu)),
+  ];
+}
+
+function temporalAlone(system: System, count: number): Promise<Measured> {
+  return withTemporalAlone(system, (workflow, worker) =>
+    talk(() => ({ ...system.pids(), worker }), Array.from({ length: count }, workflow), FLOOR_MS),
+  );
+}
+
+const rateOf = (runs: Measured[]): number => median(runs.map(({ perSecond }) => perSecond));
+
+/** What each process took, and all of them. */
+function cpuRows(name: string, runs: Measured[], processes: string[]): Result[] {
+  const of = (each: string) => median(runs.map((run) => run.cpu[each]!));
+  const total = processes.reduce((sum, each) => sum + of(each), 0);
+  return [
+    ...processes.map((each) => ({ name: `${name}: ${each}`, value: of(each), unit: 'ms' })),
+    { name, value: total, unit: 'ms' },
   ];
 }
 
