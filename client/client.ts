@@ -147,27 +147,27 @@ export class PerdureClient {
     runSeq: number,
     { signal }: ReadOptions = {},
   ): AsyncGenerator<UIMessageChunk[]> {
-    const sessionId = isSessionId(session) ? session : await this.reads.sessionId(user, session);
-    const answer = new AnswerReading(this.db, sessionId, runSeq);
+    const sessionId = await this.toFollow(user, session);
+    const answer = new AnswerReading(this.db, { userId: user, sessionId, runSeq });
     yield* keepReading(this.watch, {
       sessionId,
       signal,
       // A status changes on the way to the first words, and its reading must not stand in their way.
       urgency: ({ kind, run }) => (kind === 'status' ? 'soon' : kind === 'stream' && run === runSeq ? 'now' : 'never'),
-      read: this.checked(user, sessionId, () => answer.read()),
+      read: () => answer.read(),
       onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'an answer could not be read'),
     });
   }
 
   /** A session's status as it is, then every change of it and the turns that begin and end. Ends with the signal. */
   async *events(user: string, session: string, { signal }: ReadOptions = {}): AsyncGenerator<TurnEvent> {
-    const sessionId = isSessionId(session) ? session : await this.reads.sessionId(user, session);
-    const turns = new TurnReading(this.db, sessionId);
+    const sessionId = await this.toFollow(user, session);
+    const turns = new TurnReading(this.db, user, sessionId);
     const readings = keepReading(this.watch, {
       sessionId,
       signal,
       urgency: ({ kind }) => (kind === 'stream' ? 'never' : 'now'),
-      read: this.checked(user, sessionId, () => turns.read()),
+      read: () => turns.read(),
       onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'a status could not be read'),
     });
     for await (const events of readings) yield* events;
@@ -206,14 +206,9 @@ export class PerdureClient {
     if (typeof this.options.database === 'string') await this.db.end();
   }
 
-  /** A reading of a session that first makes sure that it is the user's, and tries that again too where it fails. */
-  private checked<T>(user: string, sessionId: string, read: () => Promise<T>): () => Promise<T> {
-    let known = false;
-    return async () => {
-      if (!known) await this.reads.sessionId(user, sessionId);
-      known = true;
-      return read();
-    };
+  /** The id of a session to follow. Whether there is one of an own id, and whose, is looked at with every reading. */
+  private toFollow(user: string, session: string): string | Promise<string> {
+    return isSessionId(session) && !session.includes('\0') ? session : this.reads.sessionId(user, session);
   }
 
   private ownBus(): Bus {

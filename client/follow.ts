@@ -16,16 +16,14 @@ const ENDED: ReadonlySet<RunState> = new Set(['finished', 'aborted', 'error', 'c
  */
 export class AnswerReading {
   private readonly db: Db;
-  private readonly sessionId: string;
-  private readonly runSeq: number;
+  private readonly run: { userId: string; sessionId: string; runSeq: number };
   private seen: Seen = NOTHING_SEEN;
   private status = '';
   private progress = 'null';
 
-  constructor(db: Db, sessionId: string, runSeq: number) {
+  constructor(db: Db, run: AnswerReading['run']) {
     this.db = db;
-    this.sessionId = sessionId;
-    this.runSeq = runSeq;
+    this.run = run;
   }
 
   async read(): Promise<{ items: UIMessageChunk[]; done: boolean }> {
@@ -45,7 +43,7 @@ export class AnswerReading {
   }
 
   private async readFrom(cursor: ReturnType<typeof cursorOf>): Promise<Answer> {
-    const answer = await readAnswer(this.db, this.sessionId, this.runSeq, cursor);
+    const answer = await readAnswer(this.db, this.run, cursor);
     if (answer === undefined) throw sessionNotFound();
     return answer;
   }
@@ -57,7 +55,7 @@ export class AnswerReading {
     const waits = (position ?? 0) > 0 || retry !== null;
     if (mark === this.status || (this.status === '' && !waits)) return [];
     this.status = mark;
-    const status = await readStatus(this.db, this.sessionId);
+    const status = await readStatus(this.db, this.run.sessionId);
     const data = { ...status, position: position ?? 0, ...(position === null && { message_id: user_message_id }) };
     return [{ type: 'data-status', transient: true, data }];
   }

@@ -29,19 +29,21 @@ const OUTCOMES = { finished: 'finish', aborted: 'abort', error: 'error' } as con
  */
 export class TurnReading {
   private readonly db: Db;
+  private readonly userId: string;
   private readonly sessionId: string;
   private readonly started = new Set<number>();
   private status = '';
   private standing = '';
   private fromSeq = -1;
 
-  constructor(db: Db, sessionId: string) {
+  constructor(db: Db, userId: string, sessionId: string) {
     this.db = db;
+    this.userId = userId;
     this.sessionId = sessionId;
   }
 
   async read(): Promise<{ items: TurnEvent[]; done: boolean }> {
-    const found = await readStanding(this.db, this.sessionId);
+    const found = await readStanding(this.db, this.userId, this.sessionId);
     if (found === undefined) throw sessionNotFound();
     // Read after the status: a session that is told to be idle has been told how its turn ended.
     const turns = await readTurns(this.db, this.sessionId, Math.max(0, this.fromSeq));

@@ -41,12 +41,11 @@ export type Answer = AnswerSnapshot & {
 
 /**
  * What the rows say of a run's answer from a cursor on: its run, its metadata, its parts with the text that has not
- * been settled. One statement, so that parts and deltas are of one moment. Undefined: there is no such run.
+ * been settled. One statement, so that parts and deltas are of one moment. Undefined: the user has no such run.
  */
 export async function readAnswer(
   db: Db,
-  sessionId: string,
-  runSeq: number,
+  { userId, sessionId, runSeq }: { userId: string; sessionId: string; runSeq: number },
   cursor: Cursor,
 ): Promise<Answer | undefined> {
   const row = await maybeOne(
@@ -72,9 +71,13 @@ export async function readAnswer(
                 ) d ON true
                WHERE p.session_id = r.session_id AND p.message_id = r.answer_id AND p.index >= $3) AS parts
         FROM chat_runs r
+        JOIN sessions s USING (session_id)
         LEFT JOIN chat_messages m ON m.session_id = r.session_id AND m.id = r.answer_id
-       WHERE r.session_id = $1 AND r.seq = $2`,
-    [sessionId, runSeq, cursor.index, cursor.parts.map((part) => part.id), cursor.parts.map((part) => part.units)],
+       WHERE r.session_id = $1 AND r.seq = $2 AND s.user_id = $6`,
+    [
+      ...[sessionId, runSeq, cursor.index, cursor.parts.map((part) => part.id)],
+      ...[cursor.parts.map((part) => part.units), userId],
+    ],
   );
   return row && { ...row, session_id: sessionId, parts: row.parts ?? [] };
 }

@@ -46,9 +46,10 @@ const standingRow = z.object({
 /** What a session promises, as those see it who follow it. */
 export type Standing = Omit<z.infer<typeof standingRow>, 'status'>;
 
-/** Where a session stands and what it is doing, of one moment; undefined: there is none of this id. */
+/** Where a user's session stands and what it is doing, of one moment; undefined: the user has none of this id. */
 export async function readStanding(
   db: Db,
+  userId: string,
   sessionId: string,
 ): Promise<{ session: Standing; status: SessionStatus } | undefined> {
   const row = await maybeOne(
@@ -56,8 +57,8 @@ export async function readStanding(
     standingRow,
     `SELECT s.phase, s.project_id, s.pending_tool, ${STATUS_SQL} AS status
        FROM chat_sessions c JOIN sessions s USING (session_id)
-      WHERE c.session_id = $1`,
-    [sessionId],
+      WHERE c.session_id = $1 AND s.user_id = $2`,
+    [sessionId, userId],
   );
   if (row === undefined) return undefined;
   const { status, ...session } = row;
