@@ -34,7 +34,10 @@ interface FilesAnswer {
 
 export type CommandName = 'publish' | 'revert' | 'cancel' | 'abort';
 
-/** The routes of one session. Each throws a Problem, or a TypeError where there is no server. */
+/** Longer than the server takes to say that it cannot: a connection that answers nothing is not there any more. */
+const ANSWER_MS = 30_000;
+
+/** The routes of one session. Each throws a Problem, or another error where no server answers. */
 export class SessionApi {
   private readonly base: string;
 
@@ -73,6 +76,7 @@ export class SessionApi {
   private async ask<T>(method: string, path: string, body?: unknown): Promise<T> {
     const response = await access.fetch(`${this.base}${path}`, {
       method,
+      signal: AbortSignal.timeout(ANSWER_MS),
       ...(body !== undefined && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
     });
     if (!response.ok) throw problemOf(response.status, await response.text());

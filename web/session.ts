@@ -58,11 +58,13 @@ export class TabSession {
   private readonly api: SessionApi;
   private readonly outbox: Outbox;
   private feed: ReturnType<typeof followSession> | undefined;
-  /** Messages whose answers come through the chat's own request. */
+  /** Messages whose answers come through the chat's own request, to their end. */
   private readonly own = new Set<string>();
+  /** The answer that is being joined, or was and streams. */
+  private joined: { messageId: string | undefined } | undefined;
   private behind = false;
-  /** How often the feed has told what the session is; what was asked for before is old. */
-  private told = 0;
+  /** How often the feed has told what the session is and does; what was asked for before is old. */
+  private readonly told = { status: 0, state: 0 };
   /** The files that the preview shows, as they were told. */
   private shownFiles = '[]';
   private catchingUp: Promise<void> | undefined;
@@ -83,10 +85,16 @@ export class TabSession {
           return response;
         },
       }),
-      onFinish: ({ isError }) => {
-        if (isError && this.tab.opened) this.behind = true;
-        // The chat is done with the answer once this has returned. What failed is not tried again in a tight loop.
-        setTimeout(() => void this.keepUp(), isError ? PAUSE_MS : 0);
+      onError: () => {
+        this.own.clear();
+        this.behind ||= this.tab.opened;
+        // Not in a tight loop.
+        setTimeout(() => void this.keepUp(), PAUSE_MS);
+      },
+      onFinish: ({ isAbort, isError }) => {
+        if (isAbort) this.own.clear();
+        // The chat is done with the answer once this has returned.
+        if (!isError) setTimeout(() => void this.keepUp());
       },
     });
     this.outbox = new Outbox(this.view, {
@@ -206,13 +214,16 @@ export class TabSession {
    * again the feed connects, and what is stored is read and followed.
    */
   private letGo(): void {
-    if (document.visibilityState === 'hidden' && this.tab.opened && this.chat.status === 'streaming') {
-      void this.chat.stop();
-    }
+    if (document.visibilityState === 'hidden') this.stopReading();
+  }
+
+  /** Hangs up on an answer, not on a message that may not have arrived yet. */
+  private stopReading(): void {
+    if (this.tab.opened && (this.chat.status === 'streaming' || this.joined)) void this.chat.stop();
   }
 
   private isStreaming(): boolean {
-    return this.chat.status === 'submitted' || this.chat.status === 'streaming';
+    return this.chat.status === 'submitted' || this.chat.status === 'streaming' || this.joined !== undefined;
   }
 
   private opened(): void {
@@ -225,25 +236,32 @@ export class TabSession {
   private follow(): void {
     this.feed ??= followSession(this.api.eventsUrl, {
       connected: () => {
+        // What streamed over the lost connection may never end.
+        if (this.view.get().lost) this.stopReading();
         this.view.update({ lost: false });
         this.outbox.flush();
         void this.catchUp();
       },
       lost: () => this.view.update({ lost: true }),
-      status: (status) => this.hear({ status }),
-      session: (state) => this.hear(state),
+      status: (status) => {
+        this.told.status += 1;
+        this.view.update({ status });
+      },
+      session: (state) => {
+        this.told.state += 1;
+        this.view.update(state);
+      },
       turnStarted: (id) => {
-        if (!this.own.has(id)) void this.catchUp();
+        if (this.own.has(id)) return;
+        // Where the next turn's answer was joined instead, its question is to be shown before it.
+        if (this.joined && this.joined.messageId !== id) this.stopReading();
+        void this.catchUp();
       },
       turnFinished: (id) => {
-        if (!this.own.delete(id)) void this.catchUp();
+        // A reading that is under way may have been too early for the answer's end.
+        if (!this.own.delete(id) || this.catchingUp !== undefined) void this.catchUp();
       },
     });
-  }
-
-  private hear(news: Partial<View>): void {
-    this.told += 1;
-    this.view.update(news);
   }
 
   /** Reads what is stored, now or when the answer that streams has ended, and joins an answer in flight. */
@@ -264,6 +282,8 @@ export class TabSession {
         await this.readStored();
       } catch (error) {
         if (error instanceof Problem) this.readingFailed(error);
+        // Where the feed stands, nothing else will ask for it again.
+        else if (!this.view.get().lost) this.catchUpLater();
       }
     }
   }
@@ -271,35 +291,46 @@ export class TabSession {
   /** A broken connection is not told here: it is the feed's to tell, and to mend. Who calls is asked for elsewhere. */
   private readingFailed(problem: Problem): void {
     if (problem.status === 404) return startAnew();
-    if (problem.status >= 500) setTimeout(() => void this.catchUp(), PAUSE_MS);
+    if (problem.status >= 500) this.catchUpLater();
     else if (problem.status !== 401) this.view.update({ notice: wordsOf(problem) });
   }
 
+  private catchUpLater(): void {
+    setTimeout(() => void this.catchUp(), PAUSE_MS);
+  }
+
   private async readStored(): Promise<void> {
-    const { told } = this;
+    const told = { ...this.told };
     // The messages after the status: what is in flight has its question among them.
-    const { session, status } = await this.api.session();
+    const { session, status: read } = await this.api.session();
     const { items, next } = await this.api.messages();
-    if (this.isStreaming() || told !== this.told) {
+    if (this.isStreaming()) {
       this.behind = true;
       return;
     }
-    const { waiting, earlier } = this.view.get();
+    const { phase, project_id, pending_tool } = session;
+    if (told.state === this.told.state) this.view.update({ phase, project_id, pending_tool });
+    if (told.status === this.told.status) this.view.update({ status: read });
+    const { waiting, earlier, status } = this.view.get();
     const { said, queued } = partQueued(items, status);
     const { messages, joined } = joinPages(this.chat.messages, said);
     this.chat.messages = messages;
-    const { phase, project_id, pending_tool } = session;
     this.view.update({
-      phase,
-      project_id,
-      pending_tool,
-      status,
       waiting: stillWaiting(waiting, said, queued),
       earlier: joined ? earlier : next,
       loaded: true,
     });
-    // Where there is nothing to join any more, the end has come meanwhile and is to be read.
-    if (isInFlight(status)) void this.chat.resumeStream().then(() => this.keepUp());
+    if (status.state !== read.state || status.message_id !== read.message_id) this.behind = true;
+    else if (!this.behind && isInFlight(status)) void this.join(status.message_id);
+  }
+
+  /** Joins the answer in flight. Where there is none any more the feed tells so, and its end is read. */
+  private async join(messageId: string | undefined): Promise<void> {
+    this.own.clear();
+    this.joined = { messageId };
+    await this.chat.resumeStream();
+    this.joined = undefined;
+    if (this.chat.status !== 'error') void this.keepUp();
   }
 
   private async attempt(action: () => Promise<void>): Promise<void> {

@@ -146,25 +146,63 @@ it('S4 what happens elsewhere is seen here', async () => {
   await tab.idle();
 });
 
-it('R2 a tab that is not to be seen lets go of its answer, and follows it again once it is seen', async () => {
+/** A story of which a tab has let go in its middle. */
+async function halfAStory(mayComplain?: RegExp): Promise<{ tab: Tab; tellTheEnd: () => void }> {
   const rest = Promise.withResolvers<void>();
   script(async function* () {
     yield say('Once upon');
     await rest.promise;
     yield say(' a time.');
   });
-  const tab = await site.visit();
+  const tab = await site.visit({ ...(mayComplain && { mayComplain }) });
   await tab.send('A story');
   await tab.answers.getByText('Once upon', { exact: true }).waitFor();
   const letGo = tab.page.waitForEvent('requestfailed', (request) => request.url().endsWith('/api/chat'));
   await becomes(tab, 'hidden');
   await letGo;
-  const follows = tab.page.waitForResponse((response) => response.url().endsWith('/stream'));
+  return { tab, tellTheEnd: rest.resolve };
+}
+
+const isJoining = (status: number) => (response: { url(): string; status(): number }) =>
+  response.url().endsWith('/stream') && response.status() === status;
+
+it('R2 a tab that is not to be seen lets go of its answer, and follows it again once it is seen', async () => {
+  const { tab, tellTheEnd } = await halfAStory();
+  const follows = tab.page.waitForResponse(isJoining(200));
   await becomes(tab, 'visible');
-  expect((await follows).status()).toBe(200);
-  rest.resolve();
+  await follows;
+  tellTheEnd();
   await tab.answers.getByText('Once upon a time.').waitFor();
   await tab.idle();
+  expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
+});
+
+it('R2 an answer that cannot be joined at first is joined a moment later', async () => {
+  const { tab, tellTheEnd } = await halfAStory(/status of 503/);
+  await tab.page.route('**/stream', (route) => route.fulfill({ status: 503 }), { times: 1 });
+  const follows = tab.page.waitForResponse(isJoining(200));
+  await becomes(tab, 'visible');
+  await follows;
+  tellTheEnd();
+  await tab.answers.getByText('Once upon a time.').waitFor();
+  expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
+});
+
+it('R2 an answer that ends just before it can be joined is shown to its end', async () => {
+  const { tab, tellTheEnd } = await halfAStory();
+  const tooLate = tab.page.waitForResponse(isJoining(204));
+  await tab.page.route(
+    '**/stream',
+    async (route) => {
+      tellTheEnd();
+      await tab.idle();
+      await route.continue();
+    },
+    { times: 1 },
+  );
+  await becomes(tab, 'visible');
+  await tooLate;
+  await tab.answers.getByText('Once upon a time.').waitFor();
   expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
 });
 
