@@ -13,8 +13,12 @@ const MIGRATION_LOCK = 7_073_647_205;
 const LOCK_WAIT_MS = 1_000;
 const PAUSE_MS = 1_000;
 const MOST_TRIES = 600;
+/** How often a migration looks whether another one is done. */
+const TURN_MS = 100;
 const LOCK_NOT_AVAILABLE = '55P03';
 
+/** A file that says so cannot run in a transaction, and need not: nobody waits for it. */
+const CONCURRENTLY = /\bCONCURRENTLY\b/;
 const MIGRATION_FILE = /^(\d{4})_\w+\.sql$/;
 
 interface Migration {
@@ -52,14 +56,21 @@ async function seedTransitions(db: pg.ClientBase): Promise<void> {
   );
 }
 
-async function applyOne(db: pg.Client, { version, name }: Migration): Promise<void> {
-  const sql = await readFile(`${import.meta.dirname}/${name}`, 'utf8');
+async function applyOne(db: pg.Client, migration: Migration): Promise<void> {
+  const sql = await readFile(`${import.meta.dirname}/${migration.name}`, 'utf8');
+  if (!CONCURRENTLY.test(sql)) return applyAtOnce(db, sql, migration);
+  for (const statement of sql.split(/;$/m)) await db.query(statement);
+  await note(db, migration);
+}
+
+/** In a transaction. */
+async function applyAtOnce(db: pg.Client, sql: string, migration: Migration): Promise<void> {
   for (let tries = 1; ; tries += 1) {
     try {
       await db.query('BEGIN');
       await db.query(`SET LOCAL lock_timeout = ${LOCK_WAIT_MS}`);
       await db.query(sql);
-      await db.query('INSERT INTO schema_migrations (version, name) VALUES ($1, $2)', [version, name]);
+      await note(db, migration);
       await db.query('COMMIT');
       return;
     } catch (error) {
@@ -70,9 +81,23 @@ async function applyOne(db: pg.Client, { version, name }: Migration): Promise<vo
   }
 }
 
+async function note(db: pg.Client, { version, name }: Migration): Promise<void> {
+  await db.query('INSERT INTO schema_migrations (version, name) VALUES ($1, $2)', [version, name]);
+}
+
+/** Asked again and again: a statement that waited for it would have a snapshot, and CONCURRENTLY waits for those. */
+async function untilOurTurn(db: pg.Client): Promise<void> {
+  for (;;) {
+    const { rows } = await db.query<{ got: boolean }>('SELECT pg_try_advisory_lock($1) AS got', [MIGRATION_LOCK]);
+    if (rows[0]?.got === true) return;
+    await delay(TURN_MS);
+  }
+}
+
 /**
- * Brings a database to the newest schema: the numbered files beside this one that it has not seen, each in a
- * transaction of its own, in order. Safe to run at any time and from several processes at once, beside workers and
+ * Brings a database to the newest schema: the numbered files beside this one that it has not seen, in order, each in a
+ * transaction of its own or, where it says CONCURRENTLY, statement by statement and from its beginning if it broke
+ * off. Safe to run at any time and from several processes at once, beside workers and
  * hosts at work. Forward only.
  *
  * @param databaseUrl past any pooler, for it holds a lock from its first statement to its last
@@ -83,7 +108,7 @@ export async function migrate(databaseUrl: string): Promise<string[]> {
   await db.connect();
   const applied: string[] = [];
   try {
-    await db.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK]);
+    await untilOurTurn(db);
     await db.query(
       'CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now())',
     );
