@@ -3,6 +3,9 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** A minute, whatever the machine: begun last, the whole suite would wait for it alone. */
 const LONGEST = 'chaos/chaos.test.ts';
+/** Run when all others are over: how soon a command is answered in a deploy is nothing to share two cores for. */
+const ALONE = 'test/deploys/rolling.test.ts';
+const NOT_OURS = ['**/node_modules/**', 'dist/**', '.perdure/**'];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -18,13 +21,24 @@ function isLongest({ moduleId }: TestSpecification): boolean {
 
 export default defineConfig({
   test: {
-    include: ['**/*.test.ts', '**/*.test.tsx'],
-    exclude: ['**/node_modules/**', 'dist/**', '.perdure/**'],
     globalSetup: ['test/global-setup.ts'],
     testTimeout: 60_000,
     hookTimeout: 30_000,
     // Tests wait for servers more than they compute.
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
+    // Their arrays are added to those above, and not put in their place.
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'together',
+          include: ['**/*.test.ts', '**/*.test.tsx'],
+          exclude: [...NOT_OURS, ALONE],
+          sequence: { groupOrder: 0 },
+        },
+      },
+      { extends: true, test: { name: 'alone', include: [ALONE], exclude: NOT_OURS, sequence: { groupOrder: 1 } } },
+    ],
   },
 });

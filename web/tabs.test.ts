@@ -163,14 +163,13 @@ async function halfAStory(mayComplain?: RegExp): Promise<{ tab: Tab; tellTheEnd:
   return { tab, tellTheEnd: rest.resolve };
 }
 
-const isJoining = (status: number) => (response: { url(): string; status(): number }) =>
-  response.url().endsWith('/stream') && response.status() === status;
+const joining = ({ page }: Tab) => page.waitForResponse((response) => response.url().endsWith('/stream'));
 
 it('R2 a tab that is not to be seen lets go of its answer, and follows it again once it is seen', async () => {
   const { tab, tellTheEnd } = await halfAStory();
-  const follows = tab.page.waitForResponse(isJoining(200));
+  const follows = joining(tab);
   await becomes(tab, 'visible');
-  await follows;
+  expect((await follows).status()).toBe(200);
   tellTheEnd();
   await tab.answers.getByText('Once upon a time.').waitFor();
   await tab.idle();
@@ -180,9 +179,10 @@ it('R2 a tab that is not to be seen lets go of its answer, and follows it again 
 it('R2 an answer that cannot be joined at first is joined a moment later', async () => {
   const { tab, tellTheEnd } = await halfAStory(/status of 503/);
   await tab.page.route('**/stream', (route) => route.fulfill({ status: 503 }), { times: 1 });
-  const follows = tab.page.waitForResponse(isJoining(200));
+  const fails = joining(tab);
   await becomes(tab, 'visible');
-  await follows;
+  expect((await fails).status()).toBe(503);
+  expect((await joining(tab)).status()).toBe(200);
   tellTheEnd();
   await tab.answers.getByText('Once upon a time.').waitFor();
   expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
@@ -190,7 +190,7 @@ it('R2 an answer that cannot be joined at first is joined a moment later', async
 
 it('R2 an answer that ends just before it can be joined is shown to its end', async () => {
   const { tab, tellTheEnd } = await halfAStory();
-  const tooLate = tab.page.waitForResponse(isJoining(204));
+  const tooLate = joining(tab);
   await tab.page.route(
     '**/stream',
     async (route) => {
@@ -201,7 +201,7 @@ it('R2 an answer that ends just before it can be joined is shown to its end', as
     { times: 1 },
   );
   await becomes(tab, 'visible');
-  await tooLate;
+  expect((await tooLate).status()).toBe(204);
   await tab.answers.getByText('Once upon a time.').waitFor();
   expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
 });

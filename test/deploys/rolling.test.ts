@@ -122,23 +122,17 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no wor
   const commander = (async () => {
     const session = await open('commander');
     let sent = 0;
-    let unknown = 0;
     for (; !deployed.signal.aborted; sent += 1) {
-      const command = () =>
-        post(
-          'commander',
-          `/api/sessions/${session}/open`,
-          { project_id: 'prj-of-a-deploy' },
-          { 'idempotency-key': `open-${sent}` },
-        );
-      let response = await command();
-      // Where the machine has other things to do, what a worker let go of may take longer than a command waits: whoever
-      // sent it is told to send it again under its key.
-      for (; response.status === 503; unknown += 1) response = await command();
+      const response = await post(
+        'commander',
+        `/api/sessions/${session}/open`,
+        { project_id: 'prj-of-a-deploy' },
+        { 'idempotency-key': `open-${sent}` },
+      );
       if (response.status !== 200) failures.push(await response.json());
       await delay(40);
     }
-    return { sent, unknown };
+    return sent;
   })();
   const longOnes = await Promise.all(
     Array.from({ length: LONG }, async (_, n) => ({ user: `long-${n}`, session: await open(`long-${n}`) })),
@@ -172,10 +166,8 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no wor
   await delay(500);
   deployed.abort();
 
-  const { sent, unknown } = await commander;
-  expect(sent).toBeGreaterThan(20);
+  expect(await commander).toBeGreaterThan(20);
   expect(failures).toEqual([]);
-  expect(unknown, 'commands that had to be sent again').toBeLessThanOrEqual(4);
   let broken = 0;
   for (const { user, session, turns } of await Promise.all(talkers)) {
     const answers = (await stored(user, session)).filter(({ role }) => role === 'assistant');
