@@ -4,7 +4,7 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
 COPY . .
-RUN node scripts/build-package.ts
+RUN node tools/scripts/build-package.ts
 
 FROM node:24.21.0-bookworm-slim AS dependencies
 WORKDIR /app

@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** A minute, whatever the machine: begun last, the whole suite would wait for it alone. */
-const LONGEST = 'chaos/chaos.test.ts';
+const LONGEST = 'test/campaign/chaos.test.ts';
 /** Run when all others are over: how soon a command is answered in a deploy is nothing to share two cores for. */
 const ALONE = 'test/deploys/rolling.test.ts';
 const NOT_OURS = ['**/node_modules/**', 'dist/**', '.perdure/**'];

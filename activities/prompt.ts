@@ -3,7 +3,7 @@ import type { AgentDefinition } from '../agent/define.ts';
 import type { ResolvedModel } from '../agent/models.ts';
 import { assemblePrompt } from '../agent/prompt.ts';
 import { modelView } from '../domain/model-view.ts';
-import { workspaceRoot } from '../domain/workspaces.ts';
+import { workspaceRoot } from '../workspaces/paths.ts';
 import { keepPrompt, readPrompt } from '../store/prompts.ts';
 import type { ClaimedStep } from '../store/runs.ts';
 import { loadView } from '../store/view.ts';

@@ -1,8 +1,8 @@
 import path from 'node:path';
 import { PerdureError } from '../domain/errors.ts';
-import { InvalidInput } from '../domain/input.ts';
+import { InvalidInput } from '../wire/input.ts';
 import { byteLength } from '../domain/text.ts';
-import { userFolder } from '../domain/workspaces.ts';
+import { userFolder } from '../workspaces/paths.ts';
 import { requireWorkspace } from '../workspaces/folder.ts';
 
 /** What this installation has, as plain data: the client knows neither agents nor models themselves. */

@@ -7,7 +7,7 @@ import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { RendezvousEvent } from '../domain/rendezvous.ts';
 import { byteLength, cleanJson } from '../domain/text.ts';
-import { isAlias } from '../domain/wire.ts';
+import { isAlias } from '../wire/requests.ts';
 import { createPool } from '../store/db.ts';
 import { openSession } from '../store/sessions.ts';
 import { agentOf, type Catalog, modelOf, workspaceOf } from './catalog.ts';

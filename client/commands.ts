@@ -5,7 +5,7 @@ import type { AbortOutcome, CancelOutcome, CloseOutcome, CommandArgs, CommandOut
 import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { cleanText } from '../domain/text.ts';
-import { ID_PATTERN } from '../domain/wire.ts';
+import { ID_PATTERN } from '../wire/requests.ts';
 import type { Db } from '../store/db.ts';
 import { logReason } from '../store/events.ts';
 import { findSession } from '../store/sessions.ts';

@@ -1,10 +1,10 @@
 import type { z } from 'zod';
 import { newId } from '../domain/ids.ts';
-import { InvalidInput } from '../domain/input.ts';
+import { InvalidInput } from '../wire/input.ts';
 import type { PartData } from '../domain/part-data.ts';
 import { RESERVED_METADATA } from '../domain/runs.ts';
 import { byteLength, cleanJson } from '../domain/text.ts';
-import { ID_PATTERN, modelRef, type userPart } from '../domain/wire.ts';
+import { ID_PATTERN, modelRef, type userPart } from '../wire/requests.ts';
 import type { NewMessage } from '../store/messages.ts';
 
 /** A user message: its text, or its parts as the AI SDK has them (text and file). */

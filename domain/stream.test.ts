@@ -1,8 +1,8 @@
 import type { UIMessageChunk } from 'ai';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { AnswerRows } from '../test/support/answer-rows.ts';
-import { reduced } from '../test/support/reduce.ts';
+import { AnswerRows } from '../tools/test-kit/answer-rows.ts';
+import { reduced } from '../tools/test-kit/reduce.ts';
 import type { PartData } from './part-data.ts';
 import type { RunState } from './runs.ts';
 import { cursorOf, NOTHING_SEEN, type Seen } from './stream-seen.ts';

@@ -1,8 +1,8 @@
 import type { Handler } from 'hono';
 import { z } from 'zod';
 import { type ErrorCode, PerdureError } from '../domain/errors.ts';
-import { parseInput } from '../domain/input.ts';
-import { idempotencyKey } from '../domain/wire.ts';
+import { parseInput } from '../wire/input.ts';
+import { idempotencyKey } from '../wire/requests.ts';
 import { readBody } from './body.ts';
 import { problemOf, problemResponse } from './problem.ts';
 import type { App, HostEnv, RequestContext } from './context.ts';

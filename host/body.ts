@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { PerdureError } from '../domain/errors.ts';
-import { parseInput } from '../domain/input.ts';
+import { parseInput } from '../wire/input.ts';
 
 /** Deeper than anything that a client has to say, and far from what exhausts a stack. */
 const MAX_DEPTH = 64;

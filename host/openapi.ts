@@ -6,9 +6,9 @@ import {
   type ZodOpenApiResponsesObject,
   type ZodOpenApiSecuritySchemeObject,
 } from 'zod-openapi';
-import { byStatus, problemDetails } from '../domain/answers.ts';
+import { byStatus, problemDetails } from '../wire/responses.ts';
 import type { ErrorCode } from '../domain/errors.ts';
-import { idempotencyKey } from '../domain/wire.ts';
+import { idempotencyKey } from '../wire/requests.ts';
 import { type Answer, type Api, type DescribedRoute, templateOf } from './api.ts';
 
 /** Ways of saying who calls; a host's own hook may know others. */

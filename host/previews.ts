@@ -2,7 +2,7 @@ import { hkdfSync } from 'node:crypto';
 import path from 'node:path';
 import { EncryptJWT, jwtDecrypt } from 'jose';
 import { PerdureError } from '../domain/errors.ts';
-import { workspaceRoot } from '../domain/workspaces.ts';
+import { workspaceRoot } from '../workspaces/paths.ts';
 import { requireWorkspace } from '../workspaces/folder.ts';
 import { PreviewNames } from './preview-names.ts';
 

@@ -1,6 +1,6 @@
 import { isUnavailable } from '../client/unavailable.ts';
 import { ERROR_STATUS, type ErrorCode, PerdureError } from '../domain/errors.ts';
-import { type FieldError, InvalidInput } from '../domain/input.ts';
+import { type FieldError, InvalidInput } from '../wire/input.ts';
 import { InvalidToken } from './identify.ts';
 
 /** Problem details of RFC 9457, with the error's name as `code`; `errors` names the fields that are wrong. */

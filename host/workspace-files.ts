@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { oddPath } from '../domain/workspaces.ts';
+import { oddPath } from '../workspaces/paths.ts';
 import { folderInside, openInside } from '../workspaces/open.ts';
 
 /** A file of a workspace: path relative to it, with slashes; `updated_at` in ISO 8601. */

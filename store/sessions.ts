@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { pendingTool } from '../domain/answers.ts';
+import { pendingTool } from '../wire/responses.ts';
 import { type ErrorCode, isErrorCode, PerdureError } from '../domain/errors.ts';
 import { PHASES } from '../domain/phases.ts';
 import { call, type Db, many, maybeOne } from './db.ts';

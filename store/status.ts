@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { pendingTool } from '../domain/answers.ts';
+import { pendingTool } from '../wire/responses.ts';
 import { PHASES } from '../domain/phases.ts';
 import { RUN_STATES, type SessionStatus } from '../domain/runs.ts';
 import { type StatusRow, statusOf } from '../domain/status.ts';

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { parseConfig } from '../config/config.ts';
-import { createDatabase } from '../dev/databases.ts';
-import { startPostgres } from '../dev/postgres.ts';
-import { startTemporal } from '../dev/temporal.ts';
+import { createDatabase } from '../tools/dev/databases.ts';
+import { startPostgres } from '../tools/dev/postgres.ts';
+import { startTemporal } from '../tools/dev/temporal.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {

@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { readdir } from 'node:fs/promises';
-import { oddPath } from '../../domain/workspaces.ts';
+import { oddPath } from '../../workspaces/paths.ts';
 import { openInside } from '../../workspaces/open.ts';
 
 /** Largest file that is written or read, in bytes. */

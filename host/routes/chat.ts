@@ -1,7 +1,7 @@
 import type { UIMessageChunk } from 'ai';
 import { z } from 'zod';
-import { InvalidInput, parseInput } from '../../domain/input.ts';
-import { chatBody, sessionRef, userMessage } from '../../domain/wire.ts';
+import { InvalidInput, parseInput } from '../../wire/input.ts';
+import { chatBody, sessionRef, userMessage } from '../../wire/requests.ts';
 import { type Api, events } from '../api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
 import { notYet } from '../not-yet.ts';

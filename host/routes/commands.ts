@@ -1,8 +1,8 @@
 import type { z } from 'zod';
-import { abortOutcome, cancelOutcome, closeOutcome, commandOutcome } from '../../domain/answers.ts';
+import { abortOutcome, cancelOutcome, closeOutcome, commandOutcome } from '../../wire/responses.ts';
 import type { CommandOutcome } from '../../domain/commands.ts';
 import type { ErrorCode } from '../../domain/errors.ts';
-import { cancelBody, closeBody, emptyBody, projectBody, sessionQuery, sessionRef } from '../../domain/wire.ts';
+import { cancelBody, closeBody, emptyBody, projectBody, sessionQuery, sessionRef } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 import { notYet } from '../not-yet.ts';

@@ -1,9 +1,9 @@
 import type { MiddlewareHandler } from 'hono';
 import { getMimeType } from 'hono/utils/mime';
 import { z } from 'zod';
-import { workspaceFiles } from '../../domain/answers.ts';
+import { workspaceFiles } from '../../wire/responses.ts';
 import { PerdureError } from '../../domain/errors.ts';
-import { sessionRef } from '../../domain/wire.ts';
+import { sessionRef } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostEnv, HostParts, RequestContext } from '../context.ts';
 import { PREVIEW_PATH } from '../previews.ts';

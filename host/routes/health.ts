@@ -1,4 +1,4 @@
-import { alive, readiness } from '../../domain/answers.ts';
+import { alive, readiness } from '../../wire/responses.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 

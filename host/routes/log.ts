@@ -1,5 +1,5 @@
-import { logEntry, pageOf } from '../../domain/answers.ts';
-import { logQuery, sessionRef, toolCallRef } from '../../domain/wire.ts';
+import { logEntry, pageOf } from '../../wire/responses.ts';
+import { logQuery, sessionRef, toolCallRef } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 

@@ -1,5 +1,5 @@
-import { accepted, cancelQueuedOutcome, pageOf, uiMessage } from '../../domain/answers.ts';
-import { messageRef, messagesQuery, sessionRef, submitBody } from '../../domain/wire.ts';
+import { accepted, cancelQueuedOutcome, pageOf, uiMessage } from '../../wire/responses.ts';
+import { messageRef, messagesQuery, sessionRef, submitBody } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 

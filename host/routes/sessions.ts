@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { pageOf, sessionView } from '../../domain/answers.ts';
-import { openBody, sessionRef, sessionsQuery } from '../../domain/wire.ts';
+import { pageOf, sessionView } from '../../wire/responses.ts';
+import { openBody, sessionRef, sessionsQuery } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 

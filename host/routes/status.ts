@@ -1,6 +1,6 @@
 import type { TurnEvent } from '../../client/turns.ts';
-import { sessionStatus } from '../../domain/answers.ts';
-import { sessionRef } from '../../domain/wire.ts';
+import { sessionStatus } from '../../wire/responses.ts';
+import { sessionRef } from '../../wire/requests.ts';
 import { type Api, events, json } from '../api.ts';
 import type { RouteParts } from '../context.ts';
 import { problemOf } from '../problem.ts';

@@ -1,7 +1,7 @@
 // Plays one step against a scripted provider, for the tests beside it.
 import type { UIMessage, UIMessageChunk } from 'ai';
 import { z } from 'zod';
-import { type ModelScript, type ModelServer, startModelServer } from '../support/model-server.ts';
+import { type ModelScript, type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
 import { defineTool } from '../../agent/define.ts';
 import { createModels } from '../../agent/models.ts';
 import { type StepInput, type StepResult, streamStep } from '../../agent/step.ts';

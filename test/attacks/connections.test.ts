@@ -2,9 +2,9 @@
 // with short times; whatever comes, it answers others within a second.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { eventually } from '../support/eventually.ts';
-import { type HostProcess, processesOn } from '../support/processes.ts';
-import { freePort, freshDatabase } from '../support/servers.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { type HostProcess, processesOn } from '../../tools/test-kit/processes.ts';
+import { freePort, freshDatabase } from '../../tools/test-kit/servers.ts';
 import { RawConnection } from './raw.ts';
 
 const REQUEST_MS = 1_000;

@@ -7,12 +7,12 @@ import path from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { userFolder } from '../../domain/workspaces.ts';
-import { startBrowser } from '../support/browser.ts';
-import { eventually } from '../support/eventually.ts';
-import { startHost, type TestHost } from '../support/host.ts';
-import { scratchDir } from '../support/scratch.ts';
-import { freshDatabase } from '../support/servers.ts';
+import { userFolder } from '../../workspaces/paths.ts';
+import { startBrowser } from '../../tools/test-kit/browser.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { requestTo, type Route, routesOf, said } from './routes.ts';
 import { allRows } from './rows.ts';
 

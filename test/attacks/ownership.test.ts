@@ -4,8 +4,8 @@ import path from 'node:path';
 import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { workspaceRoot } from '../../domain/workspaces.ts';
-import { eventually } from '../support/eventually.ts';
+import { workspaceRoot } from '../../workspaces/paths.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import {
   chunksOf,
   eventsOf,
@@ -13,9 +13,9 @@ import {
   startHost,
   type TestCaller,
   type TestHost,
-} from '../support/host.ts';
-import { say } from '../support/model-actions.ts';
-import { startRuntime } from '../support/runtime.ts';
+} from '../../tools/test-kit/host.ts';
+import { say } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { sentRaw } from './raw.ts';
 import { requestTo, type Filling, type Route, routesOf, said, type Sending } from './routes.ts';
 import { allRows } from './rows.ts';

@@ -1,10 +1,10 @@
 // A user who opens streams without end: so many and no more, and nobody's commands wait for it.
 import { beforeAll, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { eventually } from '../support/eventually.ts';
-import { startHost, type TestCaller, type TestHost } from '../support/host.ts';
-import { hang, say } from '../support/model-actions.ts';
-import { startRuntime } from '../support/runtime.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
+import { hang, say } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { requestTo, type Route, routesOf } from './routes.ts';
 
 /** What one user may have open, unless a setting says otherwise. */

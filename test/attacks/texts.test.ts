@@ -2,10 +2,10 @@
 import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { chunksOf, startHost, type TestCaller, type TestHost } from '../support/host.ts';
-import { callTool, say } from '../support/model-actions.ts';
-import { lastUserText } from '../support/model-server.ts';
-import { startRuntime } from '../support/runtime.ts';
+import { chunksOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
+import { callTool, say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { requestTo, type Route, routesOf, said, textsIn } from './routes.ts';
 import { allRows } from './rows.ts';
 

@@ -5,9 +5,9 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { userCookie } from '../../host/cookie.ts';
 import { tokenUser } from '../../host/token.ts';
-import { startHost, type TestHost } from '../support/host.ts';
-import { type IssuerKey, issuerKey, startKeyServer } from '../support/key-server.ts';
-import { freshDatabase } from '../support/servers.ts';
+import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
+import { type IssuerKey, issuerKey, startKeyServer } from '../../tools/test-kit/key-server.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { requestTo, type Route, routesOf } from './routes.ts';
 import { allRows } from './rows.ts';
 

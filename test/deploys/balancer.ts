@@ -1,6 +1,6 @@
 // What stands before hosts in production: it sends requests to those that say that they are ready.
 import { setTimeout as delay } from 'node:timers/promises';
-import type { HostProcess } from '../support/processes.ts';
+import type { HostProcess } from '../../tools/test-kit/processes.ts';
 
 const LOOK_MS = 50;
 /** A busy machine may take its time. */

@@ -2,8 +2,8 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { migrate } from '../../migrations/migrate.ts';
-import { eventually } from '../support/eventually.ts';
-import { freshDatabase } from '../support/servers.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
 const WITH_LOCK = '0007_stuck.sql';
 const CONCURRENT = '0008_runs_by_key.sql';

@@ -1,14 +1,14 @@
 // A change of the workflow behind `patched`, deployed beside the code of today, on a real server.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { fetchHistory, listExecutions, typeOf } from '../../scripts/histories/history.ts';
-import { replay } from '../../scripts/histories/replay.ts';
+import { fetchHistory, listExecutions, typeOf } from '../../tools/scripts/histories/history.ts';
+import { replay } from '../../tools/scripts/histories/replay.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { variant } from '../histories/variant.ts';
-import { eventually } from '../support/eventually.ts';
-import { callTool, say } from '../support/model-actions.ts';
-import { lastUserText } from '../support/model-server.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { callTool, say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 
 const CHANGE = 'a-pause-before-every-step';
 const EACH_TRY = 'for (let attempt = 1; ; attempt += 1) {';

@@ -3,13 +3,18 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessage, UIMessageChunk } from 'ai';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { eventually } from '../support/eventually.ts';
-import { eventsOf } from '../support/host.ts';
-import { callTool, type ModelAction, say } from '../support/model-actions.ts';
-import { type ChatRequest, lastUserText, type ModelServer, startModelServer } from '../support/model-server.ts';
-import { type Processes, processesOn } from '../support/processes.ts';
-import { reduced } from '../support/reduce.ts';
-import { freshDatabase, freshNamespace } from '../support/servers.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { eventsOf } from '../../tools/test-kit/host.ts';
+import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import {
+  type ChatRequest,
+  lastUserText,
+  type ModelServer,
+  startModelServer,
+} from '../../tools/test-kit/model-server.ts';
+import { type Processes, processesOn } from '../../tools/test-kit/processes.ts';
+import { reduced } from '../../tools/test-kit/reduce.ts';
+import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { Balancer } from './balancer.ts';
 
 const TALKERS = 6;

@@ -5,10 +5,10 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { findTemporalCli } from '../../dev/temporal-cli.ts';
+import { findTemporalCli } from '../../tools/dev/temporal-cli.ts';
 import { temporalClient } from '../../client/temporal.ts';
-import { chunksOf, startHost, type TestHost } from '../support/host.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { chunksOf, startHost, type TestHost } from '../../tools/test-kit/host.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { commandsOf, type DocumentedCommand, pages } from './shell-blocks.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
@@ -23,11 +23,11 @@ const REFUSED = /InvalidTransition/;
 
 /** What would take the machine for itself, and the file that shows it. */
 const SHOWN_BY: [command: RegExp, file: string][] = [
-  [/^(?:\S+=\S+ )*npm start\b/, 'dev/start.test.ts'],
+  [/^(?:\S+=\S+ )*npm start\b/, 'test/dev/start.test.ts'],
   [/^npm run host\b/, 'test/http/process.test.ts'],
-  [/^npm run worker\b/, 'dev/start.test.ts'],
+  [/^npm run worker\b/, 'test/dev/start.test.ts'],
   [/^npm (?:test|run check)\b/, '.ci/run'],
-  [/^npm run chaos\b/, 'chaos/chaos.test.ts'],
+  [/^npm run chaos\b/, 'test/campaign/chaos.test.ts'],
   // They write into the folder of recordings.
   [/^(?:\S+=\S+ )*npm run record\b/, 'test/deploys/commands.test.ts'],
   // An engine of containers.

@@ -7,8 +7,8 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { loadAgents } from '../../agent/registry.ts';
 import { temporalClient } from '../../client/temporal.ts';
-import { startHost } from '../support/host.ts';
-import { startRuntime } from '../support/runtime.ts';
+import { startHost } from '../../tools/test-kit/host.ts';
+import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { type CodeBlock, codeBlocks } from './code-blocks.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');

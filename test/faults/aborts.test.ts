@@ -1,10 +1,10 @@
 // A stop, wherever the run is.
 import { beforeAll, describe, expect, it } from 'vitest';
 import * as names from '../../workflows/definitions.ts';
-import { eventually } from '../support/eventually.ts';
-import { callTool, fail, hang, type ModelAction, say } from '../support/model-actions.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { callTool, fail, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent, { effects } from './agent.ts';
 import { startDoomedWorker } from './doomed.ts';
 import { Gate } from './gate.ts';

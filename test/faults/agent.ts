@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { defineAgent, defineTool, type ToolContext } from '../../agent/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
-import { userFolder } from '../../domain/workspaces.ts';
+import { userFolder } from '../../workspaces/paths.ts';
 
 const TRACE = 'effects.log';
 const LINGER_MS = 1_500;

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
-import type { RecordedRequest } from '../support/model-server.ts';
-import { lastUserText } from '../support/model-server.ts';
-import type { TestSession } from '../support/session.ts';
+import type { RecordedRequest } from '../../tools/test-kit/model-server.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import type { TestSession } from '../../tools/test-kit/session.ts';
 
 /** How often the model was asked to answer each message, by its text. */
 export function askedAbout(requests: readonly RecordedRequest[]): Map<string, number> {

@@ -2,9 +2,9 @@
 import { beforeAll, expect, it } from 'vitest';
 import { PerdureClient } from '../../client/client.ts';
 import { PerdureError } from '../../domain/errors.ts';
-import { hang, say } from '../support/model-actions.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { hang, say } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import { commandRows } from './rows.ts';
 import { expectSound } from './sound.ts';
 

@@ -1,8 +1,8 @@
 import path from 'node:path';
-import { startNodeProcess } from '../../dev/node-process.ts';
-import type { TiedProcess } from '../../dev/die-with-parent.ts';
+import { startNodeProcess } from '../../tools/dev/node-process.ts';
+import type { TiedProcess } from '../../tools/dev/die-with-parent.ts';
 import type { WorkerParts } from '../../worker/create.ts';
-import type { TestRuntime } from '../support/runtime.ts';
+import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 
 /** When a worker kills itself: around the nth call of an SQL function, counted in its process. */
 export interface Death {

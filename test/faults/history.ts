@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
-import { fetchHistory } from '../../scripts/histories/history.ts';
-import { readable } from '../../scripts/histories/payloads.ts';
-import { eventually } from '../support/eventually.ts';
+import { fetchHistory } from '../../tools/scripts/histories/history.ts';
+import { readable } from '../../tools/scripts/histories/payloads.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 
 /** Waits until a workflow's history has so many events, or is over with fewer. */
 export async function untilEvents(client: Client, workflowId: string, count: number): Promise<void> {

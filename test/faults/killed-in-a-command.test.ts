@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { PhaseEvent } from '../../domain/phases.ts';
 import * as names from '../../workflows/definitions.ts';
-import { hang, say } from '../support/model-actions.ts';
+import { hang, say } from '../../tools/test-kit/model-actions.ts';
 import type { Death } from './doomed.ts';
 import { Lanes, type Rescue } from './rescue.ts';
 import { commandRows, raise } from './rows.ts';

@@ -1,7 +1,7 @@
 // A worker dies between what an activity commits and its answer to the workflow; another takes over.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { abortUpdate } from '../../workflows/definitions.ts';
-import { callTool, fail, finish, hang, say } from '../support/model-actions.ts';
+import { callTool, fail, finish, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { effects } from './agent.ts';
 import type { Death } from './doomed.ts';
 import { Lanes, type Rescue, type Saying } from './rescue.ts';

@@ -2,10 +2,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import * as names from '../../workflows/definitions.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
-import { eventually } from '../support/eventually.ts';
-import { callTool, fail, hang, say } from '../support/model-actions.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { callTool, fail, hang, say } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
 import { summaries } from './history.ts';
 import { raise } from './rows.ts';

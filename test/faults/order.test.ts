@@ -1,9 +1,9 @@
 // Many messages at once: the order of the runs, and what the model saw in each.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { callTool, say } from '../support/model-actions.ts';
-import { type ChatRequest, lastUserText, type RecordedRequest } from '../support/model-server.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { callTool, say } from '../../tools/test-kit/model-actions.ts';
+import { type ChatRequest, lastUserText, type RecordedRequest } from '../../tools/test-kit/model-server.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
 import { inParallel } from './parallel.ts';
 import { expectSound } from './sound.ts';

@@ -3,11 +3,11 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { defineAgent, type Limits } from '../../agent/define.ts';
 import { readStatus } from '../../store/status.ts';
 import { statusQuery } from '../../workflows/definitions.ts';
-import { eventually } from '../support/eventually.ts';
-import { callTool, cut, fail, hang, type ModelAction, report, say } from '../support/model-actions.ts';
-import type { ChatRequest } from '../support/model-server.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { callTool, cut, fail, hang, type ModelAction, report, say } from '../../tools/test-kit/model-actions.ts';
+import type { ChatRequest } from '../../tools/test-kit/model-server.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
 import { expectSound } from './sound.ts';
 

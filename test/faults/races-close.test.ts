@@ -2,10 +2,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { abortUpdate, closeUpdate } from '../../workflows/definitions.ts';
-import { say } from '../support/model-actions.ts';
-import { lastUserText } from '../support/model-server.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import { askedAbout, refusalOf, wakeSurely } from './answered.ts';
 import { inParallel } from './parallel.ts';
 import { expectSound } from './sound.ts';

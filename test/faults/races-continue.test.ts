@@ -2,11 +2,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { abortUpdate } from '../../workflows/definitions.ts';
-import { eventually } from '../support/eventually.ts';
-import { say } from '../support/model-actions.ts';
-import { lastUserText } from '../support/model-server.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import { askedAbout, wakeSurely } from './answered.ts';
 import { inParallel } from './parallel.ts';
 import { expectSound } from './sound.ts';

@@ -1,8 +1,8 @@
 // What commands at once leave in a history has to replay, or the session is stuck with its next worker.
 import path from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
-import { fetchHistory, listExecutions } from '../../scripts/histories/history.ts';
-import { replay } from '../../scripts/histories/replay.ts';
+import { fetchHistory, listExecutions } from '../../tools/scripts/histories/history.ts';
+import { replay } from '../../tools/scripts/histories/replay.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import {
   abortUpdate,
@@ -11,11 +11,11 @@ import {
   openExistingUpdate,
   publishUpdate,
 } from '../../workflows/definitions.ts';
-import { eventually } from '../support/eventually.ts';
-import { callTool, say } from '../support/model-actions.ts';
-import { lastUserText } from '../support/model-server.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { callTool, say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import { inParallel } from './parallel.ts';
 
 const SESSIONS = 24;

@@ -1,9 +1,9 @@
 import { expect } from 'vitest';
-import type { TiedProcess } from '../../dev/die-with-parent.ts';
-import type { ModelAction } from '../support/model-actions.ts';
-import type { ChatRequest } from '../support/model-server.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import type { TiedProcess } from '../../tools/dev/die-with-parent.ts';
+import type { ModelAction } from '../../tools/test-kit/model-actions.ts';
+import type { ChatRequest } from '../../tools/test-kit/model-server.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
 import { type Death, startDoomedWorker } from './doomed.ts';
 import { expectSound } from './sound.ts';

@@ -2,10 +2,10 @@
 import type { Client as TemporalClient } from '@temporalio/client';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { SessionSnapshot } from '../../domain/commands.ts';
-import { eventually } from '../support/eventually.ts';
-import { hang, say } from '../support/model-actions.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { hang, say } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import { commandRows, events, raise } from './rows.ts';
 import { expectSound } from './sound.ts';
 

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { nextPhase, type Phase, type PhaseEvent } from '../../domain/phases.ts';
-import type { Servers } from '../support/session.ts';
+import type { Servers } from '../../tools/test-kit/session.ts';
 
 interface EventRow {
   kind: string;

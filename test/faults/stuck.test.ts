@@ -5,11 +5,11 @@ import type { SessionStatus } from '../../domain/runs.ts';
 import { abortUpdate } from '../../workflows/definitions.ts';
 import { variant } from '../histories/variant.ts';
 import { parsed } from '../operations/parsed.ts';
-import { eventually } from '../support/eventually.ts';
-import { startHost, type TestCaller } from '../support/host.ts';
-import { say } from '../support/model-actions.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { startHost, type TestCaller } from '../../tools/test-kit/host.ts';
+import { say } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import { expectSound } from './sound.ts';
 
 const EACH_TRY = 'for (let attempt = 1; ; attempt += 1) {';

@@ -1,10 +1,10 @@
 // The workflow is ended at every point of a tool turn, and the next command sent: the session is the same.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { abortUpdate, publishUpdate } from '../../workflows/definitions.ts';
-import { callTool, say } from '../support/model-actions.ts';
-import { type ChatRequest, lastUserText } from '../support/model-server.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { callTool, say } from '../../tools/test-kit/model-actions.ts';
+import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent, { effects } from './agent.ts';
 import { untilEvents } from './history.ts';
 import { inParallel } from './parallel.ts';

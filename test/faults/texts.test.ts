@@ -1,8 +1,8 @@
 // Text that Postgres refuses, wherever a model, a tool or a provider may bring it.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { callTool, fail, type ModelAction, say, think } from '../support/model-actions.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { callTool, fail, type ModelAction, say, think } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
 import { expectSound } from './sound.ts';
 

@@ -1,10 +1,10 @@
 // An attempt that was given up for lost wakes up, before and after another has taken its place.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { callTool, hang, type ModelAction, say } from '../support/model-actions.ts';
-import { type ChatRequest, lastUserText } from '../support/model-server.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
-import { eventually } from '../support/eventually.ts';
+import { callTool, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import faultAgent, { effects } from './agent.ts';
 import { startDoomedWorker } from './doomed.ts';
 import { Gate } from './gate.ts';

@@ -13,8 +13,8 @@ import {
 } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { startDoomedWorker } from '../faults/doomed.ts';
-import { eventually } from '../support/eventually.ts';
-import { callTool, say } from '../support/model-actions.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import {
   build,
   CANARY,

@@ -1,10 +1,10 @@
 import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { HISTORIES, readHistories, type RecordedHistory } from '../../scripts/histories/files.ts';
-import { typeOf } from '../../scripts/histories/history.ts';
-import { readable } from '../../scripts/histories/payloads.ts';
-import { Pseudonyms } from '../../scripts/histories/pseudonyms.ts';
-import { capturingBundle, replay } from '../../scripts/histories/replay.ts';
+import { HISTORIES, readHistories, type RecordedHistory } from '../../tools/scripts/histories/files.ts';
+import { typeOf } from '../../tools/scripts/histories/history.ts';
+import { readable } from '../../tools/scripts/histories/payloads.ts';
+import { Pseudonyms } from '../../tools/scripts/histories/pseudonyms.ts';
+import { capturingBundle, replay } from '../../tools/scripts/histories/replay.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { CANARY } from './scenario.ts';
 import { scenarios } from './scenarios.ts';

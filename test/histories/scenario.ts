@@ -3,11 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { newId } from '../../domain/ids.ts';
 import { closeUpdate } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
-import { eventually } from '../support/eventually.ts';
-import { callTool, hang, type ModelAction, say } from '../support/model-actions.ts';
-import type { ModelScript } from '../support/model-server.ts';
-import { TestSession } from '../support/session.ts';
-import type { RuntimeOptions, TestRuntime } from '../support/system.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { callTool, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import type { ModelScript } from '../../tools/test-kit/model-server.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
+import type { RuntimeOptions, TestRuntime } from '../../tools/test-kit/system.ts';
 
 /** Something that happens to a session, for its histories to be recorded. It has servers and a worker of its own. */
 export interface Scenario {

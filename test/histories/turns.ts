@@ -7,8 +7,8 @@ import {
   revertUpdate,
 } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
-import { eventually } from '../support/eventually.ts';
-import { callTool, fail, say } from '../support/model-actions.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { callTool, fail, say } from '../../tools/test-kit/model-actions.ts';
 import { build, CANARY, hangingTurn, inOrder, inPhase, open, refused, type Scenario, turn, words } from './scenario.ts';
 
 const plainTurn: Scenario = {

@@ -1,8 +1,8 @@
 // The workflow code with pieces replaced: what it would be after a change.
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { capturingBundle } from '../../scripts/histories/replay.ts';
-import { scratchDir } from '../support/scratch.ts';
+import { capturingBundle } from '../../tools/scripts/histories/replay.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');
 

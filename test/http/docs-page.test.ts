@@ -1,8 +1,8 @@
 import type { Browser } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
-import { startBrowser, watchErrors } from '../support/browser.ts';
-import { startHost, type TestHost } from '../support/host.ts';
-import { freshDatabase } from '../support/servers.ts';
+import { startBrowser, watchErrors } from '../../tools/test-kit/browser.ts';
+import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
 let host: TestHost;
 let browser: Browser;

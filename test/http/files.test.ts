@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { userFolder } from '../../domain/workspaces.ts';
+import { userFolder } from '../../workspaces/paths.ts';
 import { Previews } from '../../host/previews.ts';
-import { PREVIEW_SECRET, startHost, type TestCaller, type TestHost } from '../support/host.ts';
-import { freshDatabase } from '../support/servers.ts';
+import { PREVIEW_SECRET, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
 let host: TestHost;
 let ada: TestCaller;

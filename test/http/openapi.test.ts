@@ -3,9 +3,9 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { templateOf } from '../../host/api.ts';
 import { tokenUser } from '../../host/index.ts';
-import { freshDatabase } from '../support/servers.ts';
-import type { OpenApi } from '../support/described.ts';
-import { startHost, type TestCaller, type TestHost } from '../support/host.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
+import type { OpenApi } from '../../tools/test-kit/described.ts';
+import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 
 let host: TestHost;
 let guarded: TestHost;

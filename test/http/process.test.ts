@@ -2,9 +2,9 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { eventually } from '../support/eventually.ts';
-import { scratchDir } from '../support/scratch.ts';
-import { freePort, freshDatabase, freshNamespace } from '../support/servers.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
+import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 
 // The host as `npm run host` starts it.
 

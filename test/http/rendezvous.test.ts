@@ -2,11 +2,11 @@ import pg from 'pg';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { temporalClient } from '../../client/temporal.ts';
 import { newId } from '../../domain/ids.ts';
-import { eventually } from '../support/eventually.ts';
-import { eventsOf, startHost, type TestCaller, type TestHost } from '../support/host.ts';
-import { fail, say } from '../support/model-actions.ts';
-import { lastUserText } from '../support/model-server.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { eventsOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
+import { fail, say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 
 // Tabs of one user on two hosts, each with its own connections. Sessions close by idling all the time, as nobody may notice.
 

@@ -3,11 +3,11 @@ import path from 'node:path';
 import { SignJWT } from 'jose';
 import { beforeAll, expect, it } from 'vitest';
 import { tokenUser } from '../../host/index.ts';
-import { startHost, type TestHost } from '../support/host.ts';
-import { say } from '../support/model-actions.ts';
-import { startRuntime } from '../support/runtime.ts';
-import { installSchemathesis, schemathesis } from '../support/schemathesis.ts';
-import { scratchDir } from '../support/scratch.ts';
+import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
+import { say } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime } from '../../tools/test-kit/runtime.ts';
+import { installSchemathesis, schemathesis } from '../../tools/test-kit/schemathesis.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
 // Requests that schemathesis makes out of the API's description, before a whole system: such that fit and such that do
 // not. No answer may be a 5xx or other than described.

@@ -3,9 +3,9 @@ import { request as httpRequest } from 'node:http';
 import { exportSPKI, SignJWT } from 'jose';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { tokenUser } from '../../host/token.ts';
-import { type Answer, startHost, type TestHost } from '../support/host.ts';
-import { type IssuerKey, issuerKey, type KeyServer, startKeyServer } from '../support/key-server.ts';
-import { freePort, freshDatabase } from '../support/servers.ts';
+import { type Answer, startHost, type TestHost } from '../../tools/test-kit/host.ts';
+import { type IssuerKey, issuerKey, type KeyServer, startKeyServer } from '../../tools/test-kit/key-server.ts';
+import { freePort, freshDatabase } from '../../tools/test-kit/servers.ts';
 
 // Hosts that take tokens, asked over HTTP; keys come from a server of their issuer.
 

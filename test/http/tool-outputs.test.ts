@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { startHost, type TestCaller } from '../support/host.ts';
-import { freshDatabase } from '../support/servers.ts';
+import { startHost, type TestCaller } from '../../tools/test-kit/host.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
 let db: pg.Pool;
 let ada: TestCaller;

@@ -2,12 +2,19 @@ import { DefaultChatTransport, type UIMessage, type UIMessageChunk } from 'ai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { temporalClient } from '../../client/temporal.ts';
 import { newId } from '../../domain/ids.ts';
-import { eventually } from '../support/eventually.ts';
-import { type Answer, chunksOf, eventsOf, startHost, type TestCaller, type TestHost } from '../support/host.ts';
-import { fail, say } from '../support/model-actions.ts';
-import { lastUserText } from '../support/model-server.ts';
-import { reduced } from '../support/reduce.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import {
+  type Answer,
+  chunksOf,
+  eventsOf,
+  startHost,
+  type TestCaller,
+  type TestHost,
+} from '../../tools/test-kit/host.ts';
+import { fail, say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { reduced } from '../../tools/test-kit/reduce.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 
 // Turns over HTTP, with a worker and a scripted model.
 

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { freshDatabase } from '../support/servers.ts';
-import { type Answer, eventsOf, startHost, type TestCaller, type TestHost } from '../support/host.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
+import { type Answer, eventsOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 
 // Everything that Postgres alone decides, with Temporal away all the while.
 

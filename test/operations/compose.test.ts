@@ -9,8 +9,8 @@ import { validate } from 'dockerfile-utils';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parseConfig, SETTINGS } from '../../config/config.ts';
 import { duration } from '../../config/units.ts';
-import { COMPOSE_FILE, composeServices, type Service } from '../support/compose.ts';
-import { buildContext, dockerfile, ROOT, type Stage } from '../support/image.ts';
+import { COMPOSE_FILE, composeServices, type Service } from '../../tools/test-kit/compose.ts';
+import { buildContext, dockerfile, ROOT, type Stage } from '../../tools/test-kit/image.ts';
 
 // Its types cannot be resolved.
 const { DCLinter } = createRequire(import.meta.url)('dclint') as {

@@ -2,13 +2,13 @@
 import { createHash } from 'node:crypto';
 import { glob, readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { chunksOf } from '../support/host.ts';
-import { eventually } from '../support/eventually.ts';
-import { callTool, hang, report, say } from '../support/model-actions.ts';
-import { type ModelServer, startModelServer } from '../support/model-server.ts';
-import { type HostProcess, type OurProcess, processesOn } from '../support/processes.ts';
-import { freePort, freshDatabase, freshNamespace } from '../support/servers.ts';
-import type { LogLine } from '../support/system.ts';
+import { chunksOf } from '../../tools/test-kit/host.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { callTool, hang, report, say } from '../../tools/test-kit/model-actions.ts';
+import { type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
+import { type HostProcess, type OurProcess, processesOn } from '../../tools/test-kit/processes.ts';
+import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
+import type { LogLine } from '../../tools/test-kit/system.ts';
 import { parsed, type Scrape } from './parsed.ts';
 import { alerts, queryOf } from './queries.ts';
 

@@ -4,9 +4,9 @@ import { cp, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { scratchDir } from '../support/scratch.ts';
-import { startNodeProcess } from '../../dev/node-process.ts';
-import { freshDatabase, freshNamespace, freePort } from '../support/servers.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
+import { startNodeProcess } from '../../tools/dev/node-process.ts';
+import { freshDatabase, freshNamespace, freePort } from '../../tools/test-kit/servers.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
 const modules = path.join(root, 'node_modules');

@@ -4,7 +4,7 @@ import { newId } from '../../domain/ids.ts';
 import { nextPhase, PHASE_EVENTS, PHASES, transitionRows, type Phase, type PhaseEvent } from '../../domain/phases.ts';
 import { migrate } from '../../migrations/migrate.ts';
 import { createPool } from '../../store/db.ts';
-import { freshDatabase } from '../support/servers.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { type Answer, freshRows, rows, Session } from './session.ts';
 
 const db = await freshRows();

@@ -6,7 +6,7 @@ import { newId } from '../../domain/ids.ts';
 import { nextPhase, type Phase, type PhaseEvent } from '../../domain/phases.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { call, createPool } from '../../store/db.ts';
-import { freshDatabase } from '../support/servers.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
 /** What an SQL function answers. */
 export type Answer = Record<string, unknown>;

@@ -1,6 +1,6 @@
 import { beforeAll, expect, it } from 'vitest';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {

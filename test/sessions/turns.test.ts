@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { publishUpdate, abortUpdate, cancelUpdate, statusQuery } from '../../workflows/definitions.ts';
-import { lastUserText } from '../support/model-server.ts';
-import { callTool, hang, say } from '../support/model-actions.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
-import { TestSession } from '../support/session.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { callTool, hang, say } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {

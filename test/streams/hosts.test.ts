@@ -5,13 +5,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessage, UIMessageChunk } from 'ai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { eventually } from '../support/eventually.ts';
-import { chunksOf, eventsOf, type TestCaller } from '../support/host.ts';
-import { say, saySlowly } from '../support/model-actions.ts';
-import { lastUserText } from '../support/model-server.ts';
-import { type HostProcess, type Processes, processesOn } from '../support/processes.ts';
-import { reduced } from '../support/reduce.ts';
-import { startRuntime, type TestRuntime } from '../support/runtime.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { chunksOf, eventsOf, type TestCaller } from '../../tools/test-kit/host.ts';
+import { say, saySlowly } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { type HostProcess, type Processes, processesOn } from '../../tools/test-kit/processes.ts';
+import { reduced } from '../../tools/test-kit/reduce.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 
 const MB = 1_024 ** 2;
 /** More than a connection's buffers hold. */

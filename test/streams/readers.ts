@@ -1,8 +1,8 @@
 // Readers of answers that lose their connection, on purpose, and come back.
 import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport, type UIMessage, type UIMessageChunk } from 'ai';
-import { eventsOf, type TestCaller } from '../support/host.ts';
-import { plain } from '../support/reduce.ts';
+import { eventsOf, type TestCaller } from '../../tools/test-kit/host.ts';
+import { plain } from '../../tools/test-kit/reduce.ts';
 
 /** One connection: through which host, and after how many chunks it is let go; without a number it is read to its end. */
 export interface Connection {

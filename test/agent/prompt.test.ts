@@ -1,0 +1,158 @@
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import siteBuilder from '../../examples/site-builder/agent.ts';
+import { assemblePrompt, type PromptInput } from '../../agent/prompt.ts';
+
+let boundary: string;
+let workspaceRoot: string;
+
+beforeEach(() => {
+  boundary = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'perdure-prompt-')));
+  workspaceRoot = path.join(boundary, 'team', 'site');
+  mkdirSync(workspaceRoot, { recursive: true });
+});
+
+const assemble = (more: Partial<PromptInput> = {}) =>
+  assemblePrompt({ agent: siteBuilder, workspaceRoot, boundary, date: '2026-03-01', model: 'openai/test', ...more });
+
+function write(file: string, text: string): void {
+  writeFileSync(path.join(boundary, file), text);
+}
+
+function git(...args: string[]): void {
+  const identity = ['-c', 'user.name=t', '-c', 'user.email=t@example.org', '-c', 'init.defaultBranch=trunk'];
+  execFileSync('git', [...identity, ...args], { cwd: workspaceRoot, stdio: 'ignore' });
+}
+
+describe('the prompt', () => {
+  it('P1 has its sections in their one order, instructions from the outermost folder inward', async () => {
+    write('AGENTS.md', 'outermost');
+    write('team/CONTEXT.md', 'context of the team');
+    write('team/AGENTS.md', 'agents of the team');
+    write('team/site/CLAUDE.md', 'nearest');
+    const { system, toolCatalog, body } = await assemble({
+      skills: [{ name: 'deploy', description: 'Puts it online.' }],
+      variant: 'high',
+    });
+    const expected = [
+      siteBuilder.prompt,
+      '# Project instructions\n\n## AGENTS.md\n\noutermost',
+      '## team/AGENTS.md\n\nagents of the team',
+      '## team/CONTEXT.md\n\ncontext of the team',
+      '## team/site/CLAUDE.md\n\nnearest',
+      '# Skills\n\n- deploy: Puts it online.',
+      `# Environment\n\n- Platform: ${process.platform}\n- Workspace: ${workspaceRoot}\n- Git: not a repository\n- Date: 2026-03-01\n- Model: openai/test (high)`,
+    ].join('\n\n');
+    expect(system).toBe(expected);
+    expect(body).toBe(`${expected}\n\n# Tools\n\n${toolCatalog}\n`);
+    expect(JSON.parse(toolCatalog)[0]).toMatchObject({ name: 'build_and_deploy', input_schema: { type: 'object' } });
+  });
+
+  it('P1 the same inputs give the same bytes, and the digest is their SHA-256', async () => {
+    write('AGENTS.md', 'be brief');
+    const [one, two] = [await assemble(), await assemble()];
+    expect(two).toEqual(one);
+    expect(one.digest).toBe(createHash('sha256').update(one.body).digest('hex'));
+    const others = [
+      await assemble({ date: '2026-03-02' }),
+      await assemble({ model: 'openai/other' }),
+      await assemble({ agent: { ...siteBuilder, prompt: 'Other.' } }),
+      await assemble({ agent: { ...siteBuilder, tools: siteBuilder.tools.slice(1) } }),
+      await assemble({ skills: [{ name: 's', description: 'd' }] }),
+    ];
+    write('AGENTS.md', 'be verbose');
+    others.push(await assemble());
+    expect(new Set([one, ...others].map(({ digest }) => digest)).size).toBe(7);
+  });
+
+  it('P1 looks at nothing above the boundary', async () => {
+    write('AGENTS.md', 'secret of the host');
+    const { system } = await assemble({ boundary: path.join(boundary, 'team') });
+    expect(system).not.toContain('secret of the host');
+    expect((await assemble({ boundary: path.join(boundary, 'elsewhere') })).system).not.toContain('secret');
+  });
+
+  it('Q3 a link that leads out of the boundary is left out; one file under two names is read once', async () => {
+    const outside = mkdtempSync(path.join(os.tmpdir(), 'perdure-outside-'));
+    writeFileSync(path.join(outside, 'secret'), 'secret of the host');
+    symlinkSync(path.join(outside, 'secret'), path.join(workspaceRoot, 'AGENTS.md'));
+    write('team/AGENTS.md', 'said once');
+    symlinkSync('AGENTS.md', path.join(boundary, 'team', 'CLAUDE.md'));
+    const { system } = await assemble();
+    expect(system).not.toContain('secret of the host');
+    expect(system.match(/said once/g)).toHaveLength(1);
+  });
+
+  it('T5 instruction files are cleaned and capped', async () => {
+    write('AGENTS.md', `a\0b ${'x'.repeat(100_000)}`);
+    const { system } = await assemble();
+    expect(system).toContain('a\uFFFDb');
+    expect(system).toContain('the rest is left out');
+    expect(system.length).toBeLessThan(70_000);
+  });
+
+  it('P1 takes well under a millisecond without a repository', async () => {
+    write('AGENTS.md', 'be brief');
+    await assemble();
+    const times: number[] = [];
+    for (let turn = 0; turn < 50; turn += 1) {
+      const before = performance.now();
+      await assemble();
+      times.push(performance.now() - before);
+    }
+    expect(times.toSorted((a, b) => a - b)[25]).toBeLessThan(1);
+  });
+});
+
+describe('the git state', () => {
+  const stateOf = async () => /- Git: (.*)/.exec((await assemble()).system)?.[1];
+
+  it('P1 tells branch, and clean or dirty', async () => {
+    git('init');
+    expect(await stateOf()).toBe('branch trunk, no commit yet');
+    write('team/site/a.txt', 'a');
+    git('add', '.');
+    git('commit', '-m', 'a');
+    expect(await stateOf()).toBe('branch trunk, clean');
+    write('team/site/a.txt', 'b');
+    expect(await stateOf()).toBe('branch trunk, dirty');
+    git('commit', '-am', 'b');
+    expect(await stateOf()).toBe('branch trunk, clean');
+    write('team/site/new.txt', 'new');
+    expect(await stateOf()).toBe('branch trunk, dirty');
+    git('checkout', '--detach');
+    expect(await stateOf()).toBe('no branch, dirty');
+  });
+
+  it('P1 finds packed branches', async () => {
+    git('init');
+    git('commit', '--allow-empty', '-m', 'a');
+    git('pack-refs', '--all');
+    expect(await stateOf()).toBe('branch trunk, clean');
+  });
+
+  it('Q3 runs no program that the repository’s configuration names', async () => {
+    git('init');
+    write('team/site/.gitattributes', '* filter=evil');
+    write('team/site/a.txt', 'a');
+    git('add', '.');
+    git('commit', '-m', 'a');
+    const proof = path.join(boundary, 'proof');
+    git('config', 'core.fsmonitor', `touch ${proof}`);
+    git('config', 'filter.evil.clean', `touch ${proof}; cat`);
+    write('team/site/a.txt', 'b');
+    expect(await stateOf()).toBe('branch trunk, dirty');
+    expect(() => realpathSync(proof)).toThrow('ENOENT');
+  });
+
+  it('P1 a repository that cannot be read is said to be so', async () => {
+    mkdirSync(path.join(workspaceRoot, '.git'));
+    expect(await stateOf()).toBe('unreadable');
+    write('team/site/.git/HEAD', 'ref: refs/heads/../../../../secret');
+    expect(await stateOf()).toBe('unreadable');
+  });
+});

@@ -1,0 +1,208 @@
+import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { readUIMessageStream, type UIMessage, type UIMessageChunk } from 'ai';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import siteBuilder from '../../examples/site-builder/agent.ts';
+import { callTool, fail, finish, hang, report, say } from '../../tools/test-kit/model-actions.ts';
+import { type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
+import { type AgentDefinition, defineAgent, defineTool } from '../../agent/define.ts';
+import { type MemorySession, memorySession } from '../../agent/memory.ts';
+import { createModels } from '../../agent/models.ts';
+import { rehearsalModel } from '../../agent/rehearsal.ts';
+import { type AnswerMetadata, run } from '../../agent/run.ts';
+
+const rehearsal = { ...createModels({}).resolve('rehearsal/site-builder'), model: rehearsalModel({ delayMs: 0 }) };
+
+let session: MemorySession;
+
+beforeEach(() => {
+  session = memorySession({ agent: siteBuilder, workspaceRoot: mkdtempSync(path.join(os.tmpdir(), 'perdure-run-')) });
+});
+
+async function all(chunks: AsyncGenerator<UIMessageChunk>): Promise<UIMessageChunk[]> {
+  const seen: UIMessageChunk[] = [];
+  for await (const chunk of chunks) seen.push(chunk);
+  return seen;
+}
+
+const textOf = (message: UIMessage | undefined) =>
+  (message?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
+
+const toolsOf = (message: UIMessage | undefined) =>
+  (message?.parts ?? []).flatMap((part) => ('toolCallId' in part ? [`${part.type.slice(5)} ${part.state}`] : []));
+
+describe('with the rehearsal model', () => {
+  it('H10 walks a session from chatting through building to verifying, with a page in the workspace', async () => {
+    const chunks = await all(run(session, 'Please build me a site about <owls>.', rehearsal));
+    expect([session.phase, session.projectId]).toEqual(['verifying', expect.stringMatching(/^prj_/)]);
+    expect([...session.todos.values()]).toEqual([{ name: 'build', done: true }]);
+    const answer = session.messages.at(-1);
+    expect(toolsOf(answer)).toEqual([
+      'build_and_deploy output-available',
+      'write_file output-available',
+      'todo_complete output-available',
+    ]);
+    expect(textOf(answer)).toMatch(/^I am a rehearsal model.*\n/);
+    expect(textOf(answer)).toMatch(/publish it, or revert it/);
+    expect(chunks.map(({ type }) => type).filter((type) => /^(?:start|finish)/.test(type))).toEqual([
+      'start',
+      ...Array.from({ length: 4 }, () => ['start-step', 'finish-step']).flat(),
+      'finish',
+    ]);
+    const page = readFileSync(path.join(session.workspaceRoot, 'index.html'), 'utf8');
+    expect(page).toContain('<h1>A site about &lt;owls&gt;</h1>');
+  });
+
+  it('R1 what it yields reduces to the message that is kept', async () => {
+    const chunks = await all(run(session, 'build a site', rehearsal));
+    const stream = new ReadableStream<UIMessageChunk>({
+      start(controller) {
+        for (const chunk of chunks) controller.enqueue(chunk);
+        controller.close();
+      },
+    });
+    let reduced: UIMessage | undefined;
+    for await (const message of readUIMessageStream({ stream })) reduced = message;
+    expect(reduced).toEqual(session.messages.at(-1));
+  });
+
+  it('H6 in its first line says what it is, and only chats when nothing is to be built', async () => {
+    await all(run(session, 'hello, are you rebuilding?', rehearsal));
+    expect([session.phase, session.projectId, existsSync(path.join(session.workspaceRoot, 'index.html'))]).toEqual([
+      'chatting',
+      null,
+      false,
+    ]);
+    expect(textOf(session.messages.at(-1)).split('\n')[0]).toMatch(/rehearsal model/);
+  });
+
+  it('S5 builds again in the locked project: after publish, after revert, and in a conversation it does not remember', async () => {
+    await all(run(session, 'build a site', rehearsal));
+    const { projectId } = session;
+    session.phase = 'done';
+    await all(run(session, 'build it in blue', rehearsal));
+    expect([session.phase, session.projectId]).toEqual(['verifying', projectId]);
+    session.phase = 'building';
+    await all(run(session, 'build it in red', rehearsal));
+    expect(session.phase).toBe('verifying');
+    session.phase = 'done';
+    session.messages.length = 0;
+    await all(run(session, 'build it in green', rehearsal));
+    expect([session.phase, session.projectId]).toEqual(['verifying', projectId]);
+    expect(toolsOf(session.messages.at(-1)).slice(0, 2)).toEqual([
+      'build_and_deploy output-error',
+      'build_and_deploy output-available',
+    ]);
+  });
+
+  it('S5 says why it cannot build while the site waits to be judged', async () => {
+    session.phase = 'verifying';
+    await all(run(session, 'build a site', rehearsal));
+    expect(session.phase).toBe('verifying');
+    expect(textOf(session.messages.at(-1))).toMatch(
+      /a session in phase "verifying" cannot take the event "start_build"/,
+    );
+  });
+
+  it('R4 stops in mid-word', async () => {
+    const abort = new AbortController();
+    const slow = { ...rehearsal, model: rehearsalModel({ delayMs: 5 }) };
+    const types: string[] = [];
+    for await (const chunk of run(session, 'build a site', slow, { signal: abort.signal })) {
+      types.push(chunk.type);
+      if (types.length === 6) abort.abort();
+    }
+    expect(types.at(-1)).toBe('abort');
+    expect(textOf(session.messages.at(-1)).split(' ').length).toBeLessThan(8);
+    expect(session.phase).toBe('chatting');
+  });
+});
+
+describe('with a scripted model', () => {
+  let server: ModelServer;
+  const model = () => createModels({ openaiBaseUrl: server.url }).resolve('openai/test');
+  const agentWith = (more: Partial<AgentDefinition>) =>
+    defineAgent({ id: 'a', description: 'd', mode: 'primary', prompt: 'p', tools: [counter], ...more });
+  const sessionWith = (more: Partial<AgentDefinition> = {}) =>
+    memorySession({ agent: agentWith(more), workspaceRoot: os.tmpdir() });
+
+  const counter = defineTool({
+    name: 'count',
+    description: 'Counts.',
+    input: z.object({ fail: z.boolean().optional() }),
+    execute(input, ctx) {
+      const count = Number(ctx.state.get('count') ?? 0) + 1;
+      ctx.state.set('count', count);
+      ctx.progress({ count });
+      if (input.fail) throw new Error('no luck');
+      return { count };
+    },
+  });
+
+  beforeAll(async () => void (server = await startModelServer(() => [])));
+  afterAll(() => server.close());
+
+  it('R1 runs the tools of a step in the model’s order, and the model sees their outcomes', async () => {
+    const counting = sessionWith();
+    server.script((_request, index) =>
+      index === 0
+        ? [callTool('x', 'count', {}), callTool('x', 'count', { fail: true }), callTool('x', 'count', {})]
+        : [say('ok')],
+    );
+    const chunks = await all(run(counting, 'count', model()));
+    const results = server.requests.at(-1)!.body.messages.filter(({ role }) => role === 'tool');
+    expect(results.map(({ content }) => content)).toEqual(['{"count":1}', 'no luck', '{"count":2}']);
+    expect(chunks.filter(({ type }) => type === 'data-tool-progress')).toHaveLength(3);
+    expect(counting.state.get('count')).toBe(2);
+  });
+
+  it('U2 sums the usage of its steps in the message’s metadata', async () => {
+    const counting = sessionWith();
+    let step = 0;
+    server.script(() =>
+      step++ === 0
+        ? [callTool('x', 'count', {}), report({ input: 100, output: 10, cached: 40 })]
+        : [say('ok'), report({ input: 150, output: 20, reasoning: 5, cached: 100 })],
+    );
+    await all(run(counting, 'count', model()));
+    const { usage, steps, system_prompt_digest } = counting.messages.at(-1)!.metadata as AnswerMetadata;
+    expect(usage).toEqual({ input: 110, output: 25, reasoning: 5, cache_read: 140, cache_write: 0 });
+    expect(steps.map((entry) => [entry.model, entry.finish_reason])).toEqual([
+      ['openai/test', 'tool-calls'],
+      ['openai/test', 'stop'],
+    ]);
+    expect(system_prompt_digest).toMatch(/^[0-9a-f]{64}$/);
+  });
+
+  it('R7 a limit ends the turn and is named', async () => {
+    server.script(() => [callTool('x', 'count', {}), report({ input: 900, output: 200 })]);
+    const errorOf = async (limits: NonNullable<AgentDefinition['limits']>) =>
+      (await all(run(sessionWith({ limits }), 'count', model()))).at(-1);
+    const error = (text: string) => ({ type: 'error', errorText: `LimitReached: the turn met its limit of ${text}` });
+    expect(await errorOf({ steps: 3 })).toEqual(error('steps, 3'));
+    expect(await errorOf({ tokens: 2_000 })).toEqual(error('tokens, 2000'));
+    server.script(() => [say('hm'), hang()]);
+    expect(await errorOf({ wall_clock_ms: 50 })).toEqual(error('wall_clock_ms, 50'));
+  });
+
+  it('P2 a model call that takes longer than the agent’s timeout ends the turn', async () => {
+    server.script(() => [say('hm'), hang()]);
+    const chunks = await all(run(sessionWith({ timeout: 50 }), 'hi', model()));
+    expect(chunks.at(-1)).toMatchObject({ type: 'error', errorText: expect.stringMatching(/^NetworkError/) });
+  });
+
+  it('R6 a failure ends the turn with a sentence, and what was said before stays', async () => {
+    const talking = sessionWith();
+    let step = 0;
+    server.script(() => (step++ === 0 ? [say('first'), callTool('x', 'count', {})] : [fail(401)]));
+    const chunks = await all(run(talking, 'hi', model()));
+    expect(chunks.at(-1)).toMatchObject({ type: 'error', errorText: expect.stringMatching(/refused the API key/) });
+    expect(textOf(talking.messages.at(-1))).toBe('first');
+    server.script(() => [say('no'), finish('content_filter')]);
+    expect((await all(run(talking, 'hi', model()))).at(-1)).toMatchObject({
+      errorText: expect.stringMatching(/rephrase/),
+    });
+  });
+});

@@ -1,0 +1,108 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { APICallError } from 'ai';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { cut, fail, hang, say } from '../../tools/test-kit/model-actions.ts';
+import { createModels } from '../../agent/models.ts';
+import { classifyProviderError } from '../../agent/provider-errors.ts';
+import { readUntil, StepPlay } from './step-play.ts';
+
+let at: StepPlay;
+
+beforeAll(async () => void (at = await StepPlay.start()));
+afterAll(() => at.server.close());
+
+describe('failures', () => {
+  it('R6 a 429 throws the provider’s error before any chunk, with its Retry-After, after one request', async () => {
+    const before = at.server.requests.length;
+    const { chunks, error } = await at.play(() => [fail(429, { retryAfter: 7 })]);
+    expect(chunks).toEqual([]);
+    expect(classifyProviderError(error)).toEqual({
+      kind: 'retryable',
+      code: 'RateLimited',
+      retryAfterMs: 7_000,
+      reason: 'rate limited',
+    });
+    expect(at.server.requests.length - before).toBe(1);
+  });
+
+  it('T5 a connection cut in mid-stream throws after what had come', async () => {
+    const { chunks, error, result } = await at.play(() => [say('Hel'), say('lo'), cut()]);
+    expect(chunks.map((chunk) => chunk.type)).toEqual(['start-step', 'text-start', 'text-delta', 'text-delta']);
+    expect(result).toBeUndefined();
+    expect(APICallError.isInstance(error)).toBe(true);
+    expect(classifyProviderError(error)).toMatchObject({ kind: 'retryable', code: 'NetworkError' });
+  });
+
+  it('R6 a refused connection is a network error', async () => {
+    const models = createModels({ openaiBaseUrl: 'http://127.0.0.1:1/v1' });
+    const { error } = await at.play(() => [], { model: models.resolve('openai/x') });
+    expect(classifyProviderError(error)).toMatchObject({ kind: 'retryable', code: 'NetworkError' });
+  });
+
+  it.each([
+    [
+      'an error event in mid-stream',
+      'data: {"error":{"message":"Overloaded","type":"overloaded_error"}}\n\n',
+      'Overloaded',
+    ],
+    ['a stream that ends without saying why', 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n', 'NetworkError'],
+    ['a stream of garbage', 'data: {"choices":[{"delta"\n\n', 'NetworkError'],
+  ])('R6 %s can be tried again', async (_name, body, code) => {
+    const odd = createServer((_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.end(body);
+    });
+    await new Promise<void>((resolve) => odd.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(odd.address() as AddressInfo).port}/v1`;
+    const model = createModels({ openaiBaseUrl: url }).resolve('openai/x');
+    const { error } = await at.play(() => [], { model });
+    odd.close();
+    expect(classifyProviderError(error)).toMatchObject({ kind: 'retryable', code });
+  });
+});
+
+describe('abort', () => {
+  it('R4 closes the provider’s connection at once and throws the signal’s reason', async () => {
+    const waits: number[] = [];
+    for (let turn = 0; turn < 20; turn += 1) {
+      const abort = new AbortController();
+      const index = at.server.requests.length;
+      const step = at.step(() => [say('one'), hang()], { signal: abort.signal });
+      await readUntil(step, 'text-delta');
+      const pending = step.next();
+      const abortedAt = performance.now();
+      abort.abort(new Error('asked to stop'));
+      await expect(pending).rejects.toThrow('asked to stop');
+      const request = await at.server.request(index);
+      await request.ended;
+      expect(request.end).toBe('client-closed');
+      waits.push((request.endedAt ?? Number.NaN) - abortedAt);
+    }
+    const [median = Number.NaN] = waits.toSorted((a, b) => a - b).slice(10);
+    // Alone on a machine it is about 1 ms.
+    expect(median).toBeLessThan(20);
+  });
+
+  it('R4 before the first byte, and before the call, does the same', async () => {
+    const abort = new AbortController();
+    const index = at.server.requests.length;
+    const pending = at.play(() => [hang()], { signal: abort.signal });
+    const request = await at.server.request(index);
+    abort.abort(new Error('asked to stop'));
+    expect((await pending).error).toMatchObject({ message: 'asked to stop' });
+    await request.ended;
+    const late = await at.play(() => [say('late')], { signal: abort.signal });
+    expect([late.error, late.chunks]).toMatchObject([{ message: 'asked to stop' }, []]);
+    expect(at.server.requests).toHaveLength(index + 1);
+  });
+
+  it('R4 a reader that leaves the generator ends the call', async () => {
+    const index = at.server.requests.length;
+    const step = at.step(() => [say('one'), hang()]);
+    for await (const chunk of step) if (chunk.type === 'text-delta') break;
+    const request = await at.server.request(index);
+    await request.ended;
+    expect(request.end).toBe('client-closed');
+  });
+});

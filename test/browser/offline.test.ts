@@ -1,0 +1,66 @@
+import { beforeAll, expect, it } from 'vitest';
+import { say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+}, 60_000);
+
+it.each(['the first', 'a later'])('W7 %s message, typed while there is no server, outlives a reload', async (which) => {
+  site.runtime.model.script((request) => [say(`You said ${lastUserText(request)}.`)]);
+  const tab = await site.visit({ mayComplain: /ERR_FAILED/ });
+  if (which === 'a later') {
+    await tab.send('hello');
+    await tab.answers.getByText('You said hello.').waitFor();
+    await tab.idle();
+  }
+  const letThrough = await tab.cutOff();
+  await tab.send('one');
+  await tab.page.getByText('Not sent yet: The server cannot be reached.').waitFor();
+  await tab.page.reload();
+  letThrough();
+  await tab.answers.getByText('You said one.').waitFor();
+  const said = await tab.page.locator('article').allInnerTexts();
+  expect(said.slice(-2)).toEqual(['one', 'You said one.']);
+});
+
+it('R2 a page that loses its host says so, keeps what is typed, and goes on by itself when there is one again', async () => {
+  const rest = Promise.withResolvers<void>();
+  site.runtime.model.script(async function* (request) {
+    if (lastUserText(request) !== 'a story') {
+      yield say(`You said ${lastUserText(request)}.`);
+      return;
+    }
+    yield say('Once upon');
+    await rest.promise;
+    yield say(' a time.');
+  });
+  const tab = await site.visit({
+    mayComplain: /net::ERR_/,
+  });
+  await tab.send('a story');
+  await tab.answers.getByText('Once upon', { exact: true }).waitFor();
+  const comeBack = site.host.goAway();
+  await tab.status.getByText('The connection is lost.').waitFor();
+  await tab.send('and then');
+  await tab.page.getByText('Not sent yet: The server cannot be reached. It is sent again until it arrives.').waitFor();
+  rest.resolve();
+  await comeBack();
+  await tab.answers.getByText('You said and then.').waitFor();
+  await tab.idle();
+  const said = await tab.page.locator('article').allInnerTexts();
+  expect(said).toEqual(['a story', 'Once upon a time.', 'and then', 'You said and then.']);
+  expect(await tab.status.innerText()).toBe('');
+});
+
+it('W7 what is typed on a device that is offline is sent when it is online again', async () => {
+  site.runtime.model.script((request) => [say(`You said ${lastUserText(request)}.`)]);
+  const tab = await site.visit({ mayComplain: /ERR_INTERNET_DISCONNECTED/ });
+  await tab.page.context().setOffline(true);
+  await tab.send('hello');
+  await tab.page.getByText('Not sent yet: This device is offline.').waitFor();
+  await tab.page.context().setOffline(false);
+  await tab.answers.getByText('You said hello.').waitFor();
+});

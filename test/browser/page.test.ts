@@ -1,0 +1,257 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { callTool, fail, hang, say, think } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
+import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
+
+/** How long something may take to be seen. */
+const WAIT = { timeout: 25_000 };
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+}, 60_000);
+
+const script = (model: ModelScript) => site.runtime.model.script(model);
+
+/** A script that says the first words, waits for the test, and says the rest. */
+function inTwoParts(first: string, rest: string): () => void {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  script(async function* () {
+    yield say(first);
+    await promise;
+    yield say(rest);
+  });
+  return resolve;
+}
+
+const answerTexts = (tab: Tab) => tab.answers.allInnerTexts();
+
+describe('streaming', () => {
+  it('H8 words are seen before the answer has ended', async () => {
+    const goOn = inTwoParts('Once upon', ' a time.');
+    const tab = await site.visit();
+    await tab.send('A story');
+    await tab.answers.getByText('Once upon', { exact: true }).waitFor();
+    expect(await tab.conversation.getAttribute('aria-busy')).toBe('true');
+    expect(await tab.status.innerText()).toBe('Working…');
+    goOn();
+    await tab.answers.getByText('Once upon a time.').waitFor();
+    await tab.idle();
+    expect(await tab.conversation.getAttribute('aria-busy')).toBe('false');
+    expect(await tab.status.innerText()).toBe('');
+  });
+
+  it('R2 a reload in mid-answer goes on with it', async () => {
+    const goOn = inTwoParts('Once upon', ' a time.');
+    const tab = await site.visit();
+    await tab.send('A story');
+    await tab.answers.getByText('Once upon', { exact: true }).waitFor();
+    await tab.page.reload();
+    await tab.answers.getByText('Once upon', { exact: true }).waitFor();
+    goOn();
+    await tab.answers.getByText('Once upon a time.').waitFor();
+    await tab.idle();
+    expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
+    await tab.page.reload();
+    await tab.answers.getByText('Once upon a time.').waitFor();
+    expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
+  });
+
+  it('R4 stop ends the answer where it is, in the page and at the model', async () => {
+    script(() => [say('Once upon'), hang()]);
+    const before = site.runtime.model.requests.length;
+    const tab = await site.visit();
+    await tab.send('A story');
+    await tab.answers.getByText('Once upon').waitFor();
+    await tab.button('Stop').click();
+    await tab.idle();
+    const request = await site.runtime.model.request(before);
+    await request.ended;
+    expect(request.end).toBe('client-closed');
+    expect(await answerTexts(tab)).toEqual(['Once upon']);
+
+    script(() => [say('Here I am.')]);
+    await tab.send('Go on');
+    await tab.answers.getByText('Here I am.').waitFor();
+  });
+
+  it('Q3 what looks like HTML is shown as it was written, whoever wrote it', async () => {
+    const html = '<img src="x" onerror="window.hacked = true"><script>window.hacked = true</script><b>bold</b>';
+    script(() => [say(html)]);
+    const tab = await site.visit();
+    await tab.send(html);
+    await tab.idle();
+    await expect.poll(() => tab.conversation.getByText(html).count(), WAIT).toBe(2);
+    expect(await tab.page.locator('main :is(img, script, b)').count()).toBe(0);
+    expect(await tab.page.evaluate(() => 'hacked' in window)).toBe(false);
+  });
+
+  it('H8 an answer is Markdown, also while it is being written', async () => {
+    const goOn = inTwoParts(
+      '# Owls\n\nThey are **very quiet',
+      '** [birds](https://example.org/).\n\n```css\na{}\n```\n',
+    );
+    const tab = await site.visit();
+    await tab.send('owls');
+    await tab.answers.locator('strong', { hasText: 'very quiet' }).waitFor();
+    expect(await answerTexts(tab)).toEqual([expect.not.stringContaining('*')]);
+    goOn();
+    const link = tab.answers.getByRole('link', { name: 'birds' });
+    expect(await link.getAttribute('rel')).toContain('noopener');
+    await tab.idle();
+    await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await tab.button('Copy').click();
+    await tab.button('Copied').waitFor();
+    expect((await tab.page.evaluate(() => navigator.clipboard.readText())).trim()).toBe('a{}');
+  });
+
+  it('H8 reasoning is folded, a failing tool says why', async () => {
+    script(({ messages }) =>
+      messages.at(-1)?.role === 'tool'
+        ? [say('There is no such file.')]
+        : [think('Where could it be?'), callTool('call_1', 'read_file', { path: 'none.html' })],
+    );
+    const tab = await site.visit();
+    await tab.send('read it');
+    await tab.answers.getByText('There is no such file.').waitFor();
+    const thought = tab.page.getByText('Where could it be?');
+    expect(await thought.isVisible()).toBe(false);
+    await tab.page.getByText('Reasoning').click();
+    expect(await thought.isVisible()).toBe(true);
+    expect(await tab.page.locator('.tool').innerText()).toMatch(/read_file\s+none\.html\s+failed\s+\S/);
+  });
+});
+
+describe('messages that wait', () => {
+  it('W7 are queued at once, shown, and answered in their order', async () => {
+    const first = Promise.withResolvers<void>();
+    script(async function* (request) {
+      if (lastUserText(request) === 'one') {
+        yield say('answer to ');
+        await first.promise;
+      } else yield say('answer to ');
+      yield say(lastUserText(request));
+    });
+    const tab = await site.visit();
+    await tab.send('one');
+    await tab.answers.getByText('answer to', { exact: true }).waitFor();
+    await tab.send('two');
+    await tab.send('three');
+    const waiting = tab.page.getByRole('list', { name: 'Messages that wait' }).getByRole('listitem');
+    await expect
+      .poll(() => waiting.allInnerTexts())
+      .toEqual([expect.stringMatching(/^two\s+Queued/), expect.stringMatching(/^three\s+Queued/)]);
+    await tab.page.reload();
+    await expect.poll(() => waiting.count(), WAIT).toBe(2);
+    first.resolve();
+    await tab.answers.getByText('answer to three').waitFor();
+    await tab.idle();
+    const said = await tab.page.locator('article').allInnerTexts();
+    expect(said).toEqual(['one', 'answer to one', 'two', 'answer to two', 'three', 'answer to three']);
+    expect(await waiting.count()).toBe(0);
+  });
+
+  it('W7 can be taken back into the field', async () => {
+    script(() => [say('Hm'), hang()]);
+    const tab = await site.visit();
+    await tab.send('one');
+    await tab.answers.getByText('Hm').waitFor();
+    await tab.send('two');
+    await tab.page.getByText('Queued').waitFor();
+    await tab.button('Take back').click();
+    await tab.page.getByText('Queued').waitFor({ state: 'detached' });
+    expect(await tab.page.getByLabel('Message', { exact: true }).inputValue()).toBe('two');
+    await tab.button('Stop').click();
+    await tab.idle();
+    expect(await answerTexts(tab)).toEqual(['Hm']);
+  });
+});
+
+describe('the status, and what goes wrong', () => {
+  it('R5 says which attempt failed and why, and is gone when it has worked', async () => {
+    let tries = 0;
+    script(() => (tries++ === 0 ? [fail(429, { retryAfter: 3 })] : [say('At last.')]));
+    const tab = await site.visit();
+    await tab.send('hello');
+    const seen = tab.status.locator('[aria-hidden]');
+    await seen.getByText(/^Attempt 1 failed: rate limited, retrying in [34] s\.$/i).waitFor();
+    const read = await tab.status.ariaSnapshot();
+    expect(read).toMatch(/Attempt 1 failed: rate limited, retrying in [34] s\./i);
+    await seen.getByText('retrying in 1 s.').waitFor();
+    // It is read out once, not with every second.
+    expect(await tab.status.ariaSnapshot()).toBe(read);
+    await tab.answers.getByText('At last.').waitFor();
+    await tab.idle();
+    expect(await tab.status.innerText()).toBe('');
+  });
+
+  it('R6 an error says what to do, until the next message', async () => {
+    script(() => [fail(401)]);
+    const tab = await site.visit();
+    await tab.send('hello');
+    await tab.page.getByText(/key.*Send a message to go on\.$/).waitFor();
+    await tab.idle();
+    script(() => [say('Now I can.')]);
+    await tab.send('and now?');
+    await tab.answers.getByText('Now I can.').waitFor();
+    await tab.idle();
+    expect(await tab.status.innerText()).toBe('');
+    expect(await tab.page.locator('article').allInnerTexts()).toEqual(['hello', 'and now?', 'Now I can.']);
+  });
+
+  it.each(['the first', 'a later'])('W7 %s message that does not get through is kept and sent again', async (which) => {
+    script((request) => [say(`You said ${lastUserText(request)}.`)]);
+    const tab = await site.visit({ mayComplain: /ERR_FAILED/ });
+    if (which === 'a later') {
+      await tab.send('hello');
+      await tab.answers.getByText('You said hello.').waitFor();
+      await tab.idle();
+    }
+    const letThrough = await tab.cutOff();
+    await tab.send('one');
+    await tab.send('two');
+    await tab.page.getByText('Not sent yet: The server cannot be reached.').first().waitFor();
+    letThrough();
+    await tab.answers.getByText('You said two.').waitFor();
+    const said = await tab.page.locator('article').allInnerTexts();
+    expect(said.slice(-4)).toEqual(['one', 'You said one.', 'two', 'You said two.']);
+  });
+
+  it('H2 a refusal is told in words, and the message can be changed', async () => {
+    const tab = await site.visit({ mayComplain: /status of 413/ });
+    await tab.send('x'.repeat(300_000));
+    await tab.page.getByText(/^Not accepted: .*at most 262144 bytes/).waitFor();
+    await tab.button('Take back').click();
+    expect((await tab.page.getByLabel('Message', { exact: true }).inputValue()).length).toBe(300_000);
+    script(() => [say('Better.')]);
+    await tab.send('short');
+    await tab.answers.getByText('Better.').waitFor();
+  });
+});
+
+describe('a long conversation', () => {
+  it('T8 shows its end first, and the rest when asked', async () => {
+    script((request) => [say(`re: ${lastUserText(request)}`)]);
+    const tab = await site.visit();
+    await tab.send('number 0');
+    await tab.answers.getByText('re: number 0').waitFor();
+    const id = await tab.sessionId();
+    for (let number = 1; number <= 30; number++) {
+      await tab.page.context().request.post(`${site.host.url}/api/sessions/${id}/messages`, {
+        data: { id: `m-${number}`, text: `number ${number}` },
+      });
+    }
+    await tab.answers.getByText('re: number 30').waitFor({ timeout: 25_000 });
+    await tab.idle();
+    await tab.page.reload();
+    await tab.button('Show earlier messages').click();
+    await eventually(async () => expect(await tab.page.locator('article').count()).toBe(62));
+    expect((await tab.page.locator('article').allInnerTexts()).slice(0, 3)).toEqual([
+      'number 0',
+      're: number 0',
+      'number 1',
+    ]);
+    expect(await tab.button('Show earlier messages').count()).toBe(0);
+  });
+});

@@ -1,0 +1,215 @@
+import { beforeAll, expect, it } from 'vitest';
+import { callTool, hang, say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
+import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+}, 60_000);
+
+const script = (model: ModelScript) => site.runtime.model.script(model);
+const answerTexts = (tab: Tab) => tab.answers.allInnerTexts();
+
+it('S6 two tabs are two sessions, a duplicated tab too, and a reload keeps its own', async () => {
+  script((request) => [say(`You said ${lastUserText(request)}.`)]);
+  const one = await site.visit();
+  await one.send('one');
+  await one.answers.getByText('You said one.').waitFor();
+
+  const two = await one.another();
+  await two.send('two');
+  await two.answers.getByText('You said two.').waitFor();
+  const copy = await one.another({ duplicate: true });
+  await copy.page.getByText('Say what you want').waitFor();
+
+  const ids = await Promise.all([one, two, copy].map((tab) => tab.sessionId()));
+  expect(new Set(ids).size).toBe(3);
+  await one.page.reload();
+  await one.answers.getByText('You said one.').waitFor();
+  expect(await one.sessionId()).toBe(ids[0]);
+  expect(await answerTexts(two)).toEqual(['You said two.']);
+});
+
+it('S6 a tab sees the other sessions, can stop them, and opens one in a new tab', async () => {
+  script(() => [say('Hm'), hang()]);
+  const one = await site.visit();
+  await one.send('a long story');
+  await one.answers.getByText('Hm').waitFor();
+  const two = await one.another();
+  const rowsIn = (tab: Tab) => tab.page.getByRole('list', { name: 'Other sessions' }).getByRole('listitem');
+  await one.page.getByText('Other sessions').click();
+  await two.page.getByText('Other sessions').click();
+  const row = rowsIn(two);
+  await row.getByText('Chatting, working').waitFor();
+  expect(await row.count()).toBe(1);
+  expect(await rowsIn(one).count()).toBe(0);
+  await two.send('a short one');
+  await rowsIn(one).getByText('Chatting, working').waitFor();
+  await one.button('Stop: a short one').click();
+  await two.idle();
+  await rowsIn(one).getByText('Chatting, idle').waitFor();
+  await two.button('Stop: a long story').click();
+  await one.idle();
+  await row.getByText('Chatting, idle').waitFor();
+  expect(await two.button('Stop: a long story').count()).toBe(0);
+
+  const opening = two.page.context().waitForEvent('page');
+  await row.getByRole('link', { name: 'a long story' }).click();
+  const three = await opening;
+  await three.locator('article.assistant').getByText('Hm').waitFor();
+  await three.reload();
+  await three.locator('article.assistant').getByText('Hm').waitFor();
+
+  // The tab that had asked the server for both of them is gone.
+  await one.page.close();
+  await three.getByLabel('Message', { exact: true }).fill('go on');
+  await three.keyboard.press('Enter');
+  await row.getByText('Chatting, working').waitFor();
+});
+
+it('S4 two pages on one session show the same words and phase, and of two publishes one is told why not', async () => {
+  const calls = [
+    callTool('call_1', 'build_and_deploy', { confirm_new_project: true }),
+    callTool('call_2', 'todo_complete', { name: 'build' }),
+  ];
+  const rest = Promise.withResolvers<void>();
+  script(async function* ({ messages }) {
+    const call = calls[messages.filter(({ role }) => role === 'tool').length];
+    if (call) {
+      yield call;
+      return;
+    }
+    yield say('It is');
+    await rest.promise;
+    yield say(' built.');
+  });
+  const one = await site.visit();
+  await one.send('build');
+  await one.answers.getByText('It is', { exact: true }).waitFor();
+  const { session } = await one.ask<{ session: { session_id: string } }>(await one.sessionId());
+  const storageState = await one.page.context().storageState();
+  const at = `/#${session.session_id}`;
+  const two = await site.visit({ at, storageState, mayComplain: /status of 409|ERR_FAILED/ });
+  await two.answers.getByText('It is', { exact: true }).waitFor();
+  rest.resolve();
+  for (const tab of [one, two]) {
+    await tab.answers.getByText('It is built.').waitFor();
+    await tab.inPhase('Verifying');
+    await tab.idle();
+  }
+  expect(await two.conversation.innerText()).toBe(await one.conversation.innerText());
+
+  await one.button('Revert').click();
+  await two.inPhase('Building');
+  await two.button('Cancel build').waitFor();
+  expect(await two.button('Publish').count()).toBe(0);
+  script(({ messages }) => [messages.at(-1)?.role === 'tool' ? say('Again.') : calls[1]!]);
+  await two.send('once more');
+  await one.inPhase('Verifying');
+  await two.answers.getByText('Again.').waitFor();
+  await two.idle();
+
+  // What it cannot hear of, it still offers.
+  await two.page.route('**/events', (route) => route.abort());
+  await two.page.reload();
+  await two.button('Publish').waitFor();
+  await one.button('Publish').click();
+  await one.inPhase('Done');
+  await two.button('Publish').click();
+  await two.page
+    .getByRole('alert')
+    .getByText(/"done" cannot take the event "publish"\. The phase above/)
+    .waitFor();
+  await two.inPhase('Done');
+});
+
+it('S4 what happens elsewhere is seen here', async () => {
+  script((request) => [say(`You said ${lastUserText(request)}.`)]);
+  const tab = await site.visit();
+  await tab.send('hello');
+  await tab.answers.getByText('You said hello.').waitFor();
+  await tab.idle();
+  const elsewhere = (path: string, body: unknown) =>
+    tab.page.context().request.post(`${site.host.url}/api/sessions/${path}`, { data: body });
+  const id = await tab.sessionId();
+  expect((await elsewhere(`${id}/messages`, { id: 'm-elsewhere', text: 'from afar' })).status()).toBe(202);
+  await tab.answers.getByText('You said from afar.').waitFor();
+  expect((await elsewhere(`${id}/open`, { project_id: 'owls' })).status()).toBe(200);
+  script(({ messages }) =>
+    messages.at(-1)?.role === 'tool' ? [hang()] : [callTool('call_1', 'build_and_deploy', {})],
+  );
+  await elsewhere(`${id}/messages`, { id: 'm-build', text: 'build' });
+  await tab.inPhase('Building');
+  expect((await elsewhere(`${id}/cancel`, {})).status()).toBe(200);
+  await tab.inPhase('Chatting');
+  await tab.idle();
+});
+
+/** A story of which a tab has let go in its middle. */
+async function halfAStory(mayComplain?: RegExp): Promise<{ tab: Tab; tellTheEnd: () => void }> {
+  const rest = Promise.withResolvers<void>();
+  script(async function* () {
+    yield say('Once upon');
+    await rest.promise;
+    yield say(' a time.');
+  });
+  const tab = await site.visit({ ...(mayComplain && { mayComplain }) });
+  await tab.send('A story');
+  await tab.answers.getByText('Once upon', { exact: true }).waitFor();
+  const letGo = tab.page.waitForEvent('requestfailed', (request) => request.url().endsWith('/api/chat'));
+  await becomes(tab, 'hidden');
+  await letGo;
+  return { tab, tellTheEnd: rest.resolve };
+}
+
+const joining = ({ page }: Tab) => page.waitForResponse((response) => response.url().endsWith('/stream'));
+
+it('R2 a tab that is not to be seen lets go of its answer, and follows it again once it is seen', async () => {
+  const { tab, tellTheEnd } = await halfAStory();
+  const follows = joining(tab);
+  await becomes(tab, 'visible');
+  expect((await follows).status()).toBe(200);
+  tellTheEnd();
+  await tab.answers.getByText('Once upon a time.').waitFor();
+  await tab.idle();
+  expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
+});
+
+it('R2 an answer that cannot be joined at first is joined a moment later', async () => {
+  const { tab, tellTheEnd } = await halfAStory(/status of 503/);
+  await tab.page.route('**/stream', (route) => route.fulfill({ status: 503 }), { times: 1 });
+  const fails = joining(tab);
+  await becomes(tab, 'visible');
+  expect((await fails).status()).toBe(503);
+  expect((await joining(tab)).status()).toBe(200);
+  tellTheEnd();
+  await tab.answers.getByText('Once upon a time.').waitFor();
+  expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
+});
+
+it('R2 an answer that ends just before it can be joined is shown to its end', async () => {
+  const { tab, tellTheEnd } = await halfAStory();
+  const tooLate = joining(tab);
+  await tab.page.route(
+    '**/stream',
+    async (route) => {
+      tellTheEnd();
+      await tab.idle();
+      await route.continue();
+    },
+    { times: 1 },
+  );
+  await becomes(tab, 'visible');
+  expect((await tooLate).status()).toBe(204);
+  await tab.answers.getByText('Once upon a time.').waitFor();
+  expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
+});
+
+/** Without a window no tab is ever behind another. */
+function becomes(tab: Tab, state: DocumentVisibilityState): Promise<void> {
+  return tab.page.evaluate((now) => {
+    Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => now });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, state);
+}

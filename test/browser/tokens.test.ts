@@ -1,0 +1,76 @@
+import { SignJWT } from 'jose';
+import { beforeAll, expect, it } from 'vitest';
+import type { Identify } from '../../host/context.ts';
+import { tokenUser } from '../../host/token.ts';
+import { REHEARSAL_MODEL } from '../../agent/rehearsal.ts';
+import siteBuilder from '../../examples/site-builder/agent.ts';
+import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
+
+const SECRET = 'a secret of at least thirty-two bytes';
+const NEXT_SECRET = 'the next secret, of thirty-two bytes and more';
+
+let site: TestSite;
+/** Whose tokens the host takes. */
+let current: Identify;
+beforeAll(async () => {
+  site = await startSite({
+    agents: [{ ...siteBuilder, model: REHEARSAL_MODEL }],
+    identify: (request) => current(request),
+  });
+}, 60_000);
+
+function tokenOf(user: string, secret: string): Promise<string> {
+  const claims = new SignJWT({ sub: user }).setProtectedHeader({ alg: 'HS256' }).setExpirationTime('5m');
+  return claims.sign(new TextEncoder().encode(secret));
+}
+
+it('H3 the page asks for a token, again when it is refused, and loses nothing meanwhile', async () => {
+  current = tokenUser({ secret: SECRET });
+  const tab = await site.visit({ mayComplain: /status of 401/, viewport: { width: 1280, height: 800 } });
+  const { page } = tab;
+  const addresses: string[] = [];
+  page.context().on('request', (request) => addresses.push(request.url()));
+  const enter = async (token: string) => {
+    await page.getByLabel(/access token/).fill(token);
+    await tab.button('Enter').click();
+  };
+  const field = page.getByLabel('Message', { exact: true });
+
+  await tab.send('build a site about owls');
+  await page.getByText('Not sent yet: The server wants to know who you are.').waitFor();
+  await field.fill('half a message');
+  await enter(await tokenOf('ada', NEXT_SECRET));
+  await page.getByText('This token is wrong or has expired.').waitFor();
+  await tab.expectAccessible();
+  const token = await tokenOf('ada', SECRET);
+  await enter(token);
+  await tab.answers.getByText('The site is built').waitFor();
+  await tab.inPhase('Verifying');
+  await page.frameLocator('iframe').getByRole('heading', { name: 'A site about owls' }).waitFor();
+  expect(await field.inputValue()).toBe('half a message');
+
+  await page.reload();
+  await tab.answers.getByText('The site is built').waitFor();
+  expect(await page.evaluate(() => [document.cookie, localStorage.length, location.href])).toEqual([
+    '',
+    0,
+    `${site.host.url}/`,
+  ]);
+  expect(addresses.filter((address) => address.includes(token))).toEqual([]);
+
+  // The keys have changed: what the page has is of no use any more.
+  current = tokenUser({ secret: NEXT_SECRET });
+  await tab.send('build one about cats');
+  await page.getByText('This token is wrong or has expired.').waitFor();
+  await page.getByText('Not sent yet').waitFor();
+  await enter(await tokenOf('ada', NEXT_SECRET));
+  await tab.page.locator('article.user').getByText('build one about cats').waitFor();
+  await page.getByText('Not sent yet').waitFor({ state: 'detached' });
+  await tab.idle();
+
+  const panel = await tab.another();
+  await panel.page.getByLabel(/access token/).fill(await tokenOf('eve', NEXT_SECRET));
+  await panel.button('Enter').click();
+  await panel.page.getByText('Other sessions').click();
+  await panel.page.getByText('There are no others.').waitFor();
+});

@@ -1,0 +1,114 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { SessionView } from '../../client/session-view.ts';
+import { workspaceRoot } from '../../workspaces/paths.ts';
+import { REHEARSAL_MODEL } from '../../agent/rehearsal.ts';
+import siteBuilder from '../../examples/site-builder/agent.ts';
+import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite({ agents: [{ ...siteBuilder, model: REHEARSAL_MODEL }] });
+}, 60_000);
+
+describe('the page with the rehearsal model', () => {
+  it('H6 walks from chatting to done', async () => {
+    const tab = await site.visit();
+    await tab.inPhase('Chatting');
+    expect(await tab.page.getByRole('region', { name: 'Preview' }).count()).toBe(0);
+    await tab.send('Please build me a site about owls');
+
+    await tab.answers.getByText('I am a rehearsal model').waitFor();
+    await tab.inPhase('Building');
+    expect(await tab.button('Stop').isVisible()).toBe(true);
+    expect(await tab.button('Publish').count()).toBe(0);
+    await tab.inPhase('Verifying');
+
+    await tab.answers.getByText('The site is built').waitFor();
+    await tab.idle();
+    expect(await tab.page.locator('.tool').allInnerTexts()).toEqual([
+      expect.stringMatching(/build_and_deploy\s+done/),
+      expect.stringMatching(/write_file\s+index\.html\s+done/),
+      expect.stringMatching(/todo_complete\s+build\s+done/),
+    ]);
+    await tab.page.locator('summary', { hasText: 'write_file' }).click();
+    await tab.page.getByText('<h1>A site about owls</h1>').waitFor();
+
+    await tab.button('Publish').click();
+    await tab.inPhase('Done');
+    expect(await tab.button('Publish').count()).toBe(0);
+  });
+
+  it('H6 shows what was built, newly made after each change, in a frame that can do nothing else', async () => {
+    const tab = await site.visit({ viewport: { width: 1280, height: 800 } });
+    const preview = tab.page.getByRole('region', { name: 'Preview' });
+    await tab.send('Please build me a site about owls');
+    const built = tab.page.frameLocator('iframe').getByRole('heading', { name: 'A site about owls' });
+    await built.waitFor();
+    await tab.idle();
+    const frame = preview.locator('iframe');
+    expect(await frame.getAttribute('sandbox')).toBe('allow-scripts');
+    const src = await frame.getAttribute('src');
+
+    const answer = await tab.page.context().request.get(`${site.host.url}/api/sessions/${await tab.sessionId()}`);
+    const { session, chat } = (await answer.json()) as SessionView;
+    const root = workspaceRoot(site.runtime.workspaces, { ...chat, ...session });
+    await writeFile(path.join(root, 'index.html'), '<body><p><script src="/js/app.js"></script>');
+    await mkdir(path.join(root, 'js'));
+    await writeFile(path.join(root, 'js/app.js'), 'document.querySelector("p").textContent = `origin ${origin}`');
+    await tab.button('Reload').click();
+    await tab.page.frameLocator('iframe').getByText('origin null', { exact: true }).waitFor();
+    expect(await frame.getAttribute('src')).not.toBe(src);
+    expect(await tab.page.getByText('lead nowhere in this preview').count()).toBe(0);
+
+    await tab.button('Hide preview').click();
+    expect(await frame.count()).toBe(0);
+    await tab.page.reload();
+    await frame.waitFor();
+  });
+
+  it('H6 shows it without names below "localhost", too, and says what is missing then', async () => {
+    const tab = await site.visit({ viewport: { width: 1280, height: 800 }, mayComplain: /ERR_NAME_NOT_RESOLVED/ });
+    await tab.page.route(/preview\.localhost/, (route) => route.abort('namenotresolved'));
+    await tab.send('Please build me a site about owls');
+    await tab.page.frameLocator('iframe').getByRole('heading', { name: 'A site about owls' }).waitFor();
+    await tab.page.getByText('lead nowhere in this preview').waitFor();
+  });
+
+  it('S4 a revert goes back to building, a cancel to chatting', async () => {
+    const tab = await site.visit();
+    await tab.send('build a site');
+    await tab.inPhase('Verifying');
+    await tab.idle();
+    await tab.button('Revert').click();
+    await tab.inPhase('Building');
+    await tab.button('Cancel build').click();
+    await tab.inPhase('Chatting');
+  });
+
+  it('H6 works on a phone, in the dark, by keyboard alone', async () => {
+    const tab = await site.visit({
+      viewport: { width: 360, height: 640 },
+      colorScheme: 'dark',
+      hasTouch: true,
+      isMobile: true,
+    });
+    // The field has the focus from the beginning; what is typed before the page is there goes nowhere.
+    await tab.page.waitForFunction(() => document.activeElement?.tagName === 'TEXTAREA');
+    await tab.page.keyboard.type('build a site about the longest-word-that-anybody-has-ever-written-without-a-space');
+    await tab.page.keyboard.press('Enter');
+    await tab.inPhase('Verifying');
+    await tab.idle();
+    const width = await tab.page.evaluate(() => document.documentElement.scrollWidth);
+    expect(width).toBe(360);
+    for (let i = 0; i < 20 && !(await isFocused(tab.button('Publish'))); i++)
+      await tab.page.keyboard.press('Shift+Tab');
+    await tab.page.keyboard.press('Enter');
+    await tab.inPhase('Done');
+  });
+});
+
+function isFocused(locator: { evaluate<T>(look: (element: Element) => T): Promise<T> }): Promise<boolean> {
+  return locator.evaluate((element) => element === document.activeElement);
+}

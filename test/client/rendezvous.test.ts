@@ -1,0 +1,172 @@
+import type pg from 'pg';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import type { Bus } from '../../bus/bus.ts';
+import { createMemoryBus } from '../../bus/memory.ts';
+import { newId } from '../../domain/ids.ts';
+import { type RendezvousEvent, titleOf } from '../../domain/rendezvous.ts';
+import { createPool } from '../../store/db.ts';
+import { newestOpen } from '../../store/rendezvous.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
+import { Rendezvous } from '../../client/rendezvous.ts';
+
+// What a rendezvous costs, and what it finds by itself. The rows are real; who tells of them is the test.
+
+let db: pg.Pool;
+let queries = 0;
+beforeAll(async () => {
+  db = createPool(await freshDatabase());
+  db.on('acquire', () => void queries++);
+});
+afterAll(() => db.end());
+
+let bus: Bus;
+const open: { meeting: Rendezvous; gone: AbortController }[] = [];
+beforeEach(() => {
+  bus = createMemoryBus();
+  return async () => {
+    for (const { meeting, gone } of open.splice(0)) {
+      gone.abort();
+      meeting.close();
+    }
+    await bus.close();
+  };
+});
+
+function meetingOf(readAllMs = 60_000): Rendezvous {
+  const meeting = new Rendezvous({ db, bus, log: { warn: () => {} }, readAllMs });
+  open.push({ meeting, gone: new AbortController() });
+  return meeting;
+}
+
+/** All that a new reader is told. */
+function readerOf(meeting: Rendezvous, user: string): RendezvousEvent[] {
+  const told: RendezvousEvent[] = [];
+  const { signal } = open.find((each) => each.meeting === meeting)!.gone;
+  void (async () => {
+    for await (const events of meeting.follow(user, { signal })) told.push(...events);
+  })();
+  return told;
+}
+
+const untilReady = (told: RendezvousEvent[]) => eventually(() => expect(told).toContainEqual({ event: 'ready' }));
+
+async function openSession(user: string): Promise<string> {
+  const id = newId('ses');
+  await db.query(`SELECT open_session($1, $2, 'site-builder', NULL, NULL, '{}', NULL)`, [id, user]);
+  return id;
+}
+
+async function closeSession(id: string): Promise<void> {
+  await db.query(`SELECT close_session($1, false, 'user', $2)`, [id, newId('cmd')]);
+}
+
+function tell(session: string): void {
+  bus.publish({ session, kind: 'status' });
+}
+
+let users = 0;
+const newUser = () => `user ${++users}`;
+
+it('S6 reads a session that is told of once for all tabs of its user, and not each time', async () => {
+  const user = newUser();
+  const [session, last] = [await openSession(user), await openSession(user)];
+  const meeting = meetingOf();
+  const tabs = Array.from({ length: 30 }, () => readerOf(meeting, user));
+  await Promise.all(tabs.map(untilReady));
+  const [before, from] = [queries, performance.now()];
+  for (let at = 0; at < 500; at++) {
+    tell(session);
+    if (at % 25 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  await db.query('SELECT write_phase($1, $2)', [last, 'start_build']);
+  tell(last);
+  for (const told of tabs) {
+    await eventually(() =>
+      expect(told.at(-1)).toMatchObject({ event: 'session_update', session_id: last, phase: 'building' }),
+    );
+  }
+  // Whose they are, twice at most; the write; and a reading in 200 ms.
+  expect(queries - before).toBeLessThanOrEqual(5 + Math.ceil((performance.now() - from) / 200));
+});
+
+it('S6 reads nothing where nobody looks, and nothing for other users', async () => {
+  const [user, other] = [newUser(), newUser()];
+  const [own, others] = [await openSession(user), await openSession(other)];
+  const meeting = meetingOf();
+  const before = queries;
+  for (const session of [own, others]) tell(session);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(queries).toBe(before);
+  const told = readerOf(meeting, user);
+  await untilReady(told);
+  const ready = queries;
+  tell(others);
+  await eventually(() => expect([queries, db.idleCount]).toEqual([ready + 1, db.totalCount]));
+  for (let at = 0; at < 100; at++) tell(others);
+  tell(await openSession(user));
+  await eventually(() => expect(told).toHaveLength(3));
+  expect(told.map((event) => 'session_id' in event && event.session_id)).not.toContain(others);
+  // Opening it, whose it is, and reading it.
+  expect(queries - ready).toBe(4);
+});
+
+it('S6 finds by itself what nobody has told of', async () => {
+  const user = newUser();
+  const session = await openSession(user);
+  const told = readerOf(meetingOf(200), user);
+  await untilReady(told);
+  await closeSession(session);
+  await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_close', session_id: session }));
+});
+
+it('S6 tells of what has changed meanwhile when Postgres can be read again', async () => {
+  const user = newUser();
+  const session = await openSession(user);
+  const told = readerOf(meetingOf(), user);
+  await untilReady(told);
+  await db.query('SELECT write_phase($1, $2)', [session, 'start_build']);
+  await db.query('ALTER TABLE session_aliases RENAME TO session_aliases_away');
+  const before = queries;
+  tell(session);
+  await eventually(() => expect(queries).toBeGreaterThanOrEqual(before + 2));
+  expect(told.at(-1)).toEqual({ event: 'ready' });
+  await db.query('ALTER TABLE session_aliases_away RENAME TO session_aliases');
+  await eventually(() => expect(told.at(-1)).toMatchObject({ session_id: session, phase: 'building' }));
+});
+
+it('S6 tells first of the newest 200, then also of older ones that something happens to', async () => {
+  const user = newUser();
+  const sessions: string[] = [];
+  for (let at = 0; at < 210; at++) sessions.push(await openSession(user));
+  const told = readerOf(meetingOf(200), user);
+  await untilReady(told);
+  const newest = sessions.toReversed().slice(0, 200);
+  expect(told.slice(0, -1).map((event) => 'session_id' in event && event.session_id)).toEqual(newest);
+  const oldest = sessions[0]!;
+  await db.query('SELECT write_phase($1, $2)', [oldest, 'start_build']);
+  tell(oldest);
+  await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_open', session_id: oldest }));
+  // Readings of everything go on and leave it where it is, until it is closed.
+  const before = queries;
+  await eventually(() => expect(queries).toBeGreaterThan(before + 4));
+  expect(told).toHaveLength(202);
+  await closeSession(oldest);
+  await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_close', session_id: oldest }));
+});
+
+it('S6 leaves out what is archived, and side chats', async () => {
+  const user = newUser();
+  const [archived, side, plain] = [await openSession(user), await openSession(user), await openSession(user)];
+  await db.query('UPDATE chat_sessions SET archived_at = now() WHERE session_id = $1', [archived]);
+  await db.query(`UPDATE chat_sessions SET metadata = '{"ephemeral": true}' WHERE session_id = $1`, [side]);
+  expect((await newestOpen(db, user, 10)).map((row) => row.session_id)).toEqual([plain]);
+});
+
+it('S6 a title is the first line that says anything, on one line, and short', () => {
+  expect(titleOf(null)).toBeNull();
+  expect(titleOf(' \n\t')).toBeNull();
+  expect(titleOf('\n  build\t a   site \u202Enow\r\nabout tea')).toBe('build a site now');
+  expect(titleOf('🍵'.repeat(80))).toBe('🍵'.repeat(80));
+  expect(titleOf('🍵'.repeat(81))).toBe(`${'🍵'.repeat(79)}…`);
+});

@@ -1,0 +1,188 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import path from 'node:path';
+import pg from 'pg';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseConfig } from '../../config/config.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
+import { freePort, isPortFree } from '../../tools/dev/ports.ts';
+
+// What is tested is the bringing up and the taking down, so worker and host are stand-ins that do nothing else.
+const WORKER = `
+console.log(JSON.stringify({ level: 30, msg: 'ready' }));
+const timer = setInterval(() => {}, 1000);
+process.on('SIGTERM', () => clearInterval(timer));
+`;
+const HOST = `
+import { createServer } from 'node:http';
+const server = createServer((request, response) => {
+  if (request.url === '/die') process.exit(3);
+  response.end(JSON.stringify({ database: process.env.DATABASE_URL, temporal: process.env.TEMPORAL_ADDRESS }));
+}).listen(Number(process.env.PORT), '127.0.0.1', () => console.log(JSON.stringify({ level: 30, msg: 'ready' })));
+process.on('SIGTERM', () => { server.close(); server.closeAllConnections(); });
+`;
+
+let dir: string;
+const started: ChildProcess[] = [];
+
+beforeEach(async () => {
+  dir = scratchDir();
+  await mkdir(dir, { recursive: true });
+  await writeFile(path.join(dir, 'worker.ts'), WORKER);
+  await writeFile(path.join(dir, 'host.ts'), HOST);
+  const entries = { worker: path.join(dir, 'worker.ts'), host: path.join(dir, 'host.ts') };
+  await writeFile(
+    path.join(dir, 'start.ts'),
+    `import { runInTerminal } from ${JSON.stringify(new URL('../../tools/dev/terminal.ts', import.meta.url).href)};
+     await runInTerminal(process.env, ${JSON.stringify(entries)});`,
+  );
+});
+
+afterEach(async () => {
+  for (const child of started.splice(0)) child.kill('SIGKILL');
+  await eventually(() => expect(processes()).toEqual([]), { timeout: 15_000 });
+});
+
+/** Command lines of the live processes that belong to this test: all of them name its folder. */
+function processes(): string[] {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return pids.flatMap((pid) => {
+    try {
+      const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+      return command.includes(dir) ? [command] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
+/** `npm start` with the stand-ins; what it prints grows in `output`. */
+function start(env: Record<string, string> = {}) {
+  const child = spawn(process.execPath, [path.join(dir, 'start.ts')], {
+    env: { ...environment(), PERDURE_DIR: path.join(dir, 'data'), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  started.push(child);
+  const run = { child, output: '', exited: once(child, 'exit') as Promise<[number | null]> };
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => (run.output += chunk.toString()));
+  return run;
+}
+
+/** Ours, without what would replace an embedded part, and with a Temporal CLI that is there. */
+function environment(): NodeJS.ProcessEnv {
+  const cache = path.join(parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] }).dir, 'bin', 'temporal-1.9.1');
+  const { DATABASE_URL: _d, TEMPORAL_ADDRESS: _t, PORT: _p, ...rest } = process.env;
+  return { ...rest, ...(existsSync(cache) && { TEMPORAL_CLI_PATH: cache }) };
+}
+
+async function addressesOf(run: ReturnType<typeof start>) {
+  await eventually(() => expect(run.output).toContain('Ctrl-C stops all of it'), { timeout: 25_000 });
+  const find = (name: string) => new RegExp(`^  ${name} +(\\S+)`, 'm').exec(run.output)?.[1] ?? '';
+  return { page: find('Chat page'), ui: find('Temporal UI'), postgres: find('Postgres') };
+}
+
+async function query(url: string, sql: string): Promise<unknown[]> {
+  const password = (await readFile(path.join(dir, 'data', 'postgres', 'password'), 'utf8')).trim();
+  const withPassword = new URL(url);
+  withPassword.password = password;
+  const db = new pg.Client({ connectionString: withPassword.href });
+  await db.connect();
+  try {
+    return (await db.query(sql)).rows as unknown[];
+  } finally {
+    await db.end();
+  }
+}
+
+describe('npm start', { timeout: 60_000 }, () => {
+  it('H1 brings everything up, stops cleanly, leaves no process, and finds everything at the next start', async () => {
+    const first = start();
+    const { page, ui, postgres } = await addressesOf(first);
+    expect(await (await fetch(page)).json()).toEqual({
+      database: expect.stringContaining('postgres://perdure:'),
+      temporal: expect.stringMatching(/^127\.0\.0\.1:/),
+    });
+    expect((await fetch(ui)).status).toBe(200);
+    expect(await query(postgres, 'SELECT count(*)::int FROM sessions')).toEqual([{ count: 0 }]);
+    await query(postgres, 'CREATE TABLE kept AS SELECT 1 AS one');
+    first.child.kill('SIGTERM');
+    expect((await first.exited)[0]).toBe(0);
+    await eventually(() => expect(processes()).toEqual([]));
+
+    const second = start();
+    expect(await query((await addressesOf(second)).postgres, 'SELECT one FROM kept')).toEqual([{ one: 1 }]);
+  });
+
+  it('H1 leaves no process when it is killed', async () => {
+    const run = start();
+    const { page } = await addressesOf(run);
+    run.child.kill('SIGKILL');
+    await eventually(() => expect(processes()).toEqual([]), { timeout: 15_000 });
+    expect(await isPortFree(Number(new URL(page).port))).toBe(true);
+  });
+
+  it('H1 starts again at once after it was killed, on the port that it was given', async () => {
+    const PORT = String(await freePort());
+    const first = start({ PORT });
+    const before = await addressesOf(first);
+    first.child.kill('SIGKILL');
+    const second = start({ PORT });
+    expect(await addressesOf(second)).toEqual(before);
+    expect((await fetch(before.page)).status).toBe(200);
+  });
+
+  it('H1 refuses to run twice on one folder', async () => {
+    const first = start();
+    await addressesOf(first);
+    const second = start();
+    expect((await second.exited)[0]).toBe(1);
+    expect(second.output).toMatch(/worker is already running on .*PERDURE_DIR/);
+  });
+
+  it('H1 starts a host that died again and says so', async () => {
+    const run = start();
+    const { page } = await addressesOf(run);
+    await fetch(`${page}die`).catch(() => {});
+    await eventually(() => expect(run.output).toMatch(/host ended \(exit code 3\)[\s\S]*host is back/), {
+      timeout: 10_000,
+    });
+    expect((await fetch(page)).status).toBe(200);
+  });
+
+  it('H1 takes the next port when the default is taken, and says so', async () => {
+    const squatter = createServer();
+    // Whether it is we who take it or something else: it is taken.
+    await new Promise<void>((resolve) => squatter.once('error', () => resolve()).listen(8787, '127.0.0.1', resolve));
+    const run = start();
+    const { page } = await addressesOf(run);
+    expect(run.output).toMatch(/port 8787 is taken, using \d+/);
+    expect(Number(new URL(page).port)).toBeGreaterThan(8787);
+    squatter.close();
+  });
+
+  it('H1 refuses a port that was asked for and is taken, and names PORT', async () => {
+    const port = await freePort();
+    const squatter = createServer().listen(port, '127.0.0.1');
+    await once(squatter, 'listening');
+    const run = start({ PORT: String(port) });
+    expect((await run.exited)[0]).toBe(1);
+    expect(run.output).toContain(`PORT is ${port}, which is taken`);
+    expect(processes()).toEqual([]);
+    squatter.close();
+  });
+
+  it('H1 says which address it cannot reach, keeps trying, and stops meanwhile', async () => {
+    const run = start({ DATABASE_URL: 'postgres://someone:hunter22@127.0.0.1:1/db' });
+    await eventually(() => expect(run.output).toMatch(/postgres:\/\/someone@127\.0\.0\.1:1\/db: .*trying again/), {
+      timeout: 15_000,
+    });
+    expect(run.output).not.toContain('hunter22');
+    run.child.kill('SIGINT');
+    expect((await run.exited)[0]).toBe(0);
+  });
+});

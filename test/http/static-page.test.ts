@@ -1,0 +1,55 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
+import type { Page } from '../../host/context.ts';
+import { staticPage } from '../../host/static-page.ts';
+
+const dir = scratchDir();
+let page: Page;
+beforeAll(async () => {
+  await mkdir(path.join(dir, 'dist', 'assets'), { recursive: true });
+  await writeFile(path.join(dir, 'secret.html'), 'secret');
+  await writeFile(path.join(dir, 'dist', '.made-from'), 'digest');
+  await writeFile(path.join(dir, 'dist', 'index.html'), '<!doctype html>');
+  await writeFile(path.join(dir, 'dist', 'assets', 'index-abc.js'), 'go()');
+  page = await staticPage(path.join(dir, 'dist'));
+});
+
+const get = async (url: string, headers: Record<string, string> = {}) =>
+  page(new Request(`http://localhost${url}`, { headers }));
+
+describe('the page is served', () => {
+  it('H1 as what it is, asked for anew each time', async () => {
+    const response = await get('/?from=somewhere');
+    expect(await response?.text()).toBe('<!doctype html>');
+    expect(Object.fromEntries(response?.headers ?? [])).toMatchObject({
+      'content-type': 'text/html; charset=utf-8',
+      'cache-control': 'no-cache',
+      'x-content-type-options': 'nosniff',
+      'content-security-policy': expect.stringContaining("default-src 'none'; script-src 'self'"),
+    });
+    const again = await get('/', { 'if-none-match': response?.headers.get('etag') ?? '' });
+    expect({ status: again?.status, body: await again?.text() }).toEqual({ status: 304, body: '' });
+  });
+
+  it('H1 with files that may be kept for ever, as their names change with them', async () => {
+    const response = await get('/assets/index-abc.js');
+    expect(response?.headers.get('content-type')).toBe('text/javascript; charset=utf-8');
+    expect(response?.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
+  });
+
+  it.each(['/secret.html', '/../secret.html', '/%2e%2e/secret.html', '/assets/..%2f..%2fsecret.html', '/.made-from'])(
+    'Q3 and nothing else: %s',
+    async (url) => {
+      expect(await get(url)).toBeUndefined();
+    },
+  );
+
+  it('H1 or says how to build it', async () => {
+    const none = await staticPage(path.join(dir, 'none'));
+    const response = await none(new Request('http://localhost/'));
+    expect(response?.status).toBe(503);
+    expect(await response?.text()).toContain('npm run build:page');
+  });
+});

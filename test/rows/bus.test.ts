@@ -1,0 +1,194 @@
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
+import { type Bus, type BusEvent, pack, type Pointer, unpack } from '../../bus/bus.ts';
+import { createMemoryBus } from '../../bus/memory.ts';
+import { createPostgresBus } from '../../bus/postgres.ts';
+
+const errors: unknown[] = [];
+const onError = (error: unknown) => void errors.push(error);
+
+/** Everything that a listener hears, without the word that listening has begun. */
+function heardOn(bus: Bus): Pointer[] {
+  const heard: Pointer[] = [];
+  bus.subscribe((event) => {
+    if (event.kind !== 'reconnected') heard.push(event);
+  });
+  return heard;
+}
+
+function untilListening(bus: Bus): Promise<void> {
+  return new Promise((resolve) => {
+    const end = bus.subscribe((event) => {
+      if (event.kind === 'reconnected') {
+        end();
+        resolve();
+      }
+    });
+  });
+}
+
+const kinds: { name: string; make: () => Promise<{ here: Bus; there: Bus }> }[] = [
+  {
+    name: 'memory',
+    make: async () => {
+      const bus = createMemoryBus({ onError });
+      return { here: bus, there: bus };
+    },
+  },
+  {
+    name: 'Postgres',
+    make: async () => {
+      const here = createPostgresBus({ connectionString: url, onError });
+      const there = createPostgresBus({ connectionString: url, onError });
+      await Promise.all([untilListening(here), untilListening(there)]);
+      return { here, there };
+    },
+  },
+];
+
+let url: string;
+beforeAll(async () => {
+  url = await freshDatabase({ empty: true });
+});
+
+describe.each(kinds)('the bus in $name', ({ make }) => {
+  let here: Bus;
+  let there: Bus;
+  beforeAll(async () => {
+    ({ here, there } = await make());
+  });
+  afterAll(async () => {
+    await Promise.all([here.close(), there.close()]);
+  });
+
+  it('R2 carries a pointer to listeners of every process, its own included', async () => {
+    const [own, other] = [heardOn(here), heardOn(there)];
+    const pointer: Pointer = { session: 'ses_1', run: 7, kind: 'stream' };
+    here.publish(pointer);
+    await eventually(() => expect([own, other]).toEqual([[pointer], [pointer]]));
+  });
+
+  it('keeps the order of the pointers of one publisher', async () => {
+    const heard = heardOn(there);
+    const pointers: Pointer[] = Array.from({ length: 50 }, (_, run) => ({ session: 'ses_order', run, kind: 'stream' }));
+    for (const pointer of pointers) here.publish(pointer);
+    await eventually(() => expect(heard).toEqual(pointers));
+  });
+
+  it('stops telling a listener that has left', async () => {
+    const events: BusEvent[] = [];
+    const leave = there.subscribe((event) => void events.push(event));
+    const heard = heardOn(there);
+    leave();
+    here.publish({ session: 'ses_left', kind: 'status' });
+    await eventually(() => expect(heard).toHaveLength(1));
+    expect(events).toEqual([]);
+  });
+
+  it('goes on when a listener throws', async () => {
+    there.subscribe((event) => {
+      if (event.kind === 'abort') throw new Error('a listener of this test');
+    });
+    const heard = heardOn(there);
+    here.publish({ session: 'ses_throw', run: 1, kind: 'abort' });
+    await eventually(() => expect(heard).toHaveLength(1));
+    expect(errors).toContainEqual(new Error('a listener of this test'));
+  });
+
+  it('does not publish once it is closed, and does not throw', async () => {
+    const { here: closed } = await make();
+    await closed.close();
+    expect(() => closed.publish({ session: 'ses_closed', kind: 'status' })).not.toThrow();
+  });
+});
+
+describe('the bus in Postgres', () => {
+  let admin: pg.Client;
+  let here: Bus;
+  let there: Bus;
+  beforeAll(async () => {
+    admin = new pg.Client({ connectionString: url });
+    await admin.connect();
+    here = createPostgresBus({ connectionString: url });
+    there = createPostgresBus({ connectionString: url });
+    await Promise.all([untilListening(here), untilListening(there)]);
+  });
+  afterAll(async () => {
+    await Promise.all([here.close(), there.close(), admin.end()]);
+  });
+
+  it('merges what is published within a moment and drops what is the same', async () => {
+    await admin.query('LISTEN perdure');
+    const payloads: string[] = [];
+    admin.on('notification', ({ payload = '' }) => void payloads.push(payload));
+    const heard = heardOn(there);
+    for (let at = 0; at < 500; at++) here.publish({ session: `ses_${at % 100}`, kind: 'stream' });
+    here.publish({ session: 'ses_last', kind: 'status' });
+    await eventually(() => expect(heard.at(-1)?.session).toBe('ses_last'));
+    expect(heard).toHaveLength(101);
+    expect(payloads.length).toBeLessThanOrEqual(3);
+  });
+
+  it('lets a status wait for company, and not for long', async () => {
+    const sent = () => here.counts!.batches;
+    const heard = heardOn(there);
+    const before = sent();
+    here.publish({ session: 'ses_company', run: 1, kind: 'status' });
+    await new Promise((resolve) => setImmediate(resolve));
+    here.publish({ session: 'ses_company', run: 1, kind: 'stream' });
+    await eventually(() => expect(heard.map(({ kind }) => kind)).toEqual(['status', 'stream']));
+    expect(sent()).toBe(before + 1);
+    here.publish({ session: 'ses_company', run: 1, kind: 'status' });
+    await eventually(() => expect(heard).toHaveLength(3));
+  });
+
+  it('sends what waits when it is closed', async () => {
+    const brief = createPostgresBus({ connectionString: url });
+    await untilListening(brief);
+    const heard = heardOn(there);
+    await eventually(() => {
+      brief.publish({ session: 'ses_before', kind: 'stream' });
+      expect(heard.length).toBeGreaterThan(0);
+    });
+    brief.publish({ session: 'ses_brief', kind: 'status' });
+    await brief.close();
+    await eventually(() => expect(heard.at(-1)?.session).toBe('ses_brief'));
+  });
+
+  it('listens and publishes again when its connections were cut, and says so', async () => {
+    const listening = untilListening(there);
+    await admin.query(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'perdure %'",
+    );
+    await listening;
+    const heard = heardOn(there);
+    await eventually(() => {
+      here.publish({ session: 'ses_again', kind: 'status' });
+      expect(heard.length).toBeGreaterThan(0);
+    });
+  });
+
+  it('starts, publishes and closes with no Postgres to be found', async () => {
+    const lost = createPostgresBus({ connectionString: 'postgres://nobody@127.0.0.1:1/none' });
+    lost.publish({ session: 'ses_lost', kind: 'status' });
+    await expect(lost.close()).resolves.toBeUndefined();
+  });
+});
+
+it('R2 payloads stay below the 8,000 bytes that Postgres takes, and lose nothing', () => {
+  const pointers: Pointer[] = Array.from({ length: 400 }, (_, at) => ({
+    session: `ses_0123456789ab${String(at).padStart(14, '0')}`,
+    run: at,
+    kind: 'stream',
+  }));
+  const payloads = pack([...pointers, ...pointers], 7_900);
+  expect(Math.max(...payloads.map((text) => Buffer.byteLength(text)))).toBeLessThanOrEqual(7_900);
+  expect(payloads.flatMap((text) => unpack(text))).toEqual(pointers);
+});
+
+it('a payload that is not ours is nothing', () => {
+  expect(unpack('{')).toBeUndefined();
+  expect(unpack('[{"session":1}]')).toBeUndefined();
+});

@@ -1,0 +1,57 @@
+// Perdure's client as the benchmark uses it, in the main process and in the reader.
+import { PerdureClient } from '../../client/client.ts';
+import { temporalClient } from '../../client/temporal.ts';
+import { parseConfig, requireDatabase } from '../../config/config.ts';
+import { temporalConnectConfig } from '../../config/temporal.ts';
+import { AGENT } from './agents.ts';
+import { now } from './clock.ts';
+import { USER } from './names.ts';
+
+/** What a reader saw of an answer; moments as of `now`. */
+export interface Followed {
+  /** Undefined: the answer had no text. */
+  firstTextAt: number | undefined;
+  endAt: number;
+  /** Type of the last chunk. */
+  last: string;
+}
+
+/** One user of one agent. */
+export interface BenchClient {
+  temporal: ReturnType<typeof temporalClient>;
+  open(): Promise<string>;
+  /** Answers the run's number when the message is accepted. */
+  submit(sessionId: string, text: string): Promise<number>;
+  /** Reads an answer to its end. */
+  follow(sessionId: string, runSeq: number): Promise<Followed>;
+  abort(sessionId: string): Promise<unknown>;
+  closeSession(sessionId: string): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+export function connectClient(env: NodeJS.ProcessEnv): BenchClient {
+  const config = requireDatabase(parseConfig(env));
+  const temporal = temporalClient(temporalConnectConfig(config));
+  const { databaseUrl: database, directDatabaseUrl, maxMessageBytes } = config;
+  const log = { warn: (_fields: object, message: string) => console.error(message) };
+  const client = new PerdureClient({ database, directDatabaseUrl, temporal, maxMessageBytes, log });
+  return {
+    temporal,
+    open: async () => (await client.openSession(USER, { agent: AGENT })).session.session_id,
+    submit: async (sessionId, text) => (await client.submit(USER, sessionId, { text })).run_seq,
+    follow: async (sessionId, runSeq) => {
+      const followed: Followed = { firstTextAt: undefined, endAt: 0, last: 'none' };
+      for await (const chunks of client.followInBatches(USER, sessionId, runSeq)) {
+        if (chunks.some((chunk) => chunk.type === 'text-delta')) followed.firstTextAt ??= now();
+        followed.last = chunks.at(-1)?.type ?? followed.last;
+      }
+      return { ...followed, endAt: now() };
+    },
+    abort: (sessionId) => client.commands.abort(USER, sessionId),
+    closeSession: (sessionId) => client.commands.close(USER, sessionId),
+    close: async () => {
+      await client.end();
+      await temporal.connection.close();
+    },
+  };
+}

@@ -1,0 +1,91 @@
+// `npm run bench`: measures what docs/performance.md speaks of, against the floor of the same run, on servers of its own.
+import { mkdir, writeFile } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import { withinMs } from '../../client/deadline.ts';
+import { parseConfig } from '../../config/config.ts';
+import { type Bench, type Figure, passed, type Result } from './figure.ts';
+import { abort } from './figures/abort.ts';
+import { alarm } from './figures/alarm.ts';
+import { death } from './figures/death.ts';
+import { history } from './figures/history.ts';
+import { hostKilled } from './figures/host-killed.ts';
+import { idle } from './figures/idle.ts';
+import { longSession } from './figures/long-session.ts';
+import { page } from './figures/page.ts';
+import { statements } from './figures/statements.ts';
+import { throughput } from './figures/throughput.ts';
+import { firstChunk, plainTurn, toolTurn } from './figures/turns.ts';
+import { wal } from './figures/wal.ts';
+import { openFloor } from './floor.ts';
+import { parseOptions } from './options.ts';
+import { compare } from './rivals.ts';
+import { withSystem } from './servers.ts';
+import { markdownOf, tablesOf } from './table.ts';
+
+/** In the order in which they are measured: what fills the worker's memory comes last. */
+const FIGURES: readonly Figure[] = [
+  plainTurn,
+  toolTurn,
+  firstChunk,
+  throughput,
+  statements,
+  wal,
+  abort,
+  history,
+  longSession,
+  idle,
+  hostKilled,
+  page,
+  death,
+  alarm,
+];
+
+/** A figure that takes longer than this has failed. */
+const FIGURE_MS = 120_000;
+/** Nothing more is begun after this, so that the whole is over within eight minutes. */
+const LAST_START_MS = 5.5 * 60_000;
+
+const say = (line: string) => console.error(line);
+
+/** Measures one figure; whatever goes wrong is a result of its own, and the others are still measured. */
+async function measure(figure: Figure, bench: Bench): Promise<Result[]> {
+  const failure = (failed: string): Result[] => [{ name: figure.name, value: Number.NaN, unit: '', failed }];
+  if (performance.now() > LAST_START_MS) return failure('no time was left');
+  say(`measuring ${figure.name}`);
+  try {
+    return await withinMs(figure.onRequest?.withinMs ?? FIGURE_MS, figure.measure(bench));
+  } catch (error) {
+    return failure(String(error));
+  }
+}
+
+/** Keeps the results beside everything else that is not for git. Answers the file. */
+async function keep(results: readonly Result[]): Promise<string> {
+  const dir = path.join(parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] }).dir, 'bench');
+  await mkdir(dir, { recursive: true });
+  const at = new Date().toISOString();
+  const file = path.join(dir, `${at.replaceAll(':', '-')}.json`);
+  const machine = { cpu: os.cpus()[0]?.model, cores: os.cpus().length, node: process.version, load: os.loadavg() };
+  const judged = results.map((result) => ({ ...result, passed: passed(result) }));
+  const kept = { at, machine, seconds: performance.now() / 1000, results: judged, comparison: compare(results) };
+  await writeFile(file, `${JSON.stringify(kept, undefined, 2)}\n`);
+  return file;
+}
+
+const { rounds, minutes, only, markdown } = parseOptions(
+  process.argv.slice(2),
+  FIGURES.map((figure) => figure.name),
+);
+const results = await withSystem(say, async (system) => {
+  const bench = { system, floor: await openFloor(system), rounds, minutes, say };
+  const measured: Result[] = [];
+  for (const figure of FIGURES) {
+    if (only.length === 0 ? figure.onRequest === undefined : only.includes(figure.name))
+      measured.push(...(await measure(figure, bench)));
+  }
+  return measured;
+});
+console.log(markdown ? markdownOf(results) : tablesOf(results));
+say(`kept in ${await keep(results)}`);
+process.exit(results.some((result) => passed(result) === false) ? 1 : 0);

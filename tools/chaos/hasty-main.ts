@@ -1,0 +1,57 @@
+// A worker that tells readers of what it has not committed yet. See breaks.ts.
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Connection } from '@temporalio/client';
+import { NativeConnection } from '@temporalio/worker';
+import type pg from 'pg';
+import { createModels } from '../../agent/models.ts';
+import { loadAgents } from '../../agent/registry.ts';
+import type { Bus } from '../../bus/bus.ts';
+import { createPostgresBus } from '../../bus/postgres.ts';
+import { parseConfig, requireDatabase } from '../../config/config.ts';
+import { createLogger } from '../../config/log.ts';
+import { temporalConnectConfig } from '../../config/temporal.ts';
+import { createPool } from '../../store/db.ts';
+import { workflowBundle } from '../../worker/bundle.ts';
+import { createWorker } from '../../worker/create.ts';
+
+const STREAMING = new Set(['call append_stream', 'call settle_step']);
+/** As long as a commit may take on a busy disk. */
+const COMMIT_MS = 30;
+
+/** Publishes before the write, and not after it. */
+function hasty(db: pg.Pool, bus: Bus): Bus {
+  const query = db.query.bind(db) as (...args: unknown[]) => Promise<unknown>;
+  db.query = (async (...given: unknown[]) => {
+    const { name = '', values = [] } = given[0] as { name?: string; values?: unknown[] };
+    if (STREAMING.has(name)) {
+      bus.publish({ session: String(values[0]), run: Number(values[1]), kind: 'stream' });
+      await delay(COMMIT_MS);
+    }
+    return query(...given);
+  }) as typeof db.query;
+  return { ...bus, publish: (pointer) => pointer.kind !== 'stream' && bus.publish(pointer) };
+}
+
+const config = requireDatabase(parseConfig(process.env));
+const log = createLogger('worker', config);
+const { connectionOptions, namespace } = temporalConnectConfig(config);
+const agents = await loadAgents(config.agentsModule, []);
+const db = createPool(config.databaseUrl);
+const bus = hasty(db, createPostgresBus({ connectionString: config.directDatabaseUrl }));
+const [connection, clientConnection] = await Promise.all([
+  NativeConnection.connect(connectionOptions),
+  Connection.connect(connectionOptions),
+]);
+const worker = await createWorker({
+  ...{ connection, clientConnection, namespace, db, bus, log },
+  agents,
+  models: createModels({ ...config, defaultModel: config.model }),
+  settings: { ...config, providerAttempts: 6 },
+  workflowBundle: await workflowBundle(path.join(config.dir, 'cache')),
+});
+process.once('SIGTERM', () => worker.shutdown());
+const running = worker.run();
+log.info('ready');
+await running;
+process.exit(0);

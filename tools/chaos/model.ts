@@ -1,0 +1,129 @@
+// The provider: says what the message asks for, every word with the number of its request, and keeps a log of what it
+// said and what it billed.
+import { setTimeout as delay } from 'node:timers/promises';
+import { callTool, cut, fail, type ModelAction, report, say } from '../test-kit/model-actions.ts';
+import { type ChatRequest, type ModelServer, startModelServer } from '../test-kit/model-server.ts';
+import { askedBy, CANARY, messagesIn } from './plan.ts';
+import type { Random } from './random.ts';
+
+/** A request, and what came of it. */
+export interface ModelCall {
+  number: number;
+  messageId: string;
+  /** Which step of the turn it was asked for. */
+  step: number;
+  /** Ids of the user messages that it saw. */
+  saw: string[];
+  startedAt: number;
+  /** When the last word was said, or the call ended otherwise. */
+  endedAt: number | undefined;
+  /** All that was said, and when. */
+  pieces: { text: string; at: number }[];
+  /** Ids that the calls of tools had, in order. */
+  tools: string[];
+  usage: { input: number; output: number; reasoning: number; cached: number };
+  /** Whole: everything was said, the usage too. */
+  whole: boolean;
+  /** What the provider was told to do wrong. */
+  fault: ProviderFault | undefined;
+  /** Tool calls in the request that have no outcome. */
+  open: string[];
+}
+
+export type ProviderFault = 'cut' | 'rate-limit' | 'server-error' | 'refusal';
+
+/** The provider's server and its log. */
+export interface Model {
+  url: string;
+  calls: ModelCall[];
+  /** Share of the requests that fail. */
+  faulty: number;
+  close(): Promise<void>;
+}
+
+const SLOW_MS = 300;
+const PROVIDER_FAULTS = { cut: 5, 'rate-limit': 2, 'server-error': 2, refusal: 1 } as const;
+const INPUTS: Readonly<Record<string, { name: string; input: (what: string) => object }>> = {
+  build: { name: 'build_and_deploy', input: () => ({ confirm_new_project: true }) },
+  done: { name: 'todo_complete', input: () => ({ name: 'build' }) },
+};
+
+export async function startModel(random: Random): Promise<Model> {
+  const calls: ModelCall[] = [];
+  const model: Model = { url: '', calls, faulty: 0, close: async () => server.close() };
+  const server: ModelServer = await startModelServer((request, index) => {
+    const fault = random.chance(model.faulty) ? random.weighted<ProviderFault>(PROVIDER_FAULTS) : undefined;
+    const call = callOf(request, index, fault);
+    calls.push(call);
+    return speak(call, request, random);
+  });
+  model.url = server.url;
+  return model;
+}
+
+function callOf(request: ChatRequest, number: number, fault: ProviderFault | undefined): ModelCall {
+  const { messageId, index } = askedBy(request);
+  const answered = new Set(request.messages.flatMap((message) => message.tool_call_id ?? []));
+  const asked = request.messages.flatMap((message) => message.tool_calls ?? []).map(({ id }) => id);
+  return {
+    number,
+    messageId,
+    step: index,
+    saw: messagesIn(request),
+    startedAt: performance.now(),
+    endedAt: undefined,
+    pieces: [],
+    tools: [],
+    usage: { input: 1_000 + number, output: 100 + (number % 50), reasoning: number % 7, cached: number % 11 },
+    whole: false,
+    fault,
+    open: asked.filter((id) => !answered.has(id)),
+  };
+}
+
+async function* speak(call: ModelCall, request: ChatRequest, random: Random): AsyncGenerator<ModelAction> {
+  const { step } = askedBy(request);
+  try {
+    const refusal = refusalOf(call.fault);
+    if (refusal !== undefined) {
+      yield refusal;
+      return;
+    }
+    const cutAt = call.fault === 'cut' ? random.between(0, step.pieces) : Infinity;
+    const pause = step.slow ? SLOW_MS : random.between(20, 90);
+    for (let n = 0; n < step.pieces && n < cutAt; n += 1) {
+      const text = `${CANARY}${call.number}.${n} `;
+      call.pieces.push({ text, at: performance.now() });
+      yield say(text);
+      await delay(pause);
+    }
+    if (cutAt !== Infinity) {
+      yield cut();
+      return;
+    }
+    for (const [n, tool] of step.tools.entries()) {
+      const id = `${CANARY}-r${call.number}-${n}`;
+      call.tools.push(id);
+      const { name, input } = INPUTS[tool] ?? { name: tool, input: (what: string) => ({ what }) };
+      yield callTool(id, name, input(id));
+    }
+    yield report(call.usage);
+    call.whole = true;
+  } finally {
+    call.endedAt = performance.now();
+  }
+}
+
+/** How the provider refuses before it says anything, where it does. */
+function refusalOf(fault: ProviderFault | undefined): ModelAction | undefined {
+  switch (fault) {
+    case 'rate-limit':
+      return fail(429, { retryAfter: 1 });
+    case 'server-error':
+      return fail(500);
+    case 'refusal':
+      return fail(400, { message: `${CANARY} refuses` });
+    default:
+      return undefined;
+  }
+}

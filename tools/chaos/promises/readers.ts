@@ -1,0 +1,59 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { UIMessage } from 'ai';
+import { plain, reduced } from '../../test-kit/reduce.ts';
+import type { Reading } from '../api.ts';
+import { by, type Evidence, type PartRow } from '../evidence.ts';
+import type { Ledger } from '../ledger.ts';
+
+/** What the AI SDK makes of all that a reader got is what is stored, or, where it was cut off, its beginning. */
+export async function checkReaders(ledger: Ledger, evidence: Evidence): Promise<void> {
+  const parts = by(evidence.parts, (part) => part.message_id);
+  const messages = new Map(evidence.messages.map((row) => [row.id, row]));
+  for (const reading of evidence.readings.all) {
+    if (reading.chunks.length === 0) continue;
+    const where = `session ${reading.session}, message ${idOf(reading)}`;
+    let message: UIMessage | undefined;
+    try {
+      message = await reduced(reading.chunks);
+    } catch (error) {
+      ledger.check('the AI SDK takes what readers get', where, false, () => String(error));
+      continue;
+    }
+    const stored = plain((parts.get(idOf(reading)) ?? []).map(({ data }) => data));
+    const read = (message?.parts ?? []) as PartRow['data'][];
+    if (reading.whole) {
+      const same = isDeepStrictEqual(read, stored);
+      ledger.check('who read to the end has what is stored', where, same, () => firstDifference(read, stored));
+      const row = messages.get(idOf(reading));
+      const expected = row && plain({ ...row.metadata, session_id: row.session_id });
+      const told = row === undefined || isDeepStrictEqual(message?.metadata, expected);
+      ledger.check('and its metadata', where, told, () => ({ read: message?.metadata, expected }));
+    } else {
+      const fits = read.length <= stored.length && read.every((part, n) => isBeginning(part, stored[n]!));
+      ledger.check('who was cut off has its beginning', where, fits, () => firstDifference(read, stored));
+    }
+  }
+  for (const driver of evidence.drivers) {
+    for (const sent of driver.sent) {
+      const refused = (sent.status ?? 0) >= 400;
+      ledger.check('whoever waits reads to the end', sent.id, !sent.awaited || refused || sent.read, () => sent);
+    }
+  }
+}
+
+function idOf({ chunks }: Reading): string {
+  const start = chunks[0];
+  return start?.type === 'start' ? (start.messageId ?? '?') : '?';
+}
+
+function isBeginning(read: PartRow['data'], stored: PartRow['data']): boolean {
+  if (read.type !== stored.type) return false;
+  if (typeof read['text'] === 'string') return String(stored['text']).startsWith(read['text']);
+  const ended = 'output' in read || 'errorText' in read;
+  return ended ? isDeepStrictEqual(read, stored) : read['toolCallId'] === stored['toolCallId'];
+}
+
+function firstDifference(read: readonly PartRow['data'][], stored: readonly PartRow['data'][]): unknown {
+  const n = stored.findIndex((part, at) => !isDeepStrictEqual(part, read[at]));
+  return { parts: [read.length, stored.length], at: n, read: read[n], stored: stored[n] };
+}

@@ -1,0 +1,132 @@
+// A whole system of a campaign's own: Postgres, Temporal, workers, hosts, and the model. Loopback only.
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type pg from 'pg';
+import { parseConfig } from '../../config/config.ts';
+import { registerSearchAttributesAt } from '../../config/search-attributes.ts';
+import { startNodeProcess } from '../dev/node-process.ts';
+import { freePort } from '../dev/ports.ts';
+import { startPostgres } from '../dev/postgres.ts';
+import { startTemporal } from '../dev/temporal.ts';
+import { migrate } from '../../migrations/migrate.ts';
+import { createPool } from '../../store/db.ts';
+import { type Model, startModel } from './model.ts';
+import { Part } from './part.ts';
+import { Random } from './random.ts';
+
+export const NAMESPACE = 'default';
+const WORKERS = 2;
+const HOSTS = 2;
+const WORKER_GRACE_MS = 4_000;
+/** Short enough that sessions continue as new several times in a campaign. */
+const CONTINUE_AS_NEW_EVENTS = 120;
+
+export interface World {
+  /** Where the database's files and workspaces are; everything that is started for the campaign names it. */
+  dir: string;
+  /** Logs and evidence, kept. */
+  keep: string;
+  toolLog: string;
+  databaseUrl: string;
+  temporalAddress: string;
+  db: pg.Pool;
+  model: Model;
+  postgres: Part;
+  temporal: Part;
+  workers: Part[];
+  hosts: Part[];
+  hostUrls: string[];
+}
+
+export interface WorldOptions {
+  seed: number;
+  keep: string;
+  /** Runs on the migrated database before anything else is started. */
+  prepare?(db: pg.Pool): Promise<void>;
+  /** What a worker's process runs; default the product's own. */
+  workerEntry?: string;
+}
+
+/** Starts everything, lets `use` work with it, and stops everything. Answers the pids of all that ever ran as well. */
+export async function withWorld<T>(
+  { seed, keep, prepare, workerEntry }: WorldOptions,
+  use: (world: World) => Promise<T>,
+): Promise<{ result: T; dir: string; pids: number[] }> {
+  await using stops = new AsyncDisposableStack();
+  // Not made by mkdtemp: the account that Postgres runs under has to get into it.
+  const dir = path.join(tmpdir(), `perdure-chaos-${randomUUID()}`);
+  stops.defer(() => rm(dir, { recursive: true, force: true }));
+  await mkdir(keep, { recursive: true });
+  const { dir: cacheDir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
+  const [pgPort, temporalPort] = [await freePort(), await freePort()];
+  let databaseUrl = '';
+  const postgres = new Part('postgres', async () => {
+    const running = await startPostgres({ dir: path.join(dir, 'postgres'), port: pgPort });
+    databaseUrl = running.url;
+    return running;
+  });
+  const temporal = new Part('temporal', () =>
+    startTemporal({ dir: path.join(dir, 'temporal'), cacheDir, headless: true, durable: true, port: temporalPort }),
+  );
+  const servers = [postgres, temporal];
+  stops.defer(() => allDown(servers));
+  await Promise.all([postgres.up(), temporal.up()]);
+  const temporalAddress = `127.0.0.1:${temporalPort}`;
+  await migrate(databaseUrl);
+  await registerSearchAttributesAt({ address: temporalAddress }, NAMESPACE);
+  const db = createPool(databaseUrl);
+  stops.defer(() => db.end());
+  await prepare?.(db);
+  const model = await startModel(new Random(seed, 'model'));
+  stops.defer(() => model.close());
+  const toolLog = path.join(keep, 'tools.jsonl');
+  const env = environment({ databaseUrl, temporalAddress, modelUrl: model.url, cacheDir, dir, toolLog });
+  const root = path.join(import.meta.dirname, '..', '..');
+  const child = (name: string, entry: string, more: NodeJS.ProcessEnv = {}) => {
+    const options = { name, entry, env: { ...env, ...more }, logDir: keep, graceMs: WORKER_GRACE_MS, say: () => {} };
+    return new Part(name, () => startNodeProcess(options));
+  };
+  const entry = workerEntry ?? path.join(root, 'worker', 'main.ts');
+  const workers = Array.from({ length: WORKERS }, (_, n) => child(`worker-${n + 1}`, entry));
+  const ports = await Promise.all(Array.from({ length: HOSTS }, () => freePort()));
+  const hosts = ports.map((port, n) =>
+    child(`host-${n + 1}`, path.join(root, 'host', 'main.ts'), { PORT: String(port) }),
+  );
+  const processes = [...workers, ...hosts];
+  stops.defer(() => allDown(processes));
+  // One worker makes the workflows' bundle for all.
+  await workers[0]!.up();
+  await Promise.all(processes.map((part) => part.up()));
+  const hostUrls = ports.map((port) => `http://127.0.0.1:${port}`);
+  const places = { dir, keep, toolLog, hostUrls, databaseUrl, temporalAddress };
+  const result = await use({ ...places, postgres, temporal, workers, hosts, db, model });
+  await stops.disposeAsync();
+  return { result, dir, pids: [...servers, ...processes].flatMap((part) => part.pids) };
+}
+
+async function allDown(parts: readonly Part[]): Promise<void> {
+  await Promise.all(parts.map((part) => part.down()));
+}
+
+type Places = Record<'databaseUrl' | 'temporalAddress' | 'modelUrl' | 'cacheDir' | 'dir' | 'toolLog', string>;
+
+/** What workers and hosts are told. */
+function environment(places: Places): NodeJS.ProcessEnv {
+  return {
+    ...process.env,
+    DATABASE_URL: places.databaseUrl,
+    TEMPORAL_ADDRESS: places.temporalAddress,
+    TEMPORAL_NAMESPACE: NAMESPACE,
+    OPENAI_API_KEY: 'chaos',
+    OPENAI_BASE_URL: places.modelUrl,
+    PERDURE_MODEL: 'openai/chaos',
+    PERDURE_AGENTS: path.join(import.meta.dirname, 'agents.ts'),
+    PERDURE_DIR: places.cacheDir,
+    PERDURE_WORKSPACES: path.join(places.dir, 'workspaces'),
+    PERDURE_CONTINUE_AS_NEW_EVENTS: String(CONTINUE_AS_NEW_EVENTS),
+    PERDURE_SHUTDOWN_GRACE: '2s',
+    CHAOS_TOOL_LOG: places.toolLog,
+  };
+}

@@ -1,0 +1,56 @@
+// Temporal histories as JSON, as the CLI and the UI write them too.
+import type { Client } from '@temporalio/client';
+import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
+import { SESSION_WORKFLOW } from '../../../workflows/definitions.ts';
+
+/** An event: its attributes stand under a name that ends in `EventAttributes`. */
+export interface HistoryEvent {
+  eventId: string;
+  eventTime: string;
+  /** `EVENT_TYPE_…` */
+  eventType: string;
+  [field: string]: unknown;
+}
+
+export interface History {
+  events: HistoryEvent[];
+}
+
+/** Which execution of which session. */
+export interface Execution {
+  workflowId: string;
+  runId: string;
+}
+
+/** The attributes of an event. */
+export function attributesOf(event: HistoryEvent | undefined): Record<string, unknown> {
+  const name = Object.keys(event ?? {}).find((key) => key.endsWith('EventAttributes'));
+  return (name === undefined ? undefined : (event?.[name] ?? {})) as Record<string, unknown>;
+}
+
+/** An event's type as people read it: `ActivityTaskScheduled`. */
+export function typeOf(event: HistoryEvent): string {
+  const words = event.eventType.replace('EVENT_TYPE_', '').toLowerCase().split('_');
+  return words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
+}
+
+/** The newest executions of sessions, of one session or of all, newest first. */
+export async function listExecutions(
+  client: Client,
+  { limit, workflowId }: { limit: number; workflowId?: string },
+): Promise<Execution[]> {
+  const found: (Execution & { startTime: Date })[] = [];
+  const ofOne = workflowId === undefined ? '' : ` AND WorkflowId = '${workflowId}'`;
+  const query = `WorkflowType = '${SESSION_WORKFLOW}'${ofOne}`;
+  for await (const execution of client.workflow.list({ query, pageSize: Math.min(limit, 200) })) {
+    found.push({ workflowId: execution.workflowId, runId: execution.runId, startTime: execution.startTime });
+    if (found.length === limit) break;
+  }
+  return found.toSorted((a, b) => b.startTime.getTime() - a.startTime.getTime());
+}
+
+/** The history of an execution. */
+export async function fetchHistory(client: Client, { workflowId, runId }: Execution): Promise<History> {
+  const history = await client.workflow.getHandle(workflowId, runId).fetchHistory();
+  return JSON.parse(historyToJSON(history)) as History;
+}

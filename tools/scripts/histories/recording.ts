@@ -1,0 +1,93 @@
+// Plays scenarios on servers of its own, and takes down the histories that they leave.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createDatabase } from '../../dev/databases.ts';
+import { startPostgres } from '../../dev/postgres.ts';
+import { startTemporal } from '../../dev/temporal.ts';
+import { migrate } from '../../../migrations/migrate.ts';
+import faultAgent from '../../../test/faults/agent.ts';
+import { quiet, type Scenario } from '../../../test/histories/scenario.ts';
+import { eventually } from '../../test-kit/eventually.ts';
+import { createNamespace, uniqueName } from '../../test-kit/namespaces.ts';
+import type { TestSession } from '../../test-kit/session.ts';
+import { startSystem, type SystemServers } from '../../test-kit/system.ts';
+import { fetchHistory, type History, listExecutions } from './history.ts';
+import { Pseudonyms } from './pseudonyms.ts';
+import type { NamedHistory } from './replay.ts';
+
+const TEMPLATE = 'perdure_template';
+/** Most scenarios wait more than they compute. */
+const AT_ONCE = 3;
+
+/**
+ * Plays every scenario, and takes down the histories of its session, pseudonymized: `<scenario>.1`, `<scenario>.2`, a
+ * number for each of the workflow's executions, in order.
+ *
+ * @param cacheDir PERDURE_DIR, where the Temporal executable is kept
+ */
+export async function recordScenarios(
+  scenarios: readonly Scenario[],
+  cacheDir: string,
+  log: (line: string) => void,
+): Promise<NamedHistory[]> {
+  const scratch = await mkdtemp(path.join(tmpdir(), 'perdure-record-'));
+  const stops: (() => Promise<void>)[] = [() => rm(scratch, { recursive: true, force: true })];
+  try {
+    const postgres = await startPostgres({ dir: path.join(scratch, 'postgres'), ephemeral: true });
+    stops.unshift(() => postgres.stop());
+    const temporal = await startTemporal({ dir: scratch, cacheDir, headless: true, log });
+    stops.unshift(() => temporal.stop());
+    await migrate(await createDatabase(postgres.url, TEMPLATE));
+    return await inLanes(scenarios, async (scenario) => {
+      const started = performance.now();
+      const databaseUrl = await createDatabase(postgres.url, uniqueName('scenario'), TEMPLATE);
+      const histories = await record(scenario, { databaseUrl, ...(await createNamespace(temporal.address)) });
+      const events = histories.map(({ history }) => history.events.length).join(' + ');
+      log(`${scenario.name}: ${events} events, ${((performance.now() - started) / 1000).toFixed(1)} s`);
+      return histories;
+    });
+  } finally {
+    for (const stop of stops) await stop();
+  }
+}
+
+async function record(scenario: Scenario, servers: SystemServers): Promise<NamedHistory[]> {
+  const runtime = await startSystem(servers, { agents: [faultAgent], ...scenario.options });
+  try {
+    const session = await scenario.play(runtime);
+    await quiet(session);
+    const pseudonyms = new Pseudonyms();
+    return (await historiesOf(servers, session)).map((history, index) => ({
+      name: `${scenario.name}.${index + 1}`,
+      history: pseudonyms.history(history),
+    }));
+  } catch (error) {
+    throw new Error(`the scenario ${scenario.name} could not be played`, { cause: error });
+  } finally {
+    await runtime.stop();
+    await servers.client.connection.close();
+  }
+}
+
+/** The histories of all executions of a session, in order. */
+async function historiesOf({ client }: SystemServers, session: TestSession): Promise<History[]> {
+  const { runId } = await session.handle.describe();
+  // What can be listed lags behind what has happened.
+  const executions = await eventually(async () => {
+    const listed = await listExecutions(client, { limit: 100, workflowId: session.id });
+    if (!listed.some((execution) => execution.runId === runId)) throw new Error('not listed yet');
+    return listed;
+  });
+  return Promise.all(executions.toReversed().map((execution) => fetchHistory(client, execution)));
+}
+
+async function inLanes<In, Out>(items: readonly In[], work: (item: In) => Promise<Out[]>): Promise<Out[]> {
+  const results: Out[][] = [];
+  const queue = items.entries();
+  const lane = async () => {
+    for (const [index, item] of queue) results[index] = await work(item);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  return results.flat();
+}

@@ -1,0 +1,52 @@
+// `npm run replay`: replays the recorded histories against the workflow code as it is now. With `-- --last N` also the
+// newest N histories of the server that the environment names, with `-- --session ses_…` those of one session: run it
+// before a deploy. Fails naming what broke, and at which event.
+import { isDeepStrictEqual } from 'node:util';
+import path from 'node:path';
+import { parseConfig } from '../../config/config.ts';
+import { HISTORIES, readHistories } from './histories/files.ts';
+import { fromServer, parseOptions, runCommand } from './histories/options.ts';
+import { capturingBundle, type NamedHistory, replay, type Replayed } from './histories/replay.ts';
+import { serverHistories } from './histories/server.ts';
+
+/** Replays histories and says what is wrong with those that something is wrong with; answers how many. */
+async function check<H extends NamedHistory>(
+  bundle: { code: string },
+  histories: H[],
+  judge: (result: Replayed<H>) => string | undefined,
+): Promise<number> {
+  let broken = 0;
+  for (const result of await replay(bundle, histories)) {
+    const problem = judge(result);
+    if (problem === undefined) continue;
+    broken += 1;
+    console.log(`${result.of.name}: ${problem}`);
+  }
+  return broken;
+}
+
+await runCommand(async () => {
+  const { values } = parseOptions({ options: { last: { type: 'string' }, session: { type: 'string' } } });
+  const which = fromServer(values);
+  // A server that cannot be reached is told of before anything takes long.
+  const found = which === undefined ? [] : await serverHistories(parseConfig(process.env), which);
+  const bundle = await capturingBundle(path.join(import.meta.dirname, '..', '..', 'workflows', 'index.ts'));
+  const recorded = await readHistories(HISTORIES);
+  let broken = await check(bundle, recorded, ({ of: { inputs }, broke, asked }) => {
+    if (broke !== undefined) return `broke at ${broke}`;
+    return isDeepStrictEqual(asked, inputs)
+      ? undefined
+      : 'replays, but asks for something else than its .inputs.json says';
+  });
+  console.log(`${recorded.length} recorded histories`);
+  if (which !== undefined) {
+    const named = found.map(({ execution: { workflowId, runId }, history }) => ({
+      name: `session ${workflowId}, run ${runId}`,
+      history,
+    }));
+    broken += await check(bundle, named, ({ broke }) => (broke === undefined ? undefined : `broke at ${broke}`));
+    console.log(`${named.length} histories of the server`);
+  }
+  console.log(broken === 0 ? 'all of them replay' : `${broken} of them do not replay`);
+  return broken === 0 ? 0 : 1;
+});

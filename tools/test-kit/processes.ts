@@ -1,0 +1,82 @@
+// Hosts and workers as processes of their own, as `npm run host` and `npm run worker` start them.
+import { mkdir, readFile, symlink } from 'node:fs/promises';
+import path from 'node:path';
+import type { Exit } from '../dev/die-with-parent.ts';
+import { startNodeProcess } from '../dev/node-process.ts';
+import { callerOf, type TestCaller } from './host.ts';
+import { scratchDir } from './scratch.ts';
+import { freePort } from './servers.ts';
+import type { LogLine, SystemServers } from './system.ts';
+
+const ROOT = path.join(import.meta.dirname, '..', '..');
+const GRACE_MS = 15_000;
+
+/** A process of ours. It ends with the test's. */
+export interface OurProcess {
+  pid: number;
+  /** Settles when it has ended, for whatever reason. */
+  exited: Promise<Exit>;
+  kill(signal: NodeJS.Signals): void;
+  /** SIGTERM, and its end. */
+  stop(): Promise<Exit>;
+  /** What it has logged so far, a parsed line each. */
+  logs(): Promise<LogLine[]>;
+  /** All that it has written so far. */
+  output(): Promise<string>;
+}
+
+/** A host that listens. */
+export interface HostProcess extends OurProcess {
+  url: string;
+  as(user: string): TestCaller;
+}
+
+/** Starts processes on some servers. */
+export interface Processes {
+  host(env?: NodeJS.ProcessEnv): Promise<HostProcess>;
+  worker(env?: NodeJS.ProcessEnv): Promise<OurProcess>;
+}
+
+/** How processes on these servers are started. Call it in a file's body or a beforeAll; their files go after the file. */
+export async function processesOn(servers: Omit<SystemServers, 'client'>, modelUrl: string): Promise<Processes> {
+  const dir = scratchDir();
+  await mkdir(dir);
+  // The bundle of the workflows is made once for all tests.
+  const bundles = path.join(ROOT, 'node_modules', '.cache', 'perdure');
+  await mkdir(bundles, { recursive: true });
+  await symlink(bundles, path.join(dir, 'cache'));
+  const common = {
+    PATH: process.env['PATH'],
+    DATABASE_URL: servers.databaseUrl,
+    TEMPORAL_ADDRESS: servers.address,
+    TEMPORAL_NAMESPACE: servers.namespace,
+    OPENAI_API_KEY: 'test',
+    OPENAI_BASE_URL: modelUrl,
+    PERDURE_MODEL: 'openai/test',
+    PERDURE_DIR: dir,
+  };
+  let count = 0;
+  const start = async (kind: 'host' | 'worker', env: NodeJS.ProcessEnv): Promise<OurProcess> => {
+    count += 1;
+    const name = `${kind}-${count}`;
+    const entry = path.join(ROOT, kind, 'main.ts');
+    const options = { name, entry, logDir: dir, graceMs: GRACE_MS, say: () => {} };
+    const { pid, exited, stop } = await startNodeProcess({ ...options, env: { ...common, ...env } });
+    const output = () => readFile(path.join(dir, `${name}.log`), 'utf8');
+    const logs = async () => linesOf(await output());
+    return { pid, exited, stop, logs, output, kill: (signal) => void process.kill(pid, signal) };
+  };
+  return {
+    worker: (env = {}) => start('worker', env),
+    host: async (env = {}) => {
+      const port = await freePort();
+      const url = `http://127.0.0.1:${port}`;
+      return { ...(await start('host', { PORT: String(port), ...env })), url, as: (user) => callerOf(url, user) };
+    },
+  };
+}
+
+function linesOf(text: string): LogLine[] {
+  const lines = text.split('\n').filter((line) => line.startsWith('{'));
+  return lines.map((line) => JSON.parse(line) as LogLine);
+}

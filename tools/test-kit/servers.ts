@@ -1,0 +1,26 @@
+// What a test file takes of the run's servers. Files share nothing, so they can run side by side.
+import { afterAll, inject } from 'vitest';
+import { createDatabase, dropDatabase } from '../dev/databases.ts';
+import { createNamespace, type FreshNamespace, uniqueName } from './namespaces.ts';
+
+export { freePort } from '../dev/ports.ts';
+
+/**
+ * A migrated database of its own, dropped after the file. Call it in the file's body or in a beforeAll.
+ * @param options.empty without the migrations
+ * @returns its URL, which is that of a superuser
+ */
+export async function freshDatabase(options: { empty?: boolean } = {}): Promise<string> {
+  const server = inject('postgresUrl');
+  const name = uniqueName('test');
+  const url = await createDatabase(server, name, options.empty ? undefined : inject('templateDatabase'));
+  afterAll(() => dropDatabase(server, name));
+  return url;
+}
+
+/** A namespace of its own with Perdure's search attributes registered. Call it in the file's body or in a beforeAll. */
+export async function freshNamespace(): Promise<FreshNamespace> {
+  const created = await createNamespace(inject('temporalAddress'));
+  afterAll(() => created.client.connection.close());
+  return created;
+}

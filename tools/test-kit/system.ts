@@ -1,0 +1,163 @@
+// A worker with its bus and database, and a model that is scripted, on servers that are there. Knows no test runner.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { type Client, Connection } from '@temporalio/client';
+import { NativeConnection } from '@temporalio/worker';
+import type pg from 'pg';
+import { type Logger, pino } from 'pino';
+import { Registry } from 'prom-client';
+import type { ActivitySettings } from '../../activities/context.ts';
+import { createModels, type Models } from '../../agent/models.ts';
+import type { AgentDefinition } from '../../agent/define.ts';
+import { agentRegistry, type AgentRegistry } from '../../agent/registry.ts';
+import type { Bus } from '../../bus/bus.ts';
+import { createPostgresBus } from '../../bus/postgres.ts';
+import siteBuilder from '../../examples/site-builder/agent.ts';
+import { createPool } from '../../store/db.ts';
+import { workflowBundle } from '../../worker/bundle.ts';
+import { createWorker, type SessionWorker, type WorkerParts } from '../../worker/create.ts';
+import { quietRuntime } from '../scripts/histories/quiet.ts';
+import { type ModelScript, type ModelServer, startModelServer } from './model-server.ts';
+import type { FreshNamespace } from './namespaces.ts';
+
+export interface RuntimeOptions {
+  script?: ModelScript;
+  /** Unset: the scripted model. */
+  defaultModel?: string;
+  agents?: readonly AgentDefinition[];
+  settings?: Partial<ActivitySettings & { sweepIntervalMs: number; shutdownGraceMs: number }>;
+}
+
+/** What a worker logged, a parsed line each. */
+export type LogLine = Record<string, unknown> & { msg: string; level: number };
+
+/** A database that is migrated and a namespace that has the search attributes: both its own. */
+export interface SystemServers extends FreshNamespace {
+  databaseUrl: string;
+}
+
+/** A running system but for its client and host. */
+export interface TestRuntime {
+  databaseUrl: string;
+  db: pg.Pool;
+  bus: Bus;
+  address: string;
+  namespace: string;
+  temporal: Client;
+  model: ModelServer;
+  models: Models;
+  agents: AgentRegistry;
+  workspaces: string;
+  /** Of its workers. */
+  settings: WorkerParts['settings'];
+  logs: LogLine[];
+  log: Logger;
+  /** What the first worker counts. */
+  registry: Registry;
+  worker: SessionWorker;
+  /** Starts one more worker on the same servers. */
+  startWorker(options?: MoreOptions): Promise<RunningWorker>;
+  /** The first worker, to stop it before the rest. */
+  first: RunningWorker;
+  /** Ends everything but the servers. */
+  stop(): Promise<void>;
+}
+
+/** What one more worker has of its own: also workflow code that is not today's, and what it counts. */
+type MoreOptions = Pick<RuntimeOptions, 'agents' | 'settings'> &
+  Partial<Pick<WorkerParts, 'workflowBundle' | 'registry'>>;
+
+/** A worker at work. */
+export interface RunningWorker {
+  worker: SessionWorker;
+  stop(): Promise<void>;
+}
+
+const SETTINGS = {
+  idleCloseMs: 7 * 86_400_000,
+  continueAsNewEvents: 300,
+  heartbeatTimeoutMs: 2_000,
+  saveBufferMs: 30,
+  saveBufferSize: 64,
+  providerAttempts: 6,
+  sweepIntervalMs: 1_000,
+  shutdownGraceMs: 1_000,
+};
+
+/** Starts a worker over a database and a namespace. */
+export async function startSystem(servers: SystemServers, options: RuntimeOptions = {}): Promise<TestRuntime> {
+  quietRuntime();
+  const { databaseUrl, address, namespace, client } = servers;
+  const workspaces = await mkdtemp(path.join(tmpdir(), 'perdure-workspaces-'));
+  const model = await startModelServer(options.script ?? (() => []));
+  const db = createPool(databaseUrl);
+  const bus = createPostgresBus({ connectionString: databaseUrl });
+  const settings = { ...SETTINGS, workspaces, ...options.settings };
+  const registry = new Registry();
+  const logs: LogLine[] = [];
+  const log = pino({ level: 'info' }, { write: (line) => void logs.push(JSON.parse(line) as LogLine) });
+  const models = createModels({
+    openaiApiKey: 'test',
+    openaiBaseUrl: model.url,
+    defaultModel: options.defaultModel ?? 'openai/test',
+  });
+  const started: RunningWorker[] = [];
+
+  const startWorker: TestRuntime['startWorker'] = async (more = {}) => {
+    const connection = await NativeConnection.connect({ address });
+    const clientConnection = await Connection.connect({ address });
+    const worker = await createWorker({
+      connection,
+      clientConnection,
+      namespace,
+      db,
+      bus,
+      agents: agentRegistry(more.agents ?? options.agents ?? [siteBuilder]),
+      models,
+      log,
+      registry: more.registry ?? (started.length === 0 ? registry : new Registry()),
+      settings: { ...settings, ...more.settings },
+      workflowBundle: more.workflowBundle ?? (await workflowBundle(path.resolve('node_modules/.cache/perdure'))),
+    });
+    const running = worker.run();
+    let stopping: Promise<void> | undefined;
+    const stop = async () => {
+      worker.shutdown();
+      await running;
+      await Promise.all([connection.close(), clientConnection.close()]);
+    };
+    const handle = { worker, stop: () => (stopping ??= stop()) };
+    started.push(handle);
+    return handle;
+  };
+
+  const first = await startWorker();
+  const stopAll = async () => {
+    await Promise.all(started.map((each) => each.stop()));
+    await model.close();
+    await bus.close();
+    await db.end();
+    await rm(workspaces, { recursive: true, force: true });
+  };
+  return {
+    databaseUrl,
+    db,
+    bus,
+    address,
+    namespace,
+    temporal: client,
+    model,
+    models,
+    agents: agentRegistry(options.agents ?? [siteBuilder]),
+    workspaces,
+    settings,
+    logs,
+    log,
+    registry,
+    worker: first.worker,
+    startWorker,
+    first,
+    stop: stopAll,
+  };
+}

@@ -1,0 +1,74 @@
+import type { z } from 'zod';
+import { type ErrorCode, PerdureError } from '../domain/errors.ts';
+
+/** A field that is wrong: `messages[3].parts[0].url`, and the end of the sentence "expected …". */
+export interface FieldError {
+  field: string;
+  expected: string;
+}
+
+/** Input that cannot be taken, with the fields at fault. */
+export class InvalidInput extends PerdureError {
+  readonly errors: readonly FieldError[];
+
+  constructor(errors: readonly FieldError[], code: ErrorCode = 'BadRequest') {
+    super(code, errors.map(({ field, expected }) => `${field}: expected ${expected}`)[0] ?? 'the input is not valid');
+    this.errors = errors;
+  }
+
+  /** The same of input that stands at `prefix` in what the client sent. */
+  under(prefix: string): InvalidInput {
+    const errors = this.errors.map(({ field, expected }) => ({ field: `${prefix}.${field}`, expected }));
+    return new InvalidInput(errors, this.code);
+  }
+}
+
+/**
+ * A value as a schema has it.
+ * @param prefix where the value stands in what the client sent
+ * @throws {InvalidInput} naming the fields and what was expected of each
+ */
+export function parseInput<T>(schema: z.ZodType<T>, value: unknown, prefix: readonly PropertyKey[] = []): T {
+  const parsed = schema.safeParse(value, { error: expectation });
+  if (parsed.success) return parsed.data;
+  throw new InvalidInput(
+    parsed.error.issues.map((issue) => {
+      if (issue.code === 'unrecognized_keys') {
+        return { field: fieldOf([...prefix, ...issue.path, issue.keys[0] ?? '']), expected: 'nothing of this name' };
+      }
+      return { field: fieldOf([...prefix, ...issue.path]) || 'body', expected: issue.message };
+    }),
+  );
+}
+
+const ARTICLES: Readonly<Record<string, string>> = {
+  array: 'an array',
+  boolean: 'true or false',
+  int: 'a whole number',
+  number: 'a number',
+  object: 'an object',
+  record: 'an object',
+  string: 'a string',
+};
+
+/** What is said of an issue for which its schema has no words of its own. */
+function expectation(issue: z.core.$ZodRawIssue): string {
+  if (issue.code === 'invalid_type') return ARTICLES[issue.expected] ?? issue.expected;
+  if (issue.code === 'invalid_value') return issue.values.map((value) => JSON.stringify(value)).join(' or ');
+  if (issue.code === 'too_small') return `at least ${issue.minimum} ${unitOf(issue.origin)}`.trim();
+  if (issue.code === 'too_big') return `at most ${issue.maximum} ${unitOf(issue.origin)}`.trim();
+  return 'another value';
+}
+
+function unitOf(origin: string): string {
+  if (origin === 'string') return 'characters';
+  return origin === 'array' ? 'items' : '';
+}
+
+/** The field of an issue as it is written: `messages[3].parts[0].text`. */
+function fieldOf(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((field, key) => {
+    if (typeof key === 'number') return `${field}[${key}]`;
+    return field === '' ? String(key) : `${field}.${String(key)}`;
+  }, '');
+}

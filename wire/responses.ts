@@ -1,0 +1,166 @@
+import { z } from 'zod';
+import { ERROR_STATUS, type ErrorCode } from '../domain/errors.ts';
+import { PHASES } from '../domain/phases.ts';
+
+// What the HTTP face answers, as its description gives it. Our own shapes have these members and no others; the AI SDK's
+// may carry more.
+
+const time = z.iso.datetime().meta({ description: 'ISO 8601, in UTC' });
+const ownId = z.string();
+const count = z.int().min(0);
+const json = z.record(z.string(), z.unknown());
+
+export const pendingTool = z
+  .object({
+    tool_call_id: z.string(),
+    name: z.string(),
+    message_id: z.string(),
+    step: count,
+    started_at: z.string(),
+  })
+  .meta({ id: 'PendingTool', description: 'The tool call in flight; never its input.' });
+
+export const sessionStatus = z
+  .object({
+    state: z.enum(['idle', 'busy', 'retrying', 'waiting', 'error']),
+    attempt: count.optional(),
+    message: z.string().optional(),
+    started_at: z.number().optional().meta({ description: 'Epoch milliseconds' }),
+    message_id: z.string().optional().meta({ description: 'The user message that is being answered' }),
+  })
+  .meta({ id: 'SessionStatus', description: 'What a session is doing.' });
+
+export const sessionView = z
+  .object({
+    session: z.object({
+      session_id: ownId,
+      user_id: z.string(),
+      project_id: z.string().nullable(),
+      phase: z.enum(PHASES),
+      pending_tool: pendingTool.nullable(),
+      cancel_token: z.string().nullable(),
+      updated_at: time,
+    }),
+    chat: z.object({
+      session_id: ownId,
+      agent: z.string(),
+      workspace_root: z.string().nullable(),
+      model: z.string().nullable(),
+      parent_id: z.string().nullable(),
+      parent_message_id: z.string().nullable(),
+      permissions: z.array(z.unknown()),
+      metadata: json,
+      prompt_tokens: count,
+      completion_tokens: count,
+      reasoning_tokens: count,
+      cache_read: count,
+      cache_write: count,
+      total_tokens: count,
+      cost_usd: z.number().nullable(),
+      created_at: time,
+      updated_at: time,
+      closed_at: time.nullable(),
+      archived_at: time.nullable(),
+    }),
+    status: sessionStatus,
+  })
+  .meta({ id: 'SessionView', description: "A session's state, its conversation's frame and sums, what it is doing." });
+
+const providerMetadata = json.optional();
+const uiPart = z.union([
+  z.looseObject({ type: z.literal('text'), text: z.string(), state: z.enum(['streaming', 'done']).optional() }),
+  z.looseObject({ type: z.literal('reasoning'), text: z.string(), state: z.enum(['streaming', 'done']).optional() }),
+  z.looseObject({
+    type: z.literal('file'),
+    mediaType: z.string(),
+    url: z.string(),
+    filename: z.string().optional(),
+    providerMetadata,
+  }),
+  z.looseObject({ type: z.enum(['step-start', 'source-url', 'source-document']) }),
+  z.looseObject({
+    type: z.string().regex(/^(?:tool-.+|dynamic-tool)$/),
+    toolCallId: z.string(),
+    state: z.string().meta({ description: 'input-streaming, input-available, output-available, output-error, …' }),
+    input: z.unknown().optional(),
+    output: z.unknown().optional(),
+    errorText: z.string().optional(),
+  }),
+  z.looseObject({ type: z.string().regex(/^data-.+$/), data: z.unknown().optional() }),
+]);
+
+/** An AI SDK UIMessage, as `useChat` takes it. */
+export const uiMessage = z
+  .object({
+    id: z.string(),
+    role: z.enum(['user', 'assistant', 'system']),
+    metadata: z.looseObject({ session_id: ownId }),
+    parts: z.array(uiPart),
+  })
+  .meta({ id: 'UIMessage', description: "A message as the AI SDK's UIMessage has it; it hydrates useChat as it is." });
+
+export const logEntry = z
+  .object({ seq: count, at: time, kind: z.string(), actor: z.enum(['user', 'operator', 'system']), data: json })
+  .meta({ id: 'LogEntry', description: "An entry of a session's event log." });
+
+/** A page of a list; `next` is what to ask for to get the one behind it. */
+export function pageOf<Item extends z.ZodType>(item: Item) {
+  return z.object({
+    items: z.array(item),
+    next: z.string().nullable().meta({ description: 'null: there is no more' }),
+  });
+}
+
+export const accepted = z
+  .object({ message_id: z.string(), position: count.meta({ description: 'Messages ahead of it' }) })
+  .meta({ id: 'Accepted' });
+
+export const workspaceFiles = z.object({
+  items: z.array(z.object({ path: z.string(), bytes: count, updated_at: time })),
+  preview_url: z.string().nullable().meta({ description: 'Where its index.html is shown; null: it has none' }),
+  preview_site_url: z
+    .string()
+    .nullable()
+    .meta({ description: 'The same at the root of a name of its own, where the host has such names' }),
+});
+
+const mark = z.object({
+  phase: z.enum(PHASES),
+  project_id: z.string().nullable(),
+  event_seq: count.meta({ description: 'Newer answers have a greater one' }),
+});
+const run_seq = count.nullable().meta({ description: 'The run that was aborted' });
+
+export const commandOutcome = mark.meta({ id: 'CommandOutcome', description: 'What the session is afterwards.' });
+export const abortOutcome = mark.extend({ aborted: z.boolean(), run_seq }).meta({ id: 'AbortOutcome' });
+export const cancelQueuedOutcome = mark
+  .extend({ run_seq: count.meta({ description: 'The run that will not be' }) })
+  .meta({ id: 'CancelQueuedOutcome' });
+export const cancelOutcome = abortOutcome.extend({ cancelled: z.boolean() }).meta({ id: 'CancelOutcome' });
+export const closeOutcome = abortOutcome
+  .extend({ dropped: z.array(z.string()).meta({ description: 'Queued messages that were dropped' }) })
+  .meta({ id: 'CloseOutcome' });
+
+export const alive = z.object({ ok: z.literal(true) });
+export const readiness = z.object({ ready: z.boolean(), postgres: z.boolean(), temporal: z.boolean() });
+
+const fieldError = z
+  .object({ field: z.string(), expected: z.string() })
+  .meta({ id: 'FieldError', description: 'A field that is wrong, such as messages[0].parts[1].url' });
+
+/** Problem details of RFC 9457 with one of some codes, all of one status. */
+export function problemDetails(status: number, codes: readonly ErrorCode[]) {
+  return z.object({
+    type: z.string().meta({ description: 'urn:perdure:error: and the code' }),
+    title: z.string(),
+    status: z.literal(status),
+    detail: z.string().meta({ description: 'For people; it never holds a secret' }),
+    code: z.enum(codes as [ErrorCode, ...ErrorCode[]]),
+    errors: z.array(fieldError).optional(),
+  });
+}
+
+/** Codes by the status that stands for them. */
+export function byStatus(codes: readonly ErrorCode[]): Map<number, ErrorCode[]> {
+  return Map.groupBy(new Set(codes), (code) => ERROR_STATUS[code]);
+}
