@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { cases } from '../tools/test-kit/cases.ts';
 import { canonicalJson } from './canonical-json.ts';
 
 it('P1 sorts keys at every depth, leaves out undefined, keeps the order of arrays', () => {
@@ -22,5 +23,6 @@ it('P1 equal values have equal bytes, whatever the order of their keys', () => {
       expect(canonicalJson(shuffled(value))).toBe(canonicalJson(value));
       expect(JSON.parse(canonicalJson(value))).toEqual(JSON.parse(JSON.stringify(value)));
     }),
+    cases(),
   );
 });

@@ -1,6 +1,7 @@
 import { convertToModelMessages, type UIMessage } from 'ai';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { cases } from '../tools/test-kit/cases.ts';
 import { modelView } from './model-view.ts';
 
 type Part = UIMessage['parts'][number];
@@ -135,6 +136,7 @@ describe('converted for the SDK', () => {
           expect(next?.role === 'tool' ? idsOf(next.content, 'tool-result') : []).toEqual(calls);
         });
       }),
+      cases(),
     );
   });
 });

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AnswerRows } from '../tools/test-kit/answer-rows.ts';
 import { reduced } from '../tools/test-kit/reduce.ts';
+import { cases } from '../tools/test-kit/cases.ts';
 import type { PartData } from './part-data.ts';
 import type { RunState } from './runs.ts';
 import { cursorOf, NOTHING_SEEN, type Seen } from './stream-seen.ts';
@@ -158,7 +159,7 @@ describe('H8 the chunks of a reader reduce to the stored message', () => {
         expect(await reduced(live.chunks)).toEqual(answer.stored());
         expect(await reduced(replay.chunks)).toEqual(answer.stored());
       }),
-      { numRuns: 3_000 },
+      cases(3_000),
     );
   }, 60_000);
 
@@ -175,7 +176,7 @@ describe('H8 the chunks of a reader reduce to the stored message', () => {
         const shown = await reduced([...live.chunks, { type: 'message-metadata', messageMetadata: {} }]);
         expect(shown?.parts).toEqual(answer.stored().parts);
       }),
-      { numRuns: 1_000 },
+      cases(1_000),
     );
   }, 60_000);
 });

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { cases } from '../tools/test-kit/cases.ts';
 import { cleanJson, cleanJsonText, cleanText, type Cleaner, headOf, JsonTextCleaner, TextCleaner } from './text.ts';
 
 /** Any sequence of UTF-16 units, with those that matter often. */
@@ -45,6 +46,7 @@ describe('clean text', () => {
         expect(clean).toHaveLength(text.length);
         expect(clean.isWellFormed() && !clean.includes('\0')).toBe(true);
       }),
+      cases(),
     );
   });
 });
@@ -62,7 +64,7 @@ describe('clean JSON text', () => {
         expect(inPieces(new JsonTextCleaner(), text, at)).toBe(cleanJsonText(text));
         expect(cleanJsonText(text)).toHaveLength(text.length);
       }),
-      { numRuns: 1_000 },
+      { ...cases(1_000), examples: [[String.raw`\uD8`, []]] },
     );
   });
 
@@ -73,6 +75,7 @@ describe('clean JSON text', () => {
         expect(clean).not.toMatch(/\\u0000|\\ud[89a-f]/i);
         expect(cleanJson(cleanJson(value))).toEqual(cleanJson(value));
       }),
+      cases(),
     );
   });
 

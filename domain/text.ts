@@ -45,7 +45,7 @@ const ESCAPES = new RegExp(
   `(${HIGH}(?:${LOW_BEGUN})?$|\\\\(?:u${HEX}{0,3})?$)|(${HIGH}${LOW})|(\\\\u${HEX}{4}|\\\\[^])`,
   'g',
 );
-const FORBIDDEN_ESCAPE = /^\\u(?:0000|[dD][89a-fA-F])/;
+const FORBIDDEN_ESCAPE = /^\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})/;
 const ESCAPED_REPLACEMENT = '\\ufffd';
 
 /**

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { cases } from '../tools/test-kit/cases.ts';
 import { addUsage, fromLanguageModelUsage, totalTokens, ZERO_USAGE } from './usage.ts';
 
 describe('usage', () => {
@@ -43,6 +44,7 @@ describe('usage', () => {
         expect(Math.min(...Object.values(usage))).toBeGreaterThanOrEqual(0);
         expect(totalTokens(usage)).toBe((input ?? 0) + (output ?? 0));
       }),
+      cases(),
     );
   });
 

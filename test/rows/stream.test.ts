@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
+import { cases } from '../../tools/test-kit/cases.ts';
 import { type Delta, freshRows, type Part, refusal, type Row, rows, Session, textPart, toolPart } from './session.ts';
 
 const db = await freshRows();
@@ -111,7 +112,7 @@ it('T4 T5 however texts come in, the view is their sum, and the end of the run c
         expect((await session.parts(1)).map((part) => part['data'])).toEqual(left);
       },
     ),
-    { numRuns: 40 },
+    cases(40),
   );
 });
 

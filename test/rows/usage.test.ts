@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { Fence } from '../../domain/runs.ts';
+import { cases } from '../../tools/test-kit/cases.ts';
 import { freshRows, type Row, Session, textPart } from './session.ts';
 
 const db = await freshRows();
@@ -98,7 +99,7 @@ it('U2 the sums of a session are those of its messages, whatever has happened to
         if (role === 'assistant' && usage) expect(usage).toEqual(sum(steps!.map((one) => one.usage)));
       }
     }),
-    { numRuns: 60 },
+    cases(60),
   );
 });
 

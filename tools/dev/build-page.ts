@@ -76,7 +76,7 @@ async function filesIn(dir: string): Promise<string[]> {
 
 /** Of everything that the page is made of: its own files, the domain's, the versions of packages, and how it is built. */
 async function digestOfSources(): Promise<string> {
-  const files = globSync(['web/**/*.{ts,tsx,css,html,svg}', 'domain/*.ts', 'dev/build-page.ts', 'package-lock.json'], {
+  const files = globSync(['web/**/*.{ts,tsx,css,html,svg}', 'domain/*.ts', 'tools/dev/build-page.ts', 'package-lock.json'], {
     cwd: ROOT,
     exclude: (name) => /\.test\.tsx?$/.test(name) || name.startsWith('web/dist'),
   }).toSorted();

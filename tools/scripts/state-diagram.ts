@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { PHASE_EVENTS, PHASES, phaseDiagram, TRANSITIONS } from '../../domain/phases.ts';
 
-export const STATE_MACHINE_DOC = path.resolve(import.meta.dirname, '../../../docs/state-machine.md');
+export const STATE_MACHINE_DOC = path.resolve(import.meta.dirname, '../../docs/state-machine.md');
 
 const BEGIN = '<!-- begin: written by tools/scripts/state-diagram.ts -->';
 const END = '<!-- end: written by tools/scripts/state-diagram.ts -->';
