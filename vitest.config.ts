@@ -1,15 +1,15 @@
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** A minute, whatever the machine: begun last, the whole suite would wait for it alone. */
+/** Takes a minute on any machine: started last, it alone would delay the end of the whole run. */
 const LONGEST = 'test/campaign/chaos.test.ts';
-/** Run when all others are over: how soon a command is answered in a deploy is nothing to share two cores for. */
+/** Measures how soon commands are answered during a deploy, so it does not share the cores with other files. */
 const ALONE = 'test/deploys/rolling.test.ts';
-const NOT_OURS = ['**/node_modules/**', 'dist/**', '.perdure/**'];
+const NOT_OURS = [...configDefaults.exclude, 'dist/**', '.perdure/**'];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    // oxlint-disable-next-line unicorn/no-array-sort -- the sequencer's, which makes an array of its own
+    // oxlint-disable-next-line unicorn/no-array-sort -- a method of the sequencer, which returns a new array
     const sorted = await super.sort(files);
     return sorted.toSorted((one, other) => Number(isLongest(other)) - Number(isLongest(one)));
   }
@@ -19,26 +19,33 @@ function isLongest({ moduleId }: TestSpecification): boolean {
   return moduleId.endsWith(LONGEST);
 }
 
+/** A project whose tests use the run's Postgres and Temporal; all such projects share one of each. */
+function withServers(name: string, include: string[], exclude: string[] = []): TestProjectInlineConfiguration {
+  const globalSetup = ['test/global-setup.ts'];
+  return { extends: true, test: { name, include, exclude: [...NOT_OURS, ...exclude], globalSetup } };
+}
+
 export default defineConfig({
   test: {
-    globalSetup: ['test/global-setup.ts'],
     testTimeout: 60_000,
     hookTimeout: 30_000,
     // Tests wait for servers more than they compute.
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
-    // Their arrays are added to those above, and not put in their place.
     projects: [
+      // Pure rules, beside their code. Needs no server and starts none.
       {
         extends: true,
-        test: {
-          name: 'together',
-          include: ['**/*.test.ts', '**/*.test.tsx'],
-          exclude: [...NOT_OURS, ALONE],
-          sequence: { groupOrder: 0 },
-        },
+        test: { name: 'unit', include: ['**/*.test.{ts,tsx}'], exclude: [...NOT_OURS, 'test/**'] },
       },
-      { extends: true, test: { name: 'alone', include: [ALONE], exclude: NOT_OURS, sequence: { groupOrder: 1 } } },
+      withServers('rows', ['test/rows/**/*.test.ts']),
+      withServers('browser', ['test/browser/**/*.test.ts']),
+      withServers('campaign', ['test/campaign/**/*.test.ts']),
+      withServers('system', ['test/**/*.test.ts'], ['test/{rows,browser,campaign}/**', ALONE]),
+      {
+        extends: true,
+        test: { name: 'alone', include: [ALONE], globalSetup: ['test/global-setup.ts'], sequence: { groupOrder: 1 } },
+      },
     ],
   },
 });

@@ -1,11 +1,11 @@
-// One Postgres and one Temporal server for the whole run; every test file takes a database and a namespace of its own.
+// One Postgres and one Temporal server for all projects of a run; every test file has its own database and namespace.
 import { randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { parseConfig } from '../config/config.ts';
+import { migrate } from '../migrations/migrate.ts';
 import { createDatabase } from '../tools/dev/databases.ts';
 import { startPostgres } from '../tools/dev/postgres.ts';
 import { startTemporal } from '../tools/dev/temporal.ts';
@@ -22,38 +22,50 @@ declare module 'vitest' {
 }
 
 const TEMPLATE = 'perdure_template';
-const MIGRATE = new URL('../migrations/migrate.ts', import.meta.url);
+
+/** The run's servers. */
+interface Servers {
+  postgresUrl: string;
+  temporalAddress: string;
+  stop(): Promise<void>;
+}
+
+/** Vitest loads this file once per project, in one process: the first project starts the servers, all share them. */
+const shared = globalThis as { perdureTestServers?: Promise<Servers> };
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const servers = await (shared.perdureTestServers ??= startServers());
+  project.provide('postgresUrl', servers.postgresUrl);
+  project.provide('templateDatabase', TEMPLATE);
+  project.provide('temporalAddress', servers.temporalAddress);
+  return servers.stop;
+}
+
+async function startServers(): Promise<Servers> {
   const scratch = path.join(tmpdir(), `perdure-test-${randomUUID()}`);
   const log = (line: string) => console.log(`test servers: ${line}`);
-  // The cache of the Temporal CLI outlives the run, its log does not.
+  // The cached Temporal CLI is kept after the run, the server's log is not.
   const { dir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
   const starting = [
     startPostgres({ dir: path.join(scratch, 'postgres'), ephemeral: true }),
     startTemporal({ dir: scratch, cacheDir: dir, headless: true, log }),
   ] as const;
-  const stop = async () => {
-    for (const server of await Promise.allSettled(starting)) {
-      if (server.status === 'fulfilled') await server.value.stop();
-    }
-    await rm(scratch, { recursive: true, force: true });
-  };
+  let stopping: Promise<void> | undefined;
+  // Vitest ends its projects together, after the last test of the run.
+  const stop = () => (stopping ??= stopAll(starting, scratch));
   try {
     const [postgres, temporal] = await Promise.all(starting);
-    await migrateTemplate(await createDatabase(postgres.url, TEMPLATE));
-    project.provide('postgresUrl', postgres.url);
-    project.provide('templateDatabase', TEMPLATE);
-    project.provide('temporalAddress', temporal.address);
+    await migrate(await createDatabase(postgres.url, TEMPLATE));
+    return { postgresUrl: postgres.url, temporalAddress: temporal.address, stop };
   } catch (error) {
     await stop();
     throw error;
   }
-  return stop;
 }
 
-async function migrateTemplate(url: string): Promise<void> {
-  if (!existsSync(MIGRATE)) return;
-  const { migrate } = (await import(MIGRATE.href)) as { migrate(url: string): Promise<void> };
-  await migrate(url);
+async function stopAll(starting: readonly Promise<{ stop(): Promise<void> }>[], scratch: string): Promise<void> {
+  for (const server of await Promise.allSettled(starting)) {
+    if (server.status === 'fulfilled') await server.value.stop();
+  }
+  await rm(scratch, { recursive: true, force: true });
 }
