@@ -76,10 +76,13 @@ async function filesIn(dir: string): Promise<string[]> {
 
 /** Of everything that the page is made of: its own files, the domain's, the versions of packages, and how it is built. */
 async function digestOfSources(): Promise<string> {
-  const files = globSync(['web/**/*.{ts,tsx,css,html,svg}', 'domain/*.ts', 'tools/dev/build-page.ts', 'package-lock.json'], {
-    cwd: ROOT,
-    exclude: (name) => /\.test\.tsx?$/.test(name) || name.startsWith('web/dist'),
-  }).toSorted();
+  const files = globSync(
+    ['web/**/*.{ts,tsx,css,html,svg}', 'domain/*.ts', 'tools/dev/build-page.ts', 'package-lock.json'],
+    {
+      cwd: ROOT,
+      exclude: (name) => /\.test\.tsx?$/.test(name) || name.startsWith('web/dist'),
+    },
+  ).toSorted();
   const hash = createHash('sha256');
   for (const file of files)
     hash
