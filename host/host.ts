@@ -17,6 +17,7 @@ import { pageRoutes } from './routes/page.ts';
 import { rendezvousRoutes } from './routes/rendezvous.ts';
 import { sessionRoutes } from './routes/sessions.ts';
 import { statusRoutes } from './routes/status.ts';
+import { programHeaders } from './security-headers.ts';
 
 /** The HTTP face: a plain `fetch` handler for any server. What it is made of stays the caller's to close. */
 export interface Host {
@@ -62,24 +63,12 @@ export function createHost(hostParts: HostParts): Host {
   return { fetch: async (request) => app.fetch(request), close: () => closing.abort(), routes };
 }
 
-/**
- * What says nothing else of itself is for programs: no browser shows it as a page, in a frame or to another origin, and
- * none keeps it.
- */
-const FOR_PROGRAMS = {
-  'x-content-type-options': 'nosniff',
-  'content-security-policy': "default-src 'none'; frame-ancestors 'none'; sandbox",
-  'cross-origin-resource-policy': 'same-origin',
-  'referrer-policy': 'no-referrer',
-  'cache-control': 'no-store',
-};
-
+/** The headers of answers that set no policy of their own, as pages and previews do. */
 const forPrograms: MiddlewareHandler<HostEnv> = async (c, next) => {
   await next();
-  const { headers } = c.res;
-  // Pages and previews have policies of their own.
-  if (headers.has('content-security-policy')) return;
-  for (const [name, value] of Object.entries(FOR_PROGRAMS)) if (!headers.has(name)) headers.set(name, value);
+  if (c.res.headers.has('content-security-policy')) return;
+  await programHeaders(c, async () => {});
+  if (!c.res.headers.has('cache-control')) c.res.headers.set('cache-control', 'no-store');
 };
 
 /** A HEAD is a GET whose body nobody reads: a stream is ended rather than left open. */

@@ -21,15 +21,15 @@ export function isLoopback(address: string): boolean {
  * signed by us, else a new user with such a cookie. Pages of other sites are kept out: neither a name that is made to
  * resolve to this machine nor a form or script elsewhere gets through.
  */
-export function loopbackUser(key: Buffer): Identify {
+export function loopbackUser(key: Buffer<ArrayBuffer>): Identify {
   const identify = async (request: Request) => {
     refuseOtherSites(request);
     const header = request.headers.get('x-perdure-user');
     if (header !== null) return { user: validUser(header) };
-    const known = userOfCookie(request.headers.get('cookie'), key);
+    const known = await userOfCookie(request.headers.get('cookie'), key);
     if (known !== undefined) return { user: known };
     const user = `guest-${randomBytes(12).toString('base64url')}`;
-    return { user, setCookie: userCookie(user, key) };
+    return { user, setCookie: await userCookie(user, key) };
   };
   return Object.assign(identify, { guard: refuseOtherNames });
 }

@@ -1,7 +1,7 @@
 // perdure/host: the HTTP face, a `fetch` handler for any server.
 export { createLogger, type Logger } from '../config/log.ts';
 export type { Caller, HostParts, Identify, Page } from './context.ts';
-export { cookieKey } from './cookie.ts';
+export { cookieKey } from './cookie-key.ts';
 export { createHost, type Host } from './host.ts';
 export { loopbackUser } from './identify.ts';
 export { type HostMetrics, hostMetrics } from './metrics.ts';

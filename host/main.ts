@@ -19,7 +19,7 @@ import { runProcess } from '../config/process.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import siteBuilder from '../examples/site-builder/agent.ts';
 import type { Identify } from './context.ts';
-import { cookieKey } from './cookie.ts';
+import { cookieKey } from './cookie-key.ts';
 import { createHost } from './host.ts';
 import { isLoopback, loopbackUser } from './identify.ts';
 import { hostMetrics } from './metrics.ts';

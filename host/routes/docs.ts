@@ -3,7 +3,7 @@ import { PerdureError } from '../../domain/errors.ts';
 import type { Api } from '../api.ts';
 import type { RequestContext } from '../context.ts';
 import { DOCS_FILES } from '../docs-page.ts';
-import { SECURITY } from '../static-page.ts';
+import { pageHeaders } from '../security-headers.ts';
 
 /** A page to browse the API's description with. */
 export function docsRoutes(api: Api): void {
@@ -35,8 +35,14 @@ export function docsRoutes(api: Api): void {
   );
 }
 
+const withPageHeaders = pageHeaders();
+
 async function answer(c: RequestContext, name: string): Promise<Response> {
   const file = Object.hasOwn(DOCS_FILES, name) ? DOCS_FILES[name] : undefined;
   if (file === undefined) throw new PerdureError('NotFound', `there is no ${c.req.path}`);
-  return c.body(await file.read(), 200, { ...SECURITY, 'content-type': file.type, 'cache-control': 'no-cache' });
+  const body = await file.read();
+  await withPageHeaders(c, async () => {
+    c.res = c.body(body, 200, { 'content-type': file.type, 'cache-control': 'no-cache' });
+  });
+  return c.res;
 }

@@ -7,6 +7,7 @@ import { sessionRef } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostEnv, HostParts, RequestContext } from '../context.ts';
 import { PREVIEW_PATH } from '../previews.ts';
+import { type PreviewBounds, previewHeaders } from '../security-headers.ts';
 import { listFiles, openFileInside } from '../workspace-files.ts';
 
 const INDEX = 'index.html';
@@ -88,41 +89,22 @@ function decoded(text: string): string {
   }
 }
 
-/** Where a preview's pages find their own files, and in which pages' frames they may stand. */
-interface Bounds {
-  own: string;
-  frames: string;
-}
-
-async function answerFile(c: RequestContext, root: string, file: string, bounds: Bounds): Promise<Response> {
+async function answerFile(c: RequestContext, root: string, file: string, bounds: PreviewBounds): Promise<Response> {
   const name = file === '' || file.endsWith('/') ? `${file}${INDEX}` : file;
   const found = await openFileInside(root, name);
   if (found === undefined) throw new PerdureError('NotFound', 'there is no such file in the preview');
-  const { body, bytes } = found;
-  return c.body(body, 200, headersOf(name, bytes, bounds));
+  await previewHeaders(bounds)(c, async () => {
+    c.res = c.body(found.body, 200, headersOf(name, found.bytes));
+  });
+  return c.res;
 }
 
-/**
- * Whatever the agent wrote is somebody else's page: it runs without an origin, reaches its own files only, and stands
- * in no frame but ours.
- */
-function headersOf(name: string, bytes: number, { own, frames }: Bounds): Record<string, string> {
-  const policy = [
-    'sandbox allow-scripts',
-    "default-src 'self' data: blob: 'unsafe-inline'",
-    `connect-src ${own}`,
-    "base-uri 'none'",
-    "form-action 'none'",
-    `frame-ancestors ${frames}`,
-  ];
+function headersOf(name: string, bytes: number): Record<string, string> {
   return {
-    'content-security-policy': policy.join('; '),
     'content-type': getMimeType(name) ?? 'application/octet-stream',
     'content-length': String(bytes),
-    'x-content-type-options': 'nosniff',
-    'referrer-policy': 'no-referrer',
     'cache-control': 'no-store',
-    // Without an origin, modules, fonts and data are fetched as if from elsewhere.
+    // A preview's page has no origin, so its modules, fonts and data are fetched as from another origin.
     'access-control-allow-origin': '*',
   };
 }

@@ -78,7 +78,7 @@ async function forgeries(): Promise<Record<string, Record<string, string>>> {
   return {
     'no token': {},
     'a user at their word': { 'x-perdure-user': 'ada' },
-    'a cookie that another host would take': { cookie: userCookie('ada', Buffer.alloc(32, 7)).split(';')[0]! },
+    'a cookie that another host would take': { cookie: (await userCookie('ada', Buffer.alloc(32, 7))).split(';')[0]! },
     'a token in a cookie': { cookie: `authorization=${valid}; access_token=${valid}` },
     'another scheme': { authorization: `Basic ${Buffer.from(`ada:${valid}`).toString('base64')}` },
     'no algorithm': bearer(handMade({ alg: 'none' }, () => '')),

@@ -1,8 +1,9 @@
-import { mkdtemp, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { createHmac } from 'node:crypto';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { cookieKey } from '../../host/cookie.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
+import { cookieKey } from '../../host/cookie-key.ts';
 import { isLoopback, loopbackUser } from '../../host/identify.ts';
 
 function request(headers: Record<string, string> = {}, url = 'http://127.0.0.1:8787/api/sessions'): Request {
@@ -22,7 +23,7 @@ describe('the user of a host that only this machine can reach', () => {
 
   it('H3 is somebody new without it, whom the cookie names from then on', async () => {
     const first = await identify(request());
-    expect(first.setCookie).toMatch(/; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax$/);
+    expect(first.setCookie).toMatch(/; Max-Age=\d+; Path=\/; HttpOnly; SameSite=Lax$/);
     const cookie = `other=1; ${first.setCookie!.split(';')[0]}`;
     expect(await identify(request({ cookie }))).toEqual({ user: first.user });
     expect((await identify(request())).user).not.toBe(first.user);
@@ -31,13 +32,25 @@ describe('the user of a host that only this machine can reach', () => {
   it('H3 is not whom a cookie names that we have not signed', async () => {
     const { user, setCookie } = await identify(request());
     const [name, value] = setCookie!.split(';')[0]!.split('=') as [string, string];
+    // Swaps the user and keeps the signature.
     const forged = [
+      `${name}=${encodeURIComponent(decodeURIComponent(value).replace(user, 'eve'))}`,
       `${name}=eve${value.slice(value.indexOf('.'))}`,
       `${name}=${user}`,
       `${name}=${user}.`,
       `${name}=.x`,
+      `${name}=${encodeURIComponent('user:')}eve${value.slice(value.indexOf('.'))}`,
+      `${name}=${value.slice(0, -4)}AA%3D`,
     ];
     for (const cookie of forged) expect((await identify(request({ cookie }))).setCookie).toBeDefined();
+  });
+
+  it('H3 is whom a cookie of an earlier version names, if we signed it', async () => {
+    const sign = (key: number) => createHmac('sha256', Buffer.alloc(32, key)).update('user:guest-a_b').digest('base64url');
+    const signed = `a=1; perdure_user=guest-a_b.${sign(1)}`;
+    expect(await identify(request({ cookie: signed }))).toEqual({ user: 'guest-a_b' });
+    const others = [`perdure_user=guest-a_b.${sign(2)}`, `perdure_user=guest-a_c.${sign(1)}`, `x${signed.slice(5)}`];
+    for (const cookie of others) expect((await identify(request({ cookie }))).setCookie).toBeDefined();
   });
 
   it.each([
@@ -54,17 +67,30 @@ describe('the user of a host that only this machine can reach', () => {
     const origin = new URL(url).origin;
     expect(await identify(request({ 'x-perdure-user': 'ada', origin }, url))).toEqual({ user: 'ada' });
   });
+});
 
-  it('H3 keeps the key of its cookies for itself, over restarts', async () => {
-    const dir = await mkdtemp(path.join(tmpdir(), 'perdure-key-'));
-    try {
-      const [one, two] = await Promise.all([cookieKey(path.join(dir, 'new')), cookieKey(path.join(dir, 'new'))]);
-      expect(one).toEqual(two);
-      expect(one).toHaveLength(32);
-      expect((await stat(path.join(dir, 'new', 'cookie.key'))).mode & 0o077).toBe(0);
-    } finally {
-      await rm(dir, { recursive: true });
-    }
+describe('the key that signs cookies', () => {
+  const dir = scratchDir();
+
+  it('H3 is one for hosts that start at once, kept over restarts and for its owner only', async () => {
+    const fresh = path.join(dir, 'new');
+    const keys = await Promise.all(Array.from({ length: 20 }, () => cookieKey(fresh)));
+    expect(new Set(keys.map((key) => key.toString('hex'))).size).toBe(1);
+    expect(await cookieKey(fresh)).toEqual(keys[0]);
+    expect(keys[0]).toHaveLength(32);
+    expect((await stat(path.join(fresh, 'cookie.key'))).mode & 0o077).toBe(0);
+    expect(await readdir(fresh)).toEqual(['cookie.key']);
+  });
+
+  it.each([
+    ['nothing', ''],
+    ['half a key', 'ab'.repeat(16)],
+    ['something longer', 'ab'.repeat(33)],
+    ['no digits', 'zz'.repeat(32)],
+  ])('Q3 is refused where its file holds %s', async (_what, text) => {
+    await writeFile(path.join(dir, 'cookie.key'), text);
+    await expect(cookieKey(dir)).rejects.toThrow(/cookie\.key: expected a key of 32 bytes.*delete the file/);
+    expect(await readFile(path.join(dir, 'cookie.key'), 'utf8')).toBe(text);
   });
 });
 

@@ -1,5 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -86,6 +88,15 @@ describe('the process of the host', () => {
     ]);
     const answer = await fetch(`${url}/api/sessions`);
     expect(await answer.json()).toMatchObject({ code: 'Unavailable', status: 503 });
+  });
+
+  it('Q3 does not start with an empty key for its cookies, and says what to do', async () => {
+    const own = path.join(dir, 'empty-key');
+    await mkdir(own);
+    await writeFile(path.join(own, 'cookie.key'), '');
+    const host = startProcess({ DATABASE_URL: databaseUrl, ...temporal, PERDURE_DIR: own });
+    expect(await host.exited).toBe(1);
+    expect(host.lines.at(-1)?.msg).toMatch(/cookie\.key: expected a key of 32 bytes.*delete the file/);
   });
 
   it('H3 refuses to be reached from elsewhere when nothing says who may call', async () => {
