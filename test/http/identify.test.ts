@@ -46,7 +46,8 @@ describe('the user of a host that only this machine can reach', () => {
   });
 
   it('H3 is whom a cookie of an earlier version names, if we signed it', async () => {
-    const sign = (key: number) => createHmac('sha256', Buffer.alloc(32, key)).update('user:guest-a_b').digest('base64url');
+    const sign = (key: number) =>
+      createHmac('sha256', Buffer.alloc(32, key)).update('user:guest-a_b').digest('base64url');
     const signed = `a=1; perdure_user=guest-a_b.${sign(1)}`;
     expect(await identify(request({ cookie: signed }))).toEqual({ user: 'guest-a_b' });
     const others = [`perdure_user=guest-a_b.${sign(2)}`, `perdure_user=guest-a_c.${sign(1)}`, `x${signed.slice(5)}`];
