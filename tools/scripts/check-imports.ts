@@ -1,17 +1,18 @@
-// Fails on an import that the folder's rule does not allow, on one that leads nowhere, and on cycles. Reads the whole
-// tree by syntax: type imports count too.
-import { existsSync, globSync, readFileSync } from 'node:fs';
+// Holds the source tree to the rules of import-rules.ts: which folder may import what, that tests outside test/ are pure,
+// and how many folders are at the top. Reads every file by syntax. Import cycles are found by oxlint.
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import path from 'node:path';
 import { parseSync } from 'oxc-parser';
-import { IMPORT_RULES, type FolderRule } from './import-rules.ts';
+import { IMPORT_RULES, type FolderRule, MOST_TOP_FOLDERS, NOT_IN_UNIT_TESTS, UNRESTRICTED } from './import-rules.ts';
 
 type Import = { specifier: string; typeOnly: boolean };
 
 const root = path.join(import.meta.dirname, '..', '..');
-const NOT_OURS = ['node_modules', 'dist', '.perdure', 'coverage'];
+const NOT_OURS = ['node_modules', 'dist', '.git', '.perdure', 'coverage'];
 const isTest = (file: string) => /\.test\.tsx?$/.test(file) || file.startsWith('test/');
 const folderOf = (file: string) => file.split('/')[0] ?? '';
+const resolved = (file: string, specifier: string) => path.join(path.dirname(file), specifier);
 
 /** Everything that a file imports or exports from elsewhere. */
 function importsOf(file: string): Import[] {
@@ -43,7 +44,7 @@ function allowsPackage(rule: FolderRule, name: string): boolean {
 }
 
 /** What is wrong with one import; undefined when nothing is. */
-function judge(file: string, { specifier, typeOnly }: Import): string | undefined {
+function problemOf(file: string, { specifier, typeOnly }: Import): string | undefined {
   const rule = isTest(file) ? undefined : (IMPORT_RULES[file] ?? IMPORT_RULES[folderOf(file)]);
   if (specifier.startsWith('node:')) return undefined;
   if (builtinModules.includes(specifier)) return `write node:${specifier}`;
@@ -52,8 +53,8 @@ function judge(file: string, { specifier, typeOnly }: Import): string | undefine
     if (!rule || allowsPackage(rule, name) || (typeOnly && rule.typesOf?.includes(name))) return undefined;
     return `${folderOf(file)}/ may not import the package ${name}`;
   }
-  const target = path.join(path.dirname(file), specifier);
-  if (!existsSync(path.join(root, target))) return `${specifier} is not there`;
+  const target = resolved(file, specifier);
+  if (!existsSync(path.join(root, target))) return `${specifier} does not exist`;
   if (!rule) return undefined;
   const isIn = (places: readonly string[]) =>
     places.some((place) => target === place || target.startsWith(`${place}/`));
@@ -62,37 +63,49 @@ function judge(file: string, { specifier, typeOnly }: Import): string | undefine
   return `${folderOf(file)}/ may not import ${target}`;
 }
 
-/** One cycle through each file from which one is found first. */
-function cyclesIn(graph: Map<string, string[]>): string[] {
-  const state = new Map<string, 'open' | 'done'>();
+/** Why a test outside test/ is not pure: what it imports at run time, directly or through other files. */
+function impurities(test: string, imports: ReadonlyMap<string, Import[]>): string[] {
+  const reached = new Set([test]);
   const found: string[] = [];
-  const visit = (file: string, trail: string[]): void => {
-    if (state.get(file) === 'open') found.push([...trail.slice(trail.indexOf(file)), file].join(' → '));
-    if (state.has(file)) return;
-    state.set(file, 'open');
-    for (const next of graph.get(file) ?? []) visit(next, [...trail, file]);
-    state.set(file, 'done');
-  };
-  for (const file of graph.keys()) visit(file, []);
+  for (const file of reached) {
+    for (const { specifier, typeOnly } of imports.get(file) ?? []) {
+      if (typeOnly) continue;
+      if (specifier.startsWith('.')) reached.add(resolved(file, specifier));
+      else if (NOT_IN_UNIT_TESTS.has(specifier))
+        found.push(`${test}: imports ${specifier} (in ${file}): move it to test/`);
+    }
+  }
   return found;
 }
 
-const files = globSync('**/*.{ts,tsx,js}', { cwd: root, exclude: NOT_OURS }).filter((file) => !file.endsWith('.d.ts'));
-const graph = new Map<string, string[]>();
-const problems: string[] = [];
-for (const file of files) {
-  const imports = importsOf(file);
-  const local = imports.filter(({ specifier }) => specifier.startsWith('.'));
-  graph.set(
-    file,
-    local.map(({ specifier }) => path.join(path.dirname(file), specifier)),
-  );
-  for (const one of imports) {
-    const problem = judge(file, one);
-    if (problem !== undefined) problems.push(`${file}: ${problem}`);
-  }
+/** Problems of the folders at the top: too many, or one with code that has no import rule. */
+function folderProblems(files: readonly string[]): string[] {
+  const folders = readdirSync(root, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && !NOT_OURS.includes(entry.name))
+    .map(({ name }) => name);
+  const code = new Set(files.filter((file) => file.includes('/')).map(folderOf));
+  const problems = [...code]
+    .filter((folder) => !UNRESTRICTED.has(folder) && !IMPORT_RULES[folder])
+    .map((folder) => `${folder}/: has no rule in import-rules.ts`);
+  if (folders.length > MOST_TOP_FOLDERS)
+    problems.push(`${folders.length} folders at the top, at most ${MOST_TOP_FOLDERS} are allowed`);
+  return problems;
 }
-problems.push(...cyclesIn(graph).map((cycle) => `cycle: ${cycle}`));
+
+const files = globSync('**/*.{ts,tsx,js}', { cwd: root, exclude: NOT_OURS }).filter((file) => !file.endsWith('.d.ts'));
+const imports = new Map(files.map((file) => [file, importsOf(file)]));
+const problems = [
+  ...folderProblems(files),
+  ...files.flatMap((file) =>
+    (imports.get(file) ?? []).flatMap((one) => {
+      const problem = problemOf(file, one);
+      return problem === undefined ? [] : [`${file}: ${problem}`];
+    }),
+  ),
+  ...files
+    .filter((file) => isTest(file) && !UNRESTRICTED.has(folderOf(file)))
+    .flatMap((test) => impurities(test, imports)),
+];
 for (const problem of problems) console.log(problem);
 console.log(`${files.length} files, ${problems.length} problems`);
 process.exitCode = problems.length > 0 ? 1 : 0;

@@ -1,14 +1,25 @@
-/** What one folder's code may import; its own files it always may. Tests and what only serves development may anything. */
+/** What the code of a folder may import besides the folder's own files. */
 export type FolderRule = {
   /** Folders, or single files, of this repository. */
   own: readonly string[];
-  /** Packages; a trailing `*` takes all that begin so. */
+  /** Packages; a trailing `*` stands for any rest of the name. */
   packages: readonly string[] | 'any';
-  /** Folders and packages of which only types. */
+  /** Folders and packages of which only types may be imported. */
   typesOf?: readonly string[];
 };
 
 const ALL_BUT_FACES = ['domain', 'wire', 'workspaces', 'workflows', 'agent', 'store', 'bus', 'activities', 'config'];
+
+/** Folders that may import anything. Product code cannot import them, because no rule names them. */
+export const UNRESTRICTED: ReadonlySet<string> = new Set(['test', 'tools']);
+
+export const MOST_TOP_FOLDERS = 20;
+
+/** What tests beside the code must not import, not even through other files: sockets, processes, databases, servers. */
+export const NOT_IN_UNIT_TESTS: ReadonlySet<string> = new Set([
+  ...['node:http', 'node:https', 'node:http2', 'node:net', 'node:child_process', 'node:worker_threads', 'node:cluster'],
+  ...['@hono/node-server', '@temporalio/client', '@temporalio/testing', '@temporalio/worker', 'pg', 'playwright-core'],
+]);
 
 /** The table of docs/architecture.md. Dependencies go down only: host → client → store → domain. */
 export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {

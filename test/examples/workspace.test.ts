@@ -1,21 +1,32 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
-import { listTopFolder, MAX_FILE_BYTES, readTextFile, writeTextFile } from './workspace.ts';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { listTopFolder, MAX_FILE_BYTES, readTextFile, writeTextFile } from '../../examples/site-builder/workspace.ts';
 
+let folder: string;
 let root: string;
 let outside: string;
 
 beforeEach(() => {
-  const folder = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'perdure-workspace-')));
+  folder = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'perdure-workspace-')));
   root = path.join(folder, 'workspace');
   outside = path.join(folder, 'workspace-of-another');
   mkdirSync(root);
   mkdirSync(outside);
   writeFileSync(path.join(outside, 'secret.txt'), 'secret');
 });
+afterEach(() => rmSync(folder, { recursive: true }));
 
 describe('files of the workspace', () => {
   it('H6 are written with their folders, read back, and replaced', async () => {
