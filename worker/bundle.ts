@@ -7,34 +7,32 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 const SOURCES = ['workflows', 'domain'];
-/** In the package it is there already. */
+/** The published package contains the bundle. */
 const BUILT = path.join(ROOT, 'workflows', 'bundle.js');
 
-/** Anything that changes the bundle: the sources, and the SDK that makes it. */
-async function fingerprint(): Promise<string> {
+/** A digest of everything that changes the bundle: the sources below `root`, nested folders included, and the SDK. */
+export async function bundleDigest(root: string): Promise<string> {
   const hash = createHash('sha256');
   const sdk = createRequire(import.meta.url)('@temporalio/workflow/package.json') as { version: string };
   hash.update(sdk.version);
   for (const folder of SOURCES) {
-    for (const name of (await readdir(path.join(ROOT, folder))).toSorted()) {
+    for (const name of (await readdir(path.join(root, folder), { recursive: true })).toSorted()) {
       if (!/\.[jt]s$/.test(name) || name.includes('.test.')) continue;
-      hash.update(`${folder}/${name}\0`).update(await readFile(path.join(ROOT, folder, name)));
+      hash.update(`${folder}/${name}\0`).update(await readFile(path.join(root, folder, name)));
     }
   }
   return hash.digest('hex');
 }
 
-/**
- * The workflows' code for the sandbox. Making it takes seconds, so it is kept under `cacheDir` by what it was made of.
- */
+/** The workflow code for the sandbox. Bundling takes seconds, so the result is cached in `cacheDir` by its digest. */
 export async function workflowBundle(cacheDir: string): Promise<{ codePath: string }> {
   if (existsSync(BUILT)) return { codePath: BUILT };
-  const codePath = path.join(cacheDir, `workflows-${(await fingerprint()).slice(0, 32)}.js`);
+  const codePath = path.join(cacheDir, `workflows-${(await bundleDigest(ROOT)).slice(0, 32)}.js`);
   if (existsSync(codePath)) return { codePath };
   const workflowsPath = path.join(ROOT, 'workflows', 'index.ts');
   const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') });
   await mkdir(cacheDir, { recursive: true });
-  // Several workers may come here at once: each writes its own, and the last rename wins with the same content.
+  // Several workers may do this at once: each writes a file of its own and renames it; the content is the same.
   const draft = `${codePath}.${randomUUID()}`;
   await writeFile(draft, code);
   await rename(draft, codePath);

@@ -12,23 +12,23 @@ import type { Models } from '../agent/models.ts';
 import type { AgentRegistry } from '../agent/registry.ts';
 import type { Bus } from '../bus/bus.ts';
 import { TASK_QUEUE } from '../workflows/definitions.ts';
-import { StuckWatch } from './stuck.ts';
+import { repeat } from './repeat.ts';
+import { StuckCheck } from './stuck.ts';
 import { Sweeper } from './sweeper.ts';
-import { useOwnWorkflowThreads } from './workflow-threads.ts';
 
-/** A stream holds an activity slot for as long as the model speaks, so there have to be many. */
+/** A step holds its activity slot for as long as the model streams, so there have to be many. */
 const ACTIVITY_SLOTS = 1_000;
 /**
- * Workflow tasks that are at work together share one thread. When another worker dies, each of its sessions is replayed: of
- * forty at once, a tenth of a second each, none was done before its task timed out, nor at the next try.
+ * Concurrent workflow tasks share one thread. When another worker dies, all of its sessions are replayed: with forty at
+ * once, 0.1 s of CPU each, every task timed out, and timed out again when retried.
  */
 const WORKFLOW_SLOTS = 8;
-/** Stuck sessions are looked for so much more rarely than forgotten messages. */
-const SWEEPS_A_LOOK = 5;
+/** A check for stuck sessions follows every fifth interval of the sweeper. */
+const SWEEPS_PER_STUCK_CHECK = 5;
 /** 0.42 MB each. */
 const CACHED_SESSIONS = 1_000;
 
-/** What a worker is made of; all of it stays the caller's to close. */
+/** The parts of a worker; the caller closes them. */
 export interface WorkerParts {
   connection: NativeConnection;
   /** For the sweeper. */
@@ -42,21 +42,20 @@ export interface WorkerParts {
   settings: ActivitySettings & { sweepIntervalMs: number; shutdownGraceMs: number };
   workflowBundle: { codePath: string } | { code: string };
   hooks?: Hooks;
-  /** Takes secrets out of a text. */
+  /** Removes secrets from a text. */
   hide?: (text: string) => string;
   registry?: Registry;
 }
 
-/** A worker of sessions: `run` ends when it has been shut down and its work is done or the grace is over. */
+/** A worker for sessions: `run` settles after `shutdown`, when running work has ended or the grace period is over. */
 export interface SessionWorker {
   run(): Promise<void>;
   shutdown(): void;
 }
 
-/** Makes a worker; nothing is polled before `run`. */
+/** Creates a worker; it polls nothing before `run`. */
 export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
   const { log, settings, registry = new Registry() } = parts;
-  useOwnWorkflowThreads();
   const worker = await Worker.create({
     connection: parts.connection,
     namespace: parts.namespace,
@@ -79,12 +78,12 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
     maxConcurrentActivityTaskExecutions: ACTIVITY_SLOTS,
     maxConcurrentWorkflowTaskExecutions: WORKFLOW_SLOTS,
     maxCachedWorkflows: CACHED_SESSIONS,
-    // The server hands a task to every poll that a frozen worker has open, and each is lost for its time-out: so one poll
-    // for activities and two for workflows, the sticky queue's and the common one's. Steps mostly need none: they come
-    // along with the answer to the workflow's task.
+    // The server gives a task to every open poll of a frozen worker, and each is lost until it times out: so one poll for
+    // activities and two for workflows, one on the sticky and one on the shared queue. Most steps need no poll: they are
+    // dispatched eagerly, in the response to the workflow task.
     activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 1 },
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
-    // A dead worker must not keep its sessions to itself.
+    // Sessions of a dead worker go to another one after this time.
     stickyQueueScheduleToStartTimeout: '1s',
     maxHeartbeatThrottleInterval: '500ms',
     defaultHeartbeatThrottleInterval: '500ms',
@@ -95,17 +94,21 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
   watchWork(parts.db, registry);
   const { db, bus } = parts;
   const { sweepIntervalMs } = settings;
-  const sweeper = new Sweeper({ db, client, log, woken: countWakes(registry) }, sweepIntervalMs);
-  const stuck = new StuckWatch({ db, bus, client, log }, sweepIntervalMs * SWEEPS_A_LOOK);
+  const sweeper = new Sweeper({ db, client, log, woken: countWakes(registry) });
+  const stuck = new StuckCheck({ db, bus, client, log });
   return {
     shutdown: () => worker.shutdown(),
     run: async () => {
-      sweeper.start();
-      stuck.start();
+      const stopping = new AbortController();
+      const periodic = [
+        repeat(sweepIntervalMs, () => sweeper.run(), stopping.signal),
+        repeat(sweepIntervalMs * SWEEPS_PER_STUCK_CHECK, (signal) => stuck.run(signal), stopping.signal),
+      ];
       try {
         await worker.run();
       } finally {
-        await Promise.all([sweeper.stop(), stuck.stop()]);
+        stopping.abort();
+        await Promise.all(periodic);
       }
     },
   };

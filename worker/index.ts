@@ -1,4 +1,4 @@
-// perdure/worker: run a worker with agents, tools and models of one's own.
+// perdure/worker: run a worker with your own agents, tools and models.
 export type { Hooks } from '../activities/context.ts';
 export { registerSearchAttributes } from '../config/search-attributes.ts';
 export { createWorker, type SessionWorker, type WorkerParts } from './create.ts';

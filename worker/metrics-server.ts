@@ -2,8 +2,8 @@ import { createServer, type Server } from 'node:http';
 import type { Registry } from 'prom-client';
 
 /**
- * Serves a registry to Prometheus at /metrics, with what `more` has to add, and nothing else.
- * @param more metrics of other names in Prometheus' text format; left out when they cannot be had
+ * Serves a registry to Prometheus at /metrics, and nothing else.
+ * @param more further metrics in Prometheus' text format, under other names; left out of the response when it rejects
  */
 export function serveMetrics(
   registry: Registry,

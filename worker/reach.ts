@@ -1,32 +1,39 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import pRetry from 'p-retry';
 
-const FIRST_WAIT_MS = 250;
-const LONGEST_WAIT_MS = 10_000;
+const BACKOFF = { retries: Infinity, minTimeout: 250, maxTimeout: 10_000 };
 
-/** Tries until it works, with backoff, and says each time which address did not answer. */
-export async function untilReachable<T>(
-  log: Logger,
-  name: string,
-  address: string,
-  connect: () => Promise<T>,
-): Promise<T> {
-  for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
-    try {
-      return await connect();
-    } catch (error) {
-      log.warn({ err: error, address, retry_in_ms: wait }, `${name} cannot be reached at ${address}`);
-      await sleep(wait);
-    }
-  }
+/** Calls `connect` until it succeeds, with backoff. Each failure is logged with the address that did not answer. */
+export function untilReachable<T>(log: Logger, name: string, address: string, connect: () => Promise<T>): Promise<T> {
+  return pRetry(connect, {
+    ...BACKOFF,
+    onFailedAttempt: ({ error, retryDelay }) =>
+      log.warn({ err: error, address, retry_in_ms: retryDelay }, `${name} cannot be reached at ${address}`),
+  });
 }
 
-/** Waits until the schema is as new as this code; `missing` names the migrations that it lacks. */
+/** Waits until no migration is missing; `missing` returns the names of those that the schema lacks. */
 export async function untilMigrated(log: Logger, missing: () => Promise<string[]>): Promise<void> {
-  for (let wait = FIRST_WAIT_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
-    const names = await missing();
-    if (names.length === 0) return;
-    log.warn({ missing: names, retry_in_ms: wait }, 'the schema is older than this code: run `npm run migrate`');
-    await sleep(wait);
+  await pRetry(
+    async () => {
+      const names = await missing();
+      if (names.length > 0) throw new SchemaTooOld(names);
+    },
+    {
+      ...BACKOFF,
+      onFailedAttempt: ({ error, retryDelay }) => {
+        if (!(error instanceof SchemaTooOld)) throw error;
+        log.warn({ missing: error.missing, retry_in_ms: retryDelay }, error.message);
+      },
+    },
+  );
+}
+
+class SchemaTooOld extends Error {
+  readonly missing: readonly string[];
+
+  constructor(missing: readonly string[]) {
+    super('the schema is older than this code: run `npm run migrate`');
+    this.missing = missing;
   }
 }

@@ -4,12 +4,12 @@ import type { AddressInfo } from 'node:net';
 import { DefaultLogger, Runtime } from '@temporalio/worker';
 import type { Logger } from 'pino';
 
-/** What the SDK measures, in Prometheus' text format. */
+/** Reads the SDK's metrics, in Prometheus' text format. */
 export type SdkMetrics = () => Promise<string>;
 
 /**
- * Sends what the SDK and the workflows say to our log, with the session on every line about one, and takes what the SDK
- * measures. Once a process, before any worker is made.
+ * Sends the log of the SDK and the workflows to ours, each line with its session, and, with `withMetrics`, returns a
+ * function that reads the SDK's metrics. Call it once per process, before any worker is created.
  */
 export async function installSdkRuntime(log: Logger, withMetrics: boolean): Promise<SdkMetrics | undefined> {
   const logger = sdkLogger(log);
@@ -18,7 +18,7 @@ export async function installSdkRuntime(log: Logger, withMetrics: boolean): Prom
     Runtime.install({ logger, telemetryOptions: { logging } });
     return undefined;
   }
-  // The SDK serves its own numbers; only this process asks for them.
+  // The SDK serves its metrics over HTTP; only this process reads them.
   const bindAddress = `127.0.0.1:${await freePort()}`;
   const prometheus = { bindAddress, countersTotalSuffix: true, unitSuffix: true, useSecondsForDurations: true };
   Runtime.install({ logger, telemetryOptions: { logging, metrics: { prometheus, attachServiceName: false } } });
@@ -28,7 +28,7 @@ export async function installSdkRuntime(log: Logger, withMetrics: boolean): Prom
 function sdkLogger(log: Logger): DefaultLogger {
   const sdk = log.child({ source: 'temporal' });
   const levels = { TRACE: 'trace', DEBUG: 'debug', INFO: 'info', WARN: 'warn', ERROR: 'error' } as const;
-  // What it says below a warning is of interest to those who look for it only.
+  // Below a warning the SDK's log is of interest only in debugging.
   const least = sdk.isLevelEnabled('trace') ? 'TRACE' : sdk.isLevelEnabled('debug') ? 'DEBUG' : 'WARN';
   return new DefaultLogger(least, ({ level, message, meta }) => {
     const { workflowId, error, ...rest } = (meta ?? {}) as Record<string, unknown>;

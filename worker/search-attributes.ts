@@ -3,8 +3,8 @@ import { ConfigError } from '../config/error.ts';
 import { missingSearchAttributes } from '../config/search-attributes.ts';
 
 /**
- * Without the search attributes no session could start.
- * @throws {ConfigError} saying which the namespace lacks, and which command registers them
+ * Checks that the namespace has the search attributes: without them no session can start.
+ * @throws {ConfigError} naming those that are missing and the command that registers them
  */
 export async function requireSearchAttributes(connection: Connection, namespace: string): Promise<void> {
   const missing = await missingSearchAttributes(connection, namespace);

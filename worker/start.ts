@@ -22,35 +22,34 @@ import { untilMigrated, untilReachable } from './reach.ts';
 import { requireSearchAttributes } from './search-attributes.ts';
 
 const PROVIDER_ATTEMPTS = 6;
-/** Every stream writes through the pool, but only for a millisecond at a time. */
+/** All streams of a worker write through the pool, each for about a millisecond at a time. */
 const CONNECTIONS = 20;
 
-/** What a worker is started with; everything has a default. */
+/** Options of `startWorker`; everything has a default. */
 export interface WorkerOptions {
-  /** Where the configuration is read from; default the process's environment. */
+  /** Environment variables with the configuration; default: the process's. */
   env?: Env;
-  /** The first is the default one; default those of PERDURE_AGENTS, else the reference agent. */
+  /** The first is the default agent; default: those of PERDURE_AGENTS, else the reference agent. */
   agents?: readonly AgentDefinition[];
-  /** Providers of models besides those that are built in, by name. */
+  /** Model providers besides the built-in ones, by name. */
   providers?: NonNullable<ModelSettings['providers']>;
   hooks?: Hooks;
   log?: Logger;
-  /** Served along at PERDURE_METRICS_PORT: metrics of other names in Prometheus' text format. */
+  /** Further metrics to serve at PERDURE_METRICS_PORT, under other names, in Prometheus' text format. */
   moreMetrics?: () => Promise<string>;
 }
 
-/** A worker at work. */
+/** A running worker. */
 export interface StartedWorker {
-  /** Lets what is at work end, for as long as the grace allows. */
+  /** Stops taking work and waits for running work, at most for the grace period. */
   stop(): Promise<void>;
-  /** Settles when the worker has ended, and what it had opened is closed. */
+  /** Settles when the worker has ended and its connections are closed. */
   readonly done: Promise<void>;
 }
 
 /**
- * Starts a worker as the environment says. Waits for Postgres and Temporal for as long as it takes, and says so.
- * @throws {ConfigError} naming every variable that cannot be used
- * @throws {Error} the namespace lacks the search attributes
+ * Starts a worker with the configuration of the environment. Waits for Postgres and Temporal without limit, and logs that.
+ * @throws {ConfigError} naming every variable that cannot be used, or the search attributes that the namespace lacks
  */
 export async function startWorker(options: WorkerOptions = {}): Promise<StartedWorker> {
   const config = requireDatabase(parseConfig(options.env ?? process.env));
@@ -101,7 +100,7 @@ async function definitions(config: Config, { agents, providers = {} }: WorkerOpt
   };
 }
 
-/** Everything that a worker talks through, once it answers. */
+/** The connections of a worker, once the servers answer. */
 async function connect(config: DatabaseConfig, log: Logger) {
   const { connectionOptions, namespace } = temporalConnectConfig(config);
   const db = createPool(config.databaseUrl, { max: CONNECTIONS });

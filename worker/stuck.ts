@@ -4,64 +4,59 @@ import type pg from 'pg';
 import type { Bus } from '../bus/bus.ts';
 import { noteStuck, stuckSessions } from '../store/stuck.ts';
 import { SESSION_WORKFLOW } from '../workflows/definitions.ts';
-import { Rounds } from './rounds.ts';
 
 /**
- * Sessions whose workflow's tasks keep failing, as the server marks them; it takes that back by itself. Those that time out
- * are no matter of the code: their workers have too much to do.
+ * Sessions whose workflow tasks keep failing; the server sets and removes this mark. Tasks that time out are left out:
+ * their workers are overloaded, the code is fine.
  */
 const QUERY = `WorkflowType = "${SESSION_WORKFLOW}" AND ExecutionStatus = "Running" AND TemporalReportedProblems = "category=WorkflowTaskFailed"`;
 const DEADLINE_MS = 10_000;
-/** Of a bad deploy that stops every session, as many are named; the others follow as these go on. */
-const MOST = 1_000;
+/** Sessions per check; a bad deploy may stop all of them, and the rest follow as these recover. */
+const LIMIT = 1_000;
 
 /**
- * Finds the sessions that the deployed code cannot carry on, most likely because it cannot replay their history, and says
- * so: in their status and event log, in the worker's log and, by the rows, in a gauge. It changes nothing about their
- * workflows: those go on by themselves once a worker is there that can replay them.
+ * Finds the sessions that the deployed code cannot continue, most likely because it cannot replay their history, and
+ * records that in their status, event log, the worker's log and (from the rows) a gauge. It does not touch their
+ * workflows: those continue on their own once a worker can replay them.
  */
-export class StuckWatch {
+export class StuckCheck {
   private readonly deps: { db: pg.Pool; client: Client; bus: Bus; log: Logger };
-  private readonly rounds: Rounds;
   private failing = false;
 
-  constructor(deps: StuckWatch['deps'], intervalMs: number) {
+  constructor(deps: StuckCheck['deps']) {
     this.deps = deps;
-    this.rounds = new Rounds(intervalMs, (stopping) =>
-      this.look(stopping).then(
-        () => void (this.failing = false),
-        (error: unknown) => this.failed(error),
-      ),
-    );
   }
 
-  start(): void {
-    this.rounds.start();
+  /** Checks once; never rejects. Consecutive failures are logged once: a server may not know the search attribute. */
+  async run(signal: AbortSignal): Promise<void> {
+    try {
+      await this.check(signal);
+      this.failing = false;
+    } catch (error) {
+      if (!this.failing) this.deps.log.warn({ err: error }, 'cannot check for stuck sessions');
+      this.failing = true;
+    }
   }
 
-  stop(): Promise<void> {
-    return this.rounds.stop();
-  }
-
-  private async look(stopping: AbortSignal): Promise<void> {
+  private async check(signal: AbortSignal): Promise<void> {
     const known = new Set(await stuckSessions(this.deps.db));
     const stuck = await this.stuckNow();
     for (const [session, cause] of stuck) {
-      if (stopping.aborted) return;
+      if (signal.aborted) return;
       if (!known.has(session)) await this.note(session, cause);
     }
-    if (stuck.size === MOST) return;
+    if (stuck.size === LIMIT) return;
     for (const session of known) if (!stuck.has(session)) await this.note(session, null);
   }
 
-  /** Sessions by id, and why the last task of each came to nothing, in Temporal's words. */
+  /** Session id → why its last workflow task failed, in Temporal's words. */
   private async stuckNow(): Promise<Map<string, string>> {
     const { client } = this.deps;
     const found = new Map<string, string>();
     await client.connection.withDeadline(Date.now() + DEADLINE_MS, async () => {
       for await (const { workflowId, searchAttributes } of client.workflow.list({ query: QUERY })) {
         found.set(workflowId, causeOf(searchAttributes['TemporalReportedProblems']));
-        if (found.size === MOST) return;
+        if (found.size === LIMIT) return;
       }
     });
     return found;
@@ -71,14 +66,8 @@ export class StuckWatch {
     const { db, bus, log } = this.deps;
     if (!(await noteStuck(db, session, cause))) return;
     bus.publish({ session, kind: 'status' });
-    if (cause === null) log.info({ session }, 'a session that was stuck goes on');
-    else log.error({ session, cause }, 'the deployed code cannot carry on this session; it waits for code that can');
-  }
-
-  /** Said once, not at every look: a server may not know the search attribute. */
-  private failed(error: unknown): void {
-    if (!this.failing) this.deps.log.warn({ err: error }, 'stuck sessions cannot be looked for');
-    this.failing = true;
+    if (cause === null) log.info({ session }, 'a stuck session continues');
+    else log.error({ session, cause }, 'the deployed code cannot continue this session; it waits for code that can');
   }
 }
 

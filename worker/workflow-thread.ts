@@ -1,12 +1,12 @@
-// The thread that runs workflows: the SDK's own, without a watchdog at every step into a workflow. Node starts a thread for
-// each call of a script that has a time-out, and a turn takes some thirty of them: a fifth of all that a turn costs
-// (docs/performance.md). Ours are the only workflows here. One that loops for ever is found by whoever counts the beats.
+// The SDK's workflow thread without its watchdog. The SDK enters the sandbox with a time-out, for which Node starts a
+// thread per call; a turn makes about thirty calls, and the watchdogs take a fifth of a turn's CPU (docs/performance.md).
+// Only our own workflows run here. workflow-threads.ts detects an endless loop by the heartbeat counter.
 import vm from 'node:vm';
 import { workerData } from 'node:worker_threads';
 
 type RunInContext = (this: vm.Script, context: vm.Context, options?: vm.RunningScriptOptions) => unknown;
 
-const BEAT_MS = 1_000;
+const HEARTBEAT_MS = 1_000;
 
 const scripts = vm.Script.prototype as { runInContext: RunInContext };
 const withWatchdog = scripts.runInContext;
@@ -14,7 +14,7 @@ scripts.runInContext = function (context, options) {
   return withWatchdog.call(this, context, { ...options, timeout: undefined });
 };
 
-const { beats } = workerData as { beats: Int32Array };
-setInterval(() => Atomics.add(beats, 0, 1), BEAT_MS).unref();
+const { heartbeats } = workerData as { heartbeats: Int32Array };
+setInterval(() => Atomics.add(heartbeats, 0, 1), HEARTBEAT_MS).unref();
 
 await import('@temporalio/worker/lib/workflow/workflow-worker-thread.js');

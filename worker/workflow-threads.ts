@@ -5,26 +5,29 @@ import type { Worker } from 'node:worker_threads';
 
 const require = createRequire(import.meta.url);
 const threads = require('node:worker_threads') as { Worker: typeof Worker };
-/** The SDK's entry of a thread of workflows, and ours, which is of the same kind as this file: source or built. */
+/** The SDK's entry file of a workflow thread, and ours, with the extension of this file: source or built. */
 const SDK_ENTRY = require.resolve('@temporalio/worker/lib/workflow/workflow-worker-thread.js');
 const OUR_ENTRY = fileURLToPath(new URL(`workflow-thread${path.extname(import.meta.filename)}`, import.meta.url));
 
-const LOOK_MS = 5_000;
-/** Looks without a beat in between after which a thread is given up. */
-const PATIENCE = 6;
+const CHECK_MS = 5_000;
+/** Checks without a heartbeat after which a thread is terminated. */
+const MISSED_CHECKS = 6;
 
-let own = false;
+let installed = false;
 
-/** From here on the SDK's workers of this process run workflows in threads of ours: it has no option for them. */
+/**
+ * From now on the SDK's workers in this process run workflows in our threads. The SDK has no option for that, so this
+ * replaces `Worker` of `node:worker_threads`: only a program of our own may call it, never a library function.
+ */
 export function useOwnWorkflowThreads(): void {
-  if (own) return;
-  own = true;
+  if (installed) return;
+  installed = true;
   threads.Worker = class extends threads.Worker {
     constructor(entry: string | URL, options?: ConstructorParameters<typeof Worker>[1]) {
-      const beats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+      const heartbeats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
       if (entry === SDK_ENTRY) {
-        super(OUR_ENTRY, { ...options, workerData: { beats } });
-        endWhenSilent(this, beats);
+        super(OUR_ENTRY, { ...options, workerData: { heartbeats } });
+        terminateWhenHung(this, heartbeats);
       } else {
         super(entry, options);
       }
@@ -33,18 +36,18 @@ export function useOwnWorkflowThreads(): void {
 }
 
 /**
- * Ends a thread that has stopped to count its beats, for it is in a loop. Its worker fails then, and says so, and its
- * process ends: better than one that takes tasks and does none. Looks are counted, not time, which passes while a process
- * is frozen.
+ * Terminates a thread whose heartbeat counter stands still: it is in an endless loop. The SDK's worker then fails and its
+ * process exits, which is better than taking tasks and completing none. It counts checks instead of measuring time, since
+ * time also passes while a process is frozen.
  */
-export function endWhenSilent(thread: Worker, beats: Int32Array, lookMs = LOOK_MS): void {
+export function terminateWhenHung(thread: Worker, heartbeats: Int32Array, checkMs = CHECK_MS): void {
   let last = -1;
-  let silent = 0;
-  const looking = setInterval(() => {
-    const now = Atomics.load(beats, 0);
-    silent = now === last ? silent + 1 : 0;
+  let missed = 0;
+  const checking = setInterval(() => {
+    const now = Atomics.load(heartbeats, 0);
+    missed = now === last ? missed + 1 : 0;
     last = now;
-    if (silent === PATIENCE) void thread.terminate();
-  }, lookMs).unref();
-  thread.once('exit', () => clearInterval(looking));
+    if (missed === MISSED_CHECKS) void thread.terminate();
+  }, checkMs).unref();
+  thread.once('exit', () => clearInterval(checking));
 }

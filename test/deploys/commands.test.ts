@@ -68,7 +68,7 @@ function run(script: 'replay' | 'record', args: string[], env: Record<string, st
   const { promise, resolve } = Promise.withResolvers<{ code: unknown; out: string; err: string }>();
   execFile(
     process.execPath,
-    [path.join('scripts', `${script}.ts`), ...args],
+    [path.join('tools', 'scripts', `${script}.ts`), ...args],
     {
       cwd: root,
       env: {

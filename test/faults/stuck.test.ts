@@ -73,7 +73,7 @@ it('W5 a session that the deployed code cannot replay says so, others go on, and
   );
   expect(inList!.status).toEqual(status);
   expect(await kindsOf(old)).toEqual(['opened', 'stuck']);
-  const said = runtime.logs.filter(({ msg, session }) => /cannot carry on/.test(msg) && session === old.id);
+  const said = runtime.logs.filter(({ msg, session }) => /cannot continue/.test(msg) && session === old.id);
   expect(said).toMatchObject([{ level: 50, cause: 'NonDeterministicError' }]);
   await eventually(async () => expect(await stuckNow()).toBe(1), { timeout: 10_000 });
 

@@ -39,7 +39,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
     packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'pg', 'pino', 'prom-client', 'zod'],
     typesOf: ['@temporalio/worker'],
   },
-  worker: { own: [...ALL_BUT_FACES, 'examples', 'migrations/migrate.ts'], packages: 'any' },
+  worker: { own: [...ALL_BUT_FACES, 'examples', 'migrations/migrate.ts', 'client/updates.ts'], packages: 'any' },
   client: {
     own: ['store', 'bus', 'domain', 'wire', 'config', 'workspaces', 'workflows/definitions.ts', 'workflows/start.ts'],
     packages: ['@temporalio/client', '@temporalio/common', 'pg', 'zod'],

@@ -74,7 +74,8 @@ export interface RunningWorker {
   stop(): Promise<void>;
 }
 
-const SETTINGS = {
+/** Settings of the tests' workers. */
+export const SETTINGS = {
   idleCloseMs: 7 * 86_400_000,
   continueAsNewEvents: 300,
   heartbeatTimeoutMs: 2_000,
