@@ -47,9 +47,11 @@ CREATE TABLE chat_sessions (
   paused_at         timestamptz,                -- a hard error stopped the queue; the next submission clears it
   closed_at         timestamptz,
   archived_at       timestamptz,
+  stuck_at          timestamptz,                -- since when the deployed code cannot carry on its workflow
   created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
   updated_at        timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 70);
+CREATE INDEX chat_sessions_stuck ON chat_sessions (session_id) WHERE stuck_at IS NOT NULL;
 
 CREATE TABLE chat_messages (
   id         text NOT NULL CHECK (id ~ '^[A-Za-z0-9_-]{1,64}$'),
@@ -120,7 +122,9 @@ CREATE TABLE chat_runs (
   updated_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (session_id, seq)
 ) WITH (fillfactor = 70);
-CREATE INDEX chat_runs_by_message ON chat_runs (session_id, message_id);
+-- By message first: an index that began with session_id looked as cheap as the primary key to the planner on a new table,
+-- and then each lookup of one run read all runs of its session.
+CREATE INDEX chat_runs_of_message ON chat_runs (message_id, session_id);
 CREATE UNIQUE INDEX chat_runs_one_at_a_time ON chat_runs (session_id) WHERE state IN ('running', 'waiting');
 CREATE INDEX chat_runs_queue ON chat_runs (session_id, seq) WHERE state IN ('queued', 'running', 'waiting');
 CREATE INDEX chat_runs_open ON chat_runs (state, updated_at) WHERE state IN ('queued', 'running');
@@ -145,6 +149,7 @@ CREATE TABLE session_aliases (
   session_id text NOT NULL REFERENCES sessions,
   PRIMARY KEY (user_id, alias)
 );
+CREATE INDEX session_aliases_by_session ON session_aliases (session_id);
 
 -- What a session must not hold has its own home.
 CREATE TABLE projects (
@@ -190,19 +195,14 @@ CREATE TABLE system_prompts (
   created_at   timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- For those who read by SQL: parts with the text that has landed since they were last settled. The input of a tool
--- call that is still streaming stands raw under "rawInput".
-CREATE VIEW chat_parts_live AS
-SELECT p.id, p.message_id, p.session_id, p.index, p.type,
-       CASE
-         WHEN d.text IS NULL THEN p.data
-         WHEN p.tool_call_id IS NOT NULL THEN p.data || jsonb_build_object('rawInput', d.text)
-         ELSE p.data || jsonb_build_object('text', coalesce(p.data ->> 'text', '') || d.text)
-       END AS data,
-       p.tool_call_id, p.tool_state, p.created_at, p.updated_at
-  FROM chat_parts p
-  LEFT JOIN LATERAL (
-    SELECT string_agg(text, '' ORDER BY start) AS text
-      FROM part_deltas
-     WHERE part_deltas.session_id = p.session_id AND part_deltas.part_id = p.id
-  ) d ON true;
+-- A trigger's function must exist before the trigger. These placeholders refuse every write until the same migration run
+-- replaces them with store/sql/guards.sql.
+CREATE FUNCTION guard_sessions() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'store/sql has not been applied'; END $$;
+CREATE FUNCTION guard_messages() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'store/sql has not been applied'; END $$;
+CREATE FUNCTION guard_events() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'store/sql has not been applied'; END $$;
+CREATE TRIGGER guard BEFORE INSERT OR UPDATE ON sessions FOR EACH ROW EXECUTE FUNCTION guard_sessions();
+CREATE TRIGGER guard BEFORE UPDATE OR DELETE ON chat_messages FOR EACH ROW EXECUTE FUNCTION guard_messages();
+CREATE TRIGGER guard BEFORE UPDATE OR DELETE ON session_events FOR EACH ROW EXECUTE FUNCTION guard_events();

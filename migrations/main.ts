@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // Brings database and Temporal namespace to where this version needs them.
+import { parseArgs } from 'node:util';
 import { parseConfig, requireDatabase } from '../config/config.ts';
 import { createLogger } from '../config/log.ts';
 import { runProcess } from '../config/process.ts';
@@ -8,9 +9,10 @@ import { temporalConnectConfig } from '../config/temporal.ts';
 import { migrate } from './migrate.ts';
 
 async function main(): Promise<void> {
+  const { values } = parseArgs({ options: { 'replace-functions': { type: 'boolean', default: false } } });
   const config = requireDatabase(parseConfig(process.env));
   const log = createLogger('migrate', config);
-  const applied = await migrate(config.directDatabaseUrl);
+  const applied = await migrate(config.directDatabaseUrl, { replace: values['replace-functions'] });
   log.info({ applied }, applied.length > 0 ? 'the database is migrated' : 'the database is up to date');
   const { connectionOptions, namespace } = temporalConnectConfig(config);
   const registered = await registerSearchAttributesAt(connectionOptions, namespace);

@@ -1,124 +1,165 @@
 import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { transitionRows } from '../domain/phases.ts';
+import { appliedDigests, applyFunctions, type Functions, readFunctions, transitionsDiffer } from './functions.ts';
 
-/** Any number: all migrations of a database queue behind one advisory lock. */
+/** Arbitrary: the advisory lock under which the migrations of one database run one after another. */
 const MIGRATION_LOCK = 7_073_647_205;
 
 /**
- * Whoever comes behind a migration that waits for a table waits as well, and a backup may have the table for minutes. So
- * the migration gives up soon, lets the others go ahead, and comes again.
+ * Statements queue behind a migration that waits for a table lock, and a backup may hold the table for minutes. So a
+ * migration gives up after a second, lets the others go first, and tries again.
  */
 const LOCK_WAIT_MS = 1_000;
 const PAUSE_MS = 1_000;
-const MOST_TRIES = 600;
-/** How often a migration looks whether another one is done. */
-const TURN_MS = 100;
+const MAX_ATTEMPTS = 600;
+const LOCK_POLL_MS = 100;
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/** A file that says so cannot run in a transaction, and need not: nobody waits for it. */
-const CONCURRENTLY = /\bCONCURRENTLY\b/;
-const MIGRATION_FILE = /^(\d{4})_\w+\.sql$/;
+/** Files named `….concurrently.sql` run statement by statement, outside a transaction, which CONCURRENTLY requires. */
+const CONCURRENTLY = '.concurrently.sql';
+const MIGRATION_FILE = /^(\d{4})_\w+(\.concurrently)?\.sql$/;
+/** What `missingMigrations` and `migrate` call the functions of store/sql. */
+const FUNCTIONS = 'store/sql';
 
 interface Migration {
   version: number;
   name: string;
 }
 
-/** Names of the files that a database has not seen; all of them where nothing was ever migrated. */
+/** Where `migrate` finds what it applies; default this build's own. */
+export interface MigrateOptions {
+  /** Folder of the numbered migrations. */
+  migrations?: string;
+  /** Folder of the SQL functions. */
+  functions?: string;
+  /** Apply this build's functions also where another build replaced them. Default false. */
+  replace?: boolean;
+}
+
+/** The database was migrated by a newer build: nothing was changed. */
+export class NewerSchemaError extends Error {
+  override name = 'NewerSchemaError';
+}
+
+/** Names what a database lacks to run this build: migration files, and `store/sql` for its functions. */
 export async function missingMigrations(db: pg.Pool): Promise<string[]> {
-  return (await missing(db)).map(({ name }) => name);
+  const { missing } = await compare(db, import.meta.dirname);
+  const { digest } = await readFunctions();
+  // Functions that a newer build has replaced since serve this build too.
+  const known = (await appliedDigests(db)).includes(digest);
+  return [...missing.map(({ name }) => name), ...(known ? [] : [FUNCTIONS])];
 }
 
-async function missing(db: pg.Pool | pg.Client): Promise<Migration[]> {
-  const names = (await readdir(import.meta.dirname)).filter((name) => MIGRATION_FILE.test(name)).toSorted();
-  const files = names.map((name) => ({ version: Number(name.slice(0, 4)), name }));
+/** The migrations that a database lacks, and the names of those that it has and this build does not know. */
+async function compare(db: pg.Pool | pg.Client, folder: string) {
+  const names = (await readdir(folder)).filter((name) => MIGRATION_FILE.test(name)).toSorted();
+  const files = names.map((name): Migration => ({ version: Number(name.slice(0, 4)), name }));
   const { rowCount } = await db.query(`SELECT FROM pg_class WHERE oid = to_regclass('schema_migrations')`);
-  if (rowCount === 0) return files;
-  const { rows } = await db.query<{ version: number }>('SELECT version FROM schema_migrations');
-  const seen = new Set(rows.map((row) => row.version));
-  return files.filter(({ version }) => !seen.has(version));
+  if (rowCount === 0) return { missing: files, unknown: [] };
+  const { rows } = await db.query<Migration>('SELECT version, name FROM schema_migrations ORDER BY version');
+  const missing = files.filter(({ version }) => !rows.some((row) => row.version === version));
+  const unknown = rows.filter((row) => !names.includes(row.name)).map(({ name }) => name);
+  return { missing, unknown };
 }
 
-/** Makes `phase_transitions` equal to the domain's table. */
-async function seedTransitions(db: pg.ClientBase): Promise<void> {
-  const rows = JSON.stringify(transitionRows());
-  await db.query(
-    `WITH wanted AS (
-       SELECT * FROM jsonb_to_recordset($1::jsonb) AS row(phase text, event text, next text)
-     ), gone AS (
-       DELETE FROM phase_transitions WHERE (phase, event) NOT IN (SELECT phase, event FROM wanted)
-     )
-     INSERT INTO phase_transitions SELECT phase, event, next FROM wanted
-     ON CONFLICT (phase, event) DO UPDATE SET next = excluded.next`,
-    [rows],
-  );
-}
-
-async function applyOne(db: pg.Client, migration: Migration): Promise<void> {
-  const sql = await readFile(`${import.meta.dirname}/${migration.name}`, 'utf8');
-  if (!CONCURRENTLY.test(sql)) return applyAtOnce(db, sql, migration);
+async function applyMigration(db: pg.Client, folder: string, migration: Migration): Promise<void> {
+  const sql = await readFile(path.join(folder, migration.name), 'utf8');
+  if (!migration.name.endsWith(CONCURRENTLY)) {
+    return inTransaction(db, async () => {
+      await db.query(sql);
+      await record(db, migration);
+    });
+  }
   for (const statement of sql.split(/;$/m)) await db.query(statement);
-  await note(db, migration);
+  await record(db, migration);
 }
 
-/** In a transaction. */
-async function applyAtOnce(db: pg.Client, sql: string, migration: Migration): Promise<void> {
-  for (let tries = 1; ; tries += 1) {
+/** Retries while a table lock is not available. */
+async function inTransaction(db: pg.Client, work: () => Promise<void>): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
     try {
       await db.query('BEGIN');
       await db.query(`SET LOCAL lock_timeout = ${LOCK_WAIT_MS}`);
-      await db.query(sql);
-      await note(db, migration);
+      await work();
       await db.query('COMMIT');
       return;
     } catch (error) {
-      if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE || tries === MOST_TRIES) throw error;
+      if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE || attempt === MAX_ATTEMPTS) throw error;
       await db.query('ROLLBACK');
       await delay(PAUSE_MS);
     }
   }
 }
 
-async function note(db: pg.Client, { version, name }: Migration): Promise<void> {
+async function record(db: pg.Client, { version, name }: Migration): Promise<void> {
   await db.query('INSERT INTO schema_migrations (version, name) VALUES ($1, $2)', [version, name]);
 }
 
-/** Asked again and again: a statement that waited for it would have a snapshot, and CONCURRENTLY waits for those. */
-async function untilOurTurn(db: pg.Client): Promise<void> {
+/** Polls: a statement that blocked on the lock would hold a snapshot, and CONCURRENTLY waits for snapshots. */
+async function takeLock(db: pg.Client): Promise<void> {
   for (;;) {
     const { rows } = await db.query<{ got: boolean }>('SELECT pg_try_advisory_lock($1) AS got', [MIGRATION_LOCK]);
     if (rows[0]?.got === true) return;
-    await delay(TURN_MS);
+    await delay(LOCK_POLL_MS);
   }
 }
 
+const BOOKKEEPING = `
+  CREATE TABLE IF NOT EXISTS schema_migrations (
+    version integer PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now()
+  );
+  CREATE TABLE IF NOT EXISTS schema_functions (
+    n bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, digest text NOT NULL UNIQUE, at timestamptz NOT NULL DEFAULT now()
+  )`;
+
 /**
- * Brings a database to the newest schema: the numbered files beside this one that it has not seen, in order, each in a
- * transaction of its own or, where it says CONCURRENTLY, statement by statement and from its beginning if it broke
- * off. Safe to run at any time and from several processes at once, beside workers and
- * hosts at work. Forward only.
+ * Brings a database to this build's schema: the numbered migrations that it lacks, in order, each in its own
+ * transaction (`….concurrently.sql` files: statement by statement, from the start again after a failure), then the
+ * functions of store/sql in one transaction if they changed. Safe to run at any time, from several processes at once,
+ * beside running workers and hosts. Forward only.
  *
- * @param databaseUrl past any pooler, for it holds a lock from its first statement to its last
- * @returns the names of the files that were applied
+ * @param databaseUrl a direct connection, not through a pooler: a session lock is held from first to last statement
+ * @returns the names of the files that were applied, `store/sql` for the functions
+ * @throws {NewerSchemaError} a newer build migrated this database: nothing is changed
  */
-export async function migrate(databaseUrl: string): Promise<string[]> {
+export async function migrate(databaseUrl: string, options: MigrateOptions = {}): Promise<string[]> {
+  const folder = options.migrations ?? import.meta.dirname;
   const db = new pg.Client({ connectionString: databaseUrl });
   await db.connect();
-  const applied: string[] = [];
   try {
-    await untilOurTurn(db);
-    await db.query(
-      'CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now())',
-    );
-    for (const file of await missing(db)) {
-      await applyOne(db, file);
-      applied.push(file.name);
-    }
-    await seedTransitions(db);
+    await takeLock(db);
+    const functions = await readFunctions(options.functions);
+    const { missing, unknown } = await compare(db, folder);
+    const [newest, ...replaced] = await appliedDigests(db);
+    refuseNewer(unknown, options.replace !== true && replaced.includes(functions.digest));
+    await db.query(BOOKKEEPING);
+    for (const file of missing) await applyMigration(db, folder, file);
+    const current = await bringFunctions(db, functions, newest);
+    return [...missing.map(({ name }) => name), ...(current ? [] : [FUNCTIONS])];
   } finally {
     await db.end();
   }
-  return applied;
+}
+
+/** True: they were this build's already. */
+async function bringFunctions(db: pg.Client, functions: Functions, newest: string | undefined): Promise<boolean> {
+  if (newest === functions.digest && !(await transitionsDiffer(db, functions))) return true;
+  await inTransaction(db, () => applyFunctions(db, functions));
+  return newest === functions.digest;
+}
+
+function refuseNewer(unknown: readonly string[], replaced: boolean): void {
+  if (unknown.length > 0) {
+    throw new NewerSchemaError(
+      `the database has migrations that this build does not know: ${unknown.join(', ')}; nothing was changed. ` +
+        'Migrate with the newest build.',
+    );
+  } else if (replaced) {
+    throw new NewerSchemaError(
+      'another build has replaced the SQL functions of this one; nothing was changed. ' +
+        'Migrate with the newest build, or run this one with --replace-functions if it is the newest.',
+    );
+  }
 }

@@ -65,7 +65,7 @@ export async function maybeOne<T>(
 
 /**
  * Calls an SQL function of ours that answers one value and gives that value. Its shape is the function's promise, kept
- * in migrations/ and proven by the tests of the rows; arrays and objects among the arguments travel as jsonb.
+ * in store/sql and proven by the tests of the rows; arrays and objects among the arguments travel as jsonb.
  */
 export async function call<T>(db: Db, name: string, args: readonly unknown[]): Promise<T> {
   const places = args.map((_, index) => `$${index + 1}`).join(', ');

@@ -1,37 +1,63 @@
-// A migration of a database that others are using.
+// Migrations of a database that others are using, and by builds of different ages.
+import { cp, mkdir, readdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
 import pg from 'pg';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { migrate } from '../../migrations/migrate.ts';
+import { beforeEach, expect, it, onTestFinished } from 'vitest';
+import { type MigrateOptions, migrate, missingMigrations } from '../../migrations/migrate.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
-const WITH_LOCK = '0007_stuck.sql';
-const CONCURRENT = '0008_runs_by_key.sql';
-/** Takes a migration back. */
-const UNDO = {
-  [WITH_LOCK]: `DROP FUNCTION note_stuck; ALTER TABLE chat_sessions DROP COLUMN stuck_at`,
-  [CONCURRENT]: 'CREATE INDEX chat_runs_by_message ON chat_runs (session_id, message_id)',
-};
+const root = path.join(import.meta.dirname, '..', '..');
 const waits = (condition: string) => `SELECT FROM pg_locks WHERE NOT granted AND ${condition}`;
-
+const scratch = scratchDir();
+let builds = 0;
 let url: string;
 let db: pg.Pool;
-beforeAll(async () => {
+
+beforeEach(async () => {
   url = await freshDatabase();
-  // Whoever waits for a lock for longer than this has been held up.
+  // A statement that waits for a lock for longer than this was blocked by the migration.
   db = new pg.Pool({ connectionString: url, lock_timeout: 2_000 });
-  afterAll(() => db.end());
+  onTestFinished(() => db.end());
 });
 
-async function takeBack(name: keyof typeof UNDO): Promise<void> {
-  await db.query(`${UNDO[name]}; DELETE FROM schema_migrations WHERE name = '${name}'`);
+/** A build with more migrations and function files than today's, by file name. */
+async function build(files: { migrations?: Record<string, string>; functions?: Record<string, string> } = {}) {
+  builds += 1;
+  const made: Required<Pick<MigrateOptions, 'migrations' | 'functions'>> = {
+    migrations: path.join(scratch, `${builds}`, 'migrations'),
+    functions: path.join(scratch, `${builds}`, 'functions'),
+  };
+  for (const [kind, source] of [
+    ['migrations', 'migrations'],
+    ['functions', 'store/sql'],
+  ] as const) {
+    await mkdir(made[kind], { recursive: true });
+    for (const name of await readdir(path.join(root, source))) {
+      if (name.endsWith('.sql')) await cp(path.join(root, source, name), path.join(made[kind], name));
+    }
+    for (const [name, sql] of Object.entries(files[kind] ?? {})) await writeFile(path.join(made[kind], name), sql);
+  }
+  return made;
 }
 
-it('H1 a migration that has to wait for a table does not hold up those who use it', async () => {
-  await takeBack(WITH_LOCK);
+/** All that a migration may change. */
+async function contents(): Promise<unknown> {
+  const tables = ['schema_migrations', 'schema_functions', 'phase_transitions'];
+  const found = await Promise.all(tables.map((table) => db.query(`SELECT * FROM ${table} ORDER BY 1, 2`)));
+  const functions = await db.query(
+    `SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace ORDER BY 1`,
+  );
+  return [...found, functions].map(({ rows }) => rows as unknown);
+}
+
+it('H1 a migration that has to wait for a table does not block the statements of others', async () => {
+  const name = '9001_column.sql';
+  const next = await build({ migrations: { [name]: 'ALTER TABLE chat_sessions ADD COLUMN extra text;' } });
   const backup = await db.connect();
   await backup.query('BEGIN; SELECT FROM chat_sessions');
-  const migrating = migrate(url);
+  const migrating = migrate(url, next);
   for (let times = 0; times < 2; times += 1) {
     const waiting = waits(`mode = 'AccessExclusiveLock' AND relation = 'chat_sessions'::regclass`);
     await eventually(async () => expect((await db.query(waiting)).rowCount).toBe(1));
@@ -39,22 +65,92 @@ it('H1 a migration that has to wait for a table does not hold up those who use i
   }
   await backup.query('COMMIT');
   backup.release();
-  expect(await migrating).toEqual([WITH_LOCK]);
-  expect(await migrate(url)).toEqual([]);
+  expect(await migrating).toEqual([name]);
+  expect(await migrate(url, next)).toEqual([]);
 });
 
-it('H1 an index is made while the table is read and written, also after an attempt that broke off', async () => {
-  await takeBack(CONCURRENT);
+it('H1 an index is built while the table is read and written, also after a failed attempt', async () => {
+  const name = '9001_index.concurrently.sql';
+  const sql = `
+    -- A failed attempt leaves an invalid index.
+    DROP INDEX CONCURRENTLY IF EXISTS extra_index;
+    CREATE UNIQUE INDEX CONCURRENTLY extra_index ON chat_sessions (agent);`;
+  const next = await build({ migrations: { [name]: sql } });
+  await db.query(`SELECT open_session('ses_' || lpad('', 12, n) || repeat('x', 14), 'ada', 'a', NULL, NULL, '{}', NULL)
+                    FROM unnest(ARRAY['1', '2']) AS n`);
+  await expect(migrate(url, next)).rejects.toMatchObject({ code: '23505' });
+  await db.query(`UPDATE chat_sessions SET agent = session_id`);
   const writer = await db.connect();
-  await writer.query('BEGIN; UPDATE chat_runs SET updated_at = updated_at');
-  const both = Promise.all([migrate(url), migrate(url)]);
+  await writer.query('BEGIN; UPDATE chat_sessions SET updated_at = updated_at');
+  const both = Promise.all([migrate(url, next), migrate(url, next)]);
   await eventually(async () => expect((await db.query(waits(`locktype = 'virtualxid'`))).rowCount).toBe(1));
   await db.query(`UPDATE chat_runs SET updated_at = updated_at`);
   await writer.query('COMMIT');
   writer.release();
-  expect((await both).flat()).toEqual([CONCURRENT]);
-  const { rows } = await db.query(
-    `SELECT relname, indisvalid FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid WHERE relname ~ '_(by|of)_message$'`,
+  expect((await both).flat()).toEqual([name]);
+  const { rows } = await db.query(`SELECT indisvalid FROM pg_index WHERE indexrelid = 'extra_index'::regclass`);
+  expect(rows).toEqual([{ indisvalid: true }]);
+});
+
+it('H1 a comment does not change how a migration runs: a file that fails changes nothing', async () => {
+  const sql = `-- Not CONCURRENTLY: the table is small.
+    CREATE TABLE extra (id integer);
+    SELECT 1 / 0;`;
+  const next = await build({ migrations: { '9001_extra.sql': sql } });
+  await expect(migrate(url, next)).rejects.toThrow('division by zero');
+  expect((await db.query(`SELECT to_regclass('extra') AS oid`)).rows).toEqual([{ oid: null }]);
+});
+
+it('H1 functions are applied when their digest changes, in one transaction', async () => {
+  const answer = (value: number) =>
+    `CREATE OR REPLACE FUNCTION extra() RETURNS integer LANGUAGE sql AS 'SELECT ${value}';`;
+  expect(await migrate(url, await build({ functions: { 'extra.sql': answer(1) } }))).toEqual(['store/sql']);
+  expect((await db.query('SELECT extra()')).rows).toEqual([{ extra: 1 }]);
+  const broken = await build({ functions: { 'extra.sql': answer(2), 'zzz.sql': 'SELECT no_such_function();' } });
+  await expect(migrate(url, broken)).rejects.toThrow('no_such_function');
+  expect((await db.query('SELECT extra()')).rows).toEqual([{ extra: 1 }]);
+  const second = await build({ functions: { 'extra.sql': answer(2) } });
+  expect(await migrate(url, second)).toEqual(['store/sql']);
+  expect(await migrate(url, second)).toEqual([]);
+  expect((await db.query('SELECT extra()')).rows).toEqual([{ extra: 2 }]);
+});
+
+it('H1 the bodies of SQL functions are checked, whatever the order in which they call one another', async () => {
+  const first = `CREATE OR REPLACE FUNCTION aaa() RETURNS integer LANGUAGE sql AS 'SELECT zzz()';`;
+  const last = `CREATE OR REPLACE FUNCTION zzz() RETURNS integer LANGUAGE sql AS 'SELECT 7';`;
+  await migrate(url, await build({ functions: { 'aaa.sql': first, 'zzz.sql': last } }));
+  expect((await db.query('SELECT aaa()')).rows).toEqual([{ aaa: 7 }]);
+  await expect(migrate(url, await build({ functions: { 'aaa.sql': first.replace('zzz', 'zzy') } }))).rejects.toThrow(
+    'zzy',
   );
-  expect(rows).toEqual([{ relname: 'chat_runs_of_message', indisvalid: true }]);
+});
+
+it('H1 where it finds a migration that it does not know, an older build changes nothing and says so', async () => {
+  const older = await build();
+  const newer = await build({
+    migrations: { '9001_newer.sql': `INSERT INTO phase_transitions VALUES ('done', 'newer', 'done');` },
+  });
+  await migrate(url, newer);
+  const before = await contents();
+  await expect(migrate(url, older)).rejects.toThrow(/does not know: 9001_newer\.sql; nothing was changed/);
+  expect(await contents()).toEqual(before);
+});
+
+it('H1 an older build does not bring its functions back, and its workers start beside newer ones', async () => {
+  const newer = await build({
+    functions: { 'extra.sql': 'CREATE OR REPLACE FUNCTION extra() RETURNS integer LANGUAGE sql AS $$ SELECT 1 $$;' },
+  });
+  await migrate(url, newer);
+  const before = await contents();
+  await expect(migrate(url, await build())).rejects.toThrow(/another build has replaced .* nothing was changed/);
+  expect(await contents()).toEqual(before);
+  expect(await missingMigrations(db)).toEqual([]);
+  expect(await migrate(url, { ...(await build()), replace: true })).toEqual(['store/sql']);
+});
+
+it('H1 a worker lacks migrations and functions that were never applied', async () => {
+  await db.query(`DELETE FROM schema_functions`);
+  expect(await missingMigrations(db)).toEqual(['store/sql']);
+  await db.query('DROP TABLE schema_functions, schema_migrations');
+  expect(await missingMigrations(db)).toEqual(['0001_tables.sql', 'store/sql']);
 });

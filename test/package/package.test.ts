@@ -51,6 +51,7 @@ describe('the packed tarball', () => {
         'examples/site-builder/agent.js',
         'host/index.js',
         'migrations/0001_tables.sql',
+        'store/sql/sessions.sql',
         'swagger-ui/LICENSE',
         'swagger-ui/swagger-ui-bundle.js',
         'web/dist/index.html',

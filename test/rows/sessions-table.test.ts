@@ -232,8 +232,7 @@ it('S2 each column has one writer function, and no SQL elsewhere writes the tabl
     if (writes) found[file] = writes.map((write) => write.replaceAll(/\s+/g, ' '));
   }
   expect(found).toEqual({
-    'migrations/0002_guards.sql': Array.from({ length: 4 }, () => 'UPDATE sessions'),
-    'migrations/0003_commands.sql': ['INSERT INTO sessions'],
+    'store/sql/sessions.sql': [...Array.from({ length: 4 }, () => 'UPDATE sessions'), 'INSERT INTO sessions'],
   });
   const inserting = writers.filter(({ body }) => /INSERT\s+INTO\s+sessions\b/i.test(body as string));
   expect(inserting.map(({ name }) => name)).toEqual(['open_session']);

@@ -148,7 +148,8 @@ async function prepare({ config, say, signal }: Context): Promise<void> {
   const { databaseUrl } = config;
   if (databaseUrl === undefined) throw new Error('no database by now');
   await untilItWorks(
-    () => migrate(databaseUrl),
+    // A developer's edits of store/sql may go back to an earlier text.
+    () => migrate(databaseUrl, { replace: true }),
     (reason, wait) => say('migrations', `${withoutPassword(databaseUrl)}: ${reason}, trying again in ${wait / 1000} s`),
     signal,
   );

@@ -1,5 +1,5 @@
 // `npm pack` runs this first: makes dist/, which is what the package holds. JavaScript and declarations of its faces and
-// programs, the migrations' SQL, the chat page, and the workflows' bundle, so that no consumer has to make one.
+// programs, the SQL of migrations and store, the chat page, and the workflows' bundle, so that no consumer has to make one.
 import { spawnSync } from 'node:child_process';
 import { cp, glob, mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -14,7 +14,7 @@ const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 const { status } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' });
 if (status !== 0) process.exit(status ?? 1);
 
-for await (const file of glob('migrations/*.sql', { cwd: root }))
+for await (const file of glob(['migrations/*.sql', 'store/sql/*.sql'], { cwd: root }))
   await cp(path.join(root, file), path.join(dist, file));
 
 await buildPage();

@@ -1,0 +1,65 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import type pg from 'pg';
+import { transitionRows } from '../domain/phases.ts';
+
+const FUNCTIONS = path.join(import.meta.dirname, '..', 'store', 'sql');
+
+/** The part of the schema that every build brings anew: SQL functions and views, and the table of phase transitions. */
+export interface Functions {
+  sql: string;
+  /** A jsonb array of { phase, event, next }. */
+  transitions: string;
+  /** SHA-256 of both. */
+  digest: string;
+}
+
+/** Reads this build's functions from `folder`, one file per table group. */
+export async function readFunctions(folder: string = FUNCTIONS): Promise<Functions> {
+  const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).toSorted();
+  const files = await Promise.all(names.map((name) => readFile(path.join(folder, name), 'utf8')));
+  const sql = files.join('\n');
+  const transitions = JSON.stringify(transitionRows());
+  return { sql, transitions, digest: createHash('sha256').update(sql).update(transitions).digest('hex') };
+}
+
+/** Every digest that was applied to this database, newest first; empty where none was. */
+export async function appliedDigests(db: pg.Pool | pg.Client): Promise<string[]> {
+  const { rowCount } = await db.query(`SELECT FROM pg_class WHERE oid = to_regclass('schema_functions')`);
+  if (rowCount === 0) return [];
+  const { rows } = await db.query<{ digest: string }>('SELECT digest FROM schema_functions ORDER BY n DESC');
+  return rows.map((row) => row.digest);
+}
+
+/** Replaces the functions and the transitions, and records the digest as the newest. Runs inside a transaction. */
+export async function applyFunctions(db: pg.ClientBase, { sql, transitions, digest }: Functions): Promise<void> {
+  // SQL functions call one another in any order: created unchecked first, then again with their bodies checked.
+  await db.query('SET LOCAL check_function_bodies = off');
+  await db.query(sql);
+  await db.query('SET LOCAL check_function_bodies = on');
+  await db.query(sql);
+  await db.query(
+    `WITH wanted AS (
+       SELECT * FROM jsonb_to_recordset($1::jsonb) AS row(phase text, event text, next text)
+     ), removed AS (
+       DELETE FROM phase_transitions WHERE (phase, event) NOT IN (SELECT phase, event FROM wanted)
+     )
+     INSERT INTO phase_transitions SELECT phase, event, next FROM wanted
+     ON CONFLICT (phase, event) DO UPDATE SET next = excluded.next`,
+    [transitions],
+  );
+  await db.query('DELETE FROM schema_functions WHERE digest = $1', [digest]);
+  await db.query('INSERT INTO schema_functions (digest) VALUES ($1)', [digest]);
+}
+
+/** Whether the stored transitions differ from the domain's table: somebody changed them by hand. */
+export async function transitionsDiffer(db: pg.Client, { transitions }: Functions): Promise<boolean> {
+  const { rowCount } = await db.query(
+    `SELECT FROM jsonb_to_recordset($1::jsonb) AS wanted(phase text, event text, next text)
+       FULL JOIN phase_transitions stored USING (phase, event, next)
+      WHERE wanted.phase IS NULL OR stored.phase IS NULL`,
+    [transitions],
+  );
+  return rowCount !== 0;
+}

@@ -1,0 +1,135 @@
+-- The session row: one writer function per column of `sessions`, the session lock, the event log, opening and loading.
+-- The caller of a writer holds the session lock (lock_session).
+
+-- phase: called by every command and tool that raises an event. Null where the table knows no such transition.
+CREATE OR REPLACE FUNCTION write_phase(p_session text, p_event text) RETURNS text
+LANGUAGE sql SET perdure.writer = 'phase' AS $$
+  UPDATE sessions s
+     SET phase = t.next, updated_at = clock_timestamp()
+    FROM phase_transitions t
+   WHERE s.session_id = p_session AND t.phase = s.phase AND t.event = p_event
+  RETURNING s.phase
+$$;
+
+-- project_id: called by begin_tool (a tool that opens a new project) and open_existing. False where another is locked.
+CREATE OR REPLACE FUNCTION write_project_id(p_session text, p_project text) RETURNS boolean
+LANGUAGE plpgsql SET perdure.writer = 'project_id' AS $$
+BEGIN
+  UPDATE sessions
+     SET project_id = p_project, updated_at = clock_timestamp()
+   WHERE session_id = p_session AND project_id IS NULL;
+  RETURN FOUND OR EXISTS (SELECT FROM sessions WHERE session_id = p_session AND project_id = p_project);
+END $$;
+
+-- pending_tool: set by begin_tool, cleared by finish_tool and end_run.
+CREATE OR REPLACE FUNCTION write_pending_tool(p_session text, p_pending jsonb) RETURNS void
+LANGUAGE sql SET perdure.writer = 'pending_tool' AS $$
+  UPDATE sessions
+     SET pending_tool = p_pending, updated_at = clock_timestamp()
+   WHERE session_id = p_session AND pending_tool IS DISTINCT FROM p_pending
+$$;
+
+-- cancel_token: called by cancel_session on every accepted cancel.
+CREATE OR REPLACE FUNCTION write_cancel_token(p_session text, p_token text) RETURNS void
+LANGUAGE sql SET perdure.writer = 'cancel_token' AS $$
+  UPDATE sessions SET cancel_token = p_token, updated_at = clock_timestamp() WHERE session_id = p_session
+$$;
+
+-- The lock of a session: under it positions, run numbers and event numbers are taken. Null: no such session.
+CREATE OR REPLACE FUNCTION lock_session(p_session text) RETURNS chat_sessions LANGUAGE sql AS $$
+  SELECT * FROM chat_sessions WHERE session_id = p_session FOR NO KEY UPDATE
+$$;
+
+-- What the session is now, for a workflow to follow; the newest event number says which of two answers is the later.
+CREATE OR REPLACE FUNCTION session_mark(p_session text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT jsonb_build_object('phase', phase, 'project_id', project_id, 'event_seq', (
+           SELECT coalesce(max(seq), 0) FROM session_events WHERE session_id = p_session))
+    FROM sessions WHERE session_id = p_session
+$$;
+
+CREATE OR REPLACE FUNCTION append_event(p_session text, p_kind text, p_actor text, p_data jsonb, p_command_id text)
+RETURNS bigint LANGUAGE sql AS $$
+  INSERT INTO session_events (session_id, seq, kind, actor, data, command_id)
+  SELECT p_session, coalesce(max(seq), 0) + 1, p_kind, p_actor, p_data, p_command_id
+    FROM session_events WHERE session_id = p_session
+  RETURNING seq
+$$;
+
+CREATE OR REPLACE FUNCTION open_session(
+  p_session text, p_user text, p_agent text, p_workspace_root text, p_model text, p_metadata jsonb, p_project text
+) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_refusal jsonb;
+BEGIN
+  INSERT INTO sessions (session_id, user_id, phase) VALUES (p_session, p_user, 'chatting');
+  INSERT INTO chat_sessions (session_id, agent, workspace_root, model, metadata)
+  VALUES (p_session, p_agent, p_workspace_root, p_model, p_metadata);
+  PERFORM append_event(p_session, 'opened', 'user', jsonb_build_object('agent', p_agent), NULL);
+  IF p_project IS NOT NULL THEN
+    v_refusal := lock_project(p_session, p_project, 'open_existing');
+    IF v_refusal IS NOT NULL THEN
+      RAISE EXCEPTION 'refused' USING ERRCODE = 'PD002', DETAIL = v_refusal ->> 'code';
+    END IF;
+    PERFORM write_phase(p_session, 'open_existing');
+    PERFORM append_event(p_session, 'transition', 'user', jsonb_build_object(
+      'event', 'open_existing', 'from', 'chatting', 'to', 'chatting', 'project_id', p_project), NULL);
+  END IF;
+  RETURN '{"ok": true}';
+END $$;
+
+-- The session behind an alias of this user, opened now where there is none. Two first uses at once make one session.
+CREATE OR REPLACE FUNCTION open_alias(
+  p_alias text, p_session text, p_user text, p_agent text, p_workspace_root text, p_model text, p_metadata jsonb
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  v_session text;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended(p_user || '/' || p_alias, 0));
+  SELECT session_id INTO v_session FROM session_aliases WHERE user_id = p_user AND alias = p_alias;
+  IF v_session IS NULL THEN
+    PERFORM open_session(p_session, p_user, p_agent, p_workspace_root, p_model, p_metadata, NULL);
+    INSERT INTO session_aliases (user_id, alias, session_id) VALUES (p_user, p_alias, p_session);
+    v_session := p_session;
+  END IF;
+  RETURN v_session;
+END $$;
+
+-- Everything a workflow needs at its start, and a new epoch: whatever an earlier workflow scheduled is overtaken from
+-- here on, not only from the next claim on.
+CREATE OR REPLACE FUNCTION load_session(p_session text) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_epoch integer;
+BEGIN
+  UPDATE chat_sessions SET epoch = epoch + 1 WHERE session_id = p_session RETURNING epoch INTO v_epoch;
+  UPDATE chat_runs SET fence = ARRAY[v_epoch, 0, 0]
+   WHERE session_id = p_session AND state IN ('queued', 'running', 'waiting');
+  RETURN (
+    SELECT session_mark(p_session) || jsonb_build_object(
+      'epoch', v_epoch, 'user_id', s.user_id, 'pending_tool', s.pending_tool, 'agent', c.agent, 'closed', c.closed_at IS NOT NULL,
+      'paused', c.paused_at IS NOT NULL,
+      'runs', (
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
+          'run_seq', r.seq, 'message_id', r.message_id, 'state', r.state, 'step', r.step, 'model', r.model,
+          'started_at', (extract(epoch FROM r.started_at) * 1000)::bigint,
+          'abort', r.abort_requested_at IS NOT NULL,
+          'open_calls', (
+            SELECT coalesce(jsonb_agg(call ORDER BY n), '[]')
+              FROM jsonb_array_elements(r.last_step -> 'tool_calls') WITH ORDINALITY AS calls(call, n)
+              JOIN chat_parts p ON p.session_id = r.session_id AND p.tool_call_id = call ->> 'tool_call_id'
+             WHERE p.tool_state = 'input-available')) ORDER BY r.seq), '[]')
+          FROM chat_runs r WHERE r.session_id = p_session AND r.state IN ('queued', 'running', 'waiting')))
+      FROM sessions s JOIN chat_sessions c USING (session_id) WHERE s.session_id = p_session);
+END $$;
+
+-- Notes in the row and in the log that a session is stuck, and why; with null, that it goes on again. False: it was known.
+CREATE OR REPLACE FUNCTION note_stuck(p_session text, p_cause text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM lock_session(p_session);
+  UPDATE chat_sessions
+     SET stuck_at = CASE WHEN p_cause IS NOT NULL THEN clock_timestamp() END, updated_at = clock_timestamp()
+   WHERE session_id = p_session AND (stuck_at IS NOT NULL) <> (p_cause IS NOT NULL);
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM append_event(p_session, CASE WHEN p_cause IS NULL THEN 'unstuck' ELSE 'stuck' END, 'system',
+                       jsonb_strip_nulls(jsonb_build_object('cause', p_cause)), NULL);
+  RETURN true;
+END $$;
