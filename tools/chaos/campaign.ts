@@ -14,6 +14,7 @@ import { checkAnswers } from './promises/answers.ts';
 import { checkCommands } from './promises/commands.ts';
 import { checkHistories } from './promises/histories.ts';
 import { checkMessages } from './promises/messages.ts';
+import { checkModelCalls } from './promises/model-calls.ts';
 import { checkOrder } from './promises/order.ts';
 import { checkPhases } from './promises/phases.ts';
 import { checkProcesses } from './promises/processes.ts';
@@ -56,7 +57,7 @@ export async function campaign(options: Options, keep: string, say: (line: strin
     const { drivers, readings, injected } = await play(world, options, ledger, say);
     say('looking at every promise');
     const evidence = await gather(world, drivers, readings);
-    await checkAll(ledger, evidence);
+    await checkAll(ledger, evidence, injected);
     if (ledger.violations.length > 0) await keepEvidence(evidence);
     return { evidence, injected };
   });
@@ -76,6 +77,7 @@ async function play(world: World, options: Options, ledger: Ledger, say: (line: 
     return new Driver({ seed, number, user, hosts, random, readings, late: late.signal });
   });
   world.model.faulty = FAULTY;
+  if (!world.disk) say('no right to mount a file system here: postgres-disk-full is left out');
   say(`${drivers.length} sessions, faults for ${seconds} s`);
   const driving = Promise.allSettled(drivers.map((driver) => driver.run(enough.signal)));
   const random = new Random(seed, 'faults');
@@ -131,11 +133,12 @@ function pausedOf(rows: readonly OpenRun[], drivers: readonly Driver[]): Driver[
   return drivers.filter(({ api, session }) => names.has(`${api.user}/${session}`));
 }
 
-async function checkAll(ledger: Ledger, evidence: Evidence): Promise<void> {
+async function checkAll(ledger: Ledger, evidence: Evidence, injected: readonly Injected[]): Promise<void> {
   const { temporalAddress: address } = evidence.world;
   const temporal = temporalClient({ connectionOptions: { address }, namespace: NAMESPACE });
   try {
     checkMessages(ledger, evidence);
+    checkModelCalls(ledger, evidence, injected);
     const settledCalls = checkAnswers(ledger, evidence);
     checkTools(ledger, evidence, settledCalls);
     checkOrder(ledger, evidence, settledCalls);

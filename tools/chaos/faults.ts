@@ -1,4 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { type Disk, slowCommits } from './disk.ts';
+import type { Link, LinkTarget } from './links.ts';
 import type { Part } from './part.ts';
 import type { Random } from './random.ts';
 import type { World } from './world.ts';
@@ -18,6 +20,12 @@ export const FAULT_KINDS = [
   'temporal-freeze',
   'readers-cut',
   'readers-freeze',
+  'postgres-slow',
+  'postgres-disk-full',
+  'postgres-disk-slow',
+  'link-latency',
+  'link-loss',
+  'link-stall',
 ] as const;
 
 export type FaultKind = (typeof FAULT_KINDS)[number];
@@ -37,7 +45,25 @@ const WEIGHTS: Readonly<Record<FaultKind, number>> = {
   'temporal-freeze': 4,
   'readers-cut': 12,
   'readers-freeze': 4,
+  'postgres-slow': 2,
+  'postgres-disk-full': 4,
+  'postgres-disk-slow': 4,
+  'link-latency': 8,
+  'link-loss': 8,
+  'link-stall': 5,
 };
+
+/** Those after which a step may have to call the model again: its worker, or what the worker reports to, was away. */
+const DEATHS: ReadonlySet<FaultKind> = new Set([
+  'worker-kill',
+  'worker-freeze',
+  'worker-restart',
+  'postgres-kill',
+  'postgres-immediate',
+  'temporal-kill',
+  'temporal-freeze',
+  'link-stall',
+]);
 
 /** A fault as it was injected. */
 export interface Injected {
@@ -45,6 +71,11 @@ export interface Injected {
   target: string;
   /** Seconds since the faults began. */
   at: number;
+  /** Of `performance.now()`; until it is over, Infinity. */
+  from: number;
+  to: number;
+  /** Something was dead, or as good as dead, meanwhile. */
+  isDeath: boolean;
 }
 
 /** What faults are done to, besides the world. */
@@ -75,15 +106,17 @@ export async function injectFaults(
     if (at >= seconds) break;
     const found = somewhere(() => {
       const kind = random.weighted<FaultKind>(weights);
-      const made = inject(kind, world, readers, random);
+      const made = inject(kind, { world, readers, random, longestMs: (seconds * 1_000) / 3 });
       return made && { kind, ...made };
     });
     if (found === undefined) continue;
     const { kind, target, over } = found;
-    injected.push({ kind, target, at });
-    // It is looked at when all are over.
-    over.catch(() => {});
-    lasting.push(over);
+    const fault: Injected = { kind, target, at, from: performance.now(), to: Infinity, isDeath: DEATHS.has(kind) };
+    injected.push(fault);
+    const ended = over.finally(() => (fault.to = performance.now()));
+    // A failure is reported when all faults are over.
+    ended.catch(() => {});
+    lasting.push(ended);
   }
   await Promise.all(lasting);
   return injected;
@@ -100,10 +133,19 @@ function somewhere<T>(attempt: () => T | undefined): T | undefined {
 
 type Fault = { target: string; over: Promise<unknown> } | undefined;
 
-function inject(kind: FaultKind, world: World, readers: Readers, random: Random): Fault {
+interface Scene {
+  world: World;
+  readers: Readers;
+  random: Random;
+  /** Longest that a fault may last. */
+  longestMs: number;
+}
+
+function inject(kind: FaultKind, { world, readers, random, longestMs }: Scene): Fault {
   const worker = random.pick(world.workers);
   const host = random.pick(world.hosts);
   const pause = random.between(100, 2_000);
+  const lasting = random.between(5_000, 15_000);
   // Beyond the heartbeat time-out of 2 s a frozen worker is a zombie when it wakes.
   const frozen = random.chance(0.6) ? random.between(2_500, 6_000) : random.between(200, 1_500);
   switch (kind) {
@@ -135,7 +177,54 @@ function inject(kind: FaultKind, world: World, readers: Readers, random: Random)
       return hit(readers.cut(random), Promise.resolve());
     case 'readers-freeze':
       return hit(readers.freeze(random, frozen), delay(frozen));
+    case 'postgres-slow':
+      return slow(linksTo(world, 'postgres'), (link) => link.slowStatements(random), Math.min(SLOW_MS, longestMs));
+    case 'postgres-disk-full':
+      return world.disk && { target: 'postgres', over: fillDisk(world, world.disk, frozen) };
+    case 'postgres-disk-slow':
+      return { target: 'postgres', over: slowCommits(world.db, delay(Math.min(lasting, longestMs))) };
+    case 'link-latency':
+      return slow([random.pick(world.links.all)], (link) => link.delay(random), Math.min(lasting, longestMs));
+    case 'link-loss':
+      return slow([random.pick(world.links.all)], (link) => link.losePackets(random), Math.min(lasting, longestMs));
+    case 'link-stall':
+      return slow([random.pick(world.links.all)], (link) => link.stall(), frozen);
   }
+}
+
+/** A slow Postgres stays slow for half a minute. */
+const SLOW_MS = 30_000;
+
+function linksTo({ links }: World, target: LinkTarget): Link[] {
+  return links.all.filter(({ to }) => to === target);
+}
+
+/** What is slow already is left alone: its fault is not over. */
+function slow(links: readonly Link[], make: (link: Link) => void, ms: number): Fault {
+  const chosen = links.filter((link) => !impaired.has(link));
+  const [first] = chosen;
+  if (first === undefined) return undefined;
+  for (const link of chosen) {
+    impaired.add(link);
+    make(link);
+  }
+  const restore = () => {
+    for (const link of chosen) {
+      link.restore();
+      impaired.delete(link);
+    }
+  };
+  return { target: chosen.length === 1 ? first.name : `all to ${first.to}`, over: delay(ms).then(restore) };
+}
+
+const impaired = new WeakSet<Link>();
+
+/** Postgres may end by itself when its disk is full; with space again it is started again. */
+async function fillDisk({ postgres }: World, disk: Disk, ms: number): Promise<void> {
+  await disk.fill();
+  await delay(ms);
+  await disk.free();
+  await postgres.revive();
 }
 
 function bounced(part: Part, signal: NodeJS.Signals, pauseMs: number): Fault {

@@ -12,6 +12,8 @@ export interface Running {
 
 const PATIENCE_MS = 60_000;
 const AGAIN_MS = 200;
+/** A server that cannot go on ends by itself within this. */
+const ENDS_WITHIN_MS = 1_000;
 
 /** A server or process of the campaign. At most one of it runs, and it is started again for as long as it takes. */
 export class Part {
@@ -60,6 +62,16 @@ export class Part {
     for (const pid of children) kill(pid, 'SIGSTOP');
     await delay(ms);
     for (const pid of [...children, running.pid]) kill(pid, 'SIGCONT');
+  }
+
+  /** Starts it again if it has ended by itself. */
+  async revive(): Promise<void> {
+    const { running } = this;
+    if (running === undefined) return;
+    const ended = await Promise.race([running.exited.then(() => true), delay(ENDS_WITHIN_MS).then(() => false)]);
+    if (!ended || this.running !== running) return;
+    this.running = undefined;
+    await this.up();
   }
 
   async down(): Promise<void> {

@@ -12,6 +12,8 @@ import { startPostgres } from '../dev/postgres.ts';
 import { startTemporal } from '../dev/temporal.ts';
 import { migrate } from '../../migrations/migrate.ts';
 import { createPool } from '../../store/db.ts';
+import { type Disk, mountDisk } from './disk.ts';
+import { Links, type LinkTarget } from './links.ts';
 import { type Model, startModel } from './model.ts';
 import { Part } from './part.ts';
 import { Random } from './random.ts';
@@ -37,7 +39,12 @@ export interface World {
   temporal: Part;
   workers: Part[];
   hosts: Part[];
+  /** Of hosts as users reach them. */
   hostUrls: string[];
+  /** All connections between the parts, and of users to hosts. */
+  links: Links;
+  /** Where Postgres keeps its files; undefined: this account may not mount one. */
+  disk: Disk | undefined;
 }
 
 export interface WorldOptions {
@@ -62,8 +69,13 @@ export async function withWorld<T>(
   const { dir: cacheDir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
   const [pgPort, temporalPort] = [await freePort(), await freePort()];
   let databaseUrl = '';
+  const postgresDir = path.join(dir, 'postgres');
+  const disk = await mountDisk(postgresDir);
+  if (disk) stops.defer(() => disk.unmount());
+  const links = new Links();
+  stops.defer(() => links.end());
   const postgres = new Part('postgres', async () => {
-    const running = await startPostgres({ dir: path.join(dir, 'postgres'), port: pgPort });
+    const running = await startPostgres({ dir: postgresDir, port: pgPort });
     databaseUrl = running.url;
     return running;
   });
@@ -83,25 +95,44 @@ export async function withWorld<T>(
   stops.defer(() => model.close());
   const toolLog = path.join(keep, 'tools.jsonl');
   const env = environment({ databaseUrl, temporalAddress, modelUrl: model.url, cacheDir, dir, toolLog });
+  const ports: Record<Exclude<LinkTarget, 'host'>, number> = {
+    postgres: pgPort,
+    temporal: temporalPort,
+    model: Number(new URL(model.url).port),
+  };
+  /** The environment of a part: it reaches all others by links of its own. */
+  const linked = async (name: string): Promise<NodeJS.ProcessEnv> => {
+    const through = async (to: keyof typeof ports, url: string) => {
+      const { port } = await links.add(name, to, ports[to]);
+      return url.replace(`:${ports[to]}`, `:${port}`);
+    };
+    return {
+      DATABASE_URL: await through('postgres', databaseUrl),
+      TEMPORAL_ADDRESS: await through('temporal', temporalAddress),
+      OPENAI_BASE_URL: await through('model', model.url),
+    };
+  };
   const root = path.join(import.meta.dirname, '..', '..');
-  const child = (name: string, entry: string, more: NodeJS.ProcessEnv = {}) => {
-    const options = { name, entry, env: { ...env, ...more }, logDir: keep, graceMs: WORKER_GRACE_MS, say: () => {} };
+  const child = async (name: string, entry: string, more: NodeJS.ProcessEnv = {}) => {
+    const own = { ...env, ...(await linked(name)), ...more };
+    const options = { name, entry, env: own, logDir: keep, graceMs: WORKER_GRACE_MS, say: () => {} };
     return new Part(name, () => startNodeProcess(options));
   };
   const entry = workerEntry ?? path.join(root, 'worker', 'main.ts');
-  const workers = Array.from({ length: WORKERS }, (_, n) => child(`worker-${n + 1}`, entry));
-  const ports = await Promise.all(Array.from({ length: HOSTS }, () => freePort()));
-  const hosts = ports.map((port, n) =>
-    child(`host-${n + 1}`, path.join(root, 'host', 'main.ts'), { PORT: String(port) }),
+  const workers = await Promise.all(Array.from({ length: WORKERS }, (_, n) => child(`worker-${n + 1}`, entry)));
+  const hostPorts = await Promise.all(Array.from({ length: HOSTS }, () => freePort()));
+  const hosts = await Promise.all(
+    hostPorts.map((port, n) => child(`host-${n + 1}`, path.join(root, 'host', 'main.ts'), { PORT: String(port) })),
   );
   const processes = [...workers, ...hosts];
   stops.defer(() => allDown(processes));
   // One worker makes the workflows' bundle for all.
   await workers[0]!.up();
   await Promise.all(processes.map((part) => part.up()));
-  const hostUrls = ports.map((port) => `http://127.0.0.1:${port}`);
+  const hostLinks = await Promise.all(hostPorts.map((port) => links.add('users', 'host', port)));
+  const hostUrls = hostLinks.map(({ port }) => `http://127.0.0.1:${port}`);
   const places = { dir, keep, toolLog, hostUrls, databaseUrl, temporalAddress };
-  const result = await use({ ...places, postgres, temporal, workers, hosts, db, model });
+  const result = await use({ ...places, postgres, temporal, workers, hosts, db, model, links, disk });
   await stops.disposeAsync();
   return { result, dir, pids: [...servers, ...processes].flatMap((part) => part.pids) };
 }
