@@ -106,7 +106,7 @@ export async function injectFaults(
     if (at >= seconds) break;
     const found = somewhere(() => {
       const kind = random.weighted<FaultKind>(weights);
-      const made = inject(kind, { world, readers, random, longestMs: (seconds * 1_000) / 3 });
+      const made = inject(kind, { world, readers, random, longestMs: seconds * 1_000 * LONGEST_SHARE });
       return made && { kind, ...made };
     });
     if (found === undefined) continue;
@@ -191,6 +191,9 @@ function inject(kind: FaultKind, { world, readers, random, longestMs }: Scene): 
       return slow([random.pick(world.links.all)], (link) => link.stall(), frozen);
   }
 }
+
+/** Longest that a fault may last, as a share of the campaign. */
+const LONGEST_SHARE = 0.6;
 
 /** A slow Postgres stays slow for half a minute. */
 const SLOW_MS = 30_000;

@@ -1,14 +1,31 @@
 import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Ledger } from '../ledger.ts';
 
-/** Nothing that was started is left: by what its command line and environment say, where the system shows them. */
+/** What ends beside a process that has ended takes a moment longer. */
+const ENDS_WITHIN_MS = 3_000;
+const AGAIN_MS = 100;
+
+/** No process that was started is left. */
 export async function checkProcesses(ledger: Ledger, dir: string, pids: readonly number[]): Promise<void> {
-  const left: string[] = [];
+  const deadline = Date.now() + ENDS_WITHIN_MS;
+  let left = await processesOf(dir);
+  while (left.length > 0 && Date.now() < deadline) {
+    await delay(AGAIN_MS);
+    left = await processesOf(dir);
+  }
+  ledger.check('no process is left', dir, left.length === 0, () => ({ started: pids.length, left }));
+}
+
+/** The processes whose command line or environment names a folder, where the system shows them. */
+async function processesOf(dir: string): Promise<string[]> {
+  const found: string[] = [];
   for (const pid of await readdir('/proc').catch((): string[] => [])) {
     if (!/^\d+$/.test(pid) || Number(pid) === process.pid) continue;
     const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
     const env = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
-    if (command.includes(dir) || env.includes(dir)) left.push(`${pid}: ${command.replaceAll('\0', ' ').slice(0, 120)}`);
+    if (command.includes(dir) || env.includes(dir))
+      found.push(`${pid}: ${command.replaceAll('\0', ' ').slice(0, 120)}`);
   }
-  ledger.check('no process is left', dir, left.length === 0, () => ({ started: pids.length, left }));
+  return found;
 }
