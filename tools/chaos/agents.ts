@@ -1,19 +1,19 @@
-// The agent of a campaign, as PERDURE_AGENTS names it. Every tool writes a line before it acts: what has really run is
-// known from there, whatever the rows say.
+// The agent of a campaign, loaded through PERDURE_AGENTS. Every tool logs a line before it acts, so that actual runs are
+// known independently of the rows.
 import { appendFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { defineAgent, defineTool, type ToolContext, type ToolDefinition } from '../../agent/define.ts';
 import { buildAndDeploy, todoComplete } from '../../examples/site-builder/tools.ts';
 
-/** A line of the tools' log. */
+/** A line of the tool log. */
 export interface ToolRun {
   session: string;
   call: string;
   tool: string;
 }
 
-/** Those that must not run twice. */
+/** Tools that are not repeatable. */
 export const ONCE: readonly string[] = ['pay', 'slow_pay'];
 
 const TAKES_MS = { pay: 50, slow_pay: 1_200, look: 100 };

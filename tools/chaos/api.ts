@@ -1,11 +1,11 @@
-// How a user's program calls the hosts: any of them, again with the same id for as long as it gets no clear answer.
+// A client of the hosts: calls any of them, and retries with the same id until the response is definite.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessageChunk } from 'ai';
 import { eventsOf } from '../test-kit/host.ts';
 import type { Random } from './random.ts';
 
 const TIMEOUT_MS = 9_000;
-/** A stream that says nothing for so long is given up; hosts send a sign of life every 15 s. */
+/** A stream without any bytes for this long is dropped; hosts send a keep-alive every 15 s. */
 const SILENCE_MS = 20_000;
 
 export interface Answered {
@@ -15,23 +15,23 @@ export interface Answered {
   tries: number;
 }
 
-/** One connection of one reader, and all that came over it. */
+/** One connection of one reader and the chunks that it received. */
 export interface Reading {
   session: string;
   chunks: UIMessageChunk[];
-  /** When each chunk came. */
+  /** When each chunk arrived, of `performance.now()`. */
   at: number[];
   /** It was told that there is no more to come. */
   whole: boolean;
 }
 
-/** A connection, and until when nothing is taken from it. */
+/** A connection, and the promise that a frozen reader waits for. */
 interface OpenConnection {
   controller: AbortController;
   frozen: Promise<unknown>;
 }
 
-/** All that readers got, and their open connections. */
+/** All that readers received, and their open connections. */
 export class Readings {
   readonly all: Reading[] = [];
   private readonly open = new Set<OpenConnection>();
@@ -43,14 +43,14 @@ export class Readings {
     return chosen.length;
   }
 
-  /** About half of the readers take nothing for so long. */
+  /** About half of the readers stop reading for `ms`. */
   freeze(random: Random, ms: number): number {
     const chosen = [...this.open].filter(() => random.chance(0.5));
     for (const one of chosen) one.frozen = delay(ms);
     return chosen.length;
   }
 
-  /** Reads what a request streams, to its end or until it breaks. Answers the status; a stream's is 200. */
+  /** Reads the stream of a request to its end or until it breaks. Returns the HTTP status. */
   async read(
     session: string,
     request: (signal: AbortSignal) => Promise<Response>,
@@ -76,7 +76,7 @@ export class Readings {
           await connection.frozen;
         }
       } catch {
-        // The connection broke; what came before it counts.
+        // The connection broke; the chunks before that are kept.
       }
       const last = reading.chunks.at(-1)?.type;
       reading.whole = last === 'finish' || last === 'abort';
@@ -93,7 +93,7 @@ export class Api {
   readonly user: string;
   private readonly hosts: readonly string[];
   private readonly random: Random;
-  /** Answers that nobody should get. */
+  /** Responses that must not occur. */
   readonly odd: string[] = [];
 
   constructor(user: string, hosts: readonly string[], random: Random) {
@@ -109,8 +109,8 @@ export class Api {
   }
 
   /**
-   * Sends until the answer is clear: not a broken connection, not 503.
-   * @throws when the signal says that it is too late
+   * Retries until the response is definite: neither a broken connection nor 503.
+   * @throws when the signal is aborted
    */
   async surely(method: string, path: string, body: unknown, signal: AbortSignal, key?: string): Promise<Answered> {
     for (let tries = 1; ; tries += 1) {
@@ -127,7 +127,7 @@ export class Api {
           return { status: response.status, body: JSON.parse(text || '{}') as Answered['body'], tries };
         if (response.status !== 503) this.odd.push(`${method} ${path}: ${response.status} ${text}`);
       } catch {
-        // No answer: whether it was carried out is unknown, and so it is sent again.
+        // No response: the outcome is unknown, so it is sent again.
       }
       await delay(this.random.between(50, 400));
     }

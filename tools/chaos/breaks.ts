@@ -1,11 +1,11 @@
-// Promises broken on purpose, to see that a campaign finds it. Nothing of it is in the product: functions of the
-// campaign's own database are replaced by weaker ones, or its workers put together otherwise.
+// Negative controls: promises broken on purpose, to show that a campaign detects it. The product is not changed:
+// functions of the campaign's database are replaced by weaker ones, or its workers use another entry.
 import path from 'node:path';
 import type pg from 'pg';
 import type { Break } from './options.ts';
 import type { WorldOptions } from './world.ts';
 
-/** What a break changes of a campaign's world. */
+/** The changes that a break makes to the system. */
 export function breakOf(name: Break | undefined): Pick<WorldOptions, 'prepare' | 'workerEntry'> {
   switch (name) {
     case undefined:
@@ -19,14 +19,14 @@ export function breakOf(name: Break | undefined): Pick<WorldOptions, 'prepare' |
   }
 }
 
-/** An attempt that was overtaken goes on writing. */
+/** Writes no longer check the fence. */
 async function dropFence(db: pg.Pool): Promise<void> {
   await weaken(db, 'append_stream', 'AND fence = p_fence', '');
   await weaken(db, 'settle_step', 'AND fence = p_fence', '');
   await weaken(db, 'finish_tool', 'AND fence = p_fence', '');
 }
 
-/** What was done is not known any more when it is asked for again: neither of commands nor of tools. */
+/** Neither commands nor tool calls find their recorded outcome. */
 async function dropReceipts(db: pg.Pool): Promise<void> {
   const known = 'EXISTS (SELECT FROM session_events WHERE session_id = p_session AND command_id = p_command_id)';
   await weaken(db, 'receipt', "data -> 'outcome'", 'NULL::jsonb');
@@ -34,7 +34,7 @@ async function dropReceipts(db: pg.Pool): Promise<void> {
   await weaken(db, 'begin_tool', "v_state.pending_tool ->> 'tool_call_id' = p_pending ->> 'tool_call_id'", 'false');
 }
 
-/** Replaces a function by itself with other words in one place. */
+/** Replaces one expression in a function. */
 async function weaken(db: pg.Pool, name: string, words: string, others: string): Promise<void> {
   const { rows } = await db.query<{ text: string }>(`SELECT pg_get_functiondef($1::regproc) AS text`, [name]);
   const { text } = rows[0]!;

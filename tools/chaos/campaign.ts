@@ -1,4 +1,4 @@
-// A campaign: load and faults at once, then quiet, then a look at every promise.
+// A campaign: load and faults together, then a wait until all is settled, then a check of every promise.
 import { setTimeout as delay } from 'node:timers/promises';
 import { withinMs } from '../../client/deadline.ts';
 import { temporalClient } from '../../client/temporal.ts';
@@ -25,14 +25,14 @@ import { Random } from './random.ts';
 import { NAMESPACE, withWorld, type World } from './world.ts';
 
 const USERS = 4;
-/** Share of the model's requests that fail. */
+/** Share of model requests that fail. */
 const FAULTY = 0.12;
-/** With no more faults, a session in which nothing moves for so long is stuck. */
+/** After the faults, a session without progress for this long is stuck. */
 const STUCK_MS = 60_000;
-/** Once all is settled, whoever still waits for an answer waits in vain. */
+/** Time for users to read their answers once all runs are over. */
 const ANSWERED_WITHIN_MS = 60_000;
 
-/** What a campaign did and found. */
+/** Result of a campaign. */
 export interface Report {
   seed: number;
   broken: string | undefined;
@@ -55,7 +55,7 @@ export async function campaign(options: Options, keep: string, say: (line: strin
   say(`seed ${options.seed}: starting Postgres, Temporal, workers, hosts and the model`);
   const { result, dir, pids } = await withWorld({ seed: options.seed, keep, ...broken }, async (world) => {
     const { drivers, readings, injected } = await play(world, options, ledger, say);
-    say('looking at every promise');
+    say('checking every promise');
     const evidence = await gather(world, drivers, readings);
     await checkAll(ledger, evidence, injected);
     if (ledger.violations.length > 0) await keepEvidence(evidence);
@@ -103,7 +103,7 @@ interface OpenRun {
   paused: boolean;
 }
 
-/** Waits until nothing is queued or running. Answers what is left in sessions where nothing moves any more. */
+/** Waits until no run is open. Returns the open runs of sessions that make no progress. */
 async function untilSettled({ db }: World, drivers: readonly Driver[]): Promise<OpenRun[]> {
   const moved = new Map<string, { standing: string; at: number }>();
   for (;;) {
@@ -126,7 +126,7 @@ async function untilSettled({ db }: World, drivers: readonly Driver[]): Promise<
   }
 }
 
-/** Behind an error a queue waits until something is said again. */
+/** Drivers whose queue is paused after an error; the next message resumes it. */
 function pausedOf(rows: readonly OpenRun[], drivers: readonly Driver[]): Driver[] {
   const paused = rows.filter((row) => row.paused);
   const names = new Set(paused.flatMap((row) => row.names.map((name) => `${row.user_id}/${name}`)));

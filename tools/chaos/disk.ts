@@ -1,4 +1,4 @@
-// The disk of a campaign's Postgres: a file system of limited size that can be full, and commits that take long.
+// Disk faults of Postgres: a file system of limited size that can be filled, and slow commits.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
@@ -7,13 +7,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { spawnTied } from '../dev/die-with-parent.ts';
 
-/** A file system of its own. */
+/** A mounted file system. */
 export interface Disk {
-  /** Takes all space that is left. */
+  /** Writes a file until no space is left. */
   fill(): Promise<void>;
-  /** Gives it back. */
+  /** Removes that file. */
   free(): Promise<void>;
-  /** After this nothing is left of it. */
   unmount(): Promise<void>;
 }
 
@@ -21,10 +20,10 @@ const SIZE = '640m';
 const BALLAST = 'ballast';
 const CHUNK = Buffer.alloc(1024 * 1024);
 
-/** Unmounts when it is told to end, or when this process has died. */
+/** Unmounts on SIGTERM, which it also gets when this process dies. */
 const GUARD = 'trap \'umount -l "$1"; exit 0\' TERM; while :; do sleep 1 & wait $!; done';
 
-/** Mounts a limited file system in memory at `dir`. Undefined: this account may not mount, or the system has none. */
+/** Mounts a tmpfs of 640 MB at `dir`. Undefined: this account may not mount, or the system has no tmpfs. */
 export async function mountDisk(dir: string): Promise<Disk | undefined> {
   mkdirSync(dir, { recursive: true });
   const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE},mode=755`, 'tmpfs', dir]);
@@ -50,18 +49,18 @@ export async function mountDisk(dir: string): Promise<Disk | undefined> {
   };
 }
 
-/** Longest that Postgres can be told to wait before a commit is written, in microseconds. */
+/** Largest `commit_delay` of Postgres, in microseconds: the wait before WAL is flushed. */
 const COMMIT_DELAY_US = 100_000;
 const AGAIN_MS = 200;
 
-/** Every commit takes 100 ms longer, as on a slow disk, until `over`. */
+/** Every commit takes 100 ms longer, as on a slow disk, until `over` settles. */
 export async function slowCommits(db: pg.Pool, over: Promise<unknown>): Promise<void> {
   await set(db, [`commit_delay = ${COMMIT_DELAY_US}`, 'commit_siblings = 0']);
   await over;
   await set(db, ['commit_delay = 0', 'commit_siblings = 5']);
 }
 
-/** Changes settings of the server; tries again while it is away. */
+/** Changes server settings; retries while Postgres is away. */
 async function set(db: pg.Pool, settings: readonly string[]): Promise<void> {
   for (;;) {
     try {

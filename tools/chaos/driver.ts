@@ -1,24 +1,24 @@
-// One user at one session: talks, stops, cancels, publishes, closes, and reads along, from any host.
+// One user of one session: sends messages and commands and reads answers, through any host.
 import { setTimeout as delay } from 'node:timers/promises';
 import { Api, type Answered, type Readings } from './api.ts';
 import { CANARY, plannedText } from './plan.ts';
 import type { Random } from './random.ts';
 
-/** A message as its sender knows it. */
+/** A message, as the user knows it. */
 export interface Sent {
   id: string;
-  /** What the sender calls the session: its id or an alias. */
+  /** Session id or alias. */
   session: string;
   text: string;
-  /** 200 or 202: accepted. Undefined: it never got a clear answer. */
+  /** 200 or 202: accepted. Undefined: no definite response yet. */
   status: number | undefined;
-  /** Somebody means to read its answer to the end. */
+  /** The user reads its answer to the end. */
   awaited: boolean;
-  /** And has. */
+  /** The answer was read to its end. */
   read: boolean;
 }
 
-/** A command as its sender knows it. */
+/** A command, as the user knows it. */
 export interface Commanded {
   session: string;
   name: string;
@@ -43,7 +43,7 @@ const ACTIONS = {
   close: 3,
 } as const;
 const PATIENCE_MS = 4_000;
-/** So many messages may be ahead of a user's newest one; with more, the user writes less. */
+/** With more messages queued than this the user sends less often. */
 const MOST_AHEAD = 1;
 const SLOW_PIECES = 12;
 const BODIES = { abort: {}, cancel: { reason: `${CANARY} changed its mind` }, publish: {}, revert: {} } as const;
@@ -55,11 +55,11 @@ export interface DriverOptions {
   hosts: readonly string[];
   random: Random;
   readings: Readings;
-  /** Fires when nobody waits for answers any more. */
+  /** Aborts all waiting at the end of the campaign. */
   late: AbortSignal;
 }
 
-/** Drives one session and keeps what it was answered. */
+/** Drives one session and keeps all responses. */
 export class Driver {
   readonly api: Api;
   readonly sent: Sent[] = [];
@@ -70,7 +70,7 @@ export class Driver {
   private readonly waiting: Promise<unknown>[] = [];
   private readonly random: Random;
   private counter = 0;
-  /** How many messages were ahead of those that were last sent. */
+  /** Queue position of the last messages sent. */
   private ahead = 0;
 
   constructor(options: DriverOptions) {
@@ -79,7 +79,7 @@ export class Driver {
     this.api = new Api(options.user, options.hosts, options.random);
   }
 
-  /** Acts until the signal, then waits for all that it began. */
+  /** Acts until the signal, then waits for its open requests. */
   async run(until: AbortSignal): Promise<void> {
     await this.open();
     while (!until.aborted) {
@@ -90,17 +90,17 @@ export class Driver {
     await Promise.all(this.waiting);
   }
 
-  /** One more message: it takes up a queue that an error has paused. */
+  /** Sends one more message, which resumes a queue that an error has paused. */
   async goOn(): Promise<void> {
     await this.post();
   }
 
-  /** Waits for all that it began. */
+  /** Waits for all open requests. */
   async finished(): Promise<void> {
     await Promise.all(this.waiting);
   }
 
-  /** A turn whose words come far apart. Answers the message's id once it has been read. */
+  /** A turn with 300 ms between words. Returns the message id once its answer has been read. */
   async slowChat(): Promise<string> {
     const sent = this.newMessage();
     sent.text = `${CANARY} ${sent.id} slow:${SLOW_PIECES}`;
@@ -108,7 +108,7 @@ export class Driver {
     return sent.id;
   }
 
-  /** Half of the sessions are opened by their first message, under an alias. */
+  /** Half of the sessions are opened by their first message, through an alias. */
   private async open(): Promise<void> {
     const { number, late } = this.options;
     if (number % 2 === 0) this.session = `tab-${number}`;
@@ -160,11 +160,11 @@ export class Driver {
     return sent;
   }
 
-  /** As useChat does: the message is sent and its answer read, again and again until it has been read to its end. */
+  /** As useChat does: sends the message and reads its answer, and retries until it was read to its end. */
   private async chat(sent: Sent): Promise<void> {
     const reading = this.readToEnd(sent);
     this.later(reading);
-    // Behind an error the queue is paused until something new is said: nobody waits for ever.
+    // After an error the queue is paused until the next message, so the wait is bounded.
     if (this.random.chance(0.7)) await Promise.race([reading.catch(() => {}), delay(PATIENCE_MS)]);
   }
 
@@ -189,7 +189,7 @@ export class Driver {
     return this.api.fetch('/api/chat', { method: 'POST', body: JSON.stringify(body), signal });
   }
 
-  /** Whatever is in flight, from its first chunk. */
+  /** Reads the run in flight from its first chunk. */
   private async reread(): Promise<void> {
     const { readings, late } = this.options;
     await delay(this.random.between(20, 300));
@@ -201,7 +201,7 @@ export class Driver {
   private async post(): Promise<void> {
     const { number, late } = this.options;
     const sent = this.newMessage();
-    // An alias comes into being with the first chat.
+    // An alias is created by the first POST /chat.
     if (number % 2 === 0 && this.sent.length === 1) return this.readToEnd(sent);
     const body = { id: sent.id, text: sent.text };
     const answer = await this.api.surely('POST', `/api/sessions/${this.session}/messages`, body, late);
@@ -227,7 +227,7 @@ export class Driver {
       this.api.odd.push(`${sent.id} sent twice: ${first.status} and ${second.status}`);
   }
 
-  /** The same id with other words. */
+  /** Sends a known id with other content, which must be refused. */
   private async conflict(): Promise<void> {
     const known = this.random.pick(this.sent);
     if (known.status !== 200 && known.status !== 202) return;
@@ -267,7 +267,7 @@ export class Driver {
     this.command('cancelQueued', {}, `messages/${id}`, id);
   }
 
-  /** Work that goes on behind what comes next. */
+  /** Runs in the background until `finished`. */
   private later(work: Promise<unknown>): void {
     this.waiting.push(work.catch(() => {}));
   }

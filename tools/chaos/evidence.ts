@@ -1,4 +1,4 @@
-// Everything that is known when all is quiet: rows, what users were answered, what readers got, what the model said.
+// What is known once the system is idle: rows, responses to users, chunks of readers, calls of the model.
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type pg from 'pg';
@@ -56,7 +56,7 @@ export interface SessionRow {
 
 export type SumsRow = Record<string, number> & { session_id: string };
 
-/** The rows of a campaign, all of them. */
+/** All rows of a campaign. */
 export interface Rows {
   sessions: SessionRow[];
   sums: SumsRow[];
@@ -74,7 +74,7 @@ export interface Evidence extends Rows {
   readings: Readings;
   calls: readonly ModelCall[];
   toolRuns: ToolRun[];
-  /** The session's own id, of what a driver calls it. */
+  /** Resolves a driver's alias to the session id. */
   sessionOf(driver: Driver): string;
 }
 
@@ -90,7 +90,7 @@ export async function gather(world: World, drivers: readonly Driver[], readings:
   return { ...rows, world, drivers, readings, calls: world.model.calls, toolRuns, sessionOf };
 }
 
-/** Writes it beside the logs, for whoever looks for the cause of a violation. */
+/** Writes the evidence beside the logs, to debug a violation. */
 export async function keepEvidence({ world, drivers, readings, sessionOf, ...known }: Evidence): Promise<void> {
   const users = drivers.map((driver) => ({
     session: sessionOf(driver),
@@ -114,7 +114,7 @@ async function readRows(db: pg.Pool): Promise<Rows> {
   };
 }
 
-/** Rows by what they belong to. */
+/** Groups rows by key. */
 export function by<Row>(rows: readonly Row[], key: (row: Row) => string): Map<string, Row[]> {
   const found = new Map<string, Row[]>();
   for (const row of rows) {

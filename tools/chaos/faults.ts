@@ -53,7 +53,7 @@ const WEIGHTS: Readonly<Record<FaultKind, number>> = {
   'link-stall': 5,
 };
 
-/** Those after which a step may have to call the model again: its worker, or what the worker reports to, was away. */
+/** Faults that may cost an attempt: its worker, or the server that the worker reports to, is gone or unreachable. */
 const DEATHS: ReadonlySet<FaultKind> = new Set([
   'worker-kill',
   'worker-freeze',
@@ -65,30 +65,30 @@ const DEATHS: ReadonlySet<FaultKind> = new Set([
   'link-stall',
 ]);
 
-/** A fault as it was injected. */
+/** An injected fault. */
 export interface Injected {
   kind: FaultKind;
   target: string;
   /** Seconds since the faults began. */
   at: number;
-  /** Of `performance.now()`; until it is over, Infinity. */
+  /** Times of `performance.now()`; `to` is Infinity until the fault is over. */
   from: number;
   to: number;
-  /** Something was dead, or as good as dead, meanwhile. */
+  /** It may cost an attempt (see DEATHS). */
   isDeath: boolean;
 }
 
-/** What faults are done to, besides the world. */
+/** The readers that faults hit. */
 export interface Readers {
-  /** Breaks the connections of some readers; answers how many. */
+  /** Breaks the connections of about half of the readers; returns how many. */
   cut(random: Random): number;
-  /** Some readers take nothing from their connections for so long; answers how many. */
+  /** About half of the readers stop reading for `ms`; returns how many. */
   freeze(random: Random, ms: number): number;
 }
 
 /**
- * Injects faults for so long, and then brings everything back. A fault begins while others last: both workers may be
- * away, or Postgres and a host. What cannot be hit now, for it is away, is not counted: something else is.
+ * Injects faults for `seconds`, then restores everything. Faults overlap: both workers may be away at once, or Postgres
+ * and a host. A target that is already away is skipped and another fault is chosen.
  */
 export async function injectFaults(
   world: World,
@@ -122,7 +122,7 @@ export async function injectFaults(
   return injected;
 }
 
-/** Something that can be hit is soon found. */
+/** Tries up to five random faults until one applies. */
 function somewhere<T>(attempt: () => T | undefined): T | undefined {
   for (let n = 0; n < 5; n += 1) {
     const found = attempt();
@@ -146,7 +146,7 @@ function inject(kind: FaultKind, { world, readers, random, longestMs }: Scene): 
   const host = random.pick(world.hosts);
   const pause = random.between(100, 2_000);
   const lasting = random.between(5_000, 15_000);
-  // Beyond the heartbeat time-out of 2 s a frozen worker is a zombie when it wakes.
+  // A worker frozen for longer than the heartbeat time-out (2 s) is a zombie when it wakes.
   const frozen = random.chance(0.6) ? random.between(2_500, 6_000) : random.between(200, 1_500);
   switch (kind) {
     case 'worker-kill':
@@ -202,7 +202,7 @@ function linksTo({ links }: World, target: LinkTarget): Link[] {
   return links.all.filter(({ to }) => to === target);
 }
 
-/** What is slow already is left alone: its fault is not over. */
+/** Impairs links for `ms`; those that another fault impairs are skipped. */
 function slow(links: readonly Link[], make: (link: Link) => void, ms: number): Fault {
   const chosen = links.filter((link) => !impaired.has(link));
   const [first] = chosen;
@@ -222,7 +222,7 @@ function slow(links: readonly Link[], make: (link: Link) => void, ms: number): F
 
 const impaired = new WeakSet<Link>();
 
-/** Postgres may end by itself when its disk is full; with space again it is started again. */
+/** Postgres may exit when its disk is full; it is restarted once there is space. */
 async function fillDisk({ postgres }: World, disk: Disk, ms: number): Promise<void> {
   await disk.fill();
   await delay(ms);

@@ -4,13 +4,13 @@ import type { Ledger } from './ledger.ts';
 import type { Model } from './model.ts';
 import type { World } from './world.ts';
 
-/** T4: a reader in another process sees text at most so long behind the model. */
+/** T4: maximum lag of a reader in another process behind the model. */
 const MOST_MS = 100;
 
-/** Turns that are looked at before it is said to be late: other work on the machine delays one or two of them. */
+/** Turns to measure before reporting a lag: other load on the machine may delay one or two. */
 const TURNS = 3;
 
-/** With nothing wrong any more, how far is a reader behind the model? The best of a few turns. */
+/** Measures a reader's lag after the faults: the best of a few turns counts. */
 export async function checkFreshness(
   ledger: Ledger,
   { model }: World,
@@ -32,13 +32,13 @@ export async function checkFreshness(
   );
 }
 
-/** When the model said each word of an answer. */
+/** When the model sent each word of an answer. */
 function saidIn({ calls }: Model, messageId: string): Map<string, number> {
   const pieces = calls.filter((call) => call.messageId === messageId).flatMap((call) => call.pieces);
   return new Map(pieces.map(({ text, at }) => [text.trim(), at]));
 }
 
-/** In milliseconds. The median, for one slow moment proves nothing. */
+/** Median lag in milliseconds. */
 function medianLag(said: ReadonlyMap<string, number>, readings: readonly Reading[]): number | undefined {
   const lags: number[] = [];
   for (const { chunks, at } of readings) {

@@ -1,4 +1,4 @@
-// A worker that tells readers of what it has not committed yet. See breaks.ts.
+// A worker that publishes to readers before it commits. See breaks.ts.
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
@@ -16,10 +16,10 @@ import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
 
 const STREAMING = new Set(['call append_stream', 'call settle_step']);
-/** As long as a commit may take on a busy disk. */
+/** About as long as a commit takes on a busy disk. */
 const COMMIT_MS = 30;
 
-/** Publishes before the write, and not after it. */
+/** Publishes before the write instead of after it. */
 function hasty(db: pg.Pool, bus: Bus): Bus {
   const query = db.query.bind(db) as (...args: unknown[]) => Promise<unknown>;
   db.query = (async (...given: unknown[]) => {

@@ -1,16 +1,16 @@
-/** A promise that did not hold, with what is needed to find it. */
+/** A promise that did not hold. */
 export interface Violation {
   promise: string;
   where: string;
   what: string;
 }
 
-/** Counts what was checked, promise by promise, and keeps what did not hold. */
+/** Counts checks by promise and collects violations. */
 export class Ledger {
   readonly checked = new Map<string, number>();
   readonly violations: Violation[] = [];
 
-  /** @param what says what is wrong; called only where it is */
+  /** @param what describes the violation; called only if there is one */
   check(promise: string, where: string, holds: boolean, what: () => unknown): void {
     this.checked.set(promise, (this.checked.get(promise) ?? 0) + 1);
     if (holds) return;

@@ -1,11 +1,11 @@
-// The connections between the parts of a campaign, each through a proxy that can make it slow, lossy, or stop it.
+// The network links between the processes of a campaign, each a proxy that can delay, lose or stop traffic.
 import { latency, packetLoss, slowStatements, startTcpProxy, type TcpProxy } from '../test-kit/tcp-proxy.ts';
 import type { Random } from './random.ts';
 
-/** What a link leads to. */
+/** The server that a link leads to. */
 export type LinkTarget = 'postgres' | 'temporal' | 'model' | 'host';
 
-/** The connections of one part to one other. */
+/** All connections of one process to one server. */
 export interface Link {
   /** Such as `worker-1 to postgres`. */
   name: string;
@@ -13,13 +13,13 @@ export interface Link {
   port: number;
   /** Every statement on its way to Postgres takes 1 to 4 s longer. */
   slowStatements(random: Random): void;
-  /** A delay each way. */
+  /** Adds latency in both directions. */
   delay(random: Random): void;
-  /** Some packets are lost and sent again. */
+  /** Loses some packets, which TCP retransmits. */
   losePackets(random: Random): void;
   /** Nothing passes; connections stay open. */
   stall(): void;
-  /** As it was before any of these. */
+  /** Ends the impairment. */
   restore(): void;
 }
 
@@ -27,7 +27,7 @@ const LATENCY_MS = { least: 20, most: 400 };
 const STATEMENT_MS = { least: 1_000, most: 4_000 };
 const LOSS = 0.05;
 
-/** Links to a port of loopback; `end` closes all that were made. */
+/** Creates links to ports of loopback; `end` closes them all. */
 export class Links {
   readonly all: Link[] = [];
   private readonly proxies: TcpProxy[] = [];

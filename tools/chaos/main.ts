@@ -1,4 +1,4 @@
-// `npm run chaos`: a campaign of faults under load, and a look at every promise afterwards. See docs/chaos.md.
+// `npm run chaos`: a campaign of faults under load, then a check of every promise. See docs/chaos.md.
 import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parseConfig } from '../../config/config.ts';

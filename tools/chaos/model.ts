@@ -1,42 +1,42 @@
-// The provider: says what the message asks for, every word with the number of its request, and keeps a log of what it
-// said and what it billed.
+// The model server: answers as the message asks, marks every word with the number of the request, and logs output and
+// billed usage.
 import { setTimeout as delay } from 'node:timers/promises';
 import { callTool, cut, fail, type ModelAction, report, say } from '../test-kit/model-actions.ts';
 import { type ChatRequest, type ModelServer, startModelServer } from '../test-kit/model-server.ts';
 import { askedBy, CANARY, messagesIn } from './plan.ts';
 import type { Random } from './random.ts';
 
-/** A request, and what came of it. */
+/** A request and its outcome. */
 export interface ModelCall {
   number: number;
   messageId: string;
-  /** Which step of the turn it was asked for. */
+  /** Index of the step in its turn. */
   step: number;
-  /** Ids of the user messages that it saw. */
+  /** Ids of the user messages in the request. */
   saw: string[];
   startedAt: number;
-  /** When the last word was said, or the call ended otherwise. */
+  /** When the response ended. */
   endedAt: number | undefined;
-  /** All that was said, and when. */
+  /** Text chunks sent, and when. */
   pieces: { text: string; at: number }[];
-  /** Ids that the calls of tools had, in order. */
+  /** Provider ids of the tool calls, in order. */
   tools: string[];
   usage: { input: number; output: number; reasoning: number; cached: number };
-  /** Whole: everything was said, the usage too. */
+  /** The response was sent completely, usage included. */
   whole: boolean;
-  /** What the provider was told to do wrong. */
+  /** The provider fault of this call. */
   fault: ProviderFault | undefined;
-  /** Tool calls in the request that have no outcome. */
+  /** Tool calls in the request without an outcome. */
   open: string[];
 }
 
 export type ProviderFault = 'cut' | 'rate-limit' | 'server-error' | 'refusal';
 
-/** The provider's server and its log. */
+/** The model server and its log. */
 export interface Model {
   url: string;
   calls: ModelCall[];
-  /** Share of the requests that fail. */
+  /** Share of requests that fail, 0 to 1. */
   faulty: number;
   close(): Promise<void>;
 }
@@ -114,7 +114,7 @@ async function* speak(call: ModelCall, request: ChatRequest, random: Random): As
   }
 }
 
-/** How the provider refuses before it says anything, where it does. */
+/** The error response of a fault, if it has one. */
 function refusalOf(fault: ProviderFault | undefined): ModelAction | undefined {
   switch (fault) {
     case 'rate-limit':

@@ -48,7 +48,7 @@ export function parseOptions(args: string[]): Options {
   };
 }
 
-/** The arguments that ask for the same campaign. */
+/** Command line arguments that repeat the campaign. */
 export function argumentsOf({ seed, seconds, sessions, faults, broken }: Options): string {
   return [
     `--seed ${seed} --minutes ${seconds / 60} --sessions ${sessions}`,

@@ -1,9 +1,9 @@
-// Something of the system that is killed and comes back.
+// A process of the system that is killed and restarted.
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Exit } from '../dev/die-with-parent.ts';
 
-/** What is running: a process of ours. */
+/** A running process. */
 export interface Running {
   pid: number;
   exited: Promise<Exit>;
@@ -12,13 +12,13 @@ export interface Running {
 
 const PATIENCE_MS = 60_000;
 const AGAIN_MS = 200;
-/** A server that cannot go on ends by itself within this. */
+/** A server that cannot continue exits within this. */
 const ENDS_WITHIN_MS = 1_000;
 
-/** A server or process of the campaign. At most one of it runs, and it is started again for as long as it takes. */
+/** A server or process of the campaign. At most one instance runs; starting is retried until it works. */
 export class Part {
   readonly name: string;
-  /** Of every process that it ever was. */
+  /** Pids of all instances so far. */
   readonly pids: number[] = [];
   private readonly start: () => Promise<Running>;
   private running: Running | undefined;
@@ -30,18 +30,18 @@ export class Part {
     this.start = start;
   }
 
-  /** Undefined while it is away or on its way back. */
+  /** Undefined while it is down or starting. */
   get pid(): number | undefined {
     return this.running?.pid;
   }
 
-  /** Starts it unless it runs. */
+  /** Starts it unless it is running. */
   up(): Promise<void> {
     this.starting ??= this.comeUp().finally(() => (this.starting = undefined));
     return this.starting;
   }
 
-  /** Sends a signal that ends it, and starts it again after a pause. Settles when it is back. */
+  /** Ends it by a signal and restarts it after a pause. Settles when it is back. */
   async bounce(signal: NodeJS.Signals, pauseMs: number): Promise<void> {
     const { running } = this;
     if (running === undefined) return;
@@ -52,11 +52,11 @@ export class Part {
     await this.up();
   }
 
-  /** Stops it for a time without ending it, with the processes of its own that it has: Postgres works in those. */
+  /** Suspends it and its child processes for `ms`: Postgres works in its children. */
   async freeze(ms: number): Promise<void> {
     const { running } = this;
     if (running === undefined) return;
-    // First itself, so that no more of them come.
+    // The parent first, so that it forks no more children.
     kill(running.pid, 'SIGSTOP');
     const children = await childrenOf(running.pid);
     for (const pid of children) kill(pid, 'SIGSTOP');
@@ -64,7 +64,7 @@ export class Part {
     for (const pid of [...children, running.pid]) kill(pid, 'SIGCONT');
   }
 
-  /** Starts it again if it has ended by itself. */
+  /** Restarts it if it has exited by itself. */
   async revive(): Promise<void> {
     const { running } = this;
     if (running === undefined) return;
@@ -98,7 +98,7 @@ export class Part {
   }
 }
 
-/** Where the system shows them. */
+/** Child processes, where the system lists them. */
 async function childrenOf(pid: number): Promise<number[]> {
   const pids = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
   return pids.trim() === '' ? [] : pids.trim().split(' ').map(Number);
@@ -108,6 +108,6 @@ function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It has ended by itself.
+    // It has already exited.
   }
 }

@@ -1,23 +1,23 @@
-// What a user's message asks the model to do, written into the message itself, so that the model's server knows it from
-// the request alone: `yellowbird <message id> say:12 pay look say:5`.
+// The script of a turn is the text of its user message, so that the model server needs nothing but the request:
+// `yellowbird <message id> say:12+pay say:5`.
 import type { ChatRequest } from '../test-kit/model-server.ts';
 import { lastUserText } from '../test-kit/model-server.ts';
 import type { Random } from './random.ts';
 
-/** Stands in everything that is content, and so in no history and no log. */
+/** Marks all content; it must appear in no history and no log. */
 export const CANARY = 'yellowbird';
 
-/** One step of a turn: how many pieces of text, and which tools it calls behind them. */
+/** One step of a turn: the number of text chunks, then the tools it calls. */
 export interface PlannedStep {
   pieces: number;
-  /** Its pieces come far apart. */
+  /** 300 ms between chunks. */
   slow: boolean;
   tools: string[];
 }
 
 const TOOLS = ['pay', 'look', 'build', 'done', 'slow_pay'] as const;
 
-/** The text of a message that asks for a turn of one to three steps. */
+/** The text of a message whose turn has one to three steps. */
 export function plannedText(random: Random, messageId: string): string {
   const steps: string[] = [];
   const calls = random.weighted({ none: 45, one: 40, two: 15 });
@@ -32,14 +32,14 @@ function toolStep(random: Random): string {
   return `say:${random.between(0, 8)}+${tools.join('+')}`;
 }
 
-/** Whose turn a request is for, and which of its steps. */
+/** The turn and step that a request is for. */
 export interface Asked {
   messageId: string;
   index: number;
   step: PlannedStep;
 }
 
-/** Reads a request: a step has been made for every answer of the model behind the last user message. */
+/** Parses a request: each assistant message after the last user message is a finished step. */
 export function askedBy(request: ChatRequest): Asked {
   const [, messageId = '', ...steps] = lastUserText(request).split(' ');
   const last = request.messages.findLastIndex((message) => message.role === 'user');
@@ -48,7 +48,7 @@ export function askedBy(request: ChatRequest): Asked {
   return { messageId, index, step: { pieces: Number(say.split(':')[1]), slow: say.startsWith('slow:'), tools } };
 }
 
-/** The ids of the user messages that a request carries, in order. */
+/** Ids of the user messages in a request, in order. */
 export function messagesIn(request: ChatRequest): string[] {
   return request.messages
     .filter((message) => message.role === 'user')

@@ -1,14 +1,14 @@
-/** A source of chance that gives the same again for the same seed. */
+/** A random number generator with a seed. */
 export class Random {
   private state: number;
 
-  /** @param names tell one stream of chance from the others of a campaign */
+  /** @param names distinguish this stream from other streams of the same seed */
   constructor(seed: number, ...names: (string | number)[]) {
     this.state = seed >>> 0;
     for (const character of names.join('/')) this.state = Math.imul(this.state ^ character.charCodeAt(0), 0x01000193);
   }
 
-  /** From 0 up to but without 1 (mulberry32). */
+  /** In [0, 1) (mulberry32). */
   next(): number {
     this.state = (this.state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.state ^ (this.state >>> 15), 1 | this.state);
@@ -16,7 +16,7 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** A whole number from `least` to `most`, both included. */
+  /** An integer from `least` to `most`, both inclusive. */
   between(least: number, most: number): number {
     return least + Math.floor(this.next() * (most - least + 1));
   }
@@ -29,7 +29,7 @@ export class Random {
     return items[this.between(0, items.length - 1)]!;
   }
 
-  /** One of the names, in proportion to their weights. */
+  /** A name, with a probability proportional to its weight. */
   weighted<Name extends string>(weights: Readonly<Partial<Record<Name, number>>>): Name {
     const entries = Object.entries(weights) as [Name, number][];
     let left = this.next() * entries.reduce((sum, [, weight]) => sum + weight, 0);

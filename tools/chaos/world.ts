@@ -1,4 +1,4 @@
-// A whole system of a campaign's own: Postgres, Temporal, workers, hosts, and the model. Loopback only.
+// The system under test: Postgres, Temporal, workers, hosts and a model server, all on loopback.
 import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -22,13 +22,13 @@ export const NAMESPACE = 'default';
 const WORKERS = 2;
 const HOSTS = 2;
 const WORKER_GRACE_MS = 4_000;
-/** Short enough that sessions continue as new several times in a campaign. */
+/** Small, so that sessions continue as new several times in a campaign. */
 const CONTINUE_AS_NEW_EVENTS = 120;
 
 export interface World {
-  /** Where the database's files and workspaces are; everything that is started for the campaign names it. */
+  /** Folder of the database and the workspaces; every process of the campaign names it. */
   dir: string;
-  /** Logs and evidence, kept. */
+  /** Folder of logs and evidence, which is kept. */
   keep: string;
   toolLog: string;
   databaseUrl: string;
@@ -39,7 +39,7 @@ export interface World {
   temporal: Part;
   workers: Part[];
   hosts: Part[];
-  /** Of hosts as users reach them. */
+  /** URLs of the hosts, through the users' links. */
   hostUrls: string[];
   /** All connections between the parts, and of users to hosts. */
   links: Links;
@@ -56,7 +56,7 @@ export interface WorldOptions {
   workerEntry?: string;
 }
 
-/** Starts everything, lets `use` work with it, and stops everything. Answers the pids of all that ever ran as well. */
+/** Starts the system, calls `use` with it, and stops it. Returns the pids of all processes that ever ran, too. */
 export async function withWorld<T>(
   { seed, keep, prepare, workerEntry }: WorldOptions,
   use: (world: World) => Promise<T>,
@@ -100,7 +100,7 @@ export async function withWorld<T>(
     temporal: temporalPort,
     model: Number(new URL(model.url).port),
   };
-  /** The environment of a part: it reaches all others by links of its own. */
+  /** Environment of one process, which reaches every server through links of its own. */
   const linked = async (name: string): Promise<NodeJS.ProcessEnv> => {
     const through = async (to: keyof typeof ports, url: string) => {
       const { port } = await links.add(name, to, ports[to]);
@@ -126,7 +126,7 @@ export async function withWorld<T>(
   );
   const processes = [...workers, ...hosts];
   stops.defer(() => allDown(processes));
-  // One worker makes the workflows' bundle for all.
+  // The first worker builds the workflow bundle that the others use.
   await workers[0]!.up();
   await Promise.all(processes.map((part) => part.up()));
   const hostLinks = await Promise.all(hostPorts.map((port) => links.add('users', 'host', port)));
@@ -143,7 +143,7 @@ async function allDown(parts: readonly Part[]): Promise<void> {
 
 type Places = Record<'databaseUrl' | 'temporalAddress' | 'modelUrl' | 'cacheDir' | 'dir' | 'toolLog', string>;
 
-/** What workers and hosts are told. */
+/** Environment of workers and hosts. */
 function environment(places: Places): NodeJS.ProcessEnv {
   return {
     ...process.env,

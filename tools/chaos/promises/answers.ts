@@ -6,11 +6,11 @@ import type { Ledger } from '../ledger.ts';
 /** The parts of one attempt at a step. */
 interface Attempt {
   parts: PartRow[];
-  /** Another one followed it. */
+  /** It was lost and another attempt followed. */
   lost: boolean;
 }
 
-/** What is stored is what the model said, step by step: the whole of a settled step, the beginning of a lost one. */
+/** Stored parts equal the model's output, step by step: all of it for a settled step, its beginning for a lost attempt. */
 export function checkAnswers(ledger: Ledger, evidence: Evidence): Map<number, RunRow> {
   const settled = new Map<number, RunRow>();
   const parts = by(evidence.parts, (part) => `${part.session_id}/${part.message_id}`);
@@ -61,7 +61,7 @@ function checkAnswer(
     settled.set(call.number, run);
     const said = call.pieces.map((piece) => piece.text).join('');
     const stored = textOf(standing[n]);
-    ledger.check('a settled step holds all that was said', `${where}, step ${n}`, stored === said, () => ({
+    ledger.check('a settled step holds all that the model sent', `${where}, step ${n}`, stored === said, () => ({
       stored,
       said,
     }));
@@ -77,10 +77,10 @@ function checkAnswer(
     const call = calls.find((one) => stored.startsWith(`${CANARY}${one.number}.`));
     const said = call?.pieces.map((piece) => piece.text).join('') ?? '';
     const begins = stored === '' || (call?.messageId === run.message_id && said.startsWith(stored));
-    ledger.check('a lost step holds the beginning of what was said', where, begins, () => ({ stored, said }));
+    ledger.check('a lost attempt holds a prefix of what the model sent', where, begins, () => ({ stored, said }));
   }
   const left = run.state === 'finished' ? standing.length - steps.length : 0;
-  ledger.check('no attempt stands beside the settled ones', where, left === 0, () => `${left} more in a finished run`);
+  ledger.check('a finished run has settled steps only', where, left === 0, () => `${left} more in a finished run`);
 }
 
 function textOf(attempt: Attempt | undefined): string {

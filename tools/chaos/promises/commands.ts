@@ -5,7 +5,7 @@ import type { Ledger } from '../ledger.ts';
 const TRANSITIONS: ReadonlySet<string> = new Set(['publish', 'revert']);
 const UPDATE_NAMES: Readonly<Record<string, string>> = { open: 'openExisting' };
 
-/** A command is carried out once, and sent again it gets the same answer. */
+/** A command is carried out once; a repeat gets the same response. */
 export function checkCommands(ledger: Ledger, evidence: Evidence): void {
   for (const driver of evidence.drivers) {
     const session = evidence.sessionOf(driver);
@@ -13,7 +13,7 @@ export function checkCommands(ledger: Ledger, evidence: Evidence): void {
     for (const { name, key, target, answers } of driver.commanded) {
       const where = `session ${session}, ${name} ${key}`;
       const [first, again] = answers;
-      ledger.check('every command gets a clear answer', where, first !== undefined, () => 'none');
+      ledger.check('every command gets a definite response', where, first !== undefined, () => 'none');
       if (first === undefined) continue;
       if (again !== undefined) {
         const same = isDeepStrictEqual([first.status, first.body], [again.status, again.body]);
@@ -25,18 +25,18 @@ export function checkCommands(ledger: Ledger, evidence: Evidence): void {
       ledger.check('a command is recorded once', where, receipts.length === 1, () => ({ id, receipts, first }));
       if (TRANSITIONS.has(name)) {
         const moved = receipts[0]?.kind === 'transition';
-        ledger.check('who is told of a transition made it', where, moved === (first.status === 200), () => [
+        ledger.check('a transition is reported to its maker only', where, moved === (first.status === 200), () => [
           first,
           receipts,
         ]);
       }
       if (name === 'cancelQueued' && first.status === 200) {
         const run = evidence.runs.find((one) => one.session_id === session && one.message_id === target);
-        ledger.check('what was taken back never ran', where, run?.state === 'cancelled' && run.step === 0, () => run);
+        ledger.check('a cancelled message never ran', where, run?.state === 'cancelled' && run.step === 0, () => run);
       }
     }
     ledger.check(
-      'nobody is answered what nobody expects',
+      'every response is one of those expected',
       `session ${session}`,
       driver.api.odd.length === 0,
       () => driver.api.odd,

@@ -14,7 +14,7 @@ import { CANARY } from '../plan.ts';
 const MOST = 10_000;
 const LISTED_WITHIN_MS = 20_000;
 
-/** Every history replays with the code as it is, and no word of a user or model is in any, or in a log. */
+/** Every history replays with the current code; no content is in a history or a log. */
 export async function checkHistories(ledger: Ledger, { world, sessions }: Evidence, temporal: Client): Promise<void> {
   const executions = await eventually(
     async () => {

@@ -4,7 +4,7 @@ import type { Sent } from '../driver.ts';
 
 const FINAL: ReadonlySet<string> = new Set(['finished', 'aborted', 'error', 'cancelled']);
 
-/** What was accepted is there once and was answered once; what was refused is not there; order is kept. */
+/** An accepted message is stored and answered once; a refused one is not stored; order is kept. */
 export function checkMessages(ledger: Ledger, evidence: Evidence): void {
   for (const driver of evidence.drivers) {
     const session = evidence.sessionOf(driver);
@@ -18,20 +18,20 @@ export function checkMessages(ledger: Ledger, evidence: Evidence): void {
 function checkSent(ledger: Ledger, { messages, parts, runs }: Evidence, session: string, sent: Sent): void {
   const where = `session ${session}, message ${sent.id}`;
   const rows = messages.filter((row) => row.session_id === session && row.id === sent.id);
-  ledger.check('no message waits for a clear answer', where, sent.status !== undefined, () => sent);
+  ledger.check('every message gets a definite response', where, sent.status !== undefined, () => sent);
   if (sent.status !== 200 && sent.status !== 202) {
-    ledger.check('what was refused is not there', where, sent.status === undefined || rows.length === 0, () => sent);
+    ledger.check('a refused message is not stored', where, sent.status === undefined || rows.length === 0, () => sent);
     return;
   }
   ledger.check(
-    'what was accepted is there',
+    'an accepted message is stored',
     where,
     rows.length === 1,
     () => `${rows.length} rows, answered ${sent.status}`,
   );
   const texts = parts.filter((part) => part.session_id === session && part.message_id === sent.id);
   ledger.check(
-    'a message keeps its words',
+    'a message keeps its text',
     where,
     texts.length === 1 && texts[0]!.data['text'] === sent.text,
     () => texts,
@@ -46,7 +46,7 @@ function checkNothingElse(ledger: Ledger, { drivers, messages, runs }: Evidence)
   const answers = new Set(runs.map((run) => `${run.session_id}/${run.answer_id}`));
   for (const { id, session_id, role } of messages) {
     const expected = role === 'user' ? known.has(id) : answers.has(`${session_id}/${id}`);
-    ledger.check('nothing is there that nobody sent', `session ${session_id}, message ${id}`, expected, () => role);
+    ledger.check('no message is stored that nobody sent', `session ${session_id}, message ${id}`, expected, () => role);
   }
 }
 
@@ -59,7 +59,7 @@ function checkRuns(ledger: Ledger, { runs, messages }: Evidence): void {
     const answer = rows.get(`${run.session_id}/${run.answer_id}`);
     ledger.check('a finished run has an answer', where, run.state !== 'finished' || answer !== undefined, () => run);
     ledger.check(
-      'an answer stands behind its message',
+      'an answer follows its message',
       where,
       !answer || answer.position === asked!.position + 1,
       () => answer,

@@ -2,12 +2,12 @@ import { by, type Evidence } from '../evidence.ts';
 import type { Injected } from '../faults.ts';
 import type { Ledger } from '../ledger.ts';
 
-/** A death is noticed by a missing heartbeat, and the step is scheduled again a little later. */
+/** Time for the server to notice missing heartbeats and for another worker to start the next attempt. */
 const NOTICED_WITHIN_MS = 8_000;
 
 /**
- * A step calls the model once. It may do so again where the provider broke off, or where something died between the two
- * calls or shortly before: what is only slow is no reason.
+ * A step calls the model once. A second call is allowed only where the provider failed, or where something died between
+ * the two calls or shortly before; slowness is no excuse.
  */
 export function checkModelCalls(ledger: Ledger, { calls }: Evidence, injected: readonly Injected[]): void {
   const deaths = injected.filter(({ isDeath }) => isDeath);
@@ -19,7 +19,10 @@ export function checkModelCalls(ledger: Ledger, { calls }: Evidence, injected: r
         ({ from, to }) => from <= call.startedAt && to + NOTICED_WITHIN_MS >= before.startedAt,
       );
       const excused = before.fault !== undefined || died.length > 0;
-      ledger.check('no second model call unless something died', step, excused, () => ({ before, call, injected }));
+      ledger.check('no second model call unless something died', step, excused, () => ({
+        calls: made.map(({ number, startedAt, endedAt, whole }) => ({ number, startedAt, endedAt, whole })),
+        faults: injected.filter(({ from, to }) => from <= call.startedAt && to >= before.startedAt),
+      }));
     }
   }
 }

@@ -2,7 +2,7 @@ import { by, type Evidence, type RunRow } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 import type { ModelCall } from '../model.ts';
 
-/** One run of a session at a time, in the order of the queue, and each sees what came before it and nothing else. */
+/** A session has one run at a time, in queue order, and each sees exactly the messages before it. */
 export function checkOrder(ledger: Ledger, evidence: Evidence, settled: ReadonlyMap<number, RunRow>): void {
   const sessions = by(evidence.runs, (run) => run.session_id);
   const users = by(
@@ -18,7 +18,7 @@ export function checkOrder(ledger: Ledger, evidence: Evidence, settled: Readonly
       if (before === undefined) continue;
       const where = `session ${session}, requests ${before.number} and ${call.number}`;
       const inOrder = placeOf(before, seqs) < placeOf(call, seqs);
-      ledger.check('turns come in the order of the queue', where, inOrder, () => [before.messageId, call.messageId]);
+      ledger.check('turns run in queue order', where, inOrder, () => [before.messageId, call.messageId]);
       const apart = (before.endedAt ?? Infinity) <= call.startedAt;
       ledger.check('one run at a time', where, apart, () => `${before.endedAt} and ${call.startedAt}`);
     }
@@ -29,7 +29,7 @@ export function checkOrder(ledger: Ledger, evidence: Evidence, settled: Readonly
         .filter((row) => row.position <= (own?.position ?? 0) && row.hidden_at === null)
         .map(({ id }) => id);
       const same = JSON.stringify(call.saw) === JSON.stringify(expected);
-      ledger.check('a turn sees what came before it', `request ${call.number}`, same, () => ({
+      ledger.check('a turn sees exactly the messages before it', `request ${call.number}`, same, () => ({
         saw: call.saw,
         expected,
       }));

@@ -8,7 +8,7 @@ import type { Ledger } from '../ledger.ts';
 
 const SAME_WITHIN_MS = 5_000;
 
-/** The log is a walk through the table, and row, workflow and search attribute are where it ends. */
+/** The event log follows the transition table; row, workflow and search attribute agree with its last transition. */
 export async function checkPhases(ledger: Ledger, evidence: Evidence, temporal: Client): Promise<void> {
   const events = by(evidence.events, (event) => event.session_id);
   for (const session of evidence.sessions) {
@@ -18,14 +18,17 @@ export async function checkPhases(ledger: Ledger, evidence: Evidence, temporal: 
     for (const { seq, data, kind, command_id } of events.get(session.session_id) ?? []) {
       if (kind !== 'transition') continue;
       const legal = data.from === phase && data.to === nextPhase(phase, data.event!);
-      ledger.check('a phase changes as the table says', `${where}, event ${seq}`, legal, () => ({ phase, data }));
+      ledger.check('a phase changes as the transition table says', `${where}, event ${seq}`, legal, () => ({
+        phase,
+        data,
+      }));
       const maker = data.tool_call_id ?? command_id;
       const alone = maker !== null && !makers.has(maker);
       ledger.check('a transition has one maker, and it made no other', `${where}, event ${seq}`, alone, () => data);
       if (maker !== null) makers.add(maker);
       phase = data.to!;
     }
-    ledger.check('the row is where the log ends', where, phase === session.phase, () => [phase, session.phase]);
+    ledger.check('the row agrees with the log', where, phase === session.phase, () => [phase, session.phase]);
     await checkTemporal(ledger, temporal, session.session_id, session.phase);
   }
 }

@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Ledger } from '../ledger.ts';
 
-/** What ends beside a process that has ended takes a moment longer. */
+/** A watcher process ends shortly after the process that it watches. */
 const ENDS_WITHIN_MS = 3_000;
 const AGAIN_MS = 100;
 

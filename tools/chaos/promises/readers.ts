@@ -5,7 +5,7 @@ import type { Reading } from '../api.ts';
 import { by, type Evidence, type PartRow } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 
-/** What the AI SDK makes of all that a reader got is what is stored, or, where it was cut off, its beginning. */
+/** The AI SDK's reduction of what a reader received equals the stored message, or its beginning if the reader was cut off. */
 export async function checkReaders(ledger: Ledger, evidence: Evidence): Promise<void> {
   const parts = by(evidence.parts, (part) => part.message_id);
   const messages = new Map(evidence.messages.map((row) => [row.id, row]));
@@ -16,27 +16,32 @@ export async function checkReaders(ledger: Ledger, evidence: Evidence): Promise<
     try {
       message = await reduced(reading.chunks);
     } catch (error) {
-      ledger.check('the AI SDK takes what readers get', where, false, () => String(error));
+      ledger.check('the AI SDK accepts what readers receive', where, false, () => String(error));
       continue;
     }
     const stored = plain((parts.get(idOf(reading)) ?? []).map(({ data }) => data));
     const read = (message?.parts ?? []) as PartRow['data'][];
     if (reading.whole) {
       const same = isDeepStrictEqual(read, stored);
-      ledger.check('who read to the end has what is stored', where, same, () => firstDifference(read, stored));
+      ledger.check('a complete reading equals what is stored', where, same, () => firstDifference(read, stored));
       const row = messages.get(idOf(reading));
       const expected = row && plain({ ...row.metadata, session_id: row.session_id });
       const told = row === undefined || isDeepStrictEqual(message?.metadata, expected);
-      ledger.check('and its metadata', where, told, () => ({ read: message?.metadata, expected }));
+      ledger.check('a complete reading has the stored metadata', where, told, () => ({
+        read: message?.metadata,
+        expected,
+      }));
     } else {
       const fits = read.length <= stored.length && read.every((part, n) => isBeginning(part, stored[n]!));
-      ledger.check('who was cut off has its beginning', where, fits, () => firstDifference(read, stored));
+      ledger.check('an interrupted reading is a prefix of what is stored', where, fits, () =>
+        firstDifference(read, stored),
+      );
     }
   }
   for (const driver of evidence.drivers) {
     for (const sent of driver.sent) {
       const refused = (sent.status ?? 0) >= 400;
-      ledger.check('whoever waits reads to the end', sent.id, !sent.awaited || refused || sent.read, () => sent);
+      ledger.check('a waiting reader reads to the end', sent.id, !sent.awaited || refused || sent.read, () => sent);
     }
   }
 }

@@ -2,7 +2,7 @@ import { addUsage, totalTokens, type Usage, ZERO_USAGE } from '../../../domain/u
 import { by, type Evidence } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 
-/** Sums are those of the answers, and nothing of a stream is left behind. */
+/** Session sums equal the sums over the answers; no delta of a settled part is left. */
 export function checkSums(ledger: Ledger, { sums, messages, deltas }: Evidence): void {
   const bySession = by(messages, (row) => row.session_id);
   for (const row of sums) {

@@ -6,7 +6,7 @@ import { providerIdOf } from './answers.ts';
 
 const OUTCOMES: ReadonlySet<string> = new Set(['output-available', 'output-error', 'output-denied']);
 
-/** What must not run twice ran once at most, and every call has an outcome. */
+/** A non-repeatable tool runs at most once, and every call has an outcome. */
 export function checkTools(ledger: Ledger, evidence: Evidence, settled: ReadonlyMap<number, RunRow>): void {
   const { parts, toolRuns, runs, sessions } = evidence;
   const calls = new Map(parts.flatMap((part) => (part.tool_call_id === null ? [] : [[part.tool_call_id, part]])));
@@ -17,7 +17,7 @@ export function checkTools(ledger: Ledger, evidence: Evidence, settled: Readonly
     const { session, tool } = all[0]!;
     const where = `session ${session}, call ${call} (${tool})`;
     const part = calls.get(call);
-    ledger.check('what ran is in the rows', where, part !== undefined, () => `it ran ${all.length} times`);
+    ledger.check('a tool that ran is in the rows', where, part !== undefined, () => `it ran ${all.length} times`);
     if (!ONCE.includes(tool)) continue;
     ledger.check('an unrepeatable tool runs once a call', where, all.length === 1, () => `it ran ${all.length} times`);
     const provider = (part && providerIdOf(part.data)) ?? call;
@@ -34,7 +34,7 @@ export function checkTools(ledger: Ledger, evidence: Evidence, settled: Readonly
     const closed = state === 'aborted' || OUTCOMES.has(part.tool_state ?? '');
     ledger.check('every tool call has an outcome', where, closed, () => part.data);
     const succeeded = part.tool_state === 'output-available';
-    ledger.check('what has an output did run', where, !succeeded || ran.has(part.tool_call_id!), () => part.data);
+    ledger.check('a call with an output did run', where, !succeeded || ran.has(part.tool_call_id!), () => part.data);
   }
   for (const { session_id, pending_tool, bytes } of sessions) {
     ledger.check('no tool is pending at rest', `session ${session_id}`, pending_tool === null, () => pending_tool);
