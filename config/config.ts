@@ -48,6 +48,7 @@ const variables = {
   PERDURE_JWKS_URL: httpUrl.optional(),
   PERDURE_JWT_ISSUER: text.optional(),
   PERDURE_JWT_AUDIENCE: text.optional(),
+  PERDURE_JWT_ALLOW_NO_EXP: z.enum(['true', 'false'], { error: 'true or false' }).default('false'),
   PERDURE_CONTINUE_AS_NEW_EVENTS: integer(20, 50_000).default(300),
   PERDURE_HEARTBEAT_TIMEOUT: duration('2s', 100).default(2_000),
   PERDURE_SHUTDOWN_GRACE: duration('10s', 0).default(10_000),
@@ -110,6 +111,8 @@ export type Config = {
   jwksUrl: string | undefined;
   jwtIssuer: string | undefined;
   jwtAudience: string | undefined;
+  /** Accept tokens without an expiry. */
+  jwtAllowNoExp: boolean;
   continueAsNewEvents: number;
   heartbeatTimeoutMs: number;
   shutdownGraceMs: number;
@@ -218,6 +221,7 @@ function configOf(vars: z.infer<typeof environment>, env: Record<string, string>
     jwksUrl: vars.PERDURE_JWKS_URL,
     jwtIssuer: vars.PERDURE_JWT_ISSUER,
     jwtAudience: vars.PERDURE_JWT_AUDIENCE,
+    jwtAllowNoExp: vars.PERDURE_JWT_ALLOW_NO_EXP === 'true',
     continueAsNewEvents: vars.PERDURE_CONTINUE_AS_NEW_EVENTS,
     heartbeatTimeoutMs: vars.PERDURE_HEARTBEAT_TIMEOUT,
     shutdownGraceMs: vars.PERDURE_SHUTDOWN_GRACE,

@@ -10,6 +10,8 @@ export interface Caller {
   user: string;
   /** A Set-Cookie header that lets the caller be known next time. */
   setCookie?: string;
+  /** When the caller's token expires, in epoch milliseconds: the caller's streams end then. Unset: never. */
+  expiresAt?: number;
 }
 
 /** Finds out who is calling. */
@@ -48,6 +50,7 @@ export interface RouteParts extends HostParts {
 export interface HostEnv {
   Variables: {
     user: string;
+    expiresAt: number | undefined;
     /** The command of the route, under which a refusal is counted. */
     command: string;
   };

@@ -87,8 +87,9 @@ function guarded({ identify }: HostParts): MiddlewareHandler<HostEnv> {
 /** Everything under /api knows its caller. */
 function identified({ identify }: HostParts): MiddlewareHandler<HostEnv> {
   return async (c, next) => {
-    const { user, setCookie } = await identify(c.req.raw);
+    const { user, setCookie, expiresAt } = await identify(c.req.raw);
     c.set('user', user);
+    c.set('expiresAt', expiresAt);
     await next();
     if (setCookie !== undefined) c.res.headers.append('set-cookie', setCookie);
   };

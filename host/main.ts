@@ -53,9 +53,10 @@ function canResolve(models: Models, ref: string): boolean {
 }
 
 async function identifyOf(config: Config): Promise<Identify> {
-  const { jwtSecret, jwksUrl, jwtIssuer, jwtAudience, host, dir } = config;
+  const { jwtSecret, jwksUrl, jwtIssuer, jwtAudience, jwtAllowNoExp, host, dir } = config;
   if (jwtSecret !== undefined || jwksUrl !== undefined) {
-    return tokenUser({ secret: jwtSecret, jwksUrl, issuer: jwtIssuer, audience: jwtAudience });
+    const issued = { issuer: jwtIssuer, audience: jwtAudience, allowNoExp: jwtAllowNoExp };
+    return tokenUser({ secret: jwtSecret, jwksUrl, ...issued });
   }
   if (isLoopback(host)) return loopbackUser(await cookieKey(dir));
   throw new ConfigError([

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { dataLine, eventStream, type EventStreamOptions } from './sse.ts';
 
@@ -50,6 +52,55 @@ describe('a stream of events', () => {
     const { value } = await reader.read();
     expect(new TextDecoder().decode(value)).toBe(': keep-alive\n\n');
     await reader.cancel();
+  });
+
+  it('R2 keeps no memory for the keep-alives that it has sent', async () => {
+    setFlagsFromString('--expose-gc');
+    const gc = runInNewContext('gc') as () => void;
+    const heap = () => {
+      gc();
+      return process.memoryUsage().heapUsed;
+    };
+    const readers = Array.from({ length: 400 }, () => {
+      const { body } = stream({
+        keepAliveMs: 1,
+        async *read(signal) {
+          await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+          yield* [];
+        },
+      });
+      return body!.getReader();
+    });
+    const take = (count: number) =>
+      Promise.all(
+        readers.map(async (reader) => {
+          for (let at = 0; at < count; at++) await reader.read();
+        }),
+      );
+    const [warmUp, count] = [10, 50];
+    await take(warmUp);
+    const before = heap();
+    await take(count);
+    expect((heap() - before) / (count * readers.length), 'bytes a keep-alive').toBeLessThan(50);
+    await Promise.all(readers.map((reader) => reader.cancel()));
+  });
+
+  it('H3 ends with its last event when the token expires, and not before', async () => {
+    let over = 0;
+    const response = stream({
+      async *read(signal) {
+        yield 1;
+        await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+      },
+      expiry: { at: Date.now() + 50, event: 'event: expired\ndata: {}\n\n' },
+      onOver: () => void over++,
+    });
+    const from = performance.now();
+    expect(await response.text()).toBe('data: 1\n\nevent: expired\ndata: {}\n\n');
+    expect(performance.now() - from).toBeGreaterThan(40);
+    expect(over).toBe(1);
+    const late = stream({ read: counting, expiry: { at: Date.now() - 1, event: 'data: late\n\n' } });
+    expect(await late.text()).toBe('data: late\n\n');
   });
 
   it('R2 reads no further than its reader does, and stops when the reader goes away', async () => {

@@ -1,5 +1,7 @@
 /** Proxies close connections that are silent for longer. */
 const KEEP_ALIVE_MS = 15_000;
+/** setTimeout takes no longer delay. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
@@ -9,93 +11,104 @@ const HEADERS = {
 };
 
 export interface EventStreamOptions<T> {
-  /** Reads until the signal fires, which it does when the reader is gone. */
+  /** Yields items until the signal fires, which it does when the reader has gone away. */
   read(signal: AbortSignal): AsyncGenerator<T>;
-  /** The lines of one item, each event with its blank line. */
+  /** Formats one item as events, each with its blank line. */
   write(item: T): string;
-  /** The last lines of a stream that has ended well. */
+  /** Sent last when `read` ends. */
   end?: string;
-  /** The last lines of one that failed. */
+  /** Formats the last event of a stream whose `read` threw. */
   fail(error: unknown): string;
   headers?: Record<string, string>;
-  /** Fires when the stream is to be cut off: its reader sees a broken connection, and so comes again. */
+  /** When it fires the connection is broken off without a last event, so that the reader reconnects. */
   closing: AbortSignal;
-  /** Called once when the stream is over, whoever ended it. */
+  /** When the reader's token expires, and the last event that is sent then. */
+  expiry?: { at: number; event: string } | undefined;
+  /** Called once when the stream is over, for whatever reason. */
   onOver?(): void;
   keepAliveMs?: number;
 }
 
 /**
- * A response that streams events. Items are read when the connection can take them, so that a slow reader holds nothing
- * up and costs no memory: what has gathered meanwhile comes in one reading. A reader that goes away ends the reading
- * and nothing else.
+ * A response that streams server-sent events. The next item is read only when the connection can take it, so a slow
+ * reader delays nobody and costs no memory. When the reader goes away, `read` is ended and nothing else.
  */
 export function eventStream<T>(options: EventStreamOptions<T>): Response {
-  const gone = new AbortController();
-  const body = new ReadableStream<Uint8Array>(new EventSource(options, gone));
+  const body = new ReadableStream<Uint8Array>(new EventSource(options));
   return new Response(body, { headers: { ...HEADERS, ...options.headers } });
 }
 
 class EventSource<T> implements UnderlyingDefaultSource<Uint8Array> {
   private readonly options: EventStreamOptions<T>;
-  private readonly gone: AbortController;
   private readonly items: AsyncGenerator<T>;
   private readonly encoder = new TextEncoder();
-  private next: Promise<IteratorResult<T, unknown>> | undefined;
-  private readonly done = new AbortController();
-  private over = false;
+  /** Fires when the stream is over. */
+  private readonly over = new AbortController();
+  private keepAlive: NodeJS.Timeout | undefined;
+  private expiry: NodeJS.Timeout | undefined;
 
-  constructor(options: EventStreamOptions<T>, gone: AbortController) {
+  constructor(options: EventStreamOptions<T>) {
     this.options = options;
-    this.gone = gone;
-    this.items = options.read(gone.signal);
+    this.items = options.read(this.over.signal);
   }
 
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
-    const cut = () => {
-      if (this.over) return;
-      this.cancel();
+    const { closing, keepAliveMs = KEEP_ALIVE_MS } = this.options;
+    const breakOff = () => {
+      this.finish();
       controller.error(new Error('the host stops'));
     };
-    if (this.options.closing.aborted) cut();
-    else this.options.closing.addEventListener('abort', cut, { once: true, signal: this.done.signal });
+    if (closing.aborted) return breakOff();
+    closing.addEventListener('abort', breakOff, { once: true, signal: this.over.signal });
+    this.keepAlive = setTimeout(() => {
+      this.keepAlive?.refresh();
+      // A reader that does not take what it has been sent needs no more.
+      if ((controller.desiredSize ?? 0) > 0) this.send(controller, ': keep-alive\n\n');
+    }, keepAliveMs).unref();
+    this.expire(controller);
   }
 
   async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    const send = (text: string) => text !== '' && controller.enqueue(this.encoder.encode(text));
     try {
-      const found = await this.itemOrSilence();
-      if (this.gone.signal.aborted) return;
-      if (found === 'silence') return void send(': keep-alive\n\n');
-      if (!found.done) return void send(this.options.write(found.value));
-      send(this.options.end ?? '');
+      const next = await this.items.next();
+      if (this.over.signal.aborted) return;
+      if (next.done === true) this.close(controller, this.options.end ?? '');
+      else this.send(controller, this.options.write(next.value));
     } catch (error) {
-      if (this.gone.signal.aborted) return;
-      send(this.options.fail(error));
+      if (!this.over.signal.aborted) this.close(controller, this.options.fail(error));
     }
+  }
+
+  cancel(): void {
+    this.finish();
+  }
+
+  /** Closes the stream when its reader's token expires. */
+  private expire(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    const { expiry } = this.options;
+    if (expiry === undefined) return;
+    const left = expiry.at - Date.now();
+    if (left <= 0) this.close(controller, expiry.event);
+    else this.expiry = setTimeout(() => this.expire(controller), Math.min(left, MAX_TIMER_MS)).unref();
+  }
+
+  private send(controller: ReadableStreamDefaultController<Uint8Array>, text: string): void {
+    this.keepAlive?.refresh();
+    if (text !== '') controller.enqueue(this.encoder.encode(text));
+  }
+
+  private close(controller: ReadableStreamDefaultController<Uint8Array>, last: string): void {
+    this.send(controller, last);
     controller.close();
     this.finish();
   }
 
-  cancel(): void {
-    this.gone.abort();
-    this.finish();
-    this.items.return(undefined).catch(() => {});
-  }
-
-  private async itemOrSilence(): Promise<IteratorResult<T, unknown> | 'silence'> {
-    this.next ??= this.items.next();
-    const { promise, resolve } = Promise.withResolvers<'silence'>();
-    const timer = setTimeout(() => resolve('silence'), this.options.keepAliveMs ?? KEEP_ALIVE_MS);
-    const found = await Promise.race([this.next, promise]).finally(() => clearTimeout(timer));
-    if (found !== 'silence') this.next = undefined;
-    return found;
-  }
-
   private finish(): void {
-    if (this.over) return;
-    this.over = true;
-    this.done.abort();
+    if (this.over.signal.aborted) return;
+    clearTimeout(this.keepAlive);
+    clearTimeout(this.expiry);
+    this.over.abort();
+    this.items.return(undefined).catch(() => {});
     this.options.onOver?.();
   }
 }

@@ -4,21 +4,23 @@ import type { Identify } from './context.ts';
 import { InvalidToken, unauthorized, validUser } from './identify.ts';
 
 export interface TokenSettings {
-  /** Of tokens signed with HMAC; at least 32 bytes. Either this or `jwksUrl`. */
+  /** Verifies tokens signed with HMAC; at least 32 bytes. Either this or `jwksUrl`. */
   secret?: string | undefined;
-  /** Where the public keys of the issuer are found; nothing else is ever fetched, whatever a token says. */
+  /** Address of the issuer's public keys. No address that a token names is ever fetched. */
   jwksUrl?: string | undefined;
   issuer?: string | undefined;
   audience?: string | undefined;
+  /** Accept tokens that never expire, for they have no claim `exp`. */
+  allowNoExp?: boolean | undefined;
 }
 
-/** RFC 7518, 3.2: a key is as long as the hash at least. */
+/** RFC 7518, 3.2: a key is at least as long as the hash. */
 const HMAC = [
   { algorithm: 'HS256', bytes: 32 },
   { algorithm: 'HS384', bytes: 48 },
   { algorithm: 'HS512', bytes: 64 },
 ];
-/** No HMAC among them: a public key must never be taken for a secret. */
+/** Without HMAC: a public key must never be used as a shared secret. */
 const PUBLIC_KEY = [
   'RS256',
   'RS384',
@@ -32,22 +34,23 @@ const PUBLIC_KEY = [
   'EdDSA',
   'Ed25519',
 ];
-/** Clocks of issuer and host may differ by so much. */
+/** Clocks of issuer and host may differ by this much. */
 const CLOCK_TOLERANCE_S = 5;
 const JWKS_TIMEOUT_MS = 2_000;
-/** Tokens of unknown keys make the keys be fetched anew at most this often. */
+/** Tokens signed with unknown keys cause the key set to be fetched again at most this often. */
 const JWKS_COOLDOWN_MS = 10_000;
-/** RFC 6750, 2.1. Two such headers come as one with a comma, and are refused. */
+/** RFC 6750, 2.1. Two such headers arrive joined by a comma, and are refused. */
 const BEARER = /^Bearer +([\w.~+/-]+=*)$/i;
 
 /**
- * Takes `Authorization: Bearer` JSON web tokens; the claim `sub` is the user.
+ * Identifies callers by `Authorization: Bearer` JSON web tokens; the claim `sub` is the user. The claim `exp` is
+ * required unless `allowNoExp`.
  * @throws {TypeError} with both or neither of secret and jwksUrl, or a secret that is too short
  */
 export function tokenUser(settings: TokenSettings): Identify {
-  const { issuer, audience } = settings;
+  const { issuer, audience, allowNoExp = false } = settings;
   const expected: JWTVerifyOptions = {
-    requiredClaims: ['sub'],
+    requiredClaims: allowNoExp ? ['sub'] : ['sub', 'exp'],
     clockTolerance: CLOCK_TOLERANCE_S,
     ...(issuer !== undefined && { issuer }),
     ...(audience !== undefined && { audience }),
@@ -56,11 +59,18 @@ export function tokenUser(settings: TokenSettings): Identify {
   return async (request) => {
     const token = BEARER.exec(request.headers.get('authorization') ?? '')?.[1];
     if (token === undefined) throw unauthorized('expected one header "Authorization: Bearer <token>"');
-    const { sub } = await verify(token).catch((error: unknown) => {
-      throw isVerdict(error) ? new InvalidToken('the token is not valid', error) : keysAway(error);
+    const { sub, exp } = await verify(token).catch((error: unknown) => {
+      throw isInvalid(error) ? new InvalidToken(reasonOf(error), error) : keysUnavailable(error);
     });
-    return { user: userOf(sub) };
+    return { user: userOf(sub), ...(exp !== undefined && { expiresAt: exp * 1_000 }) };
   };
+}
+
+/** Says what is missing from a token that would otherwise be valid; never quotes the token. */
+function reasonOf(error: unknown): string {
+  const isWithoutExp =
+    error instanceof errors.JWTClaimValidationFailed && error.claim === 'exp' && error.reason === 'missing';
+  return isWithoutExp ? 'the token has no expiry: expected a claim "exp"' : 'the token is not valid';
 }
 
 /** @throws {InvalidToken} for a subject that cannot be a user's id */
@@ -92,14 +102,15 @@ function keySetVerifier(url: URL, expected: JWTVerifyOptions): Verify {
   return async (token) => (await jwtVerify(token, keys, { ...expected, algorithms: PUBLIC_KEY })).payload;
 }
 
-/** True where the token is at fault, and not that its issuer's keys could not be had. */
-function isVerdict(error: unknown): boolean {
+/** True if the token is at fault; false if the issuer's keys could not be fetched. */
+function isInvalid(error: unknown): boolean {
   if (!(error instanceof errors.JOSEError)) return false;
-  // An answer that is no key set, or none in time; what has no code of its own is a bad answer of the server's, too.
-  const away = [errors.JWKSTimeout.code, errors.JWKSInvalid.code, errors.JOSEError.code];
-  return !away.includes(error.code);
+  // A time-out, or a response that is not a key set; jose reports other bad responses with its base class.
+  const unavailable = [errors.JWKSTimeout.code, errors.JWKSInvalid.code, errors.JOSEError.code];
+  return !unavailable.includes(error.code);
 }
 
-function keysAway(cause: unknown): PerdureError {
-  return new PerdureError('Unavailable', 'the keys that verify tokens cannot be had; try again in a moment', { cause });
+function keysUnavailable(cause: unknown): PerdureError {
+  const message = 'the keys that verify tokens cannot be fetched; try again in a moment';
+  return new PerdureError('Unavailable', message, { cause });
 }

@@ -6,6 +6,7 @@ import { type Api, events } from '../api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
 import { notYet } from '../not-yet.ts';
 import { problemOf } from '../problem.ts';
+import { expiryOf } from '../expiry.ts';
 import { dataLine, eventStream } from '../sse.ts';
 
 type ChatBody = z.output<typeof chatBody>;
@@ -15,7 +16,8 @@ const SESSION_HEADER = 'x-perdure-session';
 
 const STREAM = events(
   "A UI message stream of the AI SDK: each event's data is a UIMessageChunk in JSON, the last is `[DONE]`. The chunk " +
-    '`start` carries `messageMetadata.session_id`; a transient `data-status` part tells what the message waits for.',
+    '`start` carries `messageMetadata.session_id`; a transient `data-status` part tells what the message waits for. ' +
+    'When the token expires, the last event is called `expired` and is a chunk of type `error`; the run goes on.',
   {
     [SESSION_HEADER]: z.string().meta({ description: 'The `ses_` id of the session' }),
     'x-vercel-ai-ui-message-stream': z.literal('v1'),
@@ -107,6 +109,8 @@ function answerStream(
     },
     headers: { 'x-vercel-ai-ui-message-stream': 'v1', [SESSION_HEADER]: session },
     closing,
+    // The AI SDK reads data lines only, whatever the event's name: for it this is an error, not the end of an answer.
+    expiry: expiryOf(c, ({ detail }) => ({ type: 'error', errorText: detail })),
     onOver: leave,
   });
 }

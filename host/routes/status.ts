@@ -5,6 +5,7 @@ import { type Api, events, json } from '../api.ts';
 import type { RouteParts } from '../context.ts';
 import { problemOf } from '../problem.ts';
 import { eventStream, namedEvent } from '../sse.ts';
+import { expiryOf } from '../expiry.ts';
 
 /** What a session is doing: now, and as it changes. */
 export function statusRoutes(api: Api, { client, readers, log, closing }: RouteParts): void {
@@ -27,19 +28,20 @@ export function statusRoutes(api: Api, { client, readers, log, closing }: RouteP
       operationId: 'followSession',
       tag: 'Sessions',
       summary: 'Follow what a session is doing',
-      description: 'It ends when its reader goes away. Comments keep the connection open in between.',
+      description:
+        'Stays open until its reader goes away, or until the token expires. Comments keep the connection alive.',
       params: { id: sessionRef },
       answers: {
         200: events(
           'Events, the data of each in JSON: `status`, the SessionStatus as it is and each time that it changes; ' +
             '`session { phase, project_id, pending_tool }`; `turn-started { message_id, run_seq }`; `turn-finished ' +
             '{ message_id, run_seq, outcome: finish | abort | error, code?, message? }`; `error`, problem details, ' +
-            'and the stream ends.',
+            'or `expired`, problem details, where the token has expired: with either the stream ends.',
         ),
       },
       errors: ['SessionNotFound', 'TooMany'],
     },
-    async (_c, { user, params }) => {
+    async (c, { user, params }) => {
       const session = await client.reads.sessionId(user, params.id);
       return eventStream<TurnEvent>({
         read: (signal) => client.events(user, session, { signal }),
@@ -49,6 +51,7 @@ export function statusRoutes(api: Api, { client, readers, log, closing }: RouteP
           return namedEvent('error', problemOf(error));
         },
         closing,
+        expiry: expiryOf(c),
         onOver: readers.admit(user, 'events'),
       });
     },

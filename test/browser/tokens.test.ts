@@ -19,8 +19,8 @@ beforeAll(async () => {
   });
 }, 60_000);
 
-function tokenOf(user: string, secret: string): Promise<string> {
-  const claims = new SignJWT({ sub: user }).setProtectedHeader({ alg: 'HS256' }).setExpirationTime('5m');
+function tokenOf(user: string, secret: string, expiry = '5m'): Promise<string> {
+  const claims = new SignJWT({ sub: user }).setProtectedHeader({ alg: 'HS256' }).setExpirationTime(expiry);
   return claims.sign(new TextEncoder().encode(secret));
 }
 
@@ -73,4 +73,21 @@ it('H3 the page asks for a token, again when it is refused, and loses nothing me
   await panel.button('Enter').click();
   await panel.page.getByText('Other sessions').click();
   await panel.page.getByText('There are no others.').waitFor();
+});
+
+it('H3 the page asks for another token when the one that it has expires, and then reads what it has missed', async () => {
+  current = tokenUser({ secret: SECRET });
+  const tab = await site.visit({ mayComplain: /status of 401/ });
+  const { page } = tab;
+  const enter = async (expiry: string) => {
+    await page.getByLabel(/access token/).fill(await tokenOf('bea', SECRET, expiry));
+    await tab.button('Enter').click();
+  };
+  await enter('1s');
+  await tab.send('build a site about bees');
+  // Nobody does anything: the streams of the page end, and it reconnects.
+  await page.getByText('This token is wrong or has expired.').waitFor();
+  await enter('5m');
+  await tab.answers.getByText('The site is built').waitFor();
+  await tab.idle();
 });

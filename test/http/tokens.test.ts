@@ -1,9 +1,11 @@
 import { createHmac } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
+import { DefaultChatTransport, readUIMessageStream } from 'ai';
 import { exportSPKI, SignJWT } from 'jose';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { tokenUser } from '../../host/token.ts';
-import { type Answer, startHost, type TestHost } from '../../tools/test-kit/host.ts';
+import { newId } from '../../domain/ids.ts';
+import { type Answer, eventsOf, startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { type IssuerKey, issuerKey, type KeyServer, startKeyServer } from '../../tools/test-kit/key-server.ts';
 import { freePort, freshDatabase } from '../../tools/test-kit/servers.ts';
 
@@ -94,6 +96,7 @@ describe('a host whose tokens are signed with a secret', () => {
     ['of no issuer', () => bySecret({ iss: undefined })],
     ['for another audience', () => bySecret({ aud: 'other' })],
     ['for no audience', () => bySecret({ aud: undefined })],
+    ['that never expires', () => bySecret({ exp: undefined })],
     ['without a subject', () => bySecret({ sub: undefined })],
     ['of an empty subject', () => bySecret({ sub: '' })],
     ['of a subject that is too long', () => bySecret({ sub: 's'.repeat(129) })],
@@ -150,8 +153,68 @@ describe('a host whose tokens are signed with a secret', () => {
       const token = await bySecret({}, { key: ANOTHER_SECRET, alg });
       return identify(new Request('http://localhost/api', { headers: { authorization: `Bearer ${token}` } }));
     };
-    expect(await asked('HS256')).toEqual({ user: 'ada' });
+    expect(await asked('HS256')).toEqual({ user: 'ada', expiresAt: expect.any(Number) });
     await expect(asked('HS512')).rejects.toMatchObject({ code: 'Unauthorized' });
+  });
+});
+
+describe('a token that expires', () => {
+  let host: TestHost;
+  let session: string;
+  beforeAll(async () => {
+    host = await startHost({ databaseUrl, parts: { identify: tokenUser({ secret: SECRET }) } });
+    session = (await ask(host, `Bearer ${await bySecret()}`)).body.session.session_id as string;
+    const message = { id: newId('msg'), text: 'hello' };
+    const authorization = `Bearer ${await bySecret()}`;
+    // Temporal is away, so the message stays queued and its stream stays open.
+    await host.as('ada').post(`/api/sessions/${session}/messages`, message, { authorization });
+  });
+
+  const chat = () => ({
+    method: 'POST',
+    body: JSON.stringify({
+      id: session,
+      messages: [{ id: newId('msg'), role: 'user', parts: [{ type: 'text', text: 'hi' }] }],
+    }),
+  });
+  const problem = expect.objectContaining({ code: 'Unauthorized', status: 401 });
+  const chunk = { type: 'error', errorText: expect.stringContaining('expired') };
+  it.each([
+    ['an answer', '/api/chat', chat, chunk],
+    ['an answer that is resumed', '/api/chat/:id/stream', () => ({}), chunk],
+    ['the events of a session', '/api/sessions/:id/events', () => ({}), problem],
+    ['a rendezvous', '/api/rendezvous', () => ({}), problem],
+  ])('H3 ends the stream of %s within 5 s, with `expired` as its last event', async (_what, path, init, data) => {
+    const exp = NOW() + 2;
+    const read = async (token: string) => {
+      const headers = { authorization: `Bearer ${token}` };
+      return host.as('ada').fetch(path.replace(':id', session), { ...init(), headers });
+    };
+    const events = await Array.fromAsync(eventsOf(await read(await bySecret({ exp }))));
+    expect(Date.now() / 1_000 - exp).toBeGreaterThanOrEqual(0);
+    expect(Date.now() / 1_000 - exp).toBeLessThan(5);
+    expect(events.length).toBeGreaterThan(1);
+    expect(events.at(-1)).toEqual({ event: 'expired', data });
+    expect(events.filter(({ event }) => event === 'expired')).toHaveLength(1);
+    const again = await read(await bySecret());
+    expect(again.status).toBe(200);
+    await again.body!.cancel();
+  });
+
+  it('H3 is an error of the chat for the AI SDK, not the end of an answer', async () => {
+    const headers = { authorization: `Bearer ${await bySecret({ exp: NOW() + 1 })}` };
+    const transport = new DefaultChatTransport({ api: `${host.url}/api/chat`, headers });
+    const stream = await transport.reconnectToStream({ chatId: session });
+    const failed = (async () => {
+      for await (const _ of readUIMessageStream({ stream: stream!, terminateOnError: true }));
+    })();
+    await expect(failed).rejects.toThrow('the token has expired');
+  });
+
+  it('H3 may be missing its expiry where the operator allows that', async () => {
+    const identify = tokenUser({ secret: SECRET, allowNoExp: true });
+    const authorization = `Bearer ${await bySecret({ exp: undefined })}`;
+    expect(await identify(new Request('http://localhost/', { headers: { authorization } }))).toEqual({ user: 'ada' });
   });
 });
 

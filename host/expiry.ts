@@ -1,0 +1,18 @@
+import { PerdureError } from '../domain/errors.ts';
+import type { RequestContext } from './context.ts';
+import { type Problem, problemOf } from './problem.ts';
+import { namedEvent } from './sse.ts';
+
+const EXPIRED = new PerdureError('Unauthorized', 'the token has expired; reconnect with another one');
+
+/**
+ * When the stream of a request ends because its caller's token expires, and the event `expired` that is its last.
+ * Undefined: the caller is not identified by a token that expires.
+ */
+export function expiryOf(
+  c: RequestContext,
+  data: (problem: Problem) => unknown = (problem) => problem,
+): { at: number; event: string } | undefined {
+  const at = c.get('expiresAt');
+  return at === undefined ? undefined : { at, event: namedEvent('expired', data(problemOf(EXPIRED))) };
+}
