@@ -2,7 +2,7 @@ import type { UIMessageChunk } from 'ai';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AnswerRows } from '../tools/test-kit/answer-rows.ts';
-import { reduced } from '../tools/test-kit/reduce.ts';
+import { plain, reduced } from '../tools/test-kit/reduce.ts';
 import { cases } from '../tools/test-kit/cases.ts';
 import type { PartData } from './part-data.ts';
 import type { RunState } from './runs.ts';
@@ -156,8 +156,8 @@ describe('H8 the chunks of a reader reduce to the stored message', () => {
         live.read(answer);
         const replay = new FollowingReader();
         replay.read(answer);
-        expect(await reduced(live.chunks)).toEqual(answer.stored());
-        expect(await reduced(replay.chunks)).toEqual(answer.stored());
+        expect(await reduced(live.chunks)).toEqual(await answer.stored());
+        expect(await reduced(replay.chunks)).toEqual(await answer.stored());
       }),
       cases(3_000),
     );
@@ -174,11 +174,54 @@ describe('H8 the chunks of a reader reduce to the stored message', () => {
         }
         // The reducer shows a `step-start` with whatever comes next only.
         const shown = await reduced([...live.chunks, { type: 'message-metadata', messageMetadata: {} }]);
-        expect(shown?.parts).toEqual(answer.stored().parts);
+        expect(shown?.parts).toEqual((await answer.stored()).parts);
       }),
       cases(1_000),
     );
   }, 60_000);
+});
+
+/** Streams a text as the input of a tool call, in two deltas; expects the reader to see the input that is stored. */
+async function expectSameInput(text: string, cut: number): Promise<void> {
+  const answer = new AnswerRows();
+  const reader = new FollowingReader();
+  answer.add({ type: 'step-start' });
+  const row = answer.add({ type: 'tool-write_file', toolCallId: 'call_1', state: 'input-streaming' });
+  for (const delta of [text.slice(0, cut), text.slice(cut)]) {
+    if (delta !== '') answer.append(row, delta);
+    reader.read(answer);
+  }
+  const shown = await reduced([...reader.chunks, { type: 'message-metadata', messageMetadata: {} }]);
+  expect(shown?.parts).toEqual(plain((await answer.stored()).parts));
+}
+
+describe('an incomplete tool input reads as the SDK’s reducer reads it', () => {
+  it('T1 JSON that is cut off anywhere', async () => {
+    const json = fc.json().chain((whole) =>
+      fc.tuple(
+        fc.nat(whole.length).map((end) => whole.slice(0, end)),
+        fc.nat(),
+      ),
+    );
+    await fc.assert(
+      fc.asyncProperty(json, ([text, at]) => expectSameInput(text, at % (text.length + 1))),
+      cases(500),
+    );
+  });
+
+  it('T1 text that is not JSON', async () => {
+    const pieces = ['{}[]",:t-1e \\x'.split(''), 'true', 'fal', 'null', '0.', 'u00e9'].flat();
+    const text = fc.array(fc.constantFrom(...pieces), { maxLength: 14 }).map((some) => some.join(''));
+    await fc.assert(
+      fc.asyncProperty(text, fc.nat(), (some, at) => expectSameInput(some, at % (some.length + 1))),
+      cases(500),
+    );
+  });
+
+  it.each(['{"__proto__":{"a":1}}', '{"a":{"constructor":{"prototype":1}', '{"constructor":1}', 'null', 'nul', ''])(
+    'T1 %s',
+    (text) => expectSameInput(text, 0),
+  );
 });
 
 describe('a reader', () => {

@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import type { Phase } from '../domain/phases.ts';
-import { type PartData, settlePartData } from '../domain/part-data.ts';
+import type { PartData } from '../domain/part-data.ts';
 import type { RunState } from '../domain/runs.ts';
 import { call, type Db, many, maybeOne } from './db.ts';
+import { settlePartData } from './settle-part.ts';
 
 /** A user message as it is accepted. Everything in it is clean and within the caps. */
 export interface NewMessage {
@@ -59,13 +60,11 @@ const messageRow = z.object({
   id: z.string(),
   role: z.enum(['user', 'assistant', 'system']),
   metadata: z.record(z.string(), z.unknown()),
-  parts: z
-    .array(z.object({ data: z.looseObject({ type: z.string() }), text: z.string().nullable() }))
-    .transform((parts) => parts.map(({ data, text }) => settlePartData(data, text))),
+  parts: z.array(z.object({ data: z.looseObject({ type: z.string() }), text: z.string().nullable() })),
 });
 
 /** A stored message: an AI SDK UIMessage but for the session's id in its metadata. */
-export type StoredMessage = z.output<typeof messageRow>;
+export type StoredMessage = Omit<z.output<typeof messageRow>, 'parts'> & { parts: PartData[] };
 
 /** Where a message stands; undefined: the session has none of this id. */
 export async function messagePosition(db: Db, sessionId: string, messageId: string): Promise<number | undefined> {
@@ -131,6 +130,10 @@ export async function readMessages(
       ORDER BY ${order}`,
     [sessionId, page.after ?? null, page.before ?? null, page.hidden, page.limit, MAX_PAGE_BYTES],
   );
-  const items = rows.map(({ found: _found, ...message }) => message);
+  const items = await Promise.all(
+    rows.map(async ({ found: _found, parts, ...message }) => {
+      return { ...message, parts: await Promise.all(parts.map(({ data, text }) => settlePartData(data, text))) };
+    }),
+  );
   return { items: upwards ? items : items.toReversed(), more: (rows[0]?.found ?? 0) > rows.length };
 }

@@ -33,6 +33,8 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   workflows: { own: ['domain'], packages: ['@temporalio/workflow', '@temporalio/common'] },
   agent: { own: ['domain'], packages: ['ai', '@ai-sdk/*', 'zod'] },
   store: { own: ['domain', 'wire'], packages: ['pg', 'zod'] },
+  // Parses a tool input that is still streaming as the AI SDK's readers do.
+  'store/settle-part.ts': { own: ['domain'], packages: ['ai'] },
   bus: { own: ['domain'], packages: ['pg', 'redis', 'zod'] },
   activities: {
     own: ['agent', 'store', 'bus', 'domain', 'workspaces'],

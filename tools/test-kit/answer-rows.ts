@@ -1,7 +1,8 @@
-import { type PartData, type PartSnapshot, settlePartData } from '../../domain/part-data.ts';
+import type { PartData, PartSnapshot } from '../../domain/part-data.ts';
 import type { RunState } from '../../domain/runs.ts';
 import type { AnswerSnapshot } from '../../domain/stream.ts';
 import type { Cursor } from '../../domain/stream-seen.ts';
+import { settlePartData } from '../../store/settle-part.ts';
 
 /** A part's row. */
 export interface Row {
@@ -48,9 +49,10 @@ export class AnswerRows {
     return settled.length + (joined(row.deltas) ?? '').length;
   }
 
-  /** Writes `data` over, with all of the text that has come. */
+  /** Changes the `data` of a part that is no tool call, which then holds all of its text. */
   settle(row: Row, change: Record<string, unknown>): void {
-    row.data = { ...settlePartData(row.data, joined(row.deltas)), ...change };
+    const text = joined(row.deltas);
+    row.data = { ...row.data, ...(text !== null && { text: String(row.data['text']) + text }), ...change };
     row.deltas = [];
   }
 
@@ -101,8 +103,8 @@ export class AnswerRows {
   }
 
   /** The message as it is stored. */
-  stored(): { id: string; role: string; metadata: Record<string, unknown>; parts: PartData[] } {
-    const parts = this.rows.map((row) => settlePartData(row.data, joined(row.deltas)));
+  async stored(): Promise<{ id: string; role: string; metadata: Record<string, unknown>; parts: PartData[] }> {
+    const parts = await Promise.all(this.rows.map((row) => settlePartData(row.data, joined(row.deltas))));
     return { id: 'msg_a', role: 'assistant', metadata: { ...this.metadata, session_id: 'ses_1' }, parts };
   }
 }
