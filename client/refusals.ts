@@ -1,8 +1,9 @@
 import { ApplicationFailure, WorkflowUpdateFailedError } from '@temporalio/client';
 import type { Refusal } from '../domain/commands.ts';
 import { type ErrorCode, invalidTransitionMessage, isErrorCode, PerdureError } from '../domain/errors.ts';
+import { NoAnswer } from './updates.ts';
 
-/** The one sentence for an unknown session and for somebody else's. */
+/** An unknown session and another user's session get the same error. */
 export function sessionNotFound(): PerdureError {
   return new PerdureError('SessionNotFound', 'there is no such session');
 }
@@ -11,7 +12,7 @@ export function messageNotFound(): PerdureError {
   return new PerdureError('MessageNotFound', 'there is no such message in this session');
 }
 
-/** The error of a refusal: code and facts come from the row, the words are made here. */
+/** The error of a refusal: the row gives code and facts, the message is made here. */
 export function refusalError(
   refusal: Pick<Refusal, 'code' | 'phase' | 'event' | 'state' | 'locked_project_id'>,
 ): PerdureError {
@@ -36,16 +37,15 @@ export function refusalError(
     case 'TooMany':
       return new PerdureError(code, 'too many messages are queued in this session');
     case 'NotSupported':
-      return new PerdureError(code, 'this is not there yet');
+      return new PerdureError(code, 'this is not supported yet');
     default:
       return new PerdureError(isErrorCode(code) ? code : 'Internal', `the command was refused: ${code}`);
   }
 }
 
-/**
- * What a failed update means. Anything but a refusal is `Unavailable`: nobody knows whether the command was, or will be,
- * carried out, and sending it again under the same id finds out.
- */
+const SEND_AGAIN = 'send the command again with the same Idempotency-Key';
+
+/** The error that a caller gets for a failed `sendUpdate`: the workflow's refusal, or `Unavailable`. */
 export function updateError(error: unknown): PerdureError {
   const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined;
   if (cause instanceof ApplicationFailure && typeof cause.type === 'string' && isErrorCode(cause.type)) {
@@ -53,9 +53,9 @@ export function updateError(error: unknown): PerdureError {
     if (cause.type === 'BadRequest') return new PerdureError('BadRequest', cause.message);
     return refusalError({ ...refusal, code: cause.type satisfies ErrorCode });
   }
-  return new PerdureError(
-    'Unavailable',
-    'the session did not answer in time and the outcome is unknown; send the command again with the same Idempotency-Key',
-    { cause: error },
-  );
+  const what =
+    error instanceof NoAnswer && error.notDone
+      ? 'the session is busy and the command was not carried out'
+      : 'the session did not answer in time and the outcome is unknown';
+  return new PerdureError('Unavailable', `${what}; ${SEND_AGAIN}`, { cause: error });
 }

@@ -1,25 +1,116 @@
-import { type Client, WithStartWorkflowOperation } from '@temporalio/client';
+import {
+  ApplicationFailure,
+  type Client,
+  isGrpcServiceError,
+  WithStartWorkflowOperation,
+  WorkflowUpdateFailedError,
+} from '@temporalio/client';
 import type { UpdateDefinition } from '@temporalio/common';
-import { withinMs } from './deadline.ts';
+import pRetry from 'p-retry';
 import type { OwnedSession } from '../store/sessions.ts';
 import { sessionStart } from '../workflows/start.ts';
 
-/** A session and its owner, as whoever starts its workflow has to know them. */
+/** A session and its owner: what starting its workflow needs. */
 export interface Target extends OwnedSession {
   user_id: string;
 }
 
+/** Backoff between attempts: short, because most failures pass as soon as the workflow's current task completes. */
+const BACKOFF = { retries: Infinity, minTimeout: 50, maxTimeout: 1_000, randomize: true };
+
+/** gRPC status codes, from https://grpc.io/docs/guides/status-codes/. */
+const INVALID_ARGUMENT = 3;
+const PERMISSION_DENIED = 7;
+const RESOURCE_EXHAUSTED = 8;
+const UNIMPLEMENTED = 12;
+const UNAUTHENTICATED = 16;
+const PERMANENT = new Set([INVALID_ARGUMENT, PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED]);
+
+/** Types of the failures with which the server, not our workflow, ends an update. */
+const UNPROCESSED = 'UnprocessedUpdate';
+const WORKFLOW_COMPLETED = 'AcceptedUpdateCompletedWorkflow';
+
 /**
- * Sends an update to a session's workflow, starting it where it does not run, and waits for the answer.
+ * What a failed attempt to send an update means:
  *
- * @param update.id the update is carried out once per id and workflow run; across runs its receipt sees to that
- * @throws {WorkflowUpdateFailedError} it was refused, or what the client throws when there is no answer by the deadline
+ * - `answered`: the workflow refused it.
+ * - `not-done`: the server did not pass it on (too many updates in flight, or the workflow ended before it was delivered).
+ * - `unknown`: the workflow may have carried it out.
+ * - `permanent`: the server refused the request, and would refuse it again.
+ *
+ * `not-done` and `unknown` are sent again under the same id. That is safe: within one workflow run the server deduplicates
+ * by update id, across runs the row does by command id.
  */
-export function sendUpdate<Outcome, Args extends object>(
+export type AttemptFailure = 'answered' | 'not-done' | 'unknown' | 'permanent';
+
+/** Classifies what `executeUpdateWithStart` threw. */
+export function classifyFailure(error: unknown): AttemptFailure {
+  if (error instanceof WorkflowUpdateFailedError) {
+    const type = error.cause instanceof ApplicationFailure ? error.cause.type : undefined;
+    if (type === UNPROCESSED) return 'not-done';
+    return type === WORKFLOW_COMPLETED ? 'unknown' : 'answered';
+  }
+  const status = grpcStatus(error);
+  if (status === RESOURCE_EXHAUSTED) return 'not-done';
+  return status !== undefined && PERMANENT.has(status) ? 'permanent' : 'unknown';
+}
+
+/** The SDK throws the gRPC error itself, or wraps it as a cause. */
+function grpcStatus(error: unknown): number | undefined {
+  if (isGrpcServiceError(error)) return error.code;
+  return error instanceof Error ? grpcStatus(error.cause) : undefined;
+}
+
+/** An update that got no answer by its deadline. */
+export class NoAnswer extends Error {
+  /** No attempt reached the workflow. */
+  readonly notDone: boolean;
+
+  constructor(notDone: boolean, options: ErrorOptions) {
+    super(notDone ? 'the update was not carried out' : 'the outcome of the update is unknown', options);
+    this.name = 'NoAnswer';
+    this.notDone = notDone;
+  }
+}
+
+/**
+ * Sends an update to a session's workflow, starting the workflow where it is not running, and waits for the answer.
+ * Transient failures are retried under the same update id until the deadline.
+ *
+ * @param update.id the update is carried out once per id and workflow run; across runs its idempotency record does that
+ * @throws {WorkflowUpdateFailedError} the workflow refused it
+ * @throws {NoAnswer} there was no answer within `deadlineMs`
+ */
+export async function sendUpdate<Outcome, Args extends object>(
   temporal: Client,
   target: Target,
   update: { name: UpdateDefinition<Outcome, [Args]>; id: string; args: Args; deadlineMs: number },
 ): Promise<Outcome> {
+  const deadline = Date.now() + update.deadlineMs;
+  let notDone = true;
+  const attempt = () =>
+    temporal.connection.withDeadline(deadline, () =>
+      temporal.workflow.executeUpdateWithStart(update.name, {
+        updateId: update.id,
+        args: [update.args],
+        startWorkflowOperation: startOperation(target),
+      }),
+    );
+  const shouldRetry = ({ error }: { error: Error }) => {
+    const failure = classifyFailure(error);
+    notDone &&= failure !== 'unknown';
+    return failure === 'not-done' || failure === 'unknown';
+  };
+  try {
+    return await pRetry(attempt, { ...BACKOFF, shouldRetry, maxRetryTime: update.deadlineMs });
+  } catch (error) {
+    const failure = classifyFailure(error);
+    if (failure === 'answered') throw error;
+    throw new NoAnswer(notDone && failure !== 'unknown', { cause: error });
+  }
+}
+
+function startOperation(target: Target): WithStartWorkflowOperation<(sessionId: string) => Promise<void>> {
   const { type, ...start } = sessionStart({
     sessionId: target.session_id,
     userId: target.user_id,
@@ -27,15 +118,5 @@ export function sendUpdate<Outcome, Args extends object>(
     phase: target.phase,
     projectId: target.project_id,
   });
-  const startWorkflowOperation = new WithStartWorkflowOperation<(sessionId: string) => Promise<void>>(type, start);
-  // Its own promise tells of the same failure; nobody waits for it.
-  startWorkflowOperation.workflowHandle().catch(() => {});
-  const answer = temporal.connection.withDeadline(Date.now() + update.deadlineMs, () =>
-    temporal.workflow.executeUpdateWithStart(update.name, {
-      updateId: update.id,
-      args: [update.args],
-      startWorkflowOperation,
-    }),
-  );
-  return withinMs(update.deadlineMs, answer);
+  return new WithStartWorkflowOperation(type, start);
 }

@@ -40,6 +40,8 @@ type TemporalOptions = {
   durable?: boolean;
   /** Keywords registered in every namespace. */
   searchAttributes?: readonly string[];
+  /** Without deploy/temporal-dynamic.yaml: with the server's own default settings. */
+  defaultSettings?: boolean;
   /** On top of deploy/temporal-dynamic.yaml. */
   dynamicConfig?: Readonly<Record<string, string | number | boolean>>;
   env?: NodeJS.ProcessEnv;
@@ -90,7 +92,8 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
 }
 
 function argsOf(options: TemporalOptions, port: number, uiPort: number | undefined): string[] {
-  const dynamicConfig = { ...readDynamicConfig(DYNAMIC_CONFIG), ...options.dynamicConfig };
+  const ours = options.defaultSettings ? {} : readDynamicConfig(DYNAMIC_CONFIG);
+  const dynamicConfig = { ...ours, ...options.dynamicConfig };
   return [
     ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port), '--log-level', 'warn'],
     ...(uiPort === undefined ? ['--headless'] : ['--ui-port', String(uiPort), '--ui-disable-news-fetch']),

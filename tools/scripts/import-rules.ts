@@ -44,7 +44,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   worker: { own: [...ALL_BUT_FACES, 'examples', 'migrations/migrate.ts', 'client/updates.ts'], packages: 'any' },
   client: {
     own: ['store', 'bus', 'domain', 'wire', 'config', 'workspaces', 'workflows/definitions.ts', 'workflows/start.ts'],
-    packages: ['@temporalio/client', '@temporalio/common', 'pg', 'zod'],
+    packages: ['@temporalio/client', '@temporalio/common', 'p-retry', 'pg', 'zod'],
     typesOf: ['ai'],
   },
   host: {

@@ -1,12 +1,15 @@
 // A session as tests of the worker drive it: rows and updates, with no client between.
-import { type Client, WithStartWorkflowOperation, WorkflowUpdateStage } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import type { SignalDefinition, UpdateDefinition } from '@temporalio/common';
 import type pg from 'pg';
+import { sendUpdate } from '../../client/updates.ts';
 import type { CommandArgs } from '../../domain/commands.ts';
 import { newId } from '../../domain/ids.ts';
 import { SESSION_WORKFLOW, submitUpdate, TASK_QUEUE } from '../../workflows/definitions.ts';
-import { sessionStart } from '../../workflows/start.ts';
 import { eventually } from './eventually.ts';
+
+/** Longer than any test waits. */
+const UPDATE_MS = 120_000;
 
 /** The servers that a session lives on. */
 export interface Servers {
@@ -112,29 +115,14 @@ export class TestSession {
     });
   }
 
-  private async update<Outcome, Args>(
-    definition: UpdateDefinition<Outcome, [Args]>,
+  private update<Outcome, Args extends object>(
+    name: UpdateDefinition<Outcome, [Args]>,
     args: Args,
-    updateId: string,
+    id: string,
   ): Promise<Outcome> {
-    const { type, ...start } = sessionStart({
-      sessionId: this.id,
-      userId: this.user,
-      agent: this.agent,
-      phase: 'chatting',
-      projectId: null,
-    });
-    const handle = await this.servers.temporal.workflow.startUpdateWithStart<
-      (id: string) => Promise<void>,
-      Outcome,
-      [Args]
-    >(definition, {
-      updateId,
-      args: [args],
-      waitForStage: WorkflowUpdateStage.ACCEPTED,
-      startWorkflowOperation: new WithStartWorkflowOperation(type, start),
-    });
-    return handle.result();
+    const { id: session_id, user: user_id, agent } = this;
+    const target = { session_id, user_id, agent, phase: 'chatting', project_id: null } as const;
+    return sendUpdate(this.servers.temporal, target, { name, id, args, deadlineMs: UPDATE_MS });
   }
 
   get handle() {

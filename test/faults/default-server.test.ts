@@ -1,0 +1,49 @@
+// Many commands at once on a Temporal server that was not configured for us: it admits ten updates of a workflow at a time.
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { WorkflowUpdateFailedError } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import { startTemporal } from '../../tools/dev/temporal.ts';
+import { createNamespace } from '../../tools/test-kit/namespaces.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
+import { startSystem, type TestRuntime } from '../../tools/test-kit/system.ts';
+import { abortUpdate, closeUpdate, publishUpdate } from '../../workflows/definitions.ts';
+
+const ROUNDS = 8;
+const AT_ONCE = 20;
+const COMMANDS = [abortUpdate, publishUpdate, closeUpdate] as const;
+
+let runtime: TestRuntime;
+beforeAll(async () => {
+  const databaseUrl = await freshDatabase();
+  const server = await startTemporal({ dir: scratchDir(), headless: true, defaultSettings: true });
+  afterAll(() => server.stop());
+  const namespace = await createNamespace(server.address);
+  runtime = await startSystem({ databaseUrl, ...namespace });
+  afterAll(async () => {
+    await runtime.stop();
+    await namespace.client.connection.close();
+  });
+}, 60_000);
+
+/** What the sender of a command is told: `ok`, or the code of the failure. */
+async function told(session: TestSession, command: (typeof COMMANDS)[number]): Promise<string> {
+  try {
+    await session.command(command as typeof abortUpdate);
+    return 'ok';
+  } catch (error) {
+    const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined;
+    return (cause instanceof ApplicationFailure && cause.type) || String(error);
+  }
+}
+
+it('H2 commands that the server did not pass on to the workflow are sent again', { timeout: 120_000 }, async () => {
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const session = await TestSession.open(runtime);
+    const sent = Array.from({ length: AT_ONCE }, (_, n) => COMMANDS[n % COMMANDS.length]!);
+    const answers = await Promise.all(sent.map((command) => told(session, command)));
+    const expected = sent.map((command) => (command === publishUpdate ? 'InvalidTransition' : 'ok'));
+    expect(answers).toEqual(expected);
+  }
+});
