@@ -3,9 +3,9 @@ import path from 'node:path';
 import { PerdureError } from '../domain/errors.ts';
 
 /**
- * Makes sure that a workspace lies below the folder of all workspaces, with no link on the way: one session's tools could
- * make a link in their workspace, and another session be opened behind it. Synchronous, for a few stats take less than a
- * turn of the thread pool. What is not there yet is fine, and is made with `make`.
+ * Checks that a workspace is below the folder of all workspaces with no symbolic link on the path: tools of one session
+ * could create a link in their workspace, and another session be opened behind it. Synchronous, because a few stats are
+ * quicker than the thread pool. Missing folders are allowed, and created with `make`.
  * @throws {PerdureError} `WorkspaceNotUsable`
  */
 export function requireWorkspace(workspaces: string, root: string, { make = false } = {}): void {
@@ -21,7 +21,7 @@ export function requireWorkspace(workspaces: string, root: string, { make = fals
   }
 }
 
-/** False where there is nothing. */
+/** False if nothing exists there. */
 function isFolder(folder: string, make: boolean): boolean {
   try {
     if (make) makeFolder(folder);

@@ -2,24 +2,24 @@ import { constants, type Dirent, existsSync, type Stats } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readdir, realpath } from 'node:fs/promises';
 import path from 'node:path';
 
-/** Linux names what is below an open folder by the folder's descriptor: nobody can swap what we came through. */
+/** On Linux a path can start at an open folder's descriptor, so no folder on the path can be swapped meanwhile. */
 const BY_DESCRIPTOR = existsSync('/proc/self/fd');
-/** Absent on Windows, where links need a privilege to be made. */
+/** Missing on Windows, where creating links needs a privilege. */
 const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
 const FOLDER = constants.O_RDONLY | NO_FOLLOW | (constants.O_DIRECTORY ?? 0);
-/** Without it, opening a pipe would wait for a writer. */
+/** Otherwise opening a named pipe would wait for a writer. */
 const NO_WAIT = constants.O_NONBLOCK ?? 0;
 
 export interface OpenOptions {
-  /** Make the folders on the way. */
+  /** Create missing folders. */
   makeFolders?: boolean;
-  /** Of a file that is made. */
+  /** Permissions of a created file. */
   mode?: number;
 }
 
 /**
- * Opens a file below `root`, folder by folder, following no link: neither on the way nor at its end, whoever changes
- * what meanwhile. The caller closes it. `O_TRUNC` is not for this: truncate what was opened.
+ * Opens a file below `root`, folder by folder, without following any link, even if folders change meanwhile. The caller
+ * closes it. Do not pass `O_TRUNC`: truncate the opened file.
  * @param file relative, without ".." (see `oddPath`)
  * @throws {NodeJS.ErrnoException} `ELOOP` for a link, else what the system says
  */
@@ -34,7 +34,7 @@ export async function openInside(
 }
 
 /**
- * A folder below `root`, reached as `openInside` does, that is held on to: what it names is its own. Dispose of it.
+ * An open folder below `root`, reached as in `openInside`. The caller disposes of it.
  * @throws {NodeJS.ErrnoException} as `openInside`
  */
 export function folderInside(root: string, folder: string): Promise<Folder> {
@@ -69,12 +69,12 @@ class Folder implements AsyncDisposable {
     throw linkOnTheWay();
   }
 
-  /** What is in it. */
+  /** Its entries. */
   entries(): Promise<Dirent[]> {
     return readdir(this.at('.'), { withFileTypes: true });
   }
 
-  /** What of this name is in it, a link for itself. */
+  /** Stat of an entry; a link is not followed. */
   stat(name: string): Promise<Stats> {
     return lstat(this.at(name));
   }
@@ -90,7 +90,7 @@ class Folder implements AsyncDisposable {
     const stat = await this.stat(name);
     if (stat.isSymbolicLink()) throw linkOnTheWay();
     if (!stat.isDirectory()) throw Object.assign(new Error('not a folder'), { code: 'ENOTDIR' });
-    // What was a folder just now may be a link by now: opening it is what counts.
+    // A folder may have become a link since it was listed; only opening it decides.
     return new Folder(next, this.handle && (await open(target, FOLDER)));
   }
 
@@ -99,7 +99,7 @@ class Folder implements AsyncDisposable {
   }
 }
 
-/** Where folders have no names by descriptor: that what was opened is what is at the path, all links resolved. */
+/** On systems without descriptor paths: checks that the opened file is the one at the resolved path. */
 async function isAt(handle: FileHandle, target: string): Promise<boolean> {
   const [opened, now, real] = await Promise.all([handle.stat(), lstat(target), realpath(target)]);
   return real === target && now.dev === opened.dev && now.ino === opened.ino;

@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto';
 import path from 'node:path';
 
 /**
- * The folder below which all workspaces of a user lie: nobody can name a place in another's. The user's id may hold
- * anything, so its SHA-256 stands for it.
+ * The folder of all workspaces of a user, so that no user can name a path in another's. It is named by the SHA-256 of the
+ * user id, which may contain any character.
  */
 export function userFolder(workspaces: string, userId: string): string {
   const name = createHash('sha256').update(userId).digest('hex').slice(0, 32);
   return path.join(workspaces, name);
 }
 
-/** Where a session works: in its own folder, else in one of its project's or of its own id's. */
+/** A session's workspace: its `workspace_root`, else a folder named by its project or by its session id. */
 export function workspaceRoot(
   workspaces: string,
   session: { session_id: string; user_id: string; project_id: string | null; workspace_root: string | null },
@@ -22,8 +22,7 @@ export function workspaceRoot(
 const MAX_PATH = 512;
 
 /**
- * What is wrong with a path that is to name a file of a workspace; undefined: nothing, as far as its text tells. Links
- * are for whoever opens it to mind.
+ * Why a path cannot name a file of a workspace; undefined: its text is valid. Links are checked when the file is opened.
  */
 export function oddPath(file: string): string | undefined {
   if (file === '' || file.length > MAX_PATH) return `a path has 1 to ${MAX_PATH} characters`;
@@ -33,7 +32,7 @@ export function oddPath(file: string): string | undefined {
   }
   const names = file.split(/[\\/]/);
   if (names.includes('..')) return `${file} holds ".."; use a path below the workspace`;
-  // A repository's own folder holds settings that make git run programs.
+  // Settings in .git can make git run programs.
   if (names.some((name) => name.toLowerCase() === '.git')) return `${file}: .git is not for tools`;
   if (names.at(-1) === '' || names.at(-1) === '.') return `${file} names a folder, not a file`;
   return undefined;

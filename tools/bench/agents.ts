@@ -1,8 +1,8 @@
-// The agent of the benchmark, as PERDURE_AGENTS names it: a short prompt and one trivial tool.
+// The agent of the benchmark, loaded through PERDURE_AGENTS: a short prompt and one trivial tool.
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/define.ts';
 
-/** Answers at once, as many characters as it is asked for. */
+/** Returns at once, with as many characters as asked for. */
 export const ping = defineTool({
   name: 'ping',
   description: 'Answers pong.',

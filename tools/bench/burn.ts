@@ -1,7 +1,7 @@
 // Keeps a core busy until its parent is gone.
 import { serveParent } from './child.ts';
 
-/** So long it computes without a pause. */
+/** Time between two checks for the parent. */
 const SLICE_MS = 20;
 
 serveParent({});

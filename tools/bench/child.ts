@@ -1,4 +1,4 @@
-// A helper process of the benchmark and the calls that it answers. It ends with its parent: the channel between them
+// A child process of the benchmark and the calls that it serves. It ends with its parent, because the IPC channel
 // closes with either.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -7,17 +7,17 @@ import { fileURLToPath } from 'node:url';
 type Call = { id: number; method: string; args: unknown };
 type Reply = { id: number; result?: unknown; error?: string };
 
-/** The methods that a helper serves. */
+/** The methods of a child process. */
 export type Methods = Record<string, (args: never) => unknown>;
 
-/** A running helper. */
+/** A running child process. */
 export interface Child {
   pid: number;
   call<Result>(method: string, args?: unknown): Promise<Result>;
   stop(): Promise<void>;
 }
 
-/** Starts `bench/<name>.ts` and waits until it serves. */
+/** Starts `tools/bench/<name>.ts` and waits until it serves. */
 export async function startChild(name: string, env: NodeJS.ProcessEnv = {}): Promise<Child> {
   const child = spawn(process.execPath, [fileURLToPath(new URL(`${name}.ts`, import.meta.url))], {
     env: { ...process.env, ...env },
@@ -53,7 +53,7 @@ async function stop(child: ChildProcess): Promise<void> {
   await once(child, 'exit');
 }
 
-/** In a helper: answers its parent's calls until the parent is gone. */
+/** In a child: serves its parent's calls until the parent exits. */
 export function serveParent(methods: Methods): void {
   const answer = async ({ id, method, args }: Call): Promise<Reply> => {
     if (method === 'ready') return { id };

@@ -7,7 +7,7 @@ import { AGENT } from './agents.ts';
 import { now } from './clock.ts';
 import { USER } from './names.ts';
 
-/** What a reader saw of an answer; moments as of `now`. */
+/** Observations of an answer; times of `now`. */
 export interface Followed {
   /** Undefined: the answer had no text. */
   firstTextAt: number | undefined;
@@ -20,7 +20,7 @@ export interface Followed {
 export interface BenchClient {
   temporal: ReturnType<typeof temporalClient>;
   open(): Promise<string>;
-  /** Answers the run's number when the message is accepted. */
+  /** Returns the run's number once the message is accepted. */
   submit(sessionId: string, text: string): Promise<number>;
   /** Reads an answer to its end. */
   follow(sessionId: string, runSeq: number): Promise<Followed>;

@@ -1,6 +1,6 @@
 /**
- * Milliseconds of the machine's monotonic clock: the same in all processes, so that a moment in one can be taken from
- * a moment in another.
+ * Milliseconds of the machine's monotonic clock, which all processes share, so that times of two processes can be
+ * subtracted.
  */
 export function now(): number {
   return Number(process.hrtime.bigint()) / 1e6;

@@ -1,4 +1,4 @@
-/** What is compared; of all but `turns16` and `turns64` less is better. */
+/** Compared columns; lower is better except for `turns16` and `turns64`. */
 export const COLUMNS = {
   plain: 'plain turn, ms',
   tool: 'tool turn, ms',

@@ -1,17 +1,17 @@
-// What processes cost, as /proc says it; NaN where there is none.
+// CPU and memory of processes from /proc; NaN on systems without it.
 import { readFileSync } from 'node:fs';
 
-/** Ticks of /proc in a second; Linux has had 100 on every machine for decades. */
+/** Clock ticks per second in /proc (USER_HZ, 100 on Linux). */
 const TICKS = 100;
 
-/** CPU that a process has taken so far, in milliseconds; `children`: with those that it has started. */
+/** CPU time of a process so far, in milliseconds; `children` includes its child processes. */
 export function cpuOf(pid: number, { children = false } = {}): number {
   const own = ticksOf(pid, children);
   const theirs = children ? childrenOf(pid).map((child) => ticksOf(child, false)) : [];
   return (theirs.reduce((sum, ticks) => sum + ticks, own) * 1000) / TICKS;
 }
 
-/** Memory that a process holds, in bytes. */
+/** Resident memory of a process, in bytes. */
 export function memoryOf(pid: number): number {
   const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(read(`/proc/${pid}/status`))?.[1];
   return Number(kilobytes) * 1024;
@@ -19,7 +19,7 @@ export function memoryOf(pid: number): number {
 
 function ticksOf(pid: number, collected: boolean): number {
   const stat = read(`/proc/${pid}/stat`);
-  // Behind the command's name in parentheses: state, then fields 4 and on; 14 to 17 are the times.
+  // After the command name in parentheses: the state, then fields 4 and up; 14 to 17 are times (proc(5)).
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const [user = Number.NaN, system = 0, childUser = 0, childSystem = 0] = fields.slice(11, 15).map(Number);
   return user + system + (collected ? childUser + childSystem : 0);

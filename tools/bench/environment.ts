@@ -1,17 +1,17 @@
 import { fileURLToPath } from 'node:url';
 import { MODEL, NAMESPACE } from './names.ts';
 
-/** Where the servers are of whom the settings are for. */
+/** Addresses of the servers. */
 interface Places {
   databaseUrl: string;
   temporalAddress: string;
   namespace?: string;
   modelUrl: string;
-  /** What a process keeps on disk, and where it finds what others have kept. */
+  /** Folder of the process's files and caches. */
   dir: string;
 }
 
-/** The settings of workers, hosts and readers that are measured. */
+/** Environment of the measured workers, hosts and readers. */
 export function environment({ databaseUrl, temporalAddress, namespace = NAMESPACE, modelUrl, dir }: Places) {
   return {
     DATABASE_URL: databaseUrl,

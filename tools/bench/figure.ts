@@ -2,45 +2,45 @@ import type { FloorSession } from './floor.ts';
 import type { Column } from './columns.ts';
 import type { System } from './servers.ts';
 
-/** What a figure is measured with. */
+/** Input of a figure. */
 export interface Bench {
   system: System;
   /** Opens a bare conversation. */
   floor: () => FloorSession;
   rounds: number;
-  /** For figures that last as long as they are told to. */
+  /** Duration of the long figures. */
   minutes: number;
   say(line: string): void;
 }
 
-/** What a value should be: at most so much, at most so much over the floor, or at least this share of the floor. */
+/** Target of a value: an upper bound, a bound over the floor, or a minimum share of the floor. */
 export type Target = { atMost: number } | { overFloor: number } | { shareOfFloor: number };
 
-/** One measured value, and what it should be. */
+/** A measured value and its target. */
 export interface Result {
   name: string;
   value: number;
   unit: string;
-  /** The same without Perdure, in the same run. */
+  /** The value without Perdure, from the same run. */
   floor?: number;
-  /** Without one the value is for information. */
+  /** Without a target the value is informative only. */
   target?: Target;
-  /** The column of the comparison with other systems that it fills. */
+  /** Its column in the comparison with other systems. */
   column?: Column;
   detail?: string;
-  /** Why there is no value: the figure could not be measured, which counts as missed. */
+  /** Why the figure could not be measured, which counts as missed. */
   failed?: string;
 }
 
 /** A group of results that are measured together. */
 export interface Figure {
   name: string;
-  /** Measured only where `--only` names it: it takes long. */
+  /** Measured only with `--only`, because it takes long. */
   onRequest?: { withinMs: number };
   measure(bench: Bench): Promise<Result[]>;
 }
 
-/** Whether a result is what it should be; undefined: nobody said what that is. */
+/** Whether a result meets its target; undefined: it has none. */
 export function passed({ value, floor = 0, target, failed }: Result): boolean | undefined {
   if (failed !== undefined) return false;
   if (target === undefined) return undefined;

@@ -1,4 +1,4 @@
-// The floor: what the same answer costs with nothing around the model call but two inserts.
+// The floor: the same answer from a bare model call and two inserts.
 import { type ModelMessage, stepCountIs, streamText, tool, type ToolSet } from 'ai';
 import type pg from 'pg';
 import { z } from 'zod';
@@ -14,7 +14,7 @@ export interface FloorTurn {
   firstText: number;
 }
 
-/** A bare conversation. */
+/** A conversation without Perdure. */
 export interface FloorSession {
   turn(ask: Ask, padding?: number): Promise<FloorTurn>;
 }

@@ -7,7 +7,7 @@ export interface HistorySize {
   bytes: number;
 }
 
-/** The last task of a turn ends after its answer is there: a history that stays the same so long is at rest. */
+/** The last workflow task of a turn completes after its answer; a history unchanged for this long is complete. */
 const REST_MS = 40;
 
 /** How a session's history grows. */
@@ -21,7 +21,7 @@ export class HistoryMeter {
     this.sessionId = sessionId;
   }
 
-  /** What has been added since the last look; NaN at the first, and where the workflow has continued as new since. */
+  /** Growth since the last call; NaN at the first call and after a continue-as-new. */
   async grown(): Promise<HistorySize> {
     const before = this.last;
     let size = await this.look();

@@ -1,4 +1,4 @@
-// `npm run bench`: measures what docs/performance.md speaks of, against the floor of the same run, on servers of its own.
+// `npm run bench`: measures the figures of docs/performance.md on servers of its own, with the floor in the same run.
 import { mkdir, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
@@ -23,7 +23,7 @@ import { compare } from './rivals.ts';
 import { withSystem } from './servers.ts';
 import { markdownOf, tablesOf } from './table.ts';
 
-/** In the order in which they are measured: what fills the worker's memory comes last. */
+/** In order of measurement: figures that fill the worker's memory come last. */
 const FIGURES: readonly Figure[] = [
   plainTurn,
   toolTurn,
@@ -43,12 +43,12 @@ const FIGURES: readonly Figure[] = [
 
 /** A figure that takes longer than this has failed. */
 const FIGURE_MS = 120_000;
-/** Nothing more is begun after this, so that the whole is over within eight minutes. */
+/** No figure starts after this, so that the run ends within eight minutes. */
 const LAST_START_MS = 5.5 * 60_000;
 
 const say = (line: string) => console.error(line);
 
-/** Measures one figure; whatever goes wrong is a result of its own, and the others are still measured. */
+/** Measures one figure; a failure becomes a result, and the other figures are still measured. */
 async function measure(figure: Figure, bench: Bench): Promise<Result[]> {
   const failure = (failed: string): Result[] => [{ name: figure.name, value: Number.NaN, unit: '', failed }];
   if (performance.now() > LAST_START_MS) return failure('no time was left');
@@ -60,7 +60,7 @@ async function measure(figure: Figure, bench: Bench): Promise<Result[]> {
   }
 }
 
-/** Keeps the results beside everything else that is not for git. Answers the file. */
+/** Writes the results to the folder of generated files; returns the file name. */
 async function keep(results: readonly Result[]): Promise<string> {
   const dir = path.join(parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] }).dir, 'bench');
   await mkdir(dir, { recursive: true });

@@ -1,10 +1,10 @@
-// The model: a process of its own that speaks a provider's protocol on loopback and knows when requests came and went.
+// The model server: a process that speaks chat completions on loopback and records the times of its requests.
 import { type RecordedRequest, startModelServer } from '../test-kit/model-server.ts';
 import { serveParent } from './child.ts';
 import { now } from './clock.ts';
 import { askOf, script } from './script.ts';
 
-/** The moments of a request; see `now`. */
+/** Times of a request; see `now`. */
 export interface Moments {
   cameAt: number;
   closedAt: number;
@@ -13,7 +13,7 @@ export interface Moments {
 const moments = new Map<string, Promise<Moments>[]>();
 const server = await startModelServer((request, index) => {
   note(server.requests[index]!);
-  // Not kept: there are tens of thousands.
+  // Requests are not kept: there are tens of thousands.
   server.requests.fill(undefined as never, index, index + 1);
   return script(request);
 });
@@ -28,12 +28,12 @@ function note({ body, ended }: RecordedRequest): void {
 
 serveParent({
   url: () => server.url,
-  /** The moments of the requests of a key, once they are over; forgets them. */
+  /** Times of the finished requests of a key, which are then dropped. */
   moments: async ({ key }: { key: string }) => {
     const found = await Promise.all(moments.get(key) ?? []);
     moments.delete(key);
     return found;
   },
-  /** How many requests of a key have come. */
+  /** Number of requests of a key so far. */
   requests: ({ key }: { key: string }) => moments.get(key)?.length ?? 0,
 });

@@ -1,4 +1,4 @@
-// A reader in a process of its own: told which answer to follow, it says when it saw what.
+// A reader process: follows the answers that it is told to and reports when it saw each chunk.
 import { serveParent } from './child.ts';
 import { connectClient } from './client.ts';
 
@@ -6,11 +6,11 @@ const client = connectClient(process.env);
 const following = new Map<string, ReturnType<typeof client.follow>>();
 
 serveParent({
-  /** Begins to follow a run that may not be there yet. */
+  /** Starts to follow a run, which may not exist yet. */
   follow: ({ sessionId, runSeq }: { sessionId: string; runSeq: number }) => {
     following.set(`${sessionId}/${runSeq}`, client.follow(sessionId, runSeq));
   },
-  /** What was seen of it, when it is over. */
+  /** The observations, once the run is over. */
   followed: async ({ sessionId, runSeq }: { sessionId: string; runSeq: number }) => {
     const key = `${sessionId}/${runSeq}`;
     const followed = await following.get(key);

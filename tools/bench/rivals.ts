@@ -1,11 +1,11 @@
-// Other systems doing the same work, as they were measured for the design: on 2 cores, with a model that answers without
-// delay, above a floor of 7.7 to 9.6 ms (plain) and 10 to 11 ms (tool).
+// Figures of other systems doing the same work, measured for the first design on 2 cores with a model without delay, over
+// a floor of 7.7 to 9.6 ms (plain) and 10 to 11 ms (tool).
 import { type Column, COLUMNS } from './columns.ts';
 import type { Result } from './figure.ts';
 
 const MORE_IS_BETTER: ReadonlySet<Column> = new Set(['turns16', 'turns64']);
 
-/** A number, or what happens instead of it. Of a range the better end. */
+/** A number (the better end of a range), or a word where there is none. */
 type Figures = Record<Column, number | string>;
 
 const RIVALS: Record<string, Figures> = {
@@ -61,16 +61,16 @@ const RIVALS: Record<string, Figures> = {
   },
 };
 
-/** One line of the comparison: a column, our value, and who is ahead of it. */
+/** One line of the comparison: a column, our value, and the systems ahead of us. */
 export interface Comparison {
   column: string;
   ours: number;
   rivals: Record<string, number | string>;
-  /** Systems that do better; none: passed. */
+  /** Systems that are better; empty: passed. */
   ahead: string[];
 }
 
-/** Our results beside other systems', in the order of the columns; only what has been measured. */
+/** Our measured results beside those of other systems, in column order. */
 export function compare(results: readonly Result[]): Comparison[] {
   return (Object.keys(COLUMNS) as Column[]).flatMap((column) => {
     const result = results.find((each) => each.column === column && each.failed === undefined);

@@ -1,5 +1,4 @@
-// What a user message of the benchmark asks of the scripted model. The message says it all, so that the model needs to
-// be told nothing else.
+// The user message of a benchmark turn is the script of the model's answer, so the model server needs no other input.
 import { setTimeout as delay } from 'node:timers/promises';
 import { callTool, hang, type ModelAction, say } from '../test-kit/model-actions.ts';
 import type { ChatRequest } from '../test-kit/model-server.ts';
@@ -7,23 +6,23 @@ import { lastUserText } from '../test-kit/model-server.ts';
 
 /** An answer's shape. */
 export interface Ask {
-  /** Names the request among all. */
+  /** Identifies the request. */
   key: string;
-  /** Deltas of text. */
+  /** Number of text deltas. */
   chunks?: number;
   /** Characters of each delta. */
   size?: number;
-  /** Milliseconds between deltas; without it they come as fast as they can be sent. */
+  /** Milliseconds between deltas; default: none. */
   pace?: number;
-  /** Calls the tool `ping` first, in a step of its own. */
+  /** Calls the tool `ping` in a first step. */
   tool?: boolean;
-  /** Characters that the tool is to answer. */
+  /** Characters of the tool's output. */
   output?: number;
-  /** Says its text and then nothing more. */
+  /** Sends its text and then stalls. */
   hang?: boolean;
 }
 
-/** The message that asks for it, `padding` characters longer than it need be. */
+/** The user message of a script, padded by `padding` characters. */
 export function messageOf(ask: Ask, padding = 0): string {
   return `${JSON.stringify(ask)}\n${'x'.repeat(padding)}`;
 }
@@ -32,7 +31,7 @@ export function askOf(request: ChatRequest): Ask {
   return JSON.parse(lastUserText(request).split('\n')[0]!) as Ask;
 }
 
-/** What the model does. */
+/** The model's actions for a script. */
 export async function* script(request: ChatRequest): AsyncGenerator<ModelAction> {
   const { chunks = 20, size = 8, pace, ...ask } = askOf(request);
   if (ask.tool && request.messages.at(-1)?.role !== 'tool') {

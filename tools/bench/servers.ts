@@ -1,5 +1,5 @@
-// Everything that is measured, as real as it gets on one machine: Postgres that syncs, a Temporal server in memory, one
-// worker in a process of its own, and a model and a reader in theirs.
+// The measured system on one machine: Postgres with fsync, a Temporal server in memory, and a worker, a model server and
+// a reader, each in a process of its own.
 import { randomUUID } from 'node:crypto';
 import { readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ import { NAMESPACE } from './names.ts';
 
 const WORKER_GRACE_MS = 5_000;
 
-/** What figures are measured with. */
+/** The running servers and processes. */
 export interface System {
   databaseUrl: string;
   temporalAddress: string;
@@ -28,17 +28,17 @@ export interface System {
   client: BenchClient;
   modelUrl: string;
   model: Child;
-  /** Follows answers, as a host does that did not take the message. */
+  /** Follows answers, like a host that did not accept the message. */
   reader: Child;
-  /** Of the processes that a turn takes; `host` is this one, which sends and follows as a host does. */
+  /** Pids by role; `host` is this process, which sends and follows like a host. */
   pids(): { worker: number; host: number; postgres: number; temporal: number; model: number };
-  /** Stops the worker and starts another one, with nothing in its memory. */
+  /** Replaces the worker by a new process. */
   restartWorker(): Promise<void>;
-  /** What Postgres has logged so far. */
+  /** Postgres' log so far. */
   postgresLog(): Promise<string>;
 }
 
-/** Starts everything, lets `use` measure, and stops everything, whatever happens. */
+/** Starts everything, calls `use`, and always stops everything. */
 export async function withSystem<T>(say: (line: string) => void, use: (system: System) => Promise<T>): Promise<T> {
   await using stops = new AsyncDisposableStack();
   // Not made by mkdtemp: the account that Postgres runs under has to get into it.

@@ -9,7 +9,7 @@ export function median(samples: readonly number[]): number {
   return percentile(samples, 0.5);
 }
 
-/** p50, p95 and p99 as a person reads them, in milliseconds. */
+/** p50, p95 and p99 as text, in milliseconds. */
 export function spread(samples: readonly number[]): string {
   const [p50, p95, p99] = [0.5, 0.95, 0.99].map((share) => percentile(samples, share).toFixed(1));
   return `p50 ${p50} · p95 ${p95} · p99 ${p99} (n ${samples.length})`;

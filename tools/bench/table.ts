@@ -3,7 +3,7 @@ import { compare } from './rivals.ts';
 
 type Row = readonly string[];
 
-/** The results as tables for a terminal; details stand below their line. */
+/** The results as tables for a terminal, with details below each line. */
 export function tablesOf(results: readonly Result[]): string {
   const details = results.map(({ detail, failed }) => failed ?? detail);
   return [aligned([HEAD, ...results.map(rowOf)], [undefined, ...details]), aligned(comparisonRows(results))]
@@ -42,7 +42,7 @@ function boundOf(target: Target, unit: string): string {
   return `${(target.shareOfFloor * 100).toFixed(0)} % of the floor`;
 }
 
-/** A row a column of the comparison; none where nothing of it was measured. */
+/** One row per compared column; empty if none was measured. */
 function comparisonRows(results: readonly Result[]): Row[] {
   const lines = compare(results);
   if (lines.length === 0) return [];
@@ -57,7 +57,7 @@ function comparisonRows(results: readonly Result[]): Row[] {
   ];
 }
 
-/** Columns side by side, the first to the left; `below` has a line under a row. */
+/** Aligns columns, the first to the left; `below` is an extra line under a row. */
 function aligned(rows: readonly Row[], below: readonly (string | undefined)[] = []): string {
   if (rows.length === 0) return '';
   const widths = rows[0]!.map((_, at) => Math.max(...rows.map((row) => row[at]!.length)));

@@ -5,7 +5,7 @@ import type { Followed } from './client.ts';
 import { type Ask, messageOf } from './script.ts';
 import type { System } from './servers.ts';
 
-/** Between two samples everything comes to rest: what follows an answer is not to weigh on the next sample. */
+/** Pause between samples, so that work after an answer does not slow down the next sample. */
 const REST_MS = 20;
 
 export const rest = (): Promise<void> => delay(REST_MS);
@@ -15,13 +15,13 @@ export interface Turn {
   runSeq: number;
   /** In epoch milliseconds. */
   startedAt: number;
-  /** Until the row has accepted it. */
+  /** Until the message was accepted. */
   accepted: number;
   firstText: number;
   total: number;
 }
 
-/** An ask of a turn of its own. */
+/** A new script with an id of its own. */
 export type TurnAsk = Omit<Ask, 'key'> & { key?: string };
 
 /** A turn, followed by the process that sent the message, or by the reader. */

@@ -1,4 +1,4 @@
-// Servers and workers for a figure that must not share them: it kills its workers, or weighs on them.
+// Servers and workers for a figure that cannot share them, because it kills or overloads them.
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,7 +14,7 @@ import { createNamespace } from '../test-kit/namespaces.ts';
 import { environment } from './environment.ts';
 import type { Bench } from './figure.ts';
 
-/** A database, a namespace and workers of a figure alone. */
+/** A database, a namespace and workers of one figure. */
 export interface World {
   db: pg.Pool;
   client: PerdureClient;
@@ -24,7 +24,7 @@ export interface World {
   requests(key: string): Promise<number>;
 }
 
-/** Starts it, lets `use` measure, and ends it, whatever has become of its workers. */
+/** Starts it, calls `use`, and stops it, whatever state its workers are in. */
 export async function withWorld<T>(
   { system, say }: Bench,
   { name, workers: count }: { name: string; workers: number },
@@ -65,7 +65,7 @@ async function end(worker: TiedProcess): Promise<void> {
   try {
     process.kill(worker.pid, 'SIGCONT');
   } catch {
-    // It is dead already.
+    // It has already exited.
   }
   await worker.stop();
 }

@@ -10,7 +10,7 @@ import { rest } from '../turn.ts';
 
 const TRIES = 100;
 const SESSIONS = 4;
-/** How long the model has been silent when the user gives up. */
+/** Time without a chunk before the user aborts. */
 const SILENCE_MS = 30;
 
 /** From sending the abort to the provider's connection closed, in milliseconds. */

@@ -1,4 +1,4 @@
-// Whether a worker that has hardly any CPU is taken for dead: every core is kept busy while sessions stream slowly.
+// False alarms: whether a worker without spare CPU is taken for dead. All cores are kept busy while sessions stream.
 import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import { AGENT } from '../agents.ts';
@@ -12,11 +12,11 @@ import { withWorld, type World } from '../world.ts';
 
 const WORKERS = 2;
 const SESSIONS = 20;
-/** An answer of twelve seconds, which is six times the time-out of a heartbeat. */
+/** An answer of 12 s, six times the heartbeat time-out. */
 const ANSWER = { chunks: 60, pace: 200 };
 const MOST_MINUTES = 55;
 
-/** Talks until the time is over. Answers how many turns. */
+/** Runs turns until the time is over; returns how many. */
 async function talk({ client }: World, until: number): Promise<number> {
   const { session } = await client.openSession(USER, { agent: AGENT });
   for (let turns = 0; ; turns += 1) {
@@ -29,13 +29,13 @@ async function talk({ client }: World, until: number): Promise<number> {
   }
 }
 
-/** Attempts that were given up because their worker was silent for too long: the last part of a fence counts them. */
+/** Attempts lost to a heartbeat time-out: the last part of the fence counts them. */
 async function lostAttempts({ db }: World): Promise<number> {
   const { rows } = await db.query<{ lost: number }>('SELECT sum(fence[3] - 1)::int AS lost FROM chat_runs');
   return rows[0]!.lost;
 }
 
-/** Workflow tasks that took too long: they are given out again, which costs time and nothing else. */
+/** Workflow tasks that timed out and were dispatched again. */
 async function lateTasks({ temporal }: World): Promise<{ late: number; all: number }> {
   let [late, all] = [0, 0];
   for (const execution of await listExecutions(temporal, { limit: 10_000 })) {
@@ -46,7 +46,7 @@ async function lateTasks({ temporal }: World): Promise<{ late: number; all: numb
   return { late, all };
 }
 
-/** Times of all cores together since the last call, and the share of it in which they were busy. */
+/** CPU time of all cores since the last call, and the busy share. */
 function busyMeter(): () => number {
   const read = () => {
     const times = os.cpus().map((cpu) => cpu.times);

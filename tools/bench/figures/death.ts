@@ -1,4 +1,4 @@
-// How soon a step goes on elsewhere when its worker is killed or frozen, and how soon commands are answered meanwhile.
+// Time until another worker continues a step whose worker was killed or frozen, and response times of commands meanwhile.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { now } from '../clock.ts';
@@ -11,11 +11,11 @@ import { withWorld, type World } from '../world.ts';
 
 const WORKERS = 2;
 const SESSIONS = 10;
-/** Of the sessions at work, those that are given commands instead of being waited for. */
+/** Number of the busy sessions that get commands instead of being measured. */
 const COMMANDED = 2;
-/** The signal comes at any moment of the first seconds of an answer. */
+/** The signal is sent at a random time in the first seconds of an answer. */
 const SIGNAL_WITHIN_MS = 1_500;
-/** A step that has not gone on by then never will, as far as a user is concerned. */
+/** A step that has not continued by then counts as lost. */
 const PATIENCE_MS = 30_000;
 const POLL_MS = 10;
 
@@ -24,11 +24,11 @@ type Signal = 'SIGKILL' | 'SIGSTOP';
 interface Samples {
   nextCall: number[];
   commands: number[];
-  /** Commands that had no answer but that there was none in time. */
+  /** Commands that timed out. */
   unanswered: number;
 }
 
-/** A session in mid-answer. */
+/** A session whose answer is streaming. */
 interface Talk {
   session: string;
   key: string;
@@ -41,7 +41,7 @@ async function begin({ client }: World): Promise<Talk> {
   return { session: session.session_id, key };
 }
 
-/** The process at work on a session's step; 0: none. */
+/** Pid of the worker that runs a session's step; 0: none. */
 async function workerOf({ temporal }: World, { session }: Talk): Promise<number> {
   const { raw } = await temporal.workflow.getHandle(session).describe();
   return Number.parseInt(raw.pendingActivities?.[0]?.lastWorkerIdentity ?? '0', 10);
@@ -57,7 +57,7 @@ async function untilNextCall(world: World, { key }: Talk, since: number): Promis
   return now() - since;
 }
 
-/** Sends commands one after the other while the worker is away; a refusal is an answer. */
+/** Sends commands one after another while the worker is away; a refusal counts as a response. */
 async function command({ client }: World, { session }: Talk, samples: Samples): Promise<void> {
   const { commands } = client;
   for (const send of [() => commands.publish(USER, session), () => commands.abort(USER, session)]) {

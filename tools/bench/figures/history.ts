@@ -5,7 +5,7 @@ import { turn, type TurnAsk } from '../turn.ts';
 const TURNS = 8;
 const LONG = 100_000;
 
-/** What a turn adds to the history, taken over several turns of one execution. */
+/** Growth of the history per turn, over several turns of one execution. */
 async function perTurn({ system }: Bench, ask: TurnAsk, padding: number): Promise<HistorySize> {
   const sessionId = await system.client.open();
   const meter = new HistoryMeter(system, sessionId);

@@ -1,4 +1,4 @@
-// A host dies by SIGKILL in mid-stream: how long until its reader follows again, through another host.
+// A host is killed (SIGKILL) while it streams: time until its reader gets text again through another host.
 import { randomUUID } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -15,7 +15,7 @@ import type { System } from '../servers.ts';
 const TRIES = 8;
 const HEADERS = { 'x-perdure-user': USER };
 
-/** Reads a stream until it brings text; answers the moment. */
+/** Reads a stream until its first text; returns the time. */
 async function untilText(response: Response): Promise<{ at: number; rest: ReadableStreamDefaultReader<string> }> {
   const rest = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {

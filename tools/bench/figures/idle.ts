@@ -5,15 +5,15 @@ import { median, spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
 import { rest, turn } from '../turn.ts';
 
-/** As many as a worker keeps in its cache. */
+/** Size of a worker's workflow cache. */
 const SESSIONS = 1_000;
 const AT_ONCE = 16;
-/** Enough for the worker to have compiled what it runs. */
+/** Warm-up turns, so that the worker's code is compiled. */
 const WARM_UP = 100;
 const SETTLE_MS = 2_000;
 const WAKES = 20;
 
-/** Opens sessions that have one turn behind them and then nothing to do. */
+/** Opens sessions and runs one turn in each. */
 async function openIdle(system: System, count: number): Promise<string[]> {
   const ids: string[] = [];
   let begun = 0;
@@ -29,14 +29,14 @@ async function openIdle(system: System, count: number): Promise<string[]> {
   return ids;
 }
 
-/** Worker's memory and the database's size when nothing goes on, in bytes. */
+/** The idle worker's memory and the database's size, in bytes. */
 async function sizes({ db, pids }: System): Promise<{ worker: number; database: number }> {
   await delay(SETTLE_MS);
   const { rows } = await db.query<{ size: number }>('SELECT pg_database_size(current_database()) AS size');
   return { worker: memoryOf(pids().worker), database: rows[0]!.size };
 }
 
-/** Times of a plain turn in sessions that are cached, in others that the cache has dropped, and in closed ones. */
+/** Times of a plain turn in sessions that are cached, evicted and closed. */
 async function wakes({ system }: Bench, cached: string[], evicted: string[]): Promise<Result[]> {
   const samples = { cached: [] as number[], evicted: [] as number[], closed: [] as number[] };
   for (let n = 0; n < WAKES; n += 1) {
@@ -58,7 +58,7 @@ async function wakes({ system }: Bench, cached: string[], evicted: string[]): Pr
   }));
 }
 
-/** What sessions cost that have nothing to do: as many as the cache holds, then as many again, which push them out. */
+/** Cost of idle sessions: as many as the cache holds, then as many again, which evict them. */
 export const idle: Figure = {
   name: 'idle',
   measure: async (bench) => {

@@ -7,7 +7,7 @@ const TURNS = 200;
 const EARLY = [10, 30] as const;
 const LATE = [180, 200] as const;
 
-/** A long conversation: later turns carry more before them, and the workflow continues as new several times. */
+/** A long conversation: the context grows and the workflow continues as new several times. */
 export const longSession: Figure = {
   name: 'long-session',
   measure: async ({ system, floor }) => {
@@ -42,7 +42,7 @@ function durations(totals: number[], floors: number[]): Result[] {
   ];
 }
 
-/** A turn in which the workflow continued as new has no growth to show: the median of those around it has. */
+/** Median of neighbouring turns, because a turn with a continue-as-new has no growth. */
 function history(bytes: number[]): Result[] {
   const around = (n: number) => median(bytes.slice(n - 6, n).filter((each) => Number.isFinite(each)));
   return [

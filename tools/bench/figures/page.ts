@@ -1,4 +1,4 @@
-// How soon somebody can type into the chat page when its host has come up, in a browser that has never seen it.
+// Time until a user can type into the chat page after its host started, in a browser with an empty cache.
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import type { System } from '../servers.ts';
 
 const TRIES = 6;
 
-/** Milliseconds from the host's readiness to a field that has the focus and takes what is typed. */
+/** Milliseconds from the host's `ready` to a focused field that accepts input. */
 async function tryOnce(system: System, browser: Browser, dir: string): Promise<number> {
   const context = await browser.newContext();
   const page = await context.newPage();

@@ -5,14 +5,14 @@ import { rest, turn, type TurnAsk } from '../turn.ts';
 
 const TURNS = 20;
 const FLUSH = 'append_stream';
-/** At most this many, and one a flush. */
+/** Limit, not counting one per flush. */
 const BESIDE_FLUSHES = 6;
 
-/** Whose a statement is: the turn's own, a pointer to tell readers, a reader's, or nobody's in particular. */
+/** Kind of a statement: of the turn, a NOTIFY, of a reader, or other. */
 type Kind = 'turn' | 'pointer' | 'reader' | 'housekeeping';
 type Counts = Record<Kind, Map<string, number>>;
 
-/** Every statement that Postgres was asked for during `work`, on any connection but the benchmark's own. */
+/** Every statement during `work` on all connections but the benchmark's own. */
 async function logged({ db, postgresLog }: System, work: () => Promise<void>): Promise<Counts> {
   const set = async (settings: Record<string, string>) => {
     for (const [name, value] of Object.entries(settings)) await db.query(`ALTER SYSTEM SET ${name} = '${value}'`);
@@ -27,7 +27,7 @@ async function logged({ db, postgresLog }: System, work: () => Promise<void>): P
   return countsOf(log);
 }
 
-/** Who asked, the statement's name where it was prepared, and its first line, which some have empty. */
+/** Application name, prepared statement's name if any, and first line (may be empty). */
 const LOGGED = /^([^|\n]*)\|LOG: {2}(?:execute ([^:]*)|statement): (.*)/gm;
 
 function countsOf(log: string): Counts {
@@ -41,12 +41,12 @@ function countsOf(log: string): Counts {
   return counts;
 }
 
-/** The function of ours that it calls, else how it begins. */
+/** The SQL function it calls, else its first words. */
 function nameOf(text: string): string {
   return /^SELECT (\w+)\(/.exec(text.trim())?.[1] ?? text.trim().replaceAll(/\s+/g, ' ').slice(0, 30);
 }
 
-/** A host asks for nothing but acceptances on behalf of turns, a worker for nothing else, its sweeper and locks apart. */
+/** A host's statements for turns are acceptances; a worker's are all for turns, its sweeper and locks apart. */
 function kindOf(who: string, name: string): Kind {
   if (name === 'pg_notify') return 'pointer';
   if (name === 'SELECT 1' || name.startsWith('WITH asleep') || name.startsWith('pg_advisory')) return 'housekeeping';
@@ -62,7 +62,7 @@ async function resultsOf(system: System, name: string, ask: TurnAsk): Promise<Re
       await turn(system, sessionId, ask);
       await rest();
     }
-    // What is still on its way belongs to the last turn.
+    // Statements still in flight belong to the last turn.
     await delay(200);
   });
   const perTurn = (kind: Kind) => [...counts[kind].values()].reduce((sum, count) => sum + count, 0) / TURNS;

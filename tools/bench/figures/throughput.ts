@@ -11,12 +11,12 @@ const ROUNDS = 3;
 const WARM_UP_MS = 1_000;
 const OURS_MS = 5_000;
 const FLOOR_MS = 2_500;
-/** Of the bare model call's turns a second, with everything on the same two cores. */
+/** Target share of the bare call's turns a second, all on the same cores. */
 const LEAST_SHARE = 1 / 3;
-/** Of what Temporal alone and the bare model call leave room for. */
+/** Target share of what Temporal alone and the bare call leave room for. */
 const LEAST_SHARE_OF_ROOM = 1 / 2;
 
-/** What came of a while of talking. */
+/** Result of a load run. */
 interface Measured {
   perSecond: number;
   /** Durations of the turns. */
@@ -25,7 +25,7 @@ interface Measured {
   cpu: Record<string, number>;
 }
 
-/** Conversations that each say something as soon as the last answer is there; the first second does not count. */
+/** Conversations with turns back to back; the first second is not counted. */
 async function talk(pids: System['pids'], conversations: (() => Promise<number>)[], ms: number): Promise<Measured> {
   const from = now() + WARM_UP_MS;
   const to = from + ms;
@@ -53,7 +53,7 @@ function at<T>(moment: number, look: () => T): Promise<T> {
 
 /** CPU so far of each process, in milliseconds. */
 function cpu(pids: ReturnType<System['pids']>): Record<string, number> {
-  // Postgres works in processes of its connections; of the others only what they do themselves is theirs.
+  // Postgres' CPU includes its child processes (one per connection); the others are single processes.
   return Object.fromEntries(
     Object.entries(pids).map(([name, pid]) => [name, cpuOf(pid, { children: name === 'postgres' })]),
   );
@@ -114,7 +114,7 @@ function temporalAlone(system: System, count: number): Promise<Measured> {
 
 const rateOf = (runs: Measured[]): number => median(runs.map(({ perSecond }) => perSecond));
 
-/** What each process took, and all of them. */
+/** CPU per process and in total. */
 function cpuRows(name: string, runs: Measured[], processes: string[]): Result[] {
   const of = (each: string) => median(runs.map((run) => run.cpu[each]!));
   const total = processes.reduce((sum, each) => sum + of(each), 0);

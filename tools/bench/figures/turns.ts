@@ -6,7 +6,7 @@ import { rest, turn, type TurnAsk } from '../turn.ts';
 
 const PER_ROUND = 12;
 
-/** Samples of a bare turn and of ours, one after the other, in new sessions each round; warm-up turns do not count. */
+/** Alternating samples of a bare turn and ours, in new sessions each round, without the warm-up turns. */
 async function interleaved(
   { system, floor, rounds }: Bench,
   ask: TurnAsk,
@@ -35,7 +35,7 @@ class Samples {
   readonly stored: number[] = [];
   private firsts: Samples | undefined;
 
-  /** Those of first turns, which start the session's workflow. */
+  /** First turns, which start the session's workflow. */
   get first(): Samples {
     return (this.firsts ??= new Samples());
   }

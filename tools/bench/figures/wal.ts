@@ -4,7 +4,7 @@ import { turn } from '../turn.ts';
 
 const BYTES = 32_000;
 const CHUNKS = 2_000;
-/** A model that says 200 tokens a second. */
+/** A model that sends 200 tokens a second. */
 const PACE_MS = 5;
 
 async function walPosition({ system: { db } }: Bench): Promise<number> {
@@ -18,7 +18,7 @@ export const wal: Figure = {
     const sessionId = await bench.system.client.open();
     const long = { chunks: CHUNKS, size: BYTES / CHUNKS, pace: PACE_MS };
     await turn(bench.system, sessionId);
-    // The first change of a page behind a checkpoint is written whole: a little page for each table, but not per byte.
+    // The first change of a page after a checkpoint writes the whole page: a constant per table, not per byte.
     await bench.system.db.query('CHECKPOINT');
     await turn(bench.system, sessionId);
     await delay(200);

@@ -5,7 +5,7 @@ import { now } from '../clock.ts';
 import { NAMESPACE } from '../names.ts';
 import type { System } from '../servers.ts';
 
-/** Turns of Temporal alone, while `use` lasts: `workflow()` gives one that does a turn and says how long it took, in ms. */
+/** Turns of Temporal alone, while `use` runs: `workflow()` returns a function that runs one turn and returns its ms. */
 export async function withTemporalAlone<T>(
   { temporalAddress }: System,
   use: (workflow: () => () => Promise<number>, workerPid: number) => Promise<T>,

@@ -1,4 +1,4 @@
-// A worker of the least that a turn is to Temporal, with the same threads of workflows as ours.
+// A worker for the minimal turn in Temporal, with the same workflow threads as ours.
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import { useOwnWorkflowThreads } from '../../../worker/workflow-threads.ts';

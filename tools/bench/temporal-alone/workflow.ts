@@ -4,7 +4,7 @@ const { nothing } = proxyActivities<{ nothing(): Promise<void> }>({ startToClose
 
 export const turnUpdate = defineUpdate('turn');
 
-/** Takes updates for ever; each is one activity that does nothing. */
+/** Handles updates forever; each runs one empty activity. */
 export async function alone(): Promise<void> {
   setHandler(turnUpdate, () => nothing());
   await condition(() => false);
