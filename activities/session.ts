@@ -48,7 +48,7 @@ export async function settle(context: ActivityContext, args: SettleArgs): Promis
       : {
           state: 'error',
           code: 'Internal',
-          message: 'Something went wrong inside: send the message again; the log says more.',
+          message: 'Something went wrong inside: send a new message; the worker’s log says more.',
         },
   );
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'stream' });

@@ -79,12 +79,12 @@ export async function failed(work: Work, error: unknown): Promise<StepOutcome> {
   }
   await landRest(work);
   if (args.attempt >= context.settings.providerAttempts) {
-    const message = `${failure.reason}; gave up after ${args.attempt} attempts: send the message again later.`;
+    const message = `${failure.reason}; gave up after ${args.attempt} attempts: send a new message later.`;
     return failRun(context, claim, { code: failure.code, message });
   }
   const delay = backoffMs(args.attempt, failure.retryAfterMs);
   if (Date.now() + delay >= work.claimed.started_at + work.limits.wall_clock_ms) {
-    const message = `${failure.reason}; it asks to wait for longer than the turn may take: send the message again later.`;
+    const message = `${failure.reason}; it asks to wait for longer than the turn may take: send a new message later.`;
     return failRun(context, claim, { code: failure.code, message });
   }
   const retry = { attempt: args.attempt, reason: retryMessage(failure.reason, delay), at: Date.now() + delay };

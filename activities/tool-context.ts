@@ -1,5 +1,6 @@
 import type { Todo, ToolContext, ToolState, ToolTodos } from '../agent/define.ts';
 import { NO_PROJECT_TEXT } from '../agent/tool.ts';
+import { changeStrings } from '../domain/redact.ts';
 import { byteLength, cleanJson, cleanText, type Json } from '../domain/text.ts';
 import type { Claim } from '../store/runs.ts';
 import {
@@ -67,9 +68,9 @@ export function toolContext(
   return { ctx, end: () => progress.end(), changes: () => ({ state: state.changes(), todos: todos.changes() }) };
 }
 
-/** A value without the secrets of this process. */
+/** A value with this process's secrets removed from its strings and keys. */
 export function hideIn({ hide }: Pick<ActivityContext, 'hide'>, value: Json): Json {
-  return JSON.parse(hide(JSON.stringify(value))) as Json;
+  return JSON.parse(changeStrings(JSON.stringify(value), hide)) as Json;
 }
 
 const PREFIXES = { 'user:': 'user', 'app:': 'app', 'temp:': 'temp' } as const;

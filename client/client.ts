@@ -84,7 +84,7 @@ export class PerdureClient {
     this.bus = options.bus ?? this.ownBus();
     this.watch = new SessionWatch(this.bus);
     this.meeting = new Rendezvous({ db: this.db, bus: this.bus, log: this.log });
-    this.commands = new Commands(this.db, temporal, this.bus);
+    this.commands = new Commands(this.db, temporal);
     this.reads = new Reads(this.db);
     const { db, bus, log } = this;
     this.submission = new Submission({ db, temporal, bus, log, catalog, maxMessageBytes, maxQueue });

@@ -1,6 +1,5 @@
 import type { Client } from '@temporalio/client';
 import type { UpdateDefinition } from '@temporalio/common';
-import type { Bus } from '../bus/bus.ts';
 import type { AbortOutcome, CancelOutcome, CloseOutcome, CommandArgs, CommandOutcome } from '../domain/commands.ts';
 import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
@@ -35,12 +34,10 @@ type Outcome = CommandOutcome & { run_seq?: number | null; aborted?: boolean };
 export class Commands {
   private readonly db: Db;
   private readonly temporal: Client;
-  private readonly bus: Bus;
 
-  constructor(db: Db, temporal: Client, bus: Bus) {
+  constructor(db: Db, temporal: Client) {
     this.db = db;
     this.temporal = temporal;
-    this.bus = bus;
   }
 
   publish(user: string, session: string, options?: CommandOptions): Promise<CommandOutcome> {
@@ -100,11 +97,7 @@ export class Commands {
       ? await logReason(this.db, session.session_id, 'user', cleanText(reason), reasonId)
       : undefined;
     const command = { command_id: commandId, ...(reason_seq !== undefined && { reason_seq }) };
-    const outcome = await this.ask({ ...session, user_id: userId }, name, { ...args, ...command } as unknown as Args);
-    if (outcome.aborted === true && typeof outcome.run_seq === 'number') {
-      this.bus.publish({ session: session.session_id, run: outcome.run_seq, kind: 'abort' });
-    }
-    return outcome;
+    return this.ask({ ...session, user_id: userId }, name, { ...args, ...command } as unknown as Args);
   }
 
   private async ask<Answer, Args extends CommandArgs>(

@@ -58,3 +58,26 @@ it('Q3 a long line is written as quickly as it is read', () => {
   expect(line.length).toBeGreaterThan(1_000_000);
   expect(performance.now() - from).toBeLessThan(1_000);
 });
+
+it('Q3 a secret that is part of a number or of an escape leaves every line valid JSON', () => {
+  const lines: string[] = [];
+  const config = parseConfig({ DATABASE_URL: 'postgres://u:123456@h/d', OPENAI_API_KEY: 'ncanary' });
+  const log = createLogger('test', config, { write: (line) => void lines.push(line) });
+  log.info({ bytes: 123456789, 'key 123456': 'a\ncanary 123456' }, '"123456"');
+  expect(JSON.parse(lines[0]!)).toMatchObject({
+    bytes: 123456789,
+    'key [redacted]': 'a\ncanary [redacted]',
+    msg: '"[redacted]"',
+  });
+});
+
+it('Q3 a secret too short to be removed is warned of by the name of its setting', () => {
+  const lines: string[] = [];
+  const config = parseConfig({ DATABASE_URL: 'postgres://u:abc12@h/d', OPENAI_API_KEY: 'sk-1' });
+  createLogger('test', config, { write: (line) => void lines.push(line) });
+  expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
+    { level: 40, settings: ['OPENAI_API_KEY', 'DATABASE_URL', 'PERDURE_DIRECT_DATABASE_URL'] },
+  ]);
+  expect(lines.join('')).not.toMatch(/abc12|sk-1"/);
+  expect(logged(() => {})).toBe('');
+});

@@ -1,37 +1,43 @@
 import { pino, type DestinationStream, type Logger } from 'pino';
+import { changeStrings } from '../domain/redact.ts';
 import type { Config } from './config.ts';
-import { hideSecrets, REDACTED, type Secrets } from './secrets.ts';
+import { hideSecrets, REDACTED, type Secrets, settingsTooShortToHide } from './secrets.ts';
 
 export type { Logger } from 'pino';
 
-/** Fields that hold secrets wherever they stand in a logged object, one level down included. */
+/** Fields whose values are secrets, at the top of a logged object or one level down. */
 const SECRET_FIELDS = ['password', 'secret', 'token', 'apiKey', 'api_key', 'authorization', 'cookie', 'set-cookie'];
 
 /** What `createLogger` reads of the configuration. */
 type LogConfig = Pick<Config, 'logLevel'> & Secrets;
 
 /**
- * A pino logger that writes JSON lines to stdout (or `destination`) and no secrets: neither fields named like one, nor
- * the configured values themselves, nor passwords in URLs, in whatever text they turn up.
+ * A pino logger that writes JSON lines to stdout (or `destination`) without secrets: it removes the values of fields with
+ * a secret's name, configured secrets in any string, and passwords in URLs. Warns of secrets too short to be removed.
  */
 export function createLogger(name: string, config: LogConfig, destination?: DestinationStream): Logger {
   const hide = hideSecrets(config);
-  return pino(
+  const log = pino(
     {
       name,
       level: config.logLevel,
       serializers: { err: errorWithoutContent },
       redact: { paths: SECRET_FIELDS.flatMap((field) => [`["${field}"]`, `*["${field}"]`]), censor: REDACTED },
-      hooks: { streamWrite: (line) => hide(withoutPasswords(line)) },
+      hooks: { streamWrite: (line) => changeStrings(withoutPasswords(line), hide) },
     },
     destination ?? pino.destination(1),
   );
+  const short = settingsTooShortToHide(config);
+  if (short.length > 0) {
+    log.warn({ settings: short }, 'a secret of fewer than 6 characters is not removed from logs and tool outcomes');
+  }
+  return log;
 }
 
-/** A provider's errors carry prompts and answers, in their fields and in their words; a parser's quote what they met. */
+/** Errors of providers carry prompts and answers in fields and messages; errors of parsers quote their input. */
 const WITH_CONTENT = /^AI_|^SyntaxError$/;
 
-/** Of an error only what we know to hold no content: its kind, its words unless they are a provider's, where it was. */
+/** The fields of an error that hold no content: type, stack, and the message unless it may quote a provider or input. */
 function errorWithoutContent(error: unknown): unknown {
   if (!(error instanceof Error)) return { type: typeof error };
   const { name, message, stack = '', cause } = error;
@@ -51,7 +57,7 @@ function errorWithoutContent(error: unknown): unknown {
   };
 }
 
-/** The line without the password of any URL. Every address is looked at from its "//" on, so that long lines take no longer. */
+/** The line without the password of any URL. The pattern starts at "://", so its time is linear in the line's length. */
 function withoutPasswords(line: string): string {
   return line.replaceAll(/(:\/\/[^\s:@/"]*:)[^\s@/"]+@/g, `$1${REDACTED}@`);
 }

@@ -1,34 +1,56 @@
 import type { Config } from './config.ts';
 
-/** What stands in the place of a secret. */
+/** Written in place of a secret. */
 export const REDACTED = '[redacted]';
 /** Shorter values are too likely to be part of an ordinary word. */
 const SHORTEST_SECRET = 6;
 
-/** Replaces every configured secret in a text, also where it is encoded as JSON, URLs or base64 do. */
+/** Replaces every configured secret in a text, also where it is encoded as in JSON, URLs or base64. */
 export type Hide = (text: string) => string;
 
-/** What `hideSecrets` reads of the configuration. */
-export type Secrets = Partial<
-  Pick<
-    Config,
-    'databaseUrl' | 'directDatabaseUrl' | 'openaiApiKey' | 'anthropicApiKey' | 'temporalApiKey' | 'jwtSecret'
-  >
->;
+/** The settings that hold secrets: whole values, and URLs with a password. */
+const VALUES = {
+  openaiApiKey: 'OPENAI_API_KEY',
+  anthropicApiKey: 'ANTHROPIC_API_KEY',
+  temporalApiKey: 'TEMPORAL_API_KEY',
+  jwtSecret: 'PERDURE_JWT_SECRET',
+} as const;
+const URLS = { databaseUrl: 'DATABASE_URL', directDatabaseUrl: 'PERDURE_DIRECT_DATABASE_URL' } as const;
 
-/** Hides what the configuration says is secret: API keys, the secret of tokens, passwords of databases. */
+/** The part of the configuration that holds secrets. */
+export type Secrets = Partial<Pick<Config, keyof typeof VALUES | keyof typeof URLS>>;
+
+/** Removes what the configuration says is secret: API keys, the secret of tokens, passwords of databases. */
 export function hideSecrets(config: Secrets): Hide {
-  const urls = [config.databaseUrl, config.directDatabaseUrl].flatMap((url) => (url ? passwordsOf(url) : []));
-  const values = [config.openaiApiKey, config.anthropicApiKey, config.temporalApiKey, config.jwtSecret, ...urls];
-  const secrets = values.filter((secret) => secret !== undefined && secret.length >= SHORTEST_SECRET) as string[];
+  const secrets = secretsOf(config)
+    .map(({ secret }) => secret)
+    .filter((secret) => secret.length >= SHORTEST_SECRET);
   // The longest first: one may be a part of another.
   const forms = [...new Set(secrets.flatMap(formsOf))].toSorted((one, other) => other.length - one.length);
   return (text) => forms.reduce((clean, form) => clean.replaceAll(form, REDACTED), text);
 }
 
-/** As it stands in the URL and as it is sent. */
-function passwordsOf(url: string): string[] {
-  const { password } = new URL(url);
+/** The names of settings with a secret too short to be removed: as a part of words and numbers it is everywhere. */
+export function settingsTooShortToHide(config: Secrets): string[] {
+  const short = secretsOf(config).filter(({ secret }) => secret !== '' && secret.length < SHORTEST_SECRET);
+  return [...new Set(short.map(({ setting }) => setting))];
+}
+
+function secretsOf(config: Secrets): { setting: string; secret: string }[] {
+  const values = entriesOf(VALUES).map(([key, setting]) => ({ setting, secret: config[key] ?? '' }));
+  const passwords = entriesOf(URLS).flatMap(([key, setting]) =>
+    passwordsOf(config[key]).map((secret) => ({ setting, secret })),
+  );
+  return [...values, ...passwords];
+}
+
+function entriesOf<Names extends object>(names: Names): [keyof Names, string][] {
+  return Object.entries(names) as [keyof Names, string][];
+}
+
+/** As written in the URL, and decoded as it is sent. */
+function passwordsOf(url: string | undefined): string[] {
+  const password = url === undefined ? '' : new URL(url).password;
   return [password, decodeURIComponent(password)];
 }
 
@@ -37,7 +59,10 @@ function formsOf(secret: string): string[] {
   return [secret, inJson, encodeURIComponent(secret), ...inBase64(secret)];
 }
 
-/** Base64 takes three bytes at a time, so it depends on how many stand before: what of it does not, of each case. */
+/**
+ * Base64 encodes three bytes at a time, so a secret's encoding depends on how many bytes precede it. These are the
+ * characters that depend on the secret alone, for each of the three cases.
+ */
 function inBase64(secret: string): string[] {
   const bytes = Buffer.from(secret);
   return [0, 1, 2].flatMap((before) => {

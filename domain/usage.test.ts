@@ -31,6 +31,19 @@ describe('usage', () => {
     expect(fromLanguageModelUsage(untold)).toEqual({ ...ZERO_USAGE, input: 10, output: 20, reasoning: 70 });
   });
 
+  it('U1 cache writes that only the raw usage holds are taken out of the input, and never counted twice', () => {
+    const reported = { inputTokens: 100, outputTokens: 5, inputTokenDetails: { cacheReadTokens: 30 } };
+    const raw = { prompt_tokens_details: { cached_tokens: 30, cache_write_tokens: 60 } };
+    const usage = { ...ZERO_USAGE, input: 10, output: 5, cache_read: 30, cache_write: 60 };
+    expect(fromLanguageModelUsage({ ...reported, raw })).toEqual(usage);
+    const read = { cacheReadTokens: 30, cacheWriteTokens: 60 };
+    expect(fromLanguageModelUsage({ ...reported, inputTokenDetails: read, raw })).toEqual(usage);
+    const none = { ...usage, input: 70, cache_write: 0 };
+    for (const details of [null, undefined, 7, { cache_write_tokens: 'many' }, { cache_write_tokens: -1 }]) {
+      expect(fromLanguageModelUsage({ ...reported, raw: { prompt_tokens_details: details } })).toEqual(none);
+    }
+  });
+
   it('U1 the five are never negative and their sum is the total of what was reported', () => {
     const tokens = fc.option(fc.nat(1_000_000), { nil: undefined });
     fc.assert(

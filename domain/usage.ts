@@ -46,7 +46,8 @@ export function fromLanguageModelUsage(reported: ReportedUsage): Usage {
   const completion = count(reported.outputTokens);
   const beside = Math.max(0, count(reported.raw?.['total_tokens']) - prompt - completion);
   const cache_read = Math.min(count(reported.inputTokenDetails?.cacheReadTokens), prompt);
-  const cache_write = Math.min(count(reported.inputTokenDetails?.cacheWriteTokens), prompt - cache_read);
+  const written = count(reported.inputTokenDetails?.cacheWriteTokens) || cacheWritesOf(reported.raw);
+  const cache_write = Math.min(written, prompt - cache_read);
   const reasoning = Math.min(count(reported.outputTokenDetails?.reasoningTokens), completion + beside);
   const within = Math.max(0, reasoning - beside);
   return {
@@ -56,6 +57,12 @@ export function fromLanguageModelUsage(reported: ReportedUsage): Usage {
     cache_read,
     cache_write,
   };
+}
+
+/** OpenRouter and servers like it report cache writes in a field that the SDK's provider passes on unread. */
+function cacheWritesOf(raw: ReportedUsage['raw']): number {
+  const details = raw?.['prompt_tokens_details'] as { cache_write_tokens?: unknown } | null | undefined;
+  return count(details?.cache_write_tokens);
 }
 
 function count(value: unknown): number {

@@ -37,12 +37,15 @@ export abstract class Answer {
   }
 
   protected usageOnWire() {
-    const { input, output, reasoning = 0, cached = 0 } = this.usage ?? { input: 1, output: this.deltas };
+    const { input, output, reasoning = 0, cached = 0, cacheWritten } = this.usage ?? { input: 1, output: this.deltas };
     return {
       prompt_tokens: input,
       completion_tokens: output,
       total_tokens: input + output,
-      prompt_tokens_details: { cached_tokens: cached },
+      prompt_tokens_details: {
+        cached_tokens: cached,
+        ...(cacheWritten !== undefined && { cache_write_tokens: cacheWritten }),
+      },
       completion_tokens_details: { reasoning_tokens: reasoning },
     };
   }

@@ -1,0 +1,36 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { changeStrings } from './redact.ts';
+
+const hide = (text: string) => text.replaceAll('123456', '[redacted]').replaceAll('na"b', '[redacted]');
+
+it('Q3 redaction changes strings and keys, never numbers', () => {
+  const value = { bytes: 123456789, path: '/x/123456/y', 'at 123456': [1, '123456', null, -123456e7] };
+  expect(JSON.parse(changeStrings(JSON.stringify(value), hide))).toEqual({
+    bytes: 123456789,
+    path: '/x/[redacted]/y',
+    'at [redacted]': [1, '[redacted]', null, -123456e7],
+  });
+});
+
+it('Q3 redaction gives valid JSON of the same shape for any value and any secret', () => {
+  const secret = fc.oneof(fc.string({ minLength: 1, maxLength: 3 }), fc.constantFrom('n', '\\', '"', 'u00', ':', ','));
+  fc.assert(
+    fc.property(fc.jsonValue(), secret, (value, word) => {
+      const forms = [word, JSON.stringify(word).slice(1, -1)];
+      const redact = (text: string) => forms.reduce((clean, form) => clean.replaceAll(form, '#'), text);
+      const json = JSON.stringify(value);
+      const redacted = changeStrings(json, redact);
+      const shape = (of: string) => of.replaceAll(/"[^"\\]*(?:\\.[^"\\]*)*"/g, '""');
+      expect(() => JSON.parse(redacted) as unknown).not.toThrow();
+      expect(shape(redacted)).toBe(shape(json));
+    }),
+  );
+});
+
+it('Q3 redaction of a string of 10 MB takes less than a second', () => {
+  const json = JSON.stringify({ long: 'a"b\n'.repeat(2_500_000), short: '123456' });
+  const from = performance.now();
+  expect(changeStrings(json, hide)).toBe(json.replace('123456', '[redacted]'));
+  expect(performance.now() - from).toBeLessThan(1_000);
+});
