@@ -3,14 +3,14 @@ import type { Limits } from '../agent/define.ts';
 /** The limits of a turn that can end it. */
 export type LimitName = 'steps' | 'tokens' | 'wall_clock';
 
-/** The limit that keeps a run from its next step, if any. `deadline` in epoch milliseconds. */
+/** The limit that keeps a run from its next step, if any. */
 export function limitReached(
   limits: Limits,
-  run: { step: number; tokens: number; deadline: number },
+  run: { step: number; tokens: number; timeLeftMs: number },
 ): LimitName | undefined {
   if (run.step >= limits.steps) return 'steps';
   if (run.tokens >= limits.tokens) return 'tokens';
-  return Date.now() >= run.deadline ? 'wall_clock' : undefined;
+  return run.timeLeftMs <= 0 ? 'wall_clock' : undefined;
 }
 
 /** What the user reads when a limit has ended the turn. */

@@ -1,14 +1,14 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import type { AgentDefinition, Limits } from '../agent/define.ts';
+import type { StopSignal } from '../agent/stop.ts';
 import { backoffMs, classifyProviderError, type ProviderFailure } from '../agent/provider-errors.ts';
 import type { NotBegun, RunOutcome, StepArgs, StepOutcome } from '../domain/commands.ts';
 import { type RunErrorCode, retryMessage } from '../domain/runs.ts';
 import { appendStream, type Claim, type ClaimedStep, noteRetry, settleRun } from '../store/runs.ts';
 import type { ActivityContext } from './context.ts';
-import { overtaken, untilLanded } from './landing.ts';
+import { logOvertaken, writeUntilStored } from './write-until-stored.ts';
 import { limitMessage } from './limits.ts';
 import type { Recorder } from './recorder.ts';
-import type { StopSignal } from './stop.ts';
 
 /** One step at work: what it was claimed with and what it writes through. */
 export interface Work {
@@ -33,7 +33,7 @@ export async function stopped(work: Work, error: unknown): Promise<StepOutcome> 
   const { context, claim, stop, recorder, limits } = work;
   switch (stop.why) {
     case 'lost':
-      overtaken(work);
+      logOvertaken(work);
       return { kind: 'lost' };
     case 'abort':
       await recorder.freeze();
@@ -62,7 +62,7 @@ async function landRest(work: Work): Promise<void> {
   if (!recorder.dirty) return;
   const batch = recorder.take();
   // Nothing but `lost` can come of it, and then somebody else has the last word.
-  await untilLanded(work, (mine) => appendStream(context.db, mine, batch));
+  await writeUntilStored(work, (mine) => appendStream(context.db, mine, batch));
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' });
 }
 
@@ -83,12 +83,12 @@ export async function failed(work: Work, error: unknown): Promise<StepOutcome> {
     return failRun(context, claim, { code: failure.code, message });
   }
   const delay = backoffMs(args.attempt, failure.retryAfterMs);
-  if (Date.now() + delay >= work.claimed.started_at + work.limits.wall_clock_ms) {
+  if (delay >= work.stop.timeLeftMs) {
     const message = `${failure.reason}; it asks to wait for longer than the turn may take: send a new message later.`;
     return failRun(context, claim, { code: failure.code, message });
   }
   const retry = { attempt: args.attempt, reason: retryMessage(failure.reason, delay), at: Date.now() + delay };
-  if (!(await untilLanded(work, (mine) => noteRetry(context.db, mine, retry)))) return { kind: 'lost' };
+  if (!(await writeUntilStored(work, (mine) => noteRetry(context.db, mine, retry)))) return { kind: 'lost' };
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'status' });
   return { kind: 'retry', code: failure.code, reason: failure.reason, delay_ms: delay };
 }

@@ -9,12 +9,12 @@ import { newId } from '../domain/ids.ts';
 import { appendStream, type Claim, claimStep, settleStep, type StepSettlement } from '../store/runs.ts';
 import type { ActivityContext } from './context.ts';
 import { Flusher } from './flusher.ts';
-import { untilLanded } from './landing.ts';
+import { writeUntilStored } from './write-until-stored.ts';
 import { limitMessage, limitReached } from './limits.ts';
 import { type StepPrompt, stepPrompt } from './prompt.ts';
 import { Recorder } from './recorder.ts';
 import { failed, failRun, type RunFailure, TOOL_NOT_RUN, stopped, type Work } from './step-end.ts';
-import { StopSignal } from './stop.ts';
+import { ActivityStop } from './stop.ts';
 
 /**
  * One model call of a run, from claim to settlement. Its receipt is the run's `last_step`: asked again for a settled
@@ -23,6 +23,7 @@ import { StopSignal } from './stop.ts';
 export async function makeStep(context: ActivityContext, args: StepArgs): Promise<StepOutcome> {
   const fence = [args.epoch, args.ordinal, Context.current().info.attempt] as const;
   const claim: Claim = { sessionId: args.session_id, runSeq: args.run_seq, fence };
+  using stop = new ActivityStop(context, args);
   const claimed = await claimStep(context.db, claim, { step: args.step, startedAt: args.started_at });
   if (claimed.kind !== 'claimed') return claimed;
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'status' });
@@ -30,23 +31,14 @@ export async function makeStep(context: ActivityContext, args: StepArgs): Promis
   if ('missing' in found) return failRun(context, claim, found.missing);
   const { agent } = found;
   const limits = limitsOf(agent);
-  const deadline = claimed.started_at + limits.wall_clock_ms;
-  const limit = limitReached(limits, { step: args.step, tokens: claimed.tokens, deadline });
+  stop.limitTo(limits.wall_clock_ms - claimed.elapsed_ms);
+  const limit = limitReached(limits, { step: args.step, tokens: claimed.tokens, timeLeftMs: stop.timeLeftMs });
   if (limit !== undefined)
     return failRun(context, claim, { code: 'LimitReached', message: limitMessage(limit, limits) });
-  using stop = new StopSignal(
-    {
-      sessionId: args.session_id,
-      runSeq: args.run_seq,
-      deadline,
-      heartbeatMs: context.settings.heartbeatTimeoutMs / 4,
-    },
-    context.bus,
-  );
   if (agent.timeout !== undefined) stop.after(agent.timeout, 'timeout');
   const recorder = new Recorder(claimed.next_index);
   await recorder.interrupt(claimed.lost);
-  // Awaited here, for the signal ends with this function.
+  // Awaited here: the signal ends with this function.
   return await speak({ context, args, claim, claimed, agent, limits, stop, recorder });
 }
 
@@ -62,7 +54,7 @@ async function speak(work: Work): Promise<StepOutcome> {
     const result = await record(work, prompt, model, writer);
     await writer.stop();
     stop.signal.throwIfAborted();
-    await untilLanded(work, () => prompt.kept());
+    await writeUntilStored(work, () => prompt.kept());
     return await settle(work, prompt, result);
   } catch (error) {
     // Where a batch has not landed this throws: the rest of the step is nothing without it.
@@ -108,7 +100,7 @@ function flusherOf(work: Work, prompt: StepPrompt, model: ResolvedModel): Flushe
     { ms: settings.saveBufferMs, size: settings.saveBufferSize },
     {
       land: async (batch, since) => {
-        const landing = await untilLanded(work, (claim) => appendStream(db, claim, { metadata, ...batch }));
+        const landing = await writeUntilStored(work, (claim) => appendStream(db, claim, { metadata, ...batch }));
         metadata = undefined;
         context.metrics.landed((performance.now() - since) / 1000);
         if (landing !== 'lost') bus.publish({ session: run.sessionId, run: run.runSeq, kind: 'stream' });
@@ -139,7 +131,7 @@ async function settle(work: Work, prompt: StepPrompt, result: StepResult): Promi
     end: result.toolCalls.length === 0,
     ...(failure?.kind === 'final' && { failure: { ...failure, toolError: TOOL_NOT_RUN } }),
   };
-  const outcome = await untilLanded(work, (mine) => settleStep(context.db, mine, settlement));
+  const outcome = await writeUntilStored(work, (mine) => settleStep(context.db, mine, settlement));
   context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' });
   if (outcome.kind === 'lost') return outcome;
   if (outcome.state !== 'running') context.bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'status' });

@@ -1,4 +1,5 @@
 import type { Todo, ToolContext, ToolState, ToolTodos } from '../agent/define.ts';
+import type { StopSignal } from '../agent/stop.ts';
 import { NO_PROJECT_TEXT } from '../agent/tool.ts';
 import { changeStrings } from '../domain/redact.ts';
 import { byteLength, cleanJson, cleanText, type Json } from '../domain/text.ts';
@@ -14,7 +15,6 @@ import {
 } from '../store/tools.ts';
 import type { ActivityContext } from './context.ts';
 import { Progress } from './progress.ts';
-import type { StopSignal } from './stop.ts';
 
 /** A tool's context, and what it wrote through it: that lands with its outcome or not at all. */
 export interface BufferedContext {

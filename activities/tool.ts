@@ -15,9 +15,9 @@ import {
   type ToolRefusal,
 } from '../store/tools.ts';
 import type { ActivityContext } from './context.ts';
-import { overtaken, untilLanded } from './landing.ts';
+import { claimUntilAnswered, logOvertaken, writeUntilStored } from './write-until-stored.ts';
 import { workspaceOf } from './prompt.ts';
-import { StopSignal } from './stop.ts';
+import { ActivityStop } from './stop.ts';
 import { type BufferedContext, hideIn, toolContext } from './tool-context.ts';
 
 /** One tool call at work. */
@@ -26,6 +26,8 @@ interface Work {
   args: ToolArgs;
   claim: Claim;
   call: LoadedToolCall;
+  /** Made before the first statement. */
+  stop: ActivityStop;
 }
 
 /** What is known of a call before it may run: the tool, its parsed input, what it raises; or why it cannot run. */
@@ -38,21 +40,25 @@ type Plan = { tool: ToolDefinition; raise: RaiseRequest | null } | { errorText: 
 export async function runToolCall(context: ActivityContext, args: ToolArgs): Promise<ToolOutcome> {
   const fence = [args.epoch, args.ordinal, Context.current().info.attempt] as const;
   const claim: Claim = { sessionId: args.session_id, runSeq: args.run_seq, fence };
+  using stop = new ActivityStop(context, args);
   const call = await loadToolCall(context.db, args.session_id, args.run_seq, args.tool_call_id);
   if (call === undefined) throw ApplicationFailure.nonRetryable('ToolCallNotFound', 'ToolCallNotFound');
-  const work: Work = { context, args, claim, call };
+  const work: Work = { context, args, claim, call, stop };
   const plan = await planOf(work);
   const begun = await begin(work, plan);
   switch (begun.kind) {
     case 'begun':
-      if ('errorText' in plan) return finish(work, failedWith(plan.errorText));
+      if ('errorText' in plan) return await finish(work, failedWith(plan.errorText));
       // The workflow learns of the new phase before the tool runs.
-      return plan.raise?.at === 'start' ? begun : execute(work, plan, begun);
+      return plan.raise?.at === 'start' ? begun : await execute(work, plan, begun);
     case 'again':
-      if (!('errorText' in plan) && (plan.tool.repeatable || isFirstTry(args))) return execute(work, plan, begun);
-      return finish(work, failedWith('interrupted: the worker was lost while this ran, so its outcome is unknown'));
+      if (!('errorText' in plan) && (plan.tool.repeatable || isFirstTry(args))) return await execute(work, plan, begun);
+      return await finish(
+        work,
+        failedWith('interrupted: the worker was lost while this ran, so its outcome is unknown'),
+      );
     case 'refused':
-      return finish(work, failedWith(refusalText(begun)));
+      return await finish(work, failedWith(refusalText(begun)));
     default:
       return begun;
   }
@@ -80,7 +86,7 @@ type Began<Kind> = Kind extends string ? SessionMark & { kind: Kind } : never;
 type Begun = Began<'begun' | 'again' | 'settled'> | ToolRefusal | NotBegun;
 
 async function begin(work: Work, plan: Plan): Promise<Begun> {
-  const { context, args, claim, call } = work;
+  const { context, args, call } = work;
   const pending = {
     tool_call_id: args.tool_call_id,
     name: args.name,
@@ -88,7 +94,8 @@ async function begin(work: Work, plan: Plan): Promise<Begun> {
     step: args.step,
     started_at: new Date().toISOString(),
   };
-  const begun = await beginTool(context.db, claim, pending, 'errorText' in plan ? null : plan.raise);
+  const raise = 'errorText' in plan ? null : plan.raise;
+  const begun = await claimUntilAnswered(work, (mine) => beginTool(context.db, mine, pending, raise));
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'status' });
   if (begun.kind === 'refused') {
     context.metrics.refused(begun.event ?? 'tool', begun.code);
@@ -105,33 +112,25 @@ async function execute(
   plan: { tool: ToolDefinition; raise: RaiseRequest | null },
   mark: SessionMark,
 ): Promise<ToolOutcome> {
-  const { context, args, call, claim } = work;
+  const { context, args, call, claim, stop } = work;
   const limits = limitsOf(context.agents.get(call.agent));
-  using stop = new StopSignal(
-    {
-      sessionId: args.session_id,
-      runSeq: args.run_seq,
-      deadline: call.started_at + limits.wall_clock_ms,
-      heartbeatMs: context.settings.heartbeatTimeoutMs / 4,
-    },
-    context.bus,
-  );
+  stop.limitTo(limits.wall_clock_ms - call.elapsed_ms);
   const session = { ...call, project_id: mark.project_id };
   const workspaceRoot = usableWorkspace(context, { sessionId: args.session_id, ...session });
-  if (workspaceRoot instanceof PerdureError) return await finish({ ...work, stop }, failedWith(workspaceRoot.message));
+  if (workspaceRoot instanceof PerdureError) return finish(work, failedWith(workspaceRoot.message));
   const buffered = toolContext(context, { claim, toolCallId: args.tool_call_id, session, workspaceRoot, stop });
   try {
     const executed = await executeTool(plan.tool, call.data.input, buffered.ctx, {
       maxOutputBytes: limits.tool_output_bytes,
     });
     await buffered.end();
-    return await finish({ ...work, stop }, executed, {
+    return await finish(work, executed, {
       buffered,
       ...(plan.raise?.at === 'result' ? { event: plan.raise.event } : {}),
     });
   } catch (error) {
     await buffered.end();
-    return await stopped(work, stop, error);
+    return await stopped(work, error);
   }
 }
 
@@ -145,13 +144,13 @@ function usableWorkspace(...asked: Parameters<typeof workspaceOf>): string | Per
   }
 }
 
-/** Stores an outcome. Where a tool has run it is in this process only: then Postgres is waited for. */
+/** Stores an outcome. */
 async function finish(
-  work: Work & { stop?: StopSignal },
+  work: Work,
   brought: Executed,
   writes?: { buffered: BufferedContext; event?: PhaseEvent },
 ): Promise<ToolOutcome> {
-  const { context, args, call, stop } = work;
+  const { context, args, call } = work;
   const executed = withoutSecrets(context, brought);
   const data = {
     ...call.data,
@@ -170,7 +169,7 @@ async function finish(
     illegal: event === undefined ? '' : INVALID_TRANSITION_FORMAT.replace('%e', event),
   };
   const write = (claim: Claim) => finishTool(context.db, claim, args.tool_call_id, stored);
-  const outcome = await (stop === undefined ? write(work.claim) : untilLanded({ ...work, stop }, write));
+  const outcome = await writeUntilStored(work, write);
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'stream' });
   if (outcome.kind === 'settled') context.metrics.toolCalled(args.name, executed.ok ? 'ok' : 'error');
   return outcome;
@@ -183,16 +182,17 @@ function withoutSecrets(context: ActivityContext, brought: Executed): Executed {
   return { ok: true, output: hideIn(context, output), ...(aside !== undefined && { aside: context.hide(aside) }) };
 }
 
-async function stopped(work: Work, stop: StopSignal, error: unknown): Promise<ToolOutcome> {
+async function stopped(work: Work, error: unknown): Promise<ToolOutcome> {
+  const { stop } = work;
   switch (stop.why) {
     case 'abort':
       work.context.metrics.aborted(stop.seconds);
       return { kind: 'abort' };
     case 'lost':
-      overtaken(work);
+      logOvertaken(work);
       return { kind: 'lost' };
     case 'wall_clock':
-      return finish({ ...work, stop }, failedWith('stopped: the turn reached its time limit (wall_clock)'));
+      return finish(work, failedWith('stopped: the turn reached its time limit (wall_clock)'));
     case 'shutdown':
       throw ApplicationFailure.retryable('Shutdown', 'Shutdown');
     default:

@@ -32,7 +32,8 @@ const MESSAGES = {
   ProviderRejected: 'The model provider refused the request: try another model, or take back the last message.',
   ContextTooLong:
     'The conversation is longer than the model can take: compact it, branch from an earlier message, or choose a model with a larger context window.',
-  ContentFilter: 'The model provider’s content filter stopped the answer: rephrase the message and send it as a new one.',
+  ContentFilter:
+    'The model provider’s content filter stopped the answer: rephrase the message and send it as a new one.',
   Internal: 'Something went wrong inside while the model was called: send a new message; the worker’s log says more.',
 } as const;
 

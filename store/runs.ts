@@ -44,8 +44,8 @@ export interface ClaimedStep {
   tokens: number;
   /** Index of the first part that this step writes. */
   next_index: number;
-  /** Epoch milliseconds. */
-  started_at: number;
+  /** How long ago the run began, in milliseconds, by Postgres' clock. */
+  elapsed_ms: number;
   /** Digest of the turn's system prompt, once its first step has spoken. */
   digest: string | null;
   lost: LostPart[];

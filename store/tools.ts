@@ -27,8 +27,8 @@ export interface LoadedToolCall {
   phase: Phase;
   agent: string;
   workspace_root: string | null;
-  /** When the run began, in epoch milliseconds. */
-  started_at: number;
+  /** How long ago the run began, in milliseconds, by Postgres' clock. */
+  elapsed_ms: number;
   state: { scope: Exclude<StateScope, 'temp'>; key: string; value: Json }[];
   temp: Record<string, Json>;
 }

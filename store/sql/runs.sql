@@ -38,7 +38,7 @@ END $$;
 
 -- Why a piece of work may not begin now, as { kind, ... }; null where it may, and then the fence is taken.
 -- Kinds: ended, earlier (runs ahead of it), paused, abort, lost. `p_started_at` (epoch milliseconds) is when the workflow
--- began the run; the first claim keeps it.
+-- began the run; the first claim keeps it, unless it is in the future or more than 5 s ago.
 CREATE OR REPLACE FUNCTION claim_run(p_session text, p_run integer, p_fence integer[], p_started_at bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
@@ -61,9 +61,10 @@ BEGIN
   END IF;
   UPDATE chat_runs
      SET fence = p_fence, state = 'running', retry = NULL, updated_at = clock_timestamp(),
-         -- A claim that comes long after its workflow began the run has waited for a worker: that time is not the run's.
-         started_at = coalesce(started_at, greatest(to_timestamp(p_started_at / 1000.0),
-                                                    clock_timestamp() - interval '5 seconds'))
+         -- Bounded by Postgres' clock on both sides. Time before: the claim waited for a worker, which is not the run's
+         -- time. Time after: the clock of the workflow's server is ahead.
+         started_at = coalesce(started_at, least(clock_timestamp(), greatest(
+           to_timestamp(p_started_at / 1000.0), clock_timestamp() - interval '5 seconds')))
    WHERE session_id = p_session AND seq = p_run;
   RETURN NULL;
 END $$;

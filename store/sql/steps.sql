@@ -30,7 +30,7 @@ BEGIN
       'kind', 'claimed', 'user_id', s.user_id, 'project_id', s.project_id, 'agent', c.agent,
       'workspace_root', c.workspace_root, 'model', v_run.model, 'message_id', v_run.message_id,
       'answer_id', v_run.answer_id, 'tokens', v_run.tokens, 'next_index', v_run.settled_parts,
-      'started_at', (extract(epoch FROM v_run.started_at) * 1000)::bigint,
+      'elapsed_ms', (extract(epoch FROM clock_timestamp() - v_run.started_at) * 1000)::bigint,
       'digest', (SELECT metadata ->> 'system_prompt_digest' FROM chat_messages m
                   WHERE m.session_id = p_session AND m.id = v_run.answer_id),
       'lost', (

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION load_tool_call(p_session text, p_run integer, p_call 
   SELECT jsonb_build_object(
            'data', p.data, 'tool_state', p.tool_state, 'message_id', p.message_id, 'user_id', s.user_id,
            'project_id', s.project_id, 'phase', s.phase, 'agent', c.agent, 'workspace_root', c.workspace_root,
-           'started_at', (extract(epoch FROM r.started_at) * 1000)::bigint,
+           'elapsed_ms', (extract(epoch FROM clock_timestamp() - r.started_at) * 1000)::bigint,
            'state', (SELECT coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'key', key, 'value', value)), '[]')
                        FROM scoped_state
                       WHERE scope = 'session' AND owner = p_session OR scope = 'user' AND owner = s.user_id
@@ -49,7 +49,9 @@ BEGIN
   IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
   SELECT * INTO v_state FROM sessions WHERE session_id = p_session;
   IF v_state.pending_tool ->> 'tool_call_id' = p_pending ->> 'tool_call_id' THEN
-    RETURN session_mark(p_session) || '{"kind": "again"}';
+    -- The same attempt asks again, having lost the answer: it has not run the tool.
+    RETURN session_mark(p_session) || jsonb_build_object(
+      'kind', CASE WHEN v_state.pending_tool = p_pending THEN 'begun' ELSE 'again' END);
   END IF;
   v_project := CASE WHEN p_raise ->> 'project' = 'new' THEN p_raise ->> 'new_project_id' END;
   IF v_event IS NOT NULL AND NOT EXISTS (

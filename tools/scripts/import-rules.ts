@@ -38,7 +38,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   bus: { own: ['domain'], packages: ['pg', 'redis', 'zod'] },
   activities: {
     own: ['agent', 'store', 'bus', 'domain', 'workspaces'],
-    packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'pg', 'pino', 'prom-client', 'zod'],
+    packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'p-retry', 'pg', 'pino', 'prom-client', 'zod'],
     typesOf: ['@temporalio/worker'],
   },
   worker: { own: [...ALL_BUT_FACES, 'examples', 'migrations/migrate.ts', 'client/updates.ts'], packages: 'any' },

@@ -1,7 +1,13 @@
 // What a scripted model does, in the order of its script.
 
 /** Tokens as a provider reports them: reasoning is part of output; cached and written to the cache are part of input. */
-export type ReportedUsage = { input: number; output: number; reasoning?: number; cached?: number; cacheWritten?: number };
+export type ReportedUsage = {
+  input: number;
+  output: number;
+  reasoning?: number;
+  cached?: number;
+  cacheWritten?: number;
+};
 
 export type FinishReason = 'stop' | 'tool_calls' | 'length' | 'content_filter';
 

@@ -1,0 +1,69 @@
+/**
+ * Why work on a run stops early: the user's abort, a greater fence, the run's or the call's time limit, this worker's
+ * shutdown, or a failure to write.
+ */
+export type StopReason = 'abort' | 'lost' | 'wall_clock' | 'timeout' | 'shutdown' | 'failed';
+
+/** The reason of a run's AbortSignal. */
+class Stop extends Error {
+  readonly why: StopReason;
+
+  constructor(why: StopReason) {
+    super(`the run stops: ${why}`);
+    this.name = 'AbortError';
+    this.why = why;
+  }
+}
+
+/** Longest delay that a timer can hold, in milliseconds; a longer one would fire at once. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+/** The one AbortSignal of a piece of work, with the reason for which it fired first. Its timers end when it is disposed. */
+export class StopSignal implements Disposable {
+  protected readonly undo: (() => void)[] = [];
+  private readonly controller = new AbortController();
+  private firedAt = 0;
+  /** In the time of `performance.now()`. */
+  private deadline = Infinity;
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  /** Why the signal fired, or undefined while it has not. */
+  get why(): StopReason | undefined {
+    const { reason } = this.signal as { reason: unknown };
+    return reason instanceof Stop ? reason.why : undefined;
+  }
+
+  /** Seconds since it fired. */
+  get seconds(): number {
+    return (performance.now() - this.firedAt) / 1000;
+  }
+
+  /** Milliseconds that are left of the run's wall-clock limit; infinite before `limitTo`. */
+  get timeLeftMs(): number {
+    return this.deadline - performance.now();
+  }
+
+  fire(why: StopReason): void {
+    if (!this.signal.aborted) this.firedAt = performance.now();
+    this.controller.abort(new Stop(why));
+  }
+
+  /** Fires after a delay in milliseconds. */
+  after(ms: number, why: StopReason): void {
+    const timer = setTimeout(() => this.fire(why), Math.min(Math.max(ms, 0), LONGEST_TIMER));
+    this.undo.push(() => clearTimeout(timer));
+  }
+
+  /** Gives the run so many milliseconds from now, by the monotonic clock: the wall clocks of machines differ and jump. */
+  limitTo(ms: number): void {
+    this.deadline = performance.now() + ms;
+    this.after(ms, 'wall_clock');
+  }
+
+  [Symbol.dispose](): void {
+    for (const undo of this.undo.splice(0)) undo();
+  }
+}

@@ -1,0 +1,130 @@
+// Postgres answers, but slower than the heartbeat time-out: no healthy attempt may be taken for a dead one.
+import { afterAll, describe, expect, it } from 'vitest';
+import { createPool } from '../../store/db.ts';
+import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
+import { startSystem, type TestRuntime } from '../../tools/test-kit/system.ts';
+import { startTcpProxy } from '../../tools/test-kit/tcp-proxy.ts';
+import faultAgent, { effects } from './agent.ts';
+import { expectSound } from './sound.ts';
+
+const HEARTBEAT_MS = 2_000;
+const SLOW_MS = 2_500;
+const hello = [{ type: 'step-start' }, { type: 'text', text: 'Hello there', state: 'done' }];
+
+/** A worker whose Postgres the test can make slow, and a session through a pool that stays fast. */
+interface Slow {
+  runtime: TestRuntime;
+  session: TestSession;
+  /** Makes one SQL function sleep before it does its work. */
+  slowDown(name: string): Promise<void>;
+  /** Makes every statement of the worker wait on its way. */
+  slowDownAll(): void;
+}
+
+async function slow(...sayings: ModelAction[][]): Promise<Slow> {
+  const url = new URL(await freshDatabase());
+  const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
+  const proxied = new URL(url);
+  proxied.host = `${proxy.host}:${proxy.port}`;
+  const runtime = await startSystem(
+    { databaseUrl: proxied.href, ...(await freshNamespace()) },
+    {
+      agents: [faultAgent],
+      settings: { heartbeatTimeoutMs: HEARTBEAT_MS, sweepIntervalMs: 3_600_000 },
+      script: (_request, index) => sayings[Math.min(index, sayings.length - 1)]!,
+    },
+  );
+  const db = createPool(url.href);
+  afterAll(async () => {
+    proxy.holdBack = undefined;
+    await runtime.stop();
+    await Promise.all([db.end(), proxy.close()]);
+  });
+  return {
+    runtime,
+    session: await TestSession.open({ db, temporal: runtime.temporal }, { agent: 'faults' }),
+    slowDownAll: () =>
+      void (proxy.holdBack = (chunk, direction) => (direction === 'up' && isStatement(chunk) ? SLOW_MS : 0)),
+    slowDown: async (name) => {
+      const { rows } = await db.query<{ given: string; taken: string; result: string }>(
+        `SELECT pg_get_function_arguments(p.oid) AS given, pg_get_function_identity_arguments(p.oid) AS taken,
+                pg_get_function_result(p.oid) AS result
+           FROM pg_proc p WHERE proname = $1`,
+        [name],
+      );
+      const { given, taken, result } = rows[0]!;
+      const names = taken.split(', ').map((argument) => argument.split(' ')[0]);
+      await db.query(`
+        ALTER FUNCTION ${name}(${taken}) RENAME TO ${name}_itself;
+        CREATE FUNCTION ${name}(${given}) RETURNS ${result} LANGUAGE plpgsql AS $$ BEGIN
+          PERFORM pg_sleep(${SLOW_MS / 1_000});
+          RETURN ${name}_itself(${names.join(', ')});
+        END $$`);
+    },
+  };
+}
+
+/** Parse, Bind and Query, by their first byte; a connection's start is not delayed. */
+function isStatement(chunk: Buffer): boolean {
+  return 'PBQ'.includes(String.fromCharCode(chunk[0]!));
+}
+
+/** One message, answered while Postgres is slow: the answer's parts. */
+async function answer({ session }: Slow): Promise<unknown[]> {
+  const run = await session.ended(await session.send('go'), 60_000);
+  expect(run.state).toBe('finished');
+  return session.parts(run.answer_id);
+}
+
+describe.concurrent('with Postgres slower than the heartbeat time-out', { timeout: 90_000 }, () => {
+  it('T5 a slow claim of a step: one model call, one whole answer', async () => {
+    const the = await slow([say('Hello '), say('there')]);
+    await the.slowDown('claim_step');
+    expect(await answer(the)).toEqual(hello);
+    expect(the.runtime.model.requests).toHaveLength(1);
+    await expectSound(the.runtime, the.session.id);
+  });
+
+  it('T5 every statement slow: one model call, one whole answer', async () => {
+    const the = await slow([say('Hello '), say('there')]);
+    the.slowDownAll();
+    expect(await answer(the)).toEqual(hello);
+    expect(the.runtime.model.requests).toHaveLength(1);
+  });
+
+  it('R3 a slow start of a tool that is not repeatable: it runs once, and its outcome is stored', async () => {
+    const the = await slow([callTool('call_1', 'pay', { amount: 5 })], [say('paid')]);
+    await the.slowDown('begin_tool');
+    expect(await answer(the)).toMatchObject([
+      {},
+      { state: 'output-available', output: { paid: 5 } },
+      {},
+      { text: 'paid' },
+    ]);
+    expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
+    expect(the.runtime.model.requests).toHaveLength(2);
+    await expectSound(the.runtime, the.session.id);
+  });
+
+  it('R3 the answer to a tool’s start is lost: the same attempt starts it again, and runs it once', async () => {
+    const the = await slow([callTool('call_1', 'pay', { amount: 5 })], [say('paid')]);
+    let lost = 0;
+    const query = the.runtime.db.query.bind(the.runtime.db) as (...args: unknown[]) => Promise<unknown>;
+    the.runtime.db.query = (async (...args: unknown[]) => {
+      const answered = await query(...args);
+      if ((args[0] as { name?: string }).name !== 'call begin_tool' || lost > 0) return answered;
+      lost += 1;
+      throw Object.assign(new Error('Connection terminated unexpectedly'), { code: 'ECONNRESET' });
+    }) as typeof the.runtime.db.query;
+    expect(await answer(the)).toMatchObject([
+      {},
+      { state: 'output-available', output: { paid: 5 } },
+      {},
+      { text: 'paid' },
+    ]);
+    expect(lost).toBe(1);
+    expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
+  });
+});
