@@ -1,32 +1,30 @@
-import { setTimeout as delay } from 'node:timers/promises';
-
-const FIRST_DELAY_MS = 500;
-const LONGEST_DELAY_MS = 10_000;
+import pRetry from 'p-retry';
 
 /**
- * Repeats what may fail because a server is away, with growing pauses.
- * @param complain takes the reason of a failure and the milliseconds until the next try
- * @throws what is no failure to connect; an AbortError when the signal comes
+ * Repeats work that fails because a server cannot be reached, with growing pauses of 0.5 to 10 s.
+ * @param complain takes the reason of a failure and the milliseconds until the next attempt
+ * @throws errors other than failed connections, at once; the signal's reason when it is aborted
  */
 export async function untilItWorks(
   work: () => Promise<unknown>,
   complain: (reason: string, waitMs: number) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  for (let wait = FIRST_DELAY_MS; ; wait = Math.min(wait * 2, LONGEST_DELAY_MS)) {
-    try {
-      await work();
-      return;
-    } catch (error) {
-      if (!isAway(error)) throw error;
-      complain(reasonOf(error), wait);
-      await delay(wait, undefined, { signal });
-    }
-  }
+  await pRetry(work, {
+    retries: Infinity,
+    minTimeout: 500,
+    maxTimeout: 10_000,
+    signal,
+    shouldRetry({ error, retryDelay }) {
+      if (!isUnreachable(error)) return false;
+      complain(reasonOf(error), retryDelay);
+      return true;
+    },
+  });
 }
 
-/** Whether it is the connection that failed, not what was asked of the server. */
-function isAway(error: unknown): boolean {
+/** Whether the connection failed, and not the request. */
+function isUnreachable(error: unknown): boolean {
   const { code, message = '' } = error as { code?: unknown; message?: string };
   const refused = ['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'EHOSTUNREACH', '57P03'];
   // 14 and 4 are gRPC's UNAVAILABLE and DEADLINE_EXCEEDED.

@@ -1,38 +1,31 @@
-// `npm run check`: runs every `check:*` script of package.json, says how each went, and fails if one did.
-import { spawn } from 'node:child_process';
+// `npm run check`: runs every `check:*` script of package.json, reports each result, and fails if one failed.
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { execa } from 'execa';
 
 const root = path.join(import.meta.dirname, '..', '..');
 
-/** Runs a command line of package.json with the tools of node_modules; its output is shown only when it fails. */
+/** Runs a command line with the tools of node_modules; shows its output only if it fails. */
 async function passes(name: string, command: string): Promise<boolean> {
-  const started = performance.now();
-  const PATH = [path.join(root, 'node_modules', '.bin'), process.env['PATH']].join(path.delimiter);
-  const child = spawn(command, {
+  const { failed, all, durationMs } = await execa(command, {
     cwd: root,
     shell: true,
-    env: { ...process.env, PATH },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    preferLocal: true,
+    localDir: root,
+    all: true,
+    reject: false,
   });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  const code = await new Promise<number | null>((resolve, reject) =>
-    child.once('error', reject).once('close', resolve),
-  );
-  const seconds = ((performance.now() - started) / 1000).toFixed(1);
-  console.log(
-    `${code === 0 ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)${code === 0 ? '' : `: ${command}\n${output}`}`,
-  );
-  return code === 0;
+  const seconds = (durationMs / 1000).toFixed(1);
+  console.log(failed ? `FAILED ${name} (${seconds} s): ${command}\n${all}` : `ok     ${name} (${seconds} s)`);
+  return !failed;
 }
 
 const { scripts } = JSON.parse(await readFile(path.join(root, 'package.json'), 'utf8')) as {
   scripts: Record<string, string>;
 };
-let failed = 0;
+let failures = 0;
 for (const [name, command] of Object.entries(scripts)) {
-  if (name.startsWith('check:') && !(await passes(name, command))) failed++;
+  if (name.startsWith('check:') && !(await passes(name, command))) failures++;
 }
-if (failed > 0) console.log(`${failed} of the checks failed`);
-process.exitCode = failed > 0 ? 1 : 0;
+if (failures > 0) console.log(`${failures} of the checks failed`);
+process.exitCode = failures > 0 ? 1 : 0;
