@@ -1,4 +1,4 @@
-// The chat page's files. Built from web/ by Vite where they are missing or older than their sources.
+// Builds the chat page from web/ with Vite if its files are missing or older than their sources.
 import { createHash } from 'node:crypto';
 import { globSync } from 'node:fs';
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
@@ -6,14 +6,14 @@ import path from 'node:path';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');
 const WEB = path.join(ROOT, 'web');
-/** Where the host looks for the page. */
+/** The host serves the page from here. */
 const PAGE = path.join(WEB, 'dist');
 const CACHE = path.join(ROOT, 'node_modules', '.cache', 'perdure');
-/** Beside the page's files, what they were made from. */
-const STAMP = '.made-from';
+/** A file next to the page's files, with the digest of their sources. */
+const STAMP = '.built-from';
 
 /**
- * Builds the page unless it is there and made from what is here now.
+ * Builds the page unless it exists and its sources are unchanged.
  * @returns whether it had to be built
  */
 export async function buildPage(): Promise<boolean> {
@@ -31,9 +31,9 @@ export async function buildPage(): Promise<boolean> {
 }
 
 async function viteBuild(outDir: string): Promise<void> {
-  // Both take a while to load, and the page is mostly built already.
+  // Imported late: both load slowly, and the page is usually built already.
   const [{ build }, { default: react }] = await Promise.all([import('vite'), import('@vitejs/plugin-react')]);
-  // Whoever builds, a test too, gets the page that users get.
+  // Also builds the production page when a test runs it.
   const { NODE_ENV } = process.env;
   process.env['NODE_ENV'] = 'production';
   try {
@@ -51,9 +51,8 @@ async function viteBuild(outDir: string): Promise<void> {
 }
 
 /**
- * Moves a fresh page into the place of another, file by file: what the page refers to first, then the page, then the
- * stamp, and last goes what nothing refers to any more. So there is a whole page at every moment, also for two who do
- * this at once.
+ * Replaces the page file by file: first the files it refers to, then the page, then the stamp; unused files are deleted
+ * last. So the page is complete at every moment, even if two processes do this at once.
  */
 async function replace(dir: string, fresh: string): Promise<void> {
   const names = (await filesIn(fresh)).toSorted((a, b) => rank(a) - rank(b));
@@ -74,7 +73,7 @@ async function filesIn(dir: string): Promise<string[]> {
   return files.map((entry) => path.relative(dir, path.join(entry.parentPath, entry.name)));
 }
 
-/** Of everything that the page is made of: its own files, the domain's, the versions of packages, and how it is built. */
+/** Digest of everything the page is built from: its files, domain/, the versions of packages, and this file. */
 async function digestOfSources(): Promise<string> {
   const files = globSync(
     ['web/**/*.{ts,tsx,css,html,svg}', 'domain/*.ts', 'tools/dev/build-page.ts', 'package-lock.json'],

@@ -1,7 +1,7 @@
 import pg from 'pg';
 
 /**
- * Creates a database on the server of `serverUrl`, empty or as a copy of `template`, which nobody may be connected to.
+ * Creates a database on the server of `serverUrl`, empty or as a copy of `template`, which must have no connections.
  * @returns the new database's URL
  */
 export async function createDatabase(serverUrl: string, name: string, template?: string): Promise<string> {
@@ -10,7 +10,7 @@ export async function createDatabase(serverUrl: string, name: string, template?:
   return databaseUrl(serverUrl, name);
 }
 
-/** Drops a database, ending the connections that are still open to it. No database is no error. */
+/** Drops a database if it exists, and closes the connections that are open to it. */
 export async function dropDatabase(serverUrl: string, name: string): Promise<void> {
   await administer(serverUrl, `DROP DATABASE IF EXISTS ${pg.escapeIdentifier(name)} WITH (FORCE)`);
 }
@@ -22,7 +22,7 @@ export function databaseUrl(serverUrl: string, name: string): string {
   return url.href;
 }
 
-/** A URL fit for a terminal: without its password. */
+/** The URL without its password, to print it. */
 export function withoutPassword(url: string): string {
   const safe = new URL(url);
   safe.password = '';

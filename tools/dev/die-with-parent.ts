@@ -1,17 +1,18 @@
-// Owns child processes that must not outlive this one, however it ends.
+// Starts child processes that end when this process ends, also when it is killed. Libraries (execa's `cleanup`) kill their
+// children in an exit handler, which does not run on SIGKILL.
 //
-// 1. Each child is the leader of its own session: Ctrl-C in the terminal reaches us only, and we stop it in order.
-// 2. A watcher beside it (a few lines of sh) holds the read end of a pipe whose write end is ours alone. When we die,
-//    SIGKILL included, it reads end-of-file and carries out the stop plan.
-// 3. An orderly stop takes the same way: we close the pipe.
-// 4. Once the child is gone, the watcher ends what is left of the child's process group, and itself.
+// 1. Each child leads its own session: Ctrl-C in the terminal reaches this process only, which stops the child in order.
+// 2. A watcher process (a few lines of sh) holds the read end of a pipe. Only this process holds the write end. When this
+//    process dies, the watcher reads end-of-file and carries out the stop plan.
+// 3. A regular stop works the same way: this process closes the pipe.
+// 4. When the child has ended, the watcher kills the rest of the child's process group and exits.
 import { spawn, type ChildProcess } from 'node:child_process';
 import type { Writable } from 'node:stream';
 
-/** Signals to send one after the other, each with the time to wait for the exit. SIGKILL follows the last. */
+/** Signals to send in order, each with the time to wait for the exit. SIGKILL follows the last one. */
 export type StopPlan = readonly { signal: 'SIGINT' | 'SIGTERM' | 'SIGQUIT'; waitMs: number }[];
 
-/** How a process ended: by itself or by a signal. */
+/** How a process ended: its exit code or the signal. */
 export type Exit = { code: number | null; signal: NodeJS.Signals | null };
 
 /** A child process that ends with its parent. */
@@ -19,9 +20,9 @@ export type TiedProcess = {
   pid: number;
   stdout: ChildProcess['stdout'];
   stderr: ChildProcess['stderr'];
-  /** Settles when the process has ended, for whatever reason. */
+  /** Resolves when the process has ended, for any reason. */
   exited: Promise<Exit>;
-  /** Carries out the stop plan and waits for the end. */
+  /** Carries out the stop plan and waits for the exit. */
   stop(): Promise<Exit>;
 };
 
@@ -29,15 +30,15 @@ type TiedOptions = {
   stopPlan: StopPlan;
   cwd?: string;
   env?: NodeJS.ProcessEnv;
-  /** Account to run under; needs root. */
+  /** Account to run as; needs root. */
   uid?: number;
   gid?: number;
-  /** Where stdout and stderr go: a file descriptor, or a pipe to us. */
+  /** Where stdout and stderr go: a file descriptor, or a pipe to this process. */
   output: number | 'pipe' | 'ignore';
 };
 
-// The command replaces the shell (exec), so that its pid, exit code and signal are the ones we see. The watcher is
-// forked twice: the command must not get a child that it does not know. $$ is the command's pid in the watcher too.
+// The command replaces the shell (exec), so its pid, exit code and signal are visible here. The watcher is forked twice so
+// that it is not a child of the command. $$ is the command's pid in the watcher, too.
 const TIE = `
 plan=$1; shift
 ( (
@@ -47,7 +48,7 @@ plan=$1; shift
     tenths=\${step#*:}
     while [ "$tenths" -gt 0 ]; do
       kill -0 $$ || break 2
-      # Dead, and nobody has collected it: we are no longer there to do so.
+      # A zombie: the parent that would have reaped it is dead.
       read -r _ _ state _ </proc/$$/stat && [ "$state" = Z ] && break 2
       sleep 0.1
       tenths=$((tenths - 1))
@@ -58,8 +59,8 @@ plan=$1; shift
 exec "$@" 3<&-
 `;
 
-/** What the parent allows on top of the plan before it sends SIGKILL itself, should the watcher have been killed. */
-const SPARE_MS = 2_000;
+/** Time beyond the plan after which the parent sends SIGKILL itself, in case the watcher was killed. */
+const MARGIN_MS = 2_000;
 
 /**
  * Starts a process that is stopped when this one ends.
@@ -74,7 +75,7 @@ export async function spawnTied(command: string, args: readonly string[], option
     stdio: ['ignore', output, output, 'pipe'],
   });
   const pipe = child.stdio[3] as Writable;
-  // The watcher may be gone when we write to it.
+  // Writing fails with EPIPE if the watcher has exited.
   pipe.on('error', () => {});
   const exited = new Promise<Exit>((resolve) => {
     child.once('exit', (code, signal) => {
@@ -87,8 +88,8 @@ export async function spawnTied(command: string, args: readonly string[], option
 
   async function stop(): Promise<Exit> {
     pipe.end();
-    const patience = stopPlan.reduce((sum, step) => sum + step.waitMs, SPARE_MS);
-    const timer = setTimeout(() => child.kill('SIGKILL'), patience);
+    const timeoutMs = stopPlan.reduce((sum, step) => sum + step.waitMs, MARGIN_MS);
+    const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs);
     try {
       return await exited;
     } finally {

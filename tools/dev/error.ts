@@ -1,4 +1,4 @@
-/** Why a part of the development setup could not be brought up. */
+/** Why a part of the development setup did not start. */
 type DevErrorCode =
   | 'AlreadyRunning'
   | 'PortTaken'

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-/** Whether the pid is that of a live process whose command line holds all of `words`; after a reboot it may be anything's. */
+/** Whether `pid` is a live process whose command line contains all of `words`: pids are reused, so the pid is not enough. */
 export function isRunning(pid: number, words: readonly string[]): boolean {
   try {
     process.kill(pid, 0);
@@ -12,7 +12,7 @@ export function isRunning(pid: number, words: readonly string[]): boolean {
   return command === undefined || words.every((word) => command.includes(word));
 }
 
-/** The command line; empty for a process that is dead and not yet collected, undefined when it cannot be read. */
+/** The command line; empty for a zombie, undefined if it cannot be read. */
 function commandOf(pid: number): string | undefined {
   try {
     if (process.platform === 'linux') return readFileSync(`/proc/${pid}/cmdline`, 'utf8');

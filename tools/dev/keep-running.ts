@@ -1,19 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Exit } from './die-with-parent.ts';
 
-/** Something that runs until it is stopped or dies. */
+/** A process or server that runs until it is stopped or dies. */
 type Part = { exited: Promise<Exit>; stop(): Promise<unknown> };
 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 10_000;
-/** A part that ran this long was well: the next restart does not wait longer than the first. */
+/** After a part ran this long, the backoff starts again at the first delay. */
 const HEALTHY_MS = 30_000;
 
 /**
- * Starts a part, and starts it again, later each time, whenever it dies.
+ * Starts a part, and restarts it with backoff whenever it dies.
  * @param say takes a line for the terminal
- * @returns how the part was at its first start, and how to stop it for good
- * @throws what the first start throws; later failures are said and tried again
+ * @returns the part as first started, and a function that stops it for good
+ * @throws the error of the first start; later errors are printed and retried
  */
 export async function keepRunning<P extends Part>(
   name: string,
@@ -47,7 +47,7 @@ export async function keepRunning<P extends Part>(
     await current?.stop();
   }
 
-  /** Waits for the end of the part, or for the order to stop it. */
+  /** Waits until the part ends or is to be stopped. */
   function exitOf(running: P): Promise<Exit | undefined> {
     const ordered = new Promise<undefined>((resolve) => {
       stopping.signal.addEventListener('abort', () => resolve(undefined), { once: true });

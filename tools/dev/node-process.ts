@@ -1,26 +1,26 @@
-// A process of ours (worker, host) as a child. It logs JSON lines on stdout; the one whose `msg` is "ready" says that
-// it serves. It ends with code 0 on SIGTERM.
+// Starts a worker or host as a child process. It logs JSON lines on stdout, one with the `msg` "ready" when it serves, and
+// exits with code 0 on SIGTERM.
 import { createWriteStream, type WriteStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { spawnTied, type TiedProcess } from './die-with-parent.ts';
-import { awaitEnded, notePid } from './pid-file.ts';
+import { awaitEnded, writePid } from './pid-file.ts';
 
 type NodeProcessOptions = {
   name: string;
   /** The TypeScript file to run. */
   entry: string;
   env: NodeJS.ProcessEnv;
-  /** Folder for its log. */
+  /** Folder of its log file. */
   logDir: string;
-  /** How long it may take to end. */
+  /** Time it has to exit after SIGTERM. */
   graceMs: number;
-  /** Takes what it logs as a warning or worse, and what is not a log line. */
+  /** Takes its warnings and errors, and output that is not a log line. */
   say: (line: string) => void;
 };
 
-/** What we look at in a line of pino. */
+/** The fields of a pino log line that are used here. */
 type LogLine = { level: number; msg?: string; err?: { message?: string } };
 
 const PINO_WARN = 40;
@@ -28,8 +28,8 @@ const READY_MS = 120_000;
 const REMEMBERED_LINES = 20;
 
 /**
- * Starts the process and waits until it says that it is ready.
- * @throws with its last words when it ends before
+ * Starts the process and waits until it is ready.
+ * @throws {Error} with its last lines of output if it exits first or takes too long
  */
 export async function startNodeProcess(options: NodeProcessOptions): Promise<TiedProcess> {
   await mkdir(options.logDir, { recursive: true });
@@ -39,13 +39,13 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Tie
     output: 'pipe',
     stopPlan: [{ signal: 'SIGTERM', waitMs: options.graceMs }],
   });
-  await notePid(pidFile(options.logDir, options.name), child.pid);
+  await writePid(pidFile(options.logDir, options.name), child.pid);
   void child.exited.then(() => log.end());
-  const lastWords: string[] = [];
+  const lastLines: string[] = [];
   const ready = new Promise<void>((resolve) => {
     read(child, log, (line) => {
-      lastWords.push(line);
-      if (lastWords.length > REMEMBERED_LINES) lastWords.shift();
+      lastLines.push(line);
+      if (lastLines.length > REMEMBERED_LINES) lastLines.shift();
       const entry = parse(line);
       if (entry?.msg === 'ready') resolve();
       if (!entry) options.say(line);
@@ -54,17 +54,17 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Tie
   });
   const failure = await Promise.race([
     ready,
-    child.exited.then(({ code, signal }) => `it ended (${signal ?? `exit code ${code}`})`),
+    child.exited.then(({ code, signal }) => `it exited (${signal ?? `exit code ${code}`})`),
     late(READY_MS),
   ]);
   if (failure === undefined) return child;
   await child.stop();
-  throw new Error(`${options.name} did not get ready: ${failure}\n${lastWords.join('\n')}`);
+  throw new Error(`${options.name} did not get ready: ${failure}\n${lastLines.join('\n')}`);
 }
 
 /**
- * Waits until the process of an earlier start has ended.
- * @throws {DevError} AlreadyRunning when its starter still runs
+ * Waits until the process of an earlier start has exited.
+ * @throws {DevError} AlreadyRunning if the process that started it still runs
  */
 export async function awaitPrevious({ name, entry, logDir }: Pick<NodeProcessOptions, 'name' | 'entry' | 'logDir'>) {
   await awaitEnded(pidFile(logDir, name), [entry]);
@@ -84,7 +84,7 @@ function read(child: TiedProcess, log: WriteStream, take: (line: string) => void
   }
 }
 
-/** A line of pino, else undefined. */
+/** The line as a pino log line, else undefined. */
 function parse(line: string): LogLine | undefined {
   if (!line.startsWith('{')) return undefined;
   try {
@@ -101,6 +101,6 @@ function describe({ msg, err }: LogLine): string {
 
 function late(ms: number): Promise<string> {
   return new Promise((resolve) => {
-    setTimeout(() => resolve(`it said nothing within ${ms / 1000} s`), ms).unref();
+    setTimeout(() => resolve(`not ready within ${ms / 1000} s`), ms).unref();
   });
 }

@@ -1,4 +1,5 @@
-// Keeps two of a kind from running at once: a file says which process has it, and who started that.
+// Prevents two servers on one folder: a file holds the pid of the running one, and of the process that started it. A lock
+// held by the starter would not do: after a SIGKILL of the starter, the server is still stopping.
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -6,23 +7,23 @@ import { DevError } from './error.ts';
 import { isRunning } from './is-running.ts';
 
 const POLL_MS = 50;
-/** What is stopping because its starter was killed gets this long to finish. */
+/** How long a process may take to stop after its starter was killed. */
 const STOPPING_MS = 30_000;
 
-/** Notes a process that we have started. */
-export async function notePid(file: string, pid: number): Promise<void> {
+/** Writes the pid of a process that this one has started. */
+export async function writePid(file: string, pid: number): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true });
   await writeFile(file, `${pid} ${process.pid}\n`);
 }
 
 /**
- * Waits until the process that the file notes has ended.
- * @param words what its command line holds, to tell it from another that has its pid now
- * @throws {DevError} AlreadyRunning when it goes on: at once when its starter lives, else when it takes too long
+ * Waits until the process in the file has exited.
+ * @param words parts of its command line, to tell it from another process with the same pid
+ * @throws {DevError} AlreadyRunning, at once if its starter still runs, else after 30 s
  */
 export async function awaitEnded(file: string, words: readonly string[]): Promise<void> {
-  const noted = await readFile(file, 'utf8').catch(() => '');
-  const [pid = 0, starter = 0] = noted.trim().split(' ').map(Number);
+  const written = await readFile(file, 'utf8').catch(() => '');
+  const [pid = 0, starter = 0] = written.trim().split(' ').map(Number);
   const deadline = Date.now() + STOPPING_MS;
   if (pid === 0) return;
   while (isRunning(pid, words)) {

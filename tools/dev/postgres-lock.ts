@@ -5,17 +5,18 @@ import { DevError } from './error.ts';
 import { isRunning } from './is-running.ts';
 
 const POLL_MS = 50;
-/** A server that is stopping (its starter was killed a moment ago) gets this long to finish. */
+/** How long a server that is already stopping may take (its starter was just killed). */
 const STOPPING_MS = 30_000;
-/** A server that works is given this long to begin to stop. */
+/** How long a running server may take to begin to stop. */
 const WORKING_MS = 3_000;
 
-/** What postmaster.pid says of the server that uses the cluster. */
+/** The contents of postmaster.pid: the server that uses the cluster. */
 type Lock = { pid: number; port: string; stopping: boolean };
 
 /**
- * Waits until no server uses the cluster, and clears away the lock file that a crash has left.
- * @throws {DevError} PostgresInUse when a live server holds it and goes on working
+ * Waits until no server uses the cluster, and deletes a lock file left by a crash: Postgres itself refuses to start if any
+ * process has the pid in it.
+ * @throws {DevError} PostgresInUse if a live server keeps running
  */
 export async function awaitUnused(data: string): Promise<void> {
   const started = Date.now();

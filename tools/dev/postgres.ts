@@ -1,4 +1,4 @@
-// An embedded Postgres: its cluster, its process, its password. Loopback only, scram only, ends with this process.
+// An embedded Postgres: cluster, process, password. Loopback only, scram only, ends with this process.
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -12,26 +12,26 @@ import { ensureCluster } from './postgres-cluster.ts';
 import { chooseAccount, clusterPassword, locateData } from './postgres-folder.ts';
 import { awaitUnused } from './postgres-lock.ts';
 
-/** A running Postgres. The URLs carry the password of the superuser `perdure` and name the database `perdure`. */
+/** A running Postgres. The URLs contain the password of the superuser `perdure` and name the database `perdure`. */
 export type RunningPostgres = {
   url: string;
-  /** URL for LISTEN; no pooler here, so the same. */
+  /** URL for LISTEN: the same, since there is no pooler. */
   directUrl: string;
   port: number;
   pid: number;
   exited: TiedProcess['exited'];
-  /** Fast shutdown: open transactions are rolled back, everything committed is kept. */
+  /** Fast shutdown: rolls back open transactions. */
   stop(): Promise<void>;
 };
 
 type PostgresOptions = {
-  /** Folder of its own: cluster, password, log. */
+  /** Its folder: cluster, password, log. */
   dir: string;
-  /** A port, or how to find one; default: any free one. */
+  /** Default: any free port. */
   port?: PortChoice;
-  /** Takes a line for what a person would want to know. */
+  /** Takes lines for the user. */
   log?: (line: string) => void;
-  /** For tests: nothing survives a crash of the machine, everything is faster. */
+  /** For tests: faster, but loses data if the machine crashes. */
   ephemeral?: boolean;
 };
 
@@ -46,7 +46,7 @@ const SETTINGS = ['max_connections=300', 'unix_socket_directories=', 'listen_add
 const EPHEMERAL_SETTINGS = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'autovacuum_naptime=10s'];
 
 /**
- * Starts Postgres on the cluster in `dir`, which is made at the first start.
+ * Starts Postgres on the cluster in `dir`, which the first start creates.
  * @throws {DevError} PortTaken, PostgresInUse, PostgresFailed
  */
 export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
@@ -104,7 +104,7 @@ async function launch(
   }
 }
 
-/** Waits until the server takes connections. */
+/** Waits until the server accepts connections. */
 async function awaitReady(server: TiedProcess, url: string, logFile: string): Promise<void> {
   const deadline = Date.now() + READY_MS;
   let ended = false;
@@ -113,14 +113,14 @@ async function awaitReady(server: TiedProcess, url: string, logFile: string): Pr
     const refusal = await tryConnect(url);
     if (refusal === undefined) return;
     if (ended || Date.now() > deadline || refusal === '28P01') {
-      const reason = refusal === '28P01' ? 'it refuses the password beside it' : lastLines(logFile);
+      const reason = refusal === '28P01' ? 'it refuses the password in its folder' : lastLines(logFile);
       throw new DevError('PostgresFailed', `Postgres did not come up: ${reason}\n(log: ${logFile})`);
     }
     await delay(POLL_MS);
   }
 }
 
-/** The code of what went wrong; undefined when the connection worked. */
+/** The error code; undefined if the connection worked. */
 async function tryConnect(connectionString: string): Promise<string | undefined> {
   const client = new pg.Client({ connectionString, connectionTimeoutMillis: 5_000 });
   client.on('error', () => {});

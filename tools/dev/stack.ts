@@ -1,4 +1,4 @@
-// Everything that `npm start` runs: Postgres and Temporal unless they are given, migrations, worker and host.
+// Everything that `npm start` runs: Postgres and Temporal unless the environment names them, migrations, worker and host.
 import path from 'node:path';
 import { parseConfig, type Config, type Env } from '../../config/config.ts';
 import { registerSearchAttributesAt } from '../../config/search-attributes.ts';
@@ -13,7 +13,7 @@ import { startPostgres } from './postgres.ts';
 import { startTemporal } from './temporal.ts';
 import { untilItWorks } from './until-it-works.ts';
 
-/** Where everything is, once it is up. */
+/** The addresses of the running parts. */
 export type Addresses = {
   page: string;
   api: string;
@@ -22,20 +22,20 @@ export type Addresses = {
   postgres: string;
 };
 
-/** Everything, running. */
+/** All parts, running. */
 export type Stack = { addresses: Addresses; stop(): Promise<void> };
 
-/** The programs of worker and host. */
+/** Paths of the programs of worker and host. */
 export type Entries = { worker: string; host: string };
 
-/** What the bringing up of each part needs. */
+/** What starting a part needs. */
 type Context = {
   config: Config;
-  /** Takes a line for the terminal, about the part of this name. */
+  /** Prints a line about a part. */
   say: (part: string, line: string) => void;
-  /** How to stop what is up, in the order in which it came up. */
+  /** Stop functions of the running parts, in the order in which they started. */
   stops: (() => Promise<void>)[];
-  /** Ends the waiting for servers that are away. */
+  /** Aborts waiting for servers that cannot be reached. */
   signal: AbortSignal;
 };
 
@@ -43,11 +43,11 @@ const PROGRAMS = ['worker', 'host'] as const;
 const DEFAULT_POSTGRES_PORT = 15_432;
 const DEFAULT_TEMPORAL_PORT = 7233;
 const DEFAULT_TEMPORAL_UI_PORT = 8233;
-const SPARE_GRACE_MS = 5_000;
+const GRACE_MARGIN_MS = 5_000;
 
 /**
- * Brings everything up, one part after the other.
- * @throws {DevError | ConfigError} when a part cannot start; those that did are stopped again
+ * Starts all parts in order.
+ * @throws {DevError | ConfigError} if a part does not start; the others are then stopped
  */
 export async function startStack(
   env: Env,
@@ -60,24 +60,24 @@ export async function startStack(
     for (const stopPart of context.stops.splice(0).toReversed()) await stopPart();
   };
   try {
-    return { addresses: await bringUp(context, env, entries), stop };
+    return { addresses: await startAll(context, env, entries), stop };
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
-async function bringUp(context: Context, env: Env, entries: Entries): Promise<Addresses> {
+async function startAll(context: Context, env: Env, entries: Entries): Promise<Addresses> {
   const { config } = context;
   const logDir = path.join(config.dir, 'logs');
-  // After a SIGKILL the earlier ones may still be stopping, on the port that we want.
+  // After a SIGKILL the previous ones may still be stopping and hold the port.
   for (const name of PROGRAMS) await awaitPrevious({ name, entry: entries[name], logDir });
   const port = await choosePort(context);
-  const postgres = await bringUpPostgres(context);
-  const temporal = await bringUpTemporal(context);
+  const postgres = await startOrUsePostgres(context);
+  const temporal = await startOrUseTemporal(context);
   const childEnv: Env = { ...env, PORT: String(port), PERDURE_DIR: config.dir, ...postgres.env, ...temporal.env };
   await prepare({ ...context, config: parseConfig(childEnv) });
-  await bringUpPrograms(context, childEnv, entries);
+  await startPrograms(context, childEnv, entries);
   const page = `http://${reachableName(config.host)}:${port}`;
   return {
     page: `${page}/`,
@@ -88,7 +88,7 @@ async function bringUp(context: Context, env: Env, entries: Entries): Promise<Ad
   };
 }
 
-/** How this machine calls an address that a server is bound to. */
+/** The name under which this machine reaches an address that a server is bound to. */
 function reachableName(host: string): string {
   if (host === '0.0.0.0' || host === '::') return 'localhost';
   return host.includes(':') ? `[${host}]` : host;
@@ -104,7 +104,7 @@ async function choosePort({ config, say }: Context): Promise<number> {
   return port;
 }
 
-async function bringUpPostgres({ config, say, stops }: Context) {
+async function startOrUsePostgres({ config, say, stops }: Context) {
   if (config.databaseUrl !== undefined) {
     say('postgres', `using ${withoutPassword(config.databaseUrl)} (DATABASE_URL)`);
     return { url: config.databaseUrl, env: {} };
@@ -113,14 +113,14 @@ async function bringUpPostgres({ config, say, stops }: Context) {
   let port: PortChoice = () => nextFreePort(DEFAULT_POSTGRES_PORT);
   const start = () => startPostgres({ dir: path.join(config.dir, 'postgres'), port, log });
   const { part, stop } = await keepRunning('postgres', start, log);
-  // Should it have to be started again, then where the others know it.
+  // A restart must use the port that the other parts know.
   port = part.port;
   stops.push(stop);
   say('postgres', `ready on 127.0.0.1:${part.port}`);
   return { url: part.url, env: { DATABASE_URL: part.url, PERDURE_DIRECT_DATABASE_URL: part.directUrl } };
 }
 
-async function bringUpTemporal({ config, say, stops }: Context) {
+async function startOrUseTemporal({ config, say, stops }: Context) {
   if (config.temporalAddress !== undefined) {
     say('temporal', `using ${config.temporalAddress} (TEMPORAL_ADDRESS)`);
     return { address: config.temporalAddress, uiUrl: undefined, env: {} };
@@ -143,7 +143,7 @@ async function bringUpTemporal({ config, say, stops }: Context) {
   return { ...part, env: { TEMPORAL_ADDRESS: part.address, TEMPORAL_NAMESPACE: namespace } };
 }
 
-/** Brings schema and search attributes up to date; waits for servers that do not answer. */
+/** Migrates the schema and registers search attributes; waits for servers that cannot be reached. */
 async function prepare({ config, say, signal }: Context): Promise<void> {
   const { databaseUrl } = config;
   if (databaseUrl === undefined) throw new Error('no database by now');
@@ -162,8 +162,8 @@ async function prepare({ config, say, signal }: Context): Promise<void> {
   say('migrations', 'schema and search attributes are up to date');
 }
 
-async function bringUpPrograms({ config, say, stops }: Context, env: Env, entries: Entries): Promise<void> {
-  const grace = config.shutdownGraceMs + SPARE_GRACE_MS;
+async function startPrograms({ config, say, stops }: Context, env: Env, entries: Entries): Promise<void> {
+  const grace = config.shutdownGraceMs + GRACE_MARGIN_MS;
   const graces = { worker: grace, host: grace + config.drainDelayMs };
   const starting = PROGRAMS.map(async (name) => {
     const log = (line: string) => say(name, line);
@@ -179,6 +179,6 @@ async function bringUpPrograms({ config, say, stops }: Context, env: Env, entrie
     stops.push(stop);
     say(name, 'ready');
   });
-  // Both are settled before one's failure is told, so that the other is stopped too.
+  // Waits for both before throwing, so that the other one is stopped, too.
   for (const result of await Promise.allSettled(starting)) if (result.status === 'rejected') throw result.reason;
 }

@@ -4,7 +4,7 @@ import { buildPage } from './build-page.ts';
 import { runInTerminal } from './terminal.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
-// Without its page there is still the API, so a page that cannot be built stops nothing.
+// The API works without the page, so a failed build of the page is not fatal.
 await buildPage().catch((error: unknown) => console.error('the chat page could not be built:', error));
 await runInTerminal(process.env, {
   worker: path.join(root, 'worker', 'main.ts'),

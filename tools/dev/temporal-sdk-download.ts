@@ -1,5 +1,5 @@
-// Runs as a process of its own, so that it can be ended when the network does not answer: has the SDK download the
-// Temporal CLI into the folder given as argument. The SDK offers this only by starting a server.
+// Has the SDK download the Temporal CLI into the folder given as argument; the SDK does so only when it starts a server.
+// A separate process, so that it can be killed if the network does not respond.
 import { TestWorkflowEnvironment } from '@temporalio/testing';
 
 const downloadDir = process.argv[2];

@@ -1,4 +1,4 @@
-// A Temporal development server: its process and its settings. Loopback only, ends with this process.
+// A Temporal development server: process and settings. Loopback only, ends with this process.
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
@@ -7,7 +7,7 @@ import { Connection } from '@temporalio/client';
 import { parse } from 'yaml';
 import { spawnTied, type TiedProcess } from './die-with-parent.ts';
 import { DevError } from './error.ts';
-import { awaitEnded, notePid } from './pid-file.ts';
+import { awaitEnded, writePid } from './pid-file.ts';
 import { choosePort, freePort, isPortFree, type PortChoice } from './ports.ts';
 import { findTemporalCli } from './temporal-cli.ts';
 
@@ -15,7 +15,7 @@ import { findTemporalCli } from './temporal-cli.ts';
 export type RunningTemporal = {
   /** host:port of the frontend. */
   address: string;
-  /** Undefined when headless. */
+  /** Undefined if headless. */
   uiUrl: string | undefined;
   port: number;
   uiPort: number | undefined;
@@ -25,37 +25,37 @@ export type RunningTemporal = {
 };
 
 type TemporalOptions = {
-  /** Folder for the log. */
+  /** Folder of the log. */
   dir: string;
   /** PERDURE_DIR, whose `bin` is one of the caches of the executable; default: `dir`. */
   cacheDir?: string;
-  /** A port, or how to find one; default: any free one. */
+  /** Default: any free port. */
   port?: PortChoice;
   uiPort?: PortChoice;
   /** No web UI. */
   headless?: boolean;
-  /** Created at the start, besides `default`. */
+  /** Created at start, in addition to `default`. */
   namespaces?: readonly string[];
-  /** Keep everything, in `dir`. */
+  /** Stores its database in `dir`; otherwise in memory. */
   durable?: boolean;
   /** Keywords registered in every namespace. */
   searchAttributes?: readonly string[];
   /** Without deploy/temporal-dynamic.yaml: with the server's own default settings. */
   defaultSettings?: boolean;
-  /** On top of deploy/temporal-dynamic.yaml. */
+  /** Added to deploy/temporal-dynamic.yaml. */
   dynamicConfig?: Readonly<Record<string, string | number | boolean>>;
   env?: NodeJS.ProcessEnv;
-  /** Takes a line for what a person would want to know. */
+  /** Takes lines for the user. */
   log?: (line: string) => void;
 };
 
-/** Settings of the server that Perdure relies on to be quick; a server elsewhere reads the same file. */
+/** Server settings that keep Perdure's latency low; production servers use the same file. */
 const DYNAMIC_CONFIG = readFileSync(new URL('../../deploy/temporal-dynamic.yaml', import.meta.url), 'utf8');
 
 const STOP_PLAN = [{ signal: 'SIGTERM', waitMs: 10_000 }] as const;
 const READY_MS = 60_000;
 const POLL_MS = 20;
-const MOST_TRIES = 5;
+const MAX_TRIES = 5;
 const ADDRESS_TAKEN = /address already in use/;
 
 /**
@@ -68,21 +68,21 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
   const cli = await findTemporalCli(path.resolve(options.cacheDir ?? dir), options.env ?? process.env, log);
   await mkdir(dir, { recursive: true });
   const pidFile = path.join(dir, 'temporal.pid');
-  // Two servers on one database file would spoil it, and nothing in it keeps them apart.
+  // Two servers would corrupt the database file, which has no lock of its own.
   await awaitEnded(pidFile, ['start-dev', dir]);
   const logFile = path.join(dir, 'temporal.log');
   for (let tries = 1; ; tries += 1) {
     const port = await choosePort('Temporal', options.port ?? freePort);
     const uiPort = options.headless ? undefined : await choosePort("Temporal's UI", options.uiPort ?? freePort);
     const server = await launch(cli, argsOf(options, port, uiPort), logFile);
-    await notePid(pidFile, server.pid);
+    await writePid(pidFile, server.pid);
     const address = `127.0.0.1:${port}`;
     try {
       await awaitReady(server, address, logFile);
     } catch (error) {
       await server.stop();
-      // Somebody was faster: at ours, or at one of those that the server finds for itself.
-      if (tries < MOST_TRIES && ADDRESS_TAKEN.test(String(error))) continue;
+      // Another process took the port, or one of those that the server chooses itself.
+      if (tries < MAX_TRIES && ADDRESS_TAKEN.test(String(error))) continue;
       throw error;
     }
     const uiUrl = uiPort === undefined ? undefined : `http://127.0.0.1:${uiPort}`;
@@ -107,7 +107,7 @@ function argsOf(options: TemporalOptions, port: number, uiPort: number | undefin
   ];
 }
 
-/** Keys and values of a server's dynamic config file, as far as ours has them: one value a key, without constraints. */
+/** Keys and values of the dynamic config file, which has one value per key and no constraints. */
 function readDynamicConfig(text: string): Record<string, string | number | boolean> {
   const settings = parse(text) as Record<string, [{ value: string | number | boolean }]>;
   return Object.fromEntries(Object.entries(settings).map(([key, [{ value }]]) => [key, value]));
@@ -122,7 +122,7 @@ async function launch(cli: string, args: string[], logFile: string): Promise<Tie
   }
 }
 
-/** Waits for the frontend itself: the port of the UI answers before it. */
+/** Waits for the frontend: the UI's port answers earlier. */
 async function awaitReady(server: TiedProcess, address: string, logFile: string): Promise<void> {
   const deadline = Date.now() + READY_MS;
   let ended = false;
@@ -137,7 +137,7 @@ async function awaitReady(server: TiedProcess, address: string, logFile: string)
 }
 
 async function serves(address: string): Promise<boolean> {
-  // A refused gRPC connection is tried again after a second; looking for a listener first is quicker.
+  // gRPC retries a refused connection after a second; checking for a listener first is faster.
   if (await isPortFree(Number(address.split(':')[1]))) return false;
   const connection = Connection.lazy({ address, connectTimeout: 1_000 });
   try {

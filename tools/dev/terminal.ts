@@ -5,12 +5,12 @@ import { DevError } from './error.ts';
 import { onceOrphaned } from './orphaned.ts';
 import { startStack, type Addresses, type Entries, type Stack } from './stack.ts';
 
-/** Room for the longest name of a part. */
+/** Width of the longest name of a part. */
 const NAME_WIDTH = 12;
 
 /**
- * Runs everything until SIGINT, SIGTERM, SIGHUP or the end of npm, and tells the terminal about it. A second signal does
- * not wait for the orderly stop: the servers' watchers do the rest.
+ * Runs everything until SIGINT, SIGTERM, SIGHUP or the end of npm, and prints what happens. A second signal exits at once;
+ * the watchers of the servers then stop them.
  */
 export async function runInTerminal(env: Env, entries: Entries): Promise<void> {
   const stopping = new AbortController();
@@ -22,8 +22,8 @@ export async function runInTerminal(env: Env, entries: Entries): Promise<void> {
     void stopAll(starting);
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
-  onceOrphaned(env, () => stop('npm is gone'));
-  // The terminal may be gone before us.
+  onceOrphaned(env, () => stop('npm has ended'));
+  // The terminal may close before this process ends.
   process.stdout.on('error', () => {});
   try {
     const { addresses } = await starting;
@@ -37,7 +37,7 @@ export async function runInTerminal(env: Env, entries: Entries): Promise<void> {
 }
 
 async function stopAll(starting: Promise<Stack>): Promise<void> {
-  // What is still starting is waited for: it is stopped when it is up.
+  // Parts that are still starting are stopped once they are up.
   await starting.then((stack) => stack.stop()).catch(() => {});
   say('perdure', 'stopped');
   process.exit(0);
