@@ -3,8 +3,12 @@ import type { PendingTool, RunEnd, RunState } from './runs.ts';
 
 // What travels between client, workflow and activities: ids, enums, counts and digests, never content.
 
-/** Who sent a command: a user through the client, or an operator through a raw signal. */
-export type Actor = 'user' | 'operator' | 'system';
+/**
+ * Who caused an event: a user through the client, an operator through a raw signal, the system itself, or a tool of an
+ * agent, which sends no commands.
+ */
+export const ACTORS = ['user', 'operator', 'system', 'tool'] as const;
+export type Actor = Exclude<(typeof ACTORS)[number], 'tool'>;
 
 /** Every command carries the id under which its outcome is recorded: sent again, it gets the same answer. */
 export interface CommandArgs {

@@ -3,6 +3,7 @@ import { RUN_STATES, type RunState } from '../domain/runs.ts';
 import type { AnswerSnapshot } from '../domain/stream.ts';
 import type { Cursor } from '../domain/stream-seen.ts';
 import { type Db, maybeOne } from './db.ts';
+import { retry } from './status.ts';
 
 const answerRow = z.object({
   user_message_id: z.string(),
@@ -11,7 +12,7 @@ const answerRow = z.object({
   run_state: z.enum(RUN_STATES),
   error_code: z.string().nullable(),
   error_message: z.string().nullable(),
-  retry: z.object({ attempt: z.number(), reason: z.string(), at: z.number() }).nullable(),
+  retry: retry.nullable(),
   progress: z.unknown(),
   started_at: z.number().nullable(),
   position: z.number().nullable(),

@@ -2,6 +2,7 @@ import type { AppliedCommand, ApplyArgs } from '../domain/commands.ts';
 import { cleanText } from '../domain/text.ts';
 import { call, type Db } from './db.ts';
 import { logReason } from './events.ts';
+import { appliedCommand } from './results.ts';
 
 /** Longest reason that is kept of a raw signal, in UTF-16 units. */
 const LONGEST_REASON = 1_000;
@@ -15,20 +16,20 @@ export async function applyCommand(db: Db, args: ApplyArgs): Promise<AppliedComm
   switch (request.command) {
     case 'publish':
     case 'revert':
-      return call(db, 'raise_event', [sessionId, request.command, actor, commandId]);
+      return call(db, appliedCommand, 'raise_event', [sessionId, request.command, actor, commandId]);
     case 'openExisting':
-      return call(db, 'open_existing', [sessionId, request.project_id, actor, commandId]);
+      return call(db, appliedCommand, 'open_existing', [sessionId, request.project_id, actor, commandId]);
     case 'cancel':
       if (request.reason) await logReason(db, sessionId, actor, reasonOf(request.reason), `${commandId}/reason`);
-      return call(db, 'cancel_session', [sessionId, actor, commandId, cancelToken(commandId)]);
+      return call(db, appliedCommand, 'cancel_session', [sessionId, actor, commandId, cancelToken(commandId)]);
     case 'abort':
-      return call(db, 'abort_run', [sessionId, actor, commandId]);
+      return call(db, appliedCommand, 'abort_run', [sessionId, actor, commandId]);
     case 'cancelQueued':
-      return call(db, 'cancel_queued', [sessionId, request.message_id, actor, commandId]);
+      return call(db, appliedCommand, 'cancel_queued', [sessionId, request.message_id, actor, commandId]);
     case 'close':
-      return call(db, 'close_session', [sessionId, request.abort, actor, commandId]);
+      return call(db, appliedCommand, 'close_session', [sessionId, request.abort, actor, commandId]);
     case 'refuse':
-      return call(db, 'refuse_command', [sessionId, request.name, request.code, actor, commandId]);
+      return call(db, appliedCommand, 'refuse_command', [sessionId, request.name, request.code, actor, commandId]);
   }
 }
 

@@ -64,19 +64,19 @@ export async function maybeOne<T>(
 }
 
 /**
- * Calls an SQL function of ours that answers one value and gives that value. Its shape is the function's promise, kept
- * in store/sql and proven by the tests of the rows; arrays and objects among the arguments travel as jsonb.
+ * Calls a function of store/sql and parses the value that it returns. jsonb arguments are given as JSON text.
+ * @throws {Error} the function returned a value of another shape; the message holds none of it
  */
-export async function call<T>(db: Db, name: string, args: readonly unknown[]): Promise<T> {
+export async function call<T>(db: Db, schema: z.ZodType<T>, name: string, args: readonly unknown[]): Promise<T> {
   const places = args.map((_, index) => `$${index + 1}`).join(', ');
-  const { rows } = await db.query<{ value: T }, unknown[]>({
+  const { rows } = await db.query<{ value: unknown }, unknown[]>({
     name: `call ${name}`,
     text: `SELECT ${name}(${places}) AS value`,
     values: [...args],
   });
-  const [row] = rows;
-  if (row === undefined) throw new Error(`${name}() gave no row`);
-  return row.value;
+  const parsed = schema.safeParse(rows[0]?.value);
+  if (!parsed.success) throw new Error(`${name}() returned an unexpected value`, { cause: parsed.error });
+  return parsed.data;
 }
 
 /** A value as a jsonb argument; null stays SQL's null. */

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import type { Actor } from '../domain/commands.ts';
+import { ACTORS, type Actor } from '../domain/commands.ts';
 import { call, type Db, many, maybeOne } from './db.ts';
 
 const eventRow = z.object({
   seq: z.number(),
   at: z.date().transform((date) => date.toISOString()),
   kind: z.string(),
-  actor: z.string(),
+  actor: z.enum(ACTORS),
   data: z.record(z.string(), z.unknown()),
 });
 
@@ -35,7 +35,7 @@ export async function logReason(
   reason: string,
   id: string | null = null,
 ): Promise<number> {
-  return Number(await call(db, 'log_reason', [sessionId, actor, reason, id]));
+  return call(db, z.coerce.number(), 'log_reason', [sessionId, actor, reason, id]);
 }
 
 /** The whole output of a tool call of which only the head went to the model. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { Phase } from '../domain/phases.ts';
+import { PHASES } from '../domain/phases.ts';
 import type { PartData } from '../domain/part-data.ts';
-import type { RunState } from '../domain/runs.ts';
+import { RUN_STATES } from '../domain/runs.ts';
 import { call, type Db, many, maybeOne } from './db.ts';
 import { settlePartData } from './settle-part.ts';
 
@@ -16,25 +16,31 @@ export interface NewMessage {
   model: string | null;
 }
 
-/** What the row says of a message: accepted now or, where `accepted` is false, before. */
-export interface Acceptance {
-  ok: true;
-  accepted: boolean;
-  run_seq: number;
-  state: RunState;
+const acceptance = z.object({
+  ok: z.literal(true),
+  accepted: z.boolean(),
+  run_seq: z.number(),
+  state: z.enum(RUN_STATES),
   /** Open runs ahead of it. */
-  position: number;
-  model: string | null;
-  agent: string;
-  phase: Phase;
-  project_id: string | null;
-}
+  position: z.number(),
+  model: z.string().nullable(),
+  agent: z.string(),
+  phase: z.enum(PHASES),
+  project_id: z.string().nullable(),
+});
+
+const acceptanceRefusal = z.object({
+  ok: z.literal(false),
+  code: z.enum(['SessionNotFound', 'MessageConflict', 'TooMany']),
+});
+
+const acceptanceResult = z.discriminatedUnion('ok', [acceptance, acceptanceRefusal]);
+
+/** An accepted message's run. `accepted` false: the message had been accepted before. */
+export type Acceptance = z.infer<typeof acceptance>;
 
 /** Why a message was not accepted; nothing was written. */
-export interface AcceptanceRefusal {
-  ok: false;
-  code: 'SessionNotFound' | 'MessageConflict' | 'TooMany';
-}
+export type AcceptanceRefusal = z.infer<typeof acceptanceRefusal>;
 
 /** Accepts a message for a user's session, or says why not; once this answers, the message is kept. */
 export function acceptMessage(
@@ -44,7 +50,7 @@ export function acceptMessage(
   maxQueue: number,
 ): Promise<Acceptance | AcceptanceRefusal> {
   const parts = message.parts.map(({ id, data }) => ({ id, type: data.type, data }));
-  return call(db, 'accept_message', [
+  return call(db, acceptanceResult, 'accept_message', [
     session.sessionId,
     session.userId,
     message.id,

@@ -1,7 +1,10 @@
-import type { LoadedSession, NotBegun, StepOutcome, ToolCallRef } from '../domain/commands.ts';
-import type { Fence, RunEnd, RunErrorCode, RunState } from '../domain/runs.ts';
+import { z } from 'zod';
+import { pendingTool } from '../wire/responses.ts';
+import type { LoadedSession, NotBegun, ToolCallRef } from '../domain/commands.ts';
+import { type Fence, RUN_STATES, type RunEnd, type RunErrorCode, type RunState } from '../domain/runs.ts';
 import type { Usage } from '../domain/usage.ts';
 import { call, type Db, jsonb } from './db.ts';
+import { ended, lost, notBegun, queuedRun, sessionMark, time, toolCallRef } from './results.ts';
 
 // The writers of chat_runs and of what a run writes. Who may write is decided by the fence in the same statement.
 
@@ -12,8 +15,8 @@ export interface PartWrite {
   type: string;
   /** The AI SDK part. */
   data: Record<string, unknown>;
-  tool_call_id?: string;
-  tool_state?: string;
+  tool_call_id?: string | null;
+  tool_state?: string | null;
   /** All of its text is in `data`: its deltas go. */
   settled?: boolean;
 }
@@ -25,31 +28,42 @@ export interface DeltaWrite {
   text: string;
 }
 
-/** A part that a lost attempt left; `text` is what came after its last settling. */
-export interface LostPart extends PartWrite {
-  text: string | null;
-}
+const lostPart = z.object({
+  id: z.string(),
+  index: z.number(),
+  type: z.string(),
+  data: z.record(z.string(), z.unknown()),
+  tool_call_id: z.string().nullable(),
+  tool_state: z.string().nullable(),
+  /** Text that arrived after the part was last settled. */
+  text: z.string().nullable(),
+});
+
+/** A part that a lost attempt left. */
+export type LostPart = z.infer<typeof lostPart>;
+
+const claimedStep = z.object({
+  kind: z.literal('claimed'),
+  user_id: z.string(),
+  project_id: z.string().nullable(),
+  agent: z.string(),
+  workspace_root: z.string().nullable(),
+  model: z.string().nullable(),
+  message_id: z.string(),
+  answer_id: z.string(),
+  /** Tokens of this run so far, without cache reads. */
+  tokens: z.number(),
+  /** Index of the first part that this step writes. */
+  next_index: z.number(),
+  /** How long ago the run began, in milliseconds, by Postgres' clock. */
+  elapsed_ms: z.number(),
+  /** Digest of the turn's system prompt; null before its first step has written anything. */
+  digest: z.string().nullable(),
+  lost: z.array(lostPart),
+});
 
 /** What a step needs besides the messages. */
-export interface ClaimedStep {
-  kind: 'claimed';
-  user_id: string;
-  project_id: string | null;
-  agent: string;
-  workspace_root: string | null;
-  model: string | null;
-  message_id: string;
-  answer_id: string;
-  /** Spent in this run so far, cache reads not counted. */
-  tokens: number;
-  /** Index of the first part that this step writes. */
-  next_index: number;
-  /** How long ago the run began, in milliseconds, by Postgres' clock. */
-  elapsed_ms: number;
-  /** Digest of the turn's system prompt, once its first step has spoken. */
-  digest: string | null;
-  lost: LostPart[];
-}
+export type ClaimedStep = z.infer<typeof claimedStep>;
 
 /** Which run, and the right to write to it. One object an attempt, for the attempt may renew it. */
 export interface Claim {
@@ -58,11 +72,45 @@ export interface Claim {
   fence: Fence;
 }
 
-type SettledStep = Extract<StepOutcome, { kind: 'settled' }>;
+const settledStep = z.object({
+  kind: z.literal('settled'),
+  state: z.enum(RUN_STATES),
+  code: z.string().nullable(),
+  finish_reason: z.string(),
+  model: z.string(),
+  tokens: z.number(),
+  tool_calls: z.array(toolCallRef),
+});
+type SettledStep = z.infer<typeof settledStep>;
+
+const stepClaim = z.discriminatedUnion('kind', [claimedStep, settledStep, ...notBegun]);
+const stepSettlement = z.discriminatedUnion('kind', [settledStep, lost]);
+const runSettlement = z.discriminatedUnion('kind', [ended, lost]);
+const streamState = z.enum(['live', 'abort', 'lost']);
+
+const loadedSession = z.object({
+  ...sessionMark.shape,
+  epoch: z.number(),
+  user_id: z.string(),
+  agent: z.string(),
+  closed: z.boolean(),
+  paused: z.boolean(),
+  pending_tool: pendingTool.nullable(),
+  runs: z.array(
+    z.object({
+      ...queuedRun.shape,
+      state: z.enum(['queued', 'running', 'waiting']),
+      step: z.number(),
+      abort: z.boolean(),
+      started_at: time.nullable(),
+      open_calls: z.array(toolCallRef),
+    }),
+  ),
+});
 
 /** Everything a workflow needs at its start, under a new epoch; undefined: no such session. */
 export async function loadSession(db: Db, sessionId: string): Promise<Omit<LoadedSession, 'settings'> | undefined> {
-  return (await call<Omit<LoadedSession, 'settings'> | null>(db, 'load_session', [sessionId])) ?? undefined;
+  return (await call(db, loadedSession.nullable(), 'load_session', [sessionId])) ?? undefined;
 }
 
 /** Takes a step for an attempt, unless it is settled already, may not begin now, or a greater fence has it. */
@@ -71,7 +119,7 @@ export function claimStep(
   claim: Claim,
   { step, startedAt }: { step: number; startedAt: number },
 ): Promise<ClaimedStep | SettledStep | NotBegun> {
-  return call(db, 'claim_step', [claim.sessionId, claim.runSeq, step, claim.fence, startedAt]);
+  return call(db, stepClaim, 'claim_step', [claim.sessionId, claim.runSeq, step, claim.fence, startedAt]);
 }
 
 /**
@@ -97,7 +145,7 @@ export function appendStream(
   claim: Claim,
   batch: { metadata?: object | undefined; parts: PartWrite[]; deltas: DeltaWrite[] },
 ): Promise<'live' | 'abort' | 'lost'> {
-  return call(db, 'append_stream', [
+  return call(db, streamState, 'append_stream', [
     claim.sessionId,
     claim.runSeq,
     claim.fence,
@@ -144,7 +192,7 @@ export function settleStep(db: Db, claim: Claim, s: StepSettlement): Promise<Set
     tool_calls: s.toolCalls,
     end: s.end,
   };
-  return call(db, 'settle_step', [
+  return call(db, stepSettlement, 'settle_step', [
     claim.sessionId,
     claim.runSeq,
     claim.fence,
@@ -162,7 +210,7 @@ export function noteRetry(
   claim: Claim,
   retry: { attempt: number; reason: string; at: number },
 ): Promise<boolean> {
-  return call(db, 'note_retry', [claim.sessionId, claim.runSeq, claim.fence, JSON.stringify(retry)]);
+  return call(db, z.boolean(), 'note_retry', [claim.sessionId, claim.runSeq, claim.fence, JSON.stringify(retry)]);
 }
 
 /** How an abnormal end is written. */
@@ -181,7 +229,7 @@ export function settleRun(
   run: { sessionId: string; runSeq: number; fence?: Fence },
   end: RunSettlement,
 ): Promise<{ kind: 'ended'; state: RunState; code: string | null } | { kind: 'lost' }> {
-  return call(db, 'settle_run', [
+  return call(db, runSettlement, 'settle_run', [
     run.sessionId,
     run.runSeq,
     run.fence ?? null,

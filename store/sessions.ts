@@ -23,7 +23,7 @@ export interface NewSession {
 export async function openSession(db: Db, session: NewSession, projectId: string | null): Promise<void> {
   const { sessionId, userId, agent, workspaceRoot, model, metadata } = session;
   try {
-    await call(db, 'open_session', [
+    await call(db, z.object({ ok: z.literal(true) }), 'open_session', [
       sessionId,
       userId,
       agent,
@@ -48,7 +48,15 @@ function refusedCode(error: unknown): ErrorCode | undefined {
 /** The session behind an alias of a user, opened as `session` says where there is none. Answers its id. */
 export function openAlias(db: Db, alias: string, session: NewSession): Promise<string> {
   const { sessionId, userId, agent, workspaceRoot, model, metadata } = session;
-  return call(db, 'open_alias', [alias, sessionId, userId, agent, workspaceRoot, model, JSON.stringify(metadata)]);
+  return call(db, z.string(), 'open_alias', [
+    alias,
+    sessionId,
+    userId,
+    agent,
+    workspaceRoot,
+    model,
+    JSON.stringify(metadata),
+  ]);
 }
 
 const ownedSession = z.object({

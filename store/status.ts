@@ -4,6 +4,7 @@ import { PHASES } from '../domain/phases.ts';
 import { RUN_STATES, type SessionStatus } from '../domain/runs.ts';
 import { type StatusRow, statusOf } from '../domain/status.ts';
 import { type Db, many, maybeOne } from './db.ts';
+import { time } from './results.ts';
 
 /** A StatusRow as JSON, for a statement in which `c` is the session's row of chat_sessions. */
 export const STATUS_SQL = `
@@ -22,8 +23,22 @@ export const STATUS_SQL = `
       SELECT r.error_message FROM chat_runs r
        WHERE r.session_id = c.session_id AND r.state = 'error' ORDER BY r.seq DESC LIMIT 1) END)`;
 
-/** Of the shape that STATUS_SQL makes. */
-export const statusRow = z.custom<StatusRow>((value) => typeof value === 'object' && value !== null);
+export const retry = z.object({ attempt: z.number(), reason: z.string(), at: time });
+
+/** What STATUS_SQL returns. */
+export const statusRow: z.ZodType<StatusRow> = z.object({
+  paused: z.boolean(),
+  stuck: z.boolean(),
+  run: z
+    .object({
+      state: z.enum(['queued', 'running', 'waiting']),
+      message_id: z.string(),
+      started_at: time,
+      retry: retry.nullable(),
+    })
+    .nullable(),
+  error_message: z.string().nullable(),
+});
 
 /** What a session is doing; undefined: there is none of this id. */
 export async function readStatus(db: Db, sessionId: string): Promise<SessionStatus | undefined> {

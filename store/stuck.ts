@@ -3,7 +3,7 @@ import { call, type Db, many } from './db.ts';
 
 /** Notes why a session's workflow cannot go on, or with null that it does again. False: it was known. */
 export function noteStuck(db: Db, sessionId: string, cause: string | null): Promise<boolean> {
-  return call(db, 'note_stuck', [sessionId, cause]);
+  return call(db, z.boolean(), 'note_stuck', [sessionId, cause]);
 }
 
 /** The sessions that are noted as stuck. */

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import type { NotBegun, SessionMark } from '../domain/commands.ts';
-import type { Phase, PhaseEvent } from '../domain/phases.ts';
+import { PHASE_EVENTS, type PhaseEvent, PHASES } from '../domain/phases.ts';
 import type { PendingTool } from '../domain/runs.ts';
 import type { Json } from '../domain/text.ts';
 import { call, type Db, many, maybeOne } from './db.ts';
+import { json, lost, notBegun, sessionMark } from './results.ts';
 import type { Claim } from './runs.ts';
 
 /** The scopes of state: this session, this user, everybody, this turn. */
@@ -16,22 +16,24 @@ export interface StateChange {
   value?: Json;
 }
 
-/** A tool call's part and the session around it. */
-export interface LoadedToolCall {
+const loadedToolCall = z.object({
   /** The AI SDK part. */
-  data: { type: string; toolCallId: string; state: string; input?: unknown } & Record<string, unknown>;
-  tool_state: string;
-  message_id: string;
-  user_id: string;
-  project_id: string | null;
-  phase: Phase;
-  agent: string;
-  workspace_root: string | null;
+  data: z.looseObject({ type: z.string(), toolCallId: z.string(), state: z.string() }),
+  tool_state: z.string(),
+  message_id: z.string(),
+  user_id: z.string(),
+  project_id: z.string().nullable(),
+  phase: z.enum(PHASES),
+  agent: z.string(),
+  workspace_root: z.string().nullable(),
   /** How long ago the run began, in milliseconds, by Postgres' clock. */
-  elapsed_ms: number;
-  state: { scope: Exclude<StateScope, 'temp'>; key: string; value: Json }[];
-  temp: Record<string, Json>;
-}
+  elapsed_ms: z.number(),
+  state: z.array(z.object({ scope: z.enum(['session', 'user', 'app']), key: z.string(), value: json })),
+  temp: z.record(z.string(), json),
+});
+
+/** A tool call's part and the session around it. */
+export type LoadedToolCall = z.infer<typeof loadedToolCall>;
 
 /** What a call raises, and the project it is for. */
 export interface RaiseRequest {
@@ -42,14 +44,25 @@ export interface RaiseRequest {
   new_project_id?: string;
 }
 
+const toolRefusal = z.object({
+  kind: z.literal('refused'),
+  code: z.enum(['InvalidTransition', 'ProjectAlreadyLocked', 'ProjectNotFound', 'ProjectRequired']),
+  phase: z.enum(PHASES).exactOptional(),
+  event: z.enum(PHASE_EVENTS).exactOptional(),
+  locked_project_id: z.string().exactOptional(),
+});
+
 /** Why a tool may not run: the model is told. */
-export interface ToolRefusal {
-  kind: 'refused';
-  code: 'InvalidTransition' | 'ProjectAlreadyLocked' | 'ProjectNotFound' | 'ProjectRequired';
-  phase?: Phase;
-  event?: PhaseEvent;
-  locked_project_id?: string;
-}
+export type ToolRefusal = z.infer<typeof toolRefusal>;
+
+const settledTool = z.object({ kind: z.literal('settled'), ...sessionMark.shape });
+const toolClaim = z.discriminatedUnion('kind', [
+  z.object({ kind: z.enum(['begun', 'again']), ...sessionMark.shape }),
+  settledTool,
+  toolRefusal,
+  ...notBegun,
+]);
+const toolSettlement = z.discriminatedUnion('kind', [settledTool, lost]);
 
 /** Everything that a tool writes besides its outcome; all of it lands with the outcome or not at all. */
 export interface ToolEffects {
@@ -66,7 +79,7 @@ export async function loadToolCall(
   runSeq: number,
   toolCallId: string,
 ): Promise<LoadedToolCall | undefined> {
-  return (await call<LoadedToolCall | null>(db, 'load_tool_call', [sessionId, runSeq, toolCallId])) ?? undefined;
+  return (await call(db, loadedToolCall.nullable(), 'load_tool_call', [sessionId, runSeq, toolCallId])) ?? undefined;
 }
 
 /**
@@ -78,8 +91,8 @@ export function beginTool(
   claim: Claim,
   pending: PendingTool,
   raise: RaiseRequest | null,
-): Promise<(SessionMark & { kind: 'begun' | 'again' }) | (SessionMark & { kind: 'settled' }) | ToolRefusal | NotBegun> {
-  return call(db, 'begin_tool', [
+): Promise<z.infer<typeof toolClaim>> {
+  return call(db, toolClaim, 'begin_tool', [
     claim.sessionId,
     claim.runSeq,
     claim.fence,
@@ -94,8 +107,8 @@ export function finishTool(
   claim: Claim,
   toolCallId: string,
   outcome: { data: Record<string, unknown>; effects: ToolEffects; illegal: string },
-): Promise<(SessionMark & { kind: 'settled' }) | { kind: 'lost' }> {
-  return call(db, 'finish_tool', [
+): Promise<z.infer<typeof toolSettlement>> {
+  return call(db, toolSettlement, 'finish_tool', [
     claim.sessionId,
     claim.runSeq,
     claim.fence,
@@ -127,7 +140,7 @@ export function listTodos(db: Db, projectId: string): Promise<z.infer<typeof tod
   );
 }
 
-const cacheRow = z.object({ value: z.json() });
+const cacheRow = z.object({ value: json });
 
 /** A cached result of this session's tools that has not expired. */
 export async function readCache(db: Db, sessionId: string, key: string): Promise<Json | undefined> {

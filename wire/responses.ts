@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ACTORS } from '../domain/commands.ts';
 import { ERROR_STATUS, type ErrorCode } from '../domain/errors.ts';
 import { PHASES } from '../domain/phases.ts';
 
@@ -100,7 +101,7 @@ export const uiMessage = z
   .meta({ id: 'UIMessage', description: "A message as the AI SDK's UIMessage has it; it hydrates useChat as it is." });
 
 export const logEntry = z
-  .object({ seq: count, at: time, kind: z.string(), actor: z.enum(['user', 'operator', 'system']), data: json })
+  .object({ seq: count, at: time, kind: z.string(), actor: z.enum(ACTORS), data: json })
   .meta({ id: 'LogEntry', description: "An entry of a session's event log." });
 
 /** A page of a list; `next` is what to ask for to get the one behind it. */

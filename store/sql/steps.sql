@@ -44,12 +44,13 @@ BEGIN
       FROM sessions s JOIN chat_sessions c USING (session_id) WHERE s.session_id = p_session);
 END $$;
 
--- The row of an answer appears with its first content: right behind its user message.
+-- Inserts an answer's row right after its user message; called with the answer's first content. The conflict names no
+-- index: two inserts of one answer at once conflict in either of its unique indexes.
 CREATE OR REPLACE FUNCTION ensure_answer(p_session text, p_run chat_runs, p_metadata jsonb) RETURNS void LANGUAGE sql AS $$
   INSERT INTO chat_messages (id, session_id, position, role, metadata)
   SELECT p_run.answer_id, p_session, position + 1, 'assistant', coalesce(p_metadata, '{}')
     FROM chat_messages WHERE session_id = p_session AND id = p_run.message_id
-  ON CONFLICT (session_id, id) DO NOTHING
+  ON CONFLICT DO NOTHING
 $$;
 
 -- Parts as { id, index, type, data, tool_call_id?, tool_state?, settled? }. A settled part holds all of its text: its

@@ -1,8 +1,7 @@
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
-import { call } from '../../store/db.ts';
-import { freshRows, Session, textPart } from './session.ts';
+import { call, freshRows, Session, textPart } from './session.ts';
 
 const db = await freshRows();
 

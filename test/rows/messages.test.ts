@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { call } from '../../store/db.ts';
-import { freshRows, refusal, rows, Session, textPart, type Row } from './session.ts';
+import { call, freshRows, refusal, rows, Session, textPart, type Row } from './session.ts';
 
 const db = await freshRows({ max: 50 });
 

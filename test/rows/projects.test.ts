@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { call } from '../../store/db.ts';
-import { freshRows, refusal, rows, Session } from './session.ts';
+import { call, freshRows, refusal, rows, Session } from './session.ts';
 
 const db = await freshRows({ max: 20 });
 

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
-import { call } from '../../store/db.ts';
-import { type Answer, freshRows, phaseByLog, rows, Session, textPart, toolPart } from './session.ts';
+import { call, type Answer, freshRows, phaseByLog, rows, Session, textPart, toolPart } from './session.ts';
 
 const RACES = 500;
 const CONNECTIONS = 8;

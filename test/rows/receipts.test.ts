@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Phase } from '../../domain/phases.ts';
-import { call } from '../../store/db.ts';
-import { type Answer, freshRows, Session } from './session.ts';
+import { call, type Answer, freshRows, Session } from './session.ts';
 
 const db = await freshRows();
 

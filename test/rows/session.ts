@@ -5,7 +5,8 @@ import { afterAll } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { nextPhase, type Phase, type PhaseEvent } from '../../domain/phases.ts';
 import type { Fence } from '../../domain/runs.ts';
-import { call, createPool } from '../../store/db.ts';
+import { z } from 'zod';
+import * as store from '../../store/db.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
 /** What an SQL function answers. */
@@ -24,9 +25,14 @@ const NO_USAGE = { input: 0, output: 0, reasoning: 0, cache_read: 0, cache_write
 
 /** Connections to a database of its own. */
 export async function freshRows({ max = 10 }: { max?: number } = {}): Promise<pg.Pool> {
-  const db = createPool(await freshDatabase(), { max });
+  const db = store.createPool(await freshDatabase(), { max });
   afterAll(() => db.end());
   return db;
+}
+
+/** Calls an SQL function and returns its value unparsed. */
+export function call<T>(db: store.Db, name: string, args: readonly unknown[]): Promise<T> {
+  return store.call(db, z.custom<T>(), name, args);
 }
 
 export async function rows(db: pg.Pool | pg.ClientBase, sql: string, params: unknown[] = []): Promise<Row[]> {

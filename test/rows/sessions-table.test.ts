@@ -4,8 +4,7 @@ import type pg from 'pg';
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { PHASES } from '../../domain/phases.ts';
-import { call } from '../../store/db.ts';
-import { freshRows, pendingTool, refusal, rows, Session } from './session.ts';
+import { call, freshRows, pendingTool, refusal, rows, Session } from './session.ts';
 
 const db = await freshRows();
 const GUARDED = 'PD001';

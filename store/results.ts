@@ -1,0 +1,55 @@
+import { z } from 'zod';
+import { PHASE_EVENTS, PHASES } from '../domain/phases.ts';
+import { RUN_STATES } from '../domain/runs.ts';
+import type { Json } from '../domain/text.ts';
+
+// Shapes that several SQL functions return. Unknown members are dropped: a newer build's function may add some.
+
+/** A jsonb column's value, which needs no further check. */
+export const json = z.custom<Json>();
+
+/** Epoch milliseconds. */
+export const time = z.number();
+
+const mark = {
+  phase: z.enum(PHASES),
+  project_id: z.string().nullable(),
+  event_seq: z.number(),
+};
+
+/** What session_mark() adds to a result. */
+export const sessionMark = z.object(mark);
+
+export const queuedRun = z.object({ run_seq: z.number(), message_id: z.string(), model: z.string().nullable() });
+
+export const toolCallRef = z.object({ tool_call_id: z.string(), name: z.string() });
+
+export const ended = z.object({
+  kind: z.literal('ended'),
+  state: z.enum(RUN_STATES),
+  code: z.string().nullable(),
+});
+
+export const lost = z.object({ kind: z.literal('lost') });
+
+/** What claim_run() returns where a piece of work may not begin. */
+export const notBegun = [
+  ended,
+  z.object({ kind: z.literal('earlier'), runs: z.array(queuedRun) }),
+  z.object({ kind: z.literal('paused') }),
+  z.object({ kind: z.literal('abort') }),
+  lost,
+] as const;
+
+/** What record_outcome() returns: outcomes have members of their own besides these. */
+export const appliedCommand = z.discriminatedUnion('ok', [
+  z.looseObject({ ok: z.literal(true), ...mark }),
+  z.looseObject({
+    ok: z.literal(false),
+    code: z.string(),
+    phase: z.enum(PHASES).exactOptional(),
+    event: z.enum(PHASE_EVENTS).exactOptional(),
+    state: z.enum(RUN_STATES).exactOptional(),
+    locked_project_id: z.string().exactOptional(),
+  }),
+]);

@@ -1,0 +1,27 @@
+import { expect, it } from 'vitest';
+import { z } from 'zod';
+import { call } from '../../store/db.ts';
+import { readEvents } from '../../store/events.ts';
+import { freshRows, Session } from './session.ts';
+
+const db = await freshRows();
+
+it('P8 what an SQL function returns is parsed: another shape is an error that names the function and holds no value', async () => {
+  const session = await Session.at('chatting', db);
+  await session.say('a secret');
+  const result = call(db, z.object({ kind: z.literal('claimed') }), 'load_session', [session.id]);
+  const error: unknown = await result.catch((thrown: unknown) => thrown);
+  expect(error).toMatchObject({ message: 'load_session() returned an unexpected value' });
+  expect(String((error as Error).cause)).toContain('kind');
+  expect(JSON.stringify([error, (error as Error).cause])).not.toContain(session.id);
+});
+
+it('S12 an event of the log that is not as described is an error, and those of tools are as described', async () => {
+  const session = await Session.at('chatting', db);
+  const run = await session.runWithCalls(['call_1']);
+  await session.beginTool(run, [0, 2, 1], 'call_1', { event: 'start_build', at: 'start', project: null });
+  const log = await readEvents(db, session.id, 0, 10);
+  expect(log.map(({ actor }) => actor)).toEqual(['user', 'tool']);
+  await call(db, z.unknown(), 'append_event', [session.id, 'extra', 'nobody', '{}', null]);
+  await expect(readEvents(db, session.id, 0, 10)).rejects.toThrow(z.ZodError);
+});
