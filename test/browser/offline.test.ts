@@ -10,7 +10,7 @@ beforeAll(async () => {
 
 it.each(['the first', 'a later'])('W7 %s message, typed while there is no server, outlives a reload', async (which) => {
   site.runtime.model.script((request) => [say(`You said ${lastUserText(request)}.`)]);
-  const tab = await site.visit({ mayComplain: /ERR_FAILED/ });
+  const tab = await site.visit({ allowedErrors: /ERR_FAILED/ });
   if (which === 'a later') {
     await tab.send('hello');
     await tab.answers.getByText('You said hello.').waitFor();
@@ -38,7 +38,7 @@ it('R2 a page that loses its host says so, keeps what is typed, and goes on by i
     yield say(' a time.');
   });
   const tab = await site.visit({
-    mayComplain: /net::ERR_/,
+    allowedErrors: /net::ERR_/,
   });
   await tab.send('a story');
   await tab.answers.getByText('Once upon', { exact: true }).waitFor();
@@ -57,7 +57,7 @@ it('R2 a page that loses its host says so, keeps what is typed, and goes on by i
 
 it('W7 what is typed on a device that is offline is sent when it is online again', async () => {
   site.runtime.model.script((request) => [say(`You said ${lastUserText(request)}.`)]);
-  const tab = await site.visit({ mayComplain: /ERR_INTERNET_DISCONNECTED/ });
+  const tab = await site.visit({ allowedErrors: /ERR_INTERNET_DISCONNECTED/ });
   await tab.page.context().setOffline(true);
   await tab.send('hello');
   await tab.page.getByText('Not sent yet: This device is offline.').waitFor();

@@ -202,7 +202,7 @@ describe('the status, and what goes wrong', () => {
 
   it.each(['the first', 'a later'])('W7 %s message that does not get through is kept and sent again', async (which) => {
     script((request) => [say(`You said ${lastUserText(request)}.`)]);
-    const tab = await site.visit({ mayComplain: /ERR_FAILED/ });
+    const tab = await site.visit({ allowedErrors: /ERR_FAILED/ });
     if (which === 'a later') {
       await tab.send('hello');
       await tab.answers.getByText('You said hello.').waitFor();
@@ -219,7 +219,7 @@ describe('the status, and what goes wrong', () => {
   });
 
   it('H2 a refusal is told in words, and the message can be changed', async () => {
-    const tab = await site.visit({ mayComplain: /status of 413/ });
+    const tab = await site.visit({ allowedErrors: /status of 413/ });
     await tab.send('x'.repeat(300_000));
     await tab.page.getByText(/^Not accepted: .*at most 262144 bytes/).waitFor();
     await tab.button('Take back').click();

@@ -90,7 +90,7 @@ it('S4 two pages on one session show the same words and phase, and of two publis
   const { session } = await one.ask<{ session: { session_id: string } }>(await one.sessionId());
   const storageState = await one.page.context().storageState();
   const at = `/#${session.session_id}`;
-  const two = await site.visit({ at, storageState, mayComplain: /status of 409|ERR_FAILED/ });
+  const two = await site.visit({ at, storageState, allowedErrors: /status of 409|ERR_FAILED/ });
   await two.answers.getByText('It is', { exact: true }).waitFor();
   rest.resolve();
   for (const tab of [one, two]) {
@@ -147,14 +147,14 @@ it('S4 what happens elsewhere is seen here', async () => {
 });
 
 /** A story of which a tab has let go in its middle. */
-async function halfAStory(mayComplain?: RegExp): Promise<{ tab: Tab; tellTheEnd: () => void }> {
+async function halfAStory(allowedErrors?: RegExp): Promise<{ tab: Tab; tellTheEnd: () => void }> {
   const rest = Promise.withResolvers<void>();
   script(async function* () {
     yield say('Once upon');
     await rest.promise;
     yield say(' a time.');
   });
-  const tab = await site.visit({ ...(mayComplain && { mayComplain }) });
+  const tab = await site.visit({ ...(allowedErrors && { allowedErrors }) });
   await tab.send('A story');
   await tab.answers.getByText('Once upon', { exact: true }).waitFor();
   const letGo = tab.page.waitForEvent('requestfailed', (request) => request.url().endsWith('/api/chat'));

@@ -26,7 +26,7 @@ function tokenOf(user: string, secret: string, expiry = '5m'): Promise<string> {
 
 it('H3 the page asks for a token, again when it is refused, and loses nothing meanwhile', async () => {
   current = tokenUser({ secret: SECRET });
-  const tab = await site.visit({ mayComplain: /status of 401/, viewport: { width: 1280, height: 800 } });
+  const tab = await site.visit({ allowedErrors: /status of 401/, viewport: { width: 1280, height: 800 } });
   const { page } = tab;
   const addresses: string[] = [];
   page.context().on('request', (request) => addresses.push(request.url()));
@@ -77,7 +77,7 @@ it('H3 the page asks for a token, again when it is refused, and loses nothing me
 
 it('H3 the page asks for another token when the one that it has expires, and then reads what it has missed', async () => {
   current = tokenUser({ secret: SECRET });
-  const tab = await site.visit({ mayComplain: /status of 401/ });
+  const tab = await site.visit({ allowedErrors: /status of 401/ });
   const { page } = tab;
   const enter = async (expiry: string) => {
     await page.getByLabel(/access token/).fill(await tokenOf('bea', SECRET, expiry));

@@ -69,7 +69,7 @@ describe('the page with the rehearsal model', () => {
   });
 
   it('H6 shows it without names below "localhost", too, and says what is missing then', async () => {
-    const tab = await site.visit({ viewport: { width: 1280, height: 800 }, mayComplain: /ERR_NAME_NOT_RESOLVED/ });
+    const tab = await site.visit({ viewport: { width: 1280, height: 800 }, allowedErrors: /ERR_NAME_NOT_RESOLVED/ });
     await tab.page.route(/preview\.localhost/, (route) => route.abort('namenotresolved'));
     await tab.send('Please build me a site about owls');
     await tab.page.frameLocator('iframe').getByRole('heading', { name: 'A site about owls' }).waitFor();

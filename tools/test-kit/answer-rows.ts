@@ -12,19 +12,19 @@ export interface Row {
   deltas: { start: number; text: string }[];
 }
 
-/** An answer's rows in memory, written as a recorder writes them and read as the store reads them. */
+/** An answer's rows in memory, written like the recorder and read like the store. */
 export class AnswerRows {
   readonly rows: Row[] = [];
   state: RunState = 'running';
   metadata: Record<string, unknown> | null = null;
   private attempt = 0;
 
-  /** The rows in one of these states that may still be written to: those of the newest attempt. */
+  /** The rows of the newest attempt in one of these states: only they may still change. */
   open(...states: string[]): Row[] {
     return this.rows.filter(({ index, data }) => index >= this.attempt && states.includes(String(data['state'])));
   }
 
-  /** The calls whose input may still come: the reducer takes it in its current step only, and models send it so. */
+  /** The calls whose input may still grow: models send it, and the reducer accepts it, in the current step only. */
   openInputs(): Row[] {
     const step = this.rows.findLast((row) => row.data.type === 'step-start')?.index ?? -1;
     return this.open('input-streaming').filter((row) => row.index > step);
@@ -49,27 +49,27 @@ export class AnswerRows {
     return settled.length + (joined(row.deltas) ?? '').length;
   }
 
-  /** Changes the `data` of a part that is no tool call, which then holds all of its text. */
+  /** Changes the `data` of a part other than a tool call, and moves all of its text into `data`. */
   settle(row: Row, change: Record<string, unknown>): void {
     const text = joined(row.deltas);
     row.data = { ...row.data, ...(text !== null && { text: String(row.data['text']) + text }), ...change };
     row.deltas = [];
   }
 
-  /** Puts something else in the place of a row's `data`; its deltas go. */
+  /** Replaces a row's `data` and deletes its deltas. */
   replace(row: Row, { without = [], ...change }: { without?: string[] } & Record<string, unknown>): void {
     const kept = Object.entries(row.data).filter(([name]) => !without.includes(name));
     row.data = { ...(Object.fromEntries(kept) as PartData), ...change };
     row.deltas = [];
   }
 
-  /** An attempt was lost: what it left stays as it is, and the next one says so. */
+  /** An attempt was lost: its parts stay, and the next attempt marks that with a part. */
   interrupt(): void {
     this.add({ type: 'data-interrupted', id: `int_${this.rows.length}`, data: {} });
     this.attempt = this.rows.length;
   }
 
-  /** As settle_run ends a run: texts hold all they have, open calls of an error fail, those of an abort stay. */
+  /** Ends the run like settle_run: texts keep what they have, open calls fail after an error and stay after an abort. */
   end(state: RunState): void {
     for (const row of this.rows) {
       if (!('toolCallId' in row.data)) {

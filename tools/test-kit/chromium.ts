@@ -1,4 +1,4 @@
-// A real Chromium: the system's where there is one, else the one that comes through npm. Knows no test runner.
+// A real Chromium: the system's if there is one, else the one from npm. Independent of the test runner.
 import { existsSync } from 'node:fs';
 import sparticuz from '@sparticuz/chromium';
 import { type Browser, chromium } from 'playwright-core';
@@ -15,7 +15,7 @@ const FLAGS = [
   '--disable-sync',
 ];
 
-/** Starts a browser, which is the caller's to close. `PERDURE_CHROMIUM` names another executable. */
+/** Starts a browser; the caller closes it. `PERDURE_CHROMIUM` names another executable. */
 export async function launchChromium(): Promise<Browser> {
   const system = [process.env['PERDURE_CHROMIUM'] ?? '', ...SYSTEM].find((file) => existsSync(file));
   return chromium.launch({ executablePath: system ?? (await sparticuz.executablePath()), args: FLAGS });

@@ -1,10 +1,10 @@
-// docker-compose.yml as data, its variables filled in as compose does.
+// Reads docker-compose.yml and interpolates its variables as compose does.
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parse } from 'yaml';
 import { ROOT } from './image.ts';
 
-/** What we read of a service. What one lacks in the file is empty here. */
+/** The fields of a service that are used; empty if the file does not set them. */
 export interface Service {
   image: string;
   build: string;
@@ -20,7 +20,7 @@ export interface Service {
   depends_on: Record<string, { condition: string }>;
 }
 
-const NOTHING: Service = {
+const EMPTY: Service = {
   image: '',
   build: '',
   command: [],
@@ -38,28 +38,28 @@ const NOTHING: Service = {
 export const COMPOSE_FILE = path.join(ROOT, 'docker-compose.yml');
 
 /**
- * The services under an environment.
- * @throws {Error} naming a variable that is asked for (`${NAME:?…}`) and missing
+ * The services with the environment's variables.
+ * @throws {Error} naming a required variable (`${NAME:?…}`) that is missing
  */
 export async function composeServices(env: Record<string, string>): Promise<Record<string, Service>> {
   const text = await readFile(COMPOSE_FILE, 'utf8');
-  // Values are filled in once they are strings: an empty one stays a string.
+  // Interpolates after parsing, so that an empty value stays a string.
   const fill = (_key: string, value: unknown) => (typeof value === 'string' ? interpolated(value, env) : value);
   const document = JSON.stringify(parse(text, { merge: true }), fill);
   const { services } = JSON.parse(document) as { services: Record<string, Partial<Service>> };
-  return Object.fromEntries(Object.entries(services).map(([name, service]) => [name, { ...NOTHING, ...service }]));
+  return Object.fromEntries(Object.entries(services).map(([name, service]) => [name, { ...EMPTY, ...service }]));
 }
 
-/** Stands around what is missing; in no file. */
+/** Marks a missing variable; occurs in no file. */
 const MISSING = '\u{1F6AB}';
 
-/** `${A}`, `${A:-otherwise}` and `${A:?what is missing}`; what is in braces may hold others. */
+/** Interpolates `${A}`, `${A:-default}` and `${A:?message}`, which may be nested. */
 function interpolated(text: string, env: Record<string, string>): string {
   const innermost = /\$\{(\w+)(?::([-?])([^${}]*))?\}/g;
   const next = text.replaceAll(innermost, (_whole, name: string, kind: string | undefined, rest: string) => {
     const value = env[name] ?? '';
     if (value !== '') return value;
-    // Asked for only if nothing around it has a value: then it is still there in the end.
+    // An error only if the surrounding expression has no value: the mark is then still in the result.
     if (kind === '?') return `${MISSING}${name} ${rest}${MISSING}`;
     return kind === '-' ? rest : '';
   });

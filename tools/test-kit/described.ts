@@ -1,4 +1,4 @@
-// Holds every answer that a test gets against the API's own description.
+// Checks every response that a test gets against the OpenAPI document.
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { expect } from 'vitest';
@@ -15,7 +15,7 @@ export interface OpenApi {
 
 const METHODS = ['get', 'post', 'delete', 'put', 'patch', 'options', 'head', 'trace'];
 
-/** A document with what judges by it. */
+/** An OpenAPI document with its compiled validators. */
 class Description {
   private readonly ajv = new Ajv2020({ strict: false, allErrors: true });
   private readonly compiled = new Map<string, ValidateFunction>();
@@ -26,7 +26,7 @@ class Description {
     this.document = document;
     addFormats.default(this.ajv);
     this.ajv.addSchema(document, 'document');
-    // A path with fewer parameters is the one that is meant: /api/sessions/{id}/open and /api/sessions/{id}/{name}
+    // Paths with fewer parameters take precedence: /api/sessions/{id}/open before /api/sessions/{id}/{name}.
     const parameters = (path: string) => path.split('{').length;
     this.paths = Object.keys(document.paths)
       .toSorted((a, b) => parameters(a) - parameters(b))
@@ -48,7 +48,7 @@ class Description {
     return METHODS.filter((method) => this.document.paths[path]?.[method]);
   }
 
-  /** What is wrong with a body; undefined: nothing. */
+  /** The errors of a body; undefined if it is valid. */
   fault(pointer: readonly (string | number)[], body: unknown): string | undefined {
     const $ref = `document#/${pointer.map((key) => encodeURIComponent(String(key).replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`;
     const validate = this.compiled.get($ref) ?? this.ajv.compile({ $ref });
@@ -69,7 +69,7 @@ function descriptionOf(url: string): Promise<Description> {
   return read;
 }
 
-/** Expects that an answer's status, headers and body are described; of streams, what comes before their events. */
+/** Expects that a response's status, headers and JSON body are as described; the events of streams are not checked. */
 export async function expectDescribed(url: string, method: string, target: string, response: Response): Promise<void> {
   const { pathname } = new URL(target, url);
   const description = await descriptionOf(url);

@@ -3,9 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 const POLL_MS = 10;
 
 /**
- * Repeats `check` until it does not throw, and returns what it returns. For what comes about on its own: instead of
- * sleeping for a time that is sometimes too short.
- * @throws the last error when the time-out (5 s by default) is over
+ * Repeats `check` until it does not throw, and returns its result. Replaces sleeping for a fixed time.
+ * @throws the last error after the time-out (5 s by default)
  */
 export async function eventually<T>(check: () => T | Promise<T>, options: { timeout?: number } = {}): Promise<T> {
   const deadline = performance.now() + (options.timeout ?? 5_000);

@@ -1,4 +1,4 @@
-// A host on a port of its own, and a user's way of calling it.
+// A host on a free port, and callers of its API.
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { once } from 'node:events';
@@ -19,28 +19,28 @@ import { expectDescribed } from './described.ts';
 
 export interface TestHostOptions {
   databaseUrl: string;
-  /** Unset: Temporal is away. */
+  /** Unset: Temporal cannot be reached. */
   temporal?: Client;
   models?: readonly string[];
   workspaces?: string;
   parts?: Partial<HostParts>;
 }
 
-/** A host that listens, and the client beneath it. */
+/** A listening host, and the client that it uses. */
 export interface TestHost {
   url: string;
   client: PerdureClient;
-  /** Every route, as Hono writes it. */
+  /** Every route, in Hono's notation. */
   routes: Host['routes'];
-  /** What it logged, a parsed line each. */
+  /** Its log, one parsed line each. */
   logs: (Record<string, unknown> & { msg: string; level: number })[];
-  /** A caller of its own user. */
+  /** A caller of the API as this user. */
   as(user: string): TestCaller;
-  /** Goes away, as a process that ends, and answers how another one comes up in its place. */
+  /** Closes the server and its connections, as a process that ends; the returned function starts another on the same port. */
   goAway(): () => Promise<void>;
 }
 
-/** Calls the routes as one user. Every answer has to be as the API's description says. */
+/** Calls the API as one user, and checks every response against the OpenAPI document. */
 export interface TestCaller {
   fetch(path: string, init?: RequestInit): Promise<Response>;
   get(path: string): Promise<Answer>;
@@ -51,16 +51,16 @@ export interface TestCaller {
 export interface Answer {
   status: number;
   headers: Headers;
-  // oxlint-disable-next-line typescript/no-explicit-any -- what a test expects of it, it says itself
+  // oxlint-disable-next-line typescript/no-explicit-any -- each test knows the shape that it expects
   body: any;
 }
 
-/** What the test hosts' previews are encrypted with. */
+/** The secret that encrypts the preview tokens of test hosts. */
 export const PREVIEW_SECRET = 'a secret of the tests';
 
 const MODELS = ['openai/test', 'rehearsal/site-builder'];
 
-/** Starts a host. Call it in a beforeAll; it is gone after the file. */
+/** Starts a host and stops it after the file. Call it in a beforeAll. */
 export async function startHost({
   databaseUrl,
   temporal,
@@ -100,7 +100,7 @@ export async function startHost({
   return { url, client, routes: host.routes, logs, as: (user) => callerOf(url, user), goAway };
 }
 
-/** A host on a port of the loopback interface; 0: any that is free. */
+/** A host on a port of the loopback interface; 0 is any free port. */
 async function listen(parts: HostParts, at: number) {
   const host = createHost(parts);
   const server = createAdaptorServer({ fetch: host.fetch }) as Server;
@@ -114,7 +114,7 @@ async function listen(parts: HostParts, at: number) {
   return { host, port: (server.address() as AddressInfo).port, end };
 }
 
-/** Calls the routes of the host at `url` as one user. */
+/** A caller of the host at `url` as one user. */
 export function callerOf(url: string, user: string): TestCaller {
   const call = async (path: string, init: RequestInit = {}) => {
     const headers = { 'x-perdure-user': user, ...(init.headers as Record<string, string>) };
@@ -143,14 +143,14 @@ async function answerOf(response: Response): Promise<Answer> {
   return { status: response.status, headers: response.headers, body: isJson && text ? JSON.parse(text) : text };
 }
 
-/** One event of a stream; `event` is `message` where it has no name. */
+/** One event of a stream; `event` is `message` if it has no name. */
 export interface ServerSentEvent {
   event: string;
-  // oxlint-disable-next-line typescript/no-explicit-any -- what a test expects of it, it says itself
+  // oxlint-disable-next-line typescript/no-explicit-any -- each test knows the shape that it expects
   data: any;
 }
 
-/** The events of a response as they come, without `[DONE]`; comments are left out. */
+/** The events of a response as they arrive, without comments and `[DONE]`. */
 export async function* eventsOf(response: Response): AsyncGenerator<ServerSentEvent> {
   let text = '';
   for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
@@ -165,7 +165,7 @@ export async function* eventsOf(response: Response): AsyncGenerator<ServerSentEv
   }
 }
 
-/** All chunks of a UI message stream, to its end. */
+/** All chunks of a UI message stream, until it ends. */
 export async function chunksOf(response: Response): Promise<UIMessageChunk[]> {
   const chunks: UIMessageChunk[] = [];
   for await (const { data } of eventsOf(response)) chunks.push(data as UIMessageChunk);

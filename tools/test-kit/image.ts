@@ -1,4 +1,4 @@
-// The Dockerfile as data: its stages with their steps, and the files of this repository that a build gets to see.
+// Reads the Dockerfile (stages and steps) and lists the files of its build context.
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -9,21 +9,21 @@ import { Copy, DockerfileParser, From, type Instruction, JSONInstruction } from 
 
 export const ROOT = path.join(import.meta.dirname, '..', '..');
 
-// Its types speak of a default export that there is not.
+// Its types declare a default export that does not exist.
 const dockerignore = createRequire(import.meta.url)('@balena/dockerignore') as () => Ignore;
 
-/** One instruction: `args` are its words, for CMD and USER too; `text` all of them as they stand. */
+/** One instruction: `args` are its words, also for CMD and USER; `text` is the whole argument. */
 export interface Step {
   keyword: string;
   args: string[];
   text: string;
-  /** Of a COPY out of another stage. */
+  /** The source stage of a COPY. */
   from: string | undefined;
 }
 
-/** What begins with a FROM. */
+/** A build stage, which begins with a FROM. */
 export interface Stage {
-  /** By which others name it: `AS name`, else its number. */
+  /** The name that other stages use: `AS name`, else its number. */
   name: string;
   image: string;
   steps: Step[];
@@ -57,7 +57,7 @@ function stepOf(instruction: Instruction): Step {
   };
 }
 
-/** The files that a build gets to see, of those that are or could be in the repository. */
+/** The files of the build context: tracked or untracked, without those that .dockerignore excludes. */
 export async function buildContext(): Promise<string[]> {
   const listing = ['ls-files', '--cached', '--others', '--exclude-standard', '-z'];
   const { stdout } = await promisify(execFile)('git', listing, { cwd: ROOT, maxBuffer: 64 * 1024 ** 2 });

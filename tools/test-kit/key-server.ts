@@ -4,20 +4,20 @@ import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type GenerateKeyPairResult, type JWK } from 'jose';
 import { afterAll } from 'vitest';
 
-/** A key pair whose public half can be published. */
+/** A key pair with the public key as JWK. */
 export interface IssuerKey extends GenerateKeyPairResult {
   kid: string;
   alg: string;
 }
 
-/** The key set of an issuer of tokens, over HTTP. */
+/** The key set (JWKS) of a token issuer, over HTTP. */
 export interface KeyServer {
   url: string;
-  /** Paths asked for so far. */
+  /** Paths requested so far. */
   asked: string[];
-  /** From now on these are published. */
+  /** Replaces the published keys. */
   publish(...keys: IssuerKey[]): void;
-  /** From now on it answers otherwise. */
+  /** Replaces the response. */
   answer(how: (request: IncomingMessage, response: ServerResponse) => void): void;
 }
 
@@ -25,7 +25,7 @@ export async function issuerKey(kid: string, alg = 'RS256'): Promise<IssuerKey> 
   return { ...(await generateKeyPair(alg, { extractable: true })), kid, alg };
 }
 
-/** Starts a server of keys. It is gone after the file. */
+/** Starts a key server and stops it after the file. */
 export async function startKeyServer(): Promise<KeyServer> {
   const asked: string[] = [];
   let how: Parameters<KeyServer['answer']>[0] = (_request, response) => response.writeHead(404).end();

@@ -1,6 +1,6 @@
-// What a scripted model does, in the order of its script.
+// The actions of a scripted model.
 
-/** Tokens as a provider reports them: reasoning is part of output; cached and written to the cache are part of input. */
+/** Tokens as a provider reports them: output includes reasoning, input includes cache reads and writes. */
 export type ReportedUsage = {
   input: number;
   output: number;
@@ -33,16 +33,16 @@ export function saySlowly(text: string, size = 8): ModelAction[] {
 /** One delta of reasoning. */
 export const think = (text: string): ModelAction => ({ do: 'reasoning', text });
 
-/** A tool call; its arguments come in pieces of `size` characters. The id is the provider's, and may repeat. */
+/** A tool call; its arguments are sent in pieces of `size` characters. The id is the provider's, and may repeat. */
 export function callTool(id: string, name: string, input: unknown, size = 12): ModelAction {
   const json = typeof input === 'string' ? input : JSON.stringify(input);
   return { do: 'tool', id, name, pieces: slices(json, size) };
 }
 
-/** What the provider reports at the end; without it, one token in and one out for each delta. */
+/** The usage that the provider reports at the end; by default one input token, and one output token per delta. */
 export const report = (usage: ReportedUsage): ModelAction => ({ do: 'usage', usage });
 
-/** Ends the answer with this reason; without it the reason follows from what was sent. */
+/** Ends the answer with this finish reason; by default it follows from what was sent. */
 export const finish = (reason: FinishReason): ModelAction => ({ do: 'finish', reason });
 
 /** Answers with an HTTP error; only as a script's first action. */
@@ -61,17 +61,17 @@ export function fail(
   };
 }
 
-/** The provider's answer to a request that is larger than its window. */
+/** The provider's error for a request larger than the context window. */
 export const failContextLength = (): ModelAction =>
   fail(400, { code: 'context_length_exceeded', message: "This model's maximum context length is exceeded" });
 
-/** Something in mid-stream that is no chunk: an error, or nothing that anybody could read. */
+/** Sends something in mid-stream that is not a chunk: an error, or invalid data. */
 export const raw = (text: string): ModelAction => ({ do: 'raw', text });
 
 /** Cuts the connection in mid-stream. */
 export const cut = (): ModelAction => ({ do: 'cut' });
 
-/** Says nothing more, until the client goes away. */
+/** Sends nothing more until the client disconnects. */
 export const hang = (): ModelAction => ({ do: 'hang' });
 
 function slices(text: string, size: number): string[] {

@@ -1,11 +1,11 @@
-// How a scripted model's answer looks on the wire.
+// The wire format of a scripted model's answer.
 import type { ServerResponse } from 'node:http';
 import type { FinishReason, ModelAction, ReportedUsage } from './model-actions.ts';
 
 type AnswerAction = Exclude<ModelAction, { do: 'raw' | 'cut' | 'hang' | 'fail' }>;
 type ContentAction = Extract<ModelAction, { do: 'text' | 'reasoning' | 'tool' }>;
 
-/** What streamed and whole answers have in common: the reason it ended and the tokens it took. */
+/** What streamed and whole answers have in common: finish reason and usage. */
 export abstract class Answer {
   protected readonly response: ServerResponse;
   protected readonly head: { id: string; created: number; model: string };
@@ -51,7 +51,7 @@ export abstract class Answer {
   }
 }
 
-/** `stream: true`: server-sent events, one a delta. */
+/** `stream: true`: server-sent events, one per delta. */
 export class StreamedAnswer extends Answer {
   protected content(action: ContentAction): void {
     if (action.do === 'text') return this.delta({ content: action.text });

@@ -1,12 +1,12 @@
-// A model provider on loopback that speaks OpenAI's chat completions and does what a test scripts. It records every
-// request, so that a test sees what the model saw, and when the client let go.
+// A model provider on loopback with OpenAI's chat completions API, scripted by a test. It records every request, and when
+// the client disconnected.
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { ModelAction } from './model-actions.ts';
 import { StreamedAnswer, WholeAnswer, type Answer } from './model-answer.ts';
 
-/** The parts of a chat completions request that tests look at. */
+/** The fields of a chat completions request that tests use. */
 export type ChatRequest = {
   model: string;
   stream?: boolean;
@@ -22,21 +22,21 @@ export type ChatMessage = {
   tool_calls?: { id: string; function: { name: string; arguments: string } }[];
 };
 
-/** A request as it came in. Times are of `performance.now()`. */
+/** A received request. Times are of `performance.now()`. */
 export type RecordedRequest = {
   body: ChatRequest;
   headers: IncomingHttpHeaders;
   startedAt: number;
-  /** When the connection or the answer was over. */
+  /** When the connection or the answer ended. */
   endedAt: number | undefined;
-  /** How it was over: the whole answer sent, let go by the client, or cut by the script. */
+  /** How it ended: the whole answer sent, closed by the client, or cut by the script. */
   end: 'answered' | 'client-closed' | 'cut' | undefined;
-  /** Settles when it is over. */
+  /** Resolves when it has ended. */
   ended: Promise<void>;
 };
 
 /**
- * What the model does with a request. A script that is an async generator can wait for the test between its actions.
+ * The model's response to a request. A script that is an async generator can wait for the test between its actions.
  * `index` counts the requests to this server from 0.
  */
 export type ModelScript = (
@@ -49,11 +49,11 @@ export type ModelServer = {
   /** For OPENAI_BASE_URL. */
   url: string;
   requests: RecordedRequest[];
-  /** What to do from the next request on. */
+  /** Replaces the script, from the next request on. */
   script(script: ModelScript): void;
-  /** The request with this index, once it has come. */
+  /** The request with this index, once it has been received. */
   request(index: number): Promise<RecordedRequest>;
-  /** Ends open connections as well. */
+  /** Also closes open connections. */
   close(): Promise<void>;
 };
 
@@ -96,7 +96,7 @@ export async function startModelServer(first: ModelScript, port = 0): Promise<Mo
   };
 }
 
-/** The text of the last user message of a request, as scripts like to choose by it. */
+/** The text of the last user message of a request, by which scripts choose their actions. */
 export function lastUserText(request: ChatRequest): string {
   const content = request.messages.findLast((message) => message.role === 'user')?.content ?? '';
   return typeof content === 'string' ? content : content.map((part) => part.text ?? '').join('');
@@ -127,7 +127,7 @@ async function act(
     if (response.destroyed) return;
     if (action.do === 'cut') {
       recorded.end = 'cut';
-      // What was said before is to arrive: destroying drops what is not written yet.
+      // Flushes first: destroying the socket drops data that is not written yet.
       if (response.headersSent) await new Promise((resolve) => response.write(':\n\n', resolve));
       response.destroy();
     } else if (action.do === 'raw') {

@@ -7,7 +7,7 @@ import { registerSearchAttributes } from '../../config/search-attributes.ts';
 /** A Temporal namespace and a client in it. */
 export type FreshNamespace = { address: string; namespace: string; client: Client };
 
-/** A new namespace with Perdure's search attributes registered. Its client's connection is the caller's to close. */
+/** A new namespace with Perdure's search attributes. The caller closes its client's connection. */
 export async function createNamespace(address: string): Promise<FreshNamespace> {
   const namespace = uniqueName('test');
   const client = temporalClient({ connectionOptions: { address }, namespace });
@@ -20,7 +20,7 @@ export async function createNamespace(address: string): Promise<FreshNamespace> 
   return { address, namespace, client };
 }
 
-/** A name that nobody else takes. */
+/** A unique name. */
 export function uniqueName(prefix: string): string {
   return `${prefix}_${randomBytes(6).toString('hex')}`;
 }

@@ -1,4 +1,4 @@
-// The chat page in a real browser, before a whole system.
+// The chat page in a real browser, with a whole system behind it.
 import path from 'node:path';
 import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { afterEach, expect } from 'vitest';
@@ -11,25 +11,25 @@ import { startBrowser, watchErrors } from './browser.ts';
 import { startHost, type TestHost } from './host.ts';
 import { startRuntime, type TestRuntime } from './runtime.ts';
 
-/** Everything that a user of the page needs. */
+/** A system with a browser for its page. */
 export interface TestSite {
   runtime: TestRuntime;
   host: TestHost;
   browser: Browser;
-  /** A new user in a browser of their own. After the test it must have had nothing to complain of. */
+  /** A new user with a browser context of their own, whose console must have no errors at the end of the test. */
   visit(options?: VisitOptions): Promise<Tab>;
 }
 
-/** What browser somebody comes with, to which address of the page, and of what it may complain. */
-type VisitOptions = BrowserContextOptions & { at?: string; mayComplain?: RegExp };
+/** The browser context, the path of the page, and console errors that are allowed. */
+type VisitOptions = BrowserContextOptions & { at?: string; allowedErrors?: RegExp };
 
 interface SiteOptions {
   agents?: readonly AgentDefinition[];
-  /** Unset: the host takes callers at their word. */
+  /** Unset: the host trusts the user header. */
   identify?: Identify;
 }
 
-/** Brings everything up. Call it in a beforeAll; it is gone after the file. */
+/** Starts everything and stops it after the file. Call it in a beforeAll. */
 export async function startSite({ identify, ...options }: SiteOptions = {}): Promise<TestSite> {
   const [runtime, browser] = await Promise.all([startRuntime(options), startBrowser(), buildPage()]);
   const page = await staticPage(path.resolve('web/dist'), { local: identify === undefined });
@@ -42,16 +42,16 @@ export async function startSite({ identify, ...options }: SiteOptions = {}): Pro
     for (const context of contexts.splice(0)) await context.close();
     for (const check of checks.splice(0)) check();
   });
-  const visit: TestSite['visit'] = async ({ at = '/', mayComplain, ...contextOptions } = {}) => {
+  const visit: TestSite['visit'] = async ({ at = '/', allowedErrors, ...contextOptions } = {}) => {
     const context = await browser.newContext(contextOptions);
     contexts.push(context);
-    context.on('page', (opened) => checks.push(watchErrors(opened, mayComplain)));
+    context.on('page', (opened) => checks.push(watchErrors(opened, allowedErrors)));
     return Tab.open(context, new URL(at, host.url).href);
   };
   return { runtime, host, browser, visit };
 }
 
-/** A tab with the page in it, as its user sees it. */
+/** A tab with the page. */
 export class Tab {
   readonly page: Page;
   private readonly url: string;
@@ -68,7 +68,7 @@ export class Tab {
     return new Tab(page, url);
   }
 
-  /** One more tab of the same user; as a duplicate it comes with a copy of this one's sessionStorage. */
+  /** Another tab of the same user; a duplicate gets a copy of this tab's sessionStorage. */
   async another({ duplicate = false } = {}): Promise<Tab> {
     const context = this.page.context();
     if (!duplicate) return Tab.open(context, this.url);
@@ -87,8 +87,8 @@ export class Tab {
   }
 
   /**
-   * Cuts the page off from the API, from now on; answers how to let it through again. The route stays: a request that is
-   * on its way while a route is taken away never arrives anywhere.
+   * Blocks the page's requests to the API; the returned function unblocks them. The route is kept, because a request in
+   * flight while a route is removed is lost.
    */
   async cutOff(): Promise<() => void> {
     let isOff = true;
@@ -100,7 +100,7 @@ export class Tab {
     return this.page.getByRole('button', { name, exact: true });
   }
 
-  /** What the agent has said, a message each. */
+  /** The agent's messages. */
   get answers(): Locator {
     return this.page.locator('article.assistant');
   }
@@ -118,12 +118,12 @@ export class Tab {
     await this.page.locator('.phases [aria-current=step]', { hasText: name }).waitFor();
   }
 
-  /** Waits until nothing is in flight. */
+  /** Waits until no run is in flight. */
   async idle(): Promise<void> {
     await this.button('Stop').waitFor({ state: 'detached' });
   }
 
-  /** Expects that axe finds nothing that keeps people out. What the agent built is not ours to judge. */
+  /** Expects that axe finds no violations; the site that the agent built is not checked. */
   async expectAccessible(): Promise<void> {
     const axe = new AxeBuilder({ page: this.page }).exclude('iframe').options({ iframes: false, preload: false });
     const { violations } = await axe.analyze();
@@ -135,13 +135,13 @@ export class Tab {
     expect(found).toEqual([]);
   }
 
-  /** What the server answers the user about a session. */
+  /** The session as the API returns it to the user. */
   async ask<T>(session: string): Promise<T> {
     const answer = await this.page.context().request.get(new URL(`/api/sessions/${session}`, this.url).href);
     return (await answer.json()) as T;
   }
 
-  /** The name under which the page asks for its session. */
+  /** The session id or alias that the page uses. */
   sessionId(): Promise<string> {
     return this.page.evaluate(() => (JSON.parse(sessionStorage['perdure.session'] as string) as { id: string }).id);
   }

@@ -1,4 +1,4 @@
-// Hosts and workers as processes of their own, as `npm run host` and `npm run worker` start them.
+// Hosts and workers as separate processes, started like `npm run host` and `npm run worker`.
 import { mkdir, readFile, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Exit } from '../dev/die-with-parent.ts';
@@ -11,37 +11,37 @@ import type { LogLine, SystemServers } from './system.ts';
 const ROOT = path.join(import.meta.dirname, '..', '..');
 const GRACE_MS = 15_000;
 
-/** A process of ours. It ends with the test's. */
+/** A host or worker process. It ends when the test process ends. */
 export interface OurProcess {
   pid: number;
-  /** Settles when it has ended, for whatever reason. */
+  /** Resolves when it has ended, for any reason. */
   exited: Promise<Exit>;
   kill(signal: NodeJS.Signals): void;
-  /** SIGTERM, and its end. */
+  /** Sends SIGTERM and waits for the exit. */
   stop(): Promise<Exit>;
-  /** What it has logged so far, a parsed line each. */
+  /** Its log so far, one parsed line each. */
   logs(): Promise<LogLine[]>;
-  /** All that it has written so far. */
+  /** Its output so far. */
   output(): Promise<string>;
 }
 
-/** A host that listens. */
+/** A listening host process. */
 export interface HostProcess extends OurProcess {
   url: string;
   as(user: string): TestCaller;
 }
 
-/** Starts processes on some servers. */
+/** Starts processes that use given servers. */
 export interface Processes {
   host(env?: NodeJS.ProcessEnv): Promise<HostProcess>;
   worker(env?: NodeJS.ProcessEnv): Promise<OurProcess>;
 }
 
-/** How processes on these servers are started. Call it in a file's body or a beforeAll; their files go after the file. */
+/** Starts processes that use these servers. Call it in a file's body or a beforeAll; deletes their files after the file. */
 export async function processesOn(servers: Omit<SystemServers, 'client'>, modelUrl: string): Promise<Processes> {
   const dir = scratchDir();
   await mkdir(dir);
-  // The bundle of the workflows is made once for all tests.
+  // All tests share the cached workflow bundle.
   const bundles = path.join(ROOT, 'node_modules', '.cache', 'perdure');
   await mkdir(bundles, { recursive: true });
   await symlink(bundles, path.join(dir, 'cache'));

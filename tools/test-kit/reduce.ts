@@ -1,13 +1,13 @@
 import { readUIMessageStream, type UIMessage, type UIMessageChunk } from 'ai';
 
-/** A value as JSON carries it: what is undefined is not there. */
+/** The value after a round trip through JSON: undefined members are dropped. */
 export function plain<T>(value: T): T {
   return JSON.parse(JSON.stringify(value)) as T;
 }
 
 /**
- * The message that the AI SDK's own reducer makes of chunks, after they have travelled as JSON.
- * @throws {Error} what the reducer finds wrong with them; the text of an `error` chunk is nothing wrong
+ * The message that the AI SDK's reducer builds from chunks, after a round trip through JSON.
+ * @throws {Error} the reducer's error for invalid chunks; an `error` chunk is valid
  */
 export async function reduced(chunks: UIMessageChunk[]): Promise<UIMessage | undefined> {
   const told = new Set(chunks.flatMap((chunk) => (chunk.type === 'error' ? [chunk.errorText] : [])));

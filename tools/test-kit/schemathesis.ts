@@ -1,4 +1,4 @@
-// Finds schemathesis, which makes requests out of an API's description: in a cache, else installed into it by pip.
+// Finds schemathesis, which generates requests from an OpenAPI document: in a cache, or installed there with pip.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -16,9 +16,9 @@ export interface SchemathesisRun {
 }
 
 /**
- * A folder that holds schemathesis. Into a folder of its own rather than a virtual environment: that needs python3 and
- * pip only, which some systems have without the module `venv`.
- * @throws {Error} saying what is missing
+ * A folder with schemathesis. It is installed with `--target` and not into a virtual environment, because some systems have
+ * python3 and pip without the module `venv`.
+ * @throws {Error} naming what is missing
  */
 export async function installSchemathesis(): Promise<string> {
   const python = pythonVersion();
@@ -43,7 +43,7 @@ export async function installSchemathesis(): Promise<string> {
       REQUIREMENTS,
     ]);
     if (code !== 0) throw new Error(`pip could not install schemathesis, which this test needs:\n${output}`);
-    // Of two who install at once, one is first; the other takes what is there.
+    // If two processes install at once, the second uses the folder of the first.
     await rename(work, folder).catch((error: unknown) => {
       if (!existsSync(folder)) throw error;
     });
@@ -53,7 +53,7 @@ export async function installSchemathesis(): Promise<string> {
   }
 }
 
-/** Runs schemathesis out of a folder. */
+/** Runs the schemathesis of a folder. */
 export function schemathesis(folder: string, args: readonly string[], cwd: string): Promise<SchemathesisRun> {
   return run('python3', ['-m', 'schemathesis.cli', ...args], {
     cwd,

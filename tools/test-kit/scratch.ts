@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll } from 'vitest';
 
-/** A folder of its own, not made yet, removed after the file. Other accounts can reach it. */
+/** The path of a temporary folder, not yet created, that other accounts can reach. Deleted after the file. */
 export function scratchDir(): string {
   const dir = path.join(tmpdir(), `perdure-test-${randomUUID()}`);
   afterAll(() => rm(dir, { recursive: true, force: true }));

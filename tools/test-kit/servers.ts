@@ -1,4 +1,4 @@
-// What a test file takes of the run's servers. Files share nothing, so they can run side by side.
+// A test file's database and namespace on the run's servers. Files share nothing, so they can run in parallel.
 import { afterAll, inject } from 'vitest';
 import { createDatabase, dropDatabase } from '../dev/databases.ts';
 import { createNamespace, type FreshNamespace, uniqueName } from './namespaces.ts';
@@ -6,9 +6,9 @@ import { createNamespace, type FreshNamespace, uniqueName } from './namespaces.t
 export { freePort } from '../dev/ports.ts';
 
 /**
- * A migrated database of its own, dropped after the file. Call it in the file's body or in a beforeAll.
+ * A migrated database, dropped after the file. Call it in the file's body or in a beforeAll.
  * @param options.empty without the migrations
- * @returns its URL, which is that of a superuser
+ * @returns its URL, as a superuser
  */
 export async function freshDatabase(options: { empty?: boolean } = {}): Promise<string> {
   const server = inject('postgresUrl');
@@ -18,7 +18,7 @@ export async function freshDatabase(options: { empty?: boolean } = {}): Promise<
   return url;
 }
 
-/** A namespace of its own with Perdure's search attributes registered. Call it in the file's body or in a beforeAll. */
+/** A new namespace with Perdure's search attributes. Call it in the file's body or in a beforeAll. */
 export async function freshNamespace(): Promise<FreshNamespace> {
   const created = await createNamespace(inject('temporalAddress'));
   afterAll(() => created.client.connection.close());

@@ -1,4 +1,4 @@
-// A session as tests of the worker drive it: rows and updates, with no client between.
+// A session for tests of the worker, which use rows and updates without the client.
 import type { Client } from '@temporalio/client';
 import type { SignalDefinition, UpdateDefinition } from '@temporalio/common';
 import type pg from 'pg';
@@ -11,13 +11,13 @@ import { eventually } from './eventually.ts';
 /** Longer than any test waits. */
 const UPDATE_MS = 120_000;
 
-/** The servers that a session lives on. */
+/** The servers of a session. */
 export interface Servers {
   db: pg.Pool;
   temporal: Client;
 }
 
-/** A run's row, as tests look at it. */
+/** The columns of a run that tests use. */
 export interface RunRow {
   seq: number;
   message_id: string;
@@ -29,7 +29,7 @@ export interface RunRow {
   error_message: string | null;
 }
 
-/** A session's state, as tests look at it. */
+/** The columns of a session that tests use. */
 export interface SessionRow {
   phase: string;
   project_id: string | null;
@@ -60,17 +60,17 @@ export class TestSession {
     return session;
   }
 
-  /** A session that is there, as Ada's. */
+  /** An existing session of the user ada. */
   static of(servers: Servers, id: string): TestSession {
     return new TestSession(servers, id, 'ada', 'site-builder');
   }
 
-  /** The same session through other connections: another tab. */
+  /** The same session through other connections, like another tab. */
   through(servers: Servers): TestSession {
     return new TestSession(servers, this.id, this.user, this.agent);
   }
 
-  /** Accepts a message at the row, and no more. Answers the run's number. */
+  /** Accepts a message in the database only. Returns the run's number. */
   async accept(text: string, id: string = newId('msg')): Promise<{ run: number; message: string }> {
     const parts = [{ id: newId('prt'), type: 'text', data: { type: 'text', text } }];
     const { rows } = await this.servers.db.query<{ r: { ok: boolean; run_seq: number; code?: string } }>(
@@ -82,14 +82,14 @@ export class TestSession {
     return { run: outcome.run_seq, message: id };
   }
 
-  /** Sends a message: accepted at the row, then the workflow woken. Answers the run's number. */
+  /** Sends a message: accepts it in the database, then wakes the workflow. Returns the run's number. */
   async send(text: string, id?: string): Promise<number> {
     const { run, message } = await this.accept(text, id);
     await this.wake(run, message);
     return run;
   }
 
-  /** Wakes the workflow for a run, starting it where it does not run. */
+  /** Wakes the workflow for a run, and starts it if necessary. */
   wake(run: number, message: string): Promise<{ position: number }> {
     return this.update(submitUpdate, { run_seq: run, message_id: message, model: null }, `submit:${message}`);
   }
@@ -103,7 +103,7 @@ export class TestSession {
     return this.update(definition, complete, `${definition.name}:${complete.command_id}`);
   }
 
-  /** Sends a raw signal, as Temporal's own tools do, and starts the session's workflow where it does not run. */
+  /** Sends a raw signal, as Temporal's tools do, and starts the session's workflow if necessary. */
   async signalWithStart<Args extends unknown[]>(signal: SignalDefinition<Args>, ...args: Args): Promise<void> {
     const signalArgs: unknown[] = args;
     await this.servers.temporal.workflow.signalWithStart(SESSION_WORKFLOW, {
@@ -137,7 +137,7 @@ export class TestSession {
     return rows[0]!;
   }
 
-  /** The run's row once it is over. */
+  /** The run's row, once the run has ended. */
   ended(seq: number, timeout = 20_000): Promise<RunRow> {
     return eventually(
       async () => {
@@ -149,7 +149,7 @@ export class TestSession {
     );
   }
 
-  /** The parts of a message, with what has streamed in since they settled. */
+  /** The parts of a message, with the text that is still streaming. */
   async parts(messageId: string): Promise<(Record<string, unknown> & { type: string })[]> {
     const { rows } = await this.servers.db.query<{ data: Record<string, unknown> & { type: string } }>(
       'SELECT data FROM chat_parts_live WHERE session_id = $1 AND message_id = $2 ORDER BY index',

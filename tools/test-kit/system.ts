@@ -1,4 +1,4 @@
-// A worker with its bus and database, and a model that is scripted, on servers that are there. Knows no test runner.
+// A worker with its bus, database and a scripted model, on existing servers. Independent of the test runner.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -29,15 +29,15 @@ export interface RuntimeOptions {
   settings?: Partial<ActivitySettings & { sweepIntervalMs: number; shutdownGraceMs: number }>;
 }
 
-/** What a worker logged, a parsed line each. */
+/** A parsed line of a worker's log. */
 export type LogLine = Record<string, unknown> & { msg: string; level: number };
 
-/** A database that is migrated and a namespace that has the search attributes: both its own. */
+/** A migrated database, and a namespace with the search attributes. */
 export interface SystemServers extends FreshNamespace {
   databaseUrl: string;
 }
 
-/** A running system but for its client and host. */
+/** A running system, without client and host. */
 export interface TestRuntime {
   databaseUrl: string;
   db: pg.Pool;
@@ -49,26 +49,26 @@ export interface TestRuntime {
   models: Models;
   agents: AgentRegistry;
   workspaces: string;
-  /** Of its workers. */
+  /** The settings of its workers. */
   settings: WorkerParts['settings'];
   logs: LogLine[];
   log: Logger;
-  /** What the first worker counts. */
+  /** The metrics of the first worker. */
   registry: Registry;
   worker: SessionWorker;
-  /** Starts one more worker on the same servers. */
+  /** Starts another worker on the same servers. */
   startWorker(options?: MoreOptions): Promise<RunningWorker>;
-  /** The first worker, to stop it before the rest. */
+  /** The first worker, so that it can be stopped separately. */
   first: RunningWorker;
-  /** Ends everything but the servers. */
+  /** Stops everything except the servers. */
   stop(): Promise<void>;
 }
 
-/** What one more worker has of its own: also workflow code that is not today's, and what it counts. */
+/** Options of another worker, such as older workflow code and its own metrics. */
 type MoreOptions = Pick<RuntimeOptions, 'agents' | 'settings'> &
   Partial<Pick<WorkerParts, 'workflowBundle' | 'registry'>>;
 
-/** A worker at work. */
+/** A running worker. */
 export interface RunningWorker {
   worker: SessionWorker;
   stop(): Promise<void>;
@@ -86,7 +86,7 @@ export const SETTINGS = {
   shutdownGraceMs: 1_000,
 };
 
-/** Starts a worker over a database and a namespace. */
+/** Starts a worker with a database and a namespace. */
 export async function startSystem(servers: SystemServers, options: RuntimeOptions = {}): Promise<TestRuntime> {
   quietRuntime();
   const { databaseUrl, address, namespace, client } = servers;
