@@ -40,6 +40,7 @@ const variables = {
   PERDURE_WORKSPACES: text.optional(),
   PERDURE_IDLE_CLOSE: duration('7d').default(7 * 86_400_000),
   PERDURE_MAX_BODY: size('1MiB').default(1024 ** 2),
+  PERDURE_MAX_TRANSCRIPT_BODY: size('32MiB').default(32 * 1024 ** 2),
   PERDURE_MAX_MESSAGE: size('256KiB').default(256 * 1024),
   // RFC 7518, 3.2: as long as the hash of HS256.
   PERDURE_JWT_SECRET: text
@@ -106,6 +107,8 @@ export type Config = {
   workspaces: string;
   idleCloseMs: number;
   maxBodyBytes: number;
+  /** Longest body of POST /api/chat, of which only the last message is kept. */
+  maxTranscriptBytes: number;
   maxMessageBytes: number;
   jwtSecret: string | undefined;
   jwksUrl: string | undefined;
@@ -216,6 +219,7 @@ function configOf(vars: z.infer<typeof environment>, env: Record<string, string>
     workspaces: vars.PERDURE_WORKSPACES ? absolute(vars.PERDURE_WORKSPACES) : path.join(dir, 'workspaces'),
     idleCloseMs: vars.PERDURE_IDLE_CLOSE,
     maxBodyBytes: vars.PERDURE_MAX_BODY,
+    maxTranscriptBytes: vars.PERDURE_MAX_TRANSCRIPT_BODY,
     maxMessageBytes: vars.PERDURE_MAX_MESSAGE,
     jwtSecret: vars.PERDURE_JWT_SECRET,
     jwksUrl: vars.PERDURE_JWKS_URL,

@@ -43,6 +43,8 @@ export interface RouteDescription<Path extends string, Query extends z.ZodObject
   params: Record<ParamName<Path>, z.ZodType>;
   query?: Query;
   body?: z.ZodType<Body>;
+  /** Reads the body where it must not be kept whole; without it all of it is read and parsed by `body`. */
+  readBody?: (request: Request) => Promise<Body>;
   /** The route takes an Idempotency-Key. */
   idempotent?: boolean;
   answers: Record<number, Answer>;
@@ -116,6 +118,8 @@ export class Api {
     handler: RouteHandler<Path, Query, Body>,
   ): void {
     const { command, query, body, idempotent } = description;
+    const limit = { bytes: this.maxBodyBytes, setting: 'PERDURE_MAX_BODY' };
+    const read = description.readBody ?? (body && ((request: Request) => readBody(request, body, limit)));
     this.routes.push({ method, path, description });
     const handle: Handler<HostEnv> = async (c) => {
       if (command !== undefined) c.set('command', command);
@@ -123,7 +127,7 @@ export class Api {
         user: c.get('user'),
         params: c.req.param() as Record<ParamName<Path>, string>,
         query: parseInput(query ?? z.object(), c.req.query()) as z.output<Query>,
-        body: (body && (await readBody(c.req.raw, body, this.maxBodyBytes))) as Body,
+        body: (await read?.(c.req.raw)) as Body,
         idempotencyKey: idempotent === true ? keyOf(c) : undefined,
       });
     };

@@ -2,66 +2,84 @@ import type { z } from 'zod';
 import { PerdureError } from '../domain/errors.ts';
 import { parseInput } from '../wire/input.ts';
 
-/** Deeper than anything that a client has to say, and far from what exhausts a stack. */
-const MAX_DEPTH = 64;
+/** Most levels of nesting in a body. */
+export const MAX_DEPTH = 64;
+
+/** A limit in bytes, and the setting that changes it. */
+export interface BodyLimit {
+  bytes: number;
+  setting: string;
+}
 
 /**
- * The JSON body of a request as `schema` has it, whatever its content type says; no body is an empty object.
- * @throws {PerdureError} `TooLarge` as soon as more than `maxBytes` have come, `BadRequest` naming the field
+ * The JSON body of a request, parsed by `schema`, whatever its content type says; no body is an empty object.
+ * @throws {PerdureError} `TooLarge` as soon as more than the limit has come, `BadRequest` naming the field
  */
-export async function readBody<T>(request: Request, schema: z.ZodType<T>, maxBytes: number): Promise<T> {
-  const coding = request.headers.get('content-encoding') ?? 'identity';
-  // A few bytes can be packed that make gigabytes.
-  if (coding.toLowerCase() !== 'identity') throw bad('Content-Encoding: expected none, the body as it is');
-  const text = await readText(request, maxBytes);
+export async function readBody<T>(request: Request, schema: z.ZodType<T>, limit: BodyLimit): Promise<T> {
+  let text = '';
+  for await (const piece of textOf(request, limit)) text += piece;
   return parseInput(schema, text.trim() === '' ? {} : parseJson(text));
 }
 
-async function readText(request: Request, maxBytes: number): Promise<string> {
-  if (Number(request.headers.get('content-length') ?? 0) > maxBytes) throw tooLarge(maxBytes);
-  if (request.body === null) return '';
-  const chunks: Uint8Array[] = [];
+/**
+ * The text of a body as it comes.
+ * @throws {PerdureError} `TooLarge` as soon as more than the limit has come, `BadRequest` for another coding than UTF-8
+ */
+export async function* textOf(request: Request, limit: BodyLimit): AsyncGenerator<string> {
+  const coding = request.headers.get('content-encoding') ?? 'identity';
+  // A few compressed bytes can expand to gigabytes.
+  if (coding.toLowerCase() !== 'identity') throw bad('Content-Encoding: expected none, the body as it is');
+  if (Number(request.headers.get('content-length') ?? 0) > limit.bytes) throw tooLarge('body', limit);
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  const decode = (chunk?: Uint8Array) => {
+    try {
+      return decoder.decode(chunk, { stream: chunk !== undefined });
+    } catch {
+      throw badBody('text in UTF-8');
+    }
+  };
   let bytes = 0;
-  for await (const chunk of request.body) {
+  for await (const chunk of request.body ?? []) {
     bytes += chunk.byteLength;
-    if (bytes > maxBytes) throw tooLarge(maxBytes);
-    chunks.push(chunk);
+    if (bytes > limit.bytes) throw tooLarge('body', limit);
+    yield decode(chunk);
   }
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks));
-  } catch {
-    throw bad('body: expected text in UTF-8');
-  }
+  yield decode();
 }
 
-function tooLarge(maxBytes: number): PerdureError {
-  return new PerdureError('TooLarge', `body: expected at most ${maxBytes} bytes (PERDURE_MAX_BODY)`);
+export function tooLarge(field: string, { bytes, setting }: BodyLimit): PerdureError {
+  return new PerdureError('TooLarge', `${field}: expected at most ${bytes} bytes (${setting})`);
+}
+
+export function badBody(expected: string): PerdureError {
+  return bad(`body: expected ${expected}`);
 }
 
 function bad(message: string): PerdureError {
   return new PerdureError('BadRequest', message);
 }
 
-function parseJson(text: string): unknown {
+/** A JSON text as a value, at most 64 levels deep. @throws {PerdureError} `BadRequest` */
+export function parseJson(text: string): unknown {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    throw bad('body: expected JSON');
+    throw badBody('JSON');
   }
   checkShape(value);
   return value;
 }
 
-/** Looks at every value without recursion, for what it guards against is depth. */
+/** Visits every value without recursion, so that depth cannot exhaust the stack. */
 function checkShape(root: unknown): void {
   let level: unknown[] = [root];
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > MAX_DEPTH) throw bad(`body: expected at most ${MAX_DEPTH} levels of nesting`);
+    if (depth > MAX_DEPTH) throw badBody(`at most ${MAX_DEPTH} levels of nesting`);
     const next: unknown[] = [];
     for (const value of level) {
       if (typeof value !== 'object' || value === null) continue;
-      if (Object.hasOwn(value, '__proto__')) throw bad('body: expected no key "__proto__"');
+      if (Object.hasOwn(value, '__proto__')) throw badBody('no key "__proto__"');
       for (const member of Object.values(value)) if (typeof member === 'object') next.push(member);
     }
     level = next;

@@ -32,6 +32,8 @@ export interface HostParts {
   log: Logger;
   metrics: HostMetrics;
   maxBodyBytes: number;
+  /** Longest body of POST /api/chat in bytes, of which only the last message is kept; unset: 32 MiB. */
+  maxTranscriptBytes?: number | undefined;
   /** Most streams that one user may have open here; unset: 200. */
   maxReaders?: number | undefined;
   page?: Page | undefined;

@@ -89,8 +89,9 @@ async function main(): Promise<void> {
   const { workspaces, jwtSecret, dir } = config;
   const previews = new Previews({ workspaces, secret: jwtSecret ?? (await cookieKey(dir)), local });
   const metrics = hostMetrics(registry);
-  const { maxBodyBytes, maxReaders } = config;
-  const host = createHost({ client, identify, log, metrics, maxBodyBytes, maxReaders, page, previews });
+  const { maxBodyBytes, maxTranscriptBytes, maxReaders } = config;
+  const parts = { client, identify, log, metrics, maxBodyBytes, maxTranscriptBytes, maxReaders, page, previews };
+  const host = createHost(parts);
   const ending = new OrderlyStop(host, config.readerTimeoutMs);
   const server = createLimitedServer(ending.serve, config);
   server.listen(config.port, config.host);

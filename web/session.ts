@@ -75,10 +75,6 @@ export class TabSession {
     this.chat = new Chat({
       id: tab.id,
       transport: new DefaultChatTransport({
-        // The server's transcript is the truth, so a long one is not sent along with every message.
-        prepareSendMessagesRequest: ({ id, messages, trigger, messageId, body }) => ({
-          body: { ...body, id, messages: messages.slice(-1), trigger, messageId },
-        }),
         fetch: async (url, init) => {
           const response = await access.fetch(url, init);
           if (response.headers.has('x-perdure-session')) this.opened();

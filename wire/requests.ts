@@ -4,8 +4,6 @@ import { byteLength } from '../domain/text.ts';
 // What clients send over HTTP. Our own bodies refuse what they do not know; the AI SDK's shapes may carry more, which is
 // not read. Every message here completes the sentence "<field>: expected …".
 
-/** Most messages that a body of POST /chat may hold, though only the last is read. */
-const MAX_MESSAGES = 2_000;
 const MAX_PARTS = 100;
 const MAX_REASON = 2_000;
 
@@ -117,10 +115,7 @@ export const toolCallRef = z.string().min(1).max(128).meta({ description: 'The i
 /** What DefaultChatTransport sends. */
 export const chatBody = z.looseObject({
   id: chatId,
-  messages: z
-    .array(z.unknown(), 'an array of messages')
-    .min(1, 'at least one message')
-    .max(MAX_MESSAGES, `at most ${MAX_MESSAGES} messages (only the last one is read)`),
+  messages: z.array(z.unknown(), 'an array of messages').min(1, 'at least one message'),
   trigger: z.enum(['submit-message', 'regenerate-message'], '"submit-message" or "regenerate-message"').optional(),
   messageId: z.string('the id of a message').nullish(),
   model: modelRef.nullish(),

@@ -8,8 +8,11 @@ import { notYet } from '../not-yet.ts';
 import { problemOf } from '../problem.ts';
 import { expiryOf } from '../expiry.ts';
 import { dataLine, eventStream } from '../sse.ts';
+import { readTranscript } from '../transcript.ts';
 
 type ChatBody = z.output<typeof chatBody>;
+
+const MAX_TRANSCRIPT_BYTES = 32 * 1024 ** 2;
 
 /** The header that names the session whose stream this is. */
 const SESSION_HEADER = 'x-perdure-session';
@@ -26,7 +29,11 @@ const STREAM = events(
 
 /** What the AI SDK's useChat speaks: a message in, a UI message stream out, and the stream again after a reload. */
 export function chatRoutes(api: Api, parts: RouteParts): void {
-  const { client, readers } = parts;
+  const { client, readers, maxBodyBytes, maxTranscriptBytes = MAX_TRANSCRIPT_BYTES } = parts;
+  const limits = {
+    whole: { bytes: maxTranscriptBytes, setting: 'PERDURE_MAX_TRANSCRIPT_BODY' },
+    kept: { bytes: maxBodyBytes, setting: 'PERDURE_MAX_BODY' },
+  };
 
   api.post(
     '/api/chat',
@@ -41,6 +48,7 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
       command: 'submit',
       params: {},
       body: chatBody,
+      readBody: (request) => readTranscript(request, chatBody, limits),
       answers: { 200: STREAM },
       errors: ['SessionNotFound', 'MessageConflict', 'TooMany', 'ModelNotConfigured', 'NotSupported'],
     },

@@ -60,6 +60,7 @@ async function megabytes(): Promise<number> {
   return Number(/^process_resident_memory_bytes (\S+)$/m.exec(text)?.[1]) / MB;
 }
 
+const CHAT = 'POST /api/chat HTTP/1.1\r\nHost: 127.0.0.1\r\nx-perdure-user: eve\r\n';
 const HEAD = 'POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nx-perdure-user: eve\r\n';
 
 describe('a slow client', () => {
@@ -81,6 +82,7 @@ describe('a slow client', () => {
       drip('GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n', 'a: b\r\n'),
       drip(`${HEAD}content-length: 1000\r\n\r\n`, ' '),
       drip(`${HEAD}transfer-encoding: chunked\r\n\r\n`, '1\r\n \r\n'),
+      drip(`${CHAT}transfer-encoding: chunked\r\n\r\nd\r\n{"messages":[\r\n`, '3\r\n{},\r\n'),
       drip('', ''),
       drip('G', 'E'),
     ]);

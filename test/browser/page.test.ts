@@ -254,4 +254,27 @@ describe('a long conversation', () => {
     ]);
     expect(await tab.button('Show earlier messages').count()).toBe(0);
   });
+
+  it('H8 goes on with the whole transcript sent along, 5 MiB of it', async () => {
+    script((request) => [say(`re: ${lastUserText(request).slice(0, 9)}`)]);
+    const tab = await site.visit();
+    await tab.send('number 0');
+    await tab.answers.getByText('re: number 0').waitFor();
+    const id = await tab.sessionId();
+    for (let number = 1; number <= 24; number++) {
+      const answer = await tab.page.context().request.post(`${site.host.url}/api/sessions/${id}/messages`, {
+        data: { id: `m-${number}`, text: `number ${number} ${'words '.repeat(38_000)}` },
+      });
+      expect(answer.status()).toBe(202);
+    }
+    await tab.answers.getByText('re: number 24').waitFor();
+    await tab.idle();
+    await tab.page.reload();
+    await tab.answers.getByText('re: number 24').waitFor();
+    const sent = tab.page.waitForRequest((request) => request.url().endsWith('/api/chat'));
+    await tab.send('the end');
+    expect((await sent).postDataBuffer()?.length).toBeGreaterThan(5 * 1024 ** 2);
+    await tab.answers.getByText('re: the end').waitFor();
+    await tab.idle();
+  });
 });

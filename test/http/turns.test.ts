@@ -139,6 +139,27 @@ describe('a turn through /chat', () => {
     expect(await transport.reconnectToStream({ chatId: 'walk' })).toBeNull();
   });
 
+  it('H8 the stock DefaultChatTransport goes on with a transcript of 5 MiB, of which only the last message is read', async () => {
+    const sentence = 'The "quick" brown fox\njumps. '.repeat(100);
+    const messages = Array.from({ length: 1_800 }, (_, at) =>
+      at % 2 ? { ...userMessage(sentence), role: 'assistant' as const } : userMessage(sentence),
+    );
+    expect(JSON.stringify(messages).length).toBeGreaterThan(5 * 1024 ** 2);
+    const transport = new DefaultChatTransport({ api: `${host.url}/api/chat`, headers: { 'x-perdure-user': 'ada' } });
+    const stream = await transport.sendMessages({
+      trigger: 'submit-message',
+      chatId: 'long',
+      messageId: undefined,
+      messages: [...messages, userMessage('briefly')],
+      abortSignal: undefined,
+    });
+    const chunks: UIMessageChunk[] = [];
+    for await (const chunk of stream) chunks.push(chunk);
+    const { items } = (await ada.get('/api/sessions/long/messages')).body;
+    expect(items).toMatchObject([{ role: 'user', parts: [{ text: 'briefly' }] }, { role: 'assistant' }]);
+    expect(await reduced(chunks)).toEqual(items[1]);
+  });
+
   it('R2 GET …/stream gives the message from its first chunk, at any host, and equal to what is stored', async () => {
     const id = await openSession();
     const first = eventsOf(await chat(id, 'hold replay'));

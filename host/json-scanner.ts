@@ -1,0 +1,161 @@
+/** Told about the values and keys of a JSON text as they come; depth is the number of objects and arrays around them. */
+export interface JsonListener {
+  /** A key or value begins with the character `first`. True: its text is wanted, and nothing inside it is told. */
+  begin(depth: number, what: 'key' | 'value', first: string): boolean;
+  /** The text that was wanted has ended; undefined: it was longer than allowed. */
+  end(text: string | undefined): void;
+}
+
+interface Limits {
+  /** Most levels of nesting. */
+  depth: number;
+  /** Longest text of one wanted value, in UTF-16 units. */
+  text: number;
+}
+
+/** JSON that cannot be taken; the message completes the sentence "expected …". */
+export class JsonError extends Error {}
+
+const SPACE_CODE = 32;
+const SPACE = /[ \t\n\r]*/y;
+/** A run of a string, in portions that no stack is too short for. */
+// oxlint-disable-next-line no-control-regex -- RFC 8259: a string holds no control characters
+const RUN = /(?:[^"\\\u0000-\u001f]+|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})){1,1000}/y;
+const ESCAPE_LENGTH = 6;
+const WORD = /[-+.\w]+/y;
+const SCALAR = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[Ee][-+]?\d+)?)$/;
+const LONGEST_SCALAR = 1_000;
+const EXPECTED = 'JSON';
+const OPENED_BY: Readonly<Record<string, string>> = { '}': '{', ']': '[' };
+
+/**
+ * Checks a JSON text (RFC 8259) that comes in pieces and is too long to be kept. It holds the wanted text and the end of a
+ * piece, whatever the text is made of. Pieces of a string are matched by regular expressions, so that a transcript of
+ * many megabytes takes milliseconds where a parser that makes tokens takes seconds.
+ */
+export class JsonScanner {
+  private readonly listener: JsonListener;
+  private readonly limits: Limits;
+  private readonly open: string[] = [];
+  private expect: 'value' | 'first value' | 'key' | 'first key' | 'colon' | 'more' = 'value';
+  private inString: 'key' | 'value' | undefined;
+  private held = '';
+  private wanted: { depth: number; from: number; text: string; isTooLong: boolean } | undefined;
+
+  constructor(listener: JsonListener, limits: Limits) {
+    this.listener = listener;
+    this.limits = limits;
+  }
+
+  /** Takes the next piece. @throws {JsonError} */
+  push(piece: string): void {
+    const text = this.held + piece;
+    if (this.wanted) this.wanted.from = 0;
+    let at = 0;
+    for (let next = this.step(text, at); next > at; next = this.step(text, at)) at = next;
+    this.keep(text, at);
+    this.held = text.slice(at);
+  }
+
+  /** Says that all has come. @throws {JsonError} */
+  finish(): void {
+    this.push(' ');
+    if (this.held !== '' || this.inString || this.open.length > 0 || this.expect !== 'more')
+      throw new JsonError(EXPECTED);
+  }
+
+  /** Takes one token, or a run of a string. Returns where it ends; `at` itself where more text is needed. */
+  private step(text: string, at: number): number {
+    if (this.inString) return this.string(text, at);
+    const from = text.charCodeAt(at) > SPACE_CODE ? at : endOf(SPACE, text, at);
+    const char = text[from];
+    if (char === undefined) return from;
+    const { expect } = this;
+    if (expect === 'colon' && char === ':') return this.punctuation('value', from);
+    if (expect === 'more' && char === ',' && this.open.length > 0) {
+      return this.punctuation(this.open.at(-1) === '{' ? 'key' : 'value', from);
+    }
+    const canClose = expect === 'more' || expect === (char === '}' ? 'first key' : 'first value');
+    const opened = OPENED_BY[char];
+    if (canClose && opened !== undefined && this.open.at(-1) === opened) return this.close(text, from);
+    const what = expect === 'key' || expect === 'first key' ? 'key' : 'value';
+    if (expect === 'colon' || expect === 'more' || (what === 'key' && char !== '"')) throw new JsonError(EXPECTED);
+    return this.begin(what, text, from);
+  }
+
+  private punctuation(expect: typeof this.expect, at: number): number {
+    this.expect = expect;
+    return at + 1;
+  }
+
+  private begin(what: 'key' | 'value', text: string, at: number): number {
+    const char = text[at] as string;
+    const isScalar = !'"{['.includes(char);
+    const end = isScalar ? endOfScalar(text, at) : at + 1;
+    if (end === undefined) return at;
+    if (!this.wanted && this.listener.begin(this.open.length, what, char)) {
+      this.wanted = { depth: this.open.length, from: at, text: '', isTooLong: false };
+    }
+    if (char === '"') this.inString = what;
+    else if (isScalar) this.ended(text, end);
+    else this.enter(char);
+    return end;
+  }
+
+  private enter(bracket: string): void {
+    this.open.push(bracket);
+    if (this.open.length > this.limits.depth) throw new JsonError(`at most ${this.limits.depth} levels of nesting`);
+    this.expect = bracket === '{' ? 'first key' : 'first value';
+  }
+
+  private close(text: string, at: number): number {
+    this.open.pop();
+    this.ended(text, at + 1);
+    return at + 1;
+  }
+
+  private string(text: string, at: number): number {
+    if (text[at] === '"') {
+      const what = this.inString;
+      this.inString = undefined;
+      this.ended(text, at + 1, what);
+      return at + 1;
+    }
+    const end = endOf(RUN, text, at);
+    const isCut = at === text.length || (text[at] === '\\' && text.length - at < ESCAPE_LENGTH);
+    if (end === at && !isCut) throw new JsonError(EXPECTED);
+    return end;
+  }
+
+  /** A key or value ends before `at`. */
+  private ended(text: string, at: number, what: 'key' | 'value' = 'value'): void {
+    this.expect = what === 'key' ? 'colon' : 'more';
+    if (this.wanted?.depth !== this.open.length) return;
+    this.keep(text, at);
+    const { text: wanted, isTooLong } = this.wanted;
+    this.wanted = undefined;
+    this.listener.end(isTooLong ? undefined : wanted);
+  }
+
+  /** Keeps what is wanted of the text before `at`. */
+  private keep(text: string, at: number): void {
+    const { wanted } = this;
+    if (!wanted || wanted.isTooLong) return;
+    wanted.isTooLong = wanted.text.length + at - wanted.from > this.limits.text;
+    wanted.text = wanted.isTooLong ? '' : wanted.text + text.slice(wanted.from, at);
+    wanted.from = at;
+  }
+}
+
+/** The end of a number or literal; undefined where it may go on behind the text. */
+function endOfScalar(text: string, at: number): number | undefined {
+  const end = endOf(WORD, text, at);
+  const isWhole = end < text.length;
+  if (end - at > LONGEST_SCALAR || (isWhole && !SCALAR.test(text.slice(at, end)))) throw new JsonError(EXPECTED);
+  return isWhole ? end : undefined;
+}
+
+function endOf(pattern: RegExp, text: string, at: number): number {
+  pattern.lastIndex = at;
+  return pattern.test(text) ? pattern.lastIndex : at;
+}

@@ -1,0 +1,176 @@
+import { ReadableStream, TextEncoderStream } from 'node:stream/web';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { cases } from '../tools/test-kit/cases.ts';
+import { chatBody } from '../wire/requests.ts';
+import { JsonError, JsonScanner } from './json-scanner.ts';
+import { readTranscript } from './transcript.ts';
+
+const KEPT = 4_096;
+const WHOLE = 8 * 1024 ** 2;
+const LIMITS = {
+  whole: { bytes: WHOLE, setting: 'PERDURE_MAX_TRANSCRIPT_BODY' },
+  kept: { bytes: KEPT, setting: 'PERDURE_MAX_BODY' },
+};
+
+/** A request whose body comes in these pieces. */
+function requestOf(...pieces: string[]): Request {
+  const body = ReadableStream.from(pieces.map((piece) => new TextEncoder().encode(piece)));
+  return new Request('http://localhost/api/chat', { method: 'POST', body, duplex: 'half' } as unknown as RequestInit);
+}
+
+const read = (...pieces: string[]) => readTranscript(requestOf(...pieces), chatBody, LIMITS);
+
+/** The text cut at these places. */
+function cut(text: string, places: number[]): string[] {
+  const at = [0, ...places.map((place) => place % (text.length + 1)).toSorted((a, b) => a - b), text.length];
+  return at.slice(1).map((end, index) => text.slice(at[index], end));
+}
+
+const QUIET = { begin: () => false, end: () => {} };
+
+function isJson(pieces: string[]): boolean {
+  const scanner = new JsonScanner(QUIET, { depth: 64, text: KEPT });
+  try {
+    for (const piece of pieces) scanner.push(piece);
+    scanner.finish();
+    return true;
+  } catch (error) {
+    if (error instanceof JsonError) return false;
+    throw error;
+  }
+}
+
+function parses(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const places = fc.array(fc.nat(), { maxLength: 8 });
+const json = fc.jsonValue({ maxDepth: 6 }).map((value) => JSON.stringify(value, null, value === 1 ? 2 : 0));
+/** Text that is almost JSON. */
+const mangled = fc
+  .tuple(
+    json,
+    fc.nat(),
+    fc.nat({ max: 3 }),
+    fc.constantFrom('', ...'{}[]",:\\ \n\u0001eE+-.019tunx'.split(''), '\\u12', '"a":'),
+  )
+  .map(([text, at, length, put]) => {
+    const from = at % (text.length + 1);
+    return text.slice(0, from) + put + text.slice(from + length);
+  });
+
+describe('a text that is scanned in pieces', () => {
+  it('H2 is JSON exactly where JSON.parse takes it, however it is cut', () => {
+    fc.assert(
+      fc.property(fc.oneof(json, mangled, fc.string()), places, (text, at) => {
+        expect(isJson(cut(text, at))).toBe(parses(text));
+      }),
+      cases(2_000),
+    );
+  });
+
+  it.each([
+    '-',
+    '01',
+    '1.',
+    '1e',
+    'tru',
+    '+1',
+    '"\\x"',
+    '"\\u12"',
+    '"\t"',
+    '[1,]',
+    '{"a":1,}',
+    '{,}',
+    '[}',
+    '1 2',
+    ']',
+  ])('H2 is no JSON: %s', (text) => expect([isJson([text]), isJson(text.split(''))]).toEqual([false, false]));
+});
+
+describe('a transcript', () => {
+  const anyMessage = fc.jsonValue({ maxDepth: 4 });
+  const key = fc.constantFrom('id', 'trigger', 'messages', 'extra', 'other "key"');
+
+  it('H2 gives what JSON.parse gives of the last message and the members that are read, in any order, cut anywhere', async () => {
+    const member = fc.oneof(
+      fc.tuple(key, fc.jsonValue({ maxDepth: 3 })),
+      fc.tuple(fc.constant('messages'), fc.array(anyMessage, { minLength: 1 })),
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(member, { maxLength: 6 }),
+        fc.array(anyMessage, { minLength: 1 }),
+        places,
+        async (more, messages, at) => {
+          const members = [...more, ['id', 'chat'], ['messages', messages], ['trigger', 'submit-message']] as const;
+          const text = `{${members.map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value)}`).join(' ,\n')}}`;
+          fc.pre(!text.includes('__proto__'));
+          const body = await read(...cut(text, at));
+          expect(body).toMatchObject({ id: 'chat', trigger: 'submit-message' });
+          expect(body.messages).toHaveLength(messages.length);
+          expect(body.messages.at(-1)).toEqual(JSON.parse(JSON.stringify(messages.at(-1))));
+        },
+      ),
+      cases(200),
+    );
+  });
+
+  const long = 'x'.repeat(1024 ** 2);
+  it.each([
+    ['text', `"${long}"`],
+    ['escapes', `"${'\\u0041'.repeat(200_000)}"`],
+    ['key', `{"${long}":1}`],
+    ['many values', `[${'[],'.repeat(200_000)}1]`],
+    ['space', `[${' '.repeat(1024 ** 2)}]`],
+  ])('H2 forgets an earlier message of %s, whatever its size', async (_what, text) => {
+    const body = await read(`{"id":"a","messages":[${text},{"role":"user"}]}`);
+    expect(body.messages).toHaveLength(2);
+    expect(body.messages[1]).toEqual({ role: 'user' });
+    await expect(read(`{"id":"a","messages":[{"role":"user"},${text}]}`)).rejects.toMatchObject({
+      code: 'TooLarge',
+      message: `messages[1]: expected at most ${KEPT} bytes (PERDURE_MAX_BODY)`,
+    });
+  });
+
+  it.each([
+    ['a body that ends too early', '{"id":"a","messages":[{}', 'body: expected JSON'],
+    ['no JSON in an earlier message', '{"id":"a","messages":[{"a" 1},{}]}', 'body: expected JSON'],
+    ['something behind the body', '{"id":"a","messages":[{}]} x', 'body: expected JSON'],
+    ['one deep message', `{"id":"a","messages":[${'['.repeat(2e6)}`, 'body: expected at most 64 levels of nesting'],
+    ['a long number', `{"id":"a","messages":[${'1'.repeat(5_000)},{}]}`, 'body: expected JSON'],
+    ['no object', '[1]', 'body: expected an object'],
+    ['nothing', ' ', /^(id|messages): expected /],
+    ['no message', '{"id":"a","messages":[]}', 'messages: expected at least one message'],
+    ['no messages', '{"id":"a","messages":[{}],"messages":1}', 'messages: expected an array of messages'],
+    ['a prototype', '{"id":"a","messages":[{"__proto__":{}}]}', 'body: expected no key "__proto__"'],
+    ['a prototype of its own', '{"__proto__":{},"id":"a","messages":[{}]}', 'body: expected no key "__proto__"'],
+  ])('H2 is refused for %s', async (_what, text, message) => {
+    await expect(read(text)).rejects.toMatchObject({ code: 'BadRequest', message: expect.stringMatching(message) });
+  });
+
+  it('H2 is refused as soon as it is too large, and where a member that is read is', async () => {
+    let pieces = 0;
+    const endless = async function* () {
+      yield '{"id":"a","messages":[';
+      for (;;) {
+        pieces += 1;
+        yield `"${'x'.repeat(65_000)}",`;
+      }
+    };
+    const body = ReadableStream.from(endless()).pipeThrough(new TextEncoderStream());
+    const request = new Request('http://localhost', { method: 'POST', body, duplex: 'half' } as unknown as RequestInit);
+    await expect(readTranscript(request, chatBody, LIMITS)).rejects.toMatchObject({
+      code: 'TooLarge',
+      message: `body: expected at most ${WHOLE} bytes (PERDURE_MAX_TRANSCRIPT_BODY)`,
+    });
+    expect(pieces).toBeLessThan(WHOLE / 65_000 + 10);
+    await expect(read(`{"id":"${long}","messages":[{}]}`)).rejects.toMatchObject({ code: 'TooLarge' });
+  });
+});

@@ -1,0 +1,106 @@
+import type { z } from 'zod';
+import { parseInput } from '../wire/input.ts';
+import { badBody, type BodyLimit, MAX_DEPTH, parseJson, textOf, tooLarge } from './body.ts';
+import { JsonError, type JsonListener, JsonScanner } from './json-scanner.ts';
+
+interface Transcript {
+  messages: unknown[];
+}
+
+/**
+ * The JSON body of a request whose `messages` may be a long transcript. Only the last message is kept: the earlier ones are
+ * holes in the array that is returned, and are checked for nothing but JSON.
+ * @param limits `whole` of the body; `kept` of the last message and of each other member that `schema` names
+ * @throws {PerdureError} `TooLarge` as soon as `whole` is passed or at the end for `kept`, `BadRequest` naming the field
+ */
+export async function readTranscript<T extends Transcript>(
+  request: Request,
+  schema: z.ZodObject & z.ZodType<T>,
+  limits: { whole: BodyLimit; kept: BodyLimit },
+): Promise<T> {
+  const kept = new KeptMembers(new Set(Object.keys(schema.shape)));
+  await scan(request, limits.whole, new JsonScanner(kept, { depth: MAX_DEPTH, text: limits.kept.bytes }));
+  if (kept.tooLong !== undefined) throw tooLarge(kept.tooLong, limits.kept);
+  const body = parseInput(schema, parseJson(kept.json()));
+  const messages: unknown[] = [];
+  messages[kept.count - 1] = body.messages[0];
+  return { ...body, messages };
+}
+
+async function scan(request: Request, limit: BodyLimit, scanner: JsonScanner): Promise<void> {
+  let isBlank = true;
+  try {
+    for await (const piece of textOf(request, limit)) {
+      isBlank &&= piece.trim() === '';
+      scanner.push(piece);
+    }
+    if (!isBlank) scanner.finish();
+  } catch (error) {
+    throw error instanceof JsonError ? badBody(error.message) : error;
+  }
+}
+
+/** The members of a body that are kept while it comes; of those with one name the last, as JSON.parse has it. */
+class KeptMembers implements JsonListener {
+  /** How many messages there are. */
+  count = 0;
+  private readonly names: ReadonlySet<string>;
+  /** Members in JSON by name; undefined: too long. */
+  private readonly members = new Map<string, string | undefined>();
+  private last: string | undefined;
+  private root: string | undefined = '{}';
+  private wanted: 'root' | 'name' | 'member' | 'message' = 'root';
+  private name = '';
+  private isInMessages = false;
+
+  constructor(names: ReadonlySet<string>) {
+    this.names = names;
+  }
+
+  /** The body in JSON, with the last message only. */
+  json(): string {
+    if (this.root !== '{}') return this.root ?? '';
+    const members = [...this.members, ...(this.count > 0 ? [['messages', `[${this.last}]`] as const] : [])];
+    return `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`;
+  }
+
+  /** A field that is longer than may be kept. */
+  get tooLong(): string | undefined {
+    if (this.root === undefined) return 'body';
+    if (this.count > 0 && this.last === undefined) return `messages[${this.count - 1}]`;
+    return [...this.members].find(([, value]) => value === undefined)?.[0];
+  }
+
+  begin(depth: number, what: 'key' | 'value', first: string): boolean {
+    if (depth === 0) return this.want('root', first !== '{');
+    if (what === 'key') return this.want('name', depth === 1);
+    if (depth === 2 && this.isInMessages) {
+      this.count += 1;
+      return this.want('message');
+    }
+    return depth === 1 && this.beginMember(first);
+  }
+
+  end(text: string | undefined): void {
+    if (this.wanted === 'root') this.root = text;
+    else if (this.wanted === 'name') this.name = text === undefined ? '' : (JSON.parse(text) as string);
+    else if (this.wanted === 'member') this.members.set(this.name, text);
+    else this.last = text;
+  }
+
+  private beginMember(first: string): boolean {
+    this.isInMessages = this.name === 'messages' && first === '[';
+    if (this.name === 'messages') {
+      this.members.delete(this.name);
+      this.count = 0;
+    }
+    if (this.isInMessages) this.members.set('messages', '[]');
+    // parseJson refuses the name "__proto__".
+    return !this.isInMessages && this.want('member', this.names.has(this.name) || this.name === '__proto__');
+  }
+
+  private want(what: typeof this.wanted, isWanted = true): boolean {
+    if (isWanted) this.wanted = what;
+    return isWanted;
+  }
+}
