@@ -1,7 +1,7 @@
 /**
- * JSON with one spelling: keys sorted by UTF-16 code units (as RFC 8785 has it), no spaces, undefined members left out.
- * Equal values give equal bytes, so that digests of them are equal too.
- * @throws {TypeError} for what JSON cannot carry (cycles, bigint)
+ * Canonical JSON: keys sorted by UTF-16 code units (RFC 8785), no spaces, undefined members omitted. Equal values give equal
+ * bytes, and so equal digests.
+ * @throws {TypeError} for values that JSON cannot represent (cycles, bigint)
  */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, member: unknown) => (isPlainObject(member) ? sorted(member) : member)) ?? 'null';
@@ -12,8 +12,8 @@ function isPlainObject(value: unknown): value is Record<string, unknown> {
 }
 
 function sorted(object: Record<string, unknown>): Record<string, unknown> {
-  // A null prototype, or a member named __proto__ would be lost. Keys that look like array indexes come first in any
-  // object, whatever the order of insertion; that order is fixed as well, so equal values still give equal bytes.
+  // With a prototype, a member named __proto__ would be lost. Keys that look like array indexes come first in every object,
+  // whatever the order of insertion: that order is fixed, too, so equal values still give equal bytes.
   const result = Object.create(null) as Record<string, unknown>;
   for (const key of Object.keys(object).toSorted()) result[key] = object[key];
   return result;

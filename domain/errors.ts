@@ -1,8 +1,8 @@
 import type { Phase, PhaseEvent } from './phases.ts';
 
 /**
- * Every error that a caller may see, with the HTTP status that stands for it. The code is the error's name on every
- * edge: problem details, Temporal failures, tool errors, metrics.
+ * Every error that a caller may see, with its HTTP status. The code is the error's name everywhere: problem details, Temporal
+ * failures, tool errors, metrics.
  */
 export const ERROR_STATUS = {
   BadRequest: 400,
@@ -31,7 +31,7 @@ export const ERROR_STATUS = {
 
 export type ErrorCode = keyof typeof ERROR_STATUS;
 
-/** An error with a code that callers can act on. The message is for people and never holds a secret. */
+/** An error with a code that callers can act on. The message is for people and never contains a secret. */
 export class PerdureError extends Error {
   readonly code: ErrorCode;
 
@@ -42,15 +42,15 @@ export class PerdureError extends Error {
   }
 }
 
-/** True for the codes of ERROR_STATUS. */
+/** Whether the code is one of ERROR_STATUS. */
 export function isErrorCode(code: string): code is ErrorCode {
   return Object.hasOwn(ERROR_STATUS, code);
 }
 
-/** The sentence below as SQL's format() takes it for an event: %s becomes the phase. */
+/** The message below as a template for SQL: %s is replaced by the phase, %e by the event. */
 export const INVALID_TRANSITION_FORMAT = 'a session in phase "%s" cannot take the event "%e"';
 
-/** The sentence of an illegal (phase, event) pair; the same at the row, in the workflow, on HTTP and for the model. */
+/** The message for an illegal transition; the same in SQL, in the workflow, over HTTP and for the model. */
 export function invalidTransitionMessage(phase: Phase, event: PhaseEvent): string {
   return INVALID_TRANSITION_FORMAT.replace('%s', phase).replace('%e', event);
 }

@@ -1,14 +1,14 @@
-/** The places of a session's state machine. */
+/** The states of a session's state machine. */
 export const PHASES = ['chatting', 'building', 'verifying', 'done'] as const;
 export type Phase = (typeof PHASES)[number];
 
-/** What can move a session from one phase to another. */
+/** The events that change a session's phase. */
 export const PHASE_EVENTS = ['open_existing', 'start_build', 'todo_done_build', 'publish', 'revert', 'cancel'] as const;
 export type PhaseEvent = (typeof PHASE_EVENTS)[number];
 
 /**
- * The state machine: the one place that says how a phase may change. The database's `phase_transitions` table is
- * filled from it, the diagram in the docs is drawn from it. A pair that is not here is illegal.
+ * The state machine, the only definition of legal transitions: the table `phase_transitions` and the diagram in the docs are
+ * generated from it. A pair that is not here is illegal.
  */
 export const TRANSITIONS: Readonly<Record<Phase, Readonly<Partial<Record<PhaseEvent, Phase>>>>> = {
   chatting: { open_existing: 'chatting', start_build: 'building' },
@@ -17,12 +17,12 @@ export const TRANSITIONS: Readonly<Record<Phase, Readonly<Partial<Record<PhaseEv
   done: { open_existing: 'chatting', start_build: 'building' },
 };
 
-/** The phase that `event` leads to from `phase`, or undefined where the pair is illegal. */
+/** The phase after `event` in `phase`; undefined if the transition is illegal. */
 export function nextPhase(phase: Phase, event: PhaseEvent): Phase | undefined {
   return TRANSITIONS[phase][event];
 }
 
-/** Every legal (phase, event, next), in the order of the table. */
+/** Every legal transition, in the order of the table. */
 export function transitionRows(): { phase: Phase; event: PhaseEvent; next: Phase }[] {
   return PHASES.flatMap((phase) =>
     PHASE_EVENTS.flatMap((event) => {
@@ -32,7 +32,7 @@ export function transitionRows(): { phase: Phase; event: PhaseEvent; next: Phase
   );
 }
 
-/** The table as a Mermaid state diagram, as the docs show it. */
+/** The table as a Mermaid state diagram for the docs. */
 export function phaseDiagram(): string {
   const arrows = transitionRows().map(({ phase, event, next }) => `    ${phase} --> ${next}: ${event}`);
   return ['stateDiagram-v2', '    [*] --> chatting', ...arrows].join('\n');

@@ -3,12 +3,12 @@ import type { SeenTool } from './stream-tool.ts';
 /** What a reader has been sent of a part. */
 export interface SeenPart {
   index: number;
-  /** UTF-16 units of the text, or of the raw input, that have been sent. */
+  /** Number of UTF-16 units of the text or raw input that have been sent. */
   units: number;
-  /** Nothing of it can change any more. */
+  /** Nothing of it can change anymore. */
   final: boolean;
   tool?: SeenTool;
-  /** Of a text: its provider metadata, canonical JSON. */
+  /** Provider metadata of a text part, as canonical JSON. */
   metadata?: string;
 }
 
@@ -20,9 +20,9 @@ export interface Seen {
   readonly stepOpen: boolean;
   /** Index of the latest `step-start`. */
   readonly stepIndex: number;
-  /** Index of the latest `data-interrupted`: what stands before it belongs to lost attempts. */
+  /** Index of the latest `data-interrupted`: parts before it belong to lost attempts. */
   readonly interruptedIndex: number;
-  /** The message's metadata, canonical JSON. */
+  /** The message's metadata, as canonical JSON. */
   readonly metadata: string;
   readonly parts: ReadonlyMap<string, SeenPart>;
 }
@@ -37,15 +37,15 @@ export const NOTHING_SEEN: Seen = {
   parts: new Map(),
 };
 
-/** From where on a reader has to read: the parts from an index on, and of those it knows, the text behind what it has. */
+/** Where the next read starts: the parts from `index` on, and for known parts the text after `units`. */
 export interface Cursor {
   index: number;
   parts: { id: string; units: number }[];
 }
 
 /**
- * Where to read on. While a run goes on nobody touches what lost attempts have left, so it is not read again and
- * again; when it has ended, once, with `all`: an ending may close what was left open.
+ * Where the next read starts. The parts of lost attempts do not change while the run is active, so they are skipped. `all`
+ * includes them, for the read after the run has ended: ending a run may close them.
  */
 export function cursorOf(seen: Seen, { all = false } = {}): Cursor {
   const open: { id: string; units: number; index: number }[] = [];

@@ -5,17 +5,17 @@ import { isInputOpen, type PartData } from './part-data.ts';
 type ToolChunk = Extract<UIMessageChunk, { toolCallId: string }>;
 type Approval = { id: string; approved?: boolean } & Record<string, unknown>;
 
-/** What a reader knows of a tool call. */
+/** What a reader has been sent of a tool call. */
 export interface SeenTool {
   state: string;
   approval: 'none' | 'requested' | 'responded';
-  /** The preliminary output that was shown last, canonical JSON. */
+  /** The last preliminary output that was sent, as canonical JSON. */
   preliminary: string;
 }
 
 export const TOOL_OUTCOMES: ReadonlySet<string> = new Set(['output-available', 'output-error', 'output-denied']);
 
-/** How a reader sees the call once it has all that `data` says. */
+/** What a reader knows of the call once it has been sent all of `data`. */
 export function seenTool(data: PartData): SeenTool {
   const approval = approvalOf(data);
   return {
@@ -26,11 +26,11 @@ export function seenTool(data: PartData): SeenTool {
 }
 
 /**
- * The chunks that bring a reader of a tool call from `before` (undefined: it knows nothing of it) to what the row says,
- * whatever states were passed over.
+ * The chunks that bring a reader of a tool call from `before` (undefined: nothing sent yet) to the state of the row, whatever
+ * states it missed.
  *
- * @param input the raw input: what the reader has of it already, and what has come since
- * @param inStep the call stands in the reader's current step: the reducer finds a call's input nowhere else
+ * @param input whether the reader has some of the raw input, and the text that is new to it
+ * @param inStep whether the call is in the reader's current step: the reducer finds a call's input only there
  */
 export function toolChunks(
   before: SeenTool | undefined,
@@ -59,7 +59,7 @@ function approvalOf(data: PartData): Approval | undefined {
   return data['approval'] as Approval | undefined;
 }
 
-/** Makes the chunks of one call from its part. */
+/** Creates the chunks of one call from its part. */
 class ToolCall {
   readonly approval: Approval | undefined;
   private readonly data: PartData;

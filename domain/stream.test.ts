@@ -9,7 +9,7 @@ import type { RunState } from './runs.ts';
 import { cursorOf, NOTHING_SEEN, type Seen } from './stream-seen.ts';
 import { advance } from './stream.ts';
 
-/** A reader that keeps what it has been sent. */
+/** A reader that collects its chunks. */
 class FollowingReader {
   readonly chunks: UIMessageChunk[] = [];
   seen: Seen = NOTHING_SEEN;
@@ -23,7 +23,7 @@ class FollowingReader {
   }
 }
 
-/** Something that happens to an answer's rows. */
+/** A change of an answer's rows. */
 type Event = (answer: AnswerRows) => void;
 
 function pick<T>(from: T[], at: number): T | undefined {
@@ -142,7 +142,7 @@ const events = fc.oneof(
 const ends = fc.constantFrom<RunState[]>('finished', 'error', 'aborted');
 
 describe('H8 the chunks of a reader reduce to the stored message', () => {
-  it('R2 whatever happens to the parts, and whenever the reader looks', async () => {
+  it('R2 after any changes of the parts, whenever the reader reads', async () => {
     const history = fc.array(fc.tuple(events, fc.boolean()), { maxLength: 40 });
     await fc.assert(
       fc.asyncProperty(history, ends, async (happened, end) => {
@@ -163,7 +163,7 @@ describe('H8 the chunks of a reader reduce to the stored message', () => {
     );
   }, 60_000);
 
-  it('R2 while the run goes on as well', async () => {
+  it('R2 also while the run is active', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(events, { minLength: 1, maxLength: 25 }), async (happened) => {
         const answer = new AnswerRows();
@@ -172,7 +172,7 @@ describe('H8 the chunks of a reader reduce to the stored message', () => {
           event(answer);
           live.read(answer);
         }
-        // The reducer shows a `step-start` with whatever comes next only.
+        // The reducer shows a `step-start` only with the next chunk.
         const shown = await reduced([...live.chunks, { type: 'message-metadata', messageMetadata: {} }]);
         expect(shown?.parts).toEqual((await answer.stored()).parts);
       }),
@@ -225,7 +225,7 @@ describe('an incomplete tool input reads as the SDK’s reducer reads it', () =>
 });
 
 describe('a reader', () => {
-  it('R2 gets start with the session before anything else, and the usage with finish', () => {
+  it('R2 gets start with the session first, and the usage with finish', () => {
     const answer = new AnswerRows();
     const reader = new FollowingReader();
     expect(reader.read(answer)).toEqual([
@@ -242,7 +242,7 @@ describe('a reader', () => {
     expect(reader.read(answer)).toEqual([]);
   });
 
-  it('T5 of an aborted answer sees no end of what was streaming', () => {
+  it('T5 of an aborted answer gets no end chunk for a part that was streaming', () => {
     const answer = new AnswerRows();
     const reader = new FollowingReader();
     answer.append(answer.add({ type: 'text', text: '', state: 'streaming' }), 'Hi');
@@ -251,7 +251,7 @@ describe('a reader', () => {
     expect(reader.read(answer).map((chunk) => chunk.type)).toEqual(['message-metadata', 'abort']);
   });
 
-  it('R2 of a long answer reads on from the part that grows, and of it what is new', () => {
+  it('R2 of a long answer reads from the growing part on, and only its new text', () => {
     const answer = new AnswerRows();
     const reader = new FollowingReader();
     answer.add({ type: 'step-start' });
@@ -260,7 +260,7 @@ describe('a reader', () => {
     expect(cursorOf(reader.seen)).toEqual({ index: 1, parts: [{ id: 'prt_1', units: 5 }] });
   });
 
-  it('T5 does not read again what a lost attempt has left, until the run has ended', () => {
+  it('T5 reads the parts of a lost attempt again only after the run has ended', () => {
     const answer = new AnswerRows();
     const reader = new FollowingReader();
     answer.add({ type: 'tool-write_file', toolCallId: 'call_1', state: 'input-streaming' });

@@ -5,12 +5,12 @@ import type { RunState } from './runs.ts';
 import type { Seen, SeenPart } from './stream-seen.ts';
 import { seenTool, TOOL_OUTCOMES, toolChunks } from './stream-tool.ts';
 
-/** What the rows say of an answer at one moment: of its parts, those from some index on. */
+/** The rows of an answer at one moment, with its parts from some index on. */
 export interface AnswerSnapshot {
   session_id: string;
-  /** Id of the answer. */
+  /** Id of the answer's message. */
   message_id: string;
-  /** Null until the answer's row is there, which is with its first content. */
+  /** Null until the answer's row exists: it is written with the first content. */
   metadata: Record<string, unknown> | null;
   run_state: RunState;
   error_code: string | null;
@@ -19,11 +19,11 @@ export interface AnswerSnapshot {
 }
 
 /**
- * The chunks between what a reader has seen and what the rows say now. Replay and live are this one function: whatever
- * the moments at which somebody reads, the AI SDK's reduction of all chunks equals the stored message.
+ * The chunks for the difference between what a reader has seen and what the rows contain now. Replay and live streaming both
+ * use this function: whenever a reader reads, the AI SDK's reduction of all its chunks equals the stored message.
  *
- * Begins with `start`, which carries the session's id; ends with `finish`, `abort`, or `error` and `finish`. An aborted
- * answer stays as it is: what was streaming gets no end.
+ * Begins with `start`, which contains the session's id; ends with `finish`, `abort`, or `error` and `finish`. Parts of an
+ * aborted answer that were streaming get no end chunk.
  */
 export function advance(seen: Seen, snapshot: AnswerSnapshot): { seen: Seen; chunks: UIMessageChunk[] } {
   if (seen.ended) return { seen, chunks: [] };
@@ -117,7 +117,7 @@ class Reader {
     return { final: TOOL_OUTCOMES.has(tool.state) && tool.preliminary === '', tool };
   }
 
-  /** A part that is written once. */
+  /** Reads a part that is written once. */
   private readWhole({ data, index }: PartSnapshot) {
     if (data.type === 'step-start') {
       this.startStep(index);
@@ -144,7 +144,7 @@ class Reader {
   }
 }
 
-/** The text behind the first `units` of a part. */
+/** The text of a part after its first `units`. */
 function freshText({ data, text, text_start }: PartSnapshot, units: number): string {
   const settled = settledText(data);
   const behind = Math.max(0, units - (text_start ?? settled.length));

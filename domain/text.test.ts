@@ -3,12 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { cases } from '../tools/test-kit/cases.ts';
 import { cleanJson, cleanJsonText, cleanText, type Cleaner, headOf, JsonTextCleaner, TextCleaner } from './text.ts';
 
-/** Any sequence of UTF-16 units, with those that matter often. */
+/** Any sequence of UTF-16 units, with the special ones often. */
 const units = fc
   .array(fc.oneof(fc.constantFrom(0, 0xd83d, 0xde00, 0x5c, 0x75, 0x41), fc.integer({ min: 0, max: 0xffff })))
   .map((codes) => String.fromCharCode(...codes));
 
-/** Text that looks like pieces of JSON escapes. */
+/** Text made of pieces of JSON escapes. */
 const escapes = fc
   .array(
     fc.constantFrom('\\', '\\\\', 'u', 'd83d', 'de00', '0000', 'dc00', '\\ud83d', '\\ude00', '\\u0000', '"', 'D8', 'x'),
@@ -28,17 +28,17 @@ describe('clean text', () => {
     expect(cleanText('a\0b\uD83Dc\uDE00d😀')).toBe('a\uFFFDb\uFFFDc\uFFFDd😀');
   });
 
-  it('T5 keeps a pair whole that is split over two deltas', () => {
+  it('T5 keeps a surrogate pair that is split over two deltas', () => {
     const cleaner = new TextCleaner();
     expect([cleaner.push('a\uD83D'), cleaner.push('\uDE00b'), cleaner.end()]).toEqual(['a', '😀b', '']);
   });
 
-  it('T5 lets a high surrogate that nothing follows out as U+FFFD', () => {
+  it('T5 replaces a high surrogate at the end by U+FFFD', () => {
     const cleaner = new TextCleaner();
     expect([cleaner.push('a\uD83D'), cleaner.push(''), cleaner.end()]).toEqual(['a', '', '\uFFFD']);
   });
 
-  it('T5 gives the same text however it is cut, as long as before and clean', () => {
+  it('T5 cleans a text to the same length, in any pieces to the same text', () => {
     fc.assert(
       fc.property(units, cuts, (text, at) => {
         const clean = inPieces(new TextCleaner(), text, at);
@@ -52,13 +52,13 @@ describe('clean text', () => {
 });
 
 describe('clean JSON text', () => {
-  it('T5 replaces what a parser would make U+0000 or a lone surrogate of', () => {
+  it('T5 replaces escapes that a parser would turn into U+0000 or a lone surrogate', () => {
     expect(cleanJsonText(String.raw`{"a\u0000":"\ud83d\ude00 \uD83D \uDE00 \\u0000 \n"}`)).toBe(
       String.raw`{"a\ufffd":"\ud83d\ude00 \ufffd \ufffd \\u0000 \n"}`,
     );
   });
 
-  it('T5 gives the same JSON however it is cut', () => {
+  it('T5 cleans JSON to the same length, in any pieces to the same text', () => {
     fc.assert(
       fc.property(fc.oneof(escapes, units), cuts, (text, at) => {
         expect(inPieces(new JsonTextCleaner(), text, at)).toBe(cleanJsonText(text));
@@ -68,7 +68,7 @@ describe('clean JSON text', () => {
     );
   });
 
-  it('T5 leaves nothing in a parsed document that Postgres refuses', () => {
+  it('T5 leaves nothing in a document that Postgres rejects', () => {
     fc.assert(
       fc.property(fc.jsonValue(), units, units, (value, key, text) => {
         const clean = JSON.stringify(cleanJson({ value, [key]: [text] }));
@@ -79,7 +79,7 @@ describe('clean JSON text', () => {
     );
   });
 
-  it('T5 makes null of undefined and refuses a cycle', () => {
+  it('T5 turns undefined into null and rejects a cycle', () => {
     const cycle: unknown[] = [];
     cycle.push(cycle);
     expect(cleanJson(undefined)).toBeNull();
@@ -87,7 +87,7 @@ describe('clean JSON text', () => {
   });
 });
 
-it('R7 a head in bytes cuts no character', () => {
+it('R7 a prefix in bytes cuts no character', () => {
   expect([headOf('aé😀', 1), headOf('aé😀', 2), headOf('aé😀', 3), headOf('aé😀', 6), headOf('aé😀', 7)]).toEqual([
     'a',
     'a',

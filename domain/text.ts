@@ -1,6 +1,6 @@
 /**
- * Text that Postgres refuses: jsonb takes neither U+0000 nor a lone surrogate. Each becomes U+FFFD, one UTF-16 unit for
- * one, so that offsets into a text are the same before and after.
+ * Postgres' jsonb accepts neither U+0000 nor a lone surrogate. Each is replaced by U+FFFD, one UTF-16 unit for one, so that
+ * offsets into a text stay the same.
  */
 const REPLACEMENT = '\uFFFD';
 const HIGH_AT_END = /[\uD800-\uDBFF]$/;
@@ -11,14 +11,14 @@ export function cleanText(text: string): string {
   return wellFormed.includes('\0') ? wellFormed.replaceAll('\0', REPLACEMENT) : wellFormed;
 }
 
-/** Something that cleans a text which comes in pieces. What it holds back comes with the next piece or at the end. */
+/** Cleans a text that comes in pieces. It may hold back the end of a piece until the next one, or until `end`. */
 export interface Cleaner {
   push(delta: string): string;
-  /** What was held back, cleaned; call it once, at the end. */
+  /** The cleaned text that was held back; call it once, at the end. */
   end(): string;
 }
 
-/** Cleans plain text: a high surrogate at the end of one piece waits for its other half in the next. */
+/** Cleans plain text. Holds back a high surrogate at the end of a piece, since the next one may begin with its low one. */
 export class TextCleaner implements Cleaner {
   private held = '';
 
@@ -40,7 +40,7 @@ const HEX = '[0-9a-fA-F]';
 const HIGH = `\\\\u[dD][89abAB]${HEX}{2}`;
 const LOW = `\\\\u[dD][c-fC-F]${HEX}{2}`;
 const LOW_BEGUN = `\\\\(?:u(?:[dD](?:[c-fC-F]${HEX}?)?)?)?`;
-/** Group 1: an escape that the text ends in the middle of. Group 2: a pair. Group 3: any other whole escape. */
+/** Group 1: an incomplete escape at the end of the text. Group 2: a surrogate pair. Group 3: any other complete escape. */
 const ESCAPES = new RegExp(
   `(${HIGH}(?:${LOW_BEGUN})?$|\\\\(?:u${HEX}{0,3})?$)|(${HIGH}${LOW})|(\\\\u${HEX}{4}|\\\\[^])`,
   'g',
@@ -49,8 +49,8 @@ const FORBIDDEN_ESCAPE = /^\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})/;
 const ESCAPED_REPLACEMENT = '\\ufffd';
 
 /**
- * Cleans the text of a JSON document: what is written plainly, and what is written as an escape, for a parser would
- * make U+0000 of the six characters of its escape. The text keeps its length.
+ * Cleans the text of a JSON document: plain characters, and escapes that a parser would turn into U+0000 or a lone surrogate.
+ * The text keeps its length.
  */
 export class JsonTextCleaner implements Cleaner {
   private readonly plain = new TextCleaner();
@@ -80,18 +80,18 @@ export class JsonTextCleaner implements Cleaner {
   }
 }
 
-/** The text of a whole JSON document, cleaned as JsonTextCleaner does. */
+/** Cleans the text of a whole JSON document like JsonTextCleaner. */
 export function cleanJsonText(json: string): string {
   const cleaner = new JsonTextCleaner();
   return cleaner.push(json) + cleaner.end();
 }
 
-/** Anything that JSON carries. */
+/** Any JSON value. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 /**
- * The value as JSON would carry it, with every string and key cleaned. Undefined becomes null.
- * @throws {TypeError} for what JSON cannot carry (cycles, bigint)
+ * The value after a round trip through JSON, with every string and key cleaned. Undefined becomes null.
+ * @throws {TypeError} for values that JSON cannot represent (cycles, bigint)
  */
 export function cleanJson(value: unknown): Json {
   const json = JSON.stringify(value);
@@ -100,12 +100,12 @@ export function cleanJson(value: unknown): Json {
 
 const encoder = new TextEncoder();
 
-/** The bytes of a text in UTF-8. */
+/** The length of a text in UTF-8, in bytes. */
 export function byteLength(text: string): number {
   return encoder.encode(text).length;
 }
 
-/** The longest beginning of a text that is at most `bytes` long in UTF-8; no character is cut. */
+/** The longest prefix of a text that is at most `bytes` long in UTF-8; no character is cut. */
 export function headOf(text: string, bytes: number): string {
   const { read } = encoder.encodeInto(text, new Uint8Array(Math.max(0, bytes)));
   return text.slice(0, read);

@@ -7,14 +7,14 @@ import { spawnTied } from '../../tools/dev/die-with-parent.ts';
 
 const MODULE = new URL('../../tools/dev/die-with-parent.ts', import.meta.url).href;
 
-/** Whether a process is there; one that nobody has collected yet is not. */
+/** Whether a process is alive; a zombie is not. */
 async function isAlive(pid: number): Promise<boolean> {
   const { existsSync, readFileSync } = await import('node:fs');
   if (!existsSync(`/proc/${pid}/stat`)) return false;
   return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.[0] !== 'Z';
 }
 
-/** Starts a parent that ties `command` to itself, and tells both pids. */
+/** Starts a parent process that starts `command` tied to itself. Returns the parent, and the command's pid. */
 async function startParent(command: string[]) {
   const code = `
     import { spawnTied } from ${JSON.stringify(MODULE)};
@@ -37,7 +37,7 @@ describe('no process is left behind', () => {
     await eventually(async () => expect(await isAlive(pid)).toBe(false));
   });
 
-  it('H1 a child that ignores the signal is killed after its time', async () => {
+  it('H1 a child that ignores the signal is killed after the time-out', async () => {
     const { parent, pid } = await startParent(['sh', '-c', "trap '' TERM; while :; do sleep 0.05; done"]);
     parent.kill('SIGKILL');
     await eventually(async () => expect(await isAlive(pid)).toBe(false));
@@ -52,7 +52,7 @@ describe('no process is left behind', () => {
 });
 
 describe('an orderly stop', () => {
-  it('H1 sends the signal of the plan, waits, and tells how the child ended', async () => {
+  it('H1 sends the signal of the plan, waits, and returns how the child ended', async () => {
     const script = "trap 'exit 7' INT; echo up; while :; do sleep 0.05; done";
     const stopPlan = [{ signal: 'SIGINT', waitMs: 5_000 }] as const;
     const child = await spawnTied('sh', ['-c', script], { stopPlan, output: 'pipe' });
@@ -61,7 +61,7 @@ describe('an orderly stop', () => {
     expect(await child.exited).toEqual({ code: 7, signal: null });
   });
 
-  it('H1 of a child that has ended already tells the same', async () => {
+  it('H1 of a child that has already ended returns the same', async () => {
     const child = await spawnTied('sh', ['-c', 'exit 3'], { stopPlan: [], output: 'ignore' });
     expect(await child.exited).toEqual({ code: 3, signal: null });
     expect(await child.stop()).toEqual({ code: 3, signal: null });

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort } from '../../tools/dev/ports.ts';
 
-it('H1 no port is given twice, to nobody in any process that lives', async () => {
+it('H1 no port is given twice, not even to different processes', async () => {
   const dir = scratchDir();
   await mkdir(dir);
   const file = path.join(dir, 'takes-ports.ts');

@@ -33,7 +33,7 @@ async function query<T extends pg.QueryResultRow>(url: string, sql: string): Pro
 }
 
 describe('embedded Postgres', () => {
-  it('H1 keeps its data and its password from one start to the next', async () => {
+  it('H1 keeps its data and password across restarts', async () => {
     const dir = scratchDir();
     const first = await start(dir);
     await query(first.url, "CREATE TABLE kept AS SELECT 'Grüße 🌍' AS word");
@@ -44,7 +44,7 @@ describe('embedded Postgres', () => {
     expect(await query(second.url, 'SELECT word FROM kept')).toEqual([{ word: 'Grüße 🌍' }]);
   });
 
-  it('H1 is UTF-8, asks for the password and keeps that to its owner', async () => {
+  it('H1 is UTF-8, requires the password, and stores it readable for its owner only', async () => {
     const dir = scratchDir();
     const { url } = await start(dir);
     expect(await query(url, 'SHOW server_encoding')).toEqual([{ server_encoding: 'UTF8' }]);
@@ -54,7 +54,7 @@ describe('embedded Postgres', () => {
     expect((await stat(path.join(dir, 'password'))).mode & 0o777).toBe(0o600);
   });
 
-  it('H1 says so when its port is taken', async () => {
+  it('H1 reports that its port is taken', async () => {
     const port = await freePort();
     const squatter = createServer().listen(port, '127.0.0.1');
     await once(squatter, 'listening');
@@ -62,7 +62,7 @@ describe('embedded Postgres', () => {
     squatter.close();
   });
 
-  it('H1 says so when a live Postgres uses the data', async () => {
+  it('H1 reports that a running Postgres uses the data', async () => {
     const dir = scratchDir();
     const { pid } = await start(dir);
     await expect(startPostgres({ dir })).rejects.toMatchObject({
@@ -71,7 +71,7 @@ describe('embedded Postgres', () => {
     });
   });
 
-  it('H1 starts over what a crash has left, even where another process has its pid now', async () => {
+  it('H1 starts after a crash, even if another process has its pid now', async () => {
     const dir = scratchDir();
     const first = await start(dir);
     process.kill(first.pid, 'SIGKILL');
@@ -84,7 +84,7 @@ describe('embedded Postgres', () => {
     expect(await query(second.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
-  it('H1 starts again at once after its parent was killed, with everything that was committed', async () => {
+  it('H1 starts at once after its parent was killed, with all committed data', async () => {
     const dir = scratchDir();
     const code = `
       import { startPostgres } from ${JSON.stringify(new URL('../../tools/dev/postgres.ts', import.meta.url).href)};
@@ -102,7 +102,7 @@ describe('embedded Postgres', () => {
     await eventually(async () => expect(await isPortFree(Number(new URL(url).port))).toBe(true));
   });
 
-  it('H1 refuses a folder that holds something else', async () => {
+  it('H1 refuses a folder with other contents', async () => {
     const dir = scratchDir();
     await (await start(dir)).stop();
     await rm(path.join(dir, 'data', 'PG_VERSION'));

@@ -11,7 +11,7 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, isPortFree } from '../../tools/dev/ports.ts';
 
-// What is tested is the bringing up and the taking down, so worker and host are stand-ins that do nothing else.
+// Tests starting and stopping, so worker and host are minimal programs.
 const WORKER = `
 console.log(JSON.stringify({ level: 30, msg: 'ready' }));
 const timer = setInterval(() => {}, 1000);
@@ -100,7 +100,7 @@ async function query(url: string, sql: string): Promise<unknown[]> {
 }
 
 describe('npm start', { timeout: 60_000 }, () => {
-  it('H1 brings everything up, stops cleanly, leaves no process, and finds everything at the next start', async () => {
+  it('H1 starts everything, stops cleanly, leaves no process, and keeps all data for the next start', async () => {
     const first = start();
     const { page, ui, postgres } = await addressesOf(first);
     expect(await (await fetch(page)).json()).toEqual({
@@ -118,7 +118,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect(await query((await addressesOf(second)).postgres, 'SELECT one FROM kept')).toEqual([{ one: 1 }]);
   });
 
-  it('H1 leaves no process when it is killed', async () => {
+  it('H1 leaves no process behind when it is killed', async () => {
     const run = start();
     const { page } = await addressesOf(run);
     run.child.kill('SIGKILL');
@@ -126,7 +126,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect(await isPortFree(Number(new URL(page).port))).toBe(true);
   });
 
-  it('H1 starts again at once after it was killed, on the port that it was given', async () => {
+  it('H1 starts at once after it was killed, on the same given port', async () => {
     const PORT = String(await freePort());
     const first = start({ PORT });
     const before = await addressesOf(first);
@@ -136,7 +136,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect((await fetch(before.page)).status).toBe(200);
   });
 
-  it('H1 refuses to run twice on one folder', async () => {
+  it('H1 refuses to run twice in one folder', async () => {
     const first = start();
     await addressesOf(first);
     const second = start();
@@ -144,7 +144,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect(second.output).toMatch(/worker is already running on .*PERDURE_DIR/);
   });
 
-  it('H1 starts a host that died again and says so', async () => {
+  it('H1 restarts a host that died and reports it', async () => {
     const run = start();
     const { page } = await addressesOf(run);
     await fetch(`${page}die`).catch(() => {});
@@ -154,7 +154,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect((await fetch(page)).status).toBe(200);
   });
 
-  it('H1 takes the next port when the default is taken, and says so', async () => {
+  it('H1 uses the next port if the default is taken, and reports it', async () => {
     const squatter = createServer();
     // Whether it is we who take it or something else: it is taken.
     await new Promise<void>((resolve) => squatter.once('error', () => resolve()).listen(8787, '127.0.0.1', resolve));
@@ -165,7 +165,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     squatter.close();
   });
 
-  it('H1 refuses a port that was asked for and is taken, and names PORT', async () => {
+  it('H1 refuses a configured port that is taken, and names PORT', async () => {
     const port = await freePort();
     const squatter = createServer().listen(port, '127.0.0.1');
     await once(squatter, 'listening');
@@ -176,7 +176,7 @@ describe('npm start', { timeout: 60_000 }, () => {
     squatter.close();
   });
 
-  it('H1 says which address it cannot reach, keeps trying, and stops meanwhile', async () => {
+  it('H1 names the address that it cannot reach, retries, and can be stopped meanwhile', async () => {
     const run = start({ DATABASE_URL: 'postgres://someone:hunter22@127.0.0.1:1/db' });
     await eventually(() => expect(run.output).toMatch(/postgres:\/\/someone@127\.0\.0\.1:1\/db: .*trying again/), {
       timeout: 15_000,

@@ -27,7 +27,7 @@ async function clientOf({ address }: RunningTemporal, namespace: string): Promis
 }
 
 describe('Temporal development server', () => {
-  it('H1 serves its UI and finds every workflow again at the next start', async () => {
+  it('H1 serves its UI and keeps every workflow across restarts', async () => {
     const dir = scratchDir();
     const options = { dir, durable: true, namespaces: ['sessions'] };
     const first = await start(options);
@@ -42,7 +42,7 @@ describe('Temporal development server', () => {
     await again.connection.close();
   });
 
-  it('H1 refuses a folder that a live server uses', async () => {
+  it('H1 refuses a folder that a running server uses', async () => {
     const dir = scratchDir();
     const { pid } = await start({ dir, durable: true, headless: true });
     await expect(start({ dir, durable: true, headless: true })).rejects.toMatchObject({
@@ -51,7 +51,7 @@ describe('Temporal development server', () => {
     });
   });
 
-  it('H1 says so when its port is taken', async () => {
+  it('H1 reports that its port is taken', async () => {
     const port = await freePort();
     const squatter = createServer().listen(port, '127.0.0.1');
     await once(squatter, 'listening');
@@ -59,7 +59,7 @@ describe('Temporal development server', () => {
     squatter.close();
   });
 
-  it('H1 starts again on another port when somebody was faster at the one it chose', async () => {
+  it('H1 tries another port if another process took the one it chose', async () => {
     const [taken, port] = [await freePort(), await freePort()];
     const squatter = createServer((socket) => socket.destroy()).listen(taken, '127.0.0.1');
     await once(squatter, 'listening');
@@ -78,7 +78,7 @@ describe('the Temporal CLI is looked for', () => {
     return file;
   }
 
-  it('H1 in TEMPORAL_CLI_PATH, then PATH, then the caches', async () => {
+  it('H1 in TEMPORAL_CLI_PATH, then on PATH, then in the caches', async () => {
     const dir = scratchDir();
     const named = await fakeCli(path.join(dir, 'named', 'my-temporal'));
     const onPath = await fakeCli(path.join(dir, 'path', 'temporal'));
@@ -90,7 +90,7 @@ describe('the Temporal CLI is looked for', () => {
     expect(await findTemporalCli(dir, { PATH: '/bin:/usr/bin' }, quiet)).toBe(cached);
   });
 
-  it('H1 and a TEMPORAL_CLI_PATH that does not run is named', async () => {
+  it('H1 reports a TEMPORAL_CLI_PATH that does not run', async () => {
     const finding = findTemporalCli(scratchDir(), { TEMPORAL_CLI_PATH: '/nowhere/temporal' }, () => {});
     await expect(finding).rejects.toThrow('TEMPORAL_CLI_PATH is /nowhere/temporal');
   });

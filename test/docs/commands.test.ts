@@ -1,5 +1,5 @@
-// Every command of the documentation is run as it stands, against a system of the test's own, or names the test that
-// runs it because it would take the machine for itself.
+// Runs every command of the documentation unchanged against the test's own system, except those that need the whole machine:
+// for them, a list names the test that runs them.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
@@ -14,25 +14,25 @@ import { commandsOf, type DocumentedCommand, pages } from './shell-blocks.ts';
 const root = path.join(import.meta.dirname, '..', '..');
 const run = promisify(execFile);
 const REHEARSAL = 'rehearsal/site-builder';
-/** Streams of events have no end: a command that follows one is cut off. */
+/** Event streams do not end: a command that follows one is stopped after this time. */
 const FOLLOW_S = 3;
 const ENDLESS = /\/(?:events|rendezvous)\b/;
 const CURL_CUT_OFF = 28;
-/** What the system says to a command that the session's phase does not allow: an answer too. */
+/** The answer to a command that the session's phase does not allow. */
 const REFUSED = /InvalidTransition/;
 
-/** What would take the machine for itself, and the file that shows it. */
+/** Commands that need the whole machine, and the file that runs them. */
 const SHOWN_BY: [command: RegExp, file: string][] = [
   [/^(?:\S+=\S+ )*npm start\b/, 'test/dev/start.test.ts'],
   [/^npm run host\b/, 'test/http/process.test.ts'],
   [/^npm run worker\b/, 'test/dev/start.test.ts'],
   [/^npm (?:test|run check)\b/, '.ci/run'],
   [/^npm run chaos\b/, 'test/campaign/chaos.test.ts'],
-  // They write into the folder of recordings.
+  // Writes into the folder of recordings.
   [/^(?:\S+=\S+ )*npm run record\b/, 'test/deploys/commands.test.ts'],
-  // An engine of containers.
+  // Needs a container engine.
   [/^docker\b/, 'test/operations/compose.test.ts'],
-  // Minutes of a quiet machine: run by hand, whose figures the page keeps.
+  // Needs minutes of a quiet machine: run by hand, with its figures in that page.
   [/^npm run bench\b/, 'docs/performance.md'],
 ];
 
@@ -60,22 +60,22 @@ beforeAll(async () => {
 });
 
 describe.each([...new Set(commands.map(({ file }) => file))])('%s', (file) => {
-  it('H1 holds commands that run as they stand', { timeout: 120_000 }, async () => {
+  it('H1 contains commands that run unchanged', { timeout: 120_000 }, async () => {
     let session = await builtSite();
     for (const command of commands.filter((each) => each.file === file && !isShownElsewhere(each))) {
       const output = await runAsRead(command, session);
-      // The reader goes on with the session that a command has opened.
+      // Later commands use the session that an earlier one opened.
       session = /"session":\s*\{\s*"session_id":\s*"(ses_\w+)"/.exec(output)?.[1] ?? session;
     }
   });
 });
 
-it('H1 what would take the machine for itself is shown elsewhere', () => {
+it('H1 commands that need the whole machine are run elsewhere', () => {
   expect(SHOWN_BY.filter(([, file]) => !existsSync(path.join(root, file)))).toEqual([]);
   expect(commands.length).toBeGreaterThan(20);
 });
 
-/** A session of ada's that waits to be published. */
+/** A session of ada with a site that is ready to publish. */
 async function builtSite(): Promise<string> {
   const ada = host.as('ada');
   const { body } = await ada.post('/api/sessions', {});
@@ -91,7 +91,7 @@ async function builtSite(): Promise<string> {
   return id;
 }
 
-/** Runs a command in a shell, at the addresses of the test. @throws naming the command that fails */
+/** Runs a command in a shell, with the addresses of the test. @throws {Error} naming the command that fails */
 async function runAsRead({ file, line, text }: DocumentedCommand, session: string): Promise<string> {
   const curl = `curl() { command curl -sS --fail-with-body --max-time ${ENDLESS.test(text) ? FOLLOW_S : 30} "$@"; }`;
   const temporal = 'temporal() { "$TEMPORAL" "$@"; }';

@@ -18,7 +18,7 @@ async function rows(): Promise<{ clause: string; files: string[] }[]> {
     }));
 }
 
-it('the table of conformance names every clause once, and tests that name their clause', async () => {
+it('the conformance table lists every clause once, with tests that name their clause', async () => {
   const table = await rows();
   const clauses = table.map(({ clause }) => clause);
   expect(new Set(clauses).size).toBe(clauses.length);

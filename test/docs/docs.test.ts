@@ -7,7 +7,7 @@ import { pages } from './shell-blocks.ts';
 const root = path.join(import.meta.dirname, '..', '..');
 const read = (file: string) => readFile(path.join(root, file), 'utf8');
 
-it('H1 the commands that the docs name are there', async () => {
+it('H1 the commands named in the docs exist', async () => {
   const { scripts } = JSON.parse(await read('package.json')) as { scripts: Record<string, string> };
   const named = (await pages()).flatMap(({ file, text }) =>
     [...text.matchAll(/npm run ([\w:]+)/g)].map(([, name = '']) => ({ file, name })),
@@ -16,14 +16,14 @@ it('H1 the commands that the docs name are there', async () => {
   expect(named.filter(({ name }) => scripts[name] === undefined)).toEqual([]);
 });
 
-it('H1 the pages, files and folders that the docs link to are there', async () => {
+it('H1 the pages, files and folders linked in the docs exist', async () => {
   const links = (await pages()).flatMap(({ file, text }) =>
     [...text.matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, link = '']) => ({ file, link })),
   );
   expect(links.filter(({ file, link }) => !existsSync(path.join(root, path.dirname(file), link)))).toEqual([]);
 });
 
-it('H1 every setting stands in the operator’s guide', async () => {
+it('H1 every setting is in the operator’s guide', async () => {
   const source = await read('config/config.ts');
   const names = [...source.matchAll(/^ {2}([A-Z][A-Z_]+):/gm)].map(([, name = '']) => name);
   expect(names.length).toBeGreaterThan(20);

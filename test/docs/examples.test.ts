@@ -53,20 +53,20 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-it('H5 examples are right by their types', { timeout: 60_000 }, async () => {
+it('H5 examples type-check', { timeout: 60_000 }, async () => {
   expect(blocks.length).toBeGreaterThan(6);
   const tsc = path.join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
   const { stdout } = spawnSync(process.execPath, [tsc, '-p', folder], { encoding: 'utf8' });
   expect(stdout).toBe('');
 });
 
-it('H9 modules of agents are taken as they stand', async () => {
+it('H9 agent modules load unchanged', async () => {
   const modules = blocks.filter(({ text }) => text.includes('export default'));
   const loaded = await Promise.all(modules.map((block) => loadAgents(path.join(folder, fileOf(block)), [])));
   expect(loaded.map((agents) => agents.default.id)).toEqual(['guide', 'secretary']);
 });
 
-it('H8 the transport of the AI SDK talks to a host without React', async () => {
+it('H8 the AI SDK’s transport works with a host, without React', async () => {
   const { address, namespace, databaseUrl, workspaces } = await startRuntime({
     defaultModel: 'rehearsal/site-builder',
   });

@@ -15,6 +15,6 @@ it('S4 the documented state machine is the one in the code (else run: node tools
   expect(arrows).toEqual(transitionRows());
 });
 
-it('S4 a document that has lost its markers is not written over', () => {
+it('S4 a document without its markers is not overwritten', () => {
   expect(() => withStateMachine('# Something else')).toThrow('markers');
 });

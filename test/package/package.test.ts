@@ -40,7 +40,7 @@ async function compile(...options: string[]): Promise<string> {
 }
 
 describe('the packed tarball', () => {
-  it('H5 holds JavaScript, declarations, SQL and the page, no sources and no tests', async () => {
+  it('H5 contains JavaScript, declarations, SQL and the page, no sources and no tests', async () => {
     const files = await readdir(path.join(installed, 'dist'), { recursive: true });
     expect(files).toEqual(
       expect.arrayContaining([
@@ -63,7 +63,7 @@ describe('the packed tarball', () => {
     expect(await readdir(installed)).toEqual(['LICENSE', 'README.md', 'dist', 'package.json']);
   });
 
-  it('H5 type-checks in a project of its own, its own declarations included', { timeout: 60_000 }, async () => {
+  it('H5 type-checks in another project, its own declarations included', { timeout: 60_000 }, async () => {
     expect(await compile('--skipLibCheck')).toBe('');
     const whole = await compile('--skipLibCheck', 'false', '--noEmit');
     expect(whole.split('\n').filter((line) => line.startsWith('node_modules/perdure/'))).toEqual([]);

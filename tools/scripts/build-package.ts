@@ -1,4 +1,4 @@
-// `npm pack` runs this first: makes dist/, which is what the package holds. JavaScript and declarations of its faces and
+// `npm pack` runs this first: it builds dist/, the contents of the package. JavaScript and declarations of its exports and
 // programs, the SQL of migrations and store, the chat page, and the workflows' bundle, so that no consumer has to make one.
 import { spawnSync } from 'node:child_process';
 import { cp, glob, mkdir, rm, writeFile } from 'node:fs/promises';
@@ -21,7 +21,7 @@ await buildPage();
 await mkdir(path.join(dist, 'web'), { recursive: true });
 await cp(path.join(root, 'web', 'dist'), path.join(dist, 'web', 'dist'), { recursive: true });
 
-// What the page of the API needs, with its licence: the whole package would be twelve megabytes.
+// The files of the API's page and their licence only: the whole package has twelve megabytes.
 const swaggerUi = path.join(root, 'node_modules', 'swagger-ui-dist');
 for (const file of ['swagger-ui-bundle.js', 'swagger-ui.css', 'swagger-ui-bundle.js.LICENSE.txt', 'LICENSE', 'NOTICE'])
   await cp(path.join(swaggerUi, file), path.join(dist, 'swagger-ui', file));
@@ -32,7 +32,7 @@ const { code } = await bundleWorkflowCode({
 });
 await writeFile(path.join(dist, 'workflows', 'bundle.js'), withoutRoot(code));
 
-/** The bundle's source map names files by where this machine has them; the package does not. */
+/** Removes this machine's paths from the bundle's source map. */
 function withoutRoot(bundle: string): string {
   return bundle.replace(/(sourceMappingURL=data:[^,]*;base64,)([\w+/=]+)/, (_whole, head: string, map: string) => {
     const text = Buffer.from(map, 'base64').toString('utf8').replaceAll(root, 'perdure');

@@ -1,6 +1,6 @@
-// Run after changing dependencies on a machine whose registry lacks some platforms' packages: `npm install` then leaves
-// them out of package-lock.json without a word, and `npm ci` refuses the lockfile everywhere. Writes the missing
-// entries of optional packages that are named by platform; npm never downloads those of other platforms.
+// Run after changing dependencies on a machine whose registry lacks the packages of some platforms: `npm install` then
+// silently omits them from package-lock.json, and `npm ci` rejects the lockfile. Adds the missing entries of optional
+// packages with a platform in their name; npm never downloads those of other platforms.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,7 +12,7 @@ const lockfile = /** @type {{ packages: Record<string, Entry> }} */ (JSON.parse(
 const { packages } = lockfile;
 
 /**
- * What a platform's package says of itself, as its name tells: `binding-linux-x64-musl` → linux, x64, musl.
+ * The platform fields of a package, from its name: `binding-linux-x64-musl` → linux, x64, musl.
  * @param {string} name
  */
 function platformOf(name) {
@@ -30,7 +30,7 @@ for (const entry of Object.values({ ...packages })) {
   for (const [name, version] of Object.entries(entry.optionalDependencies ?? {})) {
     const path = `node_modules/${name}`;
     const platform = platformOf(name);
-    // Exact versions only: a range would have to be resolved.
+    // Exact versions only, since a range would have to be resolved.
     if (packages[path] || !platform || !/^\d/.test(version)) continue;
     packages[path] = { version, ...platform, ...(entry.dev && { dev: true }), optional: true };
     added++;

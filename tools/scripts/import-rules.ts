@@ -25,9 +25,9 @@ export const NOT_IN_UNIT_TESTS: ReadonlySet<string> = new Set([
 export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   // Pure rules: the workflow sandbox and the chat page import them too.
   domain: { own: [], packages: [], typesOf: ['ai'] },
-  // Schemas of what is sent and answered over HTTP.
+  // Schemas of HTTP requests and responses.
   wire: { own: ['domain'], packages: ['zod'] },
-  // What is on disk of workspaces, for whoever opens it.
+  // Paths and files of workspaces on disk.
   workspaces: { own: ['domain'], packages: [] },
   config: { own: ['domain'], packages: ['zod', 'pino', '@temporalio/envconfig', '@temporalio/client'] },
   workflows: { own: ['domain'], packages: ['@temporalio/workflow', '@temporalio/common'] },
@@ -51,7 +51,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
     own: ['client', 'domain', 'wire', 'config', 'workspaces'],
     packages: ['@hono/*', 'ai', 'hono', 'jose', 'pino', 'prom-client', 'zod', 'zod-openapi'],
   },
-  // Where a process is put together.
+  // The entry point, which assembles the process.
   'host/main.ts': { own: [...ALL_BUT_FACES, 'client', 'host', 'examples'], packages: 'any' },
   web: {
     own: ['domain'],

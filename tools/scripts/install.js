@@ -1,5 +1,5 @@
-// Runs before every npm script. Plain JavaScript for Node 18 and newer: nothing is installed yet when it matters.
-// Installs the locked dependencies when node_modules is missing or does not match package-lock.json.
+// Runs before every npm script: installs the locked dependencies if node_modules is missing or does not match
+// package-lock.json. Plain JavaScript for Node 18 and newer, because it runs before anything is installed.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, symlinkSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -12,7 +12,7 @@ const OLDEST_NODE = 24;
 /** @typedef {Record<string, Entry>} Packages the `packages` table of a lockfile, by path */
 
 /**
- * The packages of a lockfile, or undefined when there is none to read.
+ * The packages of a lockfile; undefined if it cannot be read.
  * @param {string} path
  * @returns {Packages | undefined}
  */
@@ -26,7 +26,7 @@ function readPackages(path) {
 }
 
 /**
- * Why node_modules does not match the lockfile; undefined when it does.
+ * Why node_modules does not match the lockfile; undefined if it does.
  * @param {Packages} wanted
  * @param {Packages | undefined} installed
  * @returns {string | undefined}
@@ -45,7 +45,7 @@ function staleness(wanted, installed) {
   return undefined;
 }
 
-/** Runs the npm that runs us (npm_execpath), or the one on PATH. */
+/** Runs `npm ci` with the npm that runs this script (npm_execpath), or the one on PATH. */
 function npmCi() {
   const args = ['ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund', '--loglevel=error'];
   const cli = process.env.npm_execpath;
@@ -61,8 +61,8 @@ function npmCi() {
 const link = join(root, 'node_modules', '.bin', process.platform === 'win32' ? 'node.cmd' : 'node');
 
 /**
- * Makes node_modules/.bin/node where npm has not: older ones forget it, since several platforms' packages have it. Not
- * where it does not run, as on a system without glibc.
+ * Creates node_modules/.bin/node if npm did not: older versions omit it, since the packages of several platforms have it.
+ * Not if that Node does not run, as on a system without glibc.
  */
 function linkNode() {
   const node = join(root, 'node_modules', `node-${process.platform}-${process.arch}`, 'bin', 'node');
@@ -77,7 +77,7 @@ if (reason) {
   npmCi();
 }
 if (!existsSync(link)) linkNode();
-// npm scripts find node_modules/.bin/node first; without it the machine's own has to be new enough.
+// npm scripts use node_modules/.bin/node if it exists; otherwise the system's Node must be new enough.
 if (!existsSync(link) && Number(process.versions.node.split('.')[0]) < OLDEST_NODE) {
   console.error(`perdure: Node ${OLDEST_NODE} or newer is needed, this is ${process.version}`);
   process.exit(1);

@@ -1,4 +1,4 @@
-// Writes the state machine of domain/phases.ts into docs/state-machine.md, between its markers.
+// Generates the diagram and table in docs/state-machine.md from domain/phases.ts, between the markers.
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { PHASE_EVENTS, PHASES, phaseDiagram, TRANSITIONS } from '../../domain/phases.ts';
@@ -8,7 +8,7 @@ export const STATE_MACHINE_DOC = path.resolve(import.meta.dirname, '../../docs/s
 const BEGIN = '<!-- begin: written by tools/scripts/state-diagram.ts -->';
 const END = '<!-- end: written by tools/scripts/state-diagram.ts -->';
 
-/** A row a phase, a column an event; padded as the formatter has it. */
+/** A row per phase, a column per event; padded like the formatter does. */
 function phaseTable(): string {
   const head = ['phase', ...PHASE_EVENTS.map((event) => `\`${event}\``)];
   const body = PHASES.map((phase) =>
@@ -20,7 +20,7 @@ function phaseTable(): string {
   return [head, rule, ...body].map(line).join('\n');
 }
 
-/** The document with what stands between its markers made anew. */
+/** The document with new contents between its markers. */
 export function withStateMachine(document: string): string {
   const [begin, end] = [document.indexOf(BEGIN), document.indexOf(END)];
   if (begin < 0 || end < begin) throw new Error(`${STATE_MACHINE_DOC} has lost its markers ${BEGIN} and ${END}`);

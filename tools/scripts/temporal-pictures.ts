@@ -1,5 +1,5 @@
-// `node tools/scripts/temporal-pictures.ts`: plays two sessions on servers of its own, and takes the pictures of docs/operations.md in
-// Temporal's web UI: the list of sessions, a session's page, its history.
+// `node tools/scripts/temporal-pictures.ts`: runs two sessions on its own servers and takes
+// the screenshots of Temporal's web UI for docs/operations.md: the list of sessions, a session's page, its history.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -17,13 +17,13 @@ import { TestSession } from '../test-kit/session.ts';
 import { startSystem, type TestRuntime } from '../test-kit/system.ts';
 
 const FOLDER = path.join(import.meta.dirname, '..', '..', 'docs', 'images');
-/** What the list is searched by, in the form that its filters understand. */
+/** The search of the list, in the syntax of its filters. */
 const queryOf = (project: string) =>
   Object.entries({ User: 'ada', Project: project, Phase: 'building', Status: 'open' })
     .map(([name, value]) => `\`Perdure${name}\`="${value}"`)
     .join(' AND ');
 
-/** Starts a build, writes a page, and is in the middle of its third step. */
+/** Starts a build, writes a page, and stays in the middle of its third step. */
 const building: ModelScript = (request) => {
   const since = request.messages.findLastIndex((message) => message.role === 'user');
   const tools = request.messages.slice(since).filter((message) => message.role === 'tool').length;
@@ -82,7 +82,7 @@ async function main(): Promise<void> {
     at.getByText(session.id),
   );
   await picture(page, `${one}/user-metadata`, 'temporal-details', (at) =>
-    // What a workflow says of itself is shown in frames of its own.
+    // The UI shows a workflow's details in iframes.
     at.locator('iframe').last().contentFrame().getByText('last error'),
   );
   await picture(page, `${one}/timeline`, 'temporal-timeline', (at) => at.getByText('tool write_file'));

@@ -1,6 +1,6 @@
-// `npm run try:image`: carries out the Dockerfile's steps in folders, without a container engine, and starts what
-// docker-compose.yml runs of the image: migrate, worker and host, as the image's user, against a Postgres and a Temporal
-// server of its own. Then a turn over HTTP, the health checks, and how long each takes to stop.
+// `npm run try:image`: runs the Dockerfile's steps in folders, without a container engine, and starts the image's services of
+// docker-compose.yml (migrate, worker, host) as the image's user, with its own Postgres and Temporal server. Then checks
+// health, runs a turn over HTTP, and measures how long each service takes to stop.
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { chmod, copyFile, cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
@@ -19,10 +19,10 @@ import { buildContext, dockerfile, ROOT, type Stage, type Step } from '../test-k
 
 const isRoot = process.getuid?.() === 0;
 
-/** Text of the compose file, and what stands for it here: addresses and folders. */
+/** Texts of the compose file and their local replacements: addresses and folders. */
 type Here = [text: string, here: string][];
 
-/** A folder stands for a stage's root: all paths lie in it. @returns the last stage's, which is the image */
+/** Runs the stages, each with a folder as its root. @returns the folder of the last stage: the image */
 async function build(stages: Stage[], context: string[], scratch: string, node: string): Promise<string> {
   let root = '';
   for (const { name, image, steps } of stages) {
@@ -43,7 +43,7 @@ async function build(stages: Stage[], context: string[], scratch: string, node: 
   return root;
 }
 
-/** Where npm finds this machine's registry and certificates, but nothing of the npm that has started us. */
+/** The environment with npm's registry and certificates, without the variables of the npm that runs this script. */
 function own(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !name.startsWith('npm_')));
 }
@@ -68,7 +68,7 @@ function start({ command, environment, stop_grace_period }: Service, image: stri
   return spawnTied(put(program, here), args, {
     cwd: path.join(image, 'app'),
     env: { NODE_ENV: 'production', ...env },
-    // As the image's USER, to whom nothing in it belongs but /data.
+    // As the image's USER, which owns nothing in it but /data.
     ...(isRoot && { uid: 1000, gid: 1000 }),
     output: 2,
     stopPlan: [{ signal: 'SIGTERM', waitMs: duration('10s').parse(stop_grace_period) }],
@@ -79,7 +79,7 @@ function put(text: string, here: Here): string {
   return here.reduce((sofar, [from, to]) => sofar.replaceAll(from, to), text);
 }
 
-/** Repeats a service's health check until it says yes, or has said no for a minute. */
+/** Repeats a service's health check until it succeeds. @throws {Error} after a minute */
 async function healthy(name: string, { healthcheck }: Service, here: Here): Promise<void> {
   const [, program = '', ...args] = healthcheck.test.map((word) => put(word, here));
   for (let tries = 0; tries < 60; tries++) {
@@ -91,7 +91,7 @@ async function healthy(name: string, { healthcheck }: Service, here: Here): Prom
   throw new Error(`${name} is not healthy`);
 }
 
-/** A turn of the rehearsal model, by somebody with a token. @throws when it does not end with a site in `verifying` */
+/** Runs a turn of the rehearsal model, as a user with a token. @throws {Error} if it does not end in `verifying` */
 async function turn(url: string, secret: string): Promise<void> {
   const key = new TextEncoder().encode(secret);
   const token = await new SignJWT({ sub: 'ada' })
@@ -105,9 +105,11 @@ async function turn(url: string, secret: string): Promise<void> {
   const session = await (await fetch(`${url}/api/sessions/tea`, { headers })).text();
   if (!session.includes('"phase":"verifying"')) throw new Error(`the turn did not build:\n${stream}\n${session}`);
   const page = await (await fetch(url)).text();
-  if (!page.includes('<script')) throw new Error('the chat page is not there');
-  if ((await fetch(`${url}/api/sessions`)).status !== 401) throw new Error('somebody without a token got in');
-  console.log(`a turn of ${stream.split('\n\n').length} events; the chat page is there; without a token it is 401`);
+  if (!page.includes('<script')) throw new Error('the chat page is missing');
+  if ((await fetch(`${url}/api/sessions`)).status !== 401) throw new Error('a request without a token was not refused');
+  console.log(
+    `a turn of ${stream.split('\n\n').length} events; the chat page is served; without a token the API answers 401`,
+  );
 }
 
 async function stopped(name: string, child: TiedProcess): Promise<void> {
@@ -150,7 +152,7 @@ async function run(image: string, scratch: string, node: string): Promise<void> 
 async function main(): Promise<void> {
   const scratch = await mkdtemp(path.join(tmpdir(), 'perdure-image-'));
   try {
-    // Another user has to get in.
+    // The image's user must be able to enter it.
     await chmod(scratch, 0o755);
     const node = path.join(scratch, 'bin', 'node');
     await mkdir(path.dirname(node));
