@@ -1,8 +1,16 @@
 import { configDefaults, defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Takes a minute on any machine: started last, it alone would delay the end of the whole run. */
-const LONGEST = 'test/campaign/chaos.test.ts';
+/** Files that take half a minute or more, or folders with such files: started late, one alone would delay the end of a run. */
+const LONGEST = [
+  'test/campaign/',
+  'test/streams/',
+  'test/http/schemathesis',
+  'test/deploys/',
+  'test/faults/',
+  'test/dev/start',
+  'test/http/',
+];
 /** Measures how soon commands are answered during a deploy, so it does not share the cores with other files. */
 const ALONE = 'test/deploys/rolling.test.ts';
 const NOT_OURS = [...configDefaults.exclude, 'dist/**', '.perdure/**'];
@@ -11,12 +19,13 @@ class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     // oxlint-disable-next-line unicorn/no-array-sort -- a method of the sequencer, which returns a new array
     const sorted = await super.sort(files);
-    return sorted.toSorted((one, other) => Number(isLongest(other)) - Number(isLongest(one)));
+    return sorted.toSorted((one, other) => rank(one) - rank(other));
   }
 }
 
-function isLongest({ moduleId }: TestSpecification): boolean {
-  return moduleId.endsWith(LONGEST);
+function rank({ moduleId }: TestSpecification): number {
+  const index = LONGEST.findIndex((start) => moduleId.includes(`/${start}`));
+  return index < 0 ? LONGEST.length : index;
 }
 
 /** A project whose tests use the run's Postgres and Temporal; all such projects share one of each. */

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { cases } from '../tools/test-kit/cases.ts';
 import { changeStrings } from './redact.ts';
 
 const hide = (text: string) => text.replaceAll('123456', '[redacted]').replaceAll('na"b', '[redacted]');
@@ -25,6 +26,7 @@ it('Q3 redaction gives valid JSON of the same shape for any value and any secret
       expect(() => JSON.parse(redacted) as unknown).not.toThrow();
       expect(shape(redacted)).toBe(shape(json));
     }),
+    cases(),
   );
 });
 

@@ -39,7 +39,7 @@ export interface MigrateOptions {
 }
 
 /** The database was migrated by a newer build: nothing was changed. */
-export class NewerSchemaError extends Error {
+class NewerSchemaError extends Error {
   override name = 'NewerSchemaError';
 }
 
