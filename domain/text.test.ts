@@ -72,10 +72,11 @@ describe('clean JSON text', () => {
     fc.assert(
       fc.property(fc.jsonValue(), units, units, (value, key, text) => {
         const clean = JSON.stringify(cleanJson({ value, [key]: [text] }));
-        expect(clean).not.toMatch(/\\u0000|\\ud[89a-f]/i);
+        // A backslash of the text itself is written as two, and no escape.
+        expect(clean.replaceAll('\\\\', '')).not.toMatch(/\\u0000|\\ud[89a-f]/i);
         expect(cleanJson(cleanJson(value))).toEqual(cleanJson(value));
       }),
-      cases(),
+      { ...cases(), examples: [[[{ [String.raw`\UdA`]: '' }], '', '']] },
     );
   });
 
