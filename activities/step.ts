@@ -28,13 +28,13 @@ export async function makeStep(context: ActivityContext, args: StepArgs): Promis
   if (claimed.kind !== 'claimed') return claimed;
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'status' });
   const found = agentOf(context, claimed.agent);
-  if ('missing' in found) return failRun(context, claim, found.missing);
+  if ('missing' in found) return await failRun(context, claim, found.missing);
   const { agent } = found;
   const limits = limitsOf(agent);
   stop.limitTo(limits.wall_clock_ms - claimed.elapsed_ms);
   const limit = limitReached(limits, { step: args.step, tokens: claimed.tokens, timeLeftMs: stop.timeLeftMs });
   if (limit !== undefined)
-    return failRun(context, claim, { code: 'LimitReached', message: limitMessage(limit, limits) });
+    return await failRun(context, claim, { code: 'LimitReached', message: limitMessage(limit, limits) });
   if (agent.timeout !== undefined) stop.after(agent.timeout, 'timeout');
   const recorder = new Recorder(claimed.next_index);
   await recorder.interrupt(claimed.lost);

@@ -130,7 +130,7 @@ async function execute(
     });
   } catch (error) {
     await buffered.end();
-    return await stopped(work, error);
+    return stopped(work, error);
   }
 }
 
