@@ -14,6 +14,7 @@ import { agentOf, type Catalog, modelOf, workspaceOf } from './catalog.ts';
 import { Commands } from './commands.ts';
 import { withinMs } from './deadline.ts';
 import { AnswerReading } from './follow.ts';
+import { Limiter } from './limiter.ts';
 import type { ClientLog } from './log.ts';
 import type { MessageInput } from './message.ts';
 import { keepReading } from './reading.ts';
@@ -29,10 +30,21 @@ const MAX_MESSAGE_BYTES = 256 * 1024;
 const HEALTH_MS = 1_000;
 const MAX_METADATA_BYTES = 16 * 1024;
 const MAX_QUEUE = 100;
+const COMMAND_CONNECTIONS = 10;
+const READ_CONNECTIONS = 10;
+/** Of the connections for reading, those that streams leave to requests and to the poll for changes. */
+const NOT_FOR_STREAMS = 2;
 
 export interface ClientOptions {
-  /** Postgres; or a pool of the caller's own, which stays the caller's to end. */
+  /**
+   * Postgres, for which two pools are made, so that readers never delay a command; or a pool of the caller's own, which
+   * commands and readers share and which stays the caller's to end.
+   */
   database: string | pg.Pool;
+  /** Most connections for messages and other commands; default 10. */
+  commandConnections?: number;
+  /** Most connections for everything that only reads; default 10. */
+  readConnections?: number;
   /** Where the caller has a bus, it stays the caller's to close. Else one is made on `directDatabaseUrl`. */
   bus?: Bus;
   /** Postgres past any pooler, for LISTEN; needed with a pool and no bus. */
@@ -67,6 +79,8 @@ export class PerdureClient {
   readonly commands: Commands;
   readonly reads: Reads;
   private readonly db: pg.Pool;
+  private readonly readDb: pg.Pool;
+  private readonly streams: Limiter;
   private readonly watch: SessionWatch;
   private readonly meeting: Rendezvous;
   private readonly submission: Submission;
@@ -75,18 +89,18 @@ export class PerdureClient {
   private readonly log: ClientLog;
 
   constructor(options: ClientOptions) {
-    const { database, temporal, catalog, maxMessageBytes = MAX_MESSAGE_BYTES, maxQueue = MAX_QUEUE } = options;
+    const { temporal, catalog, maxMessageBytes = MAX_MESSAGE_BYTES, maxQueue = MAX_QUEUE } = options;
     this.options = options;
     this.log = options.log ?? { warn: () => {} };
-    this.db = typeof database === 'string' ? createPool(database) : database;
-    // An idle connection that breaks is the pool's to replace, not the process's to die of.
-    if (typeof database === 'string') this.db.on('error', (error) => this.log.warn({ err: error }, 'Postgres'));
+    this.db = this.poolOf(options.commandConnections ?? COMMAND_CONNECTIONS);
+    this.readDb = this.poolOf(options.readConnections ?? READ_CONNECTIONS);
     this.bus = options.bus ?? this.ownBus();
-    this.watch = new SessionWatch(this.bus);
-    this.meeting = new Rendezvous({ db: this.db, bus: this.bus, log: this.log });
-    this.commands = new Commands(this.db, temporal);
-    this.reads = new Reads(this.db);
-    const { db, bus, log } = this;
+    const { db, readDb, bus, log } = this;
+    this.streams = new Limiter(Math.max(1, readDb.options.max - NOT_FOR_STREAMS));
+    this.watch = new SessionWatch(bus, { db: readDb, log });
+    this.meeting = new Rendezvous({ db: readDb, bus, log, limit: this.streams.run });
+    this.commands = new Commands(db, temporal);
+    this.reads = new Reads(readDb);
     this.submission = new Submission({ db, temporal, bus, log, catalog, maxMessageBytes, maxQueue });
   }
 
@@ -148,13 +162,13 @@ export class PerdureClient {
     { signal }: ReadOptions = {},
   ): AsyncGenerator<UIMessageChunk[]> {
     const sessionId = await this.toFollow(user, session);
-    const answer = new AnswerReading(this.db, { userId: user, sessionId, runSeq });
+    const answer = new AnswerReading(this.readDb, { userId: user, sessionId, runSeq });
     yield* keepReading(this.watch, {
       sessionId,
       signal,
       // A status changes on the way to the first words, and its reading must not stand in their way.
       urgency: ({ kind, run }) => (kind === 'status' ? 'soon' : kind === 'stream' && run === runSeq ? 'now' : 'never'),
-      read: () => answer.read(),
+      read: () => this.streams.run(() => answer.read()),
       onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'an answer could not be read'),
     });
   }
@@ -162,12 +176,12 @@ export class PerdureClient {
   /** A session's status as it is, then every change of it and the turns that begin and end. Ends with the signal. */
   async *events(user: string, session: string, { signal }: ReadOptions = {}): AsyncGenerator<TurnEvent> {
     const sessionId = await this.toFollow(user, session);
-    const turns = new TurnReading(this.db, user, sessionId);
+    const turns = new TurnReading(this.readDb, user, sessionId);
     const readings = keepReading(this.watch, {
       sessionId,
       signal,
       urgency: ({ kind }) => (kind === 'stream' ? 'never' : 'now'),
-      read: () => turns.read(),
+      read: () => this.streams.run(() => turns.read()),
       onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'a status could not be read'),
     });
     for await (const events of readings) yield* events;
@@ -203,12 +217,22 @@ export class PerdureClient {
     this.watch.close();
     this.meeting.close();
     if (this.options.bus === undefined) await this.bus.close();
-    if (typeof this.options.database === 'string') await this.db.end();
+    if (typeof this.options.database === 'string') await Promise.all([this.db.end(), this.readDb.end()]);
   }
 
-  /** The id of a session to follow. Whether there is one of an own id, and whose, is looked at with every reading. */
+  /** The id of a session to follow. Every reading checks that it exists and who owns it. */
   private toFollow(user: string, session: string): string | Promise<string> {
     return isSessionId(session) && !session.includes('\0') ? session : this.reads.sessionId(user, session);
+  }
+
+  /** The caller's own pool, or a new one. */
+  private poolOf(max: number): pg.Pool {
+    const { database } = this.options;
+    if (typeof database !== 'string') return database;
+    const pool = createPool(database, { max });
+    // The pool replaces idle connections that break; unhandled, their errors would end the process.
+    pool.on('error', (error) => this.log.warn({ err: error }, 'Postgres'));
+    return pool;
   }
 
   private ownBus(): Bus {

@@ -1,45 +1,43 @@
-import { PerdureError } from '../domain/errors.ts';
-import { Bell, type SessionWatch } from './watch.ts';
 import type { Pointer } from '../bus/bus.ts';
+import { PerdureError } from '../domain/errors.ts';
+import { AutoResetEvent } from './auto-reset-event.ts';
+import { retryDelayMs } from './retry-delay.ts';
+import type { SessionWatch } from './watch.ts';
 
-/** A reader reads again this often even if nothing tells it to: pointers may get lost. */
-const READ_AGAIN_MS = 1_000;
-/** What is not urgent waits so long for company. */
+/** What is not urgent is read together with what else happens within this time. */
 const SOON_MS = 30;
-/** Postgres may be away for this many readings in a row before a reader gives up. */
-const MAX_FAILURES = 30;
+/** A reader that could not read for so long gives up. */
+const GIVE_UP_MS = 60_000;
 
-/** What a reading follows. */
+/** What a reader follows. */
 export interface Reading<T> {
   sessionId: string;
   signal: AbortSignal | undefined;
-  /** Whether a pointer is worth a look at once, in a moment together with what else comes, or not at all. */
+  /** Whether a pointer is a reason to read at once, in 30 ms, or not at all. */
   urgency(pointer: Pointer): 'now' | 'soon' | 'never';
-  /** Reads what is there now; `done`: there is no more to come. */
+  /** Reads what is new since the last time; `done`: there will be no more. */
   read(): Promise<{ items: T[]; done: boolean }>;
   onFailure(error: unknown): void;
 }
 
 /**
- * Reads when the bus tells and every second besides, one reading at a time, and yields what each has found. It listens
- * before it first reads, so that nothing falls between. Ends with `done` or the signal; what fails is tried again.
+ * Reads once, then whenever the session changes, one reading at a time, and yields what each has found. It watches
+ * before it first reads, so that no change is missed. Ends with `done` or the signal. A failed reading is tried again
+ * for a minute.
+ * @throws what `read` throws: a PerdureError at once, everything else after that minute
  */
 export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>): AsyncGenerator<T[], void, void> {
-  const bell = new Bell();
+  const wake = new AutoResetEvent();
   let soon: NodeJS.Timeout | undefined;
-  const leave = watch.watch(reading.sessionId, (pointer) => {
+  const unwatch = watch.watch(reading.sessionId, (pointer) => {
     const urgency = pointer === undefined ? 'now' : reading.urgency(pointer);
-    if (urgency === 'now') bell.ring();
-    else if (urgency === 'soon') soon ??= setTimeout(ringSoon, SOON_MS);
+    if (urgency === 'now') wake.set();
+    else if (urgency === 'soon') soon ??= setTimeout(() => wake.set(), SOON_MS);
   });
-  const ringSoon = () => {
-    soon = undefined;
-    bell.ring();
-  };
   let failures = 0;
+  let failingSince = 0;
   try {
     while (reading.signal?.aborted !== true) {
-      // What waited for company has it.
       clearTimeout(soon);
       soon = undefined;
       try {
@@ -48,13 +46,15 @@ export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>):
         if (items.length > 0) yield items;
         if (done) return;
       } catch (error) {
-        if (error instanceof PerdureError || ++failures > MAX_FAILURES) throw error;
+        if (failures === 0) failingSince = performance.now();
+        if (error instanceof PerdureError || performance.now() - failingSince > GIVE_UP_MS) throw error;
+        failures += 1;
         reading.onFailure(error);
       }
-      await bell.wait(READ_AGAIN_MS, reading.signal);
+      await wake.wait(failures > 0 ? retryDelayMs(failures) : undefined, reading.signal);
     }
   } finally {
-    leave();
+    unwatch();
     clearTimeout(soon);
   }
 }

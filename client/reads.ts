@@ -12,22 +12,22 @@ import { sessionView, type SessionView } from './session-view.ts';
 
 const PAGE = 50;
 
-/** A page of a list, and what to ask for to get the next one; null: there is none. */
+/** A page of a list, and the cursor of the next one; null: this is the last. */
 export interface Page<T> {
   items: T[];
   next: string | null;
 }
 
-/** Which messages: those before or behind one of them, else the last ones. */
+/** Which messages: those before or after one of them, else the last ones. */
 export interface MessageFilter {
   before?: string | undefined;
   after?: string | undefined;
   limit?: number | undefined;
-  /** Those that are hidden as well. */
+  /** Include hidden ones. */
   hidden?: boolean | undefined;
 }
 
-/** What may be read of a session, by its owner; everybody else gets `SessionNotFound`. */
+/** What the owner of a session may read; everybody else gets `SessionNotFound`. */
 export class Reads {
   private readonly db: Db;
 
@@ -35,7 +35,7 @@ export class Reads {
     this.db = db;
   }
 
-  /** The own id of a session that is named by its id or an alias. */
+  /** The id of a session that is named by its id or an alias. */
   async sessionId(user: string, id: string): Promise<string> {
     const session = await findSession(this.db, user, id);
     if (session === undefined) throw sessionNotFound();
@@ -56,7 +56,7 @@ export class Reads {
     return { items: items.map(sessionView), next: rows.length > limit ? (items.at(-1)?.session_id ?? null) : null };
   }
 
-  /** UIMessages in order; `next` goes on in the direction of reading: towards older ones unless `after` was given. */
+  /** UIMessages in order; `next` continues towards older ones, or with `after` towards newer ones. */
   async messages(user: string, id: string, filter: MessageFilter = {}): Promise<Page<StoredMessage>> {
     const { limit = PAGE, hidden = false } = filter;
     const sessionId = await this.sessionId(user, id);
@@ -67,7 +67,7 @@ export class Reads {
     return { items: items.map((message) => withSession(message, sessionId)), next };
   }
 
-  /** Whether a session has a message of this id, hidden ones included. */
+  /** Whether a session has a message of this id, hidden ones included. Does not check the owner. */
   async hasMessage(sessionId: string, messageId: string): Promise<boolean> {
     if (!ID_PATTERN.test(messageId)) return false;
     return (await messagePosition(this.db, sessionId, messageId)) !== undefined;
@@ -79,19 +79,22 @@ export class Reads {
     return status;
   }
 
-  /** Number of the run in flight, or of the next one that is about to be; undefined: the session is idle. */
-  async currentRun(user: string, id: string): Promise<number | undefined> {
-    return (await currentRun(this.db, await this.sessionId(user, id)))?.seq;
+  /**
+   * Number of the run in flight, or of the next one that will be; undefined: the session is idle. Does not check the
+   * owner: for sessions that were found for their user.
+   */
+  async currentRun(sessionId: string): Promise<number | undefined> {
+    return (await currentRun(this.db, sessionId))?.seq;
   }
 
-  /** The session's log behind event `after`, oldest first. */
+  /** The session's log after event `after`, oldest first. */
   async log(user: string, id: string, { after = 0, limit = PAGE } = {}): Promise<Page<SessionEvent>> {
     const rows = await readEvents(this.db, await this.sessionId(user, id), after, limit + 1);
     const items = rows.slice(0, limit);
     return { items, next: rows.length > limit ? String(items.at(-1)?.seq) : null };
   }
 
-  /** The whole of a tool's output of which the model got the head. */
+  /** The full output of a tool call of which the model got only the head. */
   async toolOutput(user: string, id: string, toolCallId: string): Promise<string> {
     const sessionId = await this.sessionId(user, id);
     const output = toolCallId.includes('\0') ? undefined : await readToolOutput(this.db, sessionId, toolCallId);

@@ -1,45 +1,54 @@
 import type { Bus, BusEvent } from '../bus/bus.ts';
 import type { OpenSession, RendezvousEvent } from '../domain/rendezvous.ts';
 import type { Db } from '../store/db.ts';
-import { ownersOf } from '../store/rendezvous.ts';
+import { changedWithin, ownersOf } from '../store/rendezvous.ts';
+import { AutoResetEvent } from './auto-reset-event.ts';
 import type { ClientLog } from './log.ts';
 import { type Known, UserFeed } from './user-feed.ts';
 
-const READ_ALL_MS = 15_000;
-/** Sessions whose owner is not known yet wait so long for company. */
-const ASK_MS = 20;
-const KNOWN_OWNERS = 50_000;
-/** When the bus was away every user's sessions are read again, spread over this time. */
-const SPREAD_MS = 500;
-/** A reader looks up now and then even if nothing wakes it. */
-const LOOK_UP_MS = 60_000;
+/** How often changes are looked up whose pointers got lost. */
+const CHECK_MS = 15_000;
+/** A change may become visible so long after the time that it carries: when its transaction commits. */
+const COMMIT_MS = 15_000;
+/** Users in one statement, so that each statement is short. */
+const BATCH = 50;
+/** Owners of sessions that are not known yet are looked up together after this. */
+const OWNERS_MS = 20;
+const MAX_KNOWN_OWNERS = 50_000;
 
 interface Deps {
   db: Db;
   bus: Bus;
   log: ClientLog;
-  readAllMs?: number;
+  /** Bounds how many statements run at a time. */
+  limit?: <T>(work: () => Promise<T>) => Promise<T>;
+  checkMs?: number;
+  commitMs?: number;
 }
 
 /**
- * Tells tabs of their user's sessions. One listener on the bus and one feed a user for all of a process, so that what
- * happens to a session costs one reading however many tabs look on, and none where nobody does. A pointer names the
- * session only: whose it is never changes, and is asked once.
+ * Tells tabs about their user's sessions. A process has one listener on the bus and one feed per user, so a change costs
+ * one reading however many tabs follow it, and none if nobody does. A pointer names only the session; its owner never
+ * changes and is looked up once. What pointers failed to tell is found by one statement for all users: the sessions
+ * that changed since the last such statement.
  */
 export class Rendezvous {
-  private readonly deps: Deps;
+  private readonly deps: Required<Deps>;
   private readonly feeds = new Map<string, UserFeed>();
   private readonly owners = new Map<string, string>();
-  private readonly ownerless = new Set<string>();
-  private readonly leaveBus: () => void;
-  private asking: NodeJS.Timeout | undefined;
+  private readonly withoutOwner = new Set<string>();
+  private readonly unsubscribe: () => void;
+  private readonly closing = new AbortController();
+  private readonly wakeCheck = new AutoResetEvent();
+  private isChecking = false;
+  private lookUp: NodeJS.Timeout | undefined;
 
   constructor(deps: Deps) {
-    this.deps = deps;
-    this.leaveBus = deps.bus.subscribe((event) => this.hear(event));
+    this.deps = { limit: (work) => work(), checkMs: CHECK_MS, commitMs: COMMIT_MS, ...deps };
+    this.unsubscribe = deps.bus.subscribe((event) => this.hear(event));
   }
 
-  /** Each reading's events together; ends with the signal or when this closes. */
+  /** Yields what each reading has found as one batch; ends with the signal or when this closes. */
   async *follow(userId: string, options: { signal?: AbortSignal }): AsyncGenerator<RendezvousEvent[], void, void> {
     const feed = this.feedOf(userId);
     const reader = feed.join();
@@ -52,7 +61,7 @@ export class Rendezvous {
           told = known;
           if (events.length > 0) yield events;
         }
-        await reader.bell.wait(LOOK_UP_MS, options.signal);
+        await reader.wake.wait(undefined, options.signal);
       }
       if (feed.failure !== undefined) throw feed.failure;
     } finally {
@@ -61,8 +70,9 @@ export class Rendezvous {
   }
 
   close(): void {
-    this.leaveBus();
-    clearTimeout(this.asking);
+    this.unsubscribe();
+    this.closing.abort();
+    clearTimeout(this.lookUp);
     for (const feed of this.feeds.values()) feed.end();
     this.feeds.clear();
   }
@@ -70,40 +80,68 @@ export class Rendezvous {
   private feedOf(userId: string): UserFeed {
     const found = this.feeds.get(userId);
     if (found !== undefined && !found.isOver) return found;
-    const { db, log, readAllMs = READ_ALL_MS } = this.deps;
+    const { db, log, limit } = this.deps;
     const onFailure = (error: unknown) => log.warn({ err: error }, "a user's sessions could not be read");
-    const feed = new UserFeed({ db, userId, readAllMs, onFailure });
+    const feed = new UserFeed({ db, userId, limit, onFailure });
     this.feeds.set(userId, feed);
+    if (!this.isChecking) void this.keepChecking();
     return feed;
   }
 
   private hear(event: BusEvent): void {
     if (this.feeds.size === 0) return;
-    if (event.kind === 'reconnected') return this.readAll();
-    if (event.kind !== 'status') return;
-    const owner = this.owners.get(event.session);
-    if (owner !== undefined) return this.feeds.get(owner)?.read(event.session);
-    this.ownerless.add(event.session);
-    this.asking ??= setTimeout(() => void this.askOwners(), ASK_MS);
+    if (event.kind === 'reconnected') return this.wakeCheck.set();
+    if (event.kind === 'status') this.changed(event.session, this.owners.get(event.session));
   }
 
-  private readAll(): void {
-    for (const feed of this.feeds.values()) setTimeout(() => feed.readAll(), Math.random() * SPREAD_MS).unref();
+  private changed(session: string, owner: string | undefined): void {
+    if (owner !== undefined) return this.feeds.get(owner)?.read(session);
+    this.withoutOwner.add(session);
+    this.lookUp ??= setTimeout(() => void this.lookUpOwners(), OWNERS_MS);
   }
 
-  private async askOwners(): Promise<void> {
-    const sessions = [...this.ownerless];
-    this.ownerless.clear();
-    this.asking = undefined;
+  private async lookUpOwners(): Promise<void> {
+    const { db, log, limit } = this.deps;
+    const sessions = [...this.withoutOwner];
+    this.withoutOwner.clear();
+    this.lookUp = undefined;
     try {
-      for (const { session_id, user_id } of await ownersOf(this.deps.db, sessions)) {
-        if (this.owners.size >= KNOWN_OWNERS) this.owners.clear();
+      for (const { session_id, user_id } of await limit(() => ownersOf(db, sessions))) {
+        if (this.owners.size >= MAX_KNOWN_OWNERS) this.owners.clear();
         this.owners.set(session_id, user_id);
-        this.feeds.get(user_id)?.read(session_id);
+        this.changed(session_id, user_id);
       }
     } catch (error) {
-      this.deps.log.warn({ err: error }, 'whose sessions have changed could not be read');
-      this.readAll();
+      log.warn({ err: error }, 'the owners of changed sessions could not be read');
+      this.wakeCheck.set();
+    }
+  }
+
+  /** Looks up what has changed from time to time while anybody follows. A failed check is made up for by the next one. */
+  private async keepChecking(): Promise<void> {
+    const { log, checkMs, commitMs } = this.deps;
+    const { signal } = this.closing;
+    this.isChecking = true;
+    let since = performance.now();
+    while (this.feeds.size > 0) {
+      await this.wakeCheck.wait(checkMs, signal);
+      const from = performance.now();
+      try {
+        await this.check(from - since + commitMs);
+        since = from;
+      } catch (error) {
+        log.warn({ err: error }, "changes of users' sessions could not be read");
+      }
+    }
+    this.isChecking = false;
+  }
+
+  private async check(withinMs: number): Promise<void> {
+    const { db, limit } = this.deps;
+    const users = [...this.feeds.keys()];
+    for (let at = 0; at < users.length; at += BATCH) {
+      const found = await limit(() => changedWithin(db, users.slice(at, at + BATCH), withinMs));
+      for (const { session_id, user_id } of found) this.feeds.get(user_id)?.read(session_id);
     }
   }
 }

@@ -4,51 +4,49 @@ import { type OpenSession, titleOf } from '../domain/rendezvous.ts';
 import { statusOf } from '../domain/status.ts';
 import type { Db } from '../store/db.ts';
 import { newestOpen, openAmong, type OpenRow } from '../store/rendezvous.ts';
-import { Bell } from './watch.ts';
+import { AutoResetEvent } from './auto-reset-event.ts';
+import { retryDelayMs } from './retry-delay.ts';
 
-/** Of a user with more open sessions, the newest are told of at first. */
+/** A reader is first told of so many sessions, the newest ones. */
 const FIRST_TOLD = 200;
-/** Beyond this the oldest leave the list. */
-const MOST_KNOWN = 1_000;
-/** A user's sessions are read at most this often, whatever happens to them. */
+/** Beyond this the oldest are forgotten. */
+const MAX_KNOWN = 1_000;
+/** Between two readings of a user's sessions. */
 const READ_EVERY_MS = 200;
-const RETRY_MS = 1_000;
-/** Postgres may be away for this many readings in a row before readers are told. */
-const MAX_FAILURES = 30;
+/** A feed that could not read for so long ends with the error. */
+const GIVE_UP_MS = 60_000;
 
-/** What is known of a user's open sessions. Replaced when something changes, never changed: readers compare. */
+/** The open sessions of a user, by id. Replaced when something changes, never mutated: readers compare. */
 export type Known = ReadonlyMap<string, OpenSession>;
 
-/** One who follows a feed. */
+/** A follower of a feed. */
 export interface FeedReader {
-  bell: Bell;
-  /** All has been read since it came. */
+  wake: AutoResetEvent;
+  /** All sessions have been read since it joined. */
   isReady: boolean;
 }
 
 export interface FeedOptions {
   db: Db;
   userId: string;
-  /** Everything is read again about this often, for pointers may get lost. */
-  readAllMs: number;
+  limit<T>(work: () => Promise<T>): Promise<T>;
   onFailure(error: unknown): void;
 }
 
 /**
  * The open sessions of one user, for all of the user's readers in this process. Owns:
  *
- * 1. One reading at a time, at most one in 200 ms, of the sessions that were told of; all of them when a reader comes,
- *    when something may have been missed, and from time to time.
- * 2. What was asked for while a reading was under way, or whose reading failed, is read by the next one.
- * 3. `known` is replaced only when something differs; then every reader's bell rings.
+ * 1. One reading at a time, at most one in 200 ms, of the sessions that may have changed; of all when a reader joins.
+ * 2. What is requested during a reading, or whose reading failed, is read by the next one.
+ * 3. `known` is replaced only if something differs; then every reader is woken.
  */
 export class UserFeed {
   known: Known = new Map();
-  /** Set when Postgres was away for too long: the feed has ended. */
+  /** Why the feed has ended, if Postgres could not be read for a minute. */
   failure: Error | undefined;
   private due: Set<string> | 'all' = new Set();
   private readonly options: FeedOptions;
-  private readonly bell = new Bell();
+  private readonly wake = new AutoResetEvent();
   private readonly readers = new Set<FeedReader>();
   private readonly ended = new AbortController();
 
@@ -62,13 +60,14 @@ export class UserFeed {
   }
 
   join(): FeedReader {
-    const reader = { bell: new Bell(), isReady: false };
+    const reader = { wake: new AutoResetEvent(), isReady: false };
     this.readers.add(reader);
-    this.readAll();
+    this.due = 'all';
+    this.wake.set();
     return reader;
   }
 
-  /** @returns whether it was the last one, and the feed has ended */
+  /** @returns whether it was the last reader, and the feed has ended */
   leave(reader: FeedReader): boolean {
     this.readers.delete(reader);
     if (this.readers.size > 0) return false;
@@ -76,52 +75,51 @@ export class UserFeed {
     return true;
   }
 
-  /** Something has happened to a session. */
+  /** A session may have changed. */
   read(sessionId: string): void {
     if (this.due !== 'all') this.due.add(sessionId);
-    this.bell.ring();
-  }
-
-  /** Something may have been missed. */
-  readAll(): void {
-    this.due = 'all';
-    this.bell.ring();
+    this.wake.set();
   }
 
   end(): void {
     this.ended.abort();
-    this.ringReaders();
+    this.wakeReaders();
   }
 
   private async run(): Promise<void> {
     const { signal } = this.ended;
+    const { limit, onFailure } = this.options;
     let failures = 0;
+    let failingSince = 0;
     while (!signal.aborted) {
-      // Feeds that began together need not read together.
-      await this.bell.wait(this.options.readAllMs * (0.75 + Math.random() / 2), signal);
+      await this.wake.wait(undefined, signal);
       if (signal.aborted) return;
-      const due = this.due === 'all' || this.due.size === 0 ? 'all' : this.due;
+      const { due } = this;
       this.due = new Set();
       try {
-        await this.readDue(due);
+        await limit(() => this.readDue(due));
         failures = 0;
       } catch (error) {
-        this.options.onFailure(error);
+        onFailure(error);
+        if (failures === 0) failingSince = performance.now();
+        failures += 1;
+        if (performance.now() - failingSince > GIVE_UP_MS) return this.fail(error);
         this.putBack(due);
-        if (++failures > MAX_FAILURES) {
-          this.failure = error instanceof Error ? error : new Error(String(error));
-          return this.end();
-        }
       }
-      const pause = failures > 0 ? RETRY_MS : READ_EVERY_MS;
+      const pause = failures > 0 ? retryDelayMs(failures) : READ_EVERY_MS;
       await delay(pause, undefined, { signal, ref: false }).catch(() => {});
     }
+  }
+
+  private fail(error: unknown): void {
+    this.failure = error instanceof Error ? error : new Error(String(error));
+    this.end();
   }
 
   private putBack(due: Set<string> | 'all'): void {
     if (due === 'all' || this.due === 'all') this.due = 'all';
     else for (const id of due) this.due.add(id);
-    this.bell.ring();
+    this.wake.set();
   }
 
   private async readDue(due: Set<string> | 'all'): Promise<void> {
@@ -130,14 +128,14 @@ export class UserFeed {
     const rows = due === 'all' ? await this.allRows() : await openAmong(db, userId, [...due]);
     const kept = due === 'all' ? [] : [...this.known].filter(([id]) => !due.has(id));
     const next = new Map([...kept, ...rows.map((row) => [row.session_id, this.sessionOf(row)] as const)]);
-    for (const id of [...next.keys()].toSorted().slice(0, Math.max(0, next.size - MOST_KNOWN))) next.delete(id);
+    for (const id of [...next.keys()].toSorted().slice(0, Math.max(0, next.size - MAX_KNOWN))) next.delete(id);
     const isSame = next.size === this.known.size && [...next].every(([id, session]) => this.known.get(id) === session);
     if (!isSame) this.known = next;
     for (const reader of waiting) reader.isReady = true;
-    if (!isSame || waiting.length > 0) this.ringReaders();
+    if (!isSame || waiting.length > 0) this.wakeReaders();
   }
 
-  /** The newest ones, and what is still open of those that are known besides. */
+  /** The newest open sessions, and those known besides that are still open. */
   private async allRows(): Promise<OpenRow[]> {
     const { db, userId } = this.options;
     const rows = await newestOpen(db, userId, FIRST_TOLD);
@@ -146,7 +144,7 @@ export class UserFeed {
     return others.length === 0 ? rows : [...rows, ...(await openAmong(db, userId, others))];
   }
 
-  /** The same object as before where nothing has changed. */
+  /** The same object as before if nothing has changed. */
   private sessionOf(row: OpenRow): OpenSession {
     const { session_id, project_id, phase, agent, alias, updated_at } = row;
     const { state } = statusOf(row.status);
@@ -156,7 +154,7 @@ export class UserFeed {
     return before && canonicalJson({ ...before }) === canonicalJson(session) ? before : session;
   }
 
-  private ringReaders(): void {
-    for (const { bell } of this.readers) bell.ring();
+  private wakeReaders(): void {
+    for (const { wake } of this.readers) wake.set();
   }
 }

@@ -54,6 +54,8 @@ const variables = {
   PERDURE_HEARTBEAT_TIMEOUT: duration('2s', 100).default(2_000),
   PERDURE_SHUTDOWN_GRACE: duration('10s', 0).default(10_000),
   PERDURE_DRAIN_DELAY: duration('5s', 0).default(0),
+  PERDURE_COMMAND_CONNECTIONS: integer(1, 1_000).default(10),
+  PERDURE_READ_CONNECTIONS: integer(1, 1_000).default(10),
   PERDURE_READER_TIMEOUT: duration('1m').default(60_000),
   PERDURE_MAX_READERS: integer(1, 1_000_000).default(200),
   PERDURE_REQUEST_TIMEOUT: duration('30s', 100).default(30_000),
@@ -121,6 +123,10 @@ export type Config = {
   shutdownGraceMs: number;
   /** How long a host that stops goes on to take connections. */
   drainDelayMs: number;
+  /** Most connections of a host to Postgres for messages and other commands. */
+  commandConnections: number;
+  /** Most connections of a host to Postgres for reading. */
+  readConnections: number;
   /** A connection to a host that takes nothing of its answer for so long is closed. */
   readerTimeoutMs: number;
   /** Most streams that one user may have open at a host. */
@@ -230,6 +236,8 @@ function configOf(vars: z.infer<typeof environment>, env: Record<string, string>
     heartbeatTimeoutMs: vars.PERDURE_HEARTBEAT_TIMEOUT,
     shutdownGraceMs: vars.PERDURE_SHUTDOWN_GRACE,
     drainDelayMs: vars.PERDURE_DRAIN_DELAY,
+    commandConnections: vars.PERDURE_COMMAND_CONNECTIONS,
+    readConnections: vars.PERDURE_READ_CONNECTIONS,
     readerTimeoutMs: vars.PERDURE_READER_TIMEOUT,
     maxReaders: vars.PERDURE_MAX_READERS,
     requestTimeoutMs: vars.PERDURE_REQUEST_TIMEOUT,

@@ -82,6 +82,8 @@ async function main(): Promise<void> {
     temporal: temporalClient(temporal),
     catalog: await catalogOf(config),
     maxMessageBytes: config.maxMessageBytes,
+    commandConnections: config.commandConnections,
+    readConnections: config.readConnections,
     log,
   });
   const local = config.jwtSecret === undefined && config.jwksUrl === undefined;

@@ -1,10 +1,10 @@
 import { PerdureError } from '../domain/errors.ts';
 import type { HostMetrics } from './metrics.ts';
 
-/** Tabs, devices and programs of one user taken together have fewer. */
+/** More than one user's tabs, devices and programs need together. */
 const MAX_READERS = 200;
 
-/** Who reads streams. Each costs a host a look at Postgres every second, so one user has no more than a number of them. */
+/** Counts open streams. Each costs memory, a connection and a part of every poll, so their number per user is limited. */
 export class Readers {
   private readonly metrics: HostMetrics;
   private readonly most: number;
@@ -16,7 +16,7 @@ export class Readers {
   }
 
   /**
-   * Lets a user read one stream more, until what it answers is called, which may be called again.
+   * Admits one more stream of a user. Call what it returns when the stream ends; later calls do nothing.
    * @throws {PerdureError} `TooMany`
    */
   admit(user: string, route: string): () => void {

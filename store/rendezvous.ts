@@ -48,6 +48,31 @@ export function openAmong(db: Db, userId: string, sessionIds: readonly string[])
   return many(db, openRow, `${OPEN_SQL} AND s.session_id = ANY($2)`, [userId, sessionIds]);
 }
 
+const changedRow = z.object({ session_id: z.string(), user_id: z.string() });
+
+/**
+ * The sessions of some users that have changed within the last so many milliseconds, by Postgres' clock: their own rows,
+ * their open runs or their newest one.
+ */
+export function changedWithin(db: Db, userIds: readonly string[], ms: number): Promise<z.output<typeof changedRow>[]> {
+  return many(
+    db,
+    changedRow,
+    `SELECT s.session_id, s.user_id
+       FROM sessions s JOIN chat_sessions c USING (session_id),
+            LATERAL (SELECT clock_timestamp() - $2 * interval '1 millisecond' AS since) cursor
+      WHERE s.user_id = ANY($1)
+        AND (s.updated_at > since OR c.updated_at > since
+             OR c.closed_at IS NULL AND (
+               EXISTS (SELECT FROM chat_runs r
+                        WHERE r.session_id = s.session_id AND r.state IN ('queued', 'running', 'waiting')
+                          AND r.updated_at > since)
+               OR (SELECT r.updated_at FROM chat_runs r
+                    WHERE r.session_id = s.session_id ORDER BY r.seq DESC LIMIT 1) > since))`,
+    [userIds, ms],
+  );
+}
+
 const ownerRow = z.object({ session_id: z.string(), user_id: z.string() });
 
 /** Whose the sessions are, of those that are there. */

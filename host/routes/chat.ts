@@ -79,7 +79,7 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
     },
     async (c, { user, params }) => {
       const session = await client.findSession(user, params.id);
-      const run = session === undefined ? undefined : await client.reads.currentRun(user, session);
+      const run = session === undefined ? undefined : await client.reads.currentRun(session);
       if (session === undefined || run === undefined) return c.body(null, 204);
       return answerStream(c, parts, { session, run, leave: readers.admit(user, 'chat') });
     },

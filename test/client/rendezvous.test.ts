@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { Bus } from '../../bus/bus.ts';
@@ -33,8 +34,8 @@ beforeEach(() => {
   };
 });
 
-function meetingOf(readAllMs = 60_000): Rendezvous {
-  const meeting = new Rendezvous({ db, bus, log: { warn: () => {} }, readAllMs });
+function meetingOf(checkMs = 60_000, commitMs = 15_000): Rendezvous {
+  const meeting = new Rendezvous({ db, bus, log: { warn: () => {} }, checkMs, commitMs });
   open.push({ meeting, gone: new AbortController() });
   return meeting;
 }
@@ -120,6 +121,33 @@ it('S6 finds by itself what nobody has told of', async () => {
   await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_close', session_id: session }));
 });
 
+it('S6 reads only what has changed: of users with many sessions nothing, one statement for all of them', async () => {
+  const crowd = await Promise.all(
+    Array.from({ length: 20 }, async () => {
+      const user = newUser();
+      const sessions = await Promise.all(Array.from({ length: 50 }, () => openSession(user)));
+      return { user, sessions };
+    }),
+  );
+  const meeting = meetingOf(100, 0);
+  const tabs = crowd.map(({ user }) => readerOf(meeting, user));
+  await Promise.all(tabs.map(untilReady));
+  // A check that began before the last tab was ready may still find what was opened for it.
+  await delay(300);
+  const [before, from] = [queries, performance.now()];
+  await delay(1_000);
+  const checks = Math.ceil((performance.now() - from) / 100) + 1;
+  expect(queries - before, 'statements').toBeLessThanOrEqual(checks);
+  expect(queries - before, 'statements').toBeGreaterThan(1);
+  const [changed, told] = [crowd[7]!.sessions[3]!, tabs[7]!];
+  await db.query('SELECT write_phase($1, $2)', [changed, 'start_build']);
+  await eventually(() =>
+    expect(told.at(-1)).toMatchObject({ event: 'session_update', session_id: changed, phase: 'building' }),
+  );
+  expect(told).toHaveLength(52);
+  for (const other of tabs) if (other !== told) expect(other).toHaveLength(51);
+});
+
 it('S6 tells of what has changed meanwhile when Postgres can be read again', async () => {
   const user = newUser();
   const session = await openSession(user);
@@ -139,7 +167,8 @@ it('S6 tells first of the newest 200, then also of older ones that something hap
   const user = newUser();
   const sessions: string[] = [];
   for (let at = 0; at < 210; at++) sessions.push(await openSession(user));
-  const told = readerOf(meetingOf(200), user);
+  // They were opened just now, which is not to count as a change.
+  const told = readerOf(meetingOf(200, 0), user);
   await untilReady(told);
   const newest = sessions.toReversed().slice(0, 200);
   expect(told.slice(0, -1).map((event) => 'session_id' in event && event.session_id)).toEqual(newest);

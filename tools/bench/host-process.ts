@@ -5,7 +5,7 @@ import { environment } from './environment.ts';
 import type { System } from './servers.ts';
 
 /** Starts a host in a process of its own, which keeps its files in `dir`; it is ready when this returns. */
-export async function startHost(system: System, dir: string) {
+export async function startHost(system: System, dir: string, settings: NodeJS.ProcessEnv = {}) {
   const port = await freePort();
   const host = await startNodeProcess({
     name: `host-${port}`,
@@ -14,6 +14,7 @@ export async function startHost(system: System, dir: string) {
       PATH: process.env['PATH'],
       ...environment({ ...system, dir }),
       PORT: String(port),
+      ...settings,
     },
     logDir: dir,
     graceMs: 5_000,

@@ -11,6 +11,7 @@ import { death } from './figures/death.ts';
 import { history } from './figures/history.ts';
 import { hostKilled } from './figures/host-killed.ts';
 import { idle } from './figures/idle.ts';
+import { idleReaders, soak } from './figures/idle-readers.ts';
 import { longSession } from './figures/long-session.ts';
 import { page } from './figures/page.ts';
 import { statements } from './figures/statements.ts';
@@ -39,6 +40,8 @@ const FIGURES: readonly Figure[] = [
   page,
   death,
   alarm,
+  idleReaders,
+  soak,
 ];
 
 /** A figure that takes longer than this has failed. */

@@ -1,0 +1,95 @@
+import { changedSessions, type SessionVersion } from '../store/changes.ts';
+import type { Db } from '../store/db.ts';
+import { AutoResetEvent } from './auto-reset-event.ts';
+import type { ClientLog } from './log.ts';
+import { retryDelayMs } from './retry-delay.ts';
+
+/** Between the beginnings of two polls: readers learn within a second of a change whose pointer got lost. */
+const POLL_MS = 700;
+/** Polls take at most this share of the time: with more sessions, or a slower Postgres, they become rarer. */
+const MAX_SHARE = 0.2;
+/** Sessions in one statement, so that each statement is short. */
+const BATCH = 2_000;
+
+export interface ChangePollOptions {
+  db: Db;
+  log: ClientLog;
+  /** Called when a session has changed; with a run: only the answer of that run has grown. */
+  onChange(sessionId: string, run: number | undefined): void;
+}
+
+/**
+ * Asks Postgres about twice in three seconds which of the watched sessions have changed, with one statement for all of
+ * them. It finds what readers were not told because a pointer got lost; readers themselves never poll.
+ *
+ * 1. A session that is new here is reported once: it may have changed since its reader last read it.
+ * 2. A poll that fails changes nothing but the time of the next one; no reader notices.
+ */
+export class ChangePoll {
+  private readonly options: ChangePollOptions;
+  private readonly known = new Map<string, SessionVersion | undefined>();
+  private readonly wake = new AutoResetEvent();
+  private readonly closing = new AbortController();
+  private isRunning = false;
+
+  constructor(options: ChangePollOptions) {
+    this.options = options;
+  }
+
+  watch(sessionId: string): void {
+    this.known.set(sessionId, undefined);
+    if (!this.isRunning) void this.run();
+  }
+
+  unwatch(sessionId: string): void {
+    this.known.delete(sessionId);
+  }
+
+  /** Polls without delay: pointers may have been missed. */
+  pollNow(): void {
+    this.wake.set();
+  }
+
+  close(): void {
+    this.closing.abort();
+    this.known.clear();
+  }
+
+  /** Polls while there is something to watch. */
+  private async run(): Promise<void> {
+    this.isRunning = true;
+    const { signal } = this.closing;
+    let failures = 0;
+    let tookMs = 0;
+    while (this.known.size > 0) {
+      const pause = Math.max(POLL_MS - tookMs, tookMs * (1 / MAX_SHARE - 1));
+      await this.wake.wait(failures > 0 ? retryDelayMs(failures) : pause, signal);
+      const from = performance.now();
+      try {
+        await this.poll();
+        failures = 0;
+      } catch (error) {
+        failures += 1;
+        this.options.log.warn({ err: error, failures }, 'the changes of watched sessions could not be read');
+      }
+      tookMs = performance.now() - from;
+    }
+    this.isRunning = false;
+  }
+
+  private async poll(): Promise<void> {
+    const all = [...this.known];
+    for (let at = 0; at < all.length; at += BATCH) {
+      const changes = await changedSessions(this.options.db, all.slice(at, at + BATCH));
+      for (const { sessionId, version } of changes) this.report(sessionId, version);
+    }
+  }
+
+  private report(sessionId: string, version: SessionVersion): void {
+    if (!this.known.has(sessionId)) return;
+    const before = this.known.get(sessionId);
+    this.known.set(sessionId, version);
+    const hasGrownOnly = before?.state === version.state && version.run !== null;
+    this.options.onChange(sessionId, hasGrownOnly ? (version.run ?? undefined) : undefined);
+  }
+}

@@ -1,0 +1,181 @@
+// What readers cost that follow sessions in which nothing happens, and how soon they learn that something does.
+import { setTimeout as delay } from 'node:timers/promises';
+import type pg from 'pg';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Bus } from '../../bus/bus.ts';
+import { createMemoryBus } from '../../bus/memory.ts';
+import { createClient, type PerdureClient } from '../../client/client.ts';
+import { temporalClient } from '../../client/temporal.ts';
+import { newId } from '../../domain/ids.ts';
+import { createPool } from '../../store/db.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
+
+const READERS = 200;
+const SECONDS = 5;
+
+let url: string;
+let db: pg.Pool;
+/** Of other processes: pointers come from it if the test publishes them. */
+let bus: Bus;
+let client: PerdureClient;
+beforeAll(async () => {
+  url = await freshDatabase();
+  db = createPool(url);
+  bus = createMemoryBus();
+  const temporal = temporalClient({ connectionOptions: { address: '127.0.0.1:1' }, namespace: 'default' });
+  client = createClient({ database: url, bus, temporal });
+});
+afterAll(async () => {
+  await client.end();
+  await Promise.all([bus.close(), db.end()]);
+});
+
+async function openSession(user = 'ada'): Promise<string> {
+  const id = newId('ses');
+  await db.query(`SELECT open_session($1, $2, 'site-builder', NULL, NULL, '{}', NULL)`, [id, user]);
+  return id;
+}
+
+/** A run that has been claimed: its tool is at work, and says nothing. */
+async function openRun(session: string): Promise<void> {
+  const parts = JSON.stringify([{ id: newId('prt'), type: 'text', data: { type: 'text', text: 'hello' } }]);
+  const message = [session, 'ada', newId('msg'), newId('msg'), parts];
+  await db.query(`SELECT accept_message($1, $2, $3, $4, $5, '{}', NULL, 100)`, message);
+  await db.query(`SELECT claim_step($1, 1, 0, '{1,1,1}')`, [session]);
+}
+
+interface Reader {
+  told: unknown[];
+  failure: () => unknown;
+}
+
+const readers = new AbortController();
+afterAll(() => readers.abort());
+
+function follow(stream: AsyncGenerator<unknown>): Reader {
+  const told: unknown[] = [];
+  let failure: unknown;
+  void (async () => {
+    for await (const item of stream) told.push(item);
+  })().catch((error: unknown) => (failure = error));
+  return { told, failure: () => failure };
+}
+const events = (session: string, user = 'ada') => follow(client.events(user, session, { signal: readers.signal }));
+const answer = (session: string) => follow(client.follow('ada', session, 1, { signal: readers.signal }));
+
+/** Transactions of everybody in this database so far. Postgres counts those of a connection after up to a second. */
+async function transactions(): Promise<number> {
+  const { rows } = await db.query<{ count: number }>(
+    'SELECT xact_commit + xact_rollback AS count FROM pg_stat_database WHERE datname = current_database()',
+  );
+  return rows[0]!.count;
+}
+
+/** Milliseconds until `reader` is told something that it had not been told. */
+async function untilTold(reader: Reader, change: () => Promise<unknown>): Promise<number> {
+  const before = reader.told.length;
+  const from = performance.now();
+  await change();
+  await eventually(() => expect(reader.told.length).toBeGreaterThan(before));
+  return performance.now() - from;
+}
+
+it('R5 R2 200 idle readers cost at most 20 transactions a second, and learn within a second what no pointer told', async () => {
+  const sessions = await Promise.all(Array.from({ length: READERS }, () => openSession()));
+  const [working, silent] = [sessions[0]!, sessions[1]!];
+  await Promise.all(sessions.slice(0, READERS / 2).map(openRun));
+  const all = [
+    ...sessions.slice(0, READERS / 2).map((session) => answer(session)),
+    ...sessions.slice(READERS / 2).map((session) => events(session)),
+  ];
+  const [growing, follower] = [all[0]!, events(silent)];
+  await eventually(() => expect([...all.slice(READERS / 2), follower].every(({ told }) => told.length > 0)).toBe(true));
+  await delay(2_000);
+  const before = await transactions();
+  await delay(SECONDS * 1_000);
+  const perSecond = ((await transactions()) - before) / SECONDS;
+  console.log(`${READERS} idle readers: ${perSecond} transactions a second`);
+  expect(perSecond, 'transactions a second').toBeLessThanOrEqual(20);
+
+  // What the worker would publish is lost.
+  const parts = [{ id: 'p1', index: 0, type: 'text', data: { type: 'text', text: '', state: 'streaming' } }];
+  const append = (deltas: unknown[], of: unknown[] = []) =>
+    db.query(`SELECT append_stream($1, 1, '{1,1,1}', '{}', $2, $3)`, [
+      working,
+      JSON.stringify(of),
+      JSON.stringify(deltas),
+    ]);
+  const lost = [
+    await untilTold(growing, () => append([{ part_id: 'p1', start: 0, text: 'The ' }], parts)),
+    await untilTold(growing, () => append([{ part_id: 'p1', start: 4, text: 'end.' }])),
+    await untilTold(follower, () => db.query('SELECT write_phase($1, $2)', [silent, 'start_build'])),
+    await untilTold(follower, () =>
+      db.query(`SELECT note_retry($1, 1, '{1,1,1}', $2)`, [silent, { attempt: 2, reason: 'busy', at: Date.now() }]),
+    ),
+    await untilTold(follower, () =>
+      db.query(`SELECT settle_run($1, 1, '{1,1,1}', 'aborted', NULL, NULL, NULL)`, [silent]),
+    ),
+  ];
+  const told = await untilTold(follower, async () => {
+    await db.query('SELECT write_phase($1, $2)', [silent, 'cancel']);
+    bus.publish({ session: silent, kind: 'status' });
+  });
+  console.log(`milliseconds without a pointer ${lost.map(Math.round).join(', ')}, with it ${Math.round(told)}`);
+  for (const each of lost) expect(each).toBeLessThan(1_000);
+  expect(told).toBeLessThan(500);
+});
+
+it('R5 readers of a session that is no longer there end with SessionNotFound, and nobody else does', async () => {
+  const [gone, kept] = [await openSession(), await openSession()];
+  const [one, other] = [events(gone), events(kept)];
+  await eventually(() => expect([one.told.length, other.told.length]).toEqual([1, 1]));
+  await db.query('ALTER TABLE session_events DISABLE TRIGGER guard');
+  await db.query('DELETE FROM session_events WHERE session_id = $1', [gone]);
+  await db.query('DELETE FROM chat_sessions WHERE session_id = $1', [gone]);
+  await db.query('DELETE FROM sessions WHERE session_id = $1', [gone]);
+  await db.query('ALTER TABLE session_events ENABLE TRIGGER guard');
+  await eventually(() => expect(one.failure()).toMatchObject({ code: 'SessionNotFound' }));
+  expect(other.failure()).toBeUndefined();
+  const stranger = events(kept, 'eve');
+  await eventually(() => expect(stranger.failure()).toMatchObject({ code: 'SessionNotFound' }));
+});
+
+it('R2 a poll that fails drops no reader, and what changed meanwhile is told when it works again', async () => {
+  const session = await openSession();
+  const reader = events(session);
+  await eventually(() => expect(reader.told).toHaveLength(1));
+  await db.query('ALTER FUNCTION changed_sessions RENAME TO changed_sessions_away');
+  await db.query('SELECT write_phase($1, $2)', [session, 'start_build']);
+  await delay(2_000);
+  expect(reader.told).toHaveLength(1);
+  await db.query('ALTER FUNCTION changed_sessions_away RENAME TO changed_sessions');
+  await eventually(() => expect(reader.told).toHaveLength(2), { timeout: 6_000 });
+  expect(reader.failure()).toBeUndefined();
+});
+
+it('S9 readers that wait for slow statements leave connections to accept messages', async () => {
+  const session = await openSession();
+  const users = await Promise.all(
+    Array.from({ length: 50 }, async (_, n) => ({ user: `u${n}`, id: await openSession(`u${n}`) })),
+  );
+  const blocker = await db.connect();
+  await blocker.query('BEGIN');
+  // Read by every rendezvous, but not to accept a message.
+  await blocker.query('LOCK TABLE session_aliases IN ACCESS EXCLUSIVE MODE');
+  const all = users.map(({ user }) => follow(client.rendezvous(user, { signal: readers.signal })));
+  const waiting = async () => {
+    const { rows } = await db.query<{ count: number }>(
+      `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    );
+    return rows[0]!.count;
+  };
+  await eventually(async () => expect(await waiting()).toBe(8));
+  const from = performance.now();
+  await client.submit('ada', session, { text: 'hello' });
+  expect(performance.now() - from, 'milliseconds').toBeLessThan(1_000);
+  await blocker.query('COMMIT');
+  blocker.release();
+  const isReady = ({ told }: Reader) => told.some((event) => (event as { event: string }).event === 'ready');
+  await eventually(() => expect(all.every(isReady)).toBe(true), { timeout: 20_000 });
+});
