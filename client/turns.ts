@@ -1,17 +1,17 @@
 import { canonicalJson } from '../domain/canonical-json.ts';
 import type { SessionStatus } from '../domain/runs.ts';
 import type { Db } from '../store/db.ts';
-import { readStanding, readTurns, type Standing, type TurnRow } from '../store/status.ts';
+import { readSessionState, readTurns, type SessionState, type TurnRow } from '../store/status.ts';
 import { sessionNotFound } from './refusals.ts';
 
-/** What happens to a session, as those learn it who follow it. */
+/** What followers of a session are told. */
 export type TurnEvent =
   | { event: 'status'; data: SessionStatus }
-  | { event: 'session'; data: Standing }
+  | { event: 'session'; data: SessionState }
   | { event: 'turn-started'; data: { message_id: string; run_seq: number } }
   | { event: 'turn-finished'; data: TurnFinished };
 
-/** How a turn ended; of an error, its code and what to do. */
+/** How a turn ended; for an error, its code and what to do. */
 export interface TurnFinished {
   message_id: string;
   run_seq: number;
@@ -23,9 +23,8 @@ export interface TurnFinished {
 const OUTCOMES = { finished: 'finish', aborted: 'abort', error: 'error' } as const;
 
 /**
- * Reads a session's status, its state and its turns. The first reading tells the status as it is; of the state only
- * changes are told, and what has happened before is not told again. A turn that begins and ends between two readings is
- * told of as one that began and ended.
+ * Reads a session's status, state and turns. The first reading yields the status only: state and turns are reported when
+ * they change. A turn that begins and ends between two readings yields both events.
  */
 export class TurnReading {
   private readonly db: Db;
@@ -33,7 +32,7 @@ export class TurnReading {
   private readonly sessionId: string;
   private readonly started = new Set<number>();
   private status = '';
-  private standing = '';
+  private state = '';
   private fromSeq = -1;
 
   constructor(db: Db, userId: string, sessionId: string) {
@@ -43,15 +42,15 @@ export class TurnReading {
   }
 
   async read(): Promise<{ items: TurnEvent[]; done: boolean }> {
-    const found = await readStanding(this.db, this.userId, this.sessionId);
+    const found = await readSessionState(this.db, this.userId, this.sessionId);
     if (found === undefined) throw sessionNotFound();
-    // Read after the status: a session that is told to be idle has been told how its turn ended.
+    // Read after the status, and told before it: a follower that sees `idle` has seen how the turn ended.
     const turns = await readTurns(this.db, this.sessionId, Math.max(0, this.fromSeq));
     const isFirst = this.fromSeq < 0;
-    const told = [...this.standingEvents(found.session), ...turns.flatMap((turn) => this.eventsOf(turn))];
+    const news = [...this.stateEvents(found.session), ...turns.flatMap((turn) => this.eventsOf(turn))];
     const open = turns.find((turn) => !isOver(turn));
     this.fromSeq = open?.seq ?? Math.max(this.fromSeq, 1, ...turns.map((turn) => turn.seq + 1));
-    return { items: [...(isFirst ? [] : told), ...this.statusEvents(found.status)], done: false };
+    return { items: [...(isFirst ? [] : news), ...this.statusEvents(found.status)], done: false };
   }
 
   private eventsOf(turn: TurnRow): TurnEvent[] {
@@ -67,10 +66,10 @@ export class TurnReading {
     return [...events, { event: 'turn-finished', data: { message_id, run_seq, outcome, ...error } }];
   }
 
-  private standingEvents(session: Standing): TurnEvent[] {
+  private stateEvents(session: SessionState): TurnEvent[] {
     const mark = canonicalJson(session);
-    if (mark === this.standing) return [];
-    this.standing = mark;
+    if (mark === this.state) return [];
+    this.state = mark;
     return [{ event: 'session', data: session }];
   }
 

@@ -29,8 +29,9 @@ export interface FeedReader {
 export interface FeedOptions {
   db: Db;
   userId: string;
-  limit<T>(work: () => Promise<T>): Promise<T>;
-  onFailure(error: unknown): void;
+  /** Bounds how many statements run at a time. */
+  limit: <T>(work: () => Promise<T>) => Promise<T>;
+  onFailure: (error: unknown) => void;
 }
 
 /**

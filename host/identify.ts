@@ -4,11 +4,11 @@ import { PerdureError } from '../domain/errors.ts';
 import type { Identify } from './context.ts';
 import { userCookie, userOfCookie } from './cookie.ts';
 
-/** 1 to 128 printable ASCII characters, none at the ends a space: what a header can carry unchanged. */
+/** 1 to 128 printable ASCII characters, without spaces at the ends: what a header carries unchanged. */
 const USER = /^[!-~](?:[ -~]{0,126}[!-~])?$/;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
 
-/** What Sec-Fetch-Site says of our own pages, and of what nobody's page asks for. */
+/** Values of Sec-Fetch-Site for requests of our own pages, and for direct navigation. */
 const OWN_SITES: ReadonlySet<string> = new Set(['same-origin', 'none']);
 
 /** True for an address that only this machine can reach. */
@@ -17,9 +17,8 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * Takes callers at their word, for a host that only this machine can reach: the header x-perdure-user, else a cookie
- * signed by us, else a new user with such a cookie. Pages of other sites are kept out: neither a name that is made to
- * resolve to this machine nor a form or script elsewhere gets through.
+ * Trusts callers, for a host that only this machine can reach: the user is the header x-perdure-user, else that of a
+ * cookie signed by us, else a new one with such a cookie. Refuses DNS rebinding and requests from other sites.
  */
 export function loopbackUser(key: Buffer<ArrayBuffer>): Identify {
   const identify = async (request: Request) => {
@@ -35,8 +34,7 @@ export function loopbackUser(key: Buffer<ArrayBuffer>): Identify {
 }
 
 /**
- * What has no caller is read by programs that name an address, as probes do. A name that is not this machine's own was
- * made to resolve to it.
+ * Routes without a caller are read by probes, which use an address. Any other host name is DNS rebinding.
  * @throws {PerdureError} `Forbidden`
  */
 function refuseOtherNames(request: Request): void {
@@ -45,15 +43,15 @@ function refuseOtherNames(request: Request): void {
   throw otherHost();
 }
 
-/** @throws {PerdureError} `Forbidden` for a request that did not come from this machine's own pages or programs */
+/** @throws {PerdureError} `Forbidden` for a request from a page of another site */
 function refuseOtherSites(request: Request): void {
   const { host } = hostOf(request);
   if (!LOOPBACK.test(host)) throw otherHost();
   const origin = request.headers.get('origin');
-  // An image or a script comes without an origin; browsers say of it at least that another site asks for it.
+  // Requests for images and scripts have no Origin header; Sec-Fetch-Site tells whether another site sent them.
   const site = request.headers.get('sec-fetch-site') ?? 'none';
   if ((origin !== null && originHost(origin) !== host.toLowerCase()) || !OWN_SITES.has(site)) {
-    throw new PerdureError('Forbidden', 'this host takes requests from its own pages only');
+    throw new PerdureError('Forbidden', 'this host accepts requests from its own pages only');
   }
 }
 
@@ -63,7 +61,7 @@ function hostOf(request: Request): { host: string; hostname: string } {
 }
 
 function otherHost(): PerdureError {
-  return new PerdureError('Forbidden', 'this host answers to localhost only; the request names another host');
+  return new PerdureError('Forbidden', 'this host serves localhost only; the request names another host');
 }
 
 function originHost(origin: string): string | undefined {
@@ -76,7 +74,7 @@ export function validUser(user: unknown): string {
   throw unauthorized('expected a user of 1 to 128 printable ASCII characters');
 }
 
-/** `Unauthorized` for a token that was brought and does not hold. */
+/** `Unauthorized` for a token that is not valid. */
 export class InvalidToken extends PerdureError {
   constructor(message: string, cause?: unknown) {
     super('Unauthorized', message, { cause });

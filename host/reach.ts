@@ -9,8 +9,8 @@ const STEADY_MS = 5_000;
 type Server = 'postgres' | 'temporal';
 
 /**
- * Looks at what the host rests on until the signal fires, and says which address does not answer, and when it does
- * again. The host serves meanwhile: what does not need the missing part works, and /readyz says so.
+ * Checks Postgres and Temporal until the signal fires, and logs which of them cannot be reached and when it can be again.
+ * The host serves meanwhile: what does not need the missing server works, and /readyz answers 503.
  */
 export async function watchReach(
   client: PerdureClient,
@@ -25,7 +25,7 @@ export async function watchReach(
     for (const server of ['postgres', 'temporal'] as const) {
       const address = addresses[server];
       if (!health[server]) log.warn({ address, retry_in_ms: wait }, `${server} cannot be reached at ${address}`);
-      else if (away.has(server)) log.info({ address }, `${server} answers again at ${address}`);
+      else if (away.has(server)) log.info({ address }, `${server} can be reached again at ${address}`);
       if (health[server]) away.delete(server);
       else away.add(server);
     }

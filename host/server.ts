@@ -2,18 +2,18 @@ import { createServer, type Server } from 'node:http';
 import { createAdaptorServer } from '@hono/node-server';
 import type { OrderlyStop } from './stop.ts';
 
-/** What a server of HTTP puts up with. */
+/** Limits of an HTTP server. */
 export interface ServerLimits {
-  /** A request has come whole by then, in milliseconds, or is refused; a connection has one by then. */
+  /** Milliseconds within which a request must have arrived completely, and a new connection must send one. */
   requestTimeoutMs: number;
-  /** Connections beyond are closed at once. */
+  /** Further connections are closed at once. */
   maxConnections: number;
 }
 
-/** How often at least connections are looked at, in milliseconds. */
+/** Longest time between two checks for slow requests, in milliseconds. */
 const LOOK_MS = 5_000;
 
-/** A server that does not wait for slow senders. It listens nowhere yet. */
+/** A server that limits slow senders and connections. It does not listen yet. */
 export function createLimitedServer(serve: OrderlyStop['serve'], limits: ServerLimits): Server {
   const { requestTimeoutMs, maxConnections } = limits;
   const serverOptions = {

@@ -7,19 +7,19 @@ import { problemOf, problemResponse } from './problem.ts';
 
 /** Durations in milliseconds. */
 export interface Stopping {
-  /** Between saying that it stops and taking no more connections: balancers need a moment to look. */
+  /** From `/readyz` answering 503 to refusing connections: load balancers need a moment to notice. */
   drainDelayMs: number;
-  /** How long requests that are being answered may take. */
+  /** How long requests in progress may still take. */
   graceMs: number;
 }
 
 /**
- * Serves a host until it is told to stop, and then ends it so that nobody loses anything but a connection:
+ * Serves a host until it is told to stop, and then shuts it down so that callers lose nothing but a connection:
  *
- * 1. `/readyz` is false, and every answer closes its connection. Everything is still served.
- * 2. After the delay no connection is taken any more, and what comes over one that is there is 503. Streams break off
- *    between two events, without their last one: so readers know that there is more, and come again.
- * 3. Requests are answered to their end, or until the grace is over.
+ * 1. `/readyz` answers 503 and every response closes its connection. Everything is still served.
+ * 2. After the delay new connections are refused, and requests on open ones get 503. Streams are broken off between two
+ *    events, without a last one, so that their readers reconnect.
+ * 3. Requests in progress may finish until the grace period is over.
  */
 export class OrderlyStop {
   private readonly host: Host;
@@ -28,13 +28,13 @@ export class OrderlyStop {
   private draining = false;
   private ended = false;
 
-  /** Readers that take nothing for `readerTimeoutMs` are cut off. */
+  /** Connections whose reader accepts no data for `readerTimeoutMs` are closed. */
   constructor(host: Host, readerTimeoutMs: number) {
     this.host = host;
     this.readerTimeoutMs = readerTimeoutMs;
   }
 
-  /** What the host answers; `outgoing` is the ServerResponse that carries it, of a server of HTTP/1. */
+  /** The host's response; `outgoing` is the ServerResponse of the HTTP/1 server that sends it. */
   readonly serve = async (request: Request, { outgoing }: { outgoing: object }): Promise<Response> => {
     const carrier = outgoing as ServerResponse;
     cutOffIdle(carrier, this.readerTimeoutMs);
@@ -63,7 +63,7 @@ export class OrderlyStop {
   }
 }
 
-/** Cuts an answer off that is not taken. Where there is nothing to say nothing moves either, and that is well. */
+/** Closes a connection whose reader accepts no data. A stream that has nothing to send stays open. */
 function cutOffIdle(answer: ServerResponse, afterMs: number): void {
   answer.setTimeout(afterMs, () => {
     if ((answer.socket?.writableLength ?? 0) > 0) answer.destroy();
@@ -75,16 +75,16 @@ async function notReady(response: Response): Promise<Response> {
   return Response.json({ ...readiness, ready: false }, { status: 503, headers: { connection: 'close' } });
 }
 
-/** The answer of a host that has ended, in the place of one that came too late. */
+/** The response of a host that has stopped, instead of one that came too late. */
 async function gone(late?: Response): Promise<Response> {
   await late?.body?.cancel();
-  const error = new PerdureError('Unavailable', 'this host stops: send the request again, to another one');
+  const error = new PerdureError('Unavailable', 'this host is stopping; send the request to another one');
   const response = problemResponse(problemOf(error));
   response.headers.set('connection', 'close');
   return response;
 }
 
-/** What was written is still sent, to a reader that takes it. */
+/** Data that was written is still sent, unless the reader does not accept it. */
 function breakOff(stream: ServerResponse): void {
   if (stream.writableNeedDrain) stream.destroy();
   else stream.socket?.destroySoon();

@@ -29,7 +29,7 @@ const answerRow = z.object({
     .nullable(),
 });
 
-/** An answer at one moment, and the run that makes it. Times in epoch milliseconds. */
+/** A snapshot of an answer and its run. Times in epoch milliseconds. */
 export type Answer = AnswerSnapshot & {
   user_message_id: string;
   retry: { attempt: number; reason: string; at: number } | null;
@@ -85,7 +85,7 @@ export async function readAnswer(
 
 const runRef = z.object({ seq: z.number(), state: z.enum(RUN_STATES) });
 
-/** The run at work, else the first that is queued and not held back by an error; undefined: none is in flight. */
+/** The running run, else the first queued one unless an error paused the queue; undefined: none is in flight. */
 export function currentRun(db: Db, sessionId: string): Promise<{ seq: number; state: RunState } | undefined> {
   return maybeOne(
     db,

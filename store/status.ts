@@ -40,7 +40,7 @@ export const statusRow: z.ZodType<StatusRow> = z.object({
   error_message: z.string().nullable(),
 });
 
-/** What a session is doing; undefined: there is none of this id. */
+/** What a session is doing; undefined: there is no such session. */
 export async function readStatus(db: Db, sessionId: string): Promise<SessionStatus | undefined> {
   const row = await maybeOne(
     db,
@@ -51,25 +51,25 @@ export async function readStatus(db: Db, sessionId: string): Promise<SessionStat
   return row && statusOf(row.status);
 }
 
-const standingRow = z.object({
+const stateRow = z.object({
   phase: z.enum(PHASES),
   project_id: z.string().nullable(),
   pending_tool: pendingTool.nullable(),
   status: statusRow,
 });
 
-/** What a session promises, as those see it who follow it. */
-export type Standing = Omit<z.infer<typeof standingRow>, 'status'>;
+/** The state of a session that followers are told. */
+export type SessionState = Omit<z.infer<typeof stateRow>, 'status'>;
 
-/** Where a user's session stands and what it is doing, of one moment; undefined: the user has none of this id. */
-export async function readStanding(
+/** State and status of a user's session, in one snapshot; undefined: the user has no such session. */
+export async function readSessionState(
   db: Db,
   userId: string,
   sessionId: string,
-): Promise<{ session: Standing; status: SessionStatus } | undefined> {
+): Promise<{ session: SessionState; status: SessionStatus } | undefined> {
   const row = await maybeOne(
     db,
-    standingRow,
+    stateRow,
     `SELECT s.phase, s.project_id, s.pending_tool, ${STATUS_SQL} AS status
        FROM chat_sessions c JOIN sessions s USING (session_id)
       WHERE c.session_id = $1 AND s.user_id = $2`,
@@ -88,10 +88,10 @@ const turnRow = z.object({
   error_message: z.string().nullable(),
 });
 
-/** A run as those see it who follow a session's turns. */
+/** A run as followers of a session's turns see it. */
 export type TurnRow = z.infer<typeof turnRow>;
 
-/** The runs from one on, oldest first; from 0, those that are open and the newest. */
+/** The runs from number `fromSeq` on, oldest first; from 0: from the first open one, else the newest one only. */
 export function readTurns(db: Db, sessionId: string, fromSeq: number): Promise<TurnRow[]> {
   return many(
     db,

@@ -53,7 +53,7 @@ interface Reader {
 const readers = new AbortController();
 afterAll(() => readers.abort());
 
-function follow(stream: AsyncGenerator<unknown>): Reader {
+function follow(stream: AsyncGenerator): Reader {
   const told: unknown[] = [];
   let failure: unknown;
   void (async () => {
