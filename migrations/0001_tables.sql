@@ -119,6 +119,7 @@ CREATE TABLE chat_runs (
   created_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
   started_at         timestamptz,
   finished_at        timestamptz,
+  check_at           timestamptz,                          -- when the sweeper checks it next; null: parked (sweep.sql)
   updated_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (session_id, seq)
 ) WITH (fillfactor = 70);
@@ -127,7 +128,7 @@ CREATE TABLE chat_runs (
 CREATE INDEX chat_runs_of_message ON chat_runs (message_id, session_id);
 CREATE UNIQUE INDEX chat_runs_one_at_a_time ON chat_runs (session_id) WHERE state IN ('running', 'waiting');
 CREATE INDEX chat_runs_queue ON chat_runs (session_id, seq) WHERE state IN ('queued', 'running', 'waiting');
-CREATE INDEX chat_runs_open ON chat_runs (state, updated_at) WHERE state IN ('queued', 'running');
+CREATE INDEX chat_runs_due ON chat_runs (state, check_at) WHERE check_at IS NOT NULL;
 
 -- The log of a session: transitions, refusals, commands and their receipts (one row a command id).
 CREATE TABLE session_events (
@@ -196,7 +197,7 @@ CREATE TABLE system_prompts (
 );
 
 -- A trigger's function must exist before the trigger. These placeholders refuse every write until the same migration run
--- replaces them with store/sql/guards.sql.
+-- replaces them with store/sql/guards.sql and sweep.sql.
 CREATE FUNCTION guard_sessions() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION 'store/sql has not been applied'; END $$;
 CREATE FUNCTION guard_messages() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -206,3 +207,14 @@ BEGIN RAISE EXCEPTION 'store/sql has not been applied'; END $$;
 CREATE TRIGGER guard BEFORE INSERT OR UPDATE ON sessions FOR EACH ROW EXECUTE FUNCTION guard_sessions();
 CREATE TRIGGER guard BEFORE UPDATE OR DELETE ON chat_messages FOR EACH ROW EXECUTE FUNCTION guard_messages();
 CREATE TRIGGER guard BEFORE UPDATE OR DELETE ON session_events FOR EACH ROW EXECUTE FUNCTION guard_events();
+CREATE FUNCTION schedule_own_check() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'store/sql has not been applied'; END $$;
+CREATE FUNCTION schedule_head_check() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'store/sql has not been applied'; END $$;
+CREATE TRIGGER own_check BEFORE INSERT OR UPDATE OF state ON chat_runs
+  FOR EACH ROW EXECUTE FUNCTION schedule_own_check();
+CREATE TRIGGER head_check AFTER UPDATE OF state ON chat_runs
+  FOR EACH ROW WHEN (NEW.state NOT IN ('queued', 'running')) EXECUTE FUNCTION schedule_head_check();
+CREATE TRIGGER head_check AFTER UPDATE OF paused_at, stuck_at ON chat_sessions
+  FOR EACH ROW WHEN ((NEW.paused_at IS NULL) <> (OLD.paused_at IS NULL) OR (NEW.stuck_at IS NULL) <> (OLD.stuck_at IS NULL))
+  EXECUTE FUNCTION schedule_head_check();

@@ -1,17 +1,19 @@
 import { z } from 'zod';
 import { call, type Db, many } from './db.ts';
 
-/** Notes why a session's workflow cannot go on, or with null that it does again. False: it was known. */
+/** Records why a session's workflow cannot continue, or with null that it does again. False: nothing changed. */
 export function noteStuck(db: Db, sessionId: string, cause: string | null): Promise<boolean> {
   return call(db, z.boolean(), 'note_stuck', [sessionId, cause]);
 }
 
-/** The sessions that are noted as stuck. */
-export async function stuckSessions(db: Db): Promise<string[]> {
-  const rows = await many(
-    db,
-    z.object({ session_id: z.string() }),
-    'SELECT session_id FROM chat_sessions WHERE stuck_at IS NOT NULL',
-  );
+const KNOWN = `
+  SELECT session_id FROM chat_sessions WHERE stuck_at IS NOT NULL AND session_id = ANY ($1)
+  UNION ALL
+  (SELECT session_id FROM chat_sessions WHERE stuck_at IS NOT NULL AND session_id <> ALL ($1)
+    ORDER BY session_id LIMIT $2)`;
+
+/** The sessions recorded as stuck: those of `sessions`, and up to `limit` others. */
+export async function stuckSessions(db: Db, sessions: readonly string[], limit: number): Promise<string[]> {
+  const rows = await many(db, z.object({ session_id: z.string() }), KNOWN, [sessions, limit]);
   return rows.map((row) => row.session_id);
 }

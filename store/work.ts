@@ -10,30 +10,16 @@ const openWork = z.object({
 });
 
 /**
- * How many runs are open, by state, for how many seconds the longest-waiting one that could begin has waited, and how
- * many sessions are stuck.
+ * How many runs are open, by state, for how many seconds the oldest run that could start has been queued, and how many
+ * sessions are stuck. Each count stops at `COUNTED`.
  */
 export type OpenWork = z.infer<typeof openWork>;
 
-/**
- * The work of all sessions in one reading of the open runs, by their indexes. A run that waits for one ahead of it, or
- * in a paused queue, is queued but not late.
- */
+export const COUNTED = 10_000;
+
+/** Reads the work of all sessions. A run behind another one, or in a paused queue, is queued but not late. */
 export async function readOpenWork(db: Db): Promise<OpenWork> {
-  const [work] = await many(
-    db,
-    openWork,
-    `SELECT count(*) FILTER (WHERE r.state = 'queued') AS queued,
-            count(*) FILTER (WHERE r.state = 'running') AS running,
-            count(*) FILTER (WHERE r.state = 'waiting') AS waiting,
-            coalesce(max(extract(epoch FROM clock_timestamp() - r.created_at)) FILTER (
-              WHERE r.state = 'queued' AND c.paused_at IS NULL AND NOT EXISTS (
-                SELECT FROM chat_runs ahead WHERE ahead.session_id = r.session_id AND ahead.seq < r.seq
-                   AND ahead.state IN ('queued', 'running', 'waiting'))), 0)::float8 AS oldest_s,
-            (SELECT count(*) FROM chat_sessions WHERE stuck_at IS NOT NULL) AS stuck
-       FROM chat_runs r JOIN chat_sessions c USING (session_id)
-      WHERE r.state IN ('queued', 'running', 'waiting')`,
-  );
-  if (work === undefined) throw new Error('a count gave no row');
+  const [work] = await many(db, openWork, 'SELECT * FROM open_work($1)', [COUNTED]);
+  if (work === undefined) throw new Error('open_work: expected one row');
   return work;
 }

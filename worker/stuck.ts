@@ -39,8 +39,8 @@ export class StuckCheck {
   }
 
   private async check(signal: AbortSignal): Promise<void> {
-    const known = new Set(await stuckSessions(this.deps.db));
     const stuck = await this.stuckNow();
+    const known = new Set(await stuckSessions(this.deps.db, [...stuck.keys()], LIMIT));
     for (const [session, cause] of stuck) {
       if (signal.aborted) return;
       if (!known.has(session)) await this.note(session, cause);

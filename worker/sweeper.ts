@@ -2,16 +2,11 @@ import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type pg from 'pg';
 import { sendUpdate } from '../client/updates.ts';
-import { type SleepingRun, sleepingRuns } from '../store/sweep.ts';
+import { claimDueRuns, type DueRun } from '../store/sweep.ts';
 import { submitUpdate } from '../workflows/definitions.ts';
 
-/** A message waits this long before it counts as forgotten. */
-const QUEUED_MS = 2_000;
-/** A running run that writes nothing for this long has its workflow checked. */
-const SILENT_MS = 30_000;
-/** The same run is woken at most this often, by all workers together. */
-const AGAIN_MS = 10_000;
-const AT_ONCE = 100;
+/** Runs of each state per sweep: a full sweep stays below 5,000 buffers of Postgres. */
+export const AT_ONCE = 75;
 const DEADLINE_MS = 3_000;
 
 /**
@@ -20,7 +15,6 @@ const DEADLINE_MS = 3_000;
  */
 export class Sweeper {
   private readonly deps: { db: pg.Pool; client: Client; log: Logger; woken: () => void };
-  private asked: { session_id: string; run_seq: number; at: number }[] = [];
 
   constructor(deps: Sweeper['deps']) {
     this.deps = deps;
@@ -29,18 +23,14 @@ export class Sweeper {
   /** Sweeps once; never rejects. */
   async run(): Promise<void> {
     try {
-      const now = Date.now();
-      this.asked = this.asked.filter(({ at }) => at >= now - AGAIN_MS);
-      const due = { queuedMs: QUEUED_MS, silentMs: SILENT_MS, limit: AT_ONCE };
-      const runs = await sleepingRuns(this.deps.db, { ...due, known: this.asked });
-      for (const { session_id, run_seq } of runs) this.asked.push({ session_id, run_seq, at: now });
-      await Promise.all(runs.map((run) => this.wake(run, now)));
+      const runs = await claimDueRuns(this.deps.db, AT_ONCE);
+      await Promise.all(runs.map((run) => this.wake(run)));
     } catch (error) {
       this.deps.log.warn({ err: error }, 'sweeping failed');
     }
   }
 
-  private async wake(run: SleepingRun, now: number): Promise<void> {
+  private async wake(run: DueRun): Promise<void> {
     const { client, log, woken } = this.deps;
     try {
       if (run.state === 'running' && (await this.isAlive(run.session_id))) return;
@@ -48,7 +38,7 @@ export class Sweeper {
       woken();
       await sendUpdate(client, run, {
         name: submitUpdate,
-        id: `sweep:${run.run_seq}:${Math.floor(now / AGAIN_MS)}`,
+        id: `sweep:${run.run_seq}:${Date.now()}`,
         args: { run_seq: run.run_seq, message_id: run.message_id, model: run.model },
         deadlineMs: DEADLINE_MS,
       });

@@ -4,7 +4,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { readTurns } from '../../store/status.ts';
-import { sleepingRuns } from '../../store/sweep.ts';
+import { claimDueRuns } from '../../store/sweep.ts';
 import { freshRows, rows, Session, textPart } from './session.ts';
 
 const TURNS = 25_000;
@@ -222,8 +222,9 @@ it('Q2 the sweeper reads the open runs, not the past ones', async () => {
   try {
     const sleeper = (await Session.at('chatting', db)).through(client);
     await sleeper.say('is anybody there?');
+    await client.query('UPDATE chat_runs SET check_at = now() WHERE session_id = $1', [sleeper.id]);
     const before = await blocksRead(client);
-    const found = await sleepingRuns(client, { queuedMs: -1, silentMs: 60_000, limit: 100, known: [] });
+    const found = await claimDueRuns(client, 100);
     expect((await blocksRead(client)) - before).toBeLessThan(300);
     expect(found.map((run) => run.session_id)).toContain(sleeper.id);
   } finally {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import type { Fence } from '../../domain/runs.ts';
-import { sleepingRuns } from '../../store/sweep.ts';
 import { type Answer, freshRows, Session, textPart, toolPart } from './session.ts';
 
 const db = await freshRows();
@@ -23,15 +22,6 @@ describe('order', () => {
     await session.settleStep(1, fence(1), { end: true });
     expect(await session.claim(2, fence(2))).toMatchObject({ kind: 'claimed', message_id: 'two' });
     expect(await states(session)).toEqual(['finished', 'running', 'queued']);
-  });
-
-  it('W7 a run that was asked after does not keep the next one out of sight', async () => {
-    await Promise.all([Session.saying(db, 'one', 'two'), Session.saying(db, 'one')]);
-    const look = { queuedMs: -1, silentMs: 60_000, limit: 1 };
-    const first = await sleepingRuns(db, { ...look, known: [] });
-    const second = await sleepingRuns(db, { ...look, known: first });
-    expect([first, second]).toMatchObject([[{ run_seq: 1 }], [{ run_seq: 1 }]]);
-    expect(second[0]!.session_id).not.toBe(first[0]!.session_id);
   });
 
   it('W7 exactly one of many claims at once gets the session', async () => {
