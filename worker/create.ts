@@ -1,5 +1,5 @@
 import { Client, type Connection } from '@temporalio/client';
-import { type NativeConnection, Worker } from '@temporalio/worker';
+import type { NativeConnection } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import type pg from 'pg';
 import { Registry } from 'prom-client';
@@ -15,6 +15,7 @@ import { TASK_QUEUE } from '../workflows/definitions.ts';
 import { repeat } from './repeat.ts';
 import { StuckCheck } from './stuck.ts';
 import { Sweeper } from './sweeper.ts';
+import { createWarmWorker } from './warm-worker.ts';
 
 /** A step holds its activity slot for as long as the model streams, so there have to be many. */
 const ACTIVITY_SLOTS = 1_000;
@@ -56,39 +57,42 @@ export interface SessionWorker {
 /** Creates a worker; it polls nothing before `run`. */
 export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
   const { log, settings, registry = new Registry() } = parts;
-  const worker = await Worker.create({
-    connection: parts.connection,
-    namespace: parts.namespace,
-    taskQueue: TASK_QUEUE,
-    workflowBundle: parts.workflowBundle,
-    activities: sessionActivities({
-      db: parts.db,
-      bus: parts.bus,
-      agents: parts.agents,
-      models: parts.models,
-      log,
-      hooks: parts.hooks ?? {},
-      hide: parts.hide ?? ((text) => text),
-      metrics: workerMetrics(registry),
-      settings,
-    }),
-    interceptors: {
-      activity: [({ info }) => ({ inbound: new CodesOnlyInterceptor(log, info) })],
+  const worker = await createWarmWorker(
+    {
+      connection: parts.connection,
+      namespace: parts.namespace,
+      taskQueue: TASK_QUEUE,
+      workflowBundle: parts.workflowBundle,
+      activities: sessionActivities({
+        db: parts.db,
+        bus: parts.bus,
+        agents: parts.agents,
+        models: parts.models,
+        log,
+        hooks: parts.hooks ?? {},
+        hide: parts.hide ?? ((text) => text),
+        metrics: workerMetrics(registry),
+        settings,
+      }),
+      interceptors: {
+        activity: [({ info }) => ({ inbound: new CodesOnlyInterceptor(log, info) })],
+      },
+      maxConcurrentActivityTaskExecutions: ACTIVITY_SLOTS,
+      maxConcurrentWorkflowTaskExecutions: WORKFLOW_SLOTS,
+      maxCachedWorkflows: CACHED_SESSIONS,
+      // The server gives a task to every open poll of a frozen worker, and each is lost until it times out: so one poll for
+      // activities and two for workflows, one on the sticky and one on the shared queue. Most steps need no poll: they are
+      // dispatched eagerly, in the response to the workflow task.
+      activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 1 },
+      workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
+      // Sessions of a dead worker go to another one after this time.
+      stickyQueueScheduleToStartTimeout: '1s',
+      maxHeartbeatThrottleInterval: '500ms',
+      defaultHeartbeatThrottleInterval: '500ms',
+      shutdownGraceTime: settings.shutdownGraceMs,
     },
-    maxConcurrentActivityTaskExecutions: ACTIVITY_SLOTS,
-    maxConcurrentWorkflowTaskExecutions: WORKFLOW_SLOTS,
-    maxCachedWorkflows: CACHED_SESSIONS,
-    // The server gives a task to every open poll of a frozen worker, and each is lost until it times out: so one poll for
-    // activities and two for workflows, one on the sticky and one on the shared queue. Most steps need no poll: they are
-    // dispatched eagerly, in the response to the workflow task.
-    activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 1 },
-    workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
-    // Sessions of a dead worker go to another one after this time.
-    stickyQueueScheduleToStartTimeout: '1s',
-    maxHeartbeatThrottleInterval: '500ms',
-    defaultHeartbeatThrottleInterval: '500ms',
-    shutdownGraceTime: settings.shutdownGraceMs,
-  });
+    log,
+  );
   const client = new Client({ connection: parts.clientConnection, namespace: parts.namespace });
   countBus(parts.bus, registry);
   watchWork(parts.db, registry);

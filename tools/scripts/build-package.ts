@@ -14,7 +14,7 @@ const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
 const { status } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' });
 if (status !== 0) process.exit(status ?? 1);
 
-for await (const file of glob(['migrations/*.sql', 'store/sql/*.sql'], { cwd: root }))
+for await (const file of glob(['migrations/*.sql', 'store/sql/*.sql', 'worker/*.json'], { cwd: root }))
   await cp(path.join(root, file), path.join(dist, file));
 
 await buildPage();
