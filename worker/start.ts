@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { Connection } from '@temporalio/client';
+import { Client, Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Hooks } from '../activities/context.ts';
@@ -20,6 +20,7 @@ import { createWorker, type SessionWorker } from './create.ts';
 import { serveMetrics } from './metrics-server.ts';
 import { untilMigrated, untilReachable } from './reach.ts';
 import { requireSearchAttributes } from './search-attributes.ts';
+import { warnOfMissingServerSettings } from './server-settings.ts';
 
 const PROVIDER_ATTEMPTS = 6;
 /** All streams of a worker write through the pool, each for about a millisecond at a time. */
@@ -73,6 +74,8 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
     hide: hideSecrets(config),
   });
   log.info({ agents: agents.list().map((agent) => agent.id), model: models.defaultRef }, 'ready');
+  const { clientConnection, namespace } = parts;
+  void warnOfMissingServerSettings(new Client({ connection: clientConnection, namespace }), namespace, log);
   const done = runToEnd(worker, async () => {
     metrics?.close();
     await close();

@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto';
+import { type Client, isGrpcDeadlineError, isGrpcServiceError } from '@temporalio/client';
+import type { Logger } from 'pino';
+import { TASK_QUEUE } from '../workflows/definitions.ts';
+
+const DOCS = 'docs/operations.md#settings-of-the-temporal-server';
+/** Each check ends within this time, so all of them, which run side by side, do. */
+const DEADLINE_MS = 8_000;
+/** With the setting a poll ends after 1 s, by default after a minute. */
+const POLL_MS = 5_000;
+/** With the setting a timer of 100 ms fires after about 130 ms, by default after at least 1 s. */
+const TIMER_MS = 100;
+const LATE_MS = 900;
+const TIMER_ATTEMPTS = 3;
+/** One more than the default limit of updates in flight would refuse already. */
+const UPDATES = 15;
+const UPDATES_MS = 1_500;
+const RESOURCE_EXHAUSTED = 8;
+
+type Check = (client: Client, namespace: string) => Promise<boolean>;
+
+/**
+ * The keys of deploy/temporal-dynamic.yaml whose effect a client can observe, each with a check that is true where the
+ * server lacks the setting. The others show only under load, after minutes or with a failing session.
+ */
+const CHECKS: Readonly<Record<string, Check>> = {
+  'frontend.enableCancelWorkerPollsOnShutdown': lacksCapability('workerPollCompleteOnShutdown'),
+  'frontend.WorkerCommandsEnabled': lacksCapability('workerCommands'),
+  'matching.longPollExpirationInterval': pollsStayOpen,
+  'matching.numTaskqueueWritePartitions': hasSeveralPartitions,
+  'history.timerProcessorMaxTimeShift': timersAreLate,
+  'history.maxInFlightUpdates': fewUpdatesInFlight,
+};
+
+/** Logs one warning per setting that the Temporal server lacks. A check that fails says nothing. Never rejects. */
+export async function warnOfMissingServerSettings(client: Client, namespace: string, log: Logger): Promise<void> {
+  await client.connection.withDeadline(Date.now() + DEADLINE_MS, () =>
+    Promise.all(
+      Object.entries(CHECKS).map(async ([key, isMissing]) => {
+        if (await isMissing(client, namespace).catch(() => false)) {
+          log.warn({ key, docs: DOCS }, `the Temporal server lacks the dynamic setting ${key}: see ${DOCS}`);
+        }
+      }),
+    ),
+  );
+}
+
+function lacksCapability(name: string): Check {
+  return async ({ connection }, namespace) => {
+    const { namespaceInfo } = await connection.workflowService.describeNamespace({ namespace });
+    const capabilities = (namespaceInfo?.capabilities ?? {}) as Record<string, unknown>;
+    return capabilities[name] === false;
+  };
+}
+
+async function pollsStayOpen({ connection }: Client, namespace: string): Promise<boolean> {
+  try {
+    await connection.withDeadline(Date.now() + POLL_MS, () =>
+      connection.workflowService.pollWorkflowTaskQueue({
+        namespace,
+        taskQueue: { name: uniqueName() },
+        identity: 'check',
+      }),
+    );
+    return false;
+  } catch (error) {
+    return isGrpcDeadlineError(error);
+  }
+}
+
+async function hasSeveralPartitions({ connection }: Client, namespace: string): Promise<boolean> {
+  const taskQueue = { name: TASK_QUEUE };
+  const listed = await connection.workflowService.listTaskQueuePartitions({ namespace, taskQueue });
+  return listed.workflowTaskQueuePartitions.length > 1;
+}
+
+/** Late each time: on a busy machine one timer may be late with the setting too. */
+async function timersAreLate(client: Client): Promise<boolean> {
+  for (let attempt = 1; attempt <= TIMER_ATTEMPTS; attempt += 1) {
+    const startedAt = performance.now();
+    await withProbe(client, TIMER_MS, (probe) => probe.result().catch(() => {}));
+    if (performance.now() - startedAt < LATE_MS) return false;
+  }
+  return true;
+}
+
+async function fewUpdatesInFlight(client: Client, namespace: string): Promise<boolean> {
+  return withProbe(client, DEADLINE_MS, async ({ workflowId }) => {
+    const { workflowService } = client.connection;
+    const send = () =>
+      workflowService.updateWorkflowExecution({
+        namespace,
+        workflowExecution: { workflowId },
+        request: { meta: { updateId: randomUUID(), identity: 'check' }, input: { name: 'none' } },
+      });
+    const sent = await client.connection.withDeadline(Date.now() + UPDATES_MS, () =>
+      Promise.allSettled(Array.from({ length: UPDATES }, send)),
+    );
+    return sent.some(
+      ({ status, ...rest }) =>
+        status === 'rejected' &&
+        'reason' in rest &&
+        isGrpcServiceError(rest.reason) &&
+        rest.reason.code === RESOURCE_EXHAUSTED,
+    );
+  });
+}
+
+/** Runs `use` on a workflow that nobody works on and that times out after `timeoutMs`, then deletes it. */
+async function withProbe<T>(
+  client: Client,
+  timeoutMs: number,
+  use: (probe: ReturnType<Client['workflow']['getHandle']>) => Promise<T>,
+): Promise<T> {
+  const workflowId = uniqueName();
+  const probe = await client.workflow.start('perdure-server-check', {
+    ...{ workflowId, taskQueue: workflowId, workflowExecutionTimeout: timeoutMs },
+  });
+  try {
+    return await use(probe);
+  } finally {
+    const { namespace } = client.options;
+    const workflowExecution = { workflowId };
+    await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution }).catch(() => {});
+  }
+}
+
+const uniqueName = () => `perdure-server-check-${randomUUID()}`;
