@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { Client, Connection } from '@temporalio/client';
+import { Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Hooks } from '../activities/context.ts';
@@ -74,8 +74,8 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
     hide: hideSecrets(config),
   });
   log.info({ agents: agents.list().map((agent) => agent.id), model: models.defaultRef }, 'ready');
-  const { clientConnection, namespace } = parts;
-  void warnOfMissingServerSettings(new Client({ connection: clientConnection, namespace }), namespace, log);
+  const { connectionOptions, namespace } = temporalConnectConfig(config);
+  void warnOfMissingServerSettings(connectionOptions, namespace, log);
   const done = runToEnd(worker, async () => {
     metrics?.close();
     await close();

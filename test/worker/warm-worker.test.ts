@@ -13,7 +13,7 @@ beforeAll(async () => {
 it('W8 a worker replays a recorded turn in its workflow thread before it takes tasks', () => {
   const [replayed] = runtime.logs.filter(({ msg }) => msg.includes('warm'));
   expect(replayed).toMatchObject({ msg: 'the workflow thread is warm', activations: expect.any(Number) as number });
-  expect(replayed!['activations']).toBeGreaterThan(5);
+  expect(replayed!['activations']).toBeGreaterThan(3);
 });
 
 it('W8 the recorded turn is the newest recording: copy test/histories/plain-turn.1.json to worker/warm-up.json', async () => {
