@@ -1,4 +1,4 @@
-import { ApplicationFailure, condition, log, setHandler, uuid4, workflowInfo } from '@temporalio/workflow';
+import { ApplicationFailure, log, setHandler, uuid4, workflowInfo } from '@temporalio/workflow';
 import type {
   AbortOutcome,
   Actor,
@@ -11,7 +11,6 @@ import type {
   SessionMark,
   WakeArgs,
 } from '../domain/commands.ts';
-import { atTheRow, behindTheRow } from './at-the-row.ts';
 import * as names from './definitions.ts';
 import { show, showDetails } from './display.ts';
 import type { SessionState } from './state.ts';
@@ -21,13 +20,12 @@ type Carried = { ok: true } & SessionMark & Record<string, unknown>;
 /** Registers every signal, update and query of a session. Signals and updates share one way to the row. */
 export function registerHandlers(session: SessionState): void {
   const submit = async (run: WakeArgs) => {
-    await loaded(session);
-    await behindTheRow(session);
+    await session.sequencer.next('wake');
     session.wakes += 1;
     session.paused = false;
     session.lastError = null;
     session.enqueue(run);
-    touch(session);
+    session.touch();
     showDetails(session);
     return { position: session.position(run.run_seq) };
   };
@@ -103,10 +101,10 @@ async function carryOut(
   commandId: string,
   request: CommandRequest,
 ): Promise<Carried | Refusal> {
-  await loaded(session);
-  touch(session);
+  await session.sequencer.next('command');
+  session.touch();
   const name = request.command === 'refuse' ? request.name : request.command;
-  return atTheRow(session, async () => {
+  return session.sequencer.exclusively(async () => {
     const outcome = await session.local.applyCommand({
       session_id: session.sessionId,
       actor,
@@ -146,15 +144,4 @@ function answer(outcome: Carried | Refusal): SessionMark {
     nonRetryable: true,
     details: [outcome],
   });
-}
-
-async function loaded(session: SessionState): Promise<void> {
-  await condition(() => session.loaded);
-}
-
-/** Something was asked of the session: it is neither idle nor closed. */
-function touch(session: SessionState): void {
-  session.lastActive = Date.now();
-  session.ending = false;
-  session.closed = false;
 }

@@ -1,42 +1,52 @@
 import {
   allHandlersFinished,
-  condition,
+  CancellationScope,
+  CancelledFailure,
   continueAsNew,
   isCancellation,
+  patched,
   sleep,
-  workflowInfo,
 } from '@temporalio/workflow';
 import { show } from './display.ts';
 import { registerHandlers } from './handlers.ts';
+import { resume } from './sequencer.ts';
 import { LONGEST_HISTORY, SessionState } from './state.ts';
 import { runTurn } from './turn.ts';
 
 /**
- * A session: one conversation with one agent, for as long as it is talked to. Its input is its id; everything else it
- * loads, at its first start, when it is opened again, and when it continues as new. Nothing is lost with it: ended at
- * any point, the next command starts it again from its rows.
+ * A session: one conversation with one agent, for as long as somebody talks to it. Its only input is its id; it loads the
+ * rest from its rows at each start (first use, reopened, continued as new). Nothing is lost with an execution: ended at
+ * any point, the next command starts another one from the rows.
  */
 export async function session(sessionId: string): Promise<void> {
-  const state = new SessionState(sessionId);
+  const state = new SessionState(sessionId, patched('one-part-at-a-time'));
   registerHandlers(state);
-  state.load(await state.local.loadSession(sessionId));
+  if (!state.isSequential) return live(state);
+  cancelWith(state, CancellationScope.current());
+  return CancellationScope.nonCancellable(() => live(state));
+}
+
+async function live(state: SessionState): Promise<void> {
+  const { sequencer } = state;
+  state.load(await sequencer.exclusively(() => state.local.loadSession(state.sessionId)));
   show(state);
   closeWhenIdle(state).catch(unlessCancelled);
   for (;;) {
-    await condition(() => state.nextRun() !== undefined || mayEnd(state));
+    await sequencer.until('main', () => state.cancelled || state.nextRun() !== undefined || mayEnd(state));
     const next = state.nextRun();
-    if (next !== undefined) {
-      await runTurn(state, next, () => workflowInfo().historyLength);
+    if (next !== undefined && !state.cancelled) {
+      await runTurn(state, next);
       show(state);
     }
-    // No await between this look and the end: what a handler was promised meanwhile would be lost.
+    if (state.cancelled) throw new CancelledFailure('the session was cancelled');
+    // No await between this check and the end: a handler that began meanwhile would not finish.
     if (!mayEnd(state)) continue;
     if (isOver(state)) return;
-    await continueAsNew<typeof session>(sessionId);
+    await continueAsNew<typeof session>(state.sessionId);
   }
 }
 
-/** Every handler has answered, and the session is over or its history long enough. */
+/** Every handler has answered, and the session is over or its history is long enough. */
 function mayEnd(state: SessionState): boolean {
   return allHandlersFinished() && (isOver(state) || isLong(state));
 }
@@ -45,29 +55,33 @@ function isOver(state: SessionState): boolean {
   return state.ending && state.current === null && state.queue.length === 0;
 }
 
-/** Long enough to continue as new: sooner when nothing waits, else between turns or where a turn was cut. */
+/** Long enough to continue as new: earlier while nothing is queued, later between turns or where a turn was cut. */
 function isLong(state: SessionState): boolean {
-  const { historyLength, continueAsNewSuggested } = workflowInfo();
-  if (historyLength > LONGEST_HISTORY || continueAsNewSuggested) return true;
-  return historyLength > state.settings.continue_as_new_events && (state.queue.length === 0 || state.paused);
+  const { length, isLong: isVeryLong } = state.sequencer.history();
+  if (state.isCut || length > LONGEST_HISTORY || isVeryLong) return true;
+  return length > state.settings.continue_as_new_events && (state.queue.length === 0 || state.paused);
 }
 
-/** The loop above hears of a cancellation too, and ends the workflow; unheard here, it would fail its task for ever. */
+/** Cancels the session when its workflow is cancelled through Temporal. */
+async function cancelWith(state: SessionState, workflow: CancellationScope): Promise<void> {
+  await state.sequencer.until('cancellation', () => workflow.consideredCancelled);
+  state.cancel();
+}
+
+/** The main loop gets the cancellation too and ends the workflow; unhandled here, it would fail the workflow task. */
 function unlessCancelled(error: unknown): void {
   if (!isCancellation(error)) throw error;
 }
 
-/** One timer, set again only when it has fired. */
+/** Ends the session after `idle_close_ms` without a command or a turn. The timer is set again only when it has fired. */
 async function closeWhenIdle(state: SessionState): Promise<void> {
-  const idle = state.settings.idle_close_ms;
   for (;;) {
-    const left = state.lastActive + idle - Date.now();
-    const busy = state.current !== null || state.queue.length > 0;
-    if (left > 0 || busy) {
-      await sleep(left > 0 ? left : idle, { summary: 'closes when idle' });
+    const left = state.untilIdle();
+    if (left > 0) {
+      await resume(state.sequencer, 'idleTimer', sleep(left, { summary: 'closes when idle' }));
       continue;
     }
     state.ending = true;
-    await condition(() => !state.ending);
+    await state.sequencer.until('idleTimer', () => !state.ending);
   }
 }

@@ -10,7 +10,8 @@ import type {
 } from '../domain/commands.ts';
 import type { SessionStatus } from '../domain/runs.ts';
 import { retryMessage } from '../domain/runs.ts';
-import { oneAtATime } from './activities.ts';
+import { Overlapping } from './overlapping.ts';
+import { OneAtATime, type Sequencer } from './sequencer.ts';
 
 /** The run at work, and how far it is. */
 export interface CurrentRun extends LoadedRun {
@@ -37,7 +38,7 @@ export const LONGEST_HISTORY = 1_000;
  */
 export class SessionState {
   readonly sessionId: string;
-  readonly local = oneAtATime();
+  readonly sequencer: Sequencer;
   loaded = false;
   mark: SessionMark = { phase: 'chatting', project_id: null, event_seq: -1 };
   userId = '';
@@ -53,16 +54,31 @@ export class SessionState {
   /** Asked to close, or idle for too long: ends when nothing is left to do. */
   ending = false;
   closed = false;
-  /** Short pieces of work that are at the row. */
-  atTheRow = 0;
+  /** The history is too long for the current turn to go on in this execution. */
+  isCut = false;
+  /** Cancelled from outside, through Temporal. */
+  cancelled = false;
   /** Workflow time of the last command or turn. */
-  lastActive = Date.now();
+  private lastActive = Date.now();
+  /** Commands and turns so far, and how many of them there were when the idle timer was last set. */
+  private activity = 0;
+  private activityBeforeTimer = -1;
   /** Runs that are over, as far as this execution has seen them end. */
   private readonly over = new Set<number>();
   private ordinals = 0;
 
-  constructor(sessionId: string) {
+  /** @param isSequential see sequencer.ts; false in histories from before */
+  constructor(sessionId: string, isSequential: boolean) {
     this.sessionId = sessionId;
+    this.sequencer = isSequential ? new OneAtATime() : new Overlapping(() => this.loaded);
+  }
+
+  get local() {
+    return this.sequencer.local;
+  }
+
+  get isSequential(): boolean {
+    return this.sequencer instanceof OneAtATime;
   }
 
   /** Takes over what the row says. */
@@ -132,7 +148,31 @@ export class SessionState {
   ended(run: QueuedRun): void {
     this.over.add(run.run_seq);
     this.current = null;
+    this.noteActivity();
+  }
+
+  /** Something was asked of the session: it is neither idle nor closed. */
+  touch(): void {
+    this.noteActivity();
+    this.ending = false;
+    this.closed = false;
+  }
+
+  private noteActivity(): void {
     this.lastActive = Date.now();
+    this.activity += 1;
+  }
+
+  /** Milliseconds until the session may have been idle for long enough; 0: it has been. */
+  untilIdle(): number {
+    const idle = this.settings.idle_close_ms;
+    const left = this.lastActive + idle - Date.now();
+    const isBusy = this.current !== null || this.queue.length > 0;
+    // Decided by the count, not by the clock, which differs on replay.
+    const isIdle = this.isSequential ? this.activity === this.activityBeforeTimer : left <= 0;
+    this.activityBeforeTimer = this.activity;
+    if (isIdle && !isBusy) return 0;
+    return left > 0 ? left : idle;
   }
 
   /** Stops the run: at once if it is the current one, when its turn comes if it is queued. */
@@ -141,6 +181,12 @@ export class SessionState {
     if (this.current?.run_seq !== runSeq) return;
     this.current.abort = true;
     this.current.scope?.cancel();
+  }
+
+  /** Ends the current run as aborted, and then the workflow; what is queued stays queued in its rows. */
+  cancel(): void {
+    this.cancelled = true;
+    this.current?.scope?.cancel();
   }
 
   /** How many messages are ahead of one. */

@@ -1,8 +1,8 @@
-import { CancellationScope, isCancellation, log, sleep } from '@temporalio/workflow';
+import { CancellationScope, isCancellation, log, sleep, workflowInfo } from '@temporalio/workflow';
 import type { LoadedRun, NotBegun, StepOutcome, ToolCallRef, ToolOutcome } from '../domain/commands.ts';
 import { streaming } from './activities.ts';
-import { atTheRow, behindTheRow } from './at-the-row.ts';
 import { show } from './display.ts';
+import { resume } from './sequencer.ts';
 import { type CurrentRun, LONGEST_HISTORY, type SessionState } from './state.ts';
 
 /** How a turn left the run: over, or to be taken up again (after a reload, or in the workflow's next execution). */
@@ -12,14 +12,14 @@ type TurnEnd = { kind: 'over'; state: string; code: string | null } | { kind: 'a
  * Executes one run: steps until there are no tool calls, tools in the model's order. Everything it decides on is in the
  * row, so it can be taken up at any point by another execution of the workflow.
  */
-export async function runTurn(session: SessionState, queued: LoadedRun, historyLength: () => number): Promise<void> {
+export async function runTurn(session: SessionState, queued: LoadedRun): Promise<void> {
   const run = session.begin(queued);
   let end: TurnEnd;
   try {
     end = await CancellationScope.cancellable(async () => {
       run.scope = CancellationScope.current();
       if (run.abort) return settle(session, run, 'aborted');
-      return steps(session, run, historyLength);
+      return steps(session, run);
     });
   } catch (error) {
     // With a dead worker an abort comes as a heartbeat time-out, not as a cancellation: whatever it is, it is the abort.
@@ -37,7 +37,7 @@ export async function runTurn(session: SessionState, queued: LoadedRun, historyL
   }
 }
 
-async function steps(session: SessionState, run: CurrentRun, historyLength: () => number): Promise<TurnEnd> {
+async function steps(session: SessionState, run: CurrentRun): Promise<TurnEnd> {
   let calls: ToolCallRef[] = run.open_calls;
   for (;;) {
     for (const call of calls) {
@@ -51,7 +51,8 @@ async function steps(session: SessionState, run: CurrentRun, historyLength: () =
     run.tokens += outcome.tokens;
     run.step += 1;
     calls = outcome.tool_calls;
-    if (historyLength() > LONGEST_HISTORY) {
+    if (workflowInfo().historyLength > LONGEST_HISTORY) {
+      session.isCut = true;
       session.queue.unshift({ ...run, state: 'running', open_calls: calls });
       return { kind: 'again' };
     }
@@ -63,6 +64,7 @@ async function step(session: SessionState, run: CurrentRun): Promise<Exclude<Ste
   const model = run.last_model ?? run.model ?? session.settings.default_model;
   for (let attempt = 1; ; attempt += 1) {
     show(session);
+    session.sequencer.noteHistory();
     const work = streaming(session.settings, `step ${run.step + 1} · ${model}`).streamStep({
       run_seq: run.run_seq,
       step: run.step,
@@ -71,11 +73,11 @@ async function step(session: SessionState, run: CurrentRun): Promise<Exclude<Ste
       attempt,
       started_at: run.started_at,
     });
-    const outcome = await heard(session, work);
+    const outcome = await resume(session.sequencer, 'turn', work);
     if (outcome.kind !== 'retry') return outcome;
     run.retry = { attempt, reason: outcome.reason, delay_ms: outcome.delay_ms };
     show(session);
-    await heard(session, sleep(outcome.delay_ms));
+    await resume(session.sequencer, 'turn', sleep(outcome.delay_ms));
     run.retry = null;
   }
 }
@@ -98,6 +100,7 @@ async function tool(session: SessionState, run: CurrentRun, call: ToolCallRef): 
 }
 
 function runTool(session: SessionState, run: CurrentRun, call: ToolCallRef & { begun?: true }): Promise<ToolOutcome> {
+  session.sequencer.noteHistory();
   const work = streaming(session.settings, `tool ${call.name}`).runTool({
     run_seq: run.run_seq,
     step: run.step,
@@ -105,16 +108,7 @@ function runTool(session: SessionState, run: CurrentRun, call: ToolCallRef & { b
     ordinal: session.nextOrdinal(),
     ...call,
   });
-  return heard(session, work);
-}
-
-/** What comes of a piece of a turn's work, once nothing is at the row. */
-async function heard<T>(session: SessionState, work: Promise<T>): Promise<T> {
-  try {
-    return await work;
-  } finally {
-    await behindTheRow(session);
-  }
+  return resume(session.sequencer, 'turn', work);
 }
 
 async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegun): Promise<TurnEnd> {
@@ -134,7 +128,7 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
       return { kind: 'again' };
     case 'lost':
       // Somebody else has taken the run since this execution loaded it: load again, under a greater epoch.
-      session.load(await atTheRow(session, () => session.local.loadSession(session.sessionId)));
+      session.load(await session.sequencer.exclusively(() => session.local.loadSession(session.sessionId)));
       if (run.wakes !== session.wakes) session.paused = false;
       return { kind: 'again' };
   }
@@ -143,6 +137,6 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
 /** Ends the run's row, whatever has been cancelled around it. */
 async function settle(session: SessionState, run: CurrentRun, end: 'aborted' | 'error'): Promise<TurnEnd> {
   const settled = () => session.local.settleRun({ session_id: session.sessionId, run_seq: run.run_seq, end });
-  const outcome = await CancellationScope.nonCancellable(() => atTheRow(session, settled));
+  const outcome = await CancellationScope.nonCancellable(() => session.sequencer.exclusively(settled));
   return { kind: 'over', state: outcome.state, code: outcome.code };
 }

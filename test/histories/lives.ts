@@ -1,4 +1,5 @@
 // Scenarios of a session's life: commands, closing and opening, continuing as new, and what is lost on the way.
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   abortUpdate,
   cancelQueuedUpdate,
@@ -12,6 +13,7 @@ import {
   rewindSignal,
 } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
+import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
 import { startDoomedWorker } from '../faults/doomed.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
@@ -83,7 +85,7 @@ const continueAsNewInTurn: Scenario = {
       ++step < STEPS_OF_A_LONG_TURN ? [callTool('call_1', 'echo', { words: CANARY })] : words,
     );
     const session = await open(runtime);
-    const run = await session.ended(await session.send(`Again and again. ${CANARY}`), 60_000);
+    const run = await session.ended(await session.send(`Again and again. ${CANARY}`), 120_000);
     if (run.state !== 'finished') throw new Error(`the long turn is ${run.state}: ${run.error_code}`);
     return session;
   },
@@ -242,6 +244,28 @@ const commandsAtOnce: Scenario = {
   },
 };
 
+/** Longer than a workflow task is kept open without a heartbeat. */
+const SLOW_MS = 2_500;
+
+const idleTimerInCommands: Scenario = {
+  name: 'idle-timer-in-commands',
+  options: { settings: { idleCloseMs: 4_000 } },
+  async play(runtime) {
+    runtime.model.script(inOrder(...build));
+    const session = await open(runtime);
+    await turn(session);
+    const isCommand = ({ name }: SqlCall) => ['raise_event', 'open_existing'].includes(name);
+    // The timer fires during the second command.
+    using _slow = aroundCalls(runtime.db, { before: (call) => delay(isCommand(call) ? SLOW_MS : 0) });
+    await Promise.allSettled([
+      session.command(publishUpdate),
+      session.command(openExistingUpdate, { project_id: 'bakery' }),
+    ]);
+    await session.handle.result();
+    return session;
+  },
+};
+
 const wakesOutOfOrder: Scenario = {
   name: 'wakes-out-of-order',
   async play(runtime) {
@@ -285,6 +309,7 @@ export const lives = [
   terminated,
   cancelledFromOutside,
   commandsAtOnce,
+  idleTimerInCommands,
   wakesOutOfOrder,
   failedActivity,
 ];

@@ -140,7 +140,7 @@ describe('a change of workflow code', () => {
     },
     {
       change: 'another name of a local activity',
-      code: ['workflows/activities.ts', 'shortWork.loadSession(', "shortWork['openSession']("],
+      code: ['workflows/session.ts', 'state.local.loadSession(', "state.local['openSession']("],
       shows: 'plain-turn.1',
       at: ['MarkerRecorded'],
     },

@@ -1,0 +1,148 @@
+// Sessions to which random things happen while their rows are slow, by a seed.
+import { setTimeout as delay } from 'node:timers/promises';
+import fc from 'fast-check';
+import type pg from 'pg';
+import {
+  abortUpdate,
+  cancelQueuedUpdate,
+  cancelSignal,
+  cancelUpdate,
+  closeUpdate,
+  openExistingUpdate,
+  publishSignal,
+  publishUpdate,
+  revertUpdate,
+  rewindSignal,
+} from '../../workflows/definitions.ts';
+import { callTool, fail, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
+import { aroundCalls, type SqlCall } from './sql-calls.ts';
+
+/** What happens to one session. Times in milliseconds. */
+export interface Plan {
+  acts: { act: Act; wait: number }[];
+  /** How long the nth call of the database by a local activity takes, before and after its transaction. */
+  slow: { before: number; after: number }[];
+  answers: (keyof typeof ANSWERS)[];
+}
+
+/** A random one is taken for each request of a session. */
+const ANSWERS = {
+  words: () => [say('done')],
+  build: () => [callTool('call_1', 'build_and_deploy', { confirm_new_project: true })],
+  finishBuild: () => [callTool('call_1', 'todo_complete', { name: 'build' })],
+  tools: () => [callTool('call_1', 'look', { at: 'it' }), callTool('call_2', 'stumble', { words: 'oh' })],
+  provider: () => [fail(503)],
+  slowly: () => slowly(),
+} satisfies Record<string, () => Iterable<ModelAction> | AsyncIterable<ModelAction>>;
+
+async function* slowly(): AsyncIterable<ModelAction> {
+  yield say('wait');
+  await delay(700);
+  yield say(' for it');
+}
+
+/** What can happen to a session; what is refused, or meets the end of the workflow, is fine. */
+const ACTS = {
+  send: (session) => session.send(`for ${session.id}`),
+  publish: (session) => session.command(publishUpdate),
+  cancel: (session) => session.command(cancelUpdate),
+  abort: (session) => session.command(abortUpdate),
+  revert: (session) => session.command(revertUpdate),
+  openExisting: (session) => session.command(openExistingUpdate, { project_id: `p-${session.id}` }),
+  cancelQueued: async (session) => {
+    const { run, message } = await session.accept(`for ${session.id}`);
+    await Promise.all([session.wake(run, message), session.command(cancelQueuedUpdate, { message_id: message })]);
+  },
+  close: (session) => session.command(closeUpdate, { abort: true }),
+  badCommand: (session) => session.command(publishUpdate, { command_id: 'not an id' }),
+  signalCancel: (session) => session.signalWithStart(cancelSignal),
+  signalPublish: (session) => session.signalWithStart(publishSignal),
+  signalRewind: (session) => session.signalWithStart(rewindSignal, { message_id: 'msg' }),
+  terminate: (session) => session.handle.terminate(),
+  cancelWorkflow: (session) => session.handle.cancel(),
+} satisfies Record<string, (session: TestSession) => Promise<unknown>>;
+
+type Act = keyof typeof ACTS;
+
+/** Longer than the heartbeat of a workflow task (1.6 s), and than the idle time. */
+const SLOWEST_MS = 5_000;
+
+const wait = fc.oneof(
+  { weight: 6, arbitrary: fc.constant(0) },
+  { weight: 2, arbitrary: fc.integer({ min: 1, max: 300 }) },
+  { weight: 2, arbitrary: fc.integer({ min: 300, max: 2_500 }) },
+);
+const slow = fc.oneof(
+  { weight: 6, arbitrary: fc.constant(0) },
+  { weight: 1, arbitrary: fc.integer({ min: 1, max: 1_600 }) },
+  { weight: 2, arbitrary: fc.integer({ min: 1_600, max: SLOWEST_MS }) },
+);
+const plan: fc.Arbitrary<Plan> = fc.record({
+  acts: fc.array(
+    fc.record({
+      act: fc.oneof(
+        { weight: 4, arbitrary: fc.constant<Act>('send') },
+        { weight: 14, arbitrary: fc.constantFrom(...(Object.keys(ACTS) as Act[])) },
+      ),
+      wait,
+    }),
+    { minLength: 6, maxLength: 12, size: 'max' },
+  ),
+  slow: fc.array(
+    fc.oneof(
+      slow.map((before) => ({ before, after: 0 })),
+      slow.map((after) => ({ before: 0, after })),
+    ),
+    { minLength: 8, maxLength: 8 },
+  ),
+  answers: fc.array(fc.constantFrom(...(Object.keys(ANSWERS) as Plan['answers'])), { minLength: 6, maxLength: 6 }),
+});
+
+/** The plans of `count` sessions: the same for the same seed. */
+export function plans(seed: number, count: number): Plan[] {
+  return fc.sample(plan, { seed, numRuns: count });
+}
+
+/** Answers each session's requests by its plan. */
+export function scriptOf(planOf: ReadonlyMap<string, Plan>): ModelScript {
+  const requests = new Map<string, number>();
+  return (request) => {
+    const session = lastUserText(request).replace('for ', '');
+    const { answers = [] } = planOf.get(session) ?? {};
+    const nth = requests.get(session) ?? 0;
+    requests.set(session, nth + 1);
+    return ANSWERS[answers[nth % answers.length] ?? 'words']();
+  };
+}
+
+/** Calls that streaming activities make; all others are a local activity's. */
+const OF_STREAMS = /step|tool|chunk|claim|view|usage|prompt|state/;
+
+/** Makes the database slow for the local activities of each session, by its plan. */
+export function slowRows(db: pg.Pool, planOf: ReadonlyMap<string, Plan>): Disposable {
+  const calls = new Map<string, number>();
+  const delayOf = ({ name, args }: SqlCall, when: 'before' | 'after') => {
+    const session = String(args[0]);
+    const delays = planOf.get(session)?.slow;
+    if (delays === undefined || OF_STREAMS.test(name)) return 0;
+    const nth = calls.get(session) ?? 0;
+    if (when === 'after') calls.set(session, nth + 1);
+    return delays[nth % delays.length]![when];
+  };
+  return aroundCalls(db, {
+    before: (call) => delay(delayOf(call, 'before')),
+    after: (call) => delay(delayOf(call, 'after')),
+  });
+}
+
+/** Lets everything in a plan happen to a session, and waits for the answers. */
+export async function live(session: TestSession, { acts }: Plan): Promise<void> {
+  const answers: Promise<unknown>[] = [];
+  for (const { act, wait: ms } of acts) {
+    if (ms > 0) await delay(ms);
+    answers.push(ACTS[act](session).catch(() => {}));
+  }
+  await Promise.race([Promise.all(answers), delay(SLOWEST_MS * 4)]);
+}
