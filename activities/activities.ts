@@ -8,17 +8,17 @@ import { runToolCall } from './tool.ts';
 /** The activities of a session, over what the worker made. */
 export function sessionActivities(context: ActivityContext): SessionActivities {
   return {
-    loadSession: (sessionId) => load(context, sessionId),
+    loadSession: (args) => load(context, args, execution().runId),
     applyCommand: (args) => command(context, args),
-    streamStep: (args) => makeStep(context, { ...args, session_id: currentSession() }),
-    runTool: (args) => runToolCall(context, { ...args, session_id: currentSession() }),
+    streamStep: (args) => makeStep(context, { ...args, session_id: execution().workflowId }),
+    runTool: (args) => runToolCall(context, { ...args, session_id: execution().workflowId }),
     settleRun: (args) => settle(context, args),
   };
 }
 
-/** A session's workflow has its id. */
-function currentSession(): string {
+/** The workflow execution that the activity belongs to; a session's workflow has the session's id. */
+function execution(): { workflowId: string; runId: string } {
   const { workflowExecution } = Context.current().info;
   if (workflowExecution === undefined) throw ApplicationFailure.nonRetryable('Internal', 'Internal');
-  return workflowExecution.workflowId;
+  return workflowExecution;
 }

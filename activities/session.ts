@@ -1,14 +1,14 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import { limitsOf } from '../agent/define.ts';
-import type { AppliedCommand, ApplyArgs, LoadedSession, Refusal, RunOutcome, SettleArgs } from '../domain/commands.ts';
+import type { AppliedCommand, ApplyArgs, LoadArgs, LoadedSession, Refusal, RunOutcome, SettleArgs } from '../domain/commands.ts';
 import { invalidTransitionMessage } from '../domain/errors.ts';
 import { applyCommand } from '../store/commands.ts';
 import { loadSession, settleRun } from '../store/runs.ts';
 import type { ActivityContext } from './context.ts';
 
 /** Loads a session for its workflow, under a new epoch. */
-export async function load(context: ActivityContext, sessionId: string): Promise<LoadedSession> {
-  const loaded = await loadSession(context.db, sessionId);
+export async function load(context: ActivityContext, args: LoadArgs, execution: string): Promise<LoadedSession> {
+  const loaded = await loadSession(context.db, args, execution);
   if (loaded === undefined) throw ApplicationFailure.nonRetryable('SessionNotFound', 'SessionNotFound');
   const agent = context.agents.list().find((each) => each.id === loaded.agent) ?? context.agents.default;
   return {

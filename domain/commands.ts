@@ -105,6 +105,13 @@ export interface LoadedSession extends SessionMark {
   settings: WorkflowSettings;
 }
 
+/** A load of a session by its workflow: the how many-th of the execution, and its time there in epoch milliseconds. */
+export interface LoadArgs {
+  session_id: string;
+  load: number;
+  asked_at: number;
+}
+
 /** Settings that a workflow learns when it loads; they hold until it starts anew. Durations in milliseconds. */
 export interface WorkflowSettings {
   idle_close_ms: number;
@@ -170,7 +177,7 @@ export type Sent<Args> = Omit<Args, 'session_id'>;
 /** What a workflow may ask for. */
 export interface SessionActivities {
   /** @throws SessionNotFound */
-  loadSession(sessionId: string): Promise<LoadedSession>;
+  loadSession(args: LoadArgs): Promise<LoadedSession>;
   applyCommand(args: ApplyArgs): Promise<AppliedCommand>;
   streamStep(args: Sent<StepArgs>): Promise<StepOutcome>;
   runTool(args: Sent<ToolArgs>): Promise<ToolOutcome>;

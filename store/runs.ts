@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { pendingTool } from '../wire/responses.ts';
-import type { LoadedSession, NotBegun, ToolCallRef } from '../domain/commands.ts';
+import type { LoadArgs, LoadedSession, NotBegun, ToolCallRef } from '../domain/commands.ts';
 import { type Fence, RUN_STATES, type RunEnd, type RunErrorCode, type RunState } from '../domain/runs.ts';
 import type { Usage } from '../domain/usage.ts';
 import { call, type Db, jsonb } from './db.ts';
@@ -108,9 +108,18 @@ const loadedSession = z.object({
   ),
 });
 
-/** Everything a workflow needs at its start, under a new epoch; undefined: no such session. */
-export async function loadSession(db: Db, sessionId: string): Promise<Omit<LoadedSession, 'settings'> | undefined> {
-  return (await call(db, loadedSession.nullable(), 'load_session', [sessionId])) ?? undefined;
+/**
+ * Everything a workflow needs at its start, under a new epoch; undefined: no such session. A load that is older than the
+ * newest one leaves the epoch as it is: its workflow has been replaced, or has been given another worker's answer.
+ * @param execution the run id of the workflow
+ */
+export async function loadSession(
+  db: Db,
+  { session_id, load, asked_at }: LoadArgs,
+  execution: string,
+): Promise<Omit<LoadedSession, 'settings'> | undefined> {
+  const args = [session_id, execution, load, asked_at];
+  return (await call(db, loadedSession.nullable(), 'load_session', args)) ?? undefined;
 }
 
 /** Takes a step for an attempt, unless it is settled already, may not begin now, or a greater fence has it. */

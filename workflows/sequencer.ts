@@ -75,7 +75,7 @@ export class OneAtATime implements Sequencer {
   async until(part: Part, isReady: () => boolean): Promise<void> {
     // Handlers start while an activation's jobs are still being applied. Registering in a microtask, they are not chosen
     // before all of the activation has arrived.
-    await undefined;
+    await Promise.resolve();
     const waiter = { part, isReady };
     const chosen = CancellationScope.nonCancellable(() => condition(() => this.choose(waiter)));
     this.waiting.push(waiter);

@@ -22,13 +22,13 @@ export async function session(sessionId: string): Promise<void> {
   const state = new SessionState(sessionId, patched('one-part-at-a-time'));
   registerHandlers(state);
   if (!state.isSequential) return live(state);
-  cancelWith(state, CancellationScope.current());
+  void cancelWith(state, CancellationScope.current());
   return CancellationScope.nonCancellable(() => live(state));
 }
 
 async function live(state: SessionState): Promise<void> {
   const { sequencer } = state;
-  state.load(await sequencer.exclusively(() => state.local.loadSession(state.sessionId)));
+  await state.reload();
   show(state);
   closeWhenIdle(state).catch(unlessCancelled);
   for (;;) {

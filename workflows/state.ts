@@ -66,6 +66,7 @@ export class SessionState {
   /** Runs that are over, as far as this execution has seen them end. */
   private readonly over = new Set<number>();
   private ordinals = 0;
+  private loads = 0;
 
   /** @param isSequential see sequencer.ts; false in histories from before */
   constructor(sessionId: string, isSequential: boolean) {
@@ -81,8 +82,15 @@ export class SessionState {
     return this.sequencer instanceof OneAtATime;
   }
 
+  /** Reads the row under a new epoch: from then on, what other executions have scheduled is rejected. */
+  async reload(): Promise<void> {
+    this.loads += 1;
+    const args = { session_id: this.sessionId, load: this.loads, asked_at: Date.now() };
+    this.load(await this.sequencer.exclusively(() => this.local.loadSession(args)));
+  }
+
   /** Takes over what the row says. */
-  load(row: LoadedSession): void {
+  private load(row: LoadedSession): void {
     this.follow(row);
     this.userId = row.user_id;
     this.agent = row.agent;

@@ -128,7 +128,7 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
       return { kind: 'again' };
     case 'lost':
       // Somebody else has taken the run since this execution loaded it: load again, under a greater epoch.
-      session.load(await session.sequencer.exclusively(() => session.local.loadSession(session.sessionId)));
+      await session.reload();
       if (run.wakes !== session.wakes) session.paused = false;
       return { kind: 'again' };
   }

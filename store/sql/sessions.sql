@@ -94,15 +94,25 @@ BEGIN
   RETURN v_session;
 END $$;
 
--- Everything a workflow needs at its start, and a new epoch: whatever an earlier workflow scheduled is overtaken from
--- here on, not only from the next claim on.
-CREATE OR REPLACE FUNCTION load_session(p_session text) RETURNS jsonb LANGUAGE plpgsql AS $$
+-- Everything a workflow needs at its start, under a new epoch: from here on, whatever an earlier workflow scheduled is
+-- rejected, not only from the next claim on. `p_execution` is the workflow's run id, `p_load` counts its loads, and
+-- `p_asked_at` (epoch milliseconds, Temporal's clock) says when the workflow asked. A load that is older than the newest
+-- one, because its worker was frozen meanwhile, or that repeats it, leaves the epoch as it is.
+CREATE OR REPLACE FUNCTION load_session(p_session text, p_execution text, p_load integer, p_asked_at bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-  v_epoch integer;
+  v_chat chat_sessions := lock_session(p_session);
+  v_epoch integer := v_chat.epoch;
+  v_is_newest boolean := CASE WHEN v_chat.load_execution = p_execution THEN p_load > v_chat.load_number
+                              ELSE p_asked_at >= coalesce(v_chat.load_asked_at, 0) END;
 BEGIN
-  UPDATE chat_sessions SET epoch = epoch + 1 WHERE session_id = p_session RETURNING epoch INTO v_epoch;
-  UPDATE chat_runs SET fence = ARRAY[v_epoch, 0, 0]
-   WHERE session_id = p_session AND state IN ('queued', 'running', 'waiting');
+  IF v_is_newest THEN
+    v_epoch := v_epoch + 1;
+    UPDATE chat_sessions
+       SET epoch = v_epoch, load_execution = p_execution, load_number = p_load, load_asked_at = p_asked_at
+     WHERE session_id = p_session;
+    UPDATE chat_runs SET fence = ARRAY[v_epoch, 0, 0]
+     WHERE session_id = p_session AND state IN ('queued', 'running', 'waiting');
+  END IF;
   RETURN (
     SELECT session_mark(p_session) || jsonb_build_object(
       'epoch', v_epoch, 'user_id', s.user_id, 'pending_tool', s.pending_tool, 'agent', c.agent, 'closed', c.closed_at IS NOT NULL,

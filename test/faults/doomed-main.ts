@@ -20,7 +20,7 @@ let calls = 0;
 const die = (when: 'before' | 'after') => (call: SqlCall) => {
   if (doom.dies?.[when] !== call.name || !JSON.stringify(call.args).includes(doom.dies.holding ?? '')) return;
   calls += 1;
-  if (calls === (doom.dies.nth ?? 1)) process.kill(process.pid, 'SIGKILL');
+  if (calls === (doom.dies.nth ?? 1)) process.kill(process.pid, doom.dies.signal ?? 'SIGKILL');
 };
 aroundCalls(db, { before: die('before'), after: die('after') });
 const [connection, clientConnection] = await Promise.all([

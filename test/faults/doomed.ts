@@ -4,13 +4,15 @@ import type { TiedProcess } from '../../tools/dev/die-with-parent.ts';
 import type { WorkerParts } from '../../worker/create.ts';
 import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 
-/** When a worker kills itself: around the nth call of an SQL function, counted in its process. */
+/** When a worker kills or freezes itself: around the nth call of an SQL function, counted in its process. */
 export interface Death {
   before?: string;
   after?: string;
   nth?: number;
   /** Only calls whose arguments have this text count. */
   holding?: string;
+  /** Default SIGKILL. */
+  signal?: 'SIGKILL' | 'SIGSTOP';
 }
 
 /** What the process is told. */

@@ -16,7 +16,7 @@ import {
 } from '../../workflows/definitions.ts';
 import { callTool, fail, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
-import { TestSession } from '../../tools/test-kit/session.ts';
+import type { TestSession } from '../../tools/test-kit/session.ts';
 import { aroundCalls, type SqlCall } from './sql-calls.ts';
 
 /** What happens to one session. Times in milliseconds. */

@@ -11,8 +11,8 @@ import { inParallel } from './parallel.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls, type SqlCall } from './sql-calls.ts';
 
-/** A tool turn has 23 events, and makes about a dozen calls of the database. */
-const EVENTS = 23;
+/** A tool turn has 25 events, and makes about a dozen calls of the database. */
+const EVENTS = 25;
 const CALLS = 12;
 const AT_ONCE = 4;
 const NEXT = ['submit', 'abort', 'publish'] as const;

@@ -185,7 +185,7 @@ const lostClaim: Scenario = {
     const run = await session.send(`What is it? ${CANARY}`);
     await runtime.model.request(0);
     // Somebody else loads the session: what this workflow has scheduled is overtaken, and it has to load again.
-    await runtime.db.query('SELECT load_session($1)', [session.id]);
+    await runtime.db.query('SELECT load_session($1, $2, 1, $3)', [session.id, 'another', Date.now()]);
     letGo();
     await session.ended(run);
     return session;

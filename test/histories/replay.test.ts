@@ -140,9 +140,10 @@ describe('a change of workflow code', () => {
     },
     {
       change: 'another name of a local activity',
-      code: ['workflows/session.ts', 'state.local.loadSession(', "state.local['openSession']("],
+      code: ['workflows/state.ts', 'this.local.loadSession(', "this.local['openSession']("],
       shows: 'plain-turn.1',
-      at: ['MarkerRecorded'],
+      // The first marker is the patch's.
+      at: ['MarkerRecorded', 2],
     },
     {
       change: 'no idle timer',
@@ -154,11 +155,12 @@ describe('a change of workflow code', () => {
       change: 'search attributes that are not kept up',
       code: ['workflows/display.ts', 'if (changes.length > 0)', 'if (changes.length > 9)'],
       shows: 'build-and-publish.1',
-      at: ['UpsertWorkflowSearchAttributes'],
+      // The first one is the SDK's, for the patch.
+      at: ['UpsertWorkflowSearchAttributes', 2],
     },
     {
       change: 'code that throws',
-      code: ['workflows/session.ts', idleTimer, "throw new Error('a mistake');"],
+      code: ['workflows/session.ts', 'registerHandlers(state);', "throw new Error('a mistake');"],
       shows: 'plain-turn.1',
       at: ['WorkflowTaskStarted'],
     },

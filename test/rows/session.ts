@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { afterAll } from 'vitest';
+import { randomUUID } from 'node:crypto';
 import { newId } from '../../domain/ids.ts';
 import { nextPhase, type Phase, type PhaseEvent } from '../../domain/phases.ts';
 import type { Fence } from '../../domain/runs.ts';
@@ -160,8 +161,14 @@ export class Session {
     return call<Answer>(this.db, 'close_session', [this.id, abort, 'user', command]);
   }
 
-  load() {
-    return call<Answer & { epoch: number; runs: Answer[] }>(this.db, 'load_session', [this.id]);
+  /** Loads the session as another execution of its workflow, or as the given one. */
+  load({
+    execution = randomUUID(),
+    load = 1,
+    askedAt = 1,
+  }: { execution?: string; load?: number; askedAt?: number } = {}) {
+    const args = [this.id, execution, load, askedAt];
+    return call<Answer & { epoch: number; runs: Answer[] }>(this.db, 'load_session', args);
   }
 
   claim(run: number, fence: Fence, step = 0) {

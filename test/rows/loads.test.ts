@@ -1,0 +1,46 @@
+// A load of a session by its workflow, and those that come too late.
+import { expect, it } from 'vitest';
+import { freshRows, Session } from './session.ts';
+
+const db = await freshRows();
+
+const first = { execution: 'first', load: 1, askedAt: 1_000 };
+const second = { execution: 'second', load: 1, askedAt: 2_000 };
+
+/** A session that each of these loaded, in this order; answers the epochs that they were told. */
+async function epochs(...loads: (typeof first)[]): Promise<number[]> {
+  const session = await Session.at('chatting', db);
+  const told: number[] = [];
+  for (const load of loads) told.push((await session.load(load)).epoch);
+  return told;
+}
+
+it('S8 each load raises the epoch: of the same execution, and of the next one', async () => {
+  expect(await epochs(first, { ...first, load: 2, askedAt: 1_500 }, second)).toEqual([1, 2, 3]);
+});
+
+it('S8 a load that is sent again by another worker gets the epoch of the first', async () => {
+  expect(await epochs(first, { ...first, askedAt: 1_100 })).toEqual([1, 1]);
+});
+
+it('S8 an older load of the same execution leaves the epoch as it is, at whatever time it asked', async () => {
+  expect(await epochs({ ...first, load: 2 }, { ...first, askedAt: 9_000 }, { ...first, load: 3 })).toEqual([1, 1, 2]);
+});
+
+it('S8 a load of an execution that has been replaced leaves the epoch as it is', async () => {
+  expect(await epochs(second, first, { ...second, load: 2 })).toEqual([1, 1, 2]);
+});
+
+it('S8 a reset execution loads again, though its run began before the others', async () => {
+  const reset = { execution: 'reset of the first', load: 2, askedAt: 3_000 };
+  expect(await epochs(first, second, reset)).toEqual([1, 2, 3]);
+});
+
+it('S8 a load that is too late changes no row, and its answer is the session as it is', async () => {
+  const session = await Session.at('chatting', db);
+  const run = (await session.say('hello'))['run_seq'];
+  await session.load(second);
+  const stored = await session.everything();
+  expect(await session.load(first)).toMatchObject({ epoch: 1, runs: [{ run_seq: run }] });
+  expect(await session.everything()).toEqual(stored);
+});
