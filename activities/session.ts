@@ -1,6 +1,14 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import { limitsOf } from '../agent/define.ts';
-import type { AppliedCommand, ApplyArgs, LoadArgs, LoadedSession, Refusal, RunOutcome, SettleArgs } from '../domain/commands.ts';
+import type {
+  AppliedCommand,
+  ApplyArgs,
+  LoadArgs,
+  LoadedSession,
+  Refusal,
+  RunOutcome,
+  SettleArgs,
+} from '../domain/commands.ts';
 import { invalidTransitionMessage } from '../domain/errors.ts';
 import { applyCommand } from '../store/commands.ts';
 import { loadSession, settleRun } from '../store/runs.ts';

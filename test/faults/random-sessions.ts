@@ -139,7 +139,7 @@ export function slowRows(db: pg.Pool, planOf: ReadonlyMap<string, Plan>): Dispos
 
 /** Lets everything in a plan happen to a session, and waits for the answers. */
 export async function live(session: TestSession, { acts }: Plan): Promise<void> {
-  const answers: Promise<unknown>[] = [];
+  const answers: Promise<unknown>[] = [ACTS.send(session).catch(() => {})];
   for (const { act, wait: ms } of acts) {
     if (ms > 0) await delay(ms);
     answers.push(ACTS[act](session).catch(() => {}));
