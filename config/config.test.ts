@@ -84,7 +84,7 @@ describe('configuration is the environment, read by one pure function', () => {
     ['PERDURE_MAX_BODY_SIZE', 'PERDURE_MAX_BODY'],
   ])('H1 names %s, which is no setting, and the nearest one', (name, near) => {
     const message = problemsOf({ [name]: 's3cret-value' });
-    expect(message).toContain(`${name}: expected a setting that there is; the nearest is ${near}`);
+    expect(message).toContain(`${name}: expected a known setting; the nearest is ${near}`);
     expect(message).not.toContain('s3cret-value');
   });
 

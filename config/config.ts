@@ -76,9 +76,9 @@ const environment = z.object(variables);
 /** The names of all settings, in the order of their groups. */
 export const SETTINGS: readonly string[] = Object.keys(variables);
 
-/** Everything that can be configured. Durations are milliseconds, sizes bytes, paths absolute. */
+/** The configuration. Durations are in milliseconds, sizes in bytes, paths absolute. */
 export type Config = {
-  /** Postgres through which everything goes; unset: `npm start` runs its own, everything else refuses. */
+  /** Postgres; unset: `npm start` runs its own, everything else refuses to start. */
   databaseUrl: string | undefined;
   /** Postgres for LISTEN, past any pooler; falls back to `databaseUrl`. */
   directDatabaseUrl: string | undefined;
@@ -121,17 +121,17 @@ export type Config = {
   continueAsNewEvents: number;
   heartbeatTimeoutMs: number;
   shutdownGraceMs: number;
-  /** How long a host that stops goes on to take connections. */
+  /** How long a stopping host continues to accept connections. */
   drainDelayMs: number;
   /** Most connections of a host to Postgres for messages and other commands. */
   commandConnections: number;
   /** Most connections of a host to Postgres for reading. */
   readConnections: number;
-  /** A connection to a host that takes nothing of its answer for so long is closed. */
+  /** A connection to a host whose reader takes nothing for this long is closed. */
   readerTimeoutMs: number;
   /** Most streams that one user may have open at a host. */
   maxReaders: number;
-  /** A request to a host has come whole by then. */
+  /** Time within which a request to a host must have arrived completely. */
   requestTimeoutMs: number;
   /** Most connections to a host. */
   maxConnections: number;
@@ -169,15 +169,15 @@ export function parseConfig(env: Env, cwd: string = process.cwd()): Config {
   return configOf(parsed.data, given as Record<string, string>, cwd);
 }
 
-/** Of tests and tools, not of the programs. */
+/** Read by tests and tools only. */
 const OTHERS = new Set(['PERDURE_CHROMIUM']);
 
-/** What begins as our settings do and is none: a setting that is misspelt would go unheard. */
+/** Names with our prefix that are no setting: a misspelt setting would have no effect. */
 function misspelt(given: string[]): ConfigProblem[] {
   const names = Object.keys(variables);
   return given
     .filter((name) => name.startsWith('PERDURE_') && !names.includes(name) && !OTHERS.has(name))
-    .map((name) => ({ name, expected: `a setting that there is; the nearest is ${nearest(name, names)}` }));
+    .map((name) => ({ name, expected: `a known setting; the nearest is ${nearest(name, names)}` }));
 }
 
 /** A config whose Postgres is known, as worker, host and migrations need it. */

@@ -1,10 +1,10 @@
-/** The one of `names` that is fewest insertions, deletions and replacements of a character away from `name`. */
+/** The entry of `names` with the smallest edit distance to `name`. */
 export function nearest(name: string, names: readonly string[]): string {
   const [first = '', ...rest] = names;
   return rest.reduce((best, each) => (distance(name, each) < distance(name, best) ? each : best), first);
 }
 
-/** Levenshtein's distance, a row of the table at a time. */
+/** Levenshtein distance, computed row by row. */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (const [i, char] of Array.from(a).entries()) {

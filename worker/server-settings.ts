@@ -106,7 +106,7 @@ async function fewUpdatesInFlight(client: Client, namespace: string): Promise<bo
         status === 'rejected' &&
         'reason' in rest &&
         isGrpcServiceError(rest.reason) &&
-        rest.reason.code === RESOURCE_EXHAUSTED,
+        Number(rest.reason.code) === RESOURCE_EXHAUSTED,
     );
   });
 }

@@ -1,4 +1,4 @@
-// Two workers and two hosts, replaced one after the other while people talk.
+// Two workers and two hosts are replaced one after the other under load.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessage, UIMessageChunk } from 'ai';
 import { afterAll, beforeAll, expect, it } from 'vitest';

@@ -115,8 +115,8 @@ async function carryOut(session: Session, deed: Deed, n: number): Promise<void> 
   else if (deed === 'fail' && head !== undefined) await session.settleRun(head, 'error');
   else if (deed === 'abort' && (await session.abort())['aborted']) await session.settleRun(head!, 'aborted');
   else if (deed === 'cancel' && open.length > 0) await session.cancelQueued(open.at(-1)!['message_id'] as string);
-  else if (deed === 'stuck') await noteStuck(session.db as pg.Pool, session.id, 'NonDeterministicError');
-  else if (deed === 'unstuck') await noteStuck(session.db as pg.Pool, session.id, null);
+  else if (deed === 'stuck') await noteStuck(session.db, session.id, 'NonDeterministicError');
+  else if (deed === 'unstuck') await noteStuck(session.db, session.id, null);
   else if (deed === 'close') await session.close(true);
 }
 
