@@ -31,10 +31,33 @@ describe('definitions', () => {
     ['limits', { limits: { steps: 0 } }, /limits\.steps: /],
     ['tools', { tools: [{ ...tool, input: {} }] }, /tools\.0\.input: expected a zod schema/],
     ['tools', { tools: [tool, tool] }, /"look" is there twice/],
-    ['permissions', { permissions: [{ permission: 'x', pattern: '*', action: 'maybe' }] }, /permissions\.0\.action: /],
-    ['an unknown field', { temprature: 1 }, /temprature/],
+    ['tool of it', { tools: [{ ...tool, protected: true }] }, /agent "a": tools\.0\.protected: not built yet/],
+    ['unknown field', { temprature: 1 }, /temprature: no such field/],
   ])('P2 a wrong %s is named', (_field, wrong, message) => {
     expect(() => defineAgent({ ...agent, ...wrong } as AgentDefinition)).toThrow(message);
+  });
+
+  it.each([
+    ['permissions', [{ permission: 'charge', pattern: '*', action: 'deny' }]],
+    ['compaction', { auto: true }],
+    ['inspectable', false],
+    ['subagents', ['b']],
+    ['mcp', []],
+  ])('P2 %s, which has no effect yet, is refused by name', (field, value) => {
+    expect(() => defineAgent({ ...agent, [field]: value })).toThrow(`agent "a": ${field}: not built yet`);
+  });
+
+  it.each(['subagent', 'all'])('P2 mode %s is refused until there are subagents', (mode) => {
+    expect(() => defineAgent({ ...agent, mode } as unknown as AgentDefinition)).toThrow(/mode: .*not built yet/);
+  });
+
+  it.each([
+    ['permission', () => 'x'],
+    ['protected', true],
+  ])('P5 %s, which has no effect yet, is refused by name', (field, value) => {
+    expect(() => defineTool({ ...tool, [field]: value } as ToolDefinition)).toThrow(
+      `tool "look": ${field}: not built yet`,
+    );
   });
 
   it.each([
@@ -54,7 +77,7 @@ describe('definitions', () => {
     // @ts-expect-error: there is no such field
     defineTool({ ...named, input, execute: (given) => given.m !== 1 });
     // @ts-expect-error: a number is no text
-    defineTool({ ...named, input, permission: ({ n }) => n, execute: () => null });
+    defineTool({ ...named, input, project: ({ n }) => n, execute: () => null });
   });
 
   it('R7 limits an agent does not set are the defaults', () => {

@@ -69,12 +69,8 @@ export interface ToolDefinition<Input = unknown> {
   name: string;
   description: string;
   input: z.ZodType<Input>;
-  /** The pattern that permission rules are matched against, e.g. a path. */
-  permission?(input: Input): string;
   /** True when running it twice with the same input does no harm: then it is repeated after a crash. */
   repeatable?: boolean;
-  /** True when pruning spares its outputs. */
-  protected?: boolean;
   /** The transition that a call asks for; null when this input asks for none. */
   raises?: Raise | ((input: Input) => Raise | null);
   /** Which project a call is for: `new` makes and locks one as it starts, `required` needs a locked one. */
@@ -109,7 +105,6 @@ export class DefinitionError extends Error {
 }
 
 const count = z.int().positive();
-const share = z.number().positive().max(1);
 const isFunction = z.custom<() => unknown>((value) => typeof value === 'function', 'expected a function');
 const raise = z.strictObject({ event: z.enum(PHASE_EVENTS), at: z.enum(['start', 'result']) });
 
@@ -117,44 +112,30 @@ const toolSchema = z.strictObject({
   name: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected 1 to 64 of A-Z, a-z, 0-9, _ and -'),
   description: z.string().min(1),
   input: z.custom<z.ZodType>((value) => value instanceof z.ZodType, 'expected a zod schema'),
-  permission: isFunction.optional(),
   repeatable: z.boolean().optional(),
-  protected: z.boolean().optional(),
   raises: z.union([raise, isFunction]).optional(),
   project: isFunction.optional(),
   execute: isFunction,
 });
 
-const permissionRule = z.strictObject({
-  permission: z.string().min(1),
-  pattern: z.string().min(1),
-  action: z.enum(['allow', 'deny', 'ask']),
-  /** True when neither session nor project rules may override it. */
-  pin: z.boolean().optional(),
-});
-
-const compaction = z.strictObject({
-  auto: z.boolean().optional(),
-  compact_at: share.optional(),
-  prune_at: share.optional(),
-  reserve_tokens: count.optional(),
-  tail_turns: z.int().nonnegative().optional(),
-  tail_budget_pct: share.optional(),
-  retry_on_transient: z.int().nonnegative().optional(),
-  summarizer_timeout: count.optional(),
-  smart_recovery: z
-    .strictObject({
-      prune_tool_outputs: z.boolean().optional(),
-      chunked_summarize: z.boolean().optional(),
-      drop_middle: z.boolean().optional(),
-    })
-    .optional(),
-});
+/** Fields of the contract that have no effect yet. Each is refused, so that nobody relies on it. */
+const NOT_BUILT: ReadonlySet<string> = new Set([
+  'compaction',
+  'headless',
+  'initiative',
+  'inspectable',
+  'instructions',
+  'mcp',
+  'permission',
+  'permissions',
+  'protected',
+  'subagents',
+]);
 
 const agentSchema = z.strictObject({
   id: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected 1 to 64 of A-Z, a-z, 0-9, _ and -'),
   description: z.string().min(1),
-  mode: z.enum(['primary', 'subagent', 'all']),
+  mode: z.literal('primary', 'expected "primary": subagents are not built yet'),
   prompt: z.string().min(1),
   model: z
     .string()
@@ -165,7 +146,6 @@ const agentSchema = z.strictObject({
   /** Longest time that one model call may take, in milliseconds. */
   timeout: count.optional(),
   tools: z.array(toolSchema),
-  permissions: z.array(permissionRule).optional(),
   limits: z
     .strictObject({
       steps: count.optional(),
@@ -174,9 +154,6 @@ const agentSchema = z.strictObject({
       tool_output_bytes: count.optional(),
     })
     .optional(),
-  compaction: compaction.optional(),
-  /** Whether hosts may show its prompt and tools. */
-  inspectable: z.boolean().optional(),
 });
 
 /** An agent, as data. */
@@ -218,6 +195,15 @@ function check(schema: z.ZodType, value: unknown, kind: string, named: { id?: un
   if (parsed.success) return;
   const name = named?.id ?? named?.name;
   const label = typeof name === 'string' ? `${kind} "${name}"` : kind;
-  const problems = parsed.error.issues.map((issue) => [issue.path.join('.'), issue.message].filter(Boolean).join(': '));
+  const problems = parsed.error.issues.flatMap((issue) =>
+    issue.code === 'unrecognized_keys'
+      ? issue.keys.map((key) => at([...issue.path, key], NOT_BUILT.has(key) ? 'not built yet' : 'no such field'))
+      : at(issue.path, issue.message),
+  );
   throw new DefinitionError(`${label}: ${problems.join('; ')}`);
+}
+
+/** What is wrong where: `tools.0.input: expected a zod schema`. */
+function at(path: readonly PropertyKey[], message: string): string {
+  return path.length === 0 ? message : `${path.join('.')}: ${message}`;
 }

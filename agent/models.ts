@@ -31,8 +31,8 @@ export interface Models {
 
 /** What is known of a model, from PERDURE_MODELS. */
 export interface CatalogEntry {
-  context_limit: number;
-  max_output: number;
+  context_limit?: number | undefined;
+  max_output?: number | undefined;
 }
 
 export interface ModelSettings {
@@ -49,7 +49,7 @@ export interface ModelSettings {
 }
 
 /** For a model that the catalog does not know: small enough for those in use today. */
-const UNKNOWN: CatalogEntry = { context_limit: 128_000, max_output: 8_192 };
+const UNKNOWN = { context_limit: 128_000, max_output: 8_192 };
 
 const WELL_KNOWN: Readonly<Record<string, string>> = { openai: 'gpt-5', anthropic: 'claude-sonnet-4-5' };
 
@@ -123,8 +123,8 @@ function make(
   return {
     ref,
     model: provider.model(id),
-    contextLimit: known.context_limit,
-    maxOutput: known.max_output,
+    contextLimit: known.context_limit ?? UNKNOWN.context_limit,
+    maxOutput: known.max_output ?? UNKNOWN.max_output,
     ...(provider.options && { providerOptions: provider.options }),
   };
 }

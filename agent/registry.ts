@@ -38,14 +38,11 @@ export async function loadAgents(
 
 /**
  * A registry of agents that are at hand.
- * @throws {DefinitionError} when there is none, the first cannot be talked to, or an id is there twice
+ * @throws {DefinitionError} when there is none, or an id is there twice
  */
 export function agentRegistry(agents: readonly AgentDefinition[]): AgentRegistry {
   const [first] = agents;
   if (first === undefined) throw new DefinitionError('there has to be at least one agent');
-  if (first.mode === 'subagent') {
-    throw new DefinitionError(`agent "${first.id}": the first agent is the default one; its mode cannot be subagent`);
-  }
   const byId = new Map<string, AgentDefinition>();
   for (const agent of agents) {
     if (byId.has(agent.id)) throw new DefinitionError(`agent "${agent.id}" is there twice`);

@@ -7,7 +7,8 @@ import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { RendezvousEvent } from '../domain/rendezvous.ts';
 import { byteLength, cleanJson } from '../domain/text.ts';
-import { isAlias } from '../wire/requests.ts';
+import { parseInput } from '../wire/input.ts';
+import { isAlias, openBody } from '../wire/requests.ts';
 import { createPool } from '../store/db.ts';
 import { openSession } from '../store/sessions.ts';
 import { agentOf, type Catalog, modelOf, workspaceOf } from './catalog.ts';
@@ -108,7 +109,8 @@ export class PerdureClient {
    * Opens a session for a user.
    * @throws {PerdureError} `AgentNotConfigured`, `ModelNotConfigured`, `ProjectNotFound`, `BadRequest`, `TooLarge`
    */
-  async openSession(user: string, input: OpenInput = {}): Promise<SessionView> {
+  async openSession(user: string, given: OpenInput = {}): Promise<SessionView> {
+    const input = parseInput(openBody, given);
     const { catalog } = this.options;
     const metadata = cleanJson(input.metadata ?? {}) as Record<string, unknown>;
     if (byteLength(JSON.stringify(metadata)) > MAX_METADATA_BYTES) {

@@ -1,10 +1,10 @@
 import type { z } from 'zod';
 import { newId } from '../domain/ids.ts';
-import { InvalidInput } from '../wire/input.ts';
+import { InvalidInput, parseInput } from '../wire/input.ts';
 import type { PartData } from '../domain/part-data.ts';
 import { RESERVED_METADATA } from '../domain/runs.ts';
 import { byteLength, cleanJson } from '../domain/text.ts';
-import { ID_PATTERN, modelRef, type userPart } from '../wire/requests.ts';
+import { modelRef, submitBody, type userPart } from '../wire/requests.ts';
 import type { NewMessage } from '../store/messages.ts';
 
 /** A user message: its text, or its parts as the AI SDK has them (text and file). */
@@ -19,12 +19,13 @@ export interface MessageInput {
 }
 
 /**
- * The message as it is stored: clean text, no metadata that only the system writes.
+ * The message as it is stored: checked by the schema of POST …/messages, clean text, no metadata that only the system
+ * writes.
  * @throws {InvalidInput} `BadRequest`, `TooLarge` over `maxBytes` of JSON in UTF-8
  */
-export function newMessage(input: MessageInput, maxBytes: number): NewMessage {
-  const id = input.id ?? newId('msg');
-  if (!ID_PATTERN.test(id)) throw bad('id', 'an id of 1 to 64 letters, digits, _ and -');
+export function newMessage(given: MessageInput, maxBytes: number): NewMessage {
+  const input = parseInput(submitBody, { ...given, metadata: given.metadata ?? undefined });
+  const { id = newId('msg') } = input;
   const parts = partsOf(input);
   const metadata = metadataOf(input.metadata);
   refuseTooLarge(input.text === undefined ? 'parts' : 'text', parts, metadata, maxBytes);
@@ -63,9 +64,7 @@ function metadataOf(given: MessageInput['metadata']): Record<string, unknown> {
 
 function carriedModel(metadata: Record<string, unknown>): string | null {
   if (metadata['model'] === undefined || metadata['model'] === null) return null;
-  const parsed = modelRef.safeParse(metadata['model']);
-  if (!parsed.success) throw bad('metadata.model', 'a model such as "openai/gpt-5"');
-  return parsed.data;
+  return parseInput(modelRef, metadata['model'], ['metadata', 'model']);
 }
 
 function bad(field: string, expected: string): InvalidInput {

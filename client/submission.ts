@@ -1,6 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { Bus } from '../bus/bus.ts';
 import { newId } from '../domain/ids.ts';
+import type { RunState } from '../domain/runs.ts';
 import type { Db } from '../store/db.ts';
 import { type Acceptance, acceptMessage } from '../store/messages.ts';
 import { findSession, openAlias } from '../store/sessions.ts';
@@ -22,8 +23,12 @@ export interface Submitted {
   run_seq: number;
   /** Messages ahead of it. */
   position: number;
-  /** The same message had been accepted before. */
+  /** The same message had been accepted before. It does not run again. */
   repeated: boolean;
+  /** The state of its run. */
+  state: RunState;
+  /** Of a run that ended in an error, its code. */
+  code: string | null;
 }
 
 interface Deps {
@@ -63,8 +68,16 @@ export class Submission {
       void this.wake(userId, sessionId, message.id, accepted);
       bus.publish({ session: sessionId, kind: 'status' });
     }
-    const { run_seq, position } = accepted;
-    return { session_id: sessionId, message_id: message.id, run_seq, position, repeated: !accepted.accepted };
+    const { run_seq, position, state, code = null } = accepted;
+    return {
+      session_id: sessionId,
+      message_id: message.id,
+      run_seq,
+      position,
+      repeated: !accepted.accepted,
+      state,
+      code,
+    };
   }
 
   /** The id of a session that a caller names by its id or by an alias; undefined: no session has this alias. */

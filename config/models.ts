@@ -2,11 +2,10 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { ConfigError } from './error.ts';
 
+/** Both are optional, because nothing depends on them until compaction is built. */
 const model = z.strictObject({
-  context_limit: z.int().positive(),
-  max_output: z.int().positive(),
-  /** Rank of size and price within its provider; the lowest summarizes. */
-  tier: z.int().optional(),
+  context_limit: z.int().positive().optional(),
+  max_output: z.int().positive().optional(),
 });
 
 const models = z.record(z.string().regex(/^[^/\s]+\/\S+$/, 'names such as openai/gpt-5'), model);
@@ -55,5 +54,5 @@ export function loadModels(file: string | undefined): Models {
 }
 
 function describe(message: string): string {
-  return `{ context_limit, max_output, tier? } in tokens (${message})`;
+  return `{ context_limit?, max_output? } in tokens (${message})`;
 }

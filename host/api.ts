@@ -9,12 +9,12 @@ import type { App, HostEnv, RequestContext } from './context.ts';
 
 export type Method = 'get' | 'post' | 'delete';
 
-/** One answer that a route gives when all is well. */
+/** A successful response of a route. */
 export interface Answer {
   description: string;
-  /** Of a body in JSON. */
+  /** Schema of a JSON body. */
   schema?: z.ZodType;
-  /** Of any other body. */
+  /** Media type of any other body. */
   mediaType?: string;
   headers?: Record<string, z.ZodType>;
 }
@@ -28,18 +28,18 @@ type ParamName<Path> = Path extends `${string}:${infer Name}/${infer Rest}`
 type Plain<Name> = Name extends `${infer Before}{${string}` ? Before : Name;
 
 /**
- * What a route is, for its callers and for the code alike: requests are judged by the schemas that describe them. Who
- * calls, and what every route may answer, is described in openapi.ts.
+ * A route's description, from which both validation and OpenAPI follow. What all routes share (authentication, common
+ * errors) is added in openapi.ts.
  */
 export interface RouteDescription<Path extends string, Query extends z.ZodObject, Body> {
-  /** Its name in generated clients. */
+  /** The operation's name in generated clients. */
   operationId: string;
   tag: Tag;
   summary: string;
   description?: string;
-  /** Under which a refusal is counted. */
+  /** The label under which refusals are counted. */
   command?: string;
-  /** The parameters in the path. What is not there is an error of its own, so these are not judged before. */
+  /** Path parameters. They are not validated: an id of no session is SessionNotFound, not BadRequest. */
   params: Record<ParamName<Path>, z.ZodType>;
   query?: Query;
   body?: z.ZodType<Body>;
@@ -48,17 +48,17 @@ export interface RouteDescription<Path extends string, Query extends z.ZodObject
   /** The route takes an Idempotency-Key. */
   idempotent?: boolean;
   answers: Record<number, Answer>;
-  /** The errors of its own. */
+  /** Errors that only this route has. */
   errors?: readonly ErrorCode[];
-  /** Anybody may call it. */
+  /** True: callers need no authentication. */
   open?: boolean;
 }
 
-/** Whose chapter of the description a route is in. */
+/** The OpenAPI tag that a route is listed under. */
 export type Tag = 'Chat' | 'Sessions' | 'Messages' | 'Commands' | 'Operation';
 
-/** What a request brought, as the schemas have it. */
-export interface Brought<Path extends string, Query extends z.ZodObject, Body> {
+/** A request's input, parsed by the route's schemas. */
+export interface RouteInput<Path extends string, Query extends z.ZodObject, Body> {
   user: string;
   params: Record<ParamName<Path>, string>;
   query: z.output<Query>;
@@ -76,7 +76,7 @@ export interface DescribedRoute {
 
 type RouteHandler<Path extends string, Query extends z.ZodObject, Body> = (
   c: RequestContext,
-  brought: Brought<Path, Query, Body>,
+  input: RouteInput<Path, Query, Body>,
 ) => Response | Promise<Response>;
 
 type AddRoute = <Path extends string, Query extends z.ZodObject, Body>(
@@ -85,7 +85,7 @@ type AddRoute = <Path extends string, Query extends z.ZodObject, Body>(
   handler: RouteHandler<Path, Query, Body>,
 ) => void;
 
-/** The routes of a host. Each is added with its description, so that none is without. */
+/** The routes of a host, each with its description. */
 export class Api {
   readonly routes: DescribedRoute[] = [];
   readonly get: AddRoute = (path, description, handler) => this.add('get', path, description, handler);
@@ -99,7 +99,7 @@ export class Api {
     this.maxBodyBytes = maxBodyBytes;
   }
 
-  /** Other methods than the described ones of a path are refused with those that there are. Call it last. */
+  /** Answers 405 with `Allow` to other methods of a described path. Call it after all routes were added. */
   refuseOtherMethods(): void {
     for (const [path, routes] of Map.groupBy(this.routes, (route) => route.path)) {
       const methods = routes.flatMap(({ method }) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]));
@@ -140,12 +140,12 @@ export function templateOf(path: string): string {
   return path.replaceAll(/:(\w+)(?:\{[^}]*\})?/g, '{$1}');
 }
 
-/** An answer in JSON. */
+/** A JSON response. */
 export function json(schema: z.ZodType, description: string, headers?: Record<string, z.ZodType>): Answer {
   return { schema, description, ...(headers && { headers }) };
 }
 
-/** A stream of server-sent events; OpenAPI 3.1 describes no single ones, so the description says what they are. */
+/** A stream of server-sent events. OpenAPI 3.1 cannot describe single events, so `description` does. */
 export function events(description: string, headers?: Record<string, z.ZodType>): Answer {
   return { mediaType: 'text/event-stream', description, ...(headers && { headers }) };
 }

@@ -18,14 +18,14 @@ export interface Caller {
 export interface Identify {
   /** @throws {PerdureError} `Unauthorized`, `Forbidden` */
   (request: Request): Promise<Caller>;
-  /** Judges every request, also where nobody has to say who they are. @throws {PerdureError} `Forbidden` */
+  /** Checks every request, also to routes without authentication. @throws {PerdureError} `Forbidden` */
   guard?: (request: Request) => void;
 }
 
-/** What a page hook answers for paths outside /api; undefined: there is no such page. */
+/** Answers paths outside /api; undefined: there is no such page. */
 export type Page = (request: Request) => Response | undefined | Promise<Response | undefined>;
 
-/** What the routes work with. */
+/** What a host is made of. */
 export interface HostParts {
   client: PerdureClient;
   identify: Identify;
@@ -37,11 +37,11 @@ export interface HostParts {
   /** Most streams that one user may have open here; unset: 200. */
   maxReaders?: number | undefined;
   page?: Page | undefined;
-  /** Unset: nothing of a workspace is shown. */
+  /** Unset: workspaces are not served. */
   previews?: Previews | undefined;
 }
 
-/** What routes are made of. */
+/** What the routes get. */
 export interface RouteParts extends HostParts {
   readers: Readers;
   /** Fires when the host stops: streams are cut off then. */

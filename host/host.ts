@@ -19,12 +19,12 @@ import { sessionRoutes } from './routes/sessions.ts';
 import { statusRoutes } from './routes/status.ts';
 import { programHeaders } from './security-headers.ts';
 
-/** The HTTP face: a plain `fetch` handler for any server. What it is made of stays the caller's to close. */
+/** The HTTP API as a `fetch` handler for any server. The caller closes what it passed in. */
 export interface Host {
   fetch: (request: Request) => Promise<Response>;
-  /** Cuts off the streams that are open; their readers find another host, or this one again. */
+  /** Ends all open streams; their readers reconnect to another host or to this one. */
   close: () => void;
-  /** Every route but those of the page, with its method in capitals and its path as Hono writes it. */
+  /** Every route except the page's: method in capitals, path as Hono writes it. */
   routes: readonly { method: string; path: string }[];
 }
 
@@ -71,7 +71,7 @@ const forPrograms: MiddlewareHandler<HostEnv> = async (c, next) => {
   if (!c.res.headers.has('cache-control')) c.res.headers.set('cache-control', 'no-store');
 };
 
-/** A HEAD is a GET whose body nobody reads: a stream is ended rather than left open. */
+/** A HEAD is handled like a GET whose body is not read, so a stream is cancelled rather than left open. */
 const withoutBody: MiddlewareHandler<HostEnv> = async (c, next) => {
   await next();
   if (c.req.raw.method === 'HEAD') await c.res.body?.cancel();
@@ -84,7 +84,7 @@ function guarded({ identify }: HostParts): MiddlewareHandler<HostEnv> {
   };
 }
 
-/** Everything under /api knows its caller. */
+/** Authenticates every request under /api. */
 function identified({ identify }: HostParts): MiddlewareHandler<HostEnv> {
   return async (c, next) => {
     const { user, setCookie, expiresAt } = await identify(c.req.raw);
@@ -99,7 +99,7 @@ function measured({ metrics }: HostParts): MiddlewareHandler<HostEnv> {
   return async (c, next) => {
     const from = performance.now();
     await next();
-    // The route's pattern, never the path: a metric must not grow with every session.
+    // The route's pattern, not the path: labels must not grow with the number of sessions.
     metrics.request(c.req.method, routePath(c), c.res.status, (performance.now() - from) / 1000);
   };
 }

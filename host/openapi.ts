@@ -11,29 +11,29 @@ import type { ErrorCode } from '../domain/errors.ts';
 import { idempotencyKey } from '../wire/requests.ts';
 import { type Answer, type Api, type DescribedRoute, templateOf } from './api.ts';
 
-/** Ways of saying who calls; a host's own hook may know others. */
+/** Ways to authenticate; a host's own `identify` hook may add others. */
 const SECURITY: Record<string, ZodOpenApiSecuritySchemeObject> = {
   bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'The claim `sub` is the user.' },
   user: {
     type: 'apiKey',
     in: 'header',
     name: 'x-perdure-user',
-    description: 'The user, taken at their word by a host that serves its own machine only.',
+    description: 'The user. Believed without proof, by a host that serves loopback only.',
   },
   cookie: {
     type: 'apiKey',
     in: 'cookie',
     name: 'perdure_user',
-    description: 'Set and signed by a host that serves its own machine only, for callers that bring nothing else.',
+    description: 'Set and signed by a host that serves loopback only, for callers without other credentials.',
   },
 };
 
 const TAGS = [
   { name: 'Chat', description: "What the AI SDK's useChat speaks." },
-  { name: 'Sessions', description: 'Open, list, look at and follow sessions.' },
-  { name: 'Messages', description: 'The transcript, and messages for those who do not wait for the answer.' },
-  { name: 'Commands', description: 'Commands of a session; each answers what the session is afterwards.' },
-  { name: 'Operation', description: 'For those who run this, and this description.' },
+  { name: 'Sessions', description: 'Open, list, read and follow sessions.' },
+  { name: 'Messages', description: 'Read the transcript, and send messages without waiting for the answer.' },
+  { name: 'Commands', description: "Commands of a session; each answers the session's new state." },
+  { name: 'Operation', description: 'Health, metrics and this description.' },
 ];
 
 const DESCRIPTION =
@@ -41,7 +41,7 @@ const DESCRIPTION =
   "its `ses_` id or by an alias of its owner's; to everybody else it does not exist. Errors are problem details " +
   '(RFC 9457) whose `code` is the name of the error.';
 
-/** The description of all routes, in OpenAPI 3.1. */
+/** The OpenAPI 3.1 document of all routes. */
 export function openApiDocument(api: Api): object {
   const paths: ZodOpenApiPathsObject = {};
   for (const route of api.routes) {
@@ -94,7 +94,7 @@ function responseOf({ description, schema, mediaType, headers }: Answer) {
   return { description, ...(headers && { headers: z.object(headers) }), ...(content && { content }) };
 }
 
-/** What may go wrong: with this route, with its input, with who calls, and with anything. */
+/** Error responses: the route's own, and those of input, authentication and failures that any route may have. */
 function problemsOf(route: DescribedRoute['description']): ZodOpenApiResponsesObject {
   const codes: ErrorCode[] = [
     ...(route.errors ?? []),

@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { PerdureError } from '../domain/errors.ts';
 
-/** Browsers look for names below "localhost" on their own machine, and ask nobody. */
+/** Browsers resolve names below "localhost" to their own machine, without DNS. */
 const DOMAIN = '.preview.localhost';
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
@@ -9,12 +9,12 @@ const IV_BYTES = 12;
 const TAG_BYTES = 16;
 const TIME_BYTES = 4;
 const LABEL_LENGTH = 63;
-/** A longer one would make a name of more than 253 characters. */
+/** Longer paths would make host names of more than 253 characters, the limit of DNS. */
 const MAX_WAY_BYTES = 110;
 
 /**
- * Host names under which the files of a workspace are shown, each its own: there they lie at the root, so that a site
- * finds its `/style.css`. The name is the permission, as the path of the other addresses is, and encrypted like these.
+ * One host name per workspace, which serves the workspace's files at the root, so that a site finds its `/style.css`. The
+ * name grants access, like the token in the other preview URLs, and is encrypted like it.
  */
 export class PreviewNames {
   private readonly key: Uint8Array;
@@ -23,7 +23,7 @@ export class PreviewNames {
     this.key = new Uint8Array(hkdfSync('sha256', secret, '', 'perdure-preview-name', KEY_BYTES));
   }
 
-  /** The name of a folder, given as the way to it, until a time in seconds; undefined: the way is too long. */
+  /** The name of a folder, given as its relative path, valid until `until` (epoch seconds); undefined: the path is too long. */
   nameOf(way: string, until: number): string | undefined {
     const bytes = Buffer.from(way);
     if (bytes.length > MAX_WAY_BYTES) return undefined;
@@ -37,8 +37,8 @@ export class PreviewNames {
   }
 
   /**
-   * The way to the folder that a name is for; undefined: it is none of these names.
-   * @throws {PerdureError} `NotFound` when it is not ours, or too old
+   * The relative path of the folder that a name stands for; undefined: not a preview's name.
+   * @throws {PerdureError} `NotFound` for a forged or expired name
    */
   wayOf(hostname: string): string | undefined {
     if (!hostname.endsWith(DOMAIN)) return undefined;
@@ -49,7 +49,7 @@ export class PreviewNames {
       const opened = Buffer.concat([decipher.update(sealed.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]);
       if (opened.readUInt32BE() > Date.now() / 1000) return opened.subarray(TIME_BYTES).toString();
     } catch {
-      // Not one that we have made.
+      // Forged, or made with another secret.
     }
     throw new PerdureError('NotFound', 'there is no such preview, or not any more; ask for a new address');
   }
@@ -57,7 +57,7 @@ export class PreviewNames {
 
 const BASE = 36;
 
-/** Bytes in lower-case letters and digits, all that a name may hold. A byte before the first keeps its zeros. */
+/** Bytes in base 36, the characters of host names. The leading 0x01 preserves leading zeros. */
 function textOf(bytes: Buffer): string {
   return BigInt(`0x01${bytes.toString('hex')}`).toString(BASE);
 }

@@ -15,18 +15,17 @@ const KEY_BYTES = 32;
 const ENCRYPTION = { alg: 'dir', enc: 'A256GCM' };
 
 export interface PreviewSettings {
-  /** Folder below which workspaces lie, as the workers have it. */
+  /** Folder that holds all workspaces; the same as the workers'. */
   workspaces: string;
-  /** What only hosts know; previews of one host are served by all that know the same. */
+  /** A secret of the hosts. Hosts with the same secret serve each other's previews. */
   secret: string | Uint8Array;
-  /** The host is for browsers on its own machine: a preview may have a name below "localhost" as well. */
+  /** The host serves browsers on its own machine, so previews may also have host names below "localhost". */
   local?: boolean;
 }
 
 /**
- * Addresses under which the files of a workspace are shown for an hour. A page of unknown making runs in a sandboxed
- * frame that sends neither cookie nor token of its user, so the address itself is the permission. It is encrypted: it
- * holds a path of this machine.
+ * URLs that serve the files of a workspace for an hour. An untrusted page runs in a sandboxed frame that sends neither
+ * cookie nor token, so the URL itself grants access. It is encrypted because it contains a path of this machine.
  */
 export class Previews {
   private readonly workspaces: string;
@@ -56,21 +55,21 @@ export class Previews {
     return `${PREVIEW_PATH}/${token}/`;
   }
 
-  /** The address of a folder at the root of a name of its own, which `at` is to be the same server; null: it has none. */
+  /** The URL of a folder at the root of its own host name, on the server of `at`; null: it has no such name. */
   siteUrl(root: string, at: URL, seconds = LIFETIME_S): string | null {
     const until = Math.floor(Date.now() / 1000) + seconds;
     const name = this.names?.nameOf(path.relative(this.workspaces, root), until);
     return name === undefined ? null : `${at.protocol}//${name}${at.port && `:${at.port}`}/`;
   }
 
-  /** The folder that a host's name is for; undefined: it is no preview's. @throws {PerdureError} `NotFound` */
+  /** The folder that a host name stands for; undefined: not a preview's name. @throws {PerdureError} `NotFound` */
   readName(hostname: string): string | undefined {
     const way = this.names?.wayOf(hostname);
     if (way === undefined) return undefined;
     return this.requireRoot(path.join(this.workspaces, way));
   }
 
-  /** The folder that a token is for. @throws {PerdureError} `NotFound` when it is not ours, or too old */
+  /** The folder that a token stands for. @throws {PerdureError} `NotFound` for a forged or expired token */
   async read(token: string): Promise<string> {
     try {
       const { payload } = await jwtDecrypt(token, this.key, {

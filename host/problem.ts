@@ -13,7 +13,7 @@ export interface Problem {
   errors?: readonly FieldError[];
 }
 
-/** The one place where an error becomes an answer. What nobody expected is `Internal` and tells nothing of itself. */
+/** Turns any error into problem details. An unexpected error is `Internal` and its message is not shown. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof PerdureError) {
     const errors = error instanceof InvalidInput ? { errors: error.errors } : {};
@@ -28,14 +28,14 @@ function problem(code: ErrorCode, detail: string): Problem {
   return { type: `urn:perdure:error:${code}`, title, status: ERROR_STATUS[code], detail, code };
 }
 
-/** What goes along with a status: how to say who calls, and when to come again. */
+/** Headers that a status requires: how to authenticate, or when to retry. */
 const HEADERS: Readonly<Partial<Record<number, Record<string, string>>>> = {
   401: { 'www-authenticate': 'Bearer' },
   429: { 'retry-after': '5' },
   503: { 'retry-after': '1' },
 };
 
-/** What a caller is told who has brought a token that does not hold (RFC 6750, 3.1); to others no more than the scheme. */
+/** The challenge for an invalid token (RFC 6750, 3.1); callers without a token get the scheme only. */
 export function challengeOf(error: unknown): Record<string, string> {
   return error instanceof InvalidToken ? { 'www-authenticate': 'Bearer error="invalid_token"' } : {};
 }

@@ -11,16 +11,16 @@ export interface WorkspaceFile {
 }
 
 const FILES_IN_LIST = 500;
-/** Folders that are looked into for a list. */
+/** Most folders that a listing reads. */
 const FOLDERS_IN_LIST = 200;
 /** Largest file that is served, in bytes. */
 const MAX_BYTES = 16 * 1024 * 1024;
-/** As much of a file is in memory for each reader. */
+/** Bytes of a file in memory per reader. */
 const CHUNK_BYTES = 64 * 1024;
 
 /**
- * The files of a workspace, at most 500, those of a folder before those of the folders in it. Names that begin with a
- * dot are left out, links too. A folder that is not there has none.
+ * The files of a workspace, at most 500, a folder's own files before those of its subfolders. Names that begin with a dot
+ * and links are left out. A missing folder has no files.
  */
 export async function listFiles(root: string): Promise<WorkspaceFile[]> {
   const files: WorkspaceFile[] = [];
@@ -33,7 +33,7 @@ export async function listFiles(root: string): Promise<WorkspaceFile[]> {
   return files;
 }
 
-/** What is in one folder; what goes meanwhile is left out, and a folder that has gone is empty. */
+/** The contents of one folder. Files that disappear meanwhile are left out; a folder that has disappeared is empty. */
 async function lookInto(
   root: string,
   way: string,
@@ -59,15 +59,15 @@ async function lookInto(
   }
 }
 
-/** A file that is read as it is sent. */
+/** A file that is read while it is sent. */
 export interface OpenFile {
   bytes: number;
   body: ReadableStream<Uint8Array>;
 }
 
 /**
- * A file of a workspace; undefined: there is no such file to be had. That goes for everything outside of it, what a link
- * leads to, names that begin with a dot, and what is larger than 16 MiB. A file that grows is sent as long as it was.
+ * Opens a file of a workspace; undefined where there is none, and for paths outside the workspace, links, names that begin
+ * with a dot, and files larger than 16 MiB. Of a file that grows meanwhile, the length at opening is sent.
  */
 export async function openFileInside(root: string, file: string): Promise<OpenFile | undefined> {
   if (oddPath(file) !== undefined || file.split(/[\\/]/).some((name) => name.startsWith('.'))) return undefined;
@@ -91,7 +91,7 @@ function bodyOf(handle: FileHandle, bytes: number): ReadableStream<Uint8Array> {
         if (bytesRead > 0) controller.enqueue(new Uint8Array(buffer.buffer, buffer.byteOffset, bytesRead));
         if (at < bytes && bytesRead > 0) return;
         await handle.close();
-        // Cut off while it was read: its reader is to see that there should be more.
+        // Truncated while it was read: the reader must not take it for whole.
         if (at < bytes) controller.error(new Error('a file became shorter while it was sent'));
         else controller.close();
       },

@@ -21,6 +21,8 @@ const acceptance = z.object({
   accepted: z.boolean(),
   run_seq: z.number(),
   state: z.enum(RUN_STATES),
+  /** Of a repeat whose run ended in an error. */
+  code: z.string().nullish(),
   /** Open runs ahead of it. */
   position: z.number(),
   model: z.string().nullable(),

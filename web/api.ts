@@ -65,7 +65,8 @@ export class SessionApi {
     return this.ask('POST', `/${name}`, {});
   }
 
-  submit({ id, parts }: UIMessage): Promise<{ message_id: string; position: number }> {
+  /** `state`: the message had been accepted before, and its run was cancelled or failed. */
+  submit({ id, parts }: UIMessage): Promise<{ message_id: string; state?: 'cancelled' | 'error' }> {
     return this.ask('POST', '/messages', { id, parts });
   }
 

@@ -8,7 +8,8 @@ interface Ways {
   /** chat: the session is not there yet, its first message opens it. none: it is just being opened. */
   way(): 'queue' | 'chat' | 'none';
   say(message: UIMessage): Promise<void>;
-  submit(message: UIMessage): Promise<unknown>;
+  /** `state`: it was accepted before and does not run again. */
+  submit(message: UIMessage): Promise<{ state?: string }>;
   /** Its turn has begun. */
   isSaid(messageId: string): boolean;
 }
@@ -76,8 +77,8 @@ export class Outbox {
       return false;
     }
     try {
-      await this.ways.submit(message);
-      if (this.ways.isSaid(message.id)) this.remove(message.id);
+      const { state } = await this.ways.submit(message);
+      if (state !== undefined || this.ways.isSaid(message.id)) this.remove(message.id);
       else this.put({ message, state: 'queued' });
       return true;
     } catch (error) {

@@ -16,6 +16,11 @@ const COMMANDS = [
   { name: 'cancel', label: 'Cancel build', hint: 'Give the build up and go back to chatting', className: '' },
 ] as const;
 
+/** Asks whether a build is to be given up. */
+export function confirmCancel(what: string): boolean {
+  return confirm(`Give up ${what} and go back to chatting?`);
+}
+
 /** The four phases in their order, and what the user can do in this one. */
 export function PhaseTrack({ view, onCommand }: { view: View; onCommand: (name: CommandName) => void }) {
   const current = PHASES.indexOf(view.phase);
@@ -37,7 +42,13 @@ export function PhaseTrack({ view, onCommand }: { view: View; onCommand: (name: 
       </ol>
       <div className="commands">
         {COMMANDS.filter(({ name }) => nextPhase(view.phase, name)).map(({ name, label, hint, className }) => (
-          <button key={name} type="button" className={className} title={hint} onClick={() => onCommand(name)}>
+          <button
+            key={name}
+            type="button"
+            className={className}
+            title={hint}
+            onClick={() => (name !== 'cancel' || confirmCancel('this build')) && onCommand(name)}
+          >
             {label}
           </button>
         ))}

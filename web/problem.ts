@@ -31,7 +31,7 @@ const ADVICE: Record<ErrorCode, string> = {
   MethodNotAllowed: 'Load the page again: the server may be newer than it.',
   InvalidTransition: 'The phase above is as it is now; something else may have changed it first.',
   ProjectAlreadyLocked: 'Begin a new session for another project.',
-  MessageConflict: 'Take it back and send it again.',
+  MessageConflict: 'Take it back and send it as a new message.',
   RunInFlight: 'Stop the answer or wait for its end, then try again.',
   NotQueued: 'It is being answered already; you can stop that.',
   TooLarge: 'Make it shorter.',

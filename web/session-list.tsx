@@ -3,7 +3,7 @@ import { nextPhase } from '../domain/phases.ts';
 import type { OpenSession } from '../domain/rendezvous.ts';
 import { SessionApi } from './api.ts';
 import { OtherSessions } from './other-sessions.ts';
-import { PHASE_WORDS } from './phase-track.tsx';
+import { confirmCancel, PHASE_WORDS } from './phase-track.tsx';
 import { wordsOf } from './problem.ts';
 import { addressOf } from './tab.ts';
 import { isInFlight } from './transcript.ts';
@@ -41,10 +41,9 @@ function Listed({ others, own }: { others: OtherSessions; own: string }) {
   const { sessions } = useSyncExternalStore(others.view.subscribe, others.view.get);
   const [notice, setNotice] = useState<string>();
   const shown = sessions?.filter(({ session_id, alias }) => session_id !== own && alias !== own);
-  const stop = (session: OpenSession) => {
+  const command = (session: OpenSession, name: 'abort' | 'cancel') => {
     setNotice(undefined);
-    const command = nextPhase(session.phase, 'cancel') ? 'cancel' : 'abort';
-    new SessionApi(session.session_id).command(command).catch((error: unknown) => setNotice(wordsOf(error)));
+    new SessionApi(session.session_id).command(name).catch((error: unknown) => setNotice(wordsOf(error)));
   };
   return (
     <>
@@ -57,17 +56,25 @@ function Listed({ others, own }: { others: OtherSessions; own: string }) {
       {shown?.length === 0 && <p className="note">There are no others.</p>}
       <ul aria-label="Other sessions" data-focus-home=".sessions summary">
         {shown?.map((session) => (
-          <Row key={session.session_id} session={session} onStop={() => stop(session)} />
+          <Row key={session.session_id} session={session} onCommand={(name) => command(session, name)} />
         ))}
       </ul>
     </>
   );
 }
 
-function Row({ session, onStop }: { session: OpenSession; onStop: () => void }) {
+interface RowProps {
+  session: OpenSession;
+  onCommand: (name: 'abort' | 'cancel') => void;
+}
+
+/** A session, with what can be done about it: stop the run in flight, or give up the build, which asks first. */
+function Row({ session, onCommand }: RowProps) {
   const { session_id, title, phase, state } = session;
-  const canStop = isInFlight({ state }) || nextPhase(phase, 'cancel') !== undefined;
   const name = title ?? 'Nothing said yet';
+  const cancel = () => {
+    if (confirmCancel(`the build of “${name}”`)) onCommand('cancel');
+  };
   return (
     <li>
       {/* It comes with a copy of what this tab keeps, the token among it. */}
@@ -77,9 +84,14 @@ function Row({ session, onStop }: { session: OpenSession; onStop: () => void }) 
       <span className="note">
         {PHASE_WORDS[phase]}, {STATE_WORDS[state]}
       </span>
-      {canStop && (
-        <button type="button" className="stop" aria-label={`Stop: ${name}`} onClick={onStop}>
+      {isInFlight({ state }) && (
+        <button type="button" className="stop" aria-label={`Stop: ${name}`} onClick={() => onCommand('abort')}>
           Stop
+        </button>
+      )}
+      {nextPhase(phase, 'cancel') !== undefined && (
+        <button type="button" className="stop" aria-label={`Cancel build: ${name}`} onClick={cancel}>
+          Cancel build
         </button>
       )}
     </li>

@@ -23,6 +23,9 @@ export class InvalidInput extends PerdureError {
   }
 }
 
+/** Fields of the contract that have no effect yet. Each is refused, so that nobody relies on it. */
+const NOT_BUILT: ReadonlySet<string> = new Set(['headless', 'initiative_id', 'stateDelta', 'variant']);
+
 /**
  * A value as a schema has it.
  * @param prefix where the value stands in what the client sent
@@ -34,7 +37,9 @@ export function parseInput<T>(schema: z.ZodType<T>, value: unknown, prefix: read
   throw new InvalidInput(
     parsed.error.issues.map((issue) => {
       if (issue.code === 'unrecognized_keys') {
-        return { field: fieldOf([...prefix, ...issue.path, issue.keys[0] ?? '']), expected: 'nothing of this name' };
+        const [key = ''] = issue.keys;
+        const expected = NOT_BUILT.has(key) ? 'nothing: it is not built yet' : 'nothing of this name';
+        return { field: fieldOf([...prefix, ...issue.path, key]), expected };
       }
       return { field: fieldOf([...prefix, ...issue.path]) || 'body', expected: issue.message };
     }),

@@ -28,7 +28,7 @@ export const modelRef = z.union(
   [
     modelString.regex(/^[^/\s]+\/\S+$/, MODEL_EXPECTED),
     z
-      .object(
+      .strictObject(
         {
           provider_id: modelString.regex(/^[^/\s]+$/, 'the name of a provider'),
           model_id: modelString.regex(/^\S+$/, 'the name of a model'),

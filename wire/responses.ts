@@ -116,6 +116,14 @@ export const accepted = z
   .object({ message_id: z.string(), position: count.meta({ description: 'Messages ahead of it' }) })
   .meta({ id: 'Accepted' });
 
+export const notRunAgain = z
+  .object({
+    message_id: z.string(),
+    state: z.enum(['cancelled', 'error']),
+    code: z.string().optional().meta({ description: 'Of an error: why the run failed' }),
+  })
+  .meta({ id: 'NotRunAgain', description: 'A message whose run was cancelled or failed. Send a new id to try again.' });
+
 export const workspaceFiles = z.object({
   items: z.array(z.object({ path: z.string(), bytes: count, updated_at: time })),
   preview_url: z.string().nullable().meta({ description: 'Where its index.html is shown; null: it has none' }),

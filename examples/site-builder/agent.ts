@@ -20,7 +20,6 @@ const siteBuilder = defineAgent({
   mode: 'primary',
   prompt: PROMPT,
   tools: [buildAndDeploy, todoAdd, todoComplete, writeFile, readFile],
-  inspectable: true,
 });
 
 export default siteBuilder;

@@ -42,7 +42,6 @@ export const todoAdd = defineTool({
   description: 'Adds something to do to the project’s list.',
   input: z.object({ name: todoName }),
   repeatable: true,
-  protected: true,
   async execute({ name }, ctx) {
     requireProject(ctx);
     ctx.todos.add(name);
@@ -56,7 +55,6 @@ export const todoComplete = defineTool({
     'Marks something on the project’s list as done. Complete "build" when the site is built: then the user looks at it and publishes or reverts.',
   input: z.object({ name: todoName }),
   repeatable: true,
-  protected: true,
   raises: ({ name }) => (name === BUILD ? { event: 'todo_done_build', at: 'result' } : null),
   async execute({ name }, ctx) {
     requireProject(ctx);
@@ -69,7 +67,6 @@ export const writeFile = defineTool({
   name: 'write_file',
   description: 'Writes a text file of the site, and the folders on the way. What was in it before is replaced.',
   input: z.object({ path: filePath, content: z.string() }),
-  permission: (input) => input.path,
   repeatable: true,
   async execute(input, ctx) {
     const bytes = await writeTextFile(ctx.workspaceRoot, input.path, input.content);
@@ -81,7 +78,6 @@ export const readFile = defineTool({
   name: 'read_file',
   description: 'Reads a text file of the site.',
   input: z.object({ path: filePath }),
-  permission: (input) => input.path,
   repeatable: true,
   execute: (input, ctx) => readTextFile(ctx.workspaceRoot, input.path),
 });

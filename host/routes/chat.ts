@@ -44,7 +44,8 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
       description:
         'The transcript here is the truth: of `messages` only the last is read. An `id` that is not a `ses_` id is an ' +
         "alias of one of the caller's own sessions, made at first use. The same message again (same id and parts; " +
-        'its metadata and model do not matter) joins the same stream.',
+        'its metadata and model do not matter) joins the same stream: of a run that failed, the stored answer and its ' +
+        'error; of one that was cancelled, an abort.',
       command: 'submit',
       params: {},
       body: chatBody,
@@ -53,12 +54,12 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
       errors: ['SessionNotFound', 'MessageConflict', 'TooMany', 'ModelNotConfigured', 'NotSupported'],
     },
     async (c, { user, body }) => {
-      const message = newestMessage(body);
+      const { id, parts: said, metadata } = newestMessage(body);
       if (body.messageId) await refuseEdit(parts, user, body.id, body.messageId);
       // Before the message is accepted, for its sender is to read the answer.
       const leave = readers.admit(user, 'chat');
       const submitted = await client
-        .submit(user, body.id, { ...message, model: body.model }, { open: true })
+        .submit(user, body.id, { id, parts: said, metadata, model: body.model }, { open: true })
         .catch((error: unknown) => {
           leave();
           throw error instanceof InvalidInput ? error.under(`messages[${body.messages.length - 1}]`) : error;

@@ -1,4 +1,4 @@
-import { accepted, cancelQueuedOutcome, pageOf, uiMessage } from '../../wire/responses.ts';
+import { accepted, cancelQueuedOutcome, notRunAgain, pageOf, uiMessage } from '../../wire/responses.ts';
 import { messageRef, messagesQuery, sessionRef, submitBody } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
@@ -34,12 +34,16 @@ export function messageRoutes(api: Api, { client }: HostParts): void {
       command: 'submit',
       params: { id: sessionRef },
       body: submitBody,
-      answers: { 202: json(accepted, 'Accepted now or before') },
+      answers: {
+        200: json(notRunAgain, 'Accepted before; its run was cancelled or failed, and it does not run again'),
+        202: json(accepted, 'Accepted now or before'),
+      },
       errors: ['SessionNotFound', 'MessageConflict', 'TooMany', 'ModelNotConfigured'],
     },
     async (c, { user, params, body }) => {
-      const { message_id, position } = await client.submit(user, params.id, body);
-      return c.json({ message_id, position }, 202);
+      const { message_id, position, state, code } = await client.submit(user, params.id, body);
+      if (state !== 'cancelled' && state !== 'error') return c.json({ message_id, position }, 202);
+      return c.json({ message_id, state, ...(code !== null && { code }) }, 200);
     },
   );
 

@@ -50,7 +50,7 @@ BEGIN
       RETURN '{"ok": false, "code": "MessageConflict"}';
     END IF;
     RETURN v_facts || jsonb_build_object('accepted', false, 'run_seq', v_run.seq, 'state', v_run.state,
-                                         'model', v_run.model, 'position', (
+                                         'code', v_run.error_code, 'model', v_run.model, 'position', (
       SELECT count(*) FROM chat_runs WHERE session_id = p_session AND seq < v_run.seq
          AND v_run.state = 'queued' AND state IN ('queued', 'running', 'waiting')));
   END IF;

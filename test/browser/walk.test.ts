@@ -83,8 +83,34 @@ describe('the page with the rehearsal model', () => {
     await tab.idle();
     await tab.button('Revert').click();
     await tab.inPhase('Building');
+    tab.page.once('dialog', (dialog) => void dialog.accept());
     await tab.button('Cancel build').click();
     await tab.inPhase('Chatting');
+  });
+
+  it('S6 another tab cannot stop a session that is idle, and gives up its build only when that is confirmed', async () => {
+    const tab = await site.visit();
+    await tab.send('build a site');
+    await tab.inPhase('Verifying');
+    await tab.idle();
+    const other = await tab.another();
+    await other.page.getByText('Other sessions').click();
+    const row = other.page.getByRole('list', { name: 'Other sessions' }).getByRole('listitem');
+    await row.getByText('Verifying, idle').waitFor();
+    expect(await row.getByRole('button').allInnerTexts()).toEqual(['Cancel build']);
+    const sent: string[] = [];
+    other.page.on('request', (request) => request.method() === 'POST' && sent.push(request.url()));
+    for (const isConfirmed of [false, true]) {
+      const dialog = other.page.waitForEvent('dialog');
+      const clicked = row.getByRole('button').click();
+      const shown = await dialog;
+      expect(shown.message()).toMatch(/^Give up the build of/);
+      expect(sent).toEqual([]);
+      await (isConfirmed ? shown.accept() : shown.dismiss());
+      await clicked;
+    }
+    await tab.inPhase('Chatting');
+    expect(sent).toEqual([expect.stringMatching(/\/cancel$/)]);
   });
 
   it('H6 works on a phone, in the dark, by keyboard alone', async () => {

@@ -27,3 +27,31 @@ it('R2 a stream that is opened while Postgres does not answer begins when it doe
   await events.return(undefined);
   await expect(client.events('eve', session).next()).rejects.toMatchObject({ code: 'SessionNotFound' });
 });
+
+it('H5 refuses what HTTP refuses, with the same words, and stores nothing', async () => {
+  await using stops = new AsyncDisposableStack();
+  const db = createPool(await freshDatabase());
+  stops.defer(() => db.end());
+  const client = createClient({
+    database: db,
+    bus: createMemoryBus(),
+    temporal: new Client({ connection: Connection.lazy() }),
+  });
+  stops.defer(() => client.end());
+  const { session } = await client.openSession('ada', { agent: 'site-builder' });
+  const file = { type: 'file' as const, mediaType: 'image/png', url: 'https://example.org/a.png' };
+  const refused: [message: object, words: string][] = [
+    [{ parts: [file] }, 'parts[0].url: expected a data: URL in base64'],
+    [{ text: 'x', variant: 'high' }, 'variant: expected nothing: it is not built yet'],
+    [{ id: 'no spaces', text: 'x' }, 'id: expected an id'],
+    [{ text: 'x', model: 'gpt' }, 'model: expected a model such as'],
+  ];
+  for (const [message, words] of refused) {
+    const sent = client.submit('ada', session.session_id, message);
+    await expect(sent).rejects.toMatchObject({ code: 'BadRequest', message: expect.stringContaining(words) });
+  }
+  await expect(client.openSession('ada', { agent: 'a', headless: true } as object)).rejects.toThrow(
+    'headless: expected',
+  );
+  expect((await client.reads.messages('ada', session.session_id)).items).toEqual([]);
+});

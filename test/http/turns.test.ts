@@ -135,6 +135,8 @@ describe('a turn through /chat', () => {
     expect(chunks[0]).toMatchObject({ type: 'start', messageId: answer?.id });
     expect(chunks.at(-1)).toMatchObject({ type: 'finish', messageMetadata: answer?.metadata });
     expect((await sessionOf('walk')).phase).toBe('verifying');
+    const { items } = (await ada.get('/api/sessions/walk/log')).body;
+    expect(items).toContainEqual(expect.objectContaining({ kind: 'transition', actor: 'tool' }));
     expect(await ada.post('/api/sessions/walk/publish')).toMatchObject({ status: 200, body: { phase: 'done' } });
     expect(await transport.reconnectToStream({ chatId: 'walk' })).toBeNull();
   });
@@ -173,6 +175,35 @@ describe('a turn through /chat', () => {
     expect(chunks[0]?.type).toBe('start');
     expect(await reduced(chunks)).toEqual(await storedAnswer(id));
     expect((await ada.fetch(`/api/chat/${id}/stream`)).status).toBe(204);
+  });
+
+  it('S9 a message whose run failed does not run again: 200 with the code, and /chat gives the stored answer and its error', async () => {
+    const id = await openSession();
+    const failed = { id: 'failed-1', text: 'fail' };
+    expect((await ada.post(`/api/sessions/${id}/messages`, failed)).status).toBe(202);
+    await eventually(async () => expect((await ada.get(`/api/sessions/${id}/status`)).body.state).toBe('error'));
+    expect(await ada.post(`/api/sessions/${id}/messages`, failed)).toMatchObject({
+      status: 200,
+      body: { message_id: 'failed-1', state: 'error', code: 'ProviderUnauthorized' },
+    });
+    const chunks = await chunksOf(await chat(id, 'fail', 'failed-1'));
+    expect(chunks).toContainEqual({ type: 'error', errorText: expect.any(String) });
+    expect((await ada.get(`/api/sessions/${id}/status`)).body).toMatchObject({ state: 'error' });
+    // Nothing tells to send the same message, which would not run.
+    expect(JSON.stringify(chunks)).not.toMatch(/send (?:the message|it) again/i);
+  });
+
+  it('S9 a message that was taken back does not run again: 200, and /chat gives an abort', async () => {
+    const id = await openSession();
+    const running = await chat(id, 'hold taken', 'running-1');
+    const queued = { id: 'queued-1', text: 'later' };
+    expect((await ada.post(`/api/sessions/${id}/messages`, queued)).status).toBe(202);
+    expect((await ada.delete(`/api/sessions/${id}/messages/queued-1`)).status).toBe(200);
+    const again = await ada.post(`/api/sessions/${id}/messages`, queued);
+    expect([again.status, again.body]).toEqual([200, { message_id: 'queued-1', state: 'cancelled' }]);
+    expect(await chunksOf(await chat(id, 'later', 'queued-1'))).toContainEqual({ type: 'abort', reason: 'cancelled' });
+    hold('hold taken').resolve();
+    await chunksOf(running);
   });
 
   it('S9 the same message again joins that turn, while it runs and when it is over', async () => {

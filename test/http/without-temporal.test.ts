@@ -160,6 +160,16 @@ describe('messages with Temporal away', () => {
     [{ id: 'm', parts: [{ type: 'text', text: 'a' }, { type: 'tool-x' }] }, 400, 'parts[1].type: expected a part'],
     [{ id: 'm', parts: [{ type: 'file', mediaType: 'image/png', url: 'file:///etc/passwd' }] }, 400, 'parts[0].url'],
     [{ id: 'm', text: 'x'.repeat(300_000) }, 413, 'PERDURE_MAX_MESSAGE'],
+    [
+      { id: 'm', text: 'x', model: { provider_id: 'openai', model_id: 'test', variant: 'high' } },
+      400,
+      'model.variant: expected nothing: it is not built yet',
+    ],
+    [
+      { id: 'm', text: 'x', metadata: { model: { provider_id: 'a', model_id: 'b', variant: 'c' } } },
+      400,
+      'not built yet',
+    ],
     [{ id: 'm', text: 'x', model: 'openai/none' }, 422, 'openai/test, rehearsal/site-builder'],
     [{ id: 'm', text: 'x', metadata: { model: 'openai/none' } }, 422, 'openai/test'],
     ['{"id": "m", "text":', 400, 'body: expected JSON'],
