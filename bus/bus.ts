@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** What happened to a session, for those who then read it. Ids only, never content. */
+/** Says that a session changed, so that its readers read it. Ids only, never content. */
 export interface Pointer {
   session: string;
   run?: number;
@@ -8,21 +8,21 @@ export interface Pointer {
   kind: 'stream' | 'status' | 'abort';
 }
 
-/** What a listener is told: a pointer, or that pointers may have been missed, so that it reads again. */
+/** What listeners get: a pointer, or that pointers may have been missed. */
 export type BusEvent = Pointer | { kind: 'reconnected' };
 
 /**
- * Pointers from any process to every process. Delivery is at most once and unordered between sessions: who listens
- * reads what is stored, and reads it again when it is told `reconnected` and from time to time.
+ * Sends pointers from any process to every process. Delivery is at most once and unordered between sessions: listeners
+ * read the rows, and check for changes when told `reconnected` and from time to time.
  */
 export interface Bus {
-  /** Hands a pointer over and returns at once. Never throws, never waits. */
+  /** Sends a pointer asynchronously. Never throws, never waits. */
   publish(pointer: Pointer): void;
-  /** Calls `listener` for every pointer of any process, this one included. The answer ends it. */
+  /** Calls `listener` for every pointer of any process, this one included, until the returned function is called. */
   subscribe(listener: (event: BusEvent) => void): () => void;
-  /** What it has done so far, where it counts: batches sent, and times that listening has begun. */
+  /** Batches sent so far, and times that listening has begun. */
   readonly counts?: Readonly<{ batches: number; listenings: number }>;
-  /** Sends what is still to be sent, and ends. */
+  /** Sends the pointers that are left, then closes. */
   close(): Promise<void>;
 }
 
@@ -33,7 +33,7 @@ const pointer = z.object({
 });
 const payload = z.array(pointer);
 
-/** Reads what `pack` has written; undefined for anything else. */
+/** Parses what `pack` wrote; undefined for anything else. */
 export function unpack(text: string): Pointer[] | undefined {
   try {
     return payload.parse(JSON.parse(text)) as Pointer[];

@@ -1,6 +1,6 @@
 import type { BusEvent } from './bus.ts';
 
-/** The listeners of a bus. One that throws is reported and does not keep the others from hearing. */
+/** The listeners of a bus. If one throws, the error is reported and the others are still called. */
 export class Listeners {
   private readonly listeners = new Set<(event: BusEvent) => void>();
   private readonly onError: (error: unknown) => void;

@@ -8,30 +8,30 @@ const CHANNEL = 'perdure';
 /** Postgres takes payloads of fewer than 8,000 bytes. */
 const MAX_PAYLOAD_BYTES = 7_900;
 const MERGE_MS = 10;
-/** A status goes along with what is more urgent, or after this by itself. */
-const COMPANY_MS = 30;
-/** Batches that may go at once after a pause. */
+/** Status pointers are batched for this time, unless a more urgent pointer is sent before. */
+const STATUS_DELAY_MS = 30;
+/** Batches that may be sent without delay after a pause. */
 const BURST = 5;
-/** Beyond this pointers are dropped while Postgres is away: readers read again when it is back. */
+/** Further pointers are dropped while Postgres is unavailable: readers check for changes when it is back. */
 const MAX_WAITING = 10_000;
 
 interface Options {
   /** Straight to Postgres, past any pooler: LISTEN belongs to a connection. */
   connectionString: string;
-  /** Told of everything that goes wrong; the bus itself goes on. */
+  /** Called with every error; the bus itself continues. */
   onError?: (error: unknown) => void;
 }
 
 /**
- * A bus on Postgres' NOTIFY. Owns two connections a process, one to publish on and one to listen on:
+ * A bus on Postgres' NOTIFY. Owns two connections per process, one to publish and one to listen:
  *
  * 1. NOTIFY is sent on its own connection, never in a transaction that writes: notifying transactions commit one at a
  *    time in the whole cluster.
- * 2. A process sends a batch every 10 ms at most; after a pause, the first few go at once, so that the few pointers of a
- *    lonely turn never wait, but those of a status, which nobody waits for: they wait a moment for company. What comes
- *    while a batch is on its way or may not go yet is gathered, equal ones are merged, and goes together.
- * 3. Nothing here waits for Postgres but `close`. With Postgres away pointers are gathered up to a bound.
- * 4. Every time that listening begins, the first included, listeners are told `reconnected`.
+ * 2. A process sends at most one batch every 10 ms; after a pause the first few are sent at once, so that the pointers of
+ *    a single turn are not delayed. Status pointers are batched for 30 ms. Pointers that arrive while a batch is being
+ *    sent or delayed form the next batch, without duplicates.
+ * 3. Only `close` waits for Postgres. While Postgres is unavailable a bounded number of pointers is kept.
+ * 4. Each time that listening begins, the first included, listeners are told `reconnected`.
  */
 export function createPostgresBus({ connectionString, onError = () => {} }: Options): Bus {
   const listeners = new Listeners(onError);
@@ -72,10 +72,10 @@ class Publisher {
   private readonly onError: (error: unknown) => void;
   private waiting: Pointer[] = [];
   private sending: Promise<void> | undefined;
-  private company: NodeJS.Timeout | undefined;
+  private statusDelay: NodeJS.Timeout | undefined;
   private closed = false;
   batches = 0;
-  /** When the batches sent so far would have been due, had each waited for its turn. */
+  /** When the batches sent so far would have been due at one per 10 ms. */
   private paidUntil = 0;
 
   constructor(connectionString: string, onError: (error: unknown) => void) {
@@ -91,7 +91,7 @@ class Publisher {
   publish(pointer: Pointer): void {
     if (this.closed || this.waiting.length >= MAX_WAITING) return;
     this.waiting.push(pointer);
-    if (pointer.kind === 'status') this.company ??= setTimeout(() => this.start(), COMPANY_MS);
+    if (pointer.kind === 'status') this.statusDelay ??= setTimeout(() => this.start(), STATUS_DELAY_MS);
     else this.start();
   }
 
@@ -103,8 +103,8 @@ class Publisher {
   }
 
   private start(): void {
-    clearTimeout(this.company);
-    this.company = undefined;
+    clearTimeout(this.statusDelay);
+    this.statusDelay = undefined;
     if (this.sending || this.waiting.length === 0 || !this.connection.client) return;
     this.sending = this.sendWaiting().finally(() => {
       this.sending = undefined;
@@ -112,9 +112,9 @@ class Publisher {
     });
   }
 
-  /** Sends until nothing is left. */
+  /** Sends batches until no pointer is left. */
   private async sendWaiting(): Promise<void> {
-    // What is published in one breath goes together.
+    // Pointers that are published synchronously form one batch.
     await Promise.resolve();
     while (this.waiting.length > 0) {
       await this.pace();
@@ -124,7 +124,7 @@ class Publisher {
     }
   }
 
-  /** Waits until a batch may go, and counts it. */
+  /** Waits until the next batch may be sent, and counts it. */
   private async pace(): Promise<void> {
     const wait = this.paidUntil - BURST * MERGE_MS - performance.now();
     if (wait > 0 && !this.closed) await delay(wait);
