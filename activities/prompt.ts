@@ -1,7 +1,7 @@
 import type { UIMessage } from 'ai';
 import type { AgentDefinition } from '../agent/define.ts';
 import type { ResolvedModel } from '../agent/models.ts';
-import { assemblePrompt } from '../agent/prompt.ts';
+import { type AssembledPrompt, assemblePrompt, systemText } from '../agent/prompt.ts';
 import { modelView } from '../domain/model-view.ts';
 import { workspaceRoot } from '../workspaces/paths.ts';
 import { keepPrompt, readPrompt } from '../store/prompts.ts';
@@ -19,7 +19,7 @@ export interface StepPrompt {
   kept: () => Promise<void>;
 }
 
-/** System texts by digest, newest last. A turn's later steps find theirs here, or in the database. */
+/** System texts by session and digest, newest last. A turn's later steps find theirs here, or in the database. */
 const known = new Map<string, string>();
 const KNOWN_AT_MOST = 256;
 
@@ -61,7 +61,8 @@ async function systemOf(
   { sessionId, agent, model }: { sessionId: string; agent: AgentDefinition; model: ResolvedModel },
 ): Promise<Pick<StepPrompt, 'system' | 'digest' | 'kept'>> {
   if (claimed.digest !== null) {
-    const system = known.get(claimed.digest) ?? (await readPrompt(context.db, claimed.digest));
+    const system =
+      known.get(`${sessionId} ${claimed.digest}`) ?? (await storedSystem(context, sessionId, claimed.digest));
     if (system !== undefined) return { system, digest: claimed.digest, kept: () => Promise.resolve() };
   }
   const folder = workspaceOf(context, { sessionId, ...claimed });
@@ -72,16 +73,22 @@ async function systemOf(
     date: new Date().toISOString().slice(0, 10),
     model: model.ref,
   });
-  return { system: prompt.system, digest: prompt.digest, kept: keeping(context, prompt) };
+  return { system: prompt.system, digest: prompt.digest, kept: keeping(context, sessionId, prompt) };
+}
+
+async function storedSystem(context: ActivityContext, sessionId: string, digest: string): Promise<string | undefined> {
+  const sections = await readPrompt(context.db, sessionId, digest);
+  return sections && systemText(sections);
 }
 
 /** Keeps a prompt that this process has not kept before, beside the model call rather than before it. */
-function keeping(context: ActivityContext, prompt: Parameters<typeof keepPrompt>[1]): () => Promise<void> {
+function keeping(context: ActivityContext, sessionId: string, prompt: AssembledPrompt): () => Promise<void> {
   const keep = async () => {
-    if (known.has(prompt.digest)) return;
-    await keepPrompt(context.db, prompt);
+    const name = `${sessionId} ${prompt.digest}`;
+    if (known.has(name)) return;
+    await keepPrompt(context.db, sessionId, prompt);
     if (known.size >= KNOWN_AT_MOST) known.delete([...known.keys()][0] ?? '');
-    known.set(prompt.digest, prompt.system);
+    known.set(name, prompt.system);
   };
   const first = keep();
   // Whoever asks tries again; a step that fails before must not leave the error unhandled.

@@ -48,7 +48,7 @@ export function projectInstructions(workspaceRoot: string, boundary: string): st
       const file = read(path.join(folder, name), home);
       if (!file || seen.has(file.real)) continue;
       seen.add(file.real);
-      const label = path.relative(boundary, path.join(folder, name)).split(path.sep).join('/');
+      const label = path.relative(workspaceRoot, path.join(folder, name)).split(path.sep).join('/');
       blocks.push(`## ${label}\n\n${file.text}`);
     }
   }

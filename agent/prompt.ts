@@ -27,7 +27,9 @@ export interface PromptInput {
 }
 
 export interface AssembledPrompt {
-  /** Agent prompt, project instructions, skill index and environment: what is sent as the system text. */
+  /** Agent prompt, project instructions, skill index, environment and tool catalog; only the environment is of one session. */
+  sections: readonly string[];
+  /** The first four: what is sent as the system text. */
   system: string;
   /** Canonical JSON of the tools; what is sent in the provider's own parameter. */
   toolCatalog: string;
@@ -50,10 +52,24 @@ export async function assemblePrompt(input: PromptInput): Promise<AssembledPromp
     skillIndex(input.skills ?? []),
     environment(input, git),
   ];
-  const system = sections.filter((section) => section !== '').join('\n\n');
+  const system = systemText(sections);
   const toolCatalog = catalogOf(agent.tools);
   const body = `${system}\n\n# Tools\n\n${toolCatalog}\n`;
-  return { system, toolCatalog, body, digest: createHash('sha256').update(body).digest('hex') };
+  return {
+    sections: [...sections, toolCatalog],
+    system,
+    toolCatalog,
+    body,
+    digest: createHash('sha256').update(body).digest('hex'),
+  };
+}
+
+/** The system text that a prompt's sections make. */
+export function systemText(sections: readonly string[]): string {
+  return sections
+    .slice(0, 4)
+    .filter((section) => section !== '')
+    .join('\n\n');
 }
 
 function skillIndex(skills: readonly SkillEntry[]): string {

@@ -14,6 +14,7 @@ import { openSession } from '../store/sessions.ts';
 import { agentOf, type Catalog, modelOf, workspaceOf } from './catalog.ts';
 import { Commands } from './commands.ts';
 import { withinMs } from './deadline.ts';
+import { Erasure } from './erasure.ts';
 import { AnswerReading } from './follow.ts';
 import { Limiter } from './limiter.ts';
 import type { ClientLog } from './log.ts';
@@ -85,6 +86,7 @@ export class PerdureClient {
   private readonly watch: SessionWatch;
   private readonly meeting: Rendezvous;
   private readonly submission: Submission;
+  private readonly erasure: Erasure;
   private readonly options: ClientOptions;
   private readonly bus: Bus;
   private readonly log: ClientLog;
@@ -102,6 +104,7 @@ export class PerdureClient {
     this.meeting = new Rendezvous({ db: readDb, bus, log, limit: this.streams.run });
     this.commands = new Commands(db, temporal);
     this.reads = new Reads(readDb);
+    this.erasure = new Erasure({ db, temporal, bus });
     this.submission = new Submission({ db, temporal, bus, log, catalog, maxMessageBytes, maxQueue });
   }
 
@@ -200,6 +203,19 @@ export class PerdureClient {
   /** As `rendezvous`, with what was found in one reading together. */
   rendezvousInBatches(user: string, options: ReadOptions = {}): AsyncGenerator<RendezvousEvent[]> {
     return this.meeting.follow(user, options);
+  }
+
+  /**
+   * Removes every row of a session and its side chats, ends their runs, and has the workers remove their files.
+   * @throws {PerdureError} `SessionNotFound`, also when it is repeated
+   */
+  eraseSession(user: string, session: string): Promise<void> {
+    return this.erasure.session(user, session);
+  }
+
+  /** Removes everything of a user: sessions, projects, `user:` state and files. Repeatable. */
+  eraseUser(user: string): Promise<void> {
+    return this.erasure.user(user);
   }
 
   /** Whether what everything rests on answers, each within a second. */

@@ -63,6 +63,8 @@ const variables = {
   PERDURE_SAVE_BUFFER_MS: integer(0, 60_000).default(30),
   PERDURE_SAVE_BUFFER_SIZE: integer(1, 100_000).default(64),
   PERDURE_SWEEP_INTERVAL: duration('1s', 10).default(1_000),
+  PERDURE_RETENTION_REFUSALS: duration('30d').default(30 * 86_400_000),
+  PERDURE_RETENTION_OUTPUTS: duration('30d').default(30 * 86_400_000),
   PERDURE_LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], {
       error: 'one of trace, debug, info, warn, error, fatal, silent',
@@ -140,6 +142,10 @@ export type Config = {
   /** Most chunks of an answer that wait before they are saved. */
   saveBufferSize: number;
   sweepIntervalMs: number;
+  /** Refused commands are deleted from event logs at this age. */
+  retentionRefusalsMs: number;
+  /** Whole tool outputs, of which the model saw the beginning, are deleted at this age. */
+  retentionOutputsMs: number;
   logLevel: LogLevel;
   metricsPort: number | undefined;
 };
@@ -245,6 +251,8 @@ function configOf(vars: z.infer<typeof environment>, env: Record<string, string>
     saveBufferMs: vars.PERDURE_SAVE_BUFFER_MS,
     saveBufferSize: vars.PERDURE_SAVE_BUFFER_SIZE,
     sweepIntervalMs: vars.PERDURE_SWEEP_INTERVAL,
+    retentionRefusalsMs: vars.PERDURE_RETENTION_REFUSALS,
+    retentionOutputsMs: vars.PERDURE_RETENTION_OUTPUTS,
     logLevel: vars.PERDURE_LOG_LEVEL,
     metricsPort: vars.PERDURE_METRICS_PORT,
   };

@@ -15,6 +15,7 @@ import { messageRoutes } from './routes/messages.ts';
 import { openApiRoutes } from './routes/openapi.ts';
 import { pageRoutes } from './routes/page.ts';
 import { rendezvousRoutes } from './routes/rendezvous.ts';
+import { erasureRoutes } from './routes/erasure.ts';
 import { sessionRoutes } from './routes/sessions.ts';
 import { statusRoutes } from './routes/status.ts';
 import { programHeaders } from './security-headers.ts';
@@ -46,6 +47,7 @@ export function createHost(hostParts: HostParts): Host {
   app.use('/api/*', identified(parts));
   chatRoutes(api, parts);
   sessionRoutes(api, parts);
+  erasureRoutes(api, parts);
   messageRoutes(api, parts);
   commandRoutes(api, parts);
   statusRoutes(api, parts);

@@ -188,13 +188,37 @@ CREATE TABLE tool_outputs (
   created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (session_id, tool_call_id)
 );
--- Assembled system prompts, once per SHA-256 of both texts.
-CREATE TABLE system_prompts (
-  digest       text PRIMARY KEY,
-  system       text NOT NULL,
-  tool_catalog text NOT NULL,
-  created_at   timestamptz NOT NULL DEFAULT clock_timestamp()
+-- The five sections of system prompts, each stored once, and the prompts of each session.
+CREATE TABLE prompt_sections (
+  digest     text PRIMARY KEY, -- SHA-256 of the body
+  body       text NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+CREATE TABLE system_prompts (
+  session_id text NOT NULL,
+  digest     text NOT NULL,   -- SHA-256 of all sections, as in a message's metadata
+  sections   text[] NOT NULL, -- digests, in the prompt's order
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (session_id, digest)
+);
+CREATE INDEX system_prompts_by_section ON system_prompts USING gin (sections);
+
+-- What an erasure has left to do outside of Postgres: workflows to end, folders to remove. No content.
+CREATE TABLE erasures (
+  id          bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  workflow_id text,
+  folder      text,
+  passes      integer NOT NULL DEFAULT 0,
+  due_at      timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX erasures_due ON erasures (due_at);
+
+-- For the sweeps by age, and children of a session.
+CREATE INDEX session_events_refused ON session_events (at) WHERE kind = 'refused';
+CREATE INDEX tool_cache_expired ON tool_cache (expires_at);
+CREATE INDEX tool_outputs_by_age ON tool_outputs (created_at);
+CREATE INDEX chat_sessions_by_parent ON chat_sessions (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX projects_by_user ON projects (user_id);
 
 -- A trigger's function must exist before the trigger. These placeholders refuse every write until the same migration run
 -- replaces them with store/sql/guards.sql and sweep.sql.

@@ -1,21 +1,24 @@
 import { z } from 'zod';
-import { type Db, maybeOne } from './db.ts';
+import { call, type Db, maybeOne } from './db.ts';
 
-const promptRow = z.object({ system: z.string() });
-
-/** Keeps a prompt's text once a digest. */
+/** Stores a session's prompt; its sections once, whoever uses them. Does nothing once the session has been erased. */
 export async function keepPrompt(
   db: Db,
-  prompt: { digest: string; system: string; toolCatalog: string },
+  sessionId: string,
+  prompt: { digest: string; sections: readonly string[] },
 ): Promise<void> {
-  await db.query(
-    'INSERT INTO system_prompts (digest, system, tool_catalog) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING',
-    [prompt.digest, prompt.system, prompt.toolCatalog],
-  );
+  await call(db, z.boolean(), 'keep_prompt', [sessionId, prompt.digest, prompt.sections]);
 }
 
-/** The system text of a digest. */
-export async function readPrompt(db: Db, digest: string): Promise<string | undefined> {
-  const row = await maybeOne(db, promptRow, 'SELECT system FROM system_prompts WHERE digest = $1', [digest]);
-  return row?.system;
+/** The sections of a session's prompt, in order; undefined: it is not stored. */
+export async function readPrompt(db: Db, sessionId: string, digest: string): Promise<string[] | undefined> {
+  const row = await maybeOne(
+    db,
+    z.object({ bodies: z.array(z.string()) }),
+    `SELECT ARRAY(SELECT s.body FROM unnest(p.sections) WITH ORDINALITY AS listed(digest, n)
+                    JOIN prompt_sections s USING (digest) ORDER BY n) AS bodies
+       FROM system_prompts p WHERE p.session_id = $1 AND p.digest = $2`,
+    [sessionId, digest],
+  );
+  return row?.bodies;
 }

@@ -160,7 +160,8 @@ export async function writeCache(db: Db, sessionId: string, key: string, value: 
        DELETE FROM tool_cache WHERE session_id = $1 AND key <> $2 AND expires_at <= clock_timestamp()
      )
      INSERT INTO tool_cache (session_id, key, value, expires_at)
-     VALUES ($1, $2, $3, clock_timestamp() + $4 * interval '1 millisecond')
+     SELECT session_id, $2, $3::jsonb, clock_timestamp() + $4 * interval '1 millisecond'
+       FROM chat_sessions WHERE session_id = $1 FOR KEY SHARE
      ON CONFLICT (session_id, key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at`,
     [sessionId, key, JSON.stringify(value), ttlMs],
   );

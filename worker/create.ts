@@ -12,7 +12,9 @@ import type { Models } from '../agent/models.ts';
 import type { AgentRegistry } from '../agent/registry.ts';
 import type { Bus } from '../bus/bus.ts';
 import { TASK_QUEUE } from '../workflows/definitions.ts';
+import { Erasures } from './erasures.ts';
 import { repeat } from './repeat.ts';
+import { type RetentionSettings, sweepExpired } from './retention.ts';
 import { StuckCheck } from './stuck.ts';
 import { Sweeper } from './sweeper.ts';
 import { createWarmWorker } from './warm-worker.ts';
@@ -26,6 +28,7 @@ const ACTIVITY_SLOTS = 1_000;
 const WORKFLOW_SLOTS = 8;
 /** A check for stuck sessions follows every fifth interval of the sweeper. */
 const SWEEPS_PER_STUCK_CHECK = 5;
+const RETENTION_INTERVAL_MS = 60_000;
 /** 0.42 MB each. */
 const CACHED_SESSIONS = 1_000;
 
@@ -40,7 +43,7 @@ export interface WorkerParts {
   agents: AgentRegistry;
   models: Models;
   log: Logger;
-  settings: ActivitySettings & { sweepIntervalMs: number; shutdownGraceMs: number };
+  settings: ActivitySettings & RetentionSettings & { sweepIntervalMs: number; shutdownGraceMs: number };
   workflowBundle: { codePath: string } | { code: string };
   hooks?: Hooks;
   /** Removes secrets from a text. */
@@ -100,6 +103,7 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
   const { sweepIntervalMs } = settings;
   const sweeper = new Sweeper({ db, client, log, woken: countWakes(registry) });
   const stuck = new StuckCheck({ db, bus, client, log });
+  const erasures = new Erasures({ db, client, log, workspaces: settings.workspaces });
   return {
     shutdown: () => worker.shutdown(),
     run: async () => {
@@ -107,6 +111,8 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
       const periodic = [
         repeat(sweepIntervalMs, () => sweeper.run(), stopping.signal),
         repeat(sweepIntervalMs * SWEEPS_PER_STUCK_CHECK, (signal) => stuck.run(signal), stopping.signal),
+        repeat(sweepIntervalMs, () => erasures.run(), stopping.signal),
+        repeat(RETENTION_INTERVAL_MS, (signal) => sweepExpired({ db, log, settings }, signal), stopping.signal),
       ];
       try {
         await worker.run();

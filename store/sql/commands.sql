@@ -185,7 +185,8 @@ RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   v_seq bigint;
 BEGIN
-  PERFORM lock_session(p_session);
+  -- Erased meanwhile: the command itself answers that.
+  IF (lock_session(p_session)).session_id IS NULL THEN RETURN 0; END IF;
   SELECT seq INTO v_seq FROM session_events WHERE session_id = p_session AND command_id = p_command_id;
   RETURN coalesce(
     v_seq, append_event(p_session, 'reason', p_actor, jsonb_build_object('text', p_reason), p_command_id));

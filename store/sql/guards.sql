@@ -39,6 +39,7 @@ END $$;
 CREATE OR REPLACE FUNCTION guard_messages() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF TG_OP = 'DELETE' THEN
+    IF current_setting('perdure.writer', true) = 'erase' THEN RETURN OLD; END IF;
     RAISE EXCEPTION 'chat_messages is append-only' USING ERRCODE = 'PD001';
   END IF;
   IF (NEW.id, NEW.session_id, NEW.position, NEW.role, NEW.created_at)
@@ -49,6 +50,9 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION guard_events() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  writer text := coalesce(current_setting('perdure.writer', true), '');
 BEGIN
+  IF TG_OP = 'DELETE' AND (writer = 'erase' OR writer = 'retention' AND OLD.kind = 'refused') THEN RETURN OLD; END IF;
   RAISE EXCEPTION 'session_events is append-only' USING ERRCODE = 'PD001';
 END $$;

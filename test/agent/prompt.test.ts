@@ -40,10 +40,10 @@ describe('the prompt', () => {
     });
     const expected = [
       siteBuilder.prompt,
-      '# Project instructions\n\n## AGENTS.md\n\noutermost',
-      '## team/AGENTS.md\n\nagents of the team',
-      '## team/CONTEXT.md\n\ncontext of the team',
-      '## team/site/CLAUDE.md\n\nnearest',
+      '# Project instructions\n\n## ../../AGENTS.md\n\noutermost',
+      '## ../AGENTS.md\n\nagents of the team',
+      '## ../CONTEXT.md\n\ncontext of the team',
+      '## CLAUDE.md\n\nnearest',
       '# Skills\n\n- deploy: Puts it online.',
       `# Environment\n\n- Platform: ${process.platform}\n- Workspace: ${workspaceRoot}\n- Git: not a repository\n- Date: 2026-03-01\n- Model: openai/test (high)`,
     ].join('\n\n');

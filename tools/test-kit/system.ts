@@ -83,6 +83,8 @@ export const SETTINGS = {
   saveBufferSize: 64,
   providerAttempts: 6,
   sweepIntervalMs: 1_000,
+  retentionRefusalsMs: 86_400_000,
+  retentionOutputsMs: 86_400_000,
   shutdownGraceMs: 1_000,
 };
 

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import { call, type Db, many } from './db.ts';
+
+const erased = z.object({
+  sessions: z.array(z.string()),
+  runs: z.array(z.object({ session_id: z.string(), run_seq: z.number() })),
+});
+
+/** The sessions that an erasure removed, and the runs that were at work in them. */
+export type Erased = z.infer<typeof erased>;
+
+/**
+ * Removes every row of a session and its descendants, and queues the removal of its files.
+ * @param home the user's folder, relative to the folder of workspaces
+ * @returns undefined: the user has no such session
+ */
+export async function eraseSession(
+  db: Db,
+  { sessionId, userId, home }: { sessionId: string; userId: string; home: string },
+): Promise<Erased | undefined> {
+  return (await call(db, erased.nullable(), 'erase_session', [sessionId, userId, home])) ?? undefined;
+}
+
+/** Some of a user's sessions, for erasing all of them. */
+export async function someSessionsOf(db: Db, userId: string): Promise<string[]> {
+  const rows = await many(
+    db,
+    z.object({ session_id: z.string() }),
+    'SELECT session_id FROM sessions WHERE user_id = $1 LIMIT 100',
+    [userId],
+  );
+  return rows.map((row) => row.session_id);
+}
+
+/** Removes a user's projects and `user:` state, and queues the removal of the projects' files. */
+export async function eraseUserRest(db: Db, userId: string, home: string): Promise<void> {
+  await call(db, z.unknown(), 'erase_user_rest', [userId, home]);
+}
+
+const erasure = z.object({
+  id: z.number(),
+  workflow_id: z.string().nullable(),
+  folder: z.string().nullable(),
+  passes: z.number(),
+});
+
+/** What an erasure has left to do outside of Postgres. `folder` is absolute or relative to the folder of workspaces. */
+export type Erasure = z.infer<typeof erasure>;
+
+/** Takes due erasures, which nobody else takes for a minute. */
+export function claimErasures(db: Db, limit: number): Promise<Erasure[]> {
+  return call(db, z.array(erasure), 'claim_erasures', [limit]);
+}
+
+/** Takes finished erasures off the queue. */
+export async function finishErasures(db: Db, ids: readonly number[]): Promise<void> {
+  await db.query('DELETE FROM erasures WHERE id = ANY($1)', [ids]);
+}

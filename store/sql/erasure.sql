@@ -1,0 +1,90 @@
+-- Erasure of sessions and users, and the queue of what is left to do outside of Postgres.
+
+-- A session and its descendants, if it is this user's.
+CREATE OR REPLACE FUNCTION session_tree(p_session text, p_user text) RETURNS SETOF text LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE tree AS (
+    SELECT session_id FROM sessions WHERE session_id = p_session AND user_id = p_user
+    UNION
+    SELECT c.session_id FROM chat_sessions c JOIN tree ON c.parent_id = tree.session_id
+  )
+  SELECT session_id FROM tree
+$$;
+
+-- Queues a folder below the folder of workspaces for removal, and a session's workflow to be ended; either may be null.
+CREATE OR REPLACE FUNCTION queue_erasure(p_workflow text, p_folder text) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO erasures (workflow_id, folder) VALUES (p_workflow, p_folder)
+$$;
+
+-- Whether a session or a project of the user works in a folder, or in one around or below it. The folder is relative to
+-- `p_home`, the user's folder of workspaces.
+CREATE OR REPLACE FUNCTION folder_in_use(p_user text, p_home text, p_folder text) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (
+    SELECT FROM (
+      SELECT coalesce(split_part(c.workspace_root, '/' || p_home || '/', 2), s.project_id, s.session_id) AS folder
+        FROM sessions s JOIN chat_sessions c USING (session_id) WHERE s.user_id = p_user
+      UNION ALL SELECT project_id FROM projects WHERE user_id = p_user) AS used
+     WHERE starts_with(used.folder || '/', p_folder || '/') OR starts_with(p_folder || '/', used.folder || '/'))
+$$;
+
+-- Erases a session and its descendants. `p_home` is the user's folder, relative to the folder of workspaces. Returns
+-- { sessions: [id], runs: [{ session_id, run_seq }] } of what was erased and was running; null: the user has no such
+-- session. Locks: the session first, like every command; then its runs, which waits for batches being appended.
+CREATE OR REPLACE FUNCTION erase_session(p_session text, p_user text, p_home text) RETURNS jsonb
+LANGUAGE plpgsql SET perdure.writer = 'erase' AS $$
+DECLARE
+  v_sessions text[];
+  v_runs jsonb;
+  v_sections text[];
+  v_folders text[];
+BEGIN
+  PERFORM lock_session(p_session);
+  v_sessions := ARRAY(SELECT session_tree(p_session, p_user) ORDER BY 1);
+  IF v_sessions = '{}' THEN RETURN NULL; END IF;
+  PERFORM lock_session(each) FROM unnest(v_sessions) AS each;
+  WITH gone AS (DELETE FROM chat_runs WHERE session_id = ANY (v_sessions) RETURNING session_id, seq, state)
+  SELECT coalesce(jsonb_agg(jsonb_build_object('session_id', session_id, 'run_seq', seq)), '[]') INTO v_runs
+    FROM gone WHERE state = 'running';
+  -- Only now, because a batch holds its run and then wants this row: waits for writers that hold no session lock.
+  PERFORM FROM chat_sessions WHERE session_id = ANY (v_sessions) ORDER BY session_id FOR UPDATE;
+  WITH gone AS (DELETE FROM system_prompts WHERE session_id = ANY (v_sessions) RETURNING sections)
+  SELECT coalesce(array_agg(DISTINCT section), '{}') INTO v_sections FROM gone, unnest(sections) AS section;
+  DELETE FROM part_deltas WHERE session_id = ANY (v_sessions);
+  DELETE FROM chat_parts WHERE session_id = ANY (v_sessions);
+  DELETE FROM chat_messages WHERE session_id = ANY (v_sessions);
+  DELETE FROM session_events WHERE session_id = ANY (v_sessions);
+  DELETE FROM session_aliases WHERE session_id = ANY (v_sessions);
+  DELETE FROM scoped_state WHERE scope = 'session' AND owner = ANY (v_sessions);
+  DELETE FROM tool_cache WHERE session_id = ANY (v_sessions);
+  DELETE FROM tool_outputs WHERE session_id = ANY (v_sessions);
+  v_folders := ARRAY(
+    SELECT unnest(v_sessions)
+    UNION SELECT split_part(workspace_root, '/' || p_home || '/', 2) FROM chat_sessions
+           WHERE session_id = ANY (v_sessions) AND position('/' || p_home || '/' IN workspace_root) > 0);
+  DELETE FROM chat_sessions WHERE session_id = ANY (v_sessions);
+  DELETE FROM sessions WHERE session_id = ANY (v_sessions);
+  PERFORM queue_erasure(each, NULL) FROM unnest(v_sessions) AS each;
+  PERFORM queue_erasure(NULL, p_home || '/' || folder) FROM unnest(v_folders) AS folder
+    WHERE NOT folder_in_use(p_user, p_home, folder);
+  PERFORM drop_sections(v_sections);
+  RETURN jsonb_build_object('sessions', v_sessions, 'runs', v_runs);
+END $$;
+
+-- Erases what a user has besides sessions: projects with their todos and folders, and `user:` state.
+CREATE OR REPLACE FUNCTION erase_user_rest(p_user text, p_home text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  DELETE FROM project_todos USING projects p WHERE project_todos.project_id = p.project_id AND p.user_id = p_user;
+  PERFORM queue_erasure(NULL, p_home || '/' || project_id) FROM projects WHERE user_id = p_user;
+  DELETE FROM projects WHERE user_id = p_user;
+  DELETE FROM scoped_state WHERE scope = 'user' AND owner = p_user;
+END $$;
+
+-- Takes due work off the queue for a minute: a worker that dies leaves it to another one.
+CREATE OR REPLACE FUNCTION claim_erasures(p_limit integer) RETURNS jsonb LANGUAGE sql AS $$
+  WITH claimed AS (
+    UPDATE erasures SET passes = passes + 1, due_at = clock_timestamp() + interval '1 minute'
+     WHERE id IN (SELECT id FROM erasures WHERE due_at <= clock_timestamp()
+                   ORDER BY due_at LIMIT p_limit FOR UPDATE SKIP LOCKED)
+    RETURNING id, workflow_id, folder, passes
+  )
+  SELECT coalesce(jsonb_agg(to_jsonb(claimed)), '[]') FROM claimed
+$$;

@@ -1,0 +1,28 @@
+-- System prompts. Each section is stored once by its digest; `system_prompts` lists the sections of a session's prompts.
+
+-- Stores a prompt of a session. False: the session has been erased, nothing is stored.
+CREATE OR REPLACE FUNCTION keep_prompt(p_session text, p_digest text, p_sections text[]) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM FROM chat_sessions WHERE session_id = p_session FOR KEY SHARE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  -- Shared with other writers, exclusive for drop_sections(): a section cannot be dropped between these two inserts.
+  PERFORM pg_advisory_xact_lock_shared(hashtextextended('prompt_sections', 0));
+  INSERT INTO prompt_sections (digest, body)
+  SELECT DISTINCT encode(sha256(convert_to(body, 'UTF8')), 'hex'), body FROM unnest(p_sections) AS body
+  ON CONFLICT DO NOTHING;
+  INSERT INTO system_prompts (session_id, digest, sections)
+  SELECT p_session, p_digest, array_agg(encode(sha256(convert_to(body, 'UTF8')), 'hex') ORDER BY n)
+    FROM unnest(p_sections) WITH ORDINALITY AS given(body, n)
+  ON CONFLICT DO NOTHING;
+  RETURN true;
+END $$;
+
+-- Deletes those of the sections that no session's prompt uses.
+CREATE OR REPLACE FUNCTION drop_sections(p_sections text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('prompt_sections', 0));
+  DELETE FROM prompt_sections s
+   WHERE digest = ANY (p_sections)
+     AND NOT EXISTS (SELECT FROM system_prompts WHERE sections @> ARRAY[s.digest]);
+END $$;

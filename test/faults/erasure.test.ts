@@ -1,0 +1,97 @@
+// A session is erased in the middle of everything: nothing of it comes back, and nothing goes on for ever.
+import { existsSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { beforeAll, expect, it } from 'vitest';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { eventsOf, startHost, type TestHost } from '../../tools/test-kit/host.ts';
+import { hang, say } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { workspaceRoot } from '../../workspaces/paths.ts';
+import { allRows } from '../attacks/rows.ts';
+import { Gate } from './gate.ts';
+
+const CANARY = 'canary-of-ada';
+let runtime: TestRuntime;
+let host: TestHost;
+let late: Gate;
+
+beforeAll(async () => {
+  runtime = await startRuntime({
+    settings: { sweepIntervalMs: 100 },
+    script: async function* () {
+      yield say(`${CANARY} said`);
+      await late.pass();
+      yield say(` and more of ${CANARY}`);
+      yield hang();
+    },
+  });
+  const { databaseUrl, temporal, workspaces } = runtime;
+  host = await startHost({ databaseUrl, temporal, workspaces });
+});
+
+async function tablesWith(text: string): Promise<string[]> {
+  const tables = Object.entries(await allRows(runtime.db));
+  return tables.filter(([, content]) => content.includes(text)).map(([name]) => name);
+}
+
+/** A session in mid-stream with a file, a queued message, and its followers' last words. */
+async function atWork(user: string) {
+  late = new Gate();
+  const caller = host.as(user);
+  const { session } = (await caller.post('/api/sessions', { metadata: { note: CANARY } })).body;
+  const id = session.session_id as string;
+  const folder = workspaceRoot(runtime.workspaces, { ...session, session_id: id, user_id: user });
+  await caller.post(`/api/sessions/${id}/messages`, { text: `${CANARY} asked` });
+  await late.reached;
+  await eventually(async () => expect(await tablesWith(`${CANARY} said`)).not.toEqual([]));
+  await caller.post(`/api/sessions/${id}/messages`, { text: `${CANARY} queued` });
+  await mkdir(folder, { recursive: true });
+  await writeFile(path.join(folder, 'index.html'), CANARY);
+  const readers = [`/api/sessions/${id}/events`, `/api/sessions/${id}/stream`].map(async (at) => {
+    const response = await caller.fetch(at);
+    for await (const _event of eventsOf(response));
+  });
+  return { caller, id, folder, readers: Promise.allSettled(readers) };
+}
+
+async function expectGone({ caller, id, folder, readers }: Awaited<ReturnType<typeof atWork>>) {
+  late.open();
+  expect((await caller.get(`/api/sessions/${id}`)).status).toBe(404);
+  expect((await caller.post(`/api/sessions/${id}/messages`, { text: CANARY })).status).toBe(404);
+  await readers;
+  await eventually(() => expect(existsSync(folder)).toBe(false));
+  await eventually(async () => {
+    const { status } = await runtime.temporal.workflow.getHandle(id).describe();
+    expect(status.name).toBe('TERMINATED');
+  });
+  await eventually(async () => expect((await tablesWith(id)).filter((name) => name !== 'erasures')).toEqual([]));
+  expect(await tablesWith(CANARY)).toEqual([]);
+}
+
+it(
+  'T9 a session that is erased in mid-stream leaves no text, no file and no workflow',
+  { timeout: 30_000 },
+  async () => {
+    const session = await atWork('ada');
+    expect((await session.caller.delete(`/api/sessions/${session.id}`)).status).toBe(204);
+    await expectGone(session);
+    expect((await session.caller.delete(`/api/sessions/${session.id}`)).status).toBe(404);
+  },
+);
+
+it('T9 everything of a user is erased in mid-stream, and may be again', { timeout: 30_000 }, async () => {
+  const session = await atWork('bob');
+  for (let times = 0; times < 2; times += 1) {
+    expect((await session.caller.delete('/api/users/me')).status).toBe(204);
+  }
+  await expectGone(session);
+  expect(await tablesWith('bob')).toEqual([]);
+});
+
+it('T9 a session of somebody else cannot be erased', async () => {
+  const { session } = (await host.as('carl').post('/api/sessions', {})).body;
+  expect((await host.as('eve').delete(`/api/sessions/${session.session_id as string}`)).status).toBe(404);
+  expect((await host.as('eve').delete('/api/users/me')).status).toBe(204);
+  expect((await host.as('carl').get(`/api/sessions/${session.session_id as string}`)).status).toBe(200);
+});
