@@ -1,6 +1,7 @@
 // Migrations of a database that others are using, and by builds of different ages.
 import { cp, mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { execa } from 'execa';
 import pg from 'pg';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { type MigrateOptions, migrate, missingMigrations } from '../../migrations/migrate.ts';
@@ -133,6 +134,20 @@ it('H1 where it finds a migration that it does not know, an older build changes 
   await migrate(url, newer);
   const before = await contents();
   await expect(migrate(url, older)).rejects.toThrow(/does not know: 9001_newer\.sql; nothing was changed/);
+  expect(await contents()).toEqual(before);
+});
+
+it('H1 `npm run migrate` exits with 1 and one line that says so', async () => {
+  await db.query(`INSERT INTO schema_migrations (version, name) VALUES (9001, '9001_newer.sql')`);
+  const before = await contents();
+  const env = { PATH: process.env['PATH'], DATABASE_URL: url };
+  const { exitCode, stdout, stderr } = await execa({
+    env,
+    extendEnv: false,
+    reject: false,
+  })`${process.execPath} ${root}/migrations/main.ts`;
+  expect(exitCode).toBe(1);
+  expect(`${stdout}${stderr}`).toContain('does not know: 9001_newer.sql; nothing was changed');
   expect(await contents()).toEqual(before);
 });
 
