@@ -12,7 +12,7 @@ import { isAlias, openBody } from '../wire/requests.ts';
 import { createPool } from '../store/db.ts';
 import { openSession } from '../store/sessions.ts';
 import { agentOf, type Catalog, modelOf, workspaceOf } from './catalog.ts';
-import { Commands } from './commands.ts';
+import { type Commands, createCommands } from './commands.ts';
 import { withinMs } from './deadline.ts';
 import { Erasure } from './erasure.ts';
 import { AnswerReading } from './follow.ts';
@@ -102,7 +102,7 @@ export class PerdureClient {
     this.streams = new Limiter(Math.max(1, readDb.options.max - NOT_FOR_STREAMS));
     this.watch = new SessionWatch(bus, { db: readDb, log });
     this.meeting = new Rendezvous({ db: readDb, bus, log, limit: this.streams.run });
-    this.commands = new Commands(db, temporal);
+    this.commands = createCommands({ db, temporal });
     this.reads = new Reads(readDb);
     this.erasure = new Erasure({ db, temporal, bus });
     this.submission = new Submission({ db, temporal, bus, log, catalog, maxMessageBytes, maxQueue });

@@ -1,121 +1,109 @@
 import type { Client } from '@temporalio/client';
-import type { UpdateDefinition } from '@temporalio/common';
-import type { AbortOutcome, CancelOutcome, CloseOutcome, CommandArgs, CommandOutcome } from '../domain/commands.ts';
+import {
+  argumentFault,
+  type ArgumentKind,
+  COMMAND_NAMES,
+  type CommandArgs,
+  commandEntry,
+  type CommandInput,
+  type CommandName,
+  type CommandOutcome,
+  ID_EXPECTED,
+  ID_PATTERN,
+} from '../domain/command-table.ts';
 import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { cleanText } from '../domain/text.ts';
-import { ID_PATTERN } from '../wire/requests.ts';
 import type { Db } from '../store/db.ts';
 import { logReason } from '../store/events.ts';
 import { findSession } from '../store/sessions.ts';
-import * as updates from '../workflows/definitions.ts';
+import { updateOf } from '../workflows/definitions.ts';
 import { messageNotFound, sessionNotFound, updateError } from './refusals.ts';
-import { sendUpdate, type Target } from './updates.ts';
+import { sendUpdate } from './updates.ts';
 
 /** No answer by then is `Unavailable`. */
 const DEADLINE_MS = 5_000;
 
-/** What may go along with every command. */
+/** What every command takes besides its arguments. */
 export interface CommandOptions {
-  /** The caller's own id of the command, 1 to 64 of letters, digits, _ and -: sent again, it gets the same answer. */
+  /** The caller's own id of the command, 1 to 64 of letters, digits, _ and -: a repeat gets the same answer. */
   idempotencyKey?: string | undefined;
-  /** In the user's words; kept in the session's log. */
-  reason?: string | null | undefined;
 }
 
-type Outcome = CommandOutcome & { run_seq?: number | null; aborted?: boolean };
+type Input<Name extends CommandName> = CommandInput<Name> & CommandOptions;
+type Arguments<Name extends CommandName> =
+  Partial<CommandInput<Name>> extends CommandInput<Name> ? [input?: Input<Name>] : [input: Input<Name>];
 
 /**
- * The commands of a session. Each is judged by the row and answers what the session is afterwards.
+ * The commands of a session, a method for each entry of `COMMANDS`. Each is judged by the row and answers what the session
+ * is afterwards.
  *
- * @throws {PerdureError} `SessionNotFound` for an unknown session and somebody else's alike, the row's refusal, or
- * `Unavailable` where there is no answer in 5 s: then the outcome is unknown, and the same idempotencyKey finds out
+ * @throws {PerdureError} `SessionNotFound` for an unknown session and for another user's, `BadRequest`, the row's refusal, or
+ * `Unavailable` where there is no answer in 5 s: send it again with the same idempotencyKey
  */
-export class Commands {
-  private readonly db: Db;
-  private readonly temporal: Client;
-
-  constructor(db: Db, temporal: Client) {
-    this.db = db;
-    this.temporal = temporal;
-  }
-
-  publish(user: string, session: string, options?: CommandOptions): Promise<CommandOutcome> {
-    return this.send(user, session, updates.publishUpdate, {}, options);
-  }
-
-  revert(user: string, session: string, options?: CommandOptions): Promise<CommandOutcome> {
-    return this.send(user, session, updates.revertUpdate, {}, options);
-  }
-
-  /** The phase's own cancel, and an abort of the run in flight. */
-  cancel(user: string, session: string, options?: CommandOptions): Promise<CancelOutcome> {
-    return this.send(user, session, updates.cancelUpdate, {}, options);
-  }
-
-  /** Stops the run in flight; with none it answers `aborted: false`. */
-  abort(user: string, session: string, options?: CommandOptions): Promise<AbortOutcome> {
-    return this.send(user, session, updates.abortUpdate, {}, options);
-  }
-
-  /** Opens a project that is there, or a new one of this id. */
-  openExisting(user: string, session: string, projectId: string, options?: CommandOptions): Promise<CommandOutcome> {
-    if (!ID_PATTERN.test(projectId)) {
-      return Promise.reject(new PerdureError('BadRequest', 'project_id: expected 1 to 64 letters, digits, _ and -'));
-    }
-    return this.send(user, session, updates.openExistingUpdate, { project_id: projectId }, options);
-  }
-
-  /** Takes a message back that no run has begun to answer. */
-  cancelQueued(user: string, session: string, messageId: string, options?: CommandOptions): Promise<CommandOutcome> {
-    // No message is called otherwise, and nothing else may get into a history.
-    if (!ID_PATTERN.test(messageId)) return Promise.reject(messageNotFound());
-    return this.send(user, session, updates.cancelQueuedUpdate, { message_id: messageId }, options);
-  }
-
-  /** Closes the session; the next command opens it again. With a run in flight only where `abort` is true. */
-  close(
+export type Commands = {
+  readonly [Name in CommandName]: (
     user: string,
     session: string,
-    { abort = false, ...options }: CommandOptions & { abort?: boolean | undefined } = {},
-  ): Promise<CloseOutcome> {
-    return this.send(user, session, updates.closeUpdate, { abort }, options);
-  }
+    ...input: Arguments<Name>
+  ) => Promise<CommandOutcome<Name>>;
+};
 
-  private async send<Answer extends Outcome, Args extends CommandArgs>(
-    userId: string,
-    id: string,
-    name: UpdateDefinition<Answer, [Args]>,
-    args: Omit<Args, keyof CommandArgs>,
-    { idempotencyKey, reason }: CommandOptions = {},
-  ): Promise<Answer> {
-    const commandId = commandIdOf(idempotencyKey);
-    const session = await findSession(this.db, userId, id);
-    if (session === undefined) throw sessionNotFound();
-    const reasonId = `${name.name}:${commandId}/reason`;
-    const reason_seq = reason
-      ? await logReason(this.db, session.session_id, 'user', cleanText(reason), reasonId)
-      : undefined;
-    const command = { command_id: commandId, ...(reason_seq !== undefined && { reason_seq }) };
-    return this.ask({ ...session, user_id: userId }, name, { ...args, ...command } as unknown as Args);
-  }
+interface Deps {
+  db: Db;
+  temporal: Client;
+}
 
-  private async ask<Answer, Args extends CommandArgs>(
-    target: Target,
-    name: UpdateDefinition<Answer, [Args]>,
-    args: Args,
-  ): Promise<Answer> {
-    const id = `${name.name}:${args.command_id}`;
-    try {
-      return await sendUpdate(this.temporal, target, { name, id, args, deadlineMs: DEADLINE_MS });
-    } catch (error) {
-      throw updateError(error);
+/** The methods, as the table has them. */
+export function createCommands(deps: Deps): Commands {
+  const method = (name: CommandName) => (user: string, session: string, input?: CommandOptions & Given) =>
+    send(deps, { user, session, name, input: input ?? {} });
+  return Object.fromEntries(COMMAND_NAMES.map((name) => [name, method(name)])) as unknown as Commands;
+}
+
+type Given = Readonly<Record<string, unknown>>;
+
+interface Sent {
+  user: string;
+  session: string;
+  name: CommandName;
+  input: CommandOptions & Given;
+}
+
+async function send({ db, temporal }: Deps, { user, session: id, name, input }: Sent): Promise<unknown> {
+  const { idempotencyKey, ...given } = input;
+  const command_id = commandIdOf(idempotencyKey);
+  const kinds = Object.entries(commandEntry(name).arguments);
+  for (const [argument, kind] of kinds) check(argument, kind, given[argument]);
+  const session = await findSession(db, user, id);
+  if (session === undefined) throw sessionNotFound();
+  const args: CommandArgs & Record<string, unknown> = { command_id };
+  for (const [argument, kind] of kinds) {
+    const value = given[argument];
+    if (kind !== 'reason?') args[argument] = value;
+    else if (typeof value === 'string' && value !== '') {
+      const key = `${name}:${command_id}/reason`;
+      args.reason_seq = await logReason(db, session.session_id, 'user', cleanText(value), key);
     }
   }
+  try {
+    const target = { ...session, user_id: user };
+    const update = { name: updateOf(name), id: `${name}:${command_id}`, args, deadlineMs: DEADLINE_MS };
+    return await sendUpdate(temporal, target, update);
+  } catch (error) {
+    throw updateError(error);
+  }
+}
+
+/** Nothing malformed may get into a history. */
+function check(argument: string, kind: ArgumentKind, value: unknown): void {
+  const fault = argumentFault(kind, value);
+  if (fault === undefined) return;
+  throw kind === 'message' ? messageNotFound() : new PerdureError('BadRequest', `${argument}: expected ${fault}`);
 }
 
 function commandIdOf(key: string | undefined): string {
   if (key === undefined) return newId('cmd');
   if (ID_PATTERN.test(key)) return key;
-  throw new PerdureError('BadRequest', 'Idempotency-Key: expected 1 to 64 letters, digits, _ and -');
+  throw new PerdureError('BadRequest', `Idempotency-Key: expected ${ID_EXPECTED}`);
 }

@@ -1,6 +1,6 @@
 import { PerdureError } from '../domain/errors.ts';
 import type { SessionStatus } from '../domain/runs.ts';
-import { ID_PATTERN } from '../wire/requests.ts';
+import { ID_PATTERN } from '../domain/command-table.ts';
 import { currentRun } from '../store/answers.ts';
 import type { Db } from '../store/db.ts';
 import { readEvents, readToolOutput, type SessionEvent } from '../store/events.ts';

@@ -1,5 +1,8 @@
+import type { CommandName, SessionMark } from './command-table.ts';
 import type { Phase, PhaseEvent } from './phases.ts';
 import type { PendingTool, RunEnd, RunState } from './runs.ts';
+
+export type { SessionMark };
 
 // What travels between client, workflow and activities: ids, enums, counts and digests, never content.
 
@@ -9,30 +12,6 @@ import type { PendingTool, RunEnd, RunState } from './runs.ts';
  */
 export const ACTORS = ['user', 'operator', 'system', 'tool'] as const;
 export type Actor = Exclude<(typeof ACTORS)[number], 'tool'>;
-
-/** Every command carries the id under which its outcome is recorded: sent again, it gets the same answer. */
-export interface CommandArgs {
-  /** At most 64 characters; `<command>:<id>` names the receipt. */
-  command_id: string;
-  /** Number of the event that holds the words of the reason. */
-  reason_seq?: number;
-}
-
-/** Arguments of `submit`. */
-export type WakeArgs = QueuedRun;
-
-/** What a session is after a command: newer answers have a greater event_seq. */
-export interface SessionMark {
-  phase: Phase;
-  project_id: string | null;
-  event_seq: number;
-}
-
-/** What a command that was carried out answers. */
-export type CommandOutcome = SessionMark;
-export type CancelOutcome = SessionMark & { cancelled: boolean; aborted: boolean; run_seq: number | null };
-export type AbortOutcome = SessionMark & { aborted: boolean; run_seq: number | null };
-export type CloseOutcome = SessionMark & { aborted: boolean; run_seq: number | null; dropped: string[] };
 
 /** Why a command was not carried out, as the row judged it. */
 export interface Refusal {
@@ -44,13 +23,9 @@ export interface Refusal {
   locked_project_id?: string;
 }
 
-/** What an activity asks the row to do, by command. A reason is here only where a raw signal brought one. */
+/** What an activity asks the row to do: a command with its arguments, or to record that a signal was refused. */
 export type CommandRequest =
-  | { command: 'publish' | 'revert' | 'abort' }
-  | { command: 'cancel'; reason?: string }
-  | { command: 'openExisting'; project_id: string }
-  | { command: 'cancelQueued'; message_id: string }
-  | { command: 'close'; abort: boolean }
+  | ({ command: CommandName } & Readonly<Record<string, unknown>>)
   | { command: 'refuse'; name: string; code: string };
 
 /** What `applyCommand` is asked to do. */
@@ -62,8 +37,13 @@ export interface ApplyArgs {
   request: CommandRequest;
 }
 
-/** What `applyCommand` answers: the recorded outcome or refusal. */
-export type AppliedCommand = ({ ok: true } & SessionMark & Record<string, unknown>) | Refusal;
+/**
+ * What `applyCommand` answers: the recorded outcome or refusal. `closed` is there only where it is not what the command
+ * implies: true where a refused or repeated command left the session closed, false where the session was reopened after a
+ * close that is repeated.
+ */
+export type AppliedCommand = (CarriedOut | Refusal) & { closed?: boolean };
+export type CarriedOut = { ok: true } & SessionMark & Record<string, unknown>;
 
 /** A run as the workflow's queue holds it. */
 export interface QueuedRun {

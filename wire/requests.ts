@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ID_EXPECTED, ID_PATTERN } from '../domain/command-table.ts';
 import { byteLength } from '../domain/text.ts';
 
 // What clients send over HTTP. Our own bodies refuse what they do not know; the AI SDK's shapes may carry more, which is
@@ -7,12 +8,10 @@ import { byteLength } from '../domain/text.ts';
 const MAX_PARTS = 100;
 const MAX_REASON = 2_000;
 
-export const ID_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
-const ID_EXPECTED = 'an id of 1 to 64 letters, digits, _ and -';
 const WHOLE_NUMBER = 'a whole number of at most 9 digits';
 const MODEL_EXPECTED = 'a model such as "openai/gpt-5", or { provider_id, model_id }';
 
-const id = z.string(ID_EXPECTED).regex(ID_PATTERN, ID_EXPECTED);
+export const id = z.string(ID_EXPECTED).regex(ID_PATTERN, ID_EXPECTED);
 const json = z.record(z.string(), z.unknown(), 'an object');
 /** Of sessions and messages alike; the caps are in bytes of JSON, so that no schema says them. */
 const metadata = json.meta({ description: 'Any object. Names that only the system writes are left out of it.' });
@@ -121,12 +120,7 @@ export const chatBody = z.looseObject({
   model: modelRef.nullish(),
 });
 
-const reason = z.string('a string').max(MAX_REASON, `at most ${MAX_REASON} characters`).nullish();
-
-export const emptyBody = z.strictObject({});
-export const cancelBody = z.strictObject({ reason });
-export const projectBody = z.strictObject({ project_id: id });
-export const closeBody = z.strictObject({ abort: z.boolean('true or false').optional() });
+export const reason = z.string('a string').max(MAX_REASON, `at most ${MAX_REASON} characters`).nullish();
 
 /** A number in a query, where everything is text. */
 const wholeNumber = (least: number) =>

@@ -133,23 +133,6 @@ export const workspaceFiles = z.object({
     .meta({ description: 'The same at the root of a name of its own, where the host has such names' }),
 });
 
-const mark = z.object({
-  phase: z.enum(PHASES),
-  project_id: z.string().nullable(),
-  event_seq: count.meta({ description: 'Newer answers have a greater one' }),
-});
-const run_seq = count.nullable().meta({ description: 'The run that was aborted' });
-
-export const commandOutcome = mark.meta({ id: 'CommandOutcome', description: 'What the session is afterwards.' });
-export const abortOutcome = mark.extend({ aborted: z.boolean(), run_seq }).meta({ id: 'AbortOutcome' });
-export const cancelQueuedOutcome = mark
-  .extend({ run_seq: count.meta({ description: 'The run that will not be' }) })
-  .meta({ id: 'CancelQueuedOutcome' });
-export const cancelOutcome = abortOutcome.extend({ cancelled: z.boolean() }).meta({ id: 'CancelOutcome' });
-export const closeOutcome = abortOutcome
-  .extend({ dropped: z.array(z.string()).meta({ description: 'Queued messages that were dropped' }) })
-  .meta({ id: 'CloseOutcome' });
-
 export const alive = z.object({ ok: z.literal(true) });
 export const readiness = z.object({ ready: z.boolean(), postgres: z.boolean(), temporal: z.boolean() });
 

@@ -1,32 +1,35 @@
 import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
-import type {
-  AbortOutcome,
-  CancelOutcome,
-  CloseOutcome,
-  CommandArgs,
-  CommandOutcome,
-  SessionSnapshot,
-  WakeArgs,
-} from '../domain/commands.ts';
+import type { SignalDefinition, UpdateDefinition } from '@temporalio/common';
+import {
+  COMMAND_NAMES,
+  type CommandArgs,
+  type CommandName,
+  type CommandOutcome,
+  SIGNALS,
+  type UpdateArgs,
+} from '../domain/command-table.ts';
+import type { QueuedRun, SessionMark, SessionSnapshot } from '../domain/commands.ts';
 import type { SessionStatus } from '../domain/runs.ts';
 
-// The names that others send by: signals from the Temporal UI, the CLI and any SDK; updates from the client. Commands
-// that this version does not know yet (unrewind, branch, compact, prune, answer, archive) have their names reserved.
+// The names by which others reach a session: signals from the Temporal UI, the CLI and any SDK; updates from the client.
 
 /** Wakes the session for a message whose row has already accepted it. */
-export const submitUpdate = defineUpdate<{ position: number }, [WakeArgs]>('submit');
-export const cancelUpdate = defineUpdate<CancelOutcome, [CommandArgs]>('cancel');
-export const cancelQueuedUpdate = defineUpdate<CommandOutcome, [CommandArgs & { message_id: string }]>('cancelQueued');
-export const abortUpdate = defineUpdate<AbortOutcome, [CommandArgs]>('abort');
-export const publishUpdate = defineUpdate<CommandOutcome, [CommandArgs]>('publish');
-export const revertUpdate = defineUpdate<CommandOutcome, [CommandArgs]>('revert');
-export const openExistingUpdate = defineUpdate<CommandOutcome, [CommandArgs & { project_id: string }]>('openExisting');
-export const closeUpdate = defineUpdate<CloseOutcome, [CommandArgs & { abort?: boolean }]>('close');
+export const submitUpdate = defineUpdate<{ position: number }, [QueuedRun]>('submit');
 
-/** A reason that is typed into a raw signal is visible in Temporal's history; the client's way keeps it out. */
-export const cancelSignal = defineSignal<[{ reason?: string }?]>('cancel');
-export const publishSignal = defineSignal('publish');
-export const rewindSignal = defineSignal<[{ message_id: string }]>('rewind');
+/** The update of a command, as any command's. */
+export function updateOf(name: CommandName): UpdateDefinition<SessionMark, [CommandArgs & Record<string, unknown>]> {
+  return defineUpdate(name);
+}
+
+/** The update of each command. The table promises the members of its outcome; the row's function keeps the promise. */
+export const updates = Object.fromEntries(COMMAND_NAMES.map((name) => [name, updateOf(name)])) as unknown as {
+  readonly [Name in CommandName]: UpdateDefinition<CommandOutcome<Name>, [UpdateArgs<Name>]>;
+};
+
+/** The signals. A reason in one is visible in Temporal's history; the client keeps reasons out of it. */
+export const signals = Object.fromEntries(SIGNALS.map((name) => [name, defineSignal(name)])) as {
+  readonly [Name in (typeof SIGNALS)[number]]: SignalDefinition<[Readonly<Record<string, unknown>>?]>;
+};
 
 export const statusQuery = defineQuery<SessionStatus>('status');
 export const snapshotQuery = defineQuery<SessionSnapshot>('snapshot');

@@ -1,25 +1,26 @@
 import { ApplicationFailure, log, setHandler, uuid4, workflowInfo } from '@temporalio/workflow';
-import type {
-  AbortOutcome,
-  Actor,
-  CancelOutcome,
-  CloseOutcome,
-  CommandArgs,
-  CommandOutcome,
-  CommandRequest,
-  Refusal,
-  SessionMark,
-  WakeArgs,
-} from '../domain/commands.ts';
-import * as names from './definitions.ts';
+import {
+  abortedRun,
+  argumentFault,
+  COMMAND_NAMES,
+  type CommandArgs,
+  commandEntry,
+  type CommandName,
+  ID_EXPECTED,
+  ID_PATTERN,
+  outcomeMembers,
+  SIGNALS,
+} from '../domain/command-table.ts';
+import type { Actor, AppliedCommand, CarriedOut, CommandRequest, QueuedRun, SessionMark } from '../domain/commands.ts';
+import { signals, snapshotQuery, statusQuery, submitUpdate, updateOf } from './definitions.ts';
 import { show, showDetails } from './display.ts';
 import type { SessionState } from './state.ts';
 
-type Carried = { ok: true } & SessionMark & Record<string, unknown>;
+type Given = Readonly<Record<string, unknown>>;
 
 /** Registers every signal, update and query of a session. Signals and updates share one way to the row. */
 export function registerHandlers(session: SessionState): void {
-  const submit = async (run: WakeArgs) => {
+  const submit = async (run: QueuedRun) => {
     await session.sequencer.next('wake');
     session.wakes += 1;
     session.paused = false;
@@ -29,113 +30,112 @@ export function registerHandlers(session: SessionState): void {
     showDetails(session);
     return { position: session.position(run.run_seq) };
   };
-  setHandler(names.submitUpdate, submit, { validator: wakeValidator });
-  registerUpdates(session);
-  registerSignals(session);
-  setHandler(names.statusQuery, () => session.status());
-  setHandler(names.snapshotQuery, () => session.snapshot(workflowInfo().historyLength));
-}
-
-function registerUpdates(session: SessionState): void {
-  const update =
-    <Outcome extends CommandOutcome>(request: CommandRequest) =>
-    async (args: CommandArgs): Promise<Outcome> =>
-      answer(await carryOut(session, 'user', args.command_id, request)) as Outcome;
-  const options = { validator };
-  setHandler(names.publishUpdate, update({ command: 'publish' }), options);
-  setHandler(names.revertUpdate, update({ command: 'revert' }), options);
-  setHandler(names.cancelUpdate, update<CancelOutcome>({ command: 'cancel' }), options);
-  setHandler(names.abortUpdate, update<AbortOutcome>({ command: 'abort' }), options);
-  setHandler(
-    names.openExistingUpdate,
-    (args) => update({ command: 'openExisting', project_id: args.project_id })(args),
-    options,
-  );
-  setHandler(
-    names.cancelQueuedUpdate,
-    (args) => update({ command: 'cancelQueued', message_id: args.message_id })(args),
-    options,
-  );
-  setHandler(
-    names.closeUpdate,
-    (args) => update<CloseOutcome>({ command: 'close', abort: args.abort === true })(args),
-    options,
-  );
-}
-
-function registerSignals(session: SessionState): void {
-  const signal = async (request: CommandRequest) => {
-    // Nobody waits for a signal's answer: a failure must not end the workflow.
-    const id = `signal-${uuid4()}`;
-    const outcome = await carryOut(session, 'operator', id, request).catch((): Refusal => ({
-      ok: false,
-      code: 'Internal',
-    }));
-    if (!outcome.ok) log.warn('a signal was refused', { command: request.command, code: outcome.code });
-  };
-  setHandler(names.cancelSignal, (args) => {
-    const reason = args?.reason;
-    return signal({ command: 'cancel', ...(typeof reason === 'string' ? { reason } : {}) });
-  });
-  setHandler(names.publishSignal, () => signal({ command: 'publish' }));
-  setHandler(names.rewindSignal, () => signal({ command: 'refuse', name: 'rewind', code: 'NotSupported' }));
-}
-
-/** Refuses malformed input only: whether a command fits is for the row to judge. */
-function validator(args: CommandArgs): void {
-  if (typeof args?.command_id !== 'string' || !/^[A-Za-z0-9_-]{1,64}$/.test(args.command_id)) {
-    throw ApplicationFailure.nonRetryable('command_id: expected 1 to 64 of A-Z, a-z, 0-9, _ and -', 'BadRequest');
+  setHandler(submitUpdate, submit, { validator: wakeValidator });
+  for (const name of COMMAND_NAMES) {
+    const update = async (args: CommandArgs & Given) => {
+      const request = { command: name, ...argumentsOf(name, args) };
+      return answer(await carryOut(session, { actor: 'user', name, id: args.command_id, request }));
+    };
+    setHandler(updateOf(name), update, { validator: (args: CommandArgs & Given) => validate(name, args) });
   }
+  for (const name of SIGNALS) setHandler(signals[name], (given) => signalled(session, name, given ?? {}));
+  setHandler(statusQuery, () => session.status());
+  setHandler(snapshotQuery, () => session.snapshot(workflowInfo().historyLength));
 }
 
-function wakeValidator(run: WakeArgs): void {
+/** Nobody waits for a signal's answer: a refusal is recorded, and a failure must not end the workflow. */
+async function signalled(session: SessionState, name: (typeof SIGNALS)[number], given: Given): Promise<void> {
+  const id = `signal-${uuid4()}`;
+  const request = signalRequest(name, given);
+  const outcome = await carryOut(session, { actor: 'operator', name, id, request }).catch((): AppliedCommand => ({
+    ok: false,
+    code: 'Internal',
+  }));
+  if (!outcome.ok) log.warn('a signal was refused', { command: name, code: outcome.code });
+}
+
+function signalRequest(name: string, given: Given): CommandRequest {
+  const command = COMMAND_NAMES.find((each) => each === name);
+  if (command === undefined) return { command: 'refuse', name, code: 'NotSupported' };
+  if (faultOf(command, given) !== undefined) return { command: 'refuse', name, code: 'BadRequest' };
+  return { command, ...argumentsOf(command, given, true) };
+}
+
+/** What a command's request takes of the given arguments. Of reasons, only a raw signal's: others are stored already. */
+function argumentsOf(name: CommandName, given: Given, withReason = false): Given {
+  const entries = Object.entries(commandEntry(name).arguments);
+  return Object.fromEntries(
+    entries.flatMap(([argument, kind]) => {
+      const value = given[argument];
+      if (kind === 'flag?') return [[argument, value === true]];
+      if (kind === 'reason?') return withReason && typeof value === 'string' ? [[argument, value]] : [];
+      return [[argument, value]];
+    }),
+  );
+}
+
+function faultOf(name: CommandName, given: Given): string | undefined {
+  for (const [argument, kind] of Object.entries(commandEntry(name).arguments)) {
+    const fault = argumentFault(kind, given[argument]);
+    if (fault !== undefined) return `${argument}: expected ${fault}`;
+  }
+  return undefined;
+}
+
+/** Refuses malformed input only: the row judges whether a command is legal now. */
+function validate(name: CommandName, args: CommandArgs & Given): void {
+  const isId = typeof args?.command_id === 'string' && ID_PATTERN.test(args.command_id);
+  const fault = isId ? faultOf(name, args) : `command_id: expected ${ID_EXPECTED}`;
+  if (fault !== undefined) throw ApplicationFailure.nonRetryable(fault, 'BadRequest');
+}
+
+function wakeValidator(run: QueuedRun): void {
   if (!Number.isSafeInteger(run?.run_seq) || typeof run.message_id !== 'string') {
     throw ApplicationFailure.nonRetryable('run_seq: expected a number; message_id: expected a string', 'BadRequest');
   }
 }
 
-/** Lets the row carry out a command, and follows its answer. */
-async function carryOut(
-  session: SessionState,
-  actor: Actor,
-  commandId: string,
-  request: CommandRequest,
-): Promise<Carried | Refusal> {
+interface Command {
+  actor: Actor;
+  name: string;
+  id: string;
+  request: CommandRequest;
+}
+
+/** Has the row carry out a command, and applies its answer to the workflow's state. */
+async function carryOut(session: SessionState, { actor, name, id, request }: Command): Promise<AppliedCommand> {
   await session.sequencer.next('command');
   session.touch();
-  const name = request.command === 'refuse' ? request.name : request.command;
   return session.sequencer.exclusively(async () => {
-    const outcome = await session.local.applyCommand({
-      session_id: session.sessionId,
-      actor,
-      command_id: `${name}:${commandId}`,
-      request,
-    });
-    if (outcome.ok) carriedOut(session, request, outcome);
+    const args = { session_id: session.sessionId, actor, command_id: `${name}:${id}`, request };
+    const { closed, ...outcome } = await session.local.applyCommand(args);
+    if (outcome.ok && request.command !== 'refuse') applyOutcome(session, request.command, outcome);
+    const closes = outcome.ok && request.command !== 'refuse' && commandEntry(request.command).closes === true;
+    if (closed ?? closes) endUnlessQueued(session);
+    if (outcome.ok || closed === true) show(session);
     return outcome;
   });
 }
 
-function carriedOut(session: SessionState, request: CommandRequest, outcome: Carried): void {
+function applyOutcome(session: SessionState, name: CommandName, outcome: CarriedOut): void {
   session.follow(outcome);
-  const run = outcome['run_seq'];
-  if (request.command === 'cancelQueued' && typeof run === 'number') session.dequeue(run);
-  else if (typeof run === 'number') session.abort(run);
-  if (request.command === 'close') {
-    const dropped = new Set(outcome['dropped'] as string[]);
-    session.queue = session.queue.filter((each) => !dropped.has(each.message_id));
-    // A message that was accepted behind the close has opened the session again; so has what came after a close of which
-    // this is the receipt.
-    session.closed = outcome['closed'] !== false && session.queue.every((each) => each.abort);
-    session.ending = session.closed;
-  }
-  show(session);
+  const run = abortedRun(name, outcome);
+  if (run !== null) session.abort(run);
+  for (const dequeued of outcomeMembers(name, outcome, 'dequeued run')) session.dequeue(dequeued as number);
+  const dropped = new Set(outcomeMembers(name, outcome, 'dropped messages').flat());
+  session.queue = session.queue.filter((each) => !dropped.has(each.message_id));
 }
 
-/** The row's outcome as an update answers it; its shape is the command's, as the row's function promises. */
-function answer(outcome: Carried | Refusal): SessionMark {
+/** The row is closed, unless a message that the workflow knows of was accepted since. */
+function endUnlessQueued(session: SessionState): void {
+  session.closed = session.queue.every((each) => each.abort);
+  session.ending = session.closed;
+}
+
+/** The row's outcome as an update answers it. @throws {ApplicationFailure} of its code, where it is a refusal */
+function answer(outcome: AppliedCommand): SessionMark {
   if (outcome.ok) {
-    const { ok: _ok, closed: _closed, ...rest } = outcome;
+    const { ok: _ok, ...rest } = outcome;
     return rest;
   }
   throw ApplicationFailure.create({

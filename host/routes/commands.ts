@@ -1,42 +1,20 @@
-import type { z } from 'zod';
-import { abortOutcome, cancelOutcome, closeOutcome, commandOutcome } from '../../wire/responses.ts';
-import type { CommandOutcome } from '../../domain/commands.ts';
-import type { ErrorCode } from '../../domain/errors.ts';
-import { cancelBody, closeBody, emptyBody, projectBody, sessionQuery, sessionRef } from '../../wire/requests.ts';
+import { commandAnswer, commandBody, pathArguments } from '../../wire/commands.ts';
+import { COMMAND_NAMES, commandEntry, type CommandName, UNSUPPORTED_COMMANDS } from '../../domain/command-table.ts';
+import { messageRef, sessionQuery, sessionRef } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 import { notYet } from '../not-yet.ts';
 
-/** Whose session a command is for, and what goes along with every one. */
-interface Sent {
-  user: string;
-  session: string;
-  options: { idempotencyKey: string | undefined };
-}
-
-interface Command<Body> {
-  name: string;
-  summary: string;
-  body: z.ZodType<Body>;
-  answer: z.ZodType;
-  errors?: readonly ErrorCode[];
-  carryOut: (sent: Sent, body: Body) => Promise<CommandOutcome>;
-}
-
-/** Commands that have their names and are not there yet. */
-const LATER = ['rewind', 'unrewind', 'branch', 'compact', 'prune', 'answer', 'archive'];
-
-/** The commands of a session: each answers what the session is afterwards. */
+/** The routes of the table of commands, and of those that are not supported yet. */
 export function commandRoutes(api: Api, parts: HostParts): void {
-  phaseCommands(api, parts);
-  cancelCommands(api, parts);
-  for (const name of LATER) {
+  for (const name of COMMAND_NAMES) commandRoute(api, parts, name);
+  for (const name of UNSUPPORTED_COMMANDS) {
     api.post(
       `/api/sessions/:id/${name}`,
       {
         operationId: name,
         tag: 'Commands',
-        summary: `Not there yet: ${name}`,
+        summary: `Not supported yet: ${name}`,
         command: name,
         params: { id: sessionRef },
         answers: {},
@@ -50,85 +28,35 @@ export function commandRoutes(api: Api, parts: HostParts): void {
   }
 }
 
-function phaseCommands(api: Api, { client: { commands } }: HostParts): void {
-  const errors: ErrorCode[] = ['InvalidTransition'];
-  route(api, {
-    name: 'publish',
-    summary: 'Publish what was verified',
-    body: emptyBody,
-    answer: commandOutcome,
-    errors,
-    carryOut: ({ user, session, options }) => commands.publish(user, session, options),
-  });
-  route(api, {
-    name: 'revert',
-    summary: 'Go back from verifying to building',
-    body: emptyBody,
-    answer: commandOutcome,
-    errors,
-    carryOut: ({ user, session, options }) => commands.revert(user, session, options),
-  });
-  route(api, {
-    name: 'open',
-    summary: 'Open a project, once for the session',
-    body: projectBody,
-    answer: commandOutcome,
-    errors: ['InvalidTransition', 'ProjectAlreadyLocked', 'ProjectNotFound'],
-    carryOut: ({ user, session, options }, { project_id }) => commands.openExisting(user, session, project_id, options),
-  });
-}
-
-function cancelCommands(api: Api, { client: { commands } }: HostParts): void {
-  route(api, {
-    name: 'abort',
-    summary: 'Stop the run in flight; with none it answers `aborted: false`',
-    body: emptyBody,
-    answer: abortOutcome,
-    carryOut: ({ user, session, options }) => commands.abort(user, session, options),
-  });
-  route(api, {
-    name: 'close',
-    summary: 'Close the session; the next command opens it again',
-    body: closeBody,
-    answer: closeOutcome,
-    errors: ['RunInFlight'],
-    carryOut: ({ user, session, options }, { abort }) => commands.close(user, session, { ...options, abort }),
-  });
-  const cancel: Command<z.output<typeof cancelBody>> = {
-    name: 'cancel',
-    summary: "The phase's own cancel, and an abort of the run in flight",
-    body: cancelBody,
-    answer: cancelOutcome,
-    errors: ['InvalidTransition'],
-    carryOut: ({ user, session, options }, { reason }) => commands.cancel(user, session, { ...options, reason }),
-  };
-  route(api, cancel);
-  api.post(
-    '/api/cancel',
-    { ...describe(cancel), operationId: 'cancelNamed', params: {}, query: sessionQuery },
-    async (c, { user, query, body, idempotencyKey }) =>
-      c.json(await cancel.carryOut({ user, session: query.session_id, options: { idempotencyKey } }, body)),
-  );
-}
-
-function route<Body>(api: Api, command: Command<Body>): void {
-  api.post(
-    `/api/sessions/:id/${command.name}`,
-    { ...describe(command), params: { id: sessionRef } },
-    async (c, { user, params, body, idempotencyKey }) =>
-      c.json(await command.carryOut({ user, session: params.id, options: { idempotencyKey } }, body)),
-  );
-}
-
-function describe<Body>({ name, summary, body, answer, errors = [] }: Command<Body>) {
-  return {
+function commandRoute(api: Api, { client }: HostParts, name: CommandName): void {
+  const entry = commandEntry(name);
+  const body = commandBody(name);
+  const command = client.commands[name] as (user: string, session: string, input: object) => Promise<object>;
+  const description = {
     operationId: name,
     tag: 'Commands' as const,
-    summary,
+    summary: entry.summary,
     command: name,
-    body,
+    ...(body && { body }),
     idempotent: true,
-    answers: { 200: json(answer, 'What the session is afterwards') },
-    errors: ['SessionNotFound' as const, ...errors],
+    answers: { 200: json(commandAnswer(name), 'What the session is afterwards') },
+    errors: ['SessionNotFound' as const, ...entry.errors],
   };
+  const inPath = Object.fromEntries(pathArguments(entry).map((argument) => [argument, messageRef]));
+  const path: string = `/api/sessions/:id${entry.path}`;
+  api[entry.method](
+    path,
+    { ...description, params: { id: sessionRef, ...inPath } },
+    async (c, { user, params, body: given, idempotencyKey }) => {
+      const { id = '', ...fromPath }: Record<string, string> = params;
+      return c.json(await command(user, id, { ...given, ...fromPath, idempotencyKey }));
+    },
+  );
+  if (entry.alias === undefined) return;
+  api[entry.method](
+    entry.alias,
+    { ...description, operationId: `${name}Named`, params: {}, query: sessionQuery },
+    async (c, { user, query, body: given, idempotencyKey }) =>
+      c.json(await command(user, query.session_id, { ...given, idempotencyKey })),
+  );
 }

@@ -1,5 +1,5 @@
-import { accepted, cancelQueuedOutcome, notRunAgain, pageOf, uiMessage } from '../../wire/responses.ts';
-import { messageRef, messagesQuery, sessionRef, submitBody } from '../../wire/requests.ts';
+import { accepted, notRunAgain, pageOf, uiMessage } from '../../wire/responses.ts';
+import { messagesQuery, sessionRef, submitBody } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 
@@ -45,21 +45,5 @@ export function messageRoutes(api: Api, { client }: HostParts): void {
       if (state !== 'cancelled' && state !== 'error') return c.json({ message_id, position }, 202);
       return c.json({ message_id, state, ...(code !== null && { code }) }, 200);
     },
-  );
-
-  api.delete(
-    '/api/sessions/:id/messages/:mid',
-    {
-      operationId: 'cancelQueuedMessage',
-      tag: 'Messages',
-      summary: 'Take back a message that no run has begun to answer',
-      command: 'cancelQueued',
-      params: { id: sessionRef, mid: messageRef },
-      idempotent: true,
-      answers: { 200: json(cancelQueuedOutcome, 'It is gone') },
-      errors: ['SessionNotFound', 'MessageNotFound', 'NotQueued'],
-    },
-    async (c, { user, params, idempotencyKey }) =>
-      c.json(await client.commands.cancelQueued(user, params.id, params.mid, { idempotencyKey })),
   );
 }

@@ -11,7 +11,7 @@ LANGUAGE sql SET perdure.writer = 'phase' AS $$
   RETURNING s.phase
 $$;
 
--- project_id: called by begin_tool (a tool that opens a new project) and open_existing. False where another is locked.
+-- project_id: called by begin_tool (a tool that opens a new project) and cmd_open_existing. False where another is locked.
 CREATE OR REPLACE FUNCTION write_project_id(p_session text, p_project text) RETURNS boolean
 LANGUAGE plpgsql SET perdure.writer = 'project_id' AS $$
 BEGIN
@@ -29,7 +29,7 @@ LANGUAGE sql SET perdure.writer = 'pending_tool' AS $$
    WHERE session_id = p_session AND pending_tool IS DISTINCT FROM p_pending
 $$;
 
--- cancel_token: called by cancel_session on every accepted cancel.
+-- cancel_token: called by cmd_cancel on every accepted cancel.
 CREATE OR REPLACE FUNCTION write_cancel_token(p_session text, p_token text) RETURNS void
 LANGUAGE sql SET perdure.writer = 'cancel_token' AS $$
   UPDATE sessions SET cancel_token = p_token, updated_at = clock_timestamp() WHERE session_id = p_session

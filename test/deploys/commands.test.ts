@@ -8,7 +8,7 @@ import { listExecutions } from '../../tools/scripts/histories/history.ts';
 import { readable } from '../../tools/scripts/histories/payloads.ts';
 import { replay } from '../../tools/scripts/histories/replay.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
-import { cancelSignal, closeUpdate, openExistingUpdate } from '../../workflows/definitions.ts';
+import { signals, updates } from '../../workflows/definitions.ts';
 import { quiet } from '../histories/scenario.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, hang, say } from '../../tools/test-kit/model-actions.ts';
@@ -39,12 +39,12 @@ beforeAll(async () => {
     },
   });
   const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => TestSession.open(runtime, { user: USER })));
-  await Promise.all(sessions.map((session) => session.command(openExistingUpdate, { project_id: PROJECT })));
+  await Promise.all(sessions.map((session) => session.command(updates.openExisting, { project_id: PROJECT })));
   // Open and closed ones, one at work, one with a signal's reason, and one in several executions.
-  await Promise.all(sessions.slice(0, 30).map((session) => eventually(() => session.command(closeUpdate))));
+  await Promise.all(sessions.slice(0, 30).map((session) => eventually(() => session.command(updates.close))));
   const [hanging, signalled, many] = sessions.slice(40) as [TestSession, TestSession, TestSession];
   await hanging.send('hang');
-  await signalled.handle.signal(cancelSignal, { reason: REASON });
+  await signalled.handle.signal(signals.cancel, { reason: REASON });
   for (let n = 0; n < 4; n += 1) await many.ended(await many.send('a tool'));
   chained = many;
   await quiet(chained);

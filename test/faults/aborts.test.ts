@@ -41,7 +41,7 @@ describe('an abort', () => {
     const calls = runtime.model.requests.length;
     const session = await talkTo([say('never')]);
     const { run, message } = await session.accept('go');
-    expect(await session.command(names.abortUpdate)).toMatchObject({ aborted: true, run_seq: run });
+    expect(await session.command(names.updates.abort)).toMatchObject({ aborted: true, run_seq: run });
     await session.wake(run, message);
     expect((await session.ended(run)).state).toBe('aborted');
     expect(runtime.model.requests).toHaveLength(calls);
@@ -57,7 +57,7 @@ describe('an abort', () => {
     });
     const run = await session.send('go');
     await held.reached;
-    expect(await session.command(names.abortUpdate)).toMatchObject({ aborted: true });
+    expect(await session.command(names.updates.abort)).toMatchObject({ aborted: true });
     held.open();
     expect((await session.ended(run)).state).toBe('aborted');
     expect(runtime.model.requests).toHaveLength(calls + 1);
@@ -69,7 +69,7 @@ describe('an abort', () => {
     const seq = await session.send('go');
     await eventually(async () => expect(await effects(runtime.workspaces, session.id)).toHaveLength(1));
     expect((await session.row()).pending_tool).not.toBeNull();
-    await session.command(names.abortUpdate);
+    await session.command(names.updates.abort);
     const run = await session.ended(seq);
     expect(run.state).toBe('aborted');
     expect(await session.parts(run.answer_id)).toMatchObject([{}, { type: 'tool-wait', state: 'input-available' }]);
@@ -84,7 +84,7 @@ describe('an abort', () => {
     await eventually(async () =>
       expect(await session.handle.query(names.statusQuery)).toMatchObject({ state: 'retrying' }),
     );
-    await session.command(names.abortUpdate);
+    await session.command(names.updates.abort);
     expect((await session.ended(run)).state).toBe('aborted');
     await expectToGoOn(session);
   });
@@ -92,10 +92,13 @@ describe('an abort', () => {
   it('R4 twice, and with nothing left to stop', async () => {
     const session = await talkTo([say('Once'), hang()]);
     const run = await session.send('go');
-    const [first, second] = await Promise.all([session.command(names.abortUpdate), session.command(names.abortUpdate)]);
+    const [first, second] = await Promise.all([
+      session.command(names.updates.abort),
+      session.command(names.updates.abort),
+    ]);
     expect([first, second].filter(({ aborted }) => aborted).length).toBeGreaterThanOrEqual(1);
     expect((await session.ended(run)).state).toBe('aborted');
-    await eventually(async () => expect(await session.command(names.abortUpdate)).toMatchObject({ aborted: false }));
+    await eventually(async () => expect(await session.command(names.updates.abort)).toMatchObject({ aborted: false }));
     await expectToGoOn(session);
   });
 
@@ -108,7 +111,7 @@ describe('an abort', () => {
     process.kill(doomed.pid, 'SIGKILL');
     await doomed.exited;
     // With no worker its answer may be given up on: sent again under the same id it is one abort.
-    const abort = () => session.command(names.abortUpdate, { command_id: 'abort-1' });
+    const abort = () => session.command(names.updates.abort, { command_id: 'abort-1' });
     const aborting = abort().catch(abort);
     await deserted.startWorker();
     expect(await aborting).toMatchObject({ aborted: true });

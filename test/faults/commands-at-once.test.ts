@@ -26,7 +26,7 @@ async function told(session: TestSession, n: number): Promise<string> {
   const options = { idempotencyKey: `c${n}` };
   try {
     if (name === 'openExisting')
-      await client.commands.openExisting(session.user, session.id, `p${session.id}`, options);
+      await client.commands.openExisting(session.user, session.id, { project_id: `p${session.id}`, ...options });
     else await client.commands[name](session.user, session.id, options);
     return 'ok';
   } catch (error) {

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { defineAgent } from '../../agent/define.ts';
 import { logReason } from '../../store/events.ts';
-import { cancelSignal, cancelUpdate } from '../../workflows/definitions.ts';
+import { signals, updates } from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, fail, hang, type ModelAction, say, saySlowly, think } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -44,7 +44,7 @@ describe('content never enters a history', { timeout: 60_000 }, () => {
     await reasons();
     await failures();
     const typed = await talkTo([say('fine')]);
-    await typed.signalWithStart(cancelSignal, { reason: TYPED });
+    await typed.signalWithStart(signals.cancel, { reason: TYPED });
     expect(planted).toBeGreaterThan(15);
     // Lists follow the histories with a delay.
     const histories = await eventually(async () => {
@@ -83,7 +83,7 @@ async function reasons(): Promise<void> {
   await raise(runtime.db, session.id, ['start_build']);
   const run = await session.send('go');
   const seq = await logReason(runtime.db, session.id, 'user', canary());
-  expect(await session.command(cancelUpdate, { reason_seq: seq })).toMatchObject({ cancelled: true, aborted: true });
+  expect(await session.command(updates.cancel, { reason_seq: seq })).toMatchObject({ cancelled: true, aborted: true });
   expect((await session.ended(run)).state).toBe('aborted');
 }
 

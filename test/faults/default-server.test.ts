@@ -8,11 +8,11 @@ import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { startSystem, type TestRuntime } from '../../tools/test-kit/system.ts';
-import { abortUpdate, closeUpdate, publishUpdate } from '../../workflows/definitions.ts';
+import { updates } from '../../workflows/definitions.ts';
 
 const ROUNDS = 8;
 const AT_ONCE = 20;
-const COMMANDS = [abortUpdate, publishUpdate, closeUpdate] as const;
+const COMMANDS = [updates.abort, updates.publish, updates.close] as const;
 
 let runtime: TestRuntime;
 beforeAll(async () => {
@@ -30,7 +30,7 @@ beforeAll(async () => {
 /** What the sender of a command is told: `ok`, or the code of the failure. */
 async function told(session: TestSession, command: (typeof COMMANDS)[number]): Promise<string> {
   try {
-    await session.command(command as typeof abortUpdate);
+    await session.command(command as typeof updates.abort);
     return 'ok';
   } catch (error) {
     const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined;
@@ -43,7 +43,7 @@ it('H2 commands that the server did not pass on to the workflow are sent again',
     const session = await TestSession.open(runtime);
     const sent = Array.from({ length: AT_ONCE }, (_, n) => COMMANDS[n % COMMANDS.length]!);
     const answers = await Promise.all(sent.map((command) => told(session, command)));
-    const expected = sent.map((command) => (command === publishUpdate ? 'InvalidTransition' : 'ok'));
+    const expected = sent.map((command) => (command === updates.publish ? 'InvalidTransition' : 'ok'));
     expect(answers).toEqual(expected);
   }
 });

@@ -42,55 +42,55 @@ const VERIFYING = ['start_build', 'todo_done_build'] as const;
 describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => {
   it('W2 publish', () =>
     command({
-      dies: { after: 'raise_event' },
+      dies: { after: 'cmd_publish' },
       path: VERIFYING,
-      send: ({ session }) => session.command(names.publishUpdate, { command_id: ID }),
+      send: ({ session }) => session.command(names.updates.publish, { command_id: ID }),
       outcome: { phase: 'done' },
       row: { phase: 'done' },
     }));
 
   it('W2 revert', () =>
     command({
-      dies: { after: 'raise_event' },
+      dies: { after: 'cmd_revert' },
       path: VERIFYING,
-      send: ({ session }) => session.command(names.revertUpdate, { command_id: ID }),
+      send: ({ session }) => session.command(names.updates.revert, { command_id: ID }),
       outcome: { phase: 'building' },
       row: { phase: 'building' },
     }));
 
   it('W2 cancel', () =>
     command({
-      dies: { after: 'cancel_session' },
+      dies: { after: 'cmd_cancel' },
       path: ['start_build'],
-      send: ({ session }) => session.command(names.cancelUpdate, { command_id: ID }),
+      send: ({ session }) => session.command(names.updates.cancel, { command_id: ID }),
       outcome: { phase: 'chatting', cancelled: true, aborted: false },
       row: { phase: 'chatting', cancel_token: ID },
     }));
 
   it('W2 openExisting', () =>
     command({
-      dies: { after: 'open_existing' },
+      dies: { after: 'cmd_open_existing' },
       send: ({ session }) =>
-        session.command(names.openExistingUpdate, { command_id: ID, project_id: `p_${session.id}` }),
+        session.command(names.updates.openExisting, { command_id: ID, project_id: `p_${session.id}` }),
       outcome: { phase: 'chatting', project_id: expect.stringMatching(/^p_/) as string },
       row: { project_id: expect.stringMatching(/^p_/) as string },
     }));
 
   it('W2 close', () =>
     command({
-      dies: { after: 'close_session' },
-      send: ({ session }) => session.command(names.closeUpdate, { command_id: ID }),
+      dies: { after: 'cmd_close' },
+      send: ({ session }) => session.command(names.updates.close, { command_id: ID }),
       outcome: { aborted: false, dropped: [] },
       row: { phase: 'chatting' },
     }));
 
   it('W2 abort, of the run that was at work', () =>
     lanes.rescue({
-      dies: { after: 'abort_run' },
+      dies: { after: 'cmd_abort' },
       model: () => [say('Once upon'), hang()],
       play: async (the) => ({
         run: await begun(the),
-        sending: the.session.command(names.abortUpdate, { command_id: ID }),
+        sending: the.session.command(names.updates.abort, { command_id: ID }),
       }),
       afterwards: async (the, { run, sending }) => {
         expect(await sending).toMatchObject({ aborted: true, run_seq: run });
@@ -102,13 +102,13 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 cancelQueued, and the run before it goes on', () =>
     lanes.rescue({
-      dies: { after: 'cancel_queued' },
+      dies: { after: 'cmd_cancel_queued' },
       model: (nth) => (nth === 0 ? [say('lost'), hang()] : [say('found')]),
       play: async (the) => {
         const run = await begun(the);
         await the.session.send('never mind', 'queued');
         const args = { command_id: ID, message_id: 'queued' };
-        return { run, sending: the.session.command(names.cancelQueuedUpdate, args) };
+        return { run, sending: the.session.command(names.updates.cancelQueued, args) };
       },
       afterwards: async (the, { run, sending }) => {
         await sending;
@@ -121,11 +121,11 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 a raw signal with a reason, kept once', () =>
     lanes.rescue({
-      dies: { after: 'cancel_session' },
+      dies: { after: 'cmd_cancel' },
       model: () => [say('Once upon'), hang()],
       play: async (the) => {
         const run = await begun(the);
-        await the.session.handle.signal(names.cancelSignal, { reason: 'enough' });
+        await the.session.handle.signal(names.signals.cancel, { reason: 'enough' });
         return { run };
       },
       afterwards: async (the, { run }) => {
@@ -137,9 +137,9 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 a raw signal that is refused, logged once', () =>
     lanes.rescue({
-      dies: { after: 'refuse_command' },
+      dies: { after: 'cmd_refuse' },
       play: async (the) => {
-        await the.session.signalWithStart(names.rewindSignal, { message_id: 'msg_1' });
+        await the.session.signalWithStart(names.signals.rewind, { message_id: 'msg_1' });
       },
       afterwards: async (the) => {
         const { state } = await the.session.ended(await the.session.send('hello'));

@@ -1,6 +1,6 @@
 // A worker dies between what an activity commits and its answer to the workflow; another takes over.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { abortUpdate } from '../../workflows/definitions.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { callTool, fail, finish, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { effects } from './agent.ts';
 import type { Death } from './doomed.ts';
@@ -185,7 +185,7 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
       model: (nth) => (nth === 0 ? [say('Once upon'), hang()] : [say('next')]),
       play: async (the) => {
         const { run } = await sent(the);
-        return { run, aborting: the.session.command(abortUpdate) };
+        return { run, aborting: the.session.command(updates.abort) };
       },
       afterwards: async (the, { run, aborting }) => {
         expect(await aborting).toMatchObject({ aborted: true, run_seq: run });

@@ -47,7 +47,7 @@ describe('operators see', () => {
       },
       { timeout: AGREE_MS },
     );
-    expect(await session.command(names.cancelUpdate)).toMatchObject({
+    expect(await session.command(names.updates.cancel)).toMatchObject({
       phase: 'chatting',
       cancelled: true,
       aborted: true,
@@ -60,7 +60,7 @@ describe('operators see', () => {
     runtime.model.script(() => [say('hello')]);
     const session = await open();
     await session.ended(await session.send('hi'));
-    await session.command(names.openExistingUpdate, { project_id: `p${session.id.slice(-10)}` });
+    await session.command(names.updates.openExisting, { project_id: `p${session.id.slice(-10)}` });
     await eventually(
       async () => {
         expect(await found(`PerdureProject = 'p${session.id.slice(-10)}'`)).toEqual([session.id]);
@@ -70,7 +70,7 @@ describe('operators see', () => {
       },
       { timeout: AGREE_MS },
     );
-    await session.command(names.closeUpdate);
+    await session.command(names.updates.close);
     await eventually(async () => {
       expect((await session.handle.describe()).typedSearchAttributes.get(SEARCH_ATTRIBUTES.status)).toBe('closed');
     });
@@ -96,7 +96,7 @@ describe('operators see', () => {
       'step 2 · openai/test',
     ]);
     runtime.model.script(() => [fail(401)]);
-    await session.command(names.abortUpdate);
+    await session.command(names.updates.abort);
     await session.ended(run);
     expect((await session.ended(run + 1)).error_code).toBe('ProviderUnauthorized');
     await eventually(async () => expect(await details(session)).toMatch(/turn\*\*: none\n[^]*error\*\*: Provider/));
@@ -109,12 +109,12 @@ describe('a session that is closed', () => {
     const session = await open();
     await raise(runtime.db, session.id, ['start_build', 'todo_done_build']);
     await session.ended(await session.send('hi'));
-    await session.command(names.closeUpdate);
+    await session.command(names.updates.close);
     expect(await session.handle.result()).toBeUndefined();
     expect(await closedAt(session)).not.toBeNull();
-    expect(await session.command(names.publishUpdate)).toMatchObject({ phase: 'done' });
+    expect(await session.command(names.updates.publish)).toMatchObject({ phase: 'done' });
     expect(await closedAt(session)).toBeNull();
-    await session.command(names.closeUpdate);
+    await session.command(names.updates.close);
     expect((await session.ended(await session.send('again'))).state).toBe('finished');
     expect(await closedAt(session)).toBeNull();
     await expectSound(runtime, session.id);
@@ -127,8 +127,8 @@ describe('a session that is closed', () => {
     const run = await session.send('go');
     await session.send('and then', 'queued');
     await runtime.model.request(before);
-    await expect(session.command(names.closeUpdate)).rejects.toMatchObject({ cause: { type: 'RunInFlight' } });
-    expect(await session.command(names.closeUpdate, { abort: true })).toMatchObject({
+    await expect(session.command(names.updates.close)).rejects.toMatchObject({ cause: { type: 'RunInFlight' } });
+    expect(await session.command(names.updates.close, { abort: true })).toMatchObject({
       aborted: true,
       dropped: ['queued'],
     });

@@ -1,7 +1,7 @@
 // A message meets the end of its workflow: a close, or the idle timer.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { abortUpdate, closeUpdate } from '../../workflows/definitions.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -58,7 +58,7 @@ describe('a message races', { timeout: 120_000 }, () => {
               session,
               startOf(runtime, session, round).then(() => session.accept(`abort ${s} ${round}`, message)),
             ),
-            session.command(closeUpdate, { abort: true }),
+            session.command(updates.close, { abort: true }),
           ]);
           const { state } = await session.ended(run);
           expect(state === 'cancelled').toBe(dropped.includes(message));
@@ -90,7 +90,7 @@ describe('a message races', { timeout: 120_000 }, () => {
           await wakeSurely(session, accepted);
           expect((await session.ended(accepted.run)).state).toBe('finished');
           await aMoment((round / ROUNDS) * LONGEST_MOMENT_MS);
-          if (round % 4 === 0) expect(await session.command(abortUpdate)).toMatchObject({ aborted: false });
+          if (round % 4 === 0) expect(await session.command(updates.abort)).toMatchObject({ aborted: false });
         }
         await expectSound(runtime, session.id);
       });
@@ -115,14 +115,14 @@ async function startOf(runtime: TestRuntime, session: TestSession, round: number
   if (when === undefined) return;
   const { promise, resolve } = Promise.withResolvers<void>();
   const closes = ({ name, args }: SqlCall) => {
-    if (name === 'close_session' && args[0] === session.id) resolve();
+    if (name === 'cmd_close' && args[0] === session.id) resolve();
   };
   using _hook = aroundCalls(runtime.db, { [when]: closes });
   await promise;
 }
 
 async function closeOnce(session: TestSession): Promise<'closed' | 'refused'> {
-  const closing = session.command(closeUpdate);
+  const closing = session.command(updates.close);
   const won = await closing.then(
     () => true,
     () => false,

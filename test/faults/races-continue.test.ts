@@ -1,7 +1,7 @@
 // Messages and commands meet a workflow that continues as new.
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { abortUpdate } from '../../workflows/definitions.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
@@ -52,7 +52,7 @@ describe('a workflow that continues as new', { timeout: 120_000 }, () => {
         const [failures] = await Promise.all([
           wakeSurely(session, accepted),
           // It may stop a run: the message is accepted, and ends one way or the other.
-          round % 5 === 0 ? session.command(abortUpdate) : undefined,
+          round % 5 === 0 ? session.command(updates.abort) : undefined,
         ]);
         expect(failures).toBeLessThanOrEqual(1);
         return accepted.run;

@@ -4,13 +4,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { fetchHistory, listExecutions } from '../../tools/scripts/histories/history.ts';
 import { replay } from '../../tools/scripts/histories/replay.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
-import {
-  abortUpdate,
-  cancelUpdate,
-  closeUpdate,
-  openExistingUpdate,
-  publishUpdate,
-} from '../../workflows/definitions.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
@@ -45,12 +39,12 @@ beforeAll(async () => {
 /** Commands that end up in the workflow at once, most of them moving what the search attributes show. */
 async function storm(session: TestSession, nth: number): Promise<void> {
   await Promise.allSettled([
-    session.command(openExistingUpdate, { project_id: `p-${session.id}` }),
-    session.command(abortUpdate),
-    session.command(cancelUpdate),
+    session.command(updates.openExisting, { project_id: `p-${session.id}` }),
+    session.command(updates.abort),
+    session.command(updates.cancel),
     session.send('and another'),
-    session.command(publishUpdate),
-    nth % 2 === 0 ? session.command(closeUpdate, { abort: true }) : session.command(abortUpdate),
+    session.command(updates.publish),
+    nth % 2 === 0 ? session.command(updates.close, { abort: true }) : session.command(updates.abort),
   ]);
 }
 
@@ -69,19 +63,19 @@ it('W5 commands at once make histories that replay', { timeout: 120_000 }, async
 
 it('W5 a command that outlasts its workflow task, while one turn ends and another begins, replays', async () => {
   const { db } = runtime;
-  await db.query('ALTER FUNCTION open_existing(text, text, text, text) RENAME TO open_existing_at_once');
-  await db.query(`CREATE FUNCTION open_existing(p_session text, p_project text, p_actor text, p_command_id text)
+  await db.query('ALTER FUNCTION cmd_open_existing(text, jsonb, text, text) RENAME TO open_existing_at_once');
+  await db.query(`CREATE FUNCTION cmd_open_existing(p_session text, p_args jsonb, p_actor text, p_command_id text)
     RETURNS jsonb LANGUAGE plpgsql AS $$
     BEGIN
-      IF p_project = 'slow' THEN PERFORM pg_sleep(${SLOW_S}); END IF;
-      RETURN open_existing_at_once(p_session, p_project, p_actor, p_command_id);
+      IF p_args ->> 'project_id' = 'slow' THEN PERFORM pg_sleep(${SLOW_S}); END IF;
+      RETURN open_existing_at_once(p_session, p_args, p_actor, p_command_id);
     END $$`);
   const session = await TestSession.open(runtime);
   const first = await session.send(WAITS);
   await asked.promise;
   const second = await session.send('and then');
   const order: string[] = [];
-  const opened = session.command(openExistingUpdate, { project_id: 'slow' }).then(() => order.push('opened'));
+  const opened = session.command(updates.openExisting, { project_id: 'slow' }).then(() => order.push('opened'));
   await eventually(async () => {
     const sql = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
     expect((await db.query(sql)).rowCount).toBe(1);

@@ -2,18 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import type pg from 'pg';
-import {
-  abortUpdate,
-  cancelQueuedUpdate,
-  cancelSignal,
-  cancelUpdate,
-  closeUpdate,
-  openExistingUpdate,
-  publishSignal,
-  publishUpdate,
-  revertUpdate,
-  rewindSignal,
-} from '../../workflows/definitions.ts';
+import { signals, updates } from '../../workflows/definitions.ts';
 import { callTool, fail, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
 import type { TestSession } from '../../tools/test-kit/session.ts';
@@ -46,20 +35,20 @@ async function* slowly(): AsyncIterable<ModelAction> {
 /** What can happen to a session; what is refused, or meets the end of the workflow, is fine. */
 const ACTS = {
   send: (session) => session.send(`for ${session.id}`),
-  publish: (session) => session.command(publishUpdate),
-  cancel: (session) => session.command(cancelUpdate),
-  abort: (session) => session.command(abortUpdate),
-  revert: (session) => session.command(revertUpdate),
-  openExisting: (session) => session.command(openExistingUpdate, { project_id: `p-${session.id}` }),
+  publish: (session) => session.command(updates.publish),
+  cancel: (session) => session.command(updates.cancel),
+  abort: (session) => session.command(updates.abort),
+  revert: (session) => session.command(updates.revert),
+  openExisting: (session) => session.command(updates.openExisting, { project_id: `p-${session.id}` }),
   cancelQueued: async (session) => {
     const { run, message } = await session.accept(`for ${session.id}`);
-    await Promise.all([session.wake(run, message), session.command(cancelQueuedUpdate, { message_id: message })]);
+    await Promise.all([session.wake(run, message), session.command(updates.cancelQueued, { message_id: message })]);
   },
-  close: (session) => session.command(closeUpdate, { abort: true }),
-  badCommand: (session) => session.command(publishUpdate, { command_id: 'not an id' }),
-  signalCancel: (session) => session.signalWithStart(cancelSignal),
-  signalPublish: (session) => session.signalWithStart(publishSignal),
-  signalRewind: (session) => session.signalWithStart(rewindSignal, { message_id: 'msg' }),
+  close: (session) => session.command(updates.close, { abort: true }),
+  badCommand: (session) => session.command(updates.publish, { command_id: 'not an id' }),
+  signalCancel: (session) => session.signalWithStart(signals.cancel),
+  signalPublish: (session) => session.signalWithStart(signals.publish),
+  signalRewind: (session) => session.signalWithStart(signals.rewind, { message_id: 'msg' }),
   terminate: (session) => session.handle.terminate(),
   cancelWorkflow: (session) => session.handle.cancel(),
 } satisfies Record<string, (session: TestSession) => Promise<unknown>>;

@@ -2,7 +2,7 @@
 import { Registry } from 'prom-client';
 import { beforeAll, expect, it } from 'vitest';
 import type { SessionStatus } from '../../domain/runs.ts';
-import { abortUpdate } from '../../workflows/definitions.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { variant } from '../histories/variant.ts';
 import { parsed } from '../operations/parsed.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -50,7 +50,7 @@ it('W5 a session that the deployed code cannot replay says so, others go on, and
   const [old, other] = await Promise.all([TestSession.open(runtime), TestSession.open(runtime)]);
   await talk(old);
   // Of this one the history has nothing in it that has changed.
-  await other.command(abortUpdate);
+  await other.command(updates.abort);
   await runtime.first.stop();
   const registry = new Registry();
   const bad = await runtime.startWorker({ workflowBundle: badCode, registry });

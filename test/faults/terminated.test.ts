@@ -1,6 +1,6 @@
 // The workflow is ended at every point of a tool turn, and the next command sent: the session is the same.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { abortUpdate, publishUpdate } from '../../workflows/definitions.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -39,8 +39,8 @@ async function cutOff(next: (typeof NEXT)[number], terminate: (session: TestSess
   // The wake may fail with the workflow: the message is accepted all the same.
   void session.wake(first.run, first.message).catch(() => {});
   await terminated;
-  if (next === 'abort') await session.command(abortUpdate);
-  if (next === 'publish') await expect(session.command(publishUpdate)).rejects.toThrow();
+  if (next === 'abort') await session.command(updates.abort);
+  if (next === 'publish') await expect(session.command(updates.publish)).rejects.toThrow();
   const ended = next === 'submit' ? undefined : await session.ended(first.run);
   const second = await session.send('thanks');
   expect((await session.ended(second)).state).toBe('finished');

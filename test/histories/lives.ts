@@ -1,17 +1,6 @@
 // Scenarios of a session's life: commands, closing and opening, continuing as new, and what is lost on the way.
 import { setTimeout as delay } from 'node:timers/promises';
-import {
-  abortUpdate,
-  cancelQueuedUpdate,
-  cancelSignal,
-  cancelUpdate,
-  closeUpdate,
-  openExistingUpdate,
-  publishSignal,
-  publishUpdate,
-  revertUpdate,
-  rewindSignal,
-} from '../../workflows/definitions.ts';
+import { signals, updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
 import { startDoomedWorker } from '../faults/doomed.ts';
@@ -36,7 +25,7 @@ const closeAndReopen: Scenario = {
   async play(runtime) {
     const session = await open(runtime);
     const run = await hangingTurn(runtime, session);
-    await refused(session.command(closeUpdate));
+    await refused(session.command(updates.close));
     await session.send(`Dropped. ${CANARY}`);
     await close(session, { abort: true });
     await session.ended(run);
@@ -91,7 +80,7 @@ const continueAsNewInTurn: Scenario = {
   },
 };
 
-const signals: Scenario = {
+const signalled: Scenario = {
   name: 'signals',
   async play(runtime) {
     runtime.model.script(inOrder(...build));
@@ -105,16 +94,16 @@ const signals: Scenario = {
         if (rows.length < count) throw new Error(`${rows.length} events of kind ${kind}`);
       });
     await turn(session);
-    await session.handle.signal(publishSignal);
+    await session.handle.signal(signals.publish);
     await inPhase(session, 'done');
-    await session.handle.signal(publishSignal);
-    await session.handle.signal(cancelSignal);
-    await session.handle.signal(rewindSignal, { message_id: 'msg-of-an-operator' });
+    await session.handle.signal(signals.publish);
+    await session.handle.signal(signals.cancel);
+    await session.handle.signal(signals.rewind, { message_id: 'msg-of-an-operator' });
     await events('refused', 3);
     runtime.model.script(inOrder([callTool('call_1', 'build_and_deploy', {})], [callTool('call_1', 'wait', {})]));
     const run = await session.send(`Once more. ${CANARY}`);
     await inPhase(session, 'building');
-    await session.handle.signal(cancelSignal, { reason: `no longer needed ${CANARY}` });
+    await session.handle.signal(signals.cancel, { reason: `no longer needed ${CANARY}` });
     await session.ended(run);
     return session;
   },
@@ -125,15 +114,15 @@ const refusedUpdates: Scenario = {
   async play(runtime) {
     runtime.model.script(inOrder(words));
     const session = await open(runtime);
-    await refused(session.command(publishUpdate));
-    await refused(session.command(publishUpdate, { command_id: 'not an id' }));
-    await refused(session.command(cancelQueuedUpdate, { message_id: 'unknown' }));
+    await refused(session.command(updates.publish));
+    await refused(session.command(updates.publish, { command_id: 'not an id' }));
+    await refused(session.command(updates.cancelQueued, { message_id: 'unknown' }));
     await turn(session);
-    await session.command(openExistingUpdate, { project_id: 'bakery' });
-    await refused(session.command(openExistingUpdate, { project_id: 'florist' }));
+    await session.command(updates.openExisting, { project_id: 'bakery' });
+    await refused(session.command(updates.openExisting, { project_id: 'florist' }));
     const again = { command_id: 'sent-twice' };
-    await refused(session.command(publishUpdate, again));
-    await refused(session.command(publishUpdate, again));
+    await refused(session.command(updates.publish, again));
+    await refused(session.command(updates.publish, again));
     return session;
   },
 };
@@ -143,8 +132,8 @@ const openExisting: Scenario = {
   async play(runtime) {
     runtime.model.script(inOrder([callTool('call_1', 'build_and_deploy', {})], words));
     const session = await open(runtime);
-    await session.command(openExistingUpdate, { project_id: 'bakery' });
-    await session.command(openExistingUpdate, { project_id: 'bakery' });
+    await session.command(updates.openExisting, { project_id: 'bakery' });
+    await session.command(updates.openExisting, { project_id: 'bakery' });
     await turn(session);
     return session;
   },
@@ -232,13 +221,13 @@ const commandsAtOnce: Scenario = {
     const session = await open(runtime);
     await turn(session);
     await Promise.allSettled([
-      session.command(publishUpdate),
-      session.command(cancelUpdate),
-      session.handle.signal(publishSignal),
-      session.command(revertUpdate),
-      session.handle.signal(cancelSignal),
-      session.command(abortUpdate),
-      session.command(openExistingUpdate, { project_id: 'bakery' }),
+      session.command(updates.publish),
+      session.command(updates.cancel),
+      session.handle.signal(signals.publish),
+      session.command(updates.revert),
+      session.handle.signal(signals.cancel),
+      session.command(updates.abort),
+      session.command(updates.openExisting, { project_id: 'bakery' }),
     ]);
     return session;
   },
@@ -258,8 +247,8 @@ const idleTimerInCommands: Scenario = {
     // The timer fires during the second command.
     using _slow = aroundCalls(runtime.db, { before: (call) => delay(isCommand(call) ? SLOW_MS : 0) });
     await Promise.allSettled([
-      session.command(publishUpdate),
-      session.command(openExistingUpdate, { project_id: 'bakery' }),
+      session.command(updates.publish),
+      session.command(updates.openExisting, { project_id: 'bakery' }),
     ]);
     await session.handle.result();
     return session;
@@ -301,7 +290,7 @@ export const lives = [
   idleClose,
   continueAsNewIdle,
   continueAsNewInTurn,
-  signals,
+  signalled,
   refusedUpdates,
   openExisting,
   lostWorker,

@@ -1,7 +1,7 @@
 // What a recorded scenario is made of, and the small steps that scenarios share.
 import { setTimeout as delay } from 'node:timers/promises';
 import { newId } from '../../domain/ids.ts';
-import { closeUpdate } from '../../workflows/definitions.ts';
+import { updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
@@ -83,7 +83,7 @@ export async function refused(command: Promise<unknown>): Promise<void> {
 /** Closes a session, as often as it takes: the server refuses when something happens at the workflow's very end. */
 export async function close(session: TestSession, args: { abort?: boolean } = {}): Promise<void> {
   const command = { ...args, command_id: newId('cmd') };
-  await eventually(() => session.command(closeUpdate, command));
+  await eventually(() => session.command(updates.close, command));
   await session.handle.result();
 }
 

@@ -1,11 +1,5 @@
 // Scenarios of turns: what a model and its tools do.
-import {
-  abortUpdate,
-  cancelQueuedUpdate,
-  cancelUpdate,
-  publishUpdate,
-  revertUpdate,
-} from '../../workflows/definitions.ts';
+import { updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, fail, say } from '../../tools/test-kit/model-actions.ts';
@@ -28,7 +22,7 @@ const buildAndPublish: Scenario = {
     runtime.model.script(inOrder(...build));
     const session = await open(runtime);
     await turn(session);
-    await session.command(publishUpdate);
+    await session.command(updates.publish);
     return session;
   },
 };
@@ -39,7 +33,7 @@ const buildAndRevert: Scenario = {
     runtime.model.script(inOrder(...build));
     const session = await open(runtime);
     await turn(session);
-    await session.command(revertUpdate);
+    await session.command(updates.revert);
     runtime.model.script(inOrder([callTool('call_1', 'todo_complete', { name: 'build' })], words));
     await turn(session);
     return session;
@@ -72,9 +66,9 @@ const queue: Scenario = {
     const second = await session.send(`And then? ${CANARY}`);
     const third = await session.accept(`Never mind. ${CANARY}`);
     await session.wake(third.run, third.message);
-    await session.command(cancelQueuedUpdate, { message_id: third.message });
+    await session.command(updates.cancelQueued, { message_id: third.message });
     runtime.model.script(inOrder(words));
-    await session.command(abortUpdate);
+    await session.command(updates.abort);
     await session.ended(first);
     await session.ended(second);
     return session;
@@ -86,7 +80,7 @@ const abortInStream: Scenario = {
   async play(runtime) {
     const session = await open(runtime);
     const run = await hangingTurn(runtime, session);
-    await session.command(abortUpdate);
+    await session.command(updates.abort);
     await session.ended(run);
     runtime.model.script(inOrder(words));
     await turn(session);
@@ -103,7 +97,7 @@ const abortInTool: Scenario = {
     await eventually(async () => {
       if ((await session.row()).pending_tool === null) throw new Error('no tool at work yet');
     });
-    await session.command(abortUpdate);
+    await session.command(updates.abort);
     await session.ended(run);
     return session;
   },
@@ -114,7 +108,7 @@ const abortBeforeStart: Scenario = {
   async play(runtime) {
     const session = await open(runtime);
     const { run } = await session.accept(`Too late. ${CANARY}`);
-    await session.command(abortUpdate);
+    await session.command(updates.abort);
     await session.ended(run);
     return session;
   },
@@ -127,11 +121,11 @@ const cancelInBuilding: Scenario = {
     const session = await open(runtime);
     const run = await session.send(`Build. ${CANARY}`);
     await inPhase(session, 'building');
-    await session.command(cancelUpdate);
+    await session.command(updates.cancel);
     await session.ended(run);
     runtime.model.script(inOrder([callTool('call_1', 'build_and_deploy', {})], words));
     await turn(session);
-    await session.command(cancelUpdate);
+    await session.command(updates.cancel);
     return session;
   },
 };

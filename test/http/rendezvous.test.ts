@@ -240,7 +240,7 @@ describe('tabs of one user', () => {
       await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                           WHERE datname = current_database() AND application_name = 'perdure listen'`);
       await admin.query('SELECT raise_event($1, $2, $3, $4)', [session, 'publish', 'user', 'publish:1']);
-      await admin.query('SELECT close_session($1, false, $2, $3)', [session, 'user', 'close:1']);
+      await admin.query(`SELECT cmd_close($1, '{}', $2, $3)`, [session, 'user', 'close:1']);
     } finally {
       await admin.end();
     }

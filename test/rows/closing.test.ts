@@ -1,9 +1,11 @@
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
-import { call, freshRows, Session, textPart } from './session.ts';
+import { type Answer, call, freshRows, Session, textPart } from './session.ts';
 
 const db = await freshRows();
+
+const REFUSED = { name: 'rewind', code: 'NotSupported' };
 
 const fence = (ordinal: number): Fence => [0, ordinal, 1];
 
@@ -42,18 +44,42 @@ it('W8 a close with abort drops the queue even where it is paused', async () => 
 it.each<[string, (session: Session) => Promise<unknown>]>([
   ['a message', (session) => session.say('again')],
   ['publish', (session) => session.raise('publish')],
-  ['opening a project', (session) => session.openExisting(newId('prj'))],
   ['cancel', (session) => session.cancel()],
   ['abort', (session) => session.abort()],
-  ['the cancel of a queued message', (session) => session.cancelQueued('one')],
-  ['a close that is refused', async (session) => (await session.say('again'), session.close())],
-  ['a refused command', (session) => call(db, 'refuse_command', [session.id, 'rewind', 'NotSupported', 'user', null])],
 ])('W8 %s opens a closed session again', async (_name, command) => {
   const session = await Session.at('verifying', db);
   await session.close();
   expect(await closed(session)).toBe(true);
   await command(session);
   expect(await closed(session)).toBe(false);
+});
+
+it('W8 opening a project opens a closed session again', async () => {
+  const session = await Session.at('chatting', db);
+  await session.close();
+  expect(await session.openExisting(newId('prj'))).not.toHaveProperty('closed');
+  expect(await closed(session)).toBe(false);
+});
+
+it.each<[string, (session: Session) => Promise<Answer>]>([
+  ['publish', (session) => session.raise('publish')],
+  ['cancel', (session) => session.cancel()],
+  ['the cancel of a queued message', (session) => session.cancelQueued('nothing')],
+  ['a signal', (session) => call(db, 'cmd_refuse', [session.id, REFUSED, 'operator', newId('cmd')])],
+])('W8 %s that is refused leaves a closed session closed, and says so', async (_name, command) => {
+  const session = await Session.at('chatting', db);
+  await session.close();
+  const before = await session.chat();
+  expect(await command(session)).toMatchObject({ ok: false, closed: true });
+  expect(await session.chat()).toEqual(before);
+});
+
+it('W8 a command that is repeated leaves a closed session closed, and says so', async () => {
+  const session = await Session.at('verifying', db);
+  const first = await session.raise('publish', 'publish:1');
+  await session.close();
+  expect(await session.raise('publish', 'publish:1')).toEqual({ ...first, closed: true });
+  expect(await closed(session)).toBe(true);
 });
 
 it('W8 reading a closed session, or sending a message again, leaves it closed', async () => {

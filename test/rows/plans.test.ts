@@ -107,11 +107,11 @@ async function turn(
   );
   await measure('finish_tool', () => session.finishTool(run, fence(2), callId));
   await measure('raise_event', () => session.raise('publish'));
-  await measure('cancel_session', () => session.cancel());
-  await measure('abort_run', () => session.abort());
+  await measure('cmd_cancel', () => session.cancel());
+  await measure('cmd_abort', () => session.abort());
   await measure('settle_run', () => session.settleRun(run, 'aborted'));
-  await measure('cancel_queued', async () => session.cancelQueued(message));
-  await measure('close_session', () => session.close(true));
+  await measure('cmd_cancel_queued', async () => session.cancelQueued(message));
+  await measure('cmd_close', () => session.close(true));
 }
 
 /** So many turns on end, and every plan of theirs is a generic one. */

@@ -5,6 +5,8 @@ import { call, type Answer, freshRows, Session } from './session.ts';
 
 const db = await freshRows();
 
+const REFUSED = { name: 'rewind', code: 'NotSupported' };
+
 interface Command {
   name: string;
   /** Where it is carried out, and where it is refused. */
@@ -23,7 +25,7 @@ const COMMANDS: Command[] = [
   {
     name: 'a refusal by the workflow',
     at: 'chatting',
-    send: (session, id) => call(db, 'refuse_command', [session.id, 'rewind', 'NotSupported', 'operator', id]),
+    send: (session, id) => call(db, 'cmd_refuse', [session.id, REFUSED, 'operator', id]),
   },
   { name: 'cancel of a queued message', at: 'chatting', send: (session, id) => session.cancelQueued('msg-1', id) },
 ];

@@ -142,23 +142,23 @@ export class Session {
   }
 
   openExisting(project: string, command = newId('cmd')) {
-    return call<Answer>(this.db, 'open_existing', [this.id, project, 'user', command]);
+    return call<Answer>(this.db, 'cmd_open_existing', [this.id, { project_id: project }, 'user', command]);
   }
 
   cancel(command = newId('cmd')) {
-    return call<Answer>(this.db, 'cancel_session', [this.id, 'user', command, `token-of-${command}`]);
+    return call<Answer>(this.db, 'cmd_cancel', [this.id, {}, 'user', command]);
   }
 
   abort(command = newId('cmd')) {
-    return call<Answer>(this.db, 'abort_run', [this.id, 'user', command]);
+    return call<Answer>(this.db, 'cmd_abort', [this.id, {}, 'user', command]);
   }
 
   cancelQueued(message: string, command = newId('cmd')) {
-    return call<Answer>(this.db, 'cancel_queued', [this.id, message, 'user', command]);
+    return call<Answer>(this.db, 'cmd_cancel_queued', [this.id, { message_id: message }, 'user', command]);
   }
 
   close(abort = false, command = newId('cmd')) {
-    return call<Answer>(this.db, 'close_session', [this.id, abort, 'user', command]);
+    return call<Answer>(this.db, 'cmd_close', [this.id, { abort }, 'user', command]);
   }
 
   /** Loads the session as another execution of its workflow, or as the given one. */

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { publishUpdate, abortUpdate, cancelUpdate, statusQuery } from '../../workflows/definitions.ts';
+import { statusQuery, updates } from '../../workflows/definitions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { callTool, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -45,7 +45,7 @@ describe('a turn', () => {
       { type: 'text', text: 'done with a site' },
     ]);
     expect(await session.row()).toMatchObject({ phase: 'verifying', pending_tool: null });
-    expect(await session.command(publishUpdate)).toMatchObject({ phase: 'done' });
+    expect(await session.command(updates.publish)).toMatchObject({ phase: 'done' });
   });
 
   it('R4 an abort ends the model call and keeps the words', async () => {
@@ -55,11 +55,11 @@ describe('a turn', () => {
     const seq = await session.send('a story');
     const request = await runtime.model.request(before);
     expect(await session.handle.query(statusQuery)).toMatchObject({ state: 'busy' });
-    expect(await session.command(abortUpdate)).toMatchObject({ aborted: true });
+    expect(await session.command(updates.abort)).toMatchObject({ aborted: true });
     await request.ended;
     const run = await session.ended(seq);
     expect(run.state).toBe('aborted');
-    await expect(session.command(cancelUpdate)).rejects.toThrow('Workflow Update failed');
+    await expect(session.command(updates.cancel)).rejects.toThrow('Workflow Update failed');
   });
 
   it('W8 a workflow that an operator cancels ends, and the next message starts it again', async () => {

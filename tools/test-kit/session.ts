@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import type { SignalDefinition, UpdateDefinition } from '@temporalio/common';
 import type pg from 'pg';
 import { sendUpdate } from '../../client/updates.ts';
-import type { CommandArgs } from '../../domain/commands.ts';
+import type { CommandArgs } from '../../domain/command-table.ts';
 import { newId } from '../../domain/ids.ts';
 import { SESSION_WORKFLOW, submitUpdate, TASK_QUEUE } from '../../workflows/definitions.ts';
 import { eventually } from './eventually.ts';

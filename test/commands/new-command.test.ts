@@ -1,0 +1,119 @@
+// A command is one entry of the table and one SQL function. This adds one to a running system: the table with the entry
+// is what client and host import here, and what the worker's workflow bundle is made of.
+import { beforeAll, expect, it, vi } from 'vitest';
+import type { CommandEntry } from '../../domain/command-table.ts';
+import { newId } from '../../domain/ids.ts';
+import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
+import { hang, say } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
+import { signals } from '../../workflows/definitions.ts';
+import { variant } from '../histories/variant.ts';
+
+const ENTRY: CommandEntry = vi.hoisted(() => ({
+  summary: 'Rewind to a message',
+  method: 'post',
+  path: '/messages/:message_id/rewind',
+  arguments: { message_id: 'message', abort: 'flag?', how: ['softly', 'firmly'], reason: 'reason?' },
+  outcome: { aborted: 'flag', run_seq: 'aborted run', dropped: 'dropped messages' },
+  errors: ['RunInFlight'],
+}));
+
+vi.mock(import('../../domain/command-table.ts'), async (original) => {
+  const table = await original();
+  const names = [...table.COMMAND_NAMES, 'rewind'] as typeof table.COMMAND_NAMES;
+  const entry = (name: string) => (name === 'rewind' ? ENTRY : table.commandEntry(name as (typeof names)[number]));
+  const unsupported = table.UNSUPPORTED_COMMANDS.filter((name) => name !== 'rewind');
+  return { ...table, COMMAND_NAMES: names, commandEntry: entry, UNSUPPORTED_COMMANDS: unsupported as never };
+});
+
+/** Aborts the run where it is told to, and answers what it was given. */
+const FUNCTION = `
+  CREATE FUNCTION cmd_rewind(p_session text, p_args jsonb, p_actor text, p_command_id text) RETURNS jsonb
+  LANGUAGE plpgsql AS $$
+  DECLARE
+    v_receipt jsonb := begin_command(p_session, p_command_id);
+    v_run integer;
+  BEGIN
+    IF v_receipt IS NOT NULL THEN RETURN v_receipt; END IF;
+    IF p_args ->> 'abort' <> 'true' AND head_run(p_session) IS NOT NULL THEN
+      RETURN record_refusal(p_session, 'rewind', p_actor, p_command_id, '{"code": "RunInFlight"}');
+    END IF;
+    v_run := request_abort(p_session);
+    RETURN record_outcome(p_session, 'rewound', p_actor, p_command_id, jsonb_build_object('args', p_args),
+      jsonb_build_object('ok', true, 'aborted', v_run IS NOT NULL, 'run_seq', v_run, 'dropped', '[]'::jsonb));
+  END $$`;
+
+const CANARY = 'a reason that Temporal must not see';
+
+let runtime: TestRuntime;
+let host: TestHost;
+beforeAll(async () => {
+  const last = '} as const satisfies Record<string, CommandEntry>;';
+  const workflowBundle = await variant('domain/command-table.ts', [last, `rewind: ${JSON.stringify(ENTRY)}, ${last}`]);
+  runtime = await startRuntime({ script: () => [say('Once upon'), hang()] });
+  await runtime.db.query(FUNCTION);
+  await runtime.first.stop();
+  await runtime.startWorker({ workflowBundle });
+  host = await startHost({ databaseUrl: runtime.databaseUrl, temporal: runtime.temporal });
+}, 60_000);
+
+async function log(session: TestSession) {
+  const { rows } = await runtime.db.query<{ kind: string; actor: string; data: Record<string, unknown> }>(
+    'SELECT kind, actor, data FROM session_events WHERE session_id = $1 ORDER BY seq',
+    [session.id],
+  );
+  return rows;
+}
+
+it('H2 H4 an entry and an SQL function make a route, an update, a client method and an operation of OpenAPI', async () => {
+  const session = await TestSession.open(runtime);
+  const run = await session.send('go');
+  await runtime.model.request(0);
+  const ada = host.as('ada');
+  const path = `/api/sessions/${session.id}/messages/m1/rewind`;
+  expect(await ada.post(path, { how: 'softly' })).toMatchObject({ status: 409, body: { code: 'RunInFlight' } });
+  expect(await ada.post(path, { how: 'wildly' })).toMatchObject({
+    status: 400,
+    body: { detail: 'how: expected "softly" or "firmly"' },
+  });
+
+  const key = { 'idempotency-key': newId('cmd') };
+  const body = { how: 'firmly', abort: true, reason: CANARY };
+  const first = await ada.post(path, body, key);
+  expect(first).toMatchObject({ status: 200, body: { phase: 'chatting', aborted: true, run_seq: run, dropped: [] } });
+  expect(await session.ended(run)).toMatchObject({ state: 'aborted' });
+  expect((await ada.post(path, body, key)).body).toEqual(first.body);
+  expect((await log(session)).slice(-2)).toMatchObject([
+    { kind: 'reason', data: { text: CANARY } },
+    { kind: 'rewound', actor: 'user', data: { args: { message_id: 'm1', how: 'firmly', abort: true } } },
+  ]);
+
+  const { commands } = host.client as unknown as { commands: Record<string, (...args: unknown[]) => Promise<unknown>> };
+  const outcome = await commands['rewind']!('ada', session.id, { message_id: 'm1', how: 'softly' });
+  expect(outcome).toMatchObject({ aborted: false, run_seq: null });
+  await expect(commands['rewind']!('ada', session.id, { message_id: 'no id' })).rejects.toThrow('no such message');
+  const { body: document } = await ada.get('/openapi.json');
+  expect(document.paths['/api/sessions/{id}/messages/{message_id}/rewind'].post).toMatchObject({
+    operationId: 'rewind',
+    summary: ENTRY.summary,
+  });
+  const { definition } = await session.handle.query<{ definition: { updateDefinitions: { name: string }[] } }>(
+    '__temporal_workflow_metadata',
+  );
+  expect(definition.updateDefinitions.map(({ name }) => name)).toContain('rewind');
+  expect(JSON.stringify(await session.handle.fetchHistory())).not.toContain(Buffer.from(CANARY).toString('base64'));
+});
+
+it('W2 the signal of its name carries it out, and a malformed one is refused and recorded', async () => {
+  const session = await TestSession.open(runtime);
+  await session.command({ type: 'update', name: 'abort' } as never);
+  await session.handle.signal(signals.rewind, { message_id: 'not an id', how: 'softly' });
+  await session.handle.signal(signals.rewind, { message_id: 'm1', how: 'softly' });
+  await vi.waitFor(async () => {
+    expect((await log(session)).slice(-2)).toMatchObject([
+      { kind: 'refused', actor: 'operator', data: { command: 'rewind', outcome: { code: 'BadRequest' } } },
+      { kind: 'rewound', actor: 'operator', data: { args: { message_id: 'm1', how: 'softly', abort: false } } },
+    ]);
+  });
+});

@@ -1,0 +1,56 @@
+import { z } from 'zod';
+import {
+  type ArgumentKind,
+  type CommandEntry,
+  commandEntry,
+  type CommandName,
+  type OutcomeKind,
+} from '../domain/command-table.ts';
+import { PHASES } from '../domain/phases.ts';
+import { id, reason } from './requests.ts';
+
+// Bodies and answers of commands, from the table of commands.
+
+const count = z.int().min(0);
+const mark = z.object({
+  phase: z.enum(PHASES),
+  project_id: z.string().nullable(),
+  event_seq: count.meta({ description: 'Newer answers have a greater one' }),
+});
+const commandOutcome = mark.meta({ id: 'CommandOutcome', description: 'What the session is afterwards.' });
+
+const MEMBERS: Readonly<Record<OutcomeKind, z.ZodType>> = {
+  flag: z.boolean(),
+  'aborted run': count.nullable().meta({ description: 'The run that was aborted' }),
+  'dequeued run': count.meta({ description: 'The run that was cancelled' }),
+  'dropped messages': z.array(z.string()).meta({ description: 'Queued messages that were dropped' }),
+};
+
+function argumentSchema(kind: ArgumentKind): z.ZodType {
+  if (kind === 'id' || kind === 'message') return id;
+  if (kind === 'flag?') return z.boolean('true or false').optional();
+  if (kind === 'reason?') return reason;
+  return z.enum(kind, kind.map((word) => `"${word}"`).join(' or '));
+}
+
+/** The arguments of a command that its path holds. */
+export function pathArguments({ path }: CommandEntry): string[] {
+  return [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
+}
+
+/** A command's body: the arguments that are not in its path, and nothing else. Undefined: it takes none. */
+export function commandBody(name: CommandName): z.ZodType<Record<string, unknown>> | undefined {
+  const entry = commandEntry(name);
+  if (entry.method === 'delete') return undefined;
+  const inPath = pathArguments(entry);
+  const others = Object.entries(entry.arguments).filter(([argument]) => !inPath.includes(argument));
+  return z.strictObject(Object.fromEntries(others.map(([argument, kind]) => [argument, argumentSchema(kind)])));
+}
+
+/** What a command answers. */
+export function commandAnswer(name: CommandName): z.ZodType {
+  const members = Object.entries(commandEntry(name).outcome);
+  if (members.length === 0) return commandOutcome;
+  const shape = Object.fromEntries(members.map(([member, kind]) => [member, MEMBERS[kind]]));
+  return mark.extend(shape).meta({ id: `${name[0]?.toUpperCase()}${name.slice(1)}Outcome` });
+}
