@@ -5,7 +5,7 @@ import { command, load, settle } from './session.ts';
 import { makeStep } from './step.ts';
 import { runToolCall } from './tool.ts';
 
-/** The activities of a session, over what the worker made. */
+/** The activities of session workflows. */
 export function sessionActivities(context: ActivityContext): SessionActivities {
   return {
     loadSession: (args) => load(context, args, execution().runId),

@@ -6,13 +6,13 @@ import type { Bus } from '../bus/bus.ts';
 import type { Usage } from '../domain/usage.ts';
 import type { WorkerMetrics } from './metrics.ts';
 
-/** A host application's say in what happens. */
+/** Callbacks of the library's user. */
 export interface Hooks {
   /** The price of a step in US dollars, where the host knows it. */
   cost?(step: { model: string; usage: Usage }): number | undefined;
 }
 
-/** What activities work with; made once by the worker. */
+/** The dependencies of activities, created once per worker. */
 export interface ActivityContext {
   db: pg.Pool;
   bus: Bus;
@@ -21,7 +21,7 @@ export interface ActivityContext {
   log: Logger;
   metrics: WorkerMetrics;
   hooks: Hooks;
-  /** Takes secrets out of what tools bring: what they have seen of the process is for no model and no row. */
+  /** Removes this process's secrets from what tools return, before a model or a row gets it. */
   hide(text: string): string;
   settings: ActivitySettings;
 }
@@ -31,12 +31,12 @@ export interface ActivitySettings {
   idleCloseMs: number;
   continueAsNewEvents: number;
   heartbeatTimeoutMs: number;
-  /** Longest time that a chunk of an answer waits before it is saved. */
+  /** Longest time that a chunk of an answer waits before it is written. */
   saveBufferMs: number;
-  /** Most chunks that wait before they are saved. */
+  /** Most chunks that wait before they are written. */
   saveBufferSize: number;
   /** Folder below which workspaces lie. */
   workspaces: string;
-  /** Tries of a step against a provider that fails in passing. */
+  /** Attempts at a step while the provider fails temporarily. */
   providerAttempts: number;
 }

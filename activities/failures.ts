@@ -5,18 +5,18 @@ import type { Logger } from 'pino';
 import { PerdureError } from '../domain/errors.ts';
 
 /**
- * SQLSTATE classes of what passes: connection (08), resources (53), operator (57), system (58), and a transaction that
- * lost to another (40); a plan from before a migration (0A000), a standby (25006), a transaction that was left open for
- * too long (25P03), a lock that was not had (55P03).
+ * SQLSTATE classes of temporary errors: connection (08), transaction rollback (40), resources (53), operator intervention
+ * (57), system (58); a cached plan that a migration made invalid (0A000), a read-only standby (25006), an idle transaction
+ * time-out (25P03), a lock time-out (55P03).
  */
 const PASSING = /^(?:08|40|53|57|58|0A000|25006|25P03|55P03)/;
 
-/** The activity, and the session whose it is. */
+/** The activity and its session. */
 type About = Pick<Info, 'activityType' | 'workflowExecution'>;
 
 /**
- * Lets no content out through a failure: whatever an activity throws reaches Temporal as a code without message or
- * stack. The words go to the log. What cannot succeed by trying again is marked so.
+ * Keeps content out of failures: an activity's error reaches Temporal as a code without message or stack. The error itself
+ * is logged. Errors that a retry cannot help are marked as not retryable.
  */
 export class CodesOnlyInterceptor implements ActivityInboundCallsInterceptor {
   private readonly log: Logger;
@@ -69,12 +69,12 @@ function judge(error: unknown): { code: string; nonRetryable: boolean } {
     : { code: 'Internal', nonRetryable: true };
 }
 
-/** True for a failure of Postgres that may be over at the next try. */
+/** Whether an error of Postgres is temporary. */
 export function isPassing(error: unknown): boolean {
   return judge(error).code === 'DatabaseUnavailable';
 }
 
-/** Postgres' client reports a lost connection by system codes, or by message alone. */
+/** The Postgres client reports lost connections by system code, or by message only. */
 function isConnectionError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError) return error.errors.some(isConnectionError);

@@ -1,19 +1,19 @@
 import { expect, it } from 'vitest';
 import { Flusher } from './flusher.ts';
-import { type Batch, Recorder } from './recorder.ts';
+import { type Batch, PartRows } from '../agent/part-rows.ts';
 
-it('T5 what came behind words that could not be written is not written either', async () => {
-  const recorder = new Recorder(0);
-  const landed: Batch[] = [];
+it('T5 nothing is written after a batch that could not be stored', async () => {
+  const rows = new PartRows(0);
+  const written: Batch[] = [];
   const { promise: lost, reject: lose } = Promise.withResolvers<never>();
   let failures = 0;
   const flusher = new Flusher(
-    recorder,
+    rows,
     { ms: 0, size: 1 },
     {
-      land: async (batch) => {
+      write: async (batch) => {
         if (batch.deltas.length > 0) return lost;
-        landed.push(batch);
+        written.push(batch);
         return 'live';
       },
       stopped: () => {},
@@ -21,16 +21,16 @@ it('T5 what came behind words that could not be written is not written either', 
     },
   );
   const say = (delta: string) => {
-    recorder.add({ type: 'text-delta', id: '1', delta });
+    rows.add({ type: 'text-delta', id: '1', delta });
     flusher.chunk();
   };
-  recorder.add({ type: 'text-start', id: '1' });
+  rows.add({ type: 'text-start', id: '1' });
   say('one ');
-  await expect.poll(() => landed.length).toBe(1);
+  await expect.poll(() => written.length).toBe(1);
   say('two ');
   say('three ');
   lose(new Error('Postgres went away'));
   await expect(flusher.stop()).rejects.toThrow('Postgres went away');
   expect(failures).toBe(1);
-  expect(landed).toHaveLength(1);
+  expect(written).toHaveLength(1);
 });

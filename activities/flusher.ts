@@ -1,23 +1,26 @@
-import type { Batch, Landing, Recorder } from './recorder.ts';
+import type { Batch, PartRows } from '../agent/part-rows.ts';
 
-/** When a growing answer is written: at once, then at most every `ms`, sooner when `size` chunks have come. */
+/** What storing a batch answers. `abort`: stored, but the run is to stop. `lost`: not stored, another attempt has the run. */
+type BatchState = 'live' | 'abort' | 'lost';
+
+/** When a growing answer is written: at once, then at most every `ms`, sooner when `size` chunks wait. */
 export interface SavePolicy {
   ms: number;
   size: number;
 }
 
-/** Writes a batch whose first chunk came at `since`, of `performance.now()`. */
-type Land = (batch: Batch, since: number) => Promise<Landing>;
+/** Stores a batch. Its first chunk came at `since`, in the time of `performance.now()`. */
+type Write = (batch: Batch, since: number) => Promise<BatchState>;
 
 /**
- * Writes what a recorder has, one batch at a time: the first content at once, what comes meanwhile in the next batch.
- * `land` writes a batch; when it fails, `failed` is told, `stop` throws what it threw, and nothing is written any more.
+ * Writes the rows of a step, one batch at a time: the first content at once, what comes meanwhile in the next batch. If a
+ * batch cannot be stored, `failed` is called, `stop` throws the error, and nothing more is written.
  */
 export class Flusher {
-  private readonly recorder: Recorder;
+  private readonly rows: PartRows;
   private readonly policy: SavePolicy;
-  private readonly land: Land;
-  private readonly stopped: (landing: Exclude<Landing, 'live'>) => void;
+  private readonly writeBatch: Write;
+  private readonly stopped: (why: Exclude<BatchState, 'live'>) => void;
   private readonly failed: () => void;
   private inFlight: Promise<void> | undefined;
   private timer: NodeJS.Timeout | undefined;
@@ -28,24 +31,24 @@ export class Flusher {
   private failure: { error: unknown } | undefined;
 
   constructor(
-    recorder: Recorder,
+    rows: PartRows,
     policy: SavePolicy,
     on: {
-      land: Land;
-      stopped: (landing: Exclude<Landing, 'live'>) => void;
+      write: Write;
+      stopped: (why: Exclude<BatchState, 'live'>) => void;
       failed: () => void;
     },
   ) {
-    this.recorder = recorder;
+    this.rows = rows;
     this.policy = policy;
-    this.land = on.land;
+    this.writeBatch = on.write;
     this.stopped = on.stopped;
     this.failed = on.failed;
   }
 
-  /** Says that the recorder has taken in a chunk. */
+  /** Call it after each chunk added to the rows. */
   chunk(): void {
-    if (!this.recorder.dirty || this.over) return;
+    if (!this.rows.dirty || this.over) return;
     if (this.waiting === 0) this.waitingSince = performance.now();
     this.waiting += 1;
     if (this.inFlight !== undefined) return;
@@ -55,8 +58,8 @@ export class Flusher {
   }
 
   /**
-   * Ends the writing in the background; what the recorder still has is the caller's to write.
-   * @throws what kept a batch from landing: behind a hole nothing may be written
+   * Ends writing in the background and waits for the batch in flight. The caller writes the rest.
+   * @throws the error of a batch that could not be stored: no writes after a lost batch
    */
   async stop(): Promise<void> {
     this.over = true;
@@ -79,10 +82,10 @@ export class Flusher {
 
   private async write(since: number): Promise<void> {
     try {
-      const landing = await this.land(this.recorder.take(), since);
-      if (landing === 'live') return;
+      const state = await this.writeBatch(this.rows.take(), since);
+      if (state === 'live') return;
       this.over = true;
-      this.stopped(landing);
+      this.stopped(state);
     } catch (error) {
       this.over = true;
       this.failure = { error };

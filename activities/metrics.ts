@@ -1,7 +1,7 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { Usage } from '../domain/usage.ts';
 
-/** What activities count. Labels are of few values: no session, no user, no text of anybody's. Durations in seconds. */
+/** The metrics of activities. Labels have few values: no session, user or text. Durations in seconds. */
 export interface WorkerMetrics {
   refused(command: string, code: string): void;
   stepSettled(model: string, usage: Usage): void;
@@ -11,9 +11,9 @@ export interface WorkerMetrics {
   firstChunk(model: string, seconds: number): void;
   /** From a chunk of the model to its commit. */
   landed(seconds: number): void;
-  /** From the abort's arrival at the worker to the last word written, the model's connection let go. */
+  /** From the arrival of an abort at the worker until the last text is written and the model's connection is closed. */
   aborted(seconds: number): void;
-  /** `tool` is the name of a tool that an agent has, else `unknown`. */
+  /** `tool` is the name of an agent's tool, else `unknown`. */
   toolCalled(tool: string, outcome: 'ok' | 'error'): void;
 }
 

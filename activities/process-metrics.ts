@@ -3,7 +3,7 @@ import type { Bus } from '../bus/bus.ts';
 import type { Db } from '../store/db.ts';
 import { type OpenWork, readOpenWork } from '../store/work.ts';
 
-/** Counts what a process's bus does: batches sent, and each time that listening begins, the first included. */
+/** Counts the batches that a process's bus sends, and how often it starts to listen, including the first time. */
 export function countBus(bus: Bus, registry: Registry): void {
   const counter = (name: string, help: string, count: 'batches' | 'listenings') =>
     new Counter({
@@ -30,12 +30,12 @@ export function countWakes(registry: Registry): () => void {
   return () => wakes.inc();
 }
 
-/** Scrapes closer together than this share one reading. */
+/** Scrapes within this time share one query. */
 const FRESH_MS = 5_000;
 
 /**
- * Gauges of the work of all sessions, read from Postgres when they are scraped. Every worker reports the same: take the
- * maximum. With Postgres away they are missing from the scrape.
+ * Gauges of the open work of all sessions, read from Postgres at each scrape. Every worker reports the same values: take
+ * the maximum. They are missing from the scrape if Postgres does not answer.
  */
 export function watchWork(db: Db, registry: Registry): void {
   let reading: Promise<OpenWork> | undefined;

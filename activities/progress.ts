@@ -1,11 +1,11 @@
 import type { Json } from '../domain/text.ts';
 
-/** A tool may say how far it is as often as it likes; readers look every so often. */
+/** Shortest time between two writes. */
 const EVERY_MS = 100;
 
 /**
- * What a tool says of its progress, written one at a time and at most every 100 ms, the newest only. Nothing is written
- * once `end` has settled.
+ * Writes a tool's progress reports: one write at a time, at most every 100 ms, the newest report only. Nothing is written
+ * after `end` has settled.
  */
 export class Progress {
   private readonly write: (data: Json) => Promise<void>;
@@ -15,7 +15,7 @@ export class Progress {
   private lastStart = -Infinity;
   private over = false;
 
-  /** `write` does not fail: a progress that cannot be shown is no reason to stop. */
+  /** @param write must not reject: a failed report does not stop the tool */
   constructor(write: (data: Json) => Promise<void>) {
     this.write = write;
   }

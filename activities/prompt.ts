@@ -15,7 +15,7 @@ export interface StepPrompt {
   system: string;
   messages: UIMessage[];
   digest: string;
-  /** Settles when the prompt's text is kept under its digest; asked after a failure, it is tried again. */
+  /** Settles when the prompt is stored under its digest. A call after a failure tries again. */
   kept: () => Promise<void>;
 }
 
@@ -42,7 +42,7 @@ export async function stepPrompt(
 }
 
 /**
- * The folder that a session works in, which is made if it is not there.
+ * The workspace folder of a session. Creates it if it is missing.
  * @throws {PerdureError} `WorkspaceNotUsable`
  */
 export function workspaceOf(
@@ -91,7 +91,7 @@ function keeping(context: ActivityContext, sessionId: string, prompt: AssembledP
     known.set(name, prompt.system);
   };
   const first = keep();
-  // Whoever asks tries again; a step that fails before must not leave the error unhandled.
+  // The returned function tries again. If the step fails before it is called, the rejection must not be unhandled.
   first.catch(() => {});
   return () => first.catch(keep);
 }

@@ -31,7 +31,7 @@ export async function load(context: ActivityContext, args: LoadArgs, execution: 
   };
 }
 
-/** Carries out a command at the row, and tells everybody: a run that is to stop hears of it at once. */
+/** Applies a command to the rows and publishes it on the bus. An aborted run is published at once. */
 export async function command(context: ActivityContext, args: ApplyArgs): Promise<AppliedCommand> {
   const outcome = await applyCommand(context.db, args);
   if (!outcome.ok) {
@@ -46,7 +46,7 @@ export async function command(context: ActivityContext, args: ApplyArgs): Promis
   return outcome;
 }
 
-/** Ends a run that did not end by itself. */
+/** Ends a run for its workflow: aborted, or as an internal error. */
 export async function settle(context: ActivityContext, args: SettleArgs): Promise<RunOutcome> {
   const outcome = await settleRun(
     context.db,
@@ -61,7 +61,7 @@ export async function settle(context: ActivityContext, args: SettleArgs): Promis
   );
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'stream' });
   context.bus.publish({ session: args.session_id, kind: 'status' });
-  // Without a fence it cannot be lost.
+  // A settlement without a fence is never refused as lost.
   const ended = outcome as RunOutcome;
   context.metrics.turnEnded(ended.state, ended.code);
   return ended;

@@ -1,6 +1,7 @@
-import type { Todo, ToolContext, ToolState, ToolTodos } from '../agent/define.ts';
+import type { Todo, ToolContext, ToolTodos } from '../agent/define.ts';
 import type { StopSignal } from '../agent/stop.ts';
 import { NO_PROJECT_TEXT } from '../agent/tool.ts';
+import { nameOf, scopeOf, type StateEdit, toolState } from '../agent/tool-state.ts';
 import { changeStrings } from '../domain/redact.ts';
 import { byteLength, cleanJson, cleanText, type Json } from '../domain/text.ts';
 import type { Claim } from '../store/runs.ts';
@@ -10,21 +11,20 @@ import {
   noteProgress,
   readCache,
   type StateChange,
-  type StateScope,
   writeCache,
 } from '../store/tools.ts';
 import type { ActivityContext } from './context.ts';
 import { Progress } from './progress.ts';
 
-/** A tool's context, and what it wrote through it: that lands with its outcome or not at all. */
+/** A tool's context, and what the tool wrote through it: stored with its outcome or not at all. */
 export interface BufferedContext {
   ctx: ToolContext;
-  /** The call is over: what it still says of its progress is not heard. */
+  /** The call is over: progress that it still reports is ignored. */
   end(): Promise<void>;
   changes(): { state: StateChange[]; todos: Todo[] };
 }
 
-/** The context of one call of a stored session. */
+/** The context of one tool call of a stored session. */
 export function toolContext(
   context: ActivityContext,
   call: {
@@ -37,7 +37,7 @@ export function toolContext(
 ): BufferedContext {
   const { claim, toolCallId, session, workspaceRoot, stop } = call;
   const { db, bus } = context;
-  const state = bufferedState(session);
+  const state = toolState(loadedState(session), new Set(session.incomplete_state));
   const { project_id } = session;
   const todos = bufferedTodos(project_id !== null, () =>
     project_id === null ? Promise.resolve([]) : listTodos(db, project_id),
@@ -65,7 +65,11 @@ export function toolContext(
     log: (message, fields) => log.info(fields ?? {}, message),
     progress: (data) => progress.say(hideIn(context, cleanJson(data))),
   };
-  return { ctx, end: () => progress.end(), changes: () => ({ state: state.changes(), todos: todos.changes() }) };
+  return {
+    ctx,
+    end: () => progress.end(),
+    changes: () => ({ state: state.edits().map(changeOf), todos: todos.changes() }),
+  };
 }
 
 /** A value with this process's secrets removed from its strings and keys. */
@@ -73,53 +77,20 @@ export function hideIn({ hide }: Pick<ActivityContext, 'hide'>, value: Json): Js
   return JSON.parse(changeStrings(JSON.stringify(value), hide)) as Json;
 }
 
-const PREFIXES = { 'user:': 'user', 'app:': 'app', 'temp:': 'temp' } as const;
+/** An edit as `apply_state` takes it. */
+function changeOf({ name, ...value }: StateEdit): StateChange {
+  return { ...scopeOf(name), ...value };
+}
 
-/** Longest key of state and name of a todo. */
+/** Longest name of a todo. */
 const MAX_NAME_BYTES = 256;
 
-function checkKey(key: string): void {
-  if (key === '' || byteLength(key) > MAX_NAME_BYTES || key !== cleanText(key)) {
-    throw new Error(`a key of state has 1 to ${MAX_NAME_BYTES} bytes of text`);
-  }
-}
-
-/** The scope and the bare key of `user:theme` and the like. */
-function scopeOf(name: string): { scope: StateScope; key: string } {
-  for (const [prefix, scope] of Object.entries(PREFIXES)) {
-    if (name.startsWith(prefix)) return { scope, key: name.slice(prefix.length) };
-  }
-  return { scope: 'session', key: name };
-}
-
-function nameOf({ scope, key }: { scope: StateScope; key: string }): string {
-  return scope === 'session' ? key : `${scope}:${key}`;
-}
-
-function bufferedState(session: LoadedToolCall): { state: ToolState; changes(): StateChange[] } {
-  const values = new Map(session.state.map((entry) => [nameOf(entry), entry.value]));
-  for (const [key, value] of Object.entries(session.temp)) values.set(nameOf({ scope: 'temp', key }), value);
-  const changed = new Map<string, StateChange>();
-  const set = (name: string, value: Json) => {
-    checkKey(name);
-    const clean = cleanJson(value);
-    values.set(name, clean);
-    changed.set(name, { ...scopeOf(name), value: clean });
-  };
-  const state: ToolState = {
-    get: (name) => values.get(name),
-    set,
-    has: (name) => values.has(name),
-    delete: (name) => {
-      values.delete(name);
-      changed.set(name, scopeOf(name));
-    },
-    update: (more) => {
-      for (const [name, value] of Object.entries(more)) set(name, value);
-    },
-    getAll: () => Object.fromEntries(values),
-  };
-  return { state, changes: () => [...changed.values()] };
+/** The state that was loaded, by name. */
+function loadedState({ state, temp }: LoadedToolCall): Map<string, Json> {
+  return new Map([
+    ...state.map((entry) => [nameOf(entry), entry.value] as const),
+    ...Object.entries(temp).map(([key, value]) => [nameOf({ scope: 'temp', key }), value] as const),
+  ]);
 }
 
 function bufferedTodos(hasProject: boolean, load: () => Promise<Todo[]>): { todos: ToolTodos; changes(): Todo[] } {

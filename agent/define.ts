@@ -18,7 +18,7 @@ export interface Todo {
 /** The todos of the session's project. Changes are buffered and committed with the tool's result, or not at all. */
 export interface ToolTodos {
   list(): Promise<Todo[]>;
-  /** Adds an open todo; one of that name that is there already is opened again. */
+  /** Adds an open todo, or reopens the one with this name. */
   add(name: string): void;
   /** @throws {Error} when there is no such todo */
   complete(name: string): Promise<void>;
@@ -37,7 +37,7 @@ export interface ToolState {
   getAll(): Record<string, Json>;
 }
 
-/** Results that are worth keeping for a while, shared by the sessions of a user. Written at once. */
+/** A cache of the session with a time to live. Written at once. */
 export interface ToolCache {
   get(key: string): Promise<Json | undefined>;
   set(key: string, value: Json, options: { ttlMs: number }): Promise<void>;
@@ -79,7 +79,7 @@ export interface ToolDefinition<Input = unknown> {
   execute(input: Input, ctx: ToolContext): unknown;
 }
 
-/** What keeps one turn from running away. Tokens do not count cache reads. */
+/** Limits of one turn. Tokens do not count cache reads. */
 export interface Limits {
   steps: number;
   tokens: number;
@@ -94,7 +94,7 @@ export const DEFAULT_LIMITS: Limits = Object.freeze({
   tool_output_bytes: 32 * 1024,
 });
 
-/** A definition of an agent or tool that cannot be used; the message names the field. */
+/** An invalid definition of an agent or tool; the message names the field. */
 export class DefinitionError extends Error {
   readonly code = 'DefinitionError';
 

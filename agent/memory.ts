@@ -3,11 +3,12 @@ import type { UIMessage } from 'ai';
 import { newId } from '../domain/ids.ts';
 import type { Phase } from '../domain/phases.ts';
 import { cleanJson, type Json } from '../domain/text.ts';
-import type { AgentDefinition, Todo, ToolCache, ToolContext, ToolState, ToolTodos } from './define.ts';
+import type { AgentDefinition, Todo, ToolCache, ToolContext, ToolTodos } from './define.ts';
+import { toolState } from './tool-state.ts';
 
 /**
- * A session that lives in this process only, for `run`, tests and scripts. It keeps the same promises as a stored one
- * where a tool can tell: what a tool writes to state and todos lands with its result or not at all.
+ * A session in this process only, for `run`, tests and scripts. For tools it behaves like a stored one: their writes to
+ * state and todos are stored with their result or not at all.
  */
 export interface MemorySession {
   readonly id: string;
@@ -44,13 +45,13 @@ export function memorySession(options: {
   };
 }
 
-/** A tool's context over a session, and `commit`, which lets its writes land. */
+/** A tool's context over a session, and `commit`, which applies its writes. */
 export interface MemoryToolContext {
   ctx: ToolContext;
   commit: () => void;
 }
 
-/** The context of one call. Its writes are seen by its own reads at once, by others after `commit`. */
+/** The context of one call. The tool sees its own writes at once, others after `commit`. */
 export function memoryToolContext(
   session: MemorySession,
   call: { toolCallId: string; signal: AbortSignal; progress?: (data: Json) => void },
@@ -64,7 +65,7 @@ export function memoryToolContext(
     userId: session.userId,
     projectId: session.projectId,
     workspaceRoot: session.workspaceRoot,
-    state: stateOver(state),
+    state: toolState(state).state,
     todos: todosOver(todos),
     cache: session.cache,
     log: () => {},
@@ -75,18 +76,6 @@ export function memoryToolContext(
     replace(session.todos, todos);
   };
   return { ctx, commit };
-}
-
-function stateOver(values: Map<string, Json>): ToolState {
-  const set = (key: string, value: Json) => void values.set(key, cleanJson(value));
-  return {
-    get: (key) => values.get(key),
-    set,
-    has: (key) => values.has(key),
-    delete: (key) => void values.delete(key),
-    update: (more) => Object.entries(more).forEach(([key, value]) => set(key, value)),
-    getAll: () => Object.fromEntries(values),
-  };
 }
 
 function todosOver(todos: Map<string, Todo>): ToolTodos {

@@ -6,14 +6,14 @@ import { PerdureError } from '../domain/errors.ts';
 import type { ModelObject } from './model-object.ts';
 import { REHEARSAL_MODEL, REHEARSAL_PROVIDER, rehearsalModel } from './rehearsal.ts';
 
-/** A model that can be called, and what has to be known of it. Limits are tokens. */
+/** A model that can be called. Limits are in tokens. */
 export interface ResolvedModel {
   /** `provider/model`. */
   ref: string;
   model: ModelObject;
   contextLimit: number;
   maxOutput: number;
-  /** What every call of it takes along for its provider. */
+  /** Provider options of every call. */
   providerOptions?: ProviderOptions;
 }
 
@@ -23,13 +23,13 @@ type ProviderOptions = Record<string, Record<string, string | boolean | number>>
 export interface Models {
   /** @throws {PerdureError} `ModelNotConfigured`, naming those that are configured */
   resolve(ref: string): ResolvedModel;
-  /** What is configured: the catalog's entries of providers that are there, and `provider/*` for each provider. */
+  /** The catalog's entries of configured providers, and `provider/*` for each provider. */
   list(): string[];
   /** The default, `provider/model`. */
   readonly defaultRef: string;
 }
 
-/** What is known of a model, from PERDURE_MODELS. */
+/** An entry of the model catalog, from PERDURE_MODELS. */
 export interface CatalogEntry {
   context_limit?: number | undefined;
   max_output?: number | undefined;
@@ -37,14 +37,14 @@ export interface CatalogEntry {
 
 export interface ModelSettings {
   openaiApiKey?: string | undefined;
-  /** With it, provider `openai` speaks chat completions, as any compatible server does. */
+  /** If set, provider `openai` uses the chat completions API of this server. */
   openaiBaseUrl?: string | undefined;
   anthropicApiKey?: string | undefined;
   anthropicBaseUrl?: string | undefined;
   /** `provider/model`. Unset: the catalog's first that can be called, else a provider's well-known one, else rehearsal. */
   defaultModel?: string | undefined;
   catalog?: Readonly<Record<string, CatalogEntry>>;
-  /** Providers of the worker's own, by name. */
+  /** Additional providers, by name. */
   providers?: Readonly<Record<string, (model: string) => ModelObject>>;
 }
 
@@ -58,7 +58,7 @@ interface ProviderEntry {
   options?: ProviderOptions;
 }
 
-/** Sets up the providers that there are keys for, and the rehearsal model, which needs none. Nothing is called. */
+/** Creates the configured providers and the rehearsal model, which needs no key. Makes no request. */
 export function createModels(settings: ModelSettings): Models {
   const providers = providersOf(settings);
   const catalog = settings.catalog ?? {};

@@ -2,14 +2,14 @@ import { APICallError, LoadAPIKeyError, NoOutputGeneratedError, StreamProviderEr
 import { PerdureError } from '../domain/errors.ts';
 
 /**
- * A failure of a model call: what the turn does about it. `reason` and `message` are written here, from status and kind
- * alone: no text of the provider, no request, no secret.
+ * A failed model call, retryable or final. `reason` and `message` depend on status and kind only: they contain no text of
+ * the provider, no request and no secret.
  */
 export type ProviderFailure =
   | {
       kind: 'retryable';
       code: 'RateLimited' | 'ProviderUnavailable' | 'NetworkError' | 'Overloaded';
-      /** What the provider asked for, in milliseconds. */
+      /** The provider's Retry-After, in milliseconds. */
       retryAfterMs?: number;
       reason: string;
     }
@@ -37,7 +37,7 @@ const MESSAGES = {
   Internal: 'Something went wrong inside while the model was called: send a new message; the worker’s log says more.',
 } as const;
 
-/** What fails before a provider is called, in words that are for the user already. */
+/** Errors before the provider is called, whose messages are meant for the user. */
 const OF_OURS = { ModelNotConfigured: true, AgentNotConfigured: true, WorkspaceNotUsable: true } as const;
 
 const TOO_LONG =
@@ -46,10 +46,10 @@ const FILTERED = /content[_ ](?:filter|policy|management)|responsible ?ai|safety
 const QUOTA = /insufficient[_ ]quota|billing|credit balance|quota exceeded|exceeded your current quota/i;
 const OVERLOADED = /overloaded/i;
 
-/** Longest wait that a provider may ask for, in milliseconds; more is taken as this. */
+/** Upper bound of a provider's Retry-After, in milliseconds. */
 const LONGEST_RETRY_AFTER = 3_600_000;
 
-/** What went wrong with a model call, from what `streamStep` threw. Aborts are not for this: judge them before. */
+/** Classifies what `streamStep` or `prepare` threw. Check for aborts first. */
 export function classifyProviderError(error: unknown): ProviderFailure {
   if (error instanceof PerdureError) return classifyOwn(error);
   if (LoadAPIKeyError.isInstance(error)) return final('ProviderUnauthorized');
@@ -58,14 +58,14 @@ export function classifyProviderError(error: unknown): ProviderFailure {
   return classifyStatus(facts);
 }
 
-/** The failure that a finished step stands for, if any: a content filter ends a step without an error. */
+/** The failure that a finish reason means, if any: a content filter ends a step without an error. */
 export function failureOfFinish(finishReason: string): ProviderFailure | undefined {
   return finishReason === 'content-filter' ? final('ContentFilter') : undefined;
 }
 
 /**
- * How long to wait before an attempt is repeated, in milliseconds: what the provider asked for, else half a second
- * doubled with every attempt up to 30 s, with up to a quarter more by chance, so that sessions do not come back at once.
+ * The delay before the next attempt, in milliseconds: the provider's Retry-After, else 500 ms doubled with every attempt up
+ * to 30 s, plus up to a quarter at random so that sessions do not retry at the same time.
  *
  * @param attempt the attempt that failed, from 1
  */
@@ -77,13 +77,13 @@ export function backoffMs(attempt: number, retryAfterMs?: number, random: () => 
 interface Facts {
   status: number | undefined;
   headers: Record<string, string> | undefined;
-  /** What the provider says, for matching only. */
+  /** The provider's text, for matching only. */
   text: string;
 }
 
 function factsOf(error: unknown): Facts | undefined {
   if (APICallError.isInstance(error)) {
-    // A connection cut in mid-stream comes with the status of the answer that had begun well.
+    // A connection that breaks in mid-stream has the status of the successful response.
     const status = error.statusCode !== undefined && error.statusCode < 400 ? undefined : error.statusCode;
     return { status, headers: error.responseHeaders, text: `${error.message} ${error.responseBody ?? ''}` };
   }
@@ -94,7 +94,7 @@ function factsOf(error: unknown): Facts | undefined {
   return undefined;
 }
 
-/** Errors inside a stream often have a type and no status. */
+/** A status for errors inside a stream, which often have only a type. */
 function statusOfType(text: string): number {
   if (/rate_limit/i.test(text)) return 429;
   if (OVERLOADED.test(text)) return 529;
@@ -153,7 +153,7 @@ function retryAfterOf(headers: Record<string, string> | undefined): number | und
   return Number.isNaN(date) ? undefined : bounded(date - Date.now());
 }
 
-/** A limit met in mid-stream has no headers; the text often says "try again in 1.2s". */
+/** A rate limit in mid-stream has no headers; its text often contains "try again in 1.2s". */
 function retryAfterInText(text: string): number | undefined {
   const match = /try again in (\d+(?:\.\d+)?)\s?(ms|s)\b/i.exec(text);
   return match ? bounded(Number(match[1]) * (match[2]?.toLowerCase() === 'ms' ? 1 : 1_000)) : undefined;
@@ -171,7 +171,7 @@ const NETWORK_NAMES = new Set([
 ]);
 const NETWORK_CODES = /^(?:ECONN|ETIMEDOUT|EPIPE|ENOTFOUND|EAI_|EHOST|ENET|UND_ERR)/;
 
-/** A connection that failed, or an answer that broke off or came garbled. */
+/** A failed connection, or a response that ended early or cannot be parsed. */
 function isNetworkError(error: unknown): boolean {
   if (NoOutputGeneratedError.isInstance(error)) return true;
   for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth += 1) {

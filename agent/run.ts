@@ -1,14 +1,29 @@
-import { readUIMessageStream, type UIMessage, type UIMessageChunk } from 'ai';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { UIMessage, UIMessageChunk } from 'ai';
 import { newId } from '../domain/ids.ts';
 import { modelView } from '../domain/model-view.ts';
-import { addUsage, totalTokens, type Usage, ZERO_USAGE } from '../domain/usage.ts';
-import { type Limits, limitsOf } from './define.ts';
+import type { RunFailure } from '../domain/runs.ts';
+import { type StepNext, turnLoop } from '../domain/turn-loop.ts';
+import { addUsage, type Usage, ZERO_USAGE } from '../domain/usage.ts';
+import { Channel } from './channel.ts';
+import { limitsOf } from './define.ts';
+import { MemoryAnswer } from './memory-answer.ts';
+import { MemoryToolCall } from './memory-tool.ts';
 import type { MemorySession } from './memory.ts';
 import type { ResolvedModel } from './models.ts';
+import { PartRows } from './part-rows.ts';
 import { type AssembledPrompt, assemblePrompt } from './prompt.ts';
-import { classifyProviderError, failureOfFinish } from './provider-errors.ts';
-import { runTool } from './run-tool.ts';
-import { type StepResult, streamStep } from './step.ts';
+import {
+  attemptStep,
+  type BrokenStep,
+  type CompletedStep,
+  type ModelCall,
+  type Retry,
+  type StepRecorder,
+} from './step-attempt.ts';
+import type { StepToolCall } from './step-chunks.ts';
+import { StopSignal } from './stop.ts';
+import { performToolCall } from './tool-call.ts';
 
 export interface RunOptions {
   /** Aborts the run: the model call and the tool in flight stop at once. */
@@ -17,32 +32,31 @@ export interface RunOptions {
   boundary?: string;
   /** The day as `yyyy-mm-dd`; default today's. */
   date?: string;
+  /** Attempts at a step while the provider fails temporarily; default 6, as a worker makes. */
+  attempts?: number;
 }
 
-/** What a message of the assistant says about itself when the turn is over. */
-export interface AnswerMetadata {
-  usage: Usage;
-  steps: { usage: Usage; model: string; finish_reason: string }[];
+/** The metadata of an answer. */
+export type AnswerMetadata = {
+  session_id: string;
   system_prompt_digest: string;
-}
+  model: string;
+  /** The sum of the steps; like them it is missing before a step is complete. */
+  usage?: Usage;
+  steps?: { usage: Usage; model: string; finish_reason: string }[];
+};
 
-/** The turn met one of the agent's limits; the message names it. */
-class LimitReachedError extends Error {
-  readonly code = 'LimitReached';
+/** How a turn ends. */
+type TurnEnd = 'finished' | 'aborted' | RunFailure;
+type Next = StepNext<StepToolCall, Retry, TurnEnd>;
 
-  constructor(limit: keyof Limits, value: number) {
-    super(`LimitReached: the turn met its limit of ${limit}, ${value}`);
-    this.name = 'LimitReached';
-  }
-}
-
-/** The model ended the turn with a failure that has its own sentence, such as a content filter. */
-class FinishError extends Error {}
+const ATTEMPTS = 6;
 
 /**
- * A whole turn in memory: the user's message, then steps until the model calls no more tools. Made of the same pieces
- * that the durable runtime schedules one by one. Yields the chunks of one UIMessage, `start` to `finish`; a failure is an
- * `error` chunk and an abort an `abort` chunk at the end. Both messages are added to `session.messages`.
+ * A whole turn in memory: the user's message, then steps until the model calls no more tools. Loop, steps and tool calls
+ * are those of the worker, recorded in memory instead of Postgres. Yields the chunks of one UIMessage, `start` to
+ * `finish`; a failure is an `error` chunk and an abort an `abort` chunk at the end. Both messages are added to
+ * `session.messages`.
  */
 export async function* run(
   session: MemorySession,
@@ -50,113 +64,149 @@ export async function* run(
   model: ResolvedModel,
   options: RunOptions = {},
 ): AsyncGenerator<UIMessageChunk, void, void> {
-  const turn = new Turn(session, model, options);
   session.messages.push(typeof input === 'string' ? userMessage(input) : input);
+  using turn = new MemoryTurn(session, model, options);
+  const played = turn.play();
+  played.catch(() => {});
   try {
-    yield { type: 'start', messageId: turn.answer.id };
-    yield* turn.steps();
-    yield { type: 'finish', messageMetadata: turn.answer.metadata };
-  } catch (error) {
-    if (options.signal?.aborted) yield { type: 'abort' };
-    else yield { type: 'error', errorText: turn.sentenceOf(error) };
+    yield* turn.chunks.values();
   } finally {
-    if (turn.answer.parts.length > 0) session.messages.push(turn.answer);
+    turn.stop.fire('abort');
+    await played;
+    const message = turn.message();
+    if (message.parts.length > 0) session.messages.push(message);
   }
+}
+
+/** What goes wrong outside of the model call, such as a file of instructions that cannot be read. */
+function internalFailure(cause: unknown): RunFailure {
+  return { code: 'Internal', message: 'Something went wrong inside: send a new message.', cause };
 }
 
 function userMessage(text: string): UIMessage {
   return { id: newId('msg'), role: 'user', parts: [{ type: 'text', text }] };
 }
 
-/** One turn in the making. Owns the answer, which grows by whole steps, and the count of what was spent. */
-class Turn {
-  answer: UIMessage & { metadata: AnswerMetadata };
+/** One turn of a session in memory, and the recorder of its steps. */
+class MemoryTurn implements StepRecorder<Next>, Disposable {
+  readonly chunks = new Channel<UIMessageChunk>();
+  readonly stop = new StopSignal();
   private readonly session: MemorySession;
   private readonly model: ResolvedModel;
   private readonly options: RunOptions;
-  private readonly limits: Limits;
-  private readonly clock: AbortSignal;
-  private readonly signal: AbortSignal;
+  private readonly id = newId('msg');
+  private readonly answer: MemoryAnswer<AnswerMetadata>;
+  private rows = new PartRows(0);
+  /** Index of the first part that no settled step wrote. */
+  private settledParts = 0;
+  private tokens = 0;
+  private assembled: Promise<AssembledPrompt> | undefined;
 
   constructor(session: MemorySession, model: ResolvedModel, options: RunOptions) {
     this.session = session;
     this.model = model;
     this.options = options;
-    this.limits = limitsOf(session.agent);
-    this.clock = AbortSignal.timeout(this.limits.wall_clock_ms);
-    this.signal = options.signal ? AbortSignal.any([options.signal, this.clock]) : this.clock;
-    const metadata = { usage: ZERO_USAGE, steps: [], system_prompt_digest: '' };
-    this.answer = { id: newId('msg'), role: 'assistant', metadata, parts: [] };
-  }
-
-  async *steps(): AsyncGenerator<UIMessageChunk, void, void> {
-    const prompt = await this.prompt();
-    this.answer.metadata.system_prompt_digest = prompt.digest;
-    for (let step = 1; ; step += 1) {
-      if (step > this.limits.steps) throw new LimitReachedError('steps', this.limits.steps);
-      const result = yield* this.step(prompt.system);
-      const failure = failureOfFinish(result.finishReason);
-      if (failure?.kind === 'final') throw new FinishError(failure.message);
-      if (result.toolCalls.length === 0) return;
-      const { usage } = this.answer.metadata;
-      if (totalTokens(usage) - usage.cache_read >= this.limits.tokens) {
-        throw new LimitReachedError('tokens', this.limits.tokens);
-      }
-    }
-  }
-
-  /** What a failed turn says; never the provider's words. */
-  sentenceOf(error: unknown): string {
-    if (this.clock.aborted) return new LimitReachedError('wall_clock_ms', this.limits.wall_clock_ms).message;
-    if (error instanceof LimitReachedError || error instanceof FinishError) return error.message;
-    const failure = classifyProviderError(error);
-    return failure.kind === 'final' ? failure.message : `${failure.code}: ${failure.reason}`;
-  }
-
-  /** A model call and its tools. What had been seen of it when it broke off stays in the answer. */
-  private async *step(system: string): AsyncGenerator<UIMessageChunk, StepResult, void> {
-    const { session, model } = this;
-    const signal = this.callSignal();
-    const { temperature, max_output_tokens: maxOutputTokens, tools } = session.agent;
-    const messages = modelView([...session.messages, this.answer]);
-    const newToolCallId = () => newId('call');
-    const input = { model, system, messages, tools, signal, temperature, maxOutputTokens, newToolCallId };
-    const seen: UIMessageChunk[] = [];
-    try {
-      const result = yield* keep(seen, streamStep(input));
-      for (const call of result.toolCalls) {
-        if (!call.invalid) yield* keep(seen, runTool(session, call, this.signal, this.limits.tool_output_bytes));
-      }
-      this.count(result);
-      return result;
-    } finally {
-      await this.apply(seen);
-    }
-  }
-
-  /** The turn's signal, and the agent's time-out of one model call. */
-  private callSignal(): AbortSignal {
-    const { timeout } = this.session.agent;
-    return timeout === undefined ? this.signal : AbortSignal.any([this.signal, AbortSignal.timeout(timeout)]);
-  }
-
-  private count({ usage, model, finishReason }: StepResult): void {
-    const { metadata } = this.answer;
-    metadata.usage = addUsage(metadata.usage, usage);
-    metadata.steps.push({ usage, model, finish_reason: finishReason });
-  }
-
-  /** Adds chunks to the answer with the SDK's own reducer. */
-  private async apply(chunks: readonly UIMessageChunk[]): Promise<void> {
-    const stream = new ReadableStream<UIMessageChunk>({
-      start(controller) {
-        for (const chunk of chunks) controller.enqueue(chunk);
-        controller.close();
-      },
+    this.answer = new MemoryAnswer(session.id, this.id, {
+      session_id: session.id,
+      system_prompt_digest: '',
+      model: model.ref,
     });
-    for await (const message of readUIMessageStream({ message: this.answer, stream })) {
-      this.answer = { ...this.answer, parts: message.parts };
+  }
+
+  /** Plays the turn to its end; its chunks go into the channel. */
+  async play(): Promise<void> {
+    const aborted = () => this.stop.fire('abort');
+    const { signal } = this.options;
+    if (signal?.aborted) aborted();
+    signal?.addEventListener('abort', aborted);
+    this.stop.limitTo(limitsOf(this.session.agent).wall_clock_ms);
+    try {
+      await this.show(this.answer.start());
+      const end = await this.steps().catch(internalFailure);
+      // A turn in memory ends with its error: the `finish` after it is for readers of stored answers.
+      await this.show(this.answer.end(end).filter(({ type }) => typeof end === 'string' || type !== 'finish'));
+    } finally {
+      signal?.removeEventListener('abort', aborted);
+      this.chunks.end();
     }
+  }
+
+  message(): UIMessage {
+    const parts = this.answer.parts as unknown as UIMessage['parts'];
+    return { id: this.id, role: 'assistant', metadata: this.answer.metadata, parts };
+  }
+
+  private steps(): Promise<TurnEnd> {
+    const { agent } = this.session;
+    return turnLoop<StepToolCall, Retry, TurnEnd>([], {
+      step: (attempt) => {
+        const { attempts = ATTEMPTS } = this.options;
+        const step = this.answer.metadata.steps?.length ?? 0;
+        return attemptStep({ agent, step, tokens: this.tokens, attempt, attempts, stop: this.stop }, this);
+      },
+      tool: (call) => this.tool(call),
+      // A wait that is aborted is over: the next attempt finds out.
+      wait: ({ delayMs }) => delay(delayMs, undefined, { signal: this.stop.signal }).catch(() => {}),
+    });
+  }
+
+  private async tool({ toolCallId, toolName, input }: StepToolCall): Promise<TurnEnd | undefined> {
+    const { session, answer, stop } = this;
+    const { tool_output_bytes: maxOutputBytes } = limitsOf(session.agent);
+    const end = await performToolCall(
+      { tools: session.agent.tools, toolName, input, stop, maxOutputBytes },
+      new MemoryToolCall({ session, answer, toolCallId, stop, show: (chunks) => this.show(chunks) }),
+    );
+    return end === 'stopped' ? 'aborted' : undefined;
+  }
+
+  async prepare(): Promise<ModelCall> {
+    this.rows = new PartRows(this.settledParts);
+    await this.rows.interrupt(this.answer.from(this.settledParts));
+    this.assembled ??= this.prompt();
+    const { system, digest } = await this.assembled;
+    this.answer.metadata = { ...this.answer.metadata, system_prompt_digest: digest };
+    return { model: this.model, system, messages: modelView([...this.session.messages, this.settled()]) };
+  }
+
+  async add(chunk: UIMessageChunk): Promise<void> {
+    this.rows.add(chunk);
+    if (this.rows.dirty) await this.show(this.answer.write(this.rows.take()));
+  }
+
+  async close(): Promise<void> {}
+
+  async complete({ result, tokens, calls, isLast, failure }: CompletedStep): Promise<Next> {
+    const { metadata } = this.answer;
+    const { usage, model, finishReason } = result;
+    this.answer.metadata = {
+      ...metadata,
+      usage: addUsage(metadata.usage ?? ZERO_USAGE, usage),
+      steps: [...(metadata.steps ?? []), { usage, model, finish_reason: finishReason }],
+    };
+    this.tokens += tokens;
+    await this.show(this.answer.write(this.rows.take()));
+    this.settledParts = this.rows.nextIndex;
+    if (failure) return { kind: 'end', end: failure };
+    return isLast ? { kind: 'end', end: 'finished' } : { kind: 'settled', calls };
+  }
+
+  async breakOff(end: BrokenStep): Promise<Next> {
+    // A stored call keeps its raw input, from which readers make its input; here it is made when the step breaks off.
+    if (end.kind !== 'retry') await this.rows.freeze();
+    if (this.rows.dirty) await this.show(this.answer.write(this.rows.take()));
+    if (end.kind === 'retry') return { kind: 'retry', retry: end.retry };
+    return { kind: 'end', end: end.kind === 'error' ? end.failure : 'aborted' };
+  }
+
+  /** The answer as its settled steps wrote it: what the model sees of it. */
+  private settled(): UIMessage {
+    const { parts, ...message } = this.message();
+    return { ...message, parts: parts.slice(0, this.settledParts) };
+  }
+
+  private async show(chunks: UIMessageChunk[]): Promise<void> {
+    for (const chunk of chunks) await this.chunks.push(chunk);
   }
 
   private prompt(): Promise<AssembledPrompt> {
@@ -164,17 +214,8 @@ class Turn {
     const { boundary = workspaceRoot, date = new Date().toISOString().slice(0, 10) } = this.options;
     return assemblePrompt({ agent, workspaceRoot, boundary, date, model: this.model.ref });
   }
-}
 
-/** Passes a generator's chunks on and keeps them. */
-async function* keep<Result>(
-  seen: UIMessageChunk[],
-  chunks: AsyncGenerator<UIMessageChunk, Result, void>,
-): AsyncGenerator<UIMessageChunk, Result, void> {
-  for (;;) {
-    const { done, value } = await chunks.next();
-    if (done) return value;
-    seen.push(value);
-    yield value;
+  [Symbol.dispose](): void {
+    this.stop[Symbol.dispose]();
   }
 }

@@ -8,7 +8,7 @@ export interface StepToolCall {
   toolCallId: string;
   toolName: string;
   input: unknown;
-  /** True when it cannot be run: an unknown tool, or bad input. The model has been told so. */
+  /** True for an unknown tool or bad input. Its outcome is an error already. */
   invalid?: boolean;
 }
 
@@ -27,10 +27,10 @@ const MAX_TOOL_NAME = 64;
 /**
  * Makes the UIMessage chunks of one step from the AI SDK's stream parts. Owns, for one step:
  *
- * 1. The tool call ids. A call gets ours when its input starts, or when it comes whole. The provider's may repeat within
- *    a step: pieces go to the latest call of that id, and finished inputs come in the order in which they started.
- * 2. The text. Nothing leaves with U+0000 or a lone surrogate in it, and a pair split over two pieces stays whole.
- * 3. `start-step`, which waits for the first content: a call that fails before it has said anything leaves no step.
+ * 1. The tool call ids. A call gets an id of ours when its input starts, or when it arrives complete. The provider's ids may
+ *    repeat within a step: pieces belong to the latest call with the id, and inputs are completed in order of their start.
+ * 2. The text. U+0000 and lone surrogates are replaced, and a pair split over two pieces stays whole.
+ * 3. `start-step`, which is sent with the first content: a call that fails before any content leaves no step.
  */
 export class StepChunks {
   readonly toolCalls: StepToolCall[] = [];
@@ -79,10 +79,10 @@ export class StepChunks {
       case 'tool-call':
         return this.toolCall(part);
       case 'tool-error':
-        // Of an invalid call the model's mistake has been told with the call itself.
+        // The error of an invalid call is sent with the call itself.
         return part.providerExecuted ? other(part) : [];
       case 'custom':
-        // It says that the answer begins, with a first count of tokens: neither is content.
+        // It announces the answer with a first count of tokens, which is no content.
         return part.kind === 'anthropic.message_start' ? [] : other(part);
       case 'file':
       case 'reasoning-file':
@@ -96,7 +96,7 @@ export class StepChunks {
 
   private textDelta(kind: TextKind, part: PartOf<'text-delta' | 'reasoning-delta'>): UIMessageChunk[] {
     const delta = this.texts.get(textKey(part))?.push(part.text) ?? cleanText(part.text);
-    // Anthropic signs its reasoning with a delta that has no text.
+    // Anthropic sends the signature of reasoning in a delta without text.
     return delta === '' && !part.providerMetadata
       ? []
       : [{ type: `${kind}-delta`, id: part.id, delta, ...metadataOf(part) }];

@@ -6,7 +6,7 @@ import { toolJsonSchema } from './tool-schema.ts';
 
 const sets = new WeakMap<readonly ToolDefinition[], ToolSet>();
 
-/** The tools as the AI SDK takes them, without `execute`: it is the runtime that runs them. Made once a list. */
+/** The tools for the AI SDK, without `execute`, because the runtime runs them. Cached per list. */
 export function sdkTools(tools: readonly ToolDefinition[]): ToolSet {
   const known = sets.get(tools);
   if (known) return known;
@@ -19,14 +19,14 @@ function asSdkTool(definition: ToolDefinition): Tool {
   const inputSchema = jsonSchema(toolJsonSchema(definition), {
     validate: async (value) => {
       const parsed = await definition.input.safeParseAsync(value);
-      // The input stays as the model wrote it: it is parsed again where the tool runs, and transforms apply once.
+      // Keep the input as the model wrote it: it is parsed again before the tool runs, so that transforms apply once.
       return parsed.success ? { success: true, value } : { success: false, error: parsed.error };
     },
   });
   return sdkTool({ description: definition.description, inputSchema });
 }
 
-/** What the model is told of a call that the SDK found invalid: an unknown tool, no JSON, or not of the schema. */
+/** The error that the model sees for an invalid call: unknown tool, invalid JSON, or input that does not match the schema. */
 export function invalidCallText(toolName: string, error: unknown, tools: readonly ToolDefinition[]): string {
   if (NoSuchToolError.isInstance(error)) {
     const names = tools.map((tool) => tool.name).join(', ');
@@ -46,7 +46,7 @@ interface Issue {
   message: string;
 }
 
-/** The issues of the zod error at the bottom of what the SDK wraps around it. */
+/** The issues of the zod error that the SDK's error wraps. */
 function issuesOf(error: unknown): Issue[] | undefined {
   for (let at = error; at instanceof Error; at = at.cause) {
     const { issues } = at as { issues?: Issue[] };

@@ -11,7 +11,7 @@ import type { ResolvedModel } from './models.ts';
 import { StepChunks, type StepToolCall } from './step-chunks.ts';
 import { sdkTools } from './step-tools.ts';
 
-// Warnings such as "temperature is not supported" would come with every step, on the console.
+// The SDK would print warnings such as "temperature is not supported" at every step.
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
 export interface StepInput {
@@ -25,7 +25,7 @@ export interface StepInput {
   signal: AbortSignal;
   temperature?: number | undefined;
   maxOutputTokens?: number | undefined;
-  /** Makes our id of a tool call; the provider's is kept as metadata only, for providers repeat theirs. */
+  /** Creates the id of a tool call. Providers repeat their ids, so these are kept as metadata only. */
   newToolCallId: () => string;
 }
 
@@ -35,7 +35,7 @@ export interface StepResult {
   usage: Usage;
   /** `provider/model`. */
   model: string;
-  /** In the model's order. Those that are `invalid` have their outcome already: the model's mistake. */
+  /** In the model's order. An `invalid` call has an error as its outcome already. */
   toolCalls: StepToolCall[];
 }
 
@@ -91,7 +91,7 @@ async function callOptions(input: StepInput, abortSignal: AbortSignal) {
     messages: withCacheMark(await convertToModelMessages(input.messages)),
     tools: sdkTools(input.tools),
     abortSignal,
-    // Retries belong to the workflow, which shows them.
+    // The workflow retries, and shows it in the status.
     maxRetries: 0,
     ...(temperature !== undefined && { temperature }),
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),
@@ -99,7 +99,7 @@ async function callOptions(input: StepInput, abortSignal: AbortSignal) {
   };
 }
 
-/** Anthropic caches up to a mark: after the system text, and after all that the next step will send again. */
+/** Anthropic caches up to a mark: one after the system text, one after the last message. */
 const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } } as const;
 
 function withCacheMark(messages: ModelMessage[]): ModelMessage[] {

@@ -5,7 +5,7 @@ import type { Raise, ToolContext, ToolDefinition } from './define.ts';
  * How a tool call ended. `aside` is there when the output was larger than the limit: it is the whole of it as text, and
  * `output` is then its beginning and a note that names what was set aside.
  */
-export type ToolOutcome = { ok: true; output: Json; aside?: string } | { ok: false; errorText: string };
+export type ToolResult = { ok: true; output: Json; aside?: string } | { ok: false; errorText: string };
 
 /** Longest error text that the model gets of a tool, in UTF-16 units. */
 const MAX_ERROR_TEXT = 4_000;
@@ -14,6 +14,11 @@ const MAX_ERROR_TEXT = 4_000;
 export type ToolPlan =
   | { ok: true; input: unknown; raise: Raise | null; project: 'new' | 'required' | null }
   | { ok: false; errorText: string };
+
+/** An outcome that is an error. */
+export function failedWith(errorText: string): ToolResult {
+  return { ok: false, errorText };
+}
 
 /** What the model is told when a call needs a project and the session has none. */
 export const NO_PROJECT_TEXT =
@@ -42,7 +47,7 @@ export async function executeTool(
   input: unknown,
   ctx: ToolContext,
   options: { maxOutputBytes: number },
-): Promise<ToolOutcome> {
+): Promise<ToolResult> {
   ctx.signal.throwIfAborted();
   const parsed = await tool.input.safeParseAsync(input);
   if (!parsed.success) return { ok: false, errorText: inputErrorText(tool.name, parsed.error.issues) };
@@ -81,7 +86,7 @@ function errorTextOf(error: unknown): string {
   return cap(cleanText(message) || 'the tool failed without saying why');
 }
 
-function outcomeOf(output: unknown, maxBytes: number): ToolOutcome {
+function outcomeOf(output: unknown, maxBytes: number): ToolResult {
   const json = cleanJsonText(JSON.stringify(output) ?? 'null');
   if (byteLength(json) <= maxBytes) return { ok: true, output: JSON.parse(json) as Json };
   // A long text is cut as it reads, not as JSON spells it: its line breaks stay line breaks.

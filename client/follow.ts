@@ -1,7 +1,7 @@
 import type { UIMessageChunk } from 'ai';
 import { canonicalJson } from '../domain/canonical-json.ts';
 import type { RunState } from '../domain/runs.ts';
-import { advance } from '../domain/stream.ts';
+import { advance, progressChunk } from '../domain/stream.ts';
 import { cursorOf, NOTHING_SEEN, type Seen } from '../domain/stream-seen.ts';
 import { type Answer, readAnswer } from '../store/answers.ts';
 import type { Db } from '../store/db.ts';
@@ -61,11 +61,9 @@ export class AnswerReading {
   }
 
   private progressChunks({ progress }: Answer): UIMessageChunk[] {
-    const mark = canonicalJson(progress ?? null);
+    const mark = canonicalJson(progress);
     if (mark === this.progress) return [];
     this.progress = mark;
-    return progress === null || progress === undefined
-      ? []
-      : [{ type: 'data-progress', transient: true, data: progress }];
+    return progress === null ? [] : [progressChunk(progress)];
   }
 }

@@ -1,4 +1,4 @@
-/** A part of a stored message, as the AI SDK's UIMessage has it; only what the rules below read is named. */
+/** A part of an AI SDK UIMessage; only the fields that are read here. */
 interface StoredPart {
   type: string;
 }
@@ -18,12 +18,12 @@ interface StoredMessage<Part extends StoredPart> {
   parts: Part[];
 }
 
-/** What the model is told of a tool call that never got an outcome. */
+/** The outcome that the model sees for a call without one. */
 const ABORTED_TOOL_TEXT = 'aborted by the user';
 const INTERRUPTED_TOOL_TEXT = 'interrupted, outcome unknown';
 
 /**
- * What the model sees of stored messages; pure, and nothing stored is changed.
+ * What the model sees of stored messages. A pure function.
  *
  * - A `data-interrupted` part drops what the lost attempt wrote: everything back to and including the latest
  *   `step-start` before it (without one, everything before it), and itself.
@@ -50,7 +50,7 @@ export function modelView<Part extends StoredPart, Message extends StoredMessage
   });
 }
 
-/** The parts by step; what stands before the first `step-start` is a step of its own. */
+/** The parts by step; those before the first `step-start` are one step. */
 function stepsOf<Part extends StoredPart>(parts: readonly Part[]): Part[][] {
   const steps: Part[][] = [];
   for (const part of parts) {
@@ -87,7 +87,7 @@ function isToolPart<Part extends StoredPart>(part: Part): part is Part & ToolPar
   return part.type === 'dynamic-tool' || part.type.startsWith('tool-');
 }
 
-/** The part with an outcome and without its approval: the decision is made, and the SDK would ask for it again. */
+/** The part with an outcome and without its approval, for which the SDK would ask again. */
 function withOutcome<Part extends ToolPart>(part: Part, missing: string): Part {
   const { approval, ...rest } = part;
   const input = isObject(part.input) ? part.input : {};

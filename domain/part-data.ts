@@ -16,6 +16,31 @@ export interface PartSnapshot {
   text_start: number | null;
 }
 
+/** A part of an answer as it is written. */
+export interface PartWrite {
+  id: string;
+  index: number;
+  type: string;
+  data: PartData;
+  tool_call_id?: string | null;
+  tool_state?: string | null;
+  /** All of its text is in `data`: its deltas are deleted. */
+  settled?: boolean;
+}
+
+/** Text appended to a part. */
+export interface DeltaWrite {
+  part_id: string;
+  /** Offset in the part's text, in UTF-16 units. */
+  start: number;
+  text: string;
+}
+
+/** A part that a lost attempt left; `text` is what was streamed since `data` was last written. */
+export interface LostPart extends PartWrite {
+  text: string | null;
+}
+
 /** Whether the part is a tool call, of a static or a dynamic tool. */
 export function isToolPart(data: PartData): boolean {
   return data.type === 'dynamic-tool' || data.type.startsWith('tool-');

@@ -29,6 +29,14 @@ export type RunErrorCode =
   | 'WorkspaceNotUsable'
   | 'Internal';
 
+/** Why a run ends as an error. The message is for the user and says what to do. */
+export interface RunFailure {
+  code: RunErrorCode;
+  message: string;
+  /** What was thrown, for the log. */
+  cause?: unknown;
+}
+
 /** What R5 shows of a session. `started_at` is in epoch milliseconds. */
 export interface SessionStatus {
   state: 'idle' | 'busy' | 'retrying' | 'waiting' | 'error';

@@ -35,6 +35,11 @@ export function advance(seen: Seen, snapshot: AnswerSnapshot): { seen: Seen; chu
   return { seen: reader.seen(), chunks: reader.chunks };
 }
 
+/** How far a tool is: a transient chunk, of a stored answer and of one in memory alike. */
+export function progressChunk(data: { tool_call_id: string; data: unknown }): UIMessageChunk {
+  return { type: 'data-progress', transient: true, data };
+}
+
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
 
 class Reader {

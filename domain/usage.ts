@@ -27,7 +27,7 @@ export function totalTokens(usage: Usage): number {
   return usage.input + usage.output + usage.reasoning + usage.cache_read + usage.cache_write;
 }
 
-/** What of the AI SDK's LanguageModelUsage is read here. Its `inputTokens` and `outputTokens` are whole sums. */
+/** The fields of the AI SDK's LanguageModelUsage that are read here. `inputTokens` and `outputTokens` are totals. */
 interface ReportedUsage {
   inputTokens?: number | undefined;
   outputTokens?: number | undefined;
@@ -37,9 +37,8 @@ interface ReportedUsage {
 }
 
 /**
- * The five numbers of what the AI SDK's step-finished callback reports. What a provider does not report is 0. Some
- * servers that speak chat completions count reasoning beside the completion tokens, not within; their own
- * `total_tokens` tells, and it wins.
+ * The five numbers, from what the AI SDK's step-finished callback reports. Missing numbers are 0. Some compatible servers
+ * do not include reasoning in the completion tokens; this shows in their `total_tokens`, which is then used.
  */
 export function fromLanguageModelUsage(reported: ReportedUsage): Usage {
   const prompt = count(reported.inputTokens);

@@ -1,8 +1,10 @@
 import { z } from 'zod';
 import { RUN_STATES, type RunState } from '../domain/runs.ts';
 import type { AnswerSnapshot } from '../domain/stream.ts';
+import type { Json } from '../domain/text.ts';
 import type { Cursor } from '../domain/stream-seen.ts';
 import { type Db, maybeOne } from './db.ts';
+import { json } from './results.ts';
 import { retry } from './status.ts';
 
 const answerRow = z.object({
@@ -13,7 +15,7 @@ const answerRow = z.object({
   error_code: z.string().nullable(),
   error_message: z.string().nullable(),
   retry: retry.nullable(),
-  progress: z.unknown(),
+  progress: z.object({ tool_call_id: z.string(), data: json }).nullable(),
   started_at: z.number().nullable(),
   position: z.number().nullable(),
   parts: z
@@ -33,8 +35,8 @@ const answerRow = z.object({
 export type Answer = AnswerSnapshot & {
   user_message_id: string;
   retry: { attempt: number; reason: string; at: number } | null;
-  /** { tool_call_id, data } of the tool at work. */
-  progress: unknown;
+  /** How far the tool at work is. */
+  progress: { tool_call_id: string; data: Json } | null;
   started_at: number | null;
   /** Open runs ahead of it, while it is queued. */
   position: number | null;

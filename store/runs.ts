@@ -1,46 +1,24 @@
 import { z } from 'zod';
 import { pendingTool } from '../wire/responses.ts';
 import type { LoadArgs, LoadedSession, NotBegun, ToolCallRef } from '../domain/commands.ts';
+import type { DeltaWrite, PartWrite } from '../domain/part-data.ts';
 import { type Fence, RUN_STATES, type RunEnd, type RunErrorCode, type RunState } from '../domain/runs.ts';
 import type { Usage } from '../domain/usage.ts';
 import { call, type Db, jsonb } from './db.ts';
 import { ended, lost, notBegun, queuedRun, sessionMark, time, toolCallRef } from './results.ts';
 
-// The writers of chat_runs and of what a run writes. Who may write is decided by the fence in the same statement.
-
-/** A part of an answer as it is written. */
-export interface PartWrite {
-  id: string;
-  index: number;
-  type: string;
-  /** The AI SDK part. */
-  data: Record<string, unknown>;
-  tool_call_id?: string | null;
-  tool_state?: string | null;
-  /** All of its text is in `data`: its deltas go. */
-  settled?: boolean;
-}
-
-/** Text appended to a part; `start` counts UTF-16 units before it. */
-export interface DeltaWrite {
-  part_id: string;
-  start: number;
-  text: string;
-}
+// Writes of a run. Each statement checks the fence itself.
 
 const lostPart = z.object({
   id: z.string(),
   index: z.number(),
   type: z.string(),
-  data: z.record(z.string(), z.unknown()),
+  data: z.looseObject({ type: z.string() }),
   tool_call_id: z.string().nullable(),
   tool_state: z.string().nullable(),
   /** Text that arrived after the part was last settled. */
   text: z.string().nullable(),
 });
-
-/** A part that a lost attempt left. */
-export type LostPart = z.infer<typeof lostPart>;
 
 const claimedStep = z.object({
   kind: z.literal('claimed'),
@@ -65,7 +43,7 @@ const claimedStep = z.object({
 /** What a step needs besides the messages. */
 export type ClaimedStep = z.infer<typeof claimedStep>;
 
-/** Which run, and the right to write to it. One object an attempt, for the attempt may renew it. */
+/** A run and the fence to write with. One object per attempt: renewing the claim changes its fence. */
 export interface Claim {
   sessionId: string;
   runSeq: number;
@@ -122,7 +100,7 @@ export async function loadSession(
   return (await call(db, loadedSession.nullable(), 'load_session', args)) ?? undefined;
 }
 
-/** Takes a step for an attempt, unless it is settled already, may not begin now, or a greater fence has it. */
+/** Claims a step, unless it is settled, may not begin now, or has a greater fence. */
 export function claimStep(
   db: Db,
   claim: Claim,
@@ -132,8 +110,9 @@ export function claimStep(
 }
 
 /**
- * Raises an attempt's own claim, unless somebody else has the run: what it sent before and does not know the fate of has
- * landed by then, or never will. The claim is the new one in any case; who was overtaken is told by the next write.
+ * Increases the fence of an attempt's own claim, unless another attempt has the run. Afterwards an earlier write without an
+ * answer is either committed or refused. `claim` has the new fence in any case; an overtaken attempt learns it at its next
+ * write.
  */
 export async function renewClaim(db: Db, claim: Claim): Promise<void> {
   const [epoch, ordinal, attempt, renewal = 0] = claim.fence;
@@ -146,8 +125,8 @@ export async function renewClaim(db: Db, claim: Claim): Promise<void> {
 }
 
 /**
- * Lands a batch of an answer. `metadata` makes the answer's row and is given with its first content only.
- * @returns live, abort (it landed; stop now) or lost (nothing landed: somebody else has the run)
+ * Stores a batch of an answer. `metadata` creates the answer's row and is given with the first content only.
+ * @returns live, abort (stored; stop now) or lost (not stored: another attempt has the run)
  */
 export function appendStream(
   db: Db,
@@ -173,17 +152,17 @@ export interface StepSettlement {
   usage: Usage;
   model: string;
   finishReason: string;
-  /** What counts against the run's limit. */
+  /** Tokens that count against the run's limit. */
   tokens: number;
   costUsd?: number;
   toolCalls: ToolCallRef[];
-  /** The turn is done: nothing is left to run and nothing to answer. */
+  /** This step ends the turn: it has no tool calls. */
   end: boolean;
-  /** What the step ends the turn with, where it is a failure. */
+  /** Ends the turn as an error. */
   failure?: { code: RunErrorCode; message: string; toolError: string };
 }
 
-/** Settles a step in one transaction: parts, usage, sums, receipt, and the run's end where it is one. */
+/** Settles a step in one transaction: parts, usage, sums, idempotency record, and the end of the run if it is the last. */
 export function settleStep(db: Db, claim: Claim, s: StepSettlement): Promise<SettledStep | { kind: 'lost' }> {
   const step = {
     step: s.step,
@@ -213,7 +192,7 @@ export function settleStep(db: Db, claim: Claim, s: StepSettlement): Promise<Set
   ]);
 }
 
-/** Shows in the status that the run waits to try again; `at` in epoch milliseconds. False: the run was lost. */
+/** Shows in the status that the run waits for a retry; `at` in epoch milliseconds. False: another attempt has the run. */
 export function noteRetry(
   db: Db,
   claim: Claim,
@@ -222,17 +201,17 @@ export function noteRetry(
   return call(db, z.boolean(), 'note_retry', [claim.sessionId, claim.runSeq, claim.fence, JSON.stringify(retry)]);
 }
 
-/** How an abnormal end is written. */
+/** An abnormal end of a run. */
 export interface RunSettlement {
   state: Exclude<RunEnd, 'finished'>;
   code?: RunErrorCode;
-  /** For the user: what happened and what to do. */
+  /** For the user: what happened, and what to do. */
   message?: string;
-  /** The outcome that open tool calls get where the end is an error. */
+  /** The outcome of open tool calls if the end is an error. */
   toolError?: string;
 }
 
-/** Ends a run that did not end by itself. Without a fence it is the workflow's own word; with one it may be lost. */
+/** Ends a run as an error or aborted. Activities pass a fence and may get `lost`; the workflow passes none. */
 export function settleRun(
   db: Db,
   run: { sessionId: string; runSeq: number; fence?: Fence },

@@ -9,12 +9,14 @@ import type { Claim } from './runs.ts';
 /** The scopes of state: this session, this user, everybody, this turn. */
 export type StateScope = 'session' | 'user' | 'app' | 'temp';
 
-/** One change of state; without a value the key goes. */
+/** One change of state; without a value the key is deleted. */
 export interface StateChange {
   scope: StateScope;
   key: string;
   value?: Json;
 }
+
+const storedScope = z.enum(['session', 'user', 'app']);
 
 const loadedToolCall = z.object({
   /** The AI SDK part. */
@@ -28,14 +30,16 @@ const loadedToolCall = z.object({
   workspace_root: z.string().nullable(),
   /** How long ago the run began, in milliseconds, by Postgres' clock. */
   elapsed_ms: z.number(),
-  state: z.array(z.object({ scope: z.enum(['session', 'user', 'app']), key: z.string(), value: json })),
+  state: z.array(z.object({ scope: storedScope, key: z.string(), value: json })),
+  /** Scopes that hold more than what was loaded. */
+  incomplete_state: z.array(storedScope),
   temp: z.record(z.string(), json),
 });
 
 /** A tool call's part and the session around it. */
 export type LoadedToolCall = z.infer<typeof loadedToolCall>;
 
-/** What a call raises, and the project it is for. */
+/** The phase event that a call asks for, and its project. */
 export interface RaiseRequest {
   event: PhaseEvent;
   at: 'start' | 'result';
@@ -52,7 +56,7 @@ const toolRefusal = z.object({
   locked_project_id: z.string().exactOptional(),
 });
 
-/** Why a tool may not run: the model is told. */
+/** Why a tool may not run. The model sees it. */
 export type ToolRefusal = z.infer<typeof toolRefusal>;
 
 const settledTool = z.object({ kind: z.literal('settled'), ...sessionMark.shape });
@@ -64,12 +68,12 @@ const toolClaim = z.discriminatedUnion('kind', [
 ]);
 const toolSettlement = z.discriminatedUnion('kind', [settledTool, lost]);
 
-/** Everything that a tool writes besides its outcome; all of it lands with the outcome or not at all. */
+/** What a tool writes besides its outcome, in the same transaction. */
 export interface ToolEffects {
   event?: PhaseEvent;
   state: StateChange[];
   todos: { name: string; done: boolean }[];
-  /** The whole output, where only its head is in the outcome. */
+  /** The whole output, if the outcome has only its beginning. */
   aside?: string;
 }
 
@@ -83,8 +87,8 @@ export async function loadToolCall(
 }
 
 /**
- * Claims a call and commits what precedes its running. `again`: an earlier attempt began it and left no outcome;
- * `settled`: it has one.
+ * Claims a call and commits what it asks for before it runs. `again`: an earlier attempt began it and left no outcome;
+ * `settled`: it has an outcome. Repeating it with the same `pending` answers `begun` again.
  */
 export function beginTool(
   db: Db,
@@ -101,7 +105,7 @@ export function beginTool(
   ]);
 }
 
-/** Stores a call's outcome and all that it writes, and clears pending_tool. `illegal`: see finish_tool. */
+/** Stores a call's outcome and its other writes, and clears pending_tool. `illegal`: see finish_tool. */
 export function finishTool(
   db: Db,
   claim: Claim,
@@ -119,7 +123,7 @@ export function finishTool(
   ]);
 }
 
-/** Shows readers how far a tool is; nothing of it outlives the call. */
+/** Stores a tool's progress for readers. It is removed with the end of the call. */
 export async function noteProgress(db: Db, claim: Claim, toolCallId: string, data: Json): Promise<void> {
   await db.query(
     `UPDATE chat_runs SET progress = $4, updated_at = clock_timestamp()
@@ -142,7 +146,7 @@ export function listTodos(db: Db, projectId: string): Promise<z.infer<typeof tod
 
 const cacheRow = z.object({ value: json });
 
-/** A cached result of this session's tools that has not expired. */
+/** A cached value of the session that has not expired. */
 export async function readCache(db: Db, sessionId: string, key: string): Promise<Json | undefined> {
   const row = await maybeOne(
     db,
@@ -153,7 +157,7 @@ export async function readCache(db: Db, sessionId: string, key: string): Promise
   return row?.value;
 }
 
-/** Keeps a result for `ttlMs`, and drops what has expired in this session. */
+/** Caches a value for `ttlMs`, and deletes the session's expired values. */
 export async function writeCache(db: Db, sessionId: string, key: string, value: Json, ttlMs: number): Promise<void> {
   await db.query(
     `WITH expired AS (

@@ -8,7 +8,7 @@ const partRow = z.object({
   data: z.looseObject({ type: z.string() }),
 });
 
-/** A stored message as the model's view is made from. */
+/** A stored message, as input of `modelView`. */
 export interface ViewMessage {
   id: string;
   role: 'user' | 'assistant' | 'system';
@@ -19,10 +19,10 @@ export interface ViewMessage {
 
 /**
  * The visible messages up to a turn's own that have parts: the user message `messageId` and, of its answer, the parts
- * that earlier steps settled. What is queued behind it is not seen.
+ * that earlier steps settled. Messages queued after it are left out.
  *
- * The rows come flat, and aborted runs are looked up once: whatever Postgres knows of the tables' sizes, it finds a plan
- * that grows with the conversation and not with its square.
+ * One row per part, and aborted runs are read once: with any statistics, Postgres chooses a plan whose cost is linear in
+ * the length of the conversation.
  */
 export async function loadView(
   db: Db,

@@ -1,5 +1,26 @@
 -- Scoped state.
 
+-- The state that a tool call sees, as [{ scope, key, value }], and the scopes of which something was left out. Bounded,
+-- because every call loads it: of each scope at most 1,000 keys and 256 KiB, in order of keys (the limits of
+-- agent/tool-state.ts). A value of more than 64 KiB is left out without being read.
+CREATE OR REPLACE FUNCTION load_state(p_session text, p_user text, OUT state jsonb, OUT incomplete jsonb)
+LANGUAGE sql STABLE AS $$
+  SELECT coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'key', key, 'value', value)) FILTER (WHERE fits), '[]'),
+         coalesce(jsonb_agg(DISTINCT scope) FILTER (WHERE NOT fits), '[]')
+    FROM (
+      SELECT owned.scope, entry.key, entry.value,
+             entry.nth <= 1000 AND entry.bytes <= 65536
+             AND sum(entry.bytes) FILTER (WHERE entry.bytes <= 65536) OVER (PARTITION BY owned.scope ORDER BY entry.key) <= 262144 AS fits
+        FROM (VALUES ('session', p_session), ('user', p_user), ('app', '')) AS owned(scope, owner)
+        CROSS JOIN LATERAL (
+          SELECT key, value, octet_length(key) + pg_column_size(value) AS bytes, row_number() OVER (ORDER BY key) AS nth
+            FROM scoped_state s
+           WHERE s.scope = owned.scope AND s.owner = owned.owner
+           ORDER BY key
+           LIMIT 1001) AS entry
+    ) AS entries
+$$;
+
 -- Applies a list of { scope: session | user | app | temp, key, value } (no value: the key goes; of several changes of a
 -- key the last counts), and keeps all but temp: in the event log. Keys are written in one order in all sessions of a
 -- user, or two that write the same ones could wait for each other.

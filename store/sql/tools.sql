@@ -6,14 +6,12 @@ CREATE OR REPLACE FUNCTION load_tool_call(p_session text, p_run integer, p_call 
            'data', p.data, 'tool_state', p.tool_state, 'message_id', p.message_id, 'user_id', s.user_id,
            'project_id', s.project_id, 'phase', s.phase, 'agent', c.agent, 'workspace_root', c.workspace_root,
            'elapsed_ms', (extract(epoch FROM clock_timestamp() - r.started_at) * 1000)::bigint,
-           'state', (SELECT coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'key', key, 'value', value)), '[]')
-                       FROM scoped_state
-                      WHERE scope = 'session' AND owner = p_session OR scope = 'user' AND owner = s.user_id
-                         OR scope = 'app' AND owner = ''),
+           'state', loaded.state, 'incomplete_state', loaded.incomplete,
            'temp', coalesce(r.temp, '{}'))
     FROM chat_parts p
     JOIN sessions s USING (session_id) JOIN chat_sessions c USING (session_id)
     JOIN chat_runs r ON r.session_id = p.session_id AND r.seq = p_run
+    CROSS JOIN load_state(p_session, s.user_id) AS loaded
    WHERE p.session_id = p_session AND p.tool_call_id = p_call
 $$;
 

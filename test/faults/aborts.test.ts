@@ -1,5 +1,6 @@
 // A stop, wherever the run is.
 import { beforeAll, describe, expect, it } from 'vitest';
+import { createClient } from '../../client/client.ts';
 import * as names from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, fail, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
@@ -76,6 +77,23 @@ describe('an abort', () => {
     expect((await session.row()).pending_tool).toBeNull();
     await expectToGoOn(session);
     expect(JSON.stringify(runtime.model.requests.at(-1)!.body.messages)).toContain('aborted by the user');
+  });
+
+  it('R4 by the client: its run is told once', async () => {
+    const session = await talkTo([say('Once'), hang()]);
+    const told: unknown[] = [];
+    const unsubscribe = runtime.bus.subscribe((pointer) => {
+      if (pointer.kind === 'abort' && pointer.session === session.id) told.push(pointer);
+    });
+    const client = createClient({ database: runtime.db, bus: runtime.bus, temporal: runtime.temporal });
+    const seq = await session.send('go');
+    await runtime.model.request(runtime.model.requests.length - 1);
+    expect(await client.commands.abort(session.user, session.id)).toMatchObject({ aborted: true });
+    expect((await session.ended(seq)).state).toBe('aborted');
+    await expectToGoOn(session);
+    unsubscribe();
+    expect(told).toHaveLength(1);
+    await client.end();
   });
 
   it('R5 while it waits to try again', async () => {

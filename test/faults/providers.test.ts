@@ -1,5 +1,5 @@
 // A provider that fails: in passing, for good, in mid-stream; and the limits of a turn.
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { defineAgent, type Limits } from '../../agent/define.ts';
 import { readStatus } from '../../store/status.ts';
 import { statusQuery } from '../../workflows/definitions.ts';
@@ -21,6 +21,7 @@ beforeAll(async () => {
       limited('few-steps', { steps: 2 }),
       limited('few-tokens', { tokens: 1_000 }),
       limited('little-time', { wall_clock_ms: 400 }),
+      limited('some-time', { wall_clock_ms: 3_000 }),
       limited('little-output', { tool_output_bytes: 1_000 }),
     ],
     settings: { providerAttempts: 3 },
@@ -108,6 +109,16 @@ describe('a provider that fails for good', () => {
   });
 });
 
+it('U1 cache writes that a compatible server reports are cache_write, not input, in the message and the sums', async () => {
+  const session = await talkTo([say('hi'), report({ input: 100, output: 5, cached: 30, cacheWritten: 60 })]);
+  const run = await session.ended(await session.send('hello'));
+  const usage = { input: 10, output: 5, reasoning: 0, cache_read: 30, cache_write: 60 };
+  const { rows } = await runtime.db.query('SELECT metadata FROM chat_messages WHERE id = $1', [run.answer_id]);
+  expect(rows[0]).toMatchObject({ metadata: { usage, steps: [{ usage }] } });
+  const sums = await runtime.db.query('SELECT * FROM chat_sessions WHERE session_id = $1', [session.id]);
+  expect(sums.rows[0]).toMatchObject({ prompt_tokens: 10, cache_read: 30, cache_write: 60, total_tokens: 105 });
+});
+
 describe('a limit ends the turn and names itself', () => {
   const again = [report({ input: 700, output: 10 }), callTool('call_1', 'look', { at: 'it' })];
 
@@ -124,6 +135,21 @@ describe('a limit ends the turn and names itself', () => {
     expect(run.error_message).toContain(`(${limit})`);
     expect(runtime.model.requests.length - before).toBe(calls);
     await expectSound(runtime, session.id);
+  });
+
+  it.each([5, -5])('R7 wall_clock, with the worker’s clock %i hours off', async (hours) => {
+    const before = runtime.model.requests.length;
+    runtime.model.script(() => [say('well'), hang()]);
+    const now = Date.now.bind(Date);
+    const clock = vi.spyOn(Date, 'now').mockImplementation(() => now() + hours * 3_600_000);
+    try {
+      const session = await TestSession.open(runtime, { agent: 'some-time' });
+      const run = await session.ended(await session.send('go on'));
+      expect(run.error_message).toContain('3 seconds (wall_clock)');
+      expect(runtime.model.requests.length - before).toBe(1);
+    } finally {
+      clock.mockRestore();
+    }
   });
 
   it('R7 a tool output over its limit is set aside', async () => {

@@ -1,4 +1,5 @@
 // Postgres answers, but slower than the heartbeat time-out: no healthy attempt may be taken for a dead one.
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createPool } from '../../store/db.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
@@ -23,7 +24,15 @@ interface Slow {
   slowDownAll(): void;
 }
 
-async function slow(...sayings: ModelAction[][]): Promise<Slow> {
+/** Actions of a model that takes longer for each than a heartbeat time-out. */
+async function* slowly(...actions: ModelAction[]): AsyncIterable<ModelAction> {
+  for (const action of actions) {
+    yield action;
+    await delay(HEARTBEAT_MS + 500);
+  }
+}
+
+async function slow(...sayings: Iterable<ModelAction>[] | [AsyncIterable<ModelAction>]): Promise<Slow> {
   const url = new URL(await freshDatabase());
   const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
   const proxied = new URL(url);
@@ -80,7 +89,8 @@ async function answer({ session }: Slow): Promise<unknown[]> {
 
 describe.concurrent('with Postgres slower than the heartbeat time-out', { timeout: 90_000 }, () => {
   it('T5 a slow claim of a step: one model call, one whole answer', async () => {
-    const the = await slow([say('Hello '), say('there')]);
+    // The model is slow as well: an attempt that is given up meanwhile cannot have ended.
+    const the = await slow(slowly(say('Hello '), say('there')));
     await the.slowDown('claim_step');
     expect(await answer(the)).toEqual(hello);
     expect(the.runtime.model.requests).toHaveLength(1);

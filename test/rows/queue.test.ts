@@ -228,6 +228,16 @@ describe('stopping', () => {
   });
 });
 
+it.each([
+  ['hours ahead', 3_600_000, 0],
+  ['hours behind', -3_600_000, 5_000],
+])('R7 a workflow’s clock that is %s moves the start of a run by at most 5 s', async (_clock, offset, elapsed) => {
+  const session = await Session.saying(db, 'one');
+  const claimed = await session.claim(1, fence(1), 0, Date.now() + offset);
+  expect(claimed['elapsed_ms']).toBeGreaterThanOrEqual(elapsed);
+  expect(claimed['elapsed_ms']).toBeLessThan(elapsed + 1_000);
+});
+
 it('W8 a load gives everything a workflow needs, under a new epoch every time', async () => {
   const session = await Session.at('building', db, { project: 'prj-load' });
   const run = await session.runWithCalls(['call_1']);

@@ -171,8 +171,8 @@ export class Session {
     return call<Answer & { epoch: number; runs: Answer[] }>(this.db, 'load_session', args);
   }
 
-  claim(run: number, fence: Fence, step = 0) {
-    return call<Answer>(this.db, 'claim_step', [this.id, run, step, fence, null]);
+  claim(run: number, fence: Fence, step = 0, startedAt: number | null = null) {
+    return call<Answer>(this.db, 'claim_step', [this.id, run, step, fence, startedAt]);
   }
 
   append(

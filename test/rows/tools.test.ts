@@ -310,3 +310,38 @@ it('S5 a call that the run did not make is neither begun nor finished', async ()
   }
   expect(await session.everything()).toEqual(before);
 });
+
+it('K1 what a tool call loads of state is bounded, however much of it there is', async () => {
+  const session = await Session.at('chatting', db);
+  const run = await calling(session);
+  const load = async () => {
+    const [row] = await rows(
+      db,
+      `SELECT octet_length(loaded::text) AS bytes, loaded -> 'incomplete_state' AS incomplete
+         FROM load_tool_call($1, $2, 'call_1') AS loaded`,
+      [session.id, run],
+    );
+    return row!;
+  };
+  const put = (scope: string, owner: string, keys: number, repeat: number) =>
+    db.query(
+      `INSERT INTO scoped_state (scope, owner, key, value)
+       SELECT $1, $2, 'key-' || n, to_jsonb((SELECT string_agg(md5(n::text || m), '') FROM generate_series(1, $4) AS m))
+         FROM generate_series(1, $3::int) AS n`,
+      [scope, owner, keys, repeat],
+    );
+  const empty = await load();
+  expect(empty['incomplete']).toEqual([]);
+  await put('session', session.id, 1, 100);
+  expect((await load())['incomplete']).toEqual([]);
+  await put('user', session.user, 3_000, 300);
+  await put('app', '', 2, 100_000);
+  const { rows: size } = await db.query<{ bytes: number }>(
+    'SELECT sum(pg_column_size(value)) AS bytes FROM scoped_state',
+  );
+  expect(Number(size[0]!.bytes)).toBeGreaterThan(30_000_000);
+  const full = await load();
+  expect(full['incomplete']).toEqual(['app', 'user']);
+  expect(Number(full['bytes']) - Number(empty['bytes'])).toBeLessThan(300_000);
+  await db.query(`DELETE FROM scoped_state WHERE scope = 'app'`);
+});

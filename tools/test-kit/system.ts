@@ -27,6 +27,8 @@ export interface RuntimeOptions {
   defaultModel?: string;
   agents?: readonly AgentDefinition[];
   settings?: Partial<ActivitySettings & { sweepIntervalMs: number; shutdownGraceMs: number }>;
+  /** Removes secrets from what tools bring. */
+  hide?: (text: string) => string;
 }
 
 /** A parsed line of a worker's log. */
@@ -119,6 +121,7 @@ export async function startSystem(servers: SystemServers, options: RuntimeOption
       agents: agentRegistry(more.agents ?? options.agents ?? [siteBuilder]),
       models,
       log,
+      ...(options.hide && { hide: options.hide }),
       registry: more.registry ?? (started.length === 0 ? registry : new Registry()),
       settings: { ...settings, ...more.settings },
       workflowBundle: more.workflowBundle ?? (await workflowBundle(path.resolve('node_modules/.cache/perdure'))),

@@ -1,12 +1,9 @@
 import { parsePartialJson, type UIMessageChunk } from 'ai';
 import { newId } from '../domain/ids.ts';
-import type { DeltaWrite, LostPart, PartWrite } from '../store/runs.ts';
-import { endOfLostPart, type PartData, type Providers, providers, toolPart, toolState } from './parts.ts';
+import type { DeltaWrite, LostPart, PartData, PartWrite } from '../domain/part-data.ts';
+import { endOfLostPart, type Providers, providers, toolPart, toolState } from './parts.ts';
 
-/** How a batch landed: `abort` landed too, but the run is to stop; `lost` changed nothing, another attempt has the run. */
-export type Landing = 'live' | 'abort' | 'lost';
-
-/** What is written at one go. */
+/** What is written in one transaction. */
 export interface Batch {
   parts: PartWrite[];
   deltas: DeltaWrite[];
@@ -24,11 +21,11 @@ interface OpenPart {
 /**
  * Turns the chunks of one step into rows. It owns the step's parts: their ids, indexes and text so far.
  *
- * 1. A part is inserted once; what it grows by is appended as deltas; it is written whole again only when it settles.
- * 2. `take` gives everything since the last take; a batch that failed to land is not taken back: its step is lost.
- * 3. What a reader reduces from the rows is what AI SDK's reducer makes of the chunks.
+ * 1. A part is inserted once, its growth is appended as deltas, and it is written whole again only when it is complete.
+ * 2. `take` gives everything since the last `take`. A batch that could not be written is not taken back.
+ * 3. A reader of the rows gets the message that the AI SDK's reducer makes of the chunks.
  */
-export class Recorder {
+export class PartRows {
   private readonly open = new Map<string, OpenPart>();
   private readonly changed = new Map<string, OpenPart>();
   private readonly finished: PartWrite[] = [];
@@ -39,22 +36,22 @@ export class Recorder {
     this.index = firstIndex;
   }
 
-  /** Index of the part that would come next. */
+  /** Index of the next part. */
   get nextIndex(): number {
     return this.index;
   }
 
-  /** True when there is something to write that readers would see: the mark that a step begins waits for its content. */
+  /** Whether there is content to write. A `step-start` alone is written with the first content of its step. */
   get dirty(): boolean {
     return this.content;
   }
 
-  /** Takes in what a lost attempt left: its parts end where they are, and a `data-interrupted` part follows. */
+  /** Ends the parts of a lost attempt where they are, and adds a `data-interrupted` part after them. */
   async interrupt(lost: readonly LostPart[]): Promise<void> {
     const last = lost.at(-1);
     if (last === undefined) return;
     this.index = last.index + 1;
-    // An attempt that was lost before its first word has left the mark of the one before it.
+    // An attempt that was lost before its first content has left only the mark of the attempt before it.
     if (last.type === 'data-interrupted') return;
     for (const part of lost) {
       const ended = await endOfLostPart(part);
@@ -63,7 +60,7 @@ export class Recorder {
     this.whole({ type: 'data-interrupted', id: newId('prt'), data: {} });
   }
 
-  /** Takes in one chunk of a step. */
+  /** Adds one chunk of the step. */
   add(chunk: UIMessageChunk): void {
     switch (chunk.type) {
       case 'start-step':
@@ -106,7 +103,7 @@ export class Recorder {
       if (!part.stored) {
         parts.push(firstRow(part));
         part.stored = true;
-        // A tool call's raw input is not part of its data: it has all of it in deltas.
+        // The raw input of a tool call is in its deltas only, not in its data.
         if (part.row.tool_call_id === undefined) part.written = part.text.length;
       }
       if (part.written < part.text.length) {
@@ -119,10 +116,7 @@ export class Recorder {
     return { parts, deltas };
   }
 
-  /**
-   * Ends the parts that are open where they stand, as the user saw them: a text stops, a tool call keeps the input that
-   * had come. Nothing after this.
-   */
+  /** Keeps in each open tool call the input that has come. An aborted step ends so; nothing is added after it. */
   async freeze(): Promise<void> {
     for (const part of this.open.values()) {
       if (part.row.tool_call_id === undefined || part.text === '') continue;
@@ -158,7 +152,7 @@ export class Recorder {
     if (data.type === 'reasoning') row.data = { ...data, id: row.id };
     const part: OpenPart = { row, text: '', written: 0, stored: false };
     this.open.set(key, part);
-    // An empty text is nothing to show yet; a tool call's name is.
+    // An empty text is not worth a write; the name of a tool is.
     if (row.tool_call_id !== undefined) this.change(part);
   }
 

@@ -1,8 +1,5 @@
 import { parsePartialJson } from 'ai';
-import type { LostPart, PartWrite } from '../store/runs.ts';
-
-/** An AI SDK part as it is stored. */
-export type PartData = Record<string, unknown> & { type: string };
+import type { LostPart, PartData, PartWrite } from '../domain/part-data.ts';
 
 export interface Providers {
   providerMetadata?: unknown;
@@ -29,7 +26,7 @@ export function toolPart(chunk: ToolChunk, state: string): PartData {
     state,
     ...(chunk.title === undefined ? {} : { title: chunk.title }),
     ...(chunk.providerExecuted === undefined ? {} : { providerExecuted: chunk.providerExecuted }),
-    // The reducer keeps what comes with an outcome apart from what came with the call.
+    // The SDK's reducer keeps the metadata of an outcome apart from that of the call.
     ...(chunk.providerMetadata === undefined
       ? {}
       : { [state === 'output-error' ? 'resultProviderMetadata' : 'callProviderMetadata']: chunk.providerMetadata }),
@@ -43,7 +40,7 @@ export function toolState(data: Record<string, unknown>): Pick<PartWrite, 'tool_
     : {};
 }
 
-/** A lost attempt's part as it is stored for good: it ends where it is. Undefined where it has ended already. */
+/** The final form of a part that a lost attempt left: it ends where it is. Undefined if it had ended already. */
 export async function endOfLostPart({ text, ...part }: LostPart): Promise<PartWrite | undefined> {
   const { data } = part;
   if (data['state'] === 'streaming') {

@@ -1,0 +1,31 @@
+import type { RunFailure } from '../domain/runs.ts';
+import type { Limits } from './define.ts';
+
+/** The limits of a turn that can end it. */
+export type LimitName = 'steps' | 'tokens' | 'wall_clock';
+
+/** The limit that keeps a run from its next step, if any. */
+export function limitReached(
+  limits: Limits,
+  run: { step: number; tokens: number; timeLeftMs: number },
+): LimitName | undefined {
+  if (run.step >= limits.steps) return 'steps';
+  if (run.tokens >= limits.tokens) return 'tokens';
+  return run.timeLeftMs <= 0 ? 'wall_clock' : undefined;
+}
+
+/** How a turn ends at a limit, in words for the user. */
+export function limitFailure(limit: LimitName, limits: Limits): RunFailure {
+  const reached = {
+    steps: `${limits.steps} steps`,
+    tokens: `${limits.tokens} tokens`,
+    wall_clock: duration(limits.wall_clock_ms),
+  }[limit];
+  const message = `The turn reached its limit of ${reached} (${limit}). Send a message to go on from here.`;
+  return { code: 'LimitReached', message };
+}
+
+function duration(ms: number): string {
+  if (ms < 1_000) return `${ms} ms`;
+  return ms < 120_000 ? `${Math.round(ms / 1_000)} seconds` : `${Math.round(ms / 60_000)} minutes`;
+}

@@ -1,0 +1,88 @@
+import type { UIMessageChunk } from 'ai';
+import { newId } from '../domain/ids.ts';
+import { nextPhase, type PhaseEvent } from '../domain/phases.ts';
+import { progressChunk } from '../domain/stream.ts';
+import { invalidTransitionMessage } from '../domain/errors.ts';
+import type { ToolContext } from './define.ts';
+import type { MemoryAnswer } from './memory-answer.ts';
+import { type MemorySession, type MemoryToolContext, memoryToolContext } from './memory.ts';
+import type { StopSignal } from './stop.ts';
+import type { ToolDemand, ToolRecorder, ToolRefusal, ToolStart } from './tool-call.ts';
+import { failedWith, type ToolResult } from './tool.ts';
+
+/** Records a tool call of a session in memory. Its caller learns whether the call was stopped before it had an outcome. */
+export class MemoryToolCall implements ToolRecorder<'settled' | 'stopped'> {
+  private readonly work: {
+    session: MemorySession;
+    answer: MemoryAnswer<Record<string, unknown>>;
+    toolCallId: string;
+    stop: StopSignal;
+    show: (chunks: UIMessageChunk[]) => Promise<void>;
+  };
+  private tool: MemoryToolContext | undefined;
+  private progress: Promise<void> = Promise.resolve();
+  private over = false;
+
+  constructor(work: MemoryToolCall['work']) {
+    this.work = work;
+  }
+
+  begin(demand: ToolDemand | null): Promise<ToolStart<'settled' | 'stopped'>> {
+    const { session } = this.work;
+    const refusal = demand && refusalOf(session, demand);
+    if (refusal) return Promise.resolve(refusal);
+    if (demand?.project === 'new') session.projectId = newId('prj');
+    if (demand?.raise?.at === 'start') this.move(demand.raise.event);
+    return Promise.resolve({ kind: 'begun' });
+  }
+
+  context(): ToolContext {
+    const { session, toolCallId, stop, show } = this.work;
+    this.tool = memoryToolContext(session, {
+      toolCallId,
+      signal: stop.signal,
+      progress: (data) => {
+        if (!this.over) this.progress = show([progressChunk({ tool_call_id: toolCallId, data })]);
+      },
+    });
+    return this.tool.ctx;
+  }
+
+  async close(): Promise<void> {
+    this.over = true;
+    await this.progress;
+  }
+
+  async finish(result: ToolResult, raise?: PhaseEvent): Promise<'settled'> {
+    const { answer, session, toolCallId, show } = this.work;
+    const isLegal = !result.ok || raise === undefined || this.move(raise);
+    if (result.ok && isLegal) this.tool?.commit();
+    const stored = isLegal
+      ? result
+      : failedWith(`InvalidTransition: ${invalidTransitionMessage(session.phase, raise)}.`);
+    await show(answer.settleCall(toolCallId, stored));
+    return 'settled';
+  }
+
+  stopped(error: unknown): Promise<'stopped'> {
+    if (this.work.stop.why === undefined) throw error;
+    return Promise.resolve('stopped');
+  }
+
+  private move(event: PhaseEvent): boolean {
+    const { session } = this.work;
+    const next = nextPhase(session.phase, event);
+    if (next !== undefined) session.phase = next;
+    return next !== undefined;
+  }
+}
+
+/** Why a call may not run, judged in the same order as in `begin_tool`: the phase first, then the project. */
+function refusalOf(session: MemorySession, { raise, project }: ToolDemand): ToolRefusal | undefined {
+  const { phase, projectId } = session;
+  if (raise && !nextPhase(phase, raise.event)) {
+    return { kind: 'refused', code: 'InvalidTransition', phase, event: raise.event };
+  }
+  if (project === 'new' && projectId !== null) return { kind: 'refused', code: 'ProjectAlreadyLocked' };
+  return project === 'required' && projectId === null ? { kind: 'refused', code: 'ProjectRequired' } : undefined;
+}

@@ -1,0 +1,171 @@
+import type { UIMessage, UIMessageChunk } from 'ai';
+import { PerdureError } from '../domain/errors.ts';
+import { newId } from '../domain/ids.ts';
+import type { RunErrorCode, RunFailure } from '../domain/runs.ts';
+import { totalTokens } from '../domain/usage.ts';
+import { type AgentDefinition, limitsOf } from './define.ts';
+import { limitFailure, limitReached } from './limits.ts';
+import type { ResolvedModel } from './models.ts';
+import { backoffMs, classifyProviderError, failureOfFinish, type ProviderFailure } from './provider-errors.ts';
+import type { StepToolCall } from './step-chunks.ts';
+import { type StepResult, streamStep } from './step.ts';
+import type { StopReason, StopSignal } from './stop.ts';
+
+// The one way to make a step. Where it is recorded is a `StepRecorder`: rows in Postgres, or a message in memory.
+
+/** One attempt at a step. */
+export interface StepAttempt {
+  agent: AgentDefinition;
+  /** Steps of the run that are settled. */
+  step: number;
+  /** Tokens that the run has spent, cache reads not counted. */
+  tokens: number;
+  /** Which attempt at this step it is, from 1, and how many there may be. */
+  attempt: number;
+  attempts: number;
+  /** Knows the time that is left of the run. */
+  stop: StopSignal;
+}
+
+/** What a model call is given. */
+export interface ModelCall {
+  model: ResolvedModel;
+  system: string;
+  messages: UIMessage[];
+}
+
+/** A step that the model has completed. */
+export interface CompletedStep {
+  result: StepResult;
+  /** What counts against the limit of tokens. */
+  tokens: number;
+  /** The calls to run. Those with bad input have their outcome already. */
+  calls: StepToolCall[];
+  /** The turn is over: there is no call, and so nothing for the model to answer. */
+  isLast: boolean;
+  /** Ends the turn as an error. */
+  failure?: RunFailure;
+}
+
+export interface Retry {
+  /** The attempt that failed. */
+  attempt: number;
+  code: RunErrorCode;
+  /** In our words, not the provider's. */
+  reason: string;
+  delayMs: number;
+}
+
+/** How an attempt ends that has not completed its step. What it streamed stays as the reader saw it. */
+export type BrokenStep =
+  | { kind: 'error'; failure: RunFailure }
+  | { kind: 'retry'; retry: Retry }
+  | { kind: Extract<StopReason, 'abort' | 'lost' | 'shutdown'> };
+
+/** Where an attempt is recorded. `Next` is what its caller learns. */
+export interface StepRecorder<Next> {
+  /** Assembles the model call. @throws {PerdureError} the model or the workspace cannot be used */
+  prepare(): Promise<ModelCall>;
+  /** Takes one chunk of the model. A promise holds the model back. */
+  add(chunk: UIMessageChunk): void | Promise<void>;
+  /** No more chunks come. @throws where a batch of them could not be stored: no writes after a lost batch */
+  close(): Promise<void>;
+  complete(step: CompletedStep): Promise<Next>;
+  breakOff(end: BrokenStep): Promise<Next>;
+}
+
+/** Makes one attempt at a step: limits, model call, and how it ended. Storage errors are thrown, model errors are not. */
+export async function attemptStep<Next>(attempt: StepAttempt, recorder: StepRecorder<Next>): Promise<Next> {
+  const { agent, stop } = attempt;
+  const limits = limitsOf(agent);
+  const limit = limitReached(limits, { ...attempt, timeLeftMs: stop.timeLeftMs });
+  if (limit !== undefined) return recorder.breakOff({ kind: 'error', failure: limitFailure(limit, limits) });
+  if (agent.timeout !== undefined) stop.after(agent.timeout, 'timeout');
+  const call = await prepared(recorder);
+  if ('kind' in call) return recorder.breakOff(endOf(attempt, call));
+  let result: StepResult | undefined;
+  let thrown: unknown;
+  try {
+    result = await callModel(attempt, call, recorder);
+  } catch (error) {
+    thrown = error;
+  }
+  await recorder.close();
+  if (result !== undefined && !stop.signal.aborted) return recorder.complete(completed(result));
+  return recorder.breakOff(brokenStep(attempt, thrown));
+}
+
+async function prepared<Next>(recorder: StepRecorder<Next>): Promise<ModelCall | ProviderFailure> {
+  try {
+    return await recorder.prepare();
+  } catch (error) {
+    if (error instanceof PerdureError) return classifyProviderError(error);
+    throw error;
+  }
+}
+
+async function callModel<Next>(
+  { agent, stop }: StepAttempt,
+  call: ModelCall,
+  recorder: StepRecorder<Next>,
+): Promise<StepResult> {
+  const chunks = streamStep({
+    ...call,
+    tools: agent.tools,
+    signal: stop.signal,
+    temperature: agent.temperature,
+    maxOutputTokens: agent.max_output_tokens,
+    newToolCallId: () => newId('call'),
+  });
+  for (;;) {
+    const next = await chunks.next();
+    if (next.done) return next.value;
+    const held = recorder.add(next.value);
+    if (held !== undefined) await held;
+  }
+}
+
+function completed(result: StepResult): CompletedStep {
+  const failure = failureOfFinish(result.finishReason);
+  return {
+    result,
+    tokens: totalTokens(result.usage) - result.usage.cache_read,
+    calls: result.toolCalls.filter((call) => call.invalid !== true),
+    isLast: result.toolCalls.length === 0,
+    ...(failure?.kind === 'final' && { failure: { code: failure.code, message: failure.message } }),
+  };
+}
+
+function brokenStep(attempt: StepAttempt, error: unknown): BrokenStep {
+  switch (attempt.stop.why) {
+    case 'abort':
+    case 'lost':
+    case 'shutdown':
+      return { kind: attempt.stop.why };
+    case 'wall_clock':
+      return { kind: 'error', failure: limitFailure('wall_clock', limitsOf(attempt.agent)) };
+    case 'timeout':
+      return endOf(attempt, {
+        kind: 'retryable',
+        code: 'ProviderUnavailable',
+        reason: 'the model did not answer in time',
+      });
+    default:
+      return endOf(attempt, classifyProviderError(error), error);
+  }
+}
+
+/** What a failure of the provider leads to: a retry, while there are attempts and time for one. */
+function endOf({ attempt, attempts, stop }: StepAttempt, failure: ProviderFailure, cause?: unknown): BrokenStep {
+  if (failure.kind === 'final')
+    return { kind: 'error', failure: { code: failure.code, message: failure.message, cause } };
+  const { code, reason } = failure;
+  const delayMs = backoffMs(attempt, failure.retryAfterMs);
+  if (attempt < attempts && delayMs < stop.timeLeftMs)
+    return { kind: 'retry', retry: { attempt, code, reason, delayMs } };
+  const why =
+    attempt < attempts
+      ? 'it asks to wait for longer than the turn may take'
+      : `gave up after ${attempt} ${attempt === 1 ? 'attempt' : 'attempts'}`;
+  return { kind: 'error', failure: { code, message: `${reason}; ${why}: send a new message later.` } };
+}

@@ -1,0 +1,118 @@
+import { invalidTransitionMessage, PerdureError } from '../domain/errors.ts';
+import type { Phase, PhaseEvent } from '../domain/phases.ts';
+import type { Json } from '../domain/text.ts';
+import type { Raise, ToolContext, ToolDefinition } from './define.ts';
+import type { StopSignal } from './stop.ts';
+import { executeTool, failedWith, NO_PROJECT_TEXT, planTool, type ToolResult } from './tool.ts';
+
+// The one way to run a tool call. Where it is recorded is a `ToolRecorder`: rows in Postgres, or a session in memory.
+
+/** A tool call as the model made it. */
+export interface ToolCallRequest {
+  tools: readonly ToolDefinition[];
+  toolName: string;
+  input: unknown;
+  stop: StopSignal;
+  maxOutputBytes: number;
+}
+
+/** What a call asks of its session before it may run. */
+export interface ToolDemand {
+  raise: Raise | null;
+  project: 'new' | 'required' | null;
+}
+
+/** Why the session does not let a call run. */
+export interface ToolRefusal {
+  kind: 'refused';
+  code: 'InvalidTransition' | 'ProjectAlreadyLocked' | 'ProjectNotFound' | 'ProjectRequired';
+  phase?: Phase;
+  event?: PhaseEvent;
+}
+
+/** `again`: an earlier attempt began the call and left no outcome. `done`: nothing is to run now. */
+export type ToolStart<Next> = { kind: 'begun' | 'again' } | ToolRefusal | { kind: 'done'; next: Next };
+
+/** Where a call is recorded. `Next` is what its caller learns. */
+export interface ToolRecorder<Next> {
+  /** Claims the call and commits what it demands at its start; null where it cannot run. */
+  begin(demand: ToolDemand | null): Promise<ToolStart<Next>>;
+  /** @throws {PerdureError} there is no workspace that the tool could use */
+  context(): ToolContext | Promise<ToolContext>;
+  /** The tool has ended: later calls of its context have no effect. */
+  close(): Promise<void>;
+  /** Stores the outcome with all that the tool wrote; `raise` moves the phase with it. */
+  finish(result: ToolResult, raise?: PhaseEvent): Promise<Next>;
+  /** The call was stopped before it had an outcome. */
+  stopped(error: unknown): Promise<Next>;
+}
+
+/** Runs one tool call, from claim to stored outcome. What the tool throws is an outcome; storage errors are thrown. */
+export async function performToolCall<Next>(request: ToolCallRequest, recorder: ToolRecorder<Next>): Promise<Next> {
+  const tool = request.tools.find((each) => each.name === request.toolName);
+  const plan = tool && (await planTool(tool, request.input));
+  const start = await recorder.begin(plan?.ok ? plan : null);
+  if (start.kind === 'done') return start.next;
+  if (tool === undefined || plan === undefined) {
+    return recorder.finish(failedWith(`There is no tool "${request.toolName}".`));
+  }
+  if (!plan.ok) return recorder.finish(plan);
+  if (start.kind === 'refused') return recorder.finish(failedWith(refusalText(start)));
+  if (start.kind === 'again' && tool.repeatable !== true) return recorder.finish(failedWith(UNKNOWN_OUTCOME));
+  return execute(request, recorder, tool, plan.raise);
+}
+
+async function execute<Next>(
+  { input, stop, maxOutputBytes }: ToolCallRequest,
+  recorder: ToolRecorder<Next>,
+  tool: ToolDefinition,
+  raise: Raise | null,
+): Promise<Next> {
+  const context = await usableContext(recorder);
+  if (context instanceof PerdureError) return recorder.finish(failedWith(context.message));
+  let result: ToolResult | undefined;
+  let thrown: unknown;
+  try {
+    result = await executeTool(tool, input, context, { maxOutputBytes });
+  } catch (error) {
+    thrown = error;
+  }
+  await recorder.close();
+  if (result !== undefined) return recorder.finish(result, raise?.at === 'result' ? raise.event : undefined);
+  return stop.why === 'wall_clock' ? recorder.finish(failedWith(OUT_OF_TIME)) : recorder.stopped(thrown);
+}
+
+/** The context, or why there is none: the model is told. */
+async function usableContext<Next>(recorder: ToolRecorder<Next>): Promise<ToolContext | PerdureError> {
+  try {
+    return await recorder.context();
+  } catch (error) {
+    if (error instanceof PerdureError) return error;
+    throw error;
+  }
+}
+
+const UNKNOWN_OUTCOME = 'interrupted: the worker was lost while this ran, so its outcome is unknown';
+const OUT_OF_TIME = 'stopped: the turn reached its time limit (wall_clock)';
+
+/** The outcome of a call whose turn ended as an error before the call could run. */
+export const TOOL_NOT_RUN = 'The turn ended before this tool call could run.';
+
+/** A call's outcome as fields of its part. */
+export function outcomeOf(result: ToolResult): { state: string; output?: Json; errorText?: string } {
+  return result.ok
+    ? { state: 'output-available', output: result.output }
+    : { state: 'output-error', errorText: result.errorText };
+}
+
+function refusalText({ code, phase, event }: ToolRefusal): string {
+  if (phase && event) return `InvalidTransition: ${invalidTransitionMessage(phase, event)}.`;
+  switch (code) {
+    case 'ProjectAlreadyLocked':
+      return 'ProjectAlreadyLocked: this session already works on a project. Call the tool without asking for a new one.';
+    case 'ProjectRequired':
+      return NO_PROJECT_TEXT;
+    default:
+      return `${code}: the tool may not run.`;
+  }
+}
