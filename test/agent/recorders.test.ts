@@ -26,7 +26,7 @@ import { plain, reduced } from '../../tools/test-kit/reduce.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { abortUpdate } from '../../workflows/definitions.ts';
+import { updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 
 const ATTEMPTS = 2;
@@ -159,7 +159,7 @@ async function stored(play: Play, agent: AgentDefinition): Promise<Outcome> {
       const { rows } = await runtime.db.query('SELECT progress FROM chat_runs WHERE session_id = $1', [session.id]);
       expect(JSON.stringify([await session.parts(answer), rows])).toContain(play.abortAt);
     });
-    await session.command(abortUpdate);
+    await session.command(updates.abort);
   }
   const ended = await session.ended(seq);
   const { items } = await readMessages(runtime.db, session.id, { limit: 10, hidden: false });
