@@ -17,10 +17,12 @@ beforeAll(async () => {
   worker = runtime.first;
 });
 
-it.each([
+const LOADERS: [who: string, terminates: boolean][] = [
   ['the same execution', false],
   ['the execution after it', true],
-])('S8 a load that thaws when another worker has loaded %s does no harm', async (_what, terminates) => {
+];
+
+it.each(LOADERS)('S8 a load that thaws when another worker has loaded %s does no harm', async (_what, terminates) => {
   const { db, model } = runtime;
   const session = await TestSession.open(runtime, { agent: faultAgent.id });
   const gate = new Gate();
