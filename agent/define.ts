@@ -179,7 +179,7 @@ export function defineTool<Input>(definition: ToolDefinition<Input>): ToolDefini
 export function defineAgent(definition: AgentDefinition): AgentDefinition {
   check(agentSchema, definition, 'agent', definition);
   const names = definition.tools.map((tool) => tool.name);
-  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
   if (twice !== undefined) throw new DefinitionError(`agent "${definition.id}": tools: "${twice}" is there twice`);
   return definition;
 }
@@ -197,13 +197,13 @@ function check(schema: z.ZodType, value: unknown, kind: string, named: { id?: un
   const label = typeof name === 'string' ? `${kind} "${name}"` : kind;
   const problems = parsed.error.issues.flatMap((issue) =>
     issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => at([...issue.path, key], NOT_BUILT.has(key) ? 'not built yet' : 'no such field'))
-      : at(issue.path, issue.message),
+      ? issue.keys.map((key) => problemAt([...issue.path, key], NOT_BUILT.has(key) ? 'not built yet' : 'no such field'))
+      : problemAt(issue.path, issue.message),
   );
   throw new DefinitionError(`${label}: ${problems.join('; ')}`);
 }
 
-/** What is wrong where: `tools.0.input: expected a zod schema`. */
-function at(path: readonly PropertyKey[], message: string): string {
+/** A problem with its path: `tools.0.input: expected a zod schema`. */
+function problemAt(path: readonly PropertyKey[], message: string): string {
   return path.length === 0 ? message : `${path.join('.')}: ${message}`;
 }

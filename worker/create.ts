@@ -60,42 +60,7 @@ export interface SessionWorker {
 /** Creates a worker; it polls nothing before `run`. */
 export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
   const { log, settings, registry = new Registry() } = parts;
-  const worker = await createWarmWorker(
-    {
-      connection: parts.connection,
-      namespace: parts.namespace,
-      taskQueue: TASK_QUEUE,
-      workflowBundle: parts.workflowBundle,
-      activities: sessionActivities({
-        db: parts.db,
-        bus: parts.bus,
-        agents: parts.agents,
-        models: parts.models,
-        log,
-        hooks: parts.hooks ?? {},
-        hide: parts.hide ?? ((text) => text),
-        metrics: workerMetrics(registry),
-        settings,
-      }),
-      interceptors: {
-        activity: [({ info }) => ({ inbound: new CodesOnlyInterceptor(log, info) })],
-      },
-      maxConcurrentActivityTaskExecutions: ACTIVITY_SLOTS,
-      maxConcurrentWorkflowTaskExecutions: WORKFLOW_SLOTS,
-      maxCachedWorkflows: CACHED_SESSIONS,
-      // The server gives a task to every open poll of a frozen worker, and each is lost until it times out: so one poll for
-      // activities and two for workflows, one on the sticky and one on the shared queue. Most steps need no poll: they are
-      // dispatched eagerly, in the response to the workflow task.
-      activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 1 },
-      workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
-      // Sessions of a dead worker go to another one after this time.
-      stickyQueueScheduleToStartTimeout: '1s',
-      maxHeartbeatThrottleInterval: '500ms',
-      defaultHeartbeatThrottleInterval: '500ms',
-      shutdownGraceTime: settings.shutdownGraceMs,
-    },
-    log,
-  );
+  const worker = await createWarmWorker(optionsOf(parts, registry), log);
   const client = new Client({ connection: parts.clientConnection, namespace: parts.namespace });
   countBus(parts.bus, registry);
   watchWork(parts.db, registry);
@@ -121,5 +86,42 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
         await Promise.all(periodic);
       }
     },
+  };
+}
+
+function optionsOf(parts: WorkerParts, registry: Registry): Parameters<typeof createWarmWorker>[0] {
+  const { log, settings } = parts;
+  return {
+    connection: parts.connection,
+    namespace: parts.namespace,
+    taskQueue: TASK_QUEUE,
+    workflowBundle: parts.workflowBundle,
+    activities: sessionActivities({
+      db: parts.db,
+      bus: parts.bus,
+      agents: parts.agents,
+      models: parts.models,
+      log,
+      hooks: parts.hooks ?? {},
+      hide: parts.hide ?? ((text) => text),
+      metrics: workerMetrics(registry),
+      settings,
+    }),
+    interceptors: {
+      activity: [({ info }) => ({ inbound: new CodesOnlyInterceptor(log, info) })],
+    },
+    maxConcurrentActivityTaskExecutions: ACTIVITY_SLOTS,
+    maxConcurrentWorkflowTaskExecutions: WORKFLOW_SLOTS,
+    maxCachedWorkflows: CACHED_SESSIONS,
+    // The server gives a task to every open poll of a frozen worker, and each is lost until it times out: so one poll for
+    // activities and two for workflows, one on the sticky and one on the shared queue. Most steps need no poll: they are
+    // dispatched eagerly, in the response to the workflow task.
+    activityTaskPollerBehavior: { type: 'simple-maximum', maximum: 1 },
+    workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 2 },
+    // Sessions of a dead worker go to another one after this time.
+    stickyQueueScheduleToStartTimeout: '1s',
+    maxHeartbeatThrottleInterval: '500ms',
+    defaultHeartbeatThrottleInterval: '500ms',
+    shutdownGraceTime: settings.shutdownGraceMs,
   };
 }

@@ -106,7 +106,7 @@ async function fewUpdatesInFlight(client: Client, namespace: string): Promise<bo
         status === 'rejected' &&
         'reason' in rest &&
         isGrpcServiceError(rest.reason) &&
-        Number(rest.reason.code) === RESOURCE_EXHAUSTED,
+        (rest.reason.code as number) === RESOURCE_EXHAUSTED,
     );
   });
 }

@@ -39,8 +39,10 @@ async function tablesWith(text: string): Promise<string[]> {
 async function atWork(user: string) {
   late = new Gate();
   const caller = host.as(user);
-  const { session } = (await caller.post('/api/sessions', { metadata: { note: CANARY } })).body;
-  const id = session.session_id as string;
+  const { session } = (await caller.post('/api/sessions', { metadata: { note: CANARY } })).body as {
+    session: { session_id: string; project_id: null; workspace_root: null };
+  };
+  const id = session.session_id;
   const folder = workspaceRoot(runtime.workspaces, { ...session, session_id: id, user_id: user });
   await caller.post(`/api/sessions/${id}/messages`, { text: `${CANARY} asked` });
   await late.reached;

@@ -339,7 +339,7 @@ it('K1 what a tool call loads of state is bounded, however much of it there is',
   const { rows: size } = await db.query<{ bytes: number }>(
     'SELECT sum(pg_column_size(value)) AS bytes FROM scoped_state',
   );
-  expect(Number(size[0]!.bytes)).toBeGreaterThan(30_000_000);
+  expect(size[0]!.bytes).toBeGreaterThan(30_000_000);
   const full = await load();
   expect(full['incomplete']).toEqual(['app', 'user']);
   expect(Number(full['bytes']) - Number(empty['bytes'])).toBeLessThan(300_000);
