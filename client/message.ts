@@ -52,7 +52,7 @@ function partsOf({ text, parts = [] }: MessageInput): PartData[] {
   const given = text === undefined ? parts : [{ type: 'text' as const, text }];
   // A page that sends a file and no words sends an empty text along.
   const kept = given.filter((part) => part.type !== 'text' || part.text !== '');
-  if (kept.length === 0) throw bad(text === undefined ? 'parts' : 'text', 'something to say');
+  if (kept.length === 0) throw bad(text === undefined ? 'parts' : 'text', 'a non-empty message');
   return cleanJson(kept) as unknown as PartData[];
 }
 

@@ -10,7 +10,7 @@ import type { App, HostEnv, RequestContext } from './context.ts';
 export type Method = 'get' | 'post' | 'delete';
 
 /** A successful response of a route. */
-export interface Answer {
+export interface RouteResponse {
   description: string;
   /** Schema of a JSON body. */
   schema?: z.ZodType;
@@ -24,12 +24,12 @@ type ParamName<Path> = Path extends `${string}:${infer Name}/${infer Rest}`
   : Path extends `${string}:${infer Name}`
     ? Plain<Name>
     : never;
-/** A parameter's name without its pattern: `file{.*}` */
+/** A parameter's name without its pattern: `file` of `file{.*}` */
 type Plain<Name> = Name extends `${infer Before}{${string}` ? Before : Name;
 
 /**
- * A route's description, from which both validation and OpenAPI follow. What all routes share (authentication, common
- * errors) is added in openapi.ts.
+ * A route's description: the source of both validation and OpenAPI. openapi.ts adds what all routes share
+ * (authentication, common errors).
  */
 export interface RouteDescription<Path extends string, Query extends z.ZodObject, Body> {
   /** The operation's name in generated clients. */
@@ -39,18 +39,18 @@ export interface RouteDescription<Path extends string, Query extends z.ZodObject
   description?: string;
   /** The label under which refusals are counted. */
   command?: string;
-  /** Path parameters. They are not validated: an id of no session is SessionNotFound, not BadRequest. */
+  /** Path parameters. They are not validated: an unknown id gets SessionNotFound, not BadRequest. */
   params: Record<ParamName<Path>, z.ZodType>;
   query?: Query;
   body?: z.ZodType<Body>;
-  /** Reads the body where it must not be kept whole; without it all of it is read and parsed by `body`. */
+  /** Reads a body that is too large to buffer. Unset: the whole body is read and parsed by `body`. */
   readBody?: (request: Request) => Promise<Body>;
-  /** The route takes an Idempotency-Key. */
+  /** The route accepts an Idempotency-Key header. */
   idempotent?: boolean;
-  answers: Record<number, Answer>;
+  responses: Record<number, RouteResponse>;
   /** Errors that only this route has. */
   errors?: readonly ErrorCode[];
-  /** True: callers need no authentication. */
+  /** True: no authentication. */
   open?: boolean;
 }
 
@@ -69,7 +69,7 @@ export interface RouteInput<Path extends string, Query extends z.ZodObject, Body
 /** A route that was added. */
 export interface DescribedRoute {
   method: Method;
-  /** As Hono writes it: /api/sessions/:id */
+  /** In Hono's syntax: /api/sessions/:id */
   path: string;
   description: RouteDescription<string, z.ZodObject, unknown>;
 }
@@ -99,13 +99,13 @@ export class Api {
     this.maxBodyBytes = maxBodyBytes;
   }
 
-  /** Answers 405 with `Allow` to other methods of a described path. Call it after all routes were added. */
+  /** Adds responses 405 with `Allow` for all other methods of the described paths. Call it after adding all routes. */
   refuseOtherMethods(): void {
     for (const [path, routes] of Map.groupBy(this.routes, (route) => route.path)) {
       const methods = routes.flatMap(({ method }) => (method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()]));
       const allow = methods.join(', ');
       this.app.all(path, (c) => {
-        const error = new PerdureError('MethodNotAllowed', `${c.req.path} takes ${allow}, not ${c.req.method}`);
+        const error = new PerdureError('MethodNotAllowed', `${c.req.path} allows ${allow}, not ${c.req.method}`);
         return problemResponse(problemOf(error), { allow });
       });
     }
@@ -135,18 +135,18 @@ export class Api {
   }
 }
 
-/** A path as OpenAPI writes it: /api/sessions/{id} */
+/** A path in OpenAPI's syntax: /api/sessions/{id} */
 export function templateOf(path: string): string {
   return path.replaceAll(/:(\w+)(?:\{[^}]*\})?/g, '{$1}');
 }
 
 /** A JSON response. */
-export function json(schema: z.ZodType, description: string, headers?: Record<string, z.ZodType>): Answer {
+export function json(schema: z.ZodType, description: string, headers?: Record<string, z.ZodType>): RouteResponse {
   return { schema, description, ...(headers && { headers }) };
 }
 
 /** A stream of server-sent events. OpenAPI 3.1 cannot describe single events, so `description` does. */
-export function events(description: string, headers?: Record<string, z.ZodType>): Answer {
+export function events(description: string, headers?: Record<string, z.ZodType>): RouteResponse {
   return { mediaType: 'text/event-stream', description, ...(headers && { headers }) };
 }
 

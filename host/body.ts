@@ -12,8 +12,8 @@ export interface BodyLimit {
 }
 
 /**
- * The JSON body of a request, parsed by `schema`, whatever its content type says; no body is an empty object.
- * @throws {PerdureError} `TooLarge` as soon as more than the limit has come, `BadRequest` naming the field
+ * The JSON body of a request, parsed by `schema`. The content type is ignored; an empty body counts as `{}`.
+ * @throws {PerdureError} `TooLarge` as soon as the limit is exceeded, `BadRequest` naming the field
  */
 export async function readBody<T>(request: Request, schema: z.ZodType<T>, limit: BodyLimit): Promise<T> {
   let text = '';
@@ -22,13 +22,14 @@ export async function readBody<T>(request: Request, schema: z.ZodType<T>, limit:
 }
 
 /**
- * The text of a body as it comes.
- * @throws {PerdureError} `TooLarge` as soon as more than the limit has come, `BadRequest` for another coding than UTF-8
+ * Streams the text of a body.
+ * @throws {PerdureError} `TooLarge` as soon as the limit is exceeded, `BadRequest` for a content encoding or invalid
+ * UTF-8
  */
 export async function* textOf(request: Request, limit: BodyLimit): AsyncGenerator<string> {
   const coding = request.headers.get('content-encoding') ?? 'identity';
   // A few compressed bytes can expand to gigabytes.
-  if (coding.toLowerCase() !== 'identity') throw bad('Content-Encoding: expected none, the body as it is');
+  if (coding.toLowerCase() !== 'identity') throw bad('Content-Encoding: expected none (an uncompressed body)');
   if (Number(request.headers.get('content-length') ?? 0) > limit.bytes) throw tooLarge('body', limit);
   const decoder = new TextDecoder('utf-8', { fatal: true });
   const decode = (chunk?: Uint8Array) => {
@@ -59,7 +60,7 @@ function bad(message: string): PerdureError {
   return new PerdureError('BadRequest', message);
 }
 
-/** A JSON text as a value, at most 64 levels deep. @throws {PerdureError} `BadRequest` */
+/** Parses JSON of at most 64 levels. @throws {PerdureError} `BadRequest` */
 export function parseJson(text: string): unknown {
   let value: unknown;
   try {

@@ -5,55 +5,55 @@ import type { HostMetrics } from './metrics.ts';
 import type { Previews } from './previews.ts';
 import type { Readers } from './readers.ts';
 
-/** Who is calling. */
+/** An authenticated caller. */
 export interface Caller {
   user: string;
-  /** A Set-Cookie header that lets the caller be known next time. */
+  /** A Set-Cookie header that identifies the caller in later requests. */
   setCookie?: string;
   /** When the caller's token expires, in epoch milliseconds: the caller's streams end then. Unset: never. */
   expiresAt?: number;
 }
 
-/** Finds out who is calling. */
+/** Authenticates requests. */
 export interface Identify {
   /** @throws {PerdureError} `Unauthorized`, `Forbidden` */
   (request: Request): Promise<Caller>;
-  /** Checks every request, also to routes without authentication. @throws {PerdureError} `Forbidden` */
+  /** Checks every request, including those to routes without authentication. @throws {PerdureError} `Forbidden` */
   guard?: (request: Request) => void;
 }
 
-/** Answers paths outside /api; undefined: there is no such page. */
+/** Serves paths outside /api; undefined means not found. */
 export type Page = (request: Request) => Response | undefined | Promise<Response | undefined>;
 
-/** What a host is made of. */
+/** The dependencies and limits of a host. */
 export interface HostParts {
   client: PerdureClient;
   identify: Identify;
   log: Logger;
   metrics: HostMetrics;
   maxBodyBytes: number;
-  /** Longest body of POST /api/chat in bytes, of which only the last message is kept; unset: 32 MiB. */
+  /** Maximum size of a POST /api/chat body in bytes; only its last message is kept. Unset: 32 MiB. */
   maxTranscriptBytes?: number | undefined;
-  /** Most streams that one user may have open here; unset: 200. */
+  /** Maximum number of open streams per user at this host; unset: 200. */
   maxReaders?: number | undefined;
   page?: Page | undefined;
   /** Unset: workspaces are not served. */
   previews?: Previews | undefined;
 }
 
-/** What the routes get. */
+/** What route handlers use. */
 export interface RouteParts extends HostParts {
   readers: Readers;
-  /** Fires when the host stops: streams are cut off then. */
+  /** Fires when the host stops; all streams are aborted then. */
   closing: AbortSignal;
 }
 
-/** What a request carries along. */
+/** Values attached to a request. */
 export interface HostEnv {
   Variables: {
     user: string;
     expiresAt: number | undefined;
-    /** The command of the route, under which a refusal is counted. */
+    /** The route's command: the label of the refusal metric. */
     command: string;
   };
 }

@@ -8,8 +8,8 @@ const KEY_FILE = 'cookie.key';
 const KEY_IN_HEX = new RegExp(`^[0-9a-f]{${2 * KEY_BYTES}}$`, 'i');
 
 /**
- * The key of 32 bytes that signs cookies. It is kept in `dir/cookie.key`, readable by its owner only, and made at the
- * first start; hosts that start at once agree on one.
+ * The 32-byte key that signs cookies, from `dir/cookie.key` (readable by its owner only). The first start creates it;
+ * hosts that start at the same time agree on one key.
  * @throws {ConfigError} when the file holds anything else: such a key would let others forge cookies
  */
 export async function cookieKey(dir: string): Promise<Buffer<ArrayBuffer>> {
@@ -21,7 +21,7 @@ export async function cookieKey(dir: string): Promise<Buffer<ArrayBuffer>> {
       name: file,
       expected:
         `a key of ${KEY_BYTES} bytes in hexadecimal digits; delete the file and start again to make a new one ` +
-        '(browsers that were known by a cookie become new users)',
+        '(browsers identified by a cookie become new users)',
     },
   ]);
 }
@@ -35,7 +35,7 @@ async function readIfThere(file: string): Promise<string | undefined> {
   }
 }
 
-/** Links a complete file into place, so that a crash leaves no part of a key. The first of several links wins. */
+/** Links a complete file into place, so that a crash leaves no partial key. The first of several links wins. */
 async function createKey(file: string): Promise<string> {
   await mkdir(path.dirname(file), { recursive: true });
   const temporary = `${file}.${randomUUID()}`;

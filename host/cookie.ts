@@ -2,9 +2,9 @@ import { parseSigned, serializeSigned } from 'hono/utils/cookie';
 
 const NAME = 'perdure_user';
 const MAX_AGE_S = 365 * 86_400;
-/** Stands before the user in what is signed, so that the key signs nothing else by accident. */
+/** Prefix of the signed text, so that a signature made for another purpose is not accepted. */
 const PREFIX = 'user:';
-/** A cookie of earlier versions: the same signature of the same text, written in another way. */
+/** A cookie of earlier versions: same text and signature, other encoding. */
 const EARLIER = new RegExp(String.raw`(?<=(?:^|;) *${NAME}=)([\w-]+)\.([\w-]{43})(?= *(?:;|$))`);
 
 /** The user named by a Cookie header; undefined unless the cookie was signed with `key`. */

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { PerdureError } from '../domain/errors.ts';
 
-/** Where the package has its own copy of Swagger UI. */
+/** Swagger UI inside the published package. */
 const PACKED = path.join(import.meta.dirname, '..', 'swagger-ui');
 
 const PAGE = `<!doctype html>
@@ -24,7 +24,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-/** Asks nobody else's server to judge the description. */
+/** `validatorUrl: null`: do not send the document to swagger.io's validator. */
 const START = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#api', deepLinking: true, validatorUrl: null });
 `;
 
@@ -36,7 +36,7 @@ interface DocsFile {
 const HTML: DocsFile = { type: 'text/html; charset=utf-8', read: async () => bytes(PAGE) };
 const SCRIPT = 'text/javascript; charset=utf-8';
 
-/** What /docs is made of, by name. Swagger UI is read when somebody looks at the page, not before. */
+/** The files of /docs, by name. Swagger UI is read at the first request. */
 export const DOCS_FILES: Readonly<Record<string, DocsFile>> = {
   'index.html': HTML,
   'start.js': { type: SCRIPT, read: async () => bytes(START) },
@@ -46,7 +46,7 @@ export const DOCS_FILES: Readonly<Record<string, DocsFile>> = {
 
 const kept = new Map<string, Uint8Array<ArrayBuffer>>();
 
-/** Read once: it is large, and anybody may ask for it. */
+/** Cached: the file is large, and the route needs no authentication. */
 async function swaggerFile(name: string): Promise<Uint8Array<ArrayBuffer>> {
   const known = kept.get(name) ?? new Uint8Array(await readFile(path.join(swaggerFolder(), name)));
   kept.set(name, known);

@@ -5,10 +5,7 @@ import { namedEvent } from './sse.ts';
 
 const EXPIRED = new PerdureError('Unauthorized', 'the token has expired; reconnect with another one');
 
-/**
- * When the stream of a request ends because its caller's token expires, and the event `expired` that is its last.
- * Undefined: the caller is not identified by a token that expires.
- */
+/** When the caller's token expires, and the event `expired` with which its stream ends then. Undefined: no expiry. */
 export function expiryOf(
   c: RequestContext,
   data: (problem: Problem) => unknown = (problem) => problem,

@@ -23,9 +23,9 @@ import { programHeaders } from './security-headers.ts';
 /** The HTTP API as a `fetch` handler for any server. The caller closes what it passed in. */
 export interface Host {
   fetch: (request: Request) => Promise<Response>;
-  /** Ends all open streams; their readers reconnect to another host or to this one. */
+  /** Aborts all open streams; their readers reconnect to another host or to this one. */
   close: () => void;
-  /** Every route except the page's: method in capitals, path as Hono writes it. */
+  /** Every route except the page's: method in capitals, path in Hono's syntax. */
   routes: readonly { method: string; path: string }[];
 }
 
@@ -65,7 +65,7 @@ export function createHost(hostParts: HostParts): Host {
   return { fetch: async (request) => app.fetch(request), close: () => closing.abort(), routes };
 }
 
-/** The headers of answers that set no policy of their own, as pages and previews do. */
+/** Adds default headers to responses without a content security policy of their own (pages and previews have one). */
 const forPrograms: MiddlewareHandler<HostEnv> = async (c, next) => {
   await next();
   if (c.res.headers.has('content-security-policy')) return;
@@ -73,7 +73,7 @@ const forPrograms: MiddlewareHandler<HostEnv> = async (c, next) => {
   if (!c.res.headers.has('cache-control')) c.res.headers.set('cache-control', 'no-store');
 };
 
-/** A HEAD is handled like a GET whose body is not read, so a stream is cancelled rather than left open. */
+/** Hono handles HEAD as GET; cancel the body, or a stream would stay open. */
 const withoutBody: MiddlewareHandler<HostEnv> = async (c, next) => {
   await next();
   if (c.req.raw.method === 'HEAD') await c.res.body?.cancel();

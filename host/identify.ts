@@ -4,7 +4,7 @@ import { PerdureError } from '../domain/errors.ts';
 import type { Identify } from './context.ts';
 import { userCookie, userOfCookie } from './cookie.ts';
 
-/** 1 to 128 printable ASCII characters, without spaces at the ends: what a header carries unchanged. */
+/** 1 to 128 printable ASCII characters, no leading or trailing space, so that headers carry them unchanged. */
 const USER = /^[!-~](?:[ -~]{0,126}[!-~])?$/;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
 
@@ -17,8 +17,8 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * Trusts callers, for a host that only this machine can reach: the user is the header x-perdure-user, else that of a
- * cookie signed by us, else a new one with such a cookie. Refuses DNS rebinding and requests from other sites.
+ * Trusts callers, for a host that only this machine can reach. The user is the header x-perdure-user, else the user of
+ * our signed cookie, else a new user, who gets such a cookie. Refuses DNS rebinding and requests from other sites.
  */
 export function loopbackUser(key: Buffer<ArrayBuffer>): Identify {
   const identify = async (request: Request) => {
@@ -34,7 +34,7 @@ export function loopbackUser(key: Buffer<ArrayBuffer>): Identify {
 }
 
 /**
- * Routes without a caller are read by probes, which use an address. Any other host name is DNS rebinding.
+ * Probes read routes without authentication by IP address. Any other host name is DNS rebinding.
  * @throws {PerdureError} `Forbidden`
  */
 function refuseOtherNames(request: Request): void {
@@ -48,7 +48,7 @@ function refuseOtherSites(request: Request): void {
   const { host } = hostOf(request);
   if (!LOOPBACK.test(host)) throw otherHost();
   const origin = request.headers.get('origin');
-  // Requests for images and scripts have no Origin header; Sec-Fetch-Site tells whether another site sent them.
+  // Requests for images and scripts have no Origin header; Sec-Fetch-Site shows whether another site sent them.
   const site = request.headers.get('sec-fetch-site') ?? 'none';
   if ((origin !== null && originHost(origin) !== host.toLowerCase()) || !OWN_SITES.has(site)) {
     throw new PerdureError('Forbidden', 'this host accepts requests from its own pages only');
@@ -68,7 +68,7 @@ function originHost(origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host : undefined;
 }
 
-/** @throws {PerdureError} `Unauthorized` for what cannot be a user's id */
+/** @throws {PerdureError} `Unauthorized` for an invalid user id */
 export function validUser(user: unknown): string {
   if (typeof user === 'string' && USER.test(user)) return user;
   throw unauthorized('expected a user of 1 to 128 printable ASCII characters');

@@ -1,4 +1,4 @@
-// perdure/host: the HTTP face, a `fetch` handler for any server.
+// perdure/host: the HTTP API as a `fetch` handler for any server.
 export { createLogger, type Logger } from '../config/log.ts';
 export type { Caller, HostParts, Identify, Page } from './context.ts';
 export { cookieKey } from './cookie-key.ts';

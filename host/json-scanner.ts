@@ -1,24 +1,27 @@
-/** Told about the values and keys of a JSON text as they come; depth is the number of objects and arrays around them. */
+/** Receives the keys and values of a JSON text in order; depth is the number of enclosing objects and arrays. */
 export interface JsonListener {
-  /** A key or value begins with the character `first`. True: its text is wanted, and nothing inside it is told. */
+  /**
+   * A key or value begins with the character `first`. Return true to get its text in `end`, and no events from inside
+   * it.
+   */
   begin(depth: number, what: 'key' | 'value', first: string): boolean;
-  /** The text that was wanted has ended; undefined: it was longer than allowed. */
+  /** A requested key or value is complete; undefined: its text exceeded the limit. */
   end(text: string | undefined): void;
 }
 
 interface Limits {
-  /** Most levels of nesting. */
+  /** Maximum nesting. */
   depth: number;
-  /** Longest text of one wanted value, in UTF-16 units. */
+  /** Maximum length of one requested text, in UTF-16 units. */
   text: number;
 }
 
-/** JSON that cannot be taken; the message completes the sentence "expected …". */
+/** Invalid or too deep JSON; the message completes the sentence "expected …". */
 export class JsonError extends Error {}
 
 const SPACE_CODE = 32;
 const SPACE = /[ \t\n\r]*/y;
-/** A run of a string, in portions that no stack is too short for. */
+/** Part of a string. The repetition is bounded because an unbounded one can overflow the regular expression stack. */
 // oxlint-disable-next-line no-control-regex -- RFC 8259: a string holds no control characters
 const RUN = /(?:[^"\\\u0000-\u001f]+|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})){1,1000}/y;
 const ESCAPE_LENGTH = 6;
@@ -29,9 +32,9 @@ const EXPECTED = 'JSON';
 const OPENED_BY: Readonly<Record<string, string>> = { '}': '{', ']': '[' };
 
 /**
- * Checks a JSON text (RFC 8259) that comes in pieces and is too long to be kept. It holds the wanted text and the end of a
- * piece, whatever the text is made of. Pieces of a string are matched by regular expressions, so that a transcript of
- * many megabytes takes milliseconds where a parser that makes tokens takes seconds.
+ * Validates a JSON text (RFC 8259) that arrives in chunks and is too long to buffer. Memory is bounded: it keeps only
+ * the requested texts and the incomplete end of a chunk. Strings are matched by regular expressions, because a
+ * tokenizer would take seconds for a transcript of many megabytes instead of milliseconds.
  */
 export class JsonScanner {
   private readonly listener: JsonListener;
@@ -47,7 +50,7 @@ export class JsonScanner {
     this.limits = limits;
   }
 
-  /** Takes the next piece. @throws {JsonError} */
+  /** Processes the next chunk. @throws {JsonError} */
   push(piece: string): void {
     const text = this.held + piece;
     if (this.wanted) this.wanted.from = 0;
@@ -57,14 +60,14 @@ export class JsonScanner {
     this.held = text.slice(at);
   }
 
-  /** Says that all has come. @throws {JsonError} */
+  /** Ends the input. @throws {JsonError} */
   finish(): void {
     this.push(' ');
     if (this.held !== '' || this.inString || this.open.length > 0 || this.expect !== 'more')
       throw new JsonError(EXPECTED);
   }
 
-  /** Takes one token, or a run of a string. Returns where it ends; `at` itself where more text is needed. */
+  /** Processes one token or part of a string. Returns the index of its end, or `at` if more text is needed. */
   private step(text: string, at: number): number {
     if (this.inString) return this.string(text, at);
     const from = text.charCodeAt(at) > SPACE_CODE ? at : endOf(SPACE, text, at);
@@ -137,7 +140,7 @@ export class JsonScanner {
     this.listener.end(isTooLong ? undefined : wanted);
   }
 
-  /** Keeps what is wanted of the text before `at`. */
+  /** Collects requested text before `at`. */
   private keep(text: string, at: number): void {
     const { wanted } = this;
     if (!wanted || wanted.isTooLong) return;
@@ -147,7 +150,7 @@ export class JsonScanner {
   }
 }
 
-/** The end of a number or literal; undefined where it may go on behind the text. */
+/** The end of a number or literal; undefined if it may continue in the next chunk. */
 function endOfScalar(text: string, at: number): number | undefined {
   const end = endOf(WORD, text, at);
   const isWhole = end < text.length;

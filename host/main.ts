@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The host as a process of its own: configuration, what it is made of, a port, and an orderly end.
+// The host process: reads the configuration, listens on a port, shuts down gracefully.
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
@@ -62,7 +62,7 @@ async function identifyOf(config: Config): Promise<Identify> {
   throw new ConfigError([
     {
       name: 'PERDURE_HOST',
-      expected: 'a loopback address such as 127.0.0.1, unless PERDURE_JWT_SECRET or PERDURE_JWKS_URL says who may call',
+      expected: 'a loopback address such as 127.0.0.1, unless PERDURE_JWT_SECRET or PERDURE_JWKS_URL is set',
     },
   ]);
 }

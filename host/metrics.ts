@@ -1,10 +1,10 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 
-/** What the host counts; `text` is what Prometheus reads. */
+/** The host's metrics; `text` renders them for Prometheus. */
 export interface HostMetrics {
   refused(command: string, code: string): void;
   request(method: string, route: string, status: number, seconds: number): void;
-  /** A stream has opened; the answer says that it has ended. */
+  /** Counts an open stream; call the returned function when it ends. */
   streamOpened(route: string): () => void;
   text(): Promise<string>;
   readonly contentType: string;
@@ -21,14 +21,14 @@ export function hostMetrics(registry: Registry = new Registry()): HostMetrics {
   });
   const requests = new Histogram({
     name: 'perdure_http_request_seconds',
-    help: 'Time until an answer began, by method, route and status.',
+    help: 'Time until the response began, by method, route and status.',
     labelNames: ['method', 'route', 'status'],
     buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
     registers,
   });
   const streams = new Gauge({
     name: 'perdure_http_streams',
-    help: 'Streams that are open, by route.',
+    help: 'Open streams, by route.',
     labelNames: ['route'],
     registers,
   });

@@ -9,22 +9,22 @@ import {
 import { byStatus, problemDetails } from '../wire/responses.ts';
 import type { ErrorCode } from '../domain/errors.ts';
 import { idempotencyKey } from '../wire/requests.ts';
-import { type Answer, type Api, type DescribedRoute, templateOf } from './api.ts';
+import { type Api, type DescribedRoute, type RouteResponse, templateOf } from './api.ts';
 
 /** Ways to authenticate; a host's own `identify` hook may add others. */
 const SECURITY: Record<string, ZodOpenApiSecuritySchemeObject> = {
-  bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'The claim `sub` is the user.' },
+  bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'The claim `sub` is the user id.' },
   user: {
     type: 'apiKey',
     in: 'header',
     name: 'x-perdure-user',
-    description: 'The user. Believed without proof, by a host that serves loopback only.',
+    description: 'The user id. Trusted without authentication, and only by a host that serves loopback only.',
   },
   cookie: {
     type: 'apiKey',
     in: 'cookie',
     name: 'perdure_user',
-    description: 'Set and signed by a host that serves loopback only, for callers without other credentials.',
+    description: 'Issued and signed by a host that serves loopback only, for callers without other credentials.',
   },
 };
 
@@ -32,14 +32,14 @@ const TAGS = [
   { name: 'Chat', description: "What the AI SDK's useChat speaks." },
   { name: 'Sessions', description: 'Open, list, read and follow sessions.' },
   { name: 'Messages', description: 'Read the transcript, and send messages without waiting for the answer.' },
-  { name: 'Commands', description: "Commands of a session; each answers the session's new state." },
+  { name: 'Commands', description: "Commands of a session; each returns the session's new state." },
   { name: 'Operation', description: 'Health, metrics and this description.' },
 ];
 
 const DESCRIPTION =
-  'Durable agent sessions. Our own names are snake_case, the shapes of the AI SDK keep theirs. A session is named by ' +
-  "its `ses_` id or by an alias of its owner's; to everybody else it does not exist. Errors are problem details " +
-  '(RFC 9457) whose `code` is the name of the error.';
+  'Durable agent sessions. Names are snake_case, except in AI SDK types. Address a session by its `ses_` id or by one ' +
+  "of its owner's aliases; for all other users it does not exist. Errors are problem details (RFC 9457); `code` is " +
+  'the name of the error.';
 
 /** The OpenAPI 3.1 document of all routes. */
 export function openApiDocument(api: Api): object {
@@ -81,20 +81,22 @@ function operation({ description: route }: DescribedRoute): ZodOpenApiOperationO
     ...(body && {
       requestBody: { required: !body.safeParse({}).success, content: { 'application/json': { schema: body } } },
     }),
-    responses: { ...answersOf(route), ...problemsOf(route) },
+    responses: { ...responsesOf(route), ...problemsOf(route) },
   };
 }
 
-function answersOf(route: DescribedRoute['description']): ZodOpenApiResponsesObject {
-  return Object.fromEntries(Object.entries(route.answers).map(([status, answer]) => [status, responseOf(answer)]));
+function responsesOf(route: DescribedRoute['description']): ZodOpenApiResponsesObject {
+  return Object.fromEntries(
+    Object.entries(route.responses).map(([status, response]) => [status, responseOf(response)]),
+  );
 }
 
-function responseOf({ description, schema, mediaType, headers }: Answer) {
+function responseOf({ description, schema, mediaType, headers }: RouteResponse) {
   const content = schema ? { 'application/json': { schema } } : mediaType && { [mediaType]: { schema: z.string() } };
   return { description, ...(headers && { headers: z.object(headers) }), ...(content && { content }) };
 }
 
-/** Error responses: the route's own, and those of input, authentication and failures that any route may have. */
+/** Error responses: the route's own, and the common ones of input, authentication and outages. */
 function problemsOf(route: DescribedRoute['description']): ZodOpenApiResponsesObject {
   const codes: ErrorCode[] = [
     ...(route.errors ?? []),

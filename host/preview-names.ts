@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
 import { PerdureError } from '../domain/errors.ts';
 
-/** Browsers resolve names below "localhost" to their own machine, without DNS. */
+/** Browsers resolve subdomains of "localhost" to their own machine, without DNS. */
 const DOMAIN = '.preview.localhost';
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
@@ -9,12 +9,12 @@ const IV_BYTES = 12;
 const TAG_BYTES = 16;
 const TIME_BYTES = 4;
 const LABEL_LENGTH = 63;
-/** Longer paths would make host names of more than 253 characters, the limit of DNS. */
+/** Longer paths would make host names longer than 253 characters, the limit of DNS. */
 const MAX_WAY_BYTES = 110;
 
 /**
- * One host name per workspace, which serves the workspace's files at the root, so that a site finds its `/style.css`. The
- * name grants access, like the token in the other preview URLs, and is encrypted like it.
+ * One host name per workspace that serves the workspace's files at the root, so that absolute paths such as
+ * `/style.css` work. The name grants access and is encrypted, like the token in the other preview URLs.
  */
 export class PreviewNames {
   private readonly key: Uint8Array;
@@ -23,7 +23,7 @@ export class PreviewNames {
     this.key = new Uint8Array(hkdfSync('sha256', secret, '', 'perdure-preview-name', KEY_BYTES));
   }
 
-  /** The name of a folder, given as its relative path, valid until `until` (epoch seconds); undefined: the path is too long. */
+  /** The host name for a relative path, valid until `until` (epoch seconds); undefined: the path is too long. */
   nameOf(way: string, until: number): string | undefined {
     const bytes = Buffer.from(way);
     if (bytes.length > MAX_WAY_BYTES) return undefined;
@@ -37,7 +37,7 @@ export class PreviewNames {
   }
 
   /**
-   * The relative path of the folder that a name stands for; undefined: not a preview's name.
+   * The relative path that a host name encrypts; undefined: not a preview's host name.
    * @throws {PerdureError} `NotFound` for a forged or expired name
    */
   wayOf(hostname: string): string | undefined {
@@ -49,9 +49,9 @@ export class PreviewNames {
       const opened = Buffer.concat([decipher.update(sealed.subarray(IV_BYTES, -TAG_BYTES)), decipher.final()]);
       if (opened.readUInt32BE() > Date.now() / 1000) return opened.subarray(TIME_BYTES).toString();
     } catch {
-      // Forged, or made with another secret.
+      // Forged, or encrypted with another secret.
     }
-    throw new PerdureError('NotFound', 'there is no such preview, or not any more; ask for a new address');
+    throw new PerdureError('NotFound', 'this preview URL is invalid or has expired; get a new one');
   }
 }
 

@@ -6,7 +6,7 @@ import { workspaceRoot } from '../workspaces/paths.ts';
 import { requireWorkspace } from '../workspaces/folder.ts';
 import { PreviewNames } from './preview-names.ts';
 
-/** The path below which workspaces are shown. */
+/** The path prefix of preview URLs. */
 export const PREVIEW_PATH = '/preview';
 
 const AUDIENCE = 'perdure-preview';
@@ -15,17 +15,17 @@ const KEY_BYTES = 32;
 const ENCRYPTION = { alg: 'dir', enc: 'A256GCM' };
 
 export interface PreviewSettings {
-  /** Folder that holds all workspaces; the same as the workers'. */
+  /** Root folder of all workspaces; the same as the workers'. */
   workspaces: string;
-  /** A secret of the hosts. Hosts with the same secret serve each other's previews. */
+  /** Encrypts preview URLs. Hosts with the same secret serve each other's URLs. */
   secret: string | Uint8Array;
-  /** The host serves browsers on its own machine, so previews may also have host names below "localhost". */
+  /** The browsers run on the host's machine, so previews also get host names below "localhost". */
   local?: boolean;
 }
 
 /**
- * URLs that serve the files of a workspace for an hour. An untrusted page runs in a sandboxed frame that sends neither
- * cookie nor token, so the URL itself grants access. It is encrypted because it contains a path of this machine.
+ * URLs that serve the files of a workspace for an hour. The URL itself grants access, because the untrusted page runs
+ * in a sandboxed frame that sends neither cookie nor token. It is encrypted because it contains a path of this machine.
  */
 export class Previews {
   private readonly workspaces: string;
@@ -38,14 +38,14 @@ export class Previews {
     this.key = new Uint8Array(hkdfSync('sha256', secret, '', AUDIENCE, KEY_BYTES));
   }
 
-  /** The folder of a session. @throws {PerdureError} `WorkspaceNotUsable` */
+  /** The workspace of a session. @throws {PerdureError} `WorkspaceNotUsable` */
   rootOf(session: Parameters<typeof workspaceRoot>[1]): string {
     const root = workspaceRoot(this.workspaces, session);
     requireWorkspace(this.workspaces, root);
     return root;
   }
 
-  /** The address of a folder; it ends with a slash. */
+  /** The preview path of a folder, with a trailing slash. */
   async url(root: string, seconds = LIFETIME_S): Promise<string> {
     const token = await new EncryptJWT({ root })
       .setProtectedHeader(ENCRYPTION)
@@ -55,21 +55,21 @@ export class Previews {
     return `${PREVIEW_PATH}/${token}/`;
   }
 
-  /** The URL of a folder at the root of its own host name, on the server of `at`; null: it has no such name. */
+  /** The preview URL of a folder on a host name of its own, with the protocol and port of `at`; null: not available. */
   siteUrl(root: string, at: URL, seconds = LIFETIME_S): string | null {
     const until = Math.floor(Date.now() / 1000) + seconds;
     const name = this.names?.nameOf(path.relative(this.workspaces, root), until);
     return name === undefined ? null : `${at.protocol}//${name}${at.port && `:${at.port}`}/`;
   }
 
-  /** The folder that a host name stands for; undefined: not a preview's name. @throws {PerdureError} `NotFound` */
+  /** The folder of a preview's host name; undefined: not a preview's host name. @throws {PerdureError} `NotFound` */
   readName(hostname: string): string | undefined {
     const way = this.names?.wayOf(hostname);
     if (way === undefined) return undefined;
     return this.requireRoot(path.join(this.workspaces, way));
   }
 
-  /** The folder that a token stands for. @throws {PerdureError} `NotFound` for a forged or expired token */
+  /** The folder of a preview's token. @throws {PerdureError} `NotFound` for a forged or expired token */
   async read(token: string): Promise<string> {
     try {
       const { payload } = await jwtDecrypt(token, this.key, {
@@ -81,9 +81,9 @@ export class Previews {
       const root = payload['root'];
       if (typeof root === 'string') return this.requireRoot(root);
     } catch (cause) {
-      throw new PerdureError('NotFound', 'there is no such preview, or not any more; ask for a new address', { cause });
+      throw new PerdureError('NotFound', 'this preview URL is invalid or has expired; get a new one', { cause });
     }
-    throw new PerdureError('NotFound', 'there is no such preview');
+    throw new PerdureError('NotFound', 'this preview does not exist');
   }
 
   private requireRoot(root: string): string {
@@ -91,7 +91,7 @@ export class Previews {
       requireWorkspace(this.workspaces, root);
       return root;
     } catch (cause) {
-      throw new PerdureError('NotFound', 'there is no such preview any more', { cause });
+      throw new PerdureError('NotFound', 'this preview no longer exists', { cause });
     }
   }
 }

@@ -3,7 +3,7 @@ import { ERROR_STATUS, type ErrorCode, PerdureError } from '../domain/errors.ts'
 import { type FieldError, InvalidInput } from '../wire/input.ts';
 import { InvalidToken } from './identify.ts';
 
-/** Problem details of RFC 9457, with the error's name as `code`; `errors` names the fields that are wrong. */
+/** Problem details (RFC 9457) with the error's name as `code`; `errors` names the invalid fields. */
 export interface Problem {
   type: string;
   title: string;
@@ -13,14 +13,14 @@ export interface Problem {
   errors?: readonly FieldError[];
 }
 
-/** Turns any error into problem details. An unexpected error is `Internal` and its message is not shown. */
+/** Converts any error to problem details. An unexpected error becomes `Internal` without its message. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof PerdureError) {
     const errors = error instanceof InvalidInput ? { errors: error.errors } : {};
     return { ...problem(error.code, error.message), ...errors };
   }
   if (isUnavailable(error)) return problem('Unavailable', 'the database cannot be reached; try again in a moment');
-  return problem('Internal', 'something went wrong inside; the log says more');
+  return problem('Internal', "an internal error; see the server's log");
 }
 
 function problem(code: ErrorCode, detail: string): Problem {

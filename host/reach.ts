@@ -9,8 +9,8 @@ const STEADY_MS = 5_000;
 type Server = 'postgres' | 'temporal';
 
 /**
- * Checks Postgres and Temporal until the signal fires, and logs which of them cannot be reached and when it can be again.
- * The host serves meanwhile: what does not need the missing server works, and /readyz answers 503.
+ * Checks Postgres and Temporal until the signal fires, and logs outages and recoveries. The host keeps serving:
+ * requests that do not need the missing server work, and /readyz returns 503.
  */
 export async function watchReach(
   client: PerdureClient,

@@ -1,10 +1,10 @@
 import { PerdureError } from '../domain/errors.ts';
 import type { HostMetrics } from './metrics.ts';
 
-/** More than one user's tabs, devices and programs need together. */
+/** Enough for all tabs, devices and programs of one user. */
 const MAX_READERS = 200;
 
-/** Counts open streams. Each costs memory, a connection and a part of every poll, so their number per user is limited. */
+/** Counts and limits open streams per user: each costs memory, a connection and a share of every poll. */
 export class Readers {
   private readonly metrics: HostMetrics;
   private readonly most: number;
@@ -16,13 +16,13 @@ export class Readers {
   }
 
   /**
-   * Admits one more stream of a user. Call what it returns when the stream ends; later calls do nothing.
+   * Admits one more stream of a user. Call the returned function when the stream ends; repeated calls have no effect.
    * @throws {PerdureError} `TooMany`
    */
   admit(user: string, route: string): () => void {
     const count = this.counts.get(user) ?? 0;
     if (count >= this.most) {
-      const message = `expected at most ${this.most} open streams of one user at one host (PERDURE_MAX_READERS)`;
+      const message = `expected at most ${this.most} open streams per user and host (PERDURE_MAX_READERS)`;
       throw new PerdureError('TooMany', message);
     }
     this.counts.set(user, count + 1);

@@ -1,14 +1,14 @@
 import type { MiddlewareHandler } from 'hono';
 import { secureHeaders } from 'hono/secure-headers';
 
-/** TLS, where there is any, ends before this host, and whoever runs that decides about HSTS. */
+/** TLS, if any, ends at a proxy before this host; HSTS is the proxy's decision. */
 const COMMON = { strictTransportSecurity: false, xFrameOptions: 'DENY' } as const;
 
-/** Answers for programs: no browser shows them as a page, in a frame or to another origin. */
+/** API responses: browsers must not render them, frame them or share them with another origin. */
 export const programHeaders: MiddlewareHandler = secureHeaders({
   ...COMMON,
   overwrite: false,
-  // Browsers refuse to open a sandboxed document that has such a policy.
+  // Browsers refuse to open a sandboxed document with this policy.
   crossOriginOpenerPolicy: false,
   contentSecurityPolicy: { defaultSrc: ["'none'"], frameAncestors: ["'none'"], sandbox: [] },
 });
@@ -17,8 +17,8 @@ export const programHeaders: MiddlewareHandler = secureHeaders({
 const LOCAL_PREVIEWS = 'http://*.preview.localhost:*';
 
 /**
- * Our own pages: they run their own script and style, talk to their own server, and are shown in no frame.
- * @param options.local they also frame previews that have host names of their own
+ * Our own pages: scripts, styles and requests of their own origin only; no framing.
+ * @param options.local they may also frame previews on host names below "localhost"
  */
 export function pageHeaders({ local = false } = {}): MiddlewareHandler {
   const previews = ["'self'", ...(local ? [LOCAL_PREVIEWS] : [])];
@@ -29,7 +29,7 @@ export function pageHeaders({ local = false } = {}): MiddlewareHandler {
       scriptSrc: ["'self'"],
       styleSrc: ["'self'"],
       imgSrc: ["'self'", 'data:'],
-      // The page checks that the browser resolves such names before it shows a preview there.
+      // The page checks that the browser resolves these names before it uses them.
       connectSrc: previews,
       frameSrc: previews,
       baseUri: ["'none'"],
@@ -39,13 +39,16 @@ export function pageHeaders({ local = false } = {}): MiddlewareHandler {
   });
 }
 
-/** Where a preview's pages load their files from, and which pages may frame them. */
+/** The origin from which a preview's pages load files, and the pages that may frame them. */
 export interface PreviewBounds {
   own: string;
   frames: string;
 }
 
-/** Files that an agent wrote: their pages run without an origin, reach their own files only, and are framed by us only. */
+/**
+ * Files written by an agent: their pages run in a sandbox without an origin, load only their own files, and only our
+ * pages may frame them.
+ */
 export function previewHeaders({ own, frames }: PreviewBounds): MiddlewareHandler {
   return secureHeaders({
     ...COMMON,

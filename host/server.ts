@@ -4,16 +4,16 @@ import type { OrderlyStop } from './stop.ts';
 
 /** Limits of an HTTP server. */
 export interface ServerLimits {
-  /** Milliseconds within which a request must have arrived completely, and a new connection must send one. */
+  /** Milliseconds within which a request must arrive completely, counted from the connection for the first one. */
   requestTimeoutMs: number;
-  /** Further connections are closed at once. */
+  /** Maximum number of connections; further ones are closed at once. */
   maxConnections: number;
 }
 
-/** Longest time between two checks for slow requests, in milliseconds. */
+/** Maximum interval of the check for slow requests, in milliseconds. */
 const LOOK_MS = 5_000;
 
-/** A server that limits slow senders and connections. It does not listen yet. */
+/** Creates a server with limits on slow senders and connections. It does not listen yet. */
 export function createLimitedServer(serve: OrderlyStop['serve'], limits: ServerLimits): Server {
   const { requestTimeoutMs, maxConnections } = limits;
   const serverOptions = {

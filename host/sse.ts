@@ -1,6 +1,6 @@
-/** Proxies close connections that are silent for longer. */
+/** Shorter than the idle timeouts of common proxies. */
 const KEEP_ALIVE_MS = 15_000;
-/** setTimeout takes no longer delay. */
+/** The maximum delay of setTimeout. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const HEADERS = {
@@ -11,27 +11,27 @@ const HEADERS = {
 };
 
 export interface EventStreamOptions<T> {
-  /** Yields items until the signal fires, which it does when the reader has gone away. */
+  /** Yields items until the signal fires (the reader has disconnected or the stream is over). */
   read(signal: AbortSignal): AsyncGenerator<T>;
-  /** Formats one item as events, each with its blank line. */
+  /** Formats one item as events, each ending with a blank line. */
   write(item: T): string;
   /** Sent last when `read` ends. */
   end?: string;
   /** Formats the last event of a stream whose `read` threw. */
   fail(error: unknown): string;
   headers?: Record<string, string>;
-  /** When it fires the connection is broken off without a last event, so that the reader reconnects. */
+  /** When it fires, the connection is aborted without a last event, so that the reader reconnects. */
   closing: AbortSignal;
-  /** When the reader's token expires, and the last event that is sent then. */
+  /** When the reader's token expires, and the last event sent then. */
   expiry?: { at: number; event: string } | undefined;
-  /** Called once when the stream is over, for whatever reason. */
+  /** Called once when the stream is over, for any reason. */
   onOver?(): void;
   keepAliveMs?: number;
 }
 
 /**
- * A response that streams server-sent events. The next item is read only when the connection can take it, so a slow
- * reader delays nobody and costs no memory. When the reader goes away, `read` is ended and nothing else.
+ * A response that streams server-sent events. The next item is read only when the connection can accept it, so a slow
+ * reader neither delays others nor fills memory. A disconnected reader ends `read` and has no other effect.
  */
 export function eventStream<T>(options: EventStreamOptions<T>): Response {
   const body = new ReadableStream<Uint8Array>(new EventSource(options));
@@ -62,7 +62,7 @@ class EventSource<T> implements UnderlyingDefaultSource<Uint8Array> {
     closing.addEventListener('abort', breakOff, { once: true, signal: this.over.signal });
     this.keepAlive = setTimeout(() => {
       this.keepAlive?.refresh();
-      // A reader that does not take what it has been sent needs no more.
+      // No keep-alives while the reader has not accepted earlier data.
       if ((controller.desiredSize ?? 0) > 0) this.send(controller, ': keep-alive\n\n');
     }, keepAliveMs).unref();
     this.expire(controller);

@@ -12,7 +12,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
-/** Vite puts a digest into these names, so a file of one name never changes. */
+/** Vite puts a content hash into these file names, so they can be cached forever. */
 const HASHED = '/assets/';
 const FOREVER = 'public, max-age=31536000, immutable';
 
@@ -31,9 +31,9 @@ const NOT_BUILT: StaticFile = {
 };
 
 /**
- * The chat page, from the folder that it was built into. The folder is read once, so a path never leads to anything else
- * on disk. Without such a folder "/" says how to build it.
- * @param options.local the host's previews have host names of their own
+ * The chat page, from its build folder. The folder is read once into memory, so no request path reaches the file
+ * system. If the folder is missing, "/" explains how to build it.
+ * @param options.local previews may use host names below "localhost"
  */
 export async function staticPage(dir: string, options: { local?: boolean } = {}): Promise<Page> {
   const files = await readFiles(dir);

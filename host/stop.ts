@@ -7,19 +7,19 @@ import { problemOf, problemResponse } from './problem.ts';
 
 /** Durations in milliseconds. */
 export interface Stopping {
-  /** From `/readyz` answering 503 to refusing connections: load balancers need a moment to notice. */
+  /** Time between `/readyz` returning 503 and refusing connections, in which load balancers notice. */
   drainDelayMs: number;
-  /** How long requests in progress may still take. */
+  /** Maximum time for requests in progress to finish. */
   graceMs: number;
 }
 
 /**
- * Serves a host until it is told to stop, and then shuts it down so that callers lose nothing but a connection:
+ * Serves a host, and shuts it down gracefully: callers lose at most a connection and reconnect.
  *
- * 1. `/readyz` answers 503 and every response closes its connection. Everything is still served.
- * 2. After the delay new connections are refused, and requests on open ones get 503. Streams are broken off between two
- *    events, without a last one, so that their readers reconnect.
- * 3. Requests in progress may finish until the grace period is over.
+ * 1. `/readyz` returns 503 and every response closes its connection. Everything is still served.
+ * 2. After the delay, new connections are refused and requests on open ones get 503. Streams are aborted between two
+ *    events, without a last event, so that their readers reconnect.
+ * 3. Requests in progress may finish within the grace period.
  */
 export class OrderlyStop {
   private readonly host: Host;
@@ -49,7 +49,7 @@ export class OrderlyStop {
     return new URL(request.url).pathname === '/readyz' ? notReady(response) : response;
   };
 
-  /** Ends the server; settles when it is closed. */
+  /** Stops the server; settles when it is closed. */
   async stop(server: Server, { drainDelayMs, graceMs }: Stopping): Promise<void> {
     this.draining = true;
     await sleep(drainDelayMs);
@@ -63,7 +63,7 @@ export class OrderlyStop {
   }
 }
 
-/** Closes a connection whose reader accepts no data. A stream that has nothing to send stays open. */
+/** Closes a connection whose reader accepts no data. An idle stream with nothing to send stays open. */
 function cutOffIdle(answer: ServerResponse, afterMs: number): void {
   answer.setTimeout(afterMs, () => {
     if ((answer.socket?.writableLength ?? 0) > 0) answer.destroy();
@@ -75,7 +75,7 @@ async function notReady(response: Response): Promise<Response> {
   return Response.json({ ...readiness, ready: false }, { status: 503, headers: { connection: 'close' } });
 }
 
-/** The response of a host that has stopped, instead of one that came too late. */
+/** The 503 response of a stopping host, replacing a response that came too late. */
 async function gone(late?: Response): Promise<Response> {
   await late?.body?.cancel();
   const error = new PerdureError('Unavailable', 'this host is stopping; send the request to another one');
@@ -84,7 +84,7 @@ async function gone(late?: Response): Promise<Response> {
   return response;
 }
 
-/** Data that was written is still sent, unless the reader does not accept it. */
+/** Ends a stream after the data already written, or at once if the reader accepts no data. */
 function breakOff(stream: ServerResponse): void {
   if (stream.writableNeedDrain) stream.destroy();
   else stream.socket?.destroySoon();

@@ -4,13 +4,13 @@ import type { Identify } from './context.ts';
 import { InvalidToken, unauthorized, validUser } from './identify.ts';
 
 export interface TokenSettings {
-  /** Verifies tokens signed with HMAC; at least 32 bytes. Either this or `jwksUrl`. */
+  /** Shared secret of tokens signed with HMAC, at least 32 bytes. Set either this or `jwksUrl`. */
   secret?: string | undefined;
-  /** Address of the issuer's public keys. No address that a token names is ever fetched. */
+  /** URL of the issuer's public keys. URLs in tokens are never fetched. */
   jwksUrl?: string | undefined;
   issuer?: string | undefined;
   audience?: string | undefined;
-  /** Accept tokens that never expire, for they have no claim `exp`. */
+  /** Accept tokens without the claim `exp`, which never expire. */
   allowNoExp?: boolean | undefined;
 }
 
@@ -20,7 +20,7 @@ const HMAC = [
   { algorithm: 'HS384', bytes: 48 },
   { algorithm: 'HS512', bytes: 64 },
 ];
-/** Without HMAC: a public key must never be used as a shared secret. */
+/** No HMAC algorithms: a public key must never be used as a shared secret. */
 const PUBLIC_KEY = [
   'RS256',
   'RS384',
@@ -34,10 +34,10 @@ const PUBLIC_KEY = [
   'EdDSA',
   'Ed25519',
 ];
-/** Clocks of issuer and host may differ by this much. */
+/** Maximum clock difference between issuer and host. */
 const CLOCK_TOLERANCE_S = 5;
 const JWKS_TIMEOUT_MS = 2_000;
-/** Tokens signed with unknown keys cause the key set to be fetched again at most this often. */
+/** Minimum interval between fetches of the key set caused by tokens with unknown keys. */
 const JWKS_COOLDOWN_MS = 10_000;
 /** RFC 6750, 2.1. Two such headers arrive joined by a comma, and are refused. */
 const BEARER = /^Bearer +([\w.~+/-]+=*)$/i;
@@ -66,14 +66,14 @@ export function tokenUser(settings: TokenSettings): Identify {
   };
 }
 
-/** Says what is missing from a token that would otherwise be valid; never quotes the token. */
+/** Why a token was refused; names a missing `exp`, and never quotes the token. */
 function reasonOf(error: unknown): string {
   const isWithoutExp =
     error instanceof errors.JWTClaimValidationFailed && error.claim === 'exp' && error.reason === 'missing';
   return isWithoutExp ? 'the token has no expiry: expected a claim "exp"' : 'the token is not valid';
 }
 
-/** @throws {InvalidToken} for a subject that cannot be a user's id */
+/** @throws {InvalidToken} if the subject is not a valid user id */
 function userOf(subject: string | undefined): string {
   try {
     return validUser(subject);
@@ -87,7 +87,7 @@ type Verify = (token: string) => Promise<JWTPayload>;
 function verifier({ secret, jwksUrl }: TokenSettings, expected: JWTVerifyOptions): Verify {
   if (secret !== undefined && jwksUrl === undefined) return secretVerifier(secret, expected);
   if (jwksUrl !== undefined && secret === undefined) return keySetVerifier(new URL(jwksUrl), expected);
-  throw new TypeError('expected either a secret or a jwksUrl: one of them verifies tokens');
+  throw new TypeError('expected either secret or jwksUrl, not both');
 }
 
 function secretVerifier(secret: string, expected: JWTVerifyOptions): Verify {
@@ -102,10 +102,10 @@ function keySetVerifier(url: URL, expected: JWTVerifyOptions): Verify {
   return async (token) => (await jwtVerify(token, keys, { ...expected, algorithms: PUBLIC_KEY })).payload;
 }
 
-/** True if the token is at fault; false if the issuer's keys could not be fetched. */
+/** True if the token is invalid; false if the issuer's keys could not be fetched. */
 function isInvalid(error: unknown): boolean {
   if (!(error instanceof errors.JOSEError)) return false;
-  // A time-out, or a response that is not a key set; jose reports other bad responses with its base class.
+  // A timeout, or a response that is not a key set; jose reports other bad responses with its base class.
   const unavailable = [errors.JWKSTimeout.code, errors.JWKSInvalid.code, errors.JOSEError.code];
   return !unavailable.includes(error.code);
 }

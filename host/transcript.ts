@@ -8,10 +8,11 @@ interface Transcript {
 }
 
 /**
- * The JSON body of a request whose `messages` may be a long transcript. Only the last message is kept: the earlier ones are
- * holes in the array that is returned, and are checked for nothing but JSON.
- * @param limits `whole` of the body; `kept` of the last message and of each other member that `schema` names
- * @throws {PerdureError} `TooLarge` as soon as `whole` is passed or at the end for `kept`, `BadRequest` naming the field
+ * The JSON body of a request whose `messages` may be a long transcript. Only the last message is kept: the earlier ones
+ * must be valid JSON and are empty slots in the returned array.
+ * @param limits `whole` for the body; `kept` for the last message and for each other field in `schema`
+ * @throws {PerdureError} `TooLarge` as soon as `whole` is exceeded, or at the end for `kept`; `BadRequest` naming the
+ * field
  */
 export async function readTranscript<T extends Transcript>(
   request: Request,
@@ -40,12 +41,12 @@ async function scan(request: Request, limit: BodyLimit, scanner: JsonScanner): P
   }
 }
 
-/** The members of a body that are kept while it comes; of those with one name the last, as JSON.parse has it. */
+/** Collects the needed fields of a body while it arrives. Of duplicate fields the last one wins, as with JSON.parse. */
 class KeptMembers implements JsonListener {
-  /** How many messages there are. */
+  /** Number of messages. */
   count = 0;
   private readonly names: ReadonlySet<string>;
-  /** Members in JSON by name; undefined: too long. */
+  /** Fields in JSON, by name; undefined: too long. */
   private readonly members = new Map<string, string | undefined>();
   private last: string | undefined;
   private root: string | undefined = '{}';
@@ -64,7 +65,7 @@ class KeptMembers implements JsonListener {
     return `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`;
   }
 
-  /** A field that is longer than may be kept. */
+  /** The first field that exceeds `kept`. */
   get tooLong(): string | undefined {
     if (this.root === undefined) return 'body';
     if (this.count > 0 && this.last === undefined) return `messages[${this.count - 1}]`;

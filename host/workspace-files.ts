@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { oddPath } from '../workspaces/paths.ts';
 import { folderInside, openInside } from '../workspaces/open.ts';
 
-/** A file of a workspace: path relative to it, with slashes; `updated_at` in ISO 8601. */
+/** A file of a workspace: path relative to the workspace, with slashes; `updated_at` in ISO 8601. */
 export interface WorkspaceFile {
   path: string;
   bytes: number;
@@ -11,16 +11,16 @@ export interface WorkspaceFile {
 }
 
 const FILES_IN_LIST = 500;
-/** Most folders that a listing reads. */
+/** Maximum number of folders read per listing. */
 const FOLDERS_IN_LIST = 200;
 /** Largest file that is served, in bytes. */
 const MAX_BYTES = 16 * 1024 * 1024;
-/** Bytes of a file in memory per reader. */
+/** Read buffer per reader, in bytes. */
 const CHUNK_BYTES = 64 * 1024;
 
 /**
- * The files of a workspace, at most 500, a folder's own files before those of its subfolders. Names that begin with a dot
- * and links are left out. A missing folder has no files.
+ * The files of a workspace, at most 500, a folder's own files before those of its subfolders. Links and names that
+ * begin with a dot are skipped. A missing folder has no files.
  */
 export async function listFiles(root: string): Promise<WorkspaceFile[]> {
   const files: WorkspaceFile[] = [];
@@ -33,7 +33,7 @@ export async function listFiles(root: string): Promise<WorkspaceFile[]> {
   return files;
 }
 
-/** The contents of one folder. Files that disappear meanwhile are left out; a folder that has disappeared is empty. */
+/** The contents of one folder. Files deleted during the listing are skipped; a deleted folder is empty. */
 async function lookInto(
   root: string,
   way: string,
@@ -59,15 +59,15 @@ async function lookInto(
   }
 }
 
-/** A file that is read while it is sent. */
+/** A file that is streamed. */
 export interface OpenFile {
   bytes: number;
   body: ReadableStream<Uint8Array>;
 }
 
 /**
- * Opens a file of a workspace; undefined where there is none, and for paths outside the workspace, links, names that begin
- * with a dot, and files larger than 16 MiB. Of a file that grows meanwhile, the length at opening is sent.
+ * Opens a file of a workspace; undefined for missing files, paths outside the workspace, links, names that begin with a
+ * dot, and files larger than 16 MiB. If the file grows meanwhile, only its length at opening is sent.
  */
 export async function openFileInside(root: string, file: string): Promise<OpenFile | undefined> {
   if (oddPath(file) !== undefined || file.split(/[\\/]/).some((name) => name.startsWith('.'))) return undefined;
@@ -91,7 +91,7 @@ function bodyOf(handle: FileHandle, bytes: number): ReadableStream<Uint8Array> {
         if (bytesRead > 0) controller.enqueue(new Uint8Array(buffer.buffer, buffer.byteOffset, bytesRead));
         if (at < bytes && bytesRead > 0) return;
         await handle.close();
-        // Truncated while it was read: the reader must not take it for whole.
+        // Truncated meanwhile: abort, so that the reader does not mistake it for a complete file.
         if (at < bytes) controller.error(new Error('a file became shorter while it was sent'));
         else controller.close();
       },

@@ -24,7 +24,7 @@ export class InvalidInput extends PerdureError {
 }
 
 /** Fields of the contract that have no effect yet. Each is refused, so that nobody relies on it. */
-const NOT_BUILT: ReadonlySet<string> = new Set(['headless', 'initiative_id', 'stateDelta', 'variant']);
+const NOT_SUPPORTED: ReadonlySet<string> = new Set(['headless', 'initiative_id', 'stateDelta', 'variant']);
 
 /**
  * A value as a schema has it.
@@ -38,7 +38,7 @@ export function parseInput<T>(schema: z.ZodType<T>, value: unknown, prefix: read
     parsed.error.issues.map((issue) => {
       if (issue.code === 'unrecognized_keys') {
         const [key = ''] = issue.keys;
-        const expected = NOT_BUILT.has(key) ? 'nothing: it is not built yet' : 'nothing of this name';
+        const expected = NOT_SUPPORTED.has(key) ? 'nothing (not supported yet)' : 'no such field';
         return { field: fieldOf([...prefix, ...issue.path, key]), expected };
       }
       return { field: fieldOf([...prefix, ...issue.path]) || 'body', expected: issue.message };

@@ -4,7 +4,7 @@ import { InvalidInput, parseInput } from '../../wire/input.ts';
 import { chatBody, sessionRef, userMessage } from '../../wire/requests.ts';
 import { type Api, events } from '../api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
-import { notYet } from '../not-yet.ts';
+import { notSupported } from '../not-supported.ts';
 import { problemOf } from '../problem.ts';
 import { expiryOf } from '../expiry.ts';
 import { dataLine, eventStream } from '../sse.ts';
@@ -14,20 +14,20 @@ type ChatBody = z.output<typeof chatBody>;
 
 const MAX_TRANSCRIPT_BYTES = 32 * 1024 ** 2;
 
-/** The header that names the session whose stream this is. */
+/** Response header: the id of the streamed session. */
 const SESSION_HEADER = 'x-perdure-session';
 
 const STREAM = events(
   "A UI message stream of the AI SDK: each event's data is a UIMessageChunk in JSON, the last is `[DONE]`. The chunk " +
-    '`start` carries `messageMetadata.session_id`; a transient `data-status` part tells what the message waits for. ' +
-    'When the token expires, the last event is called `expired` and is a chunk of type `error`; the run goes on.',
+    '`start` carries `messageMetadata.session_id`; transient `data-status` parts report the place in the queue and ' +
+    'retries. When the token expires, the last event is `expired` with a chunk of type `error`; the run continues.',
   {
     [SESSION_HEADER]: z.string().meta({ description: 'The `ses_` id of the session' }),
     'x-vercel-ai-ui-message-stream': z.literal('v1'),
   },
 );
 
-/** What the AI SDK's useChat speaks: a message in, a UI message stream out, and the stream again after a reload. */
+/** The protocol of the AI SDK's useChat: send a message and stream its answer; resume the stream after a reload. */
 export function chatRoutes(api: Api, parts: RouteParts): void {
   const { client, readers, maxBodyBytes, maxTranscriptBytes = MAX_TRANSCRIPT_BYTES } = parts;
   const limits = {
@@ -40,23 +40,23 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
     {
       operationId: 'chat',
       tag: 'Chat',
-      summary: 'Send a message and read its answer, as DefaultChatTransport does',
+      summary: 'Send a message and stream its answer (DefaultChatTransport)',
       description:
-        'The transcript here is the truth: of `messages` only the last is read. An `id` that is not a `ses_` id is an ' +
-        "alias of one of the caller's own sessions, made at first use. The same message again (same id and parts; " +
-        'its metadata and model do not matter) joins the same stream: of a run that failed, the stored answer and its ' +
-        'error; of one that was cancelled, an abort.',
+        'The server stores the transcript and reads only the last entry of `messages`; unknown fields are ignored, because ' +
+        'the AI SDK may send more. An `id` that is not a `ses_` id is an alias of a session of the caller; its first ' +
+        'use opens the session. Sending a message again (same id and parts; metadata and model are not compared) ' +
+        'resumes its stream: for a failed run the stored answer and its error, for a cancelled one an abort.',
       command: 'submit',
       params: {},
       body: chatBody,
       readBody: (request) => readTranscript(request, chatBody, limits),
-      answers: { 200: STREAM },
+      responses: { 200: STREAM },
       errors: ['SessionNotFound', 'MessageConflict', 'TooMany', 'ModelNotConfigured', 'NotSupported'],
     },
     async (c, { user, body }) => {
       const { id, parts: said, metadata } = newestMessage(body);
       if (body.messageId) await refuseEdit(parts, user, body.id, body.messageId);
-      // Before the message is accepted, for its sender is to read the answer.
+      // Before accepting the message: its sender must be able to read the answer.
       const leave = readers.admit(user, 'chat');
       const submitted = await client
         .submit(user, body.id, { id, parts: said, metadata, model: body.model }, { open: true })
@@ -73,9 +73,9 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
     {
       operationId: 'resumeChat',
       tag: 'Chat',
-      summary: 'The run in flight, from its first chunk and then live',
+      summary: 'Resume the stream of the run in flight, from its first chunk',
       params: { id: sessionRef },
-      answers: { 200: STREAM, 204: { description: 'No run is in flight' } },
+      responses: { 200: STREAM, 204: { description: 'No run is in flight' } },
       errors: ['SessionNotFound', 'TooMany'],
     },
     async (c, { user, params }) => {
@@ -87,19 +87,20 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
   );
 }
 
-/** The last message, which is the only one that is read: what came before it is stored here. */
+/** The last message, the only one that is read: earlier ones are already stored. */
 function newestMessage(body: ChatBody) {
-  if (body.trigger === 'regenerate-message') throw notYet('regenerating an answer');
+  if (body.trigger === 'regenerate-message') throw notSupported('regenerating an answer');
   const at = body.messages.length - 1;
   const last = body.messages[at] as { role?: unknown } | null;
-  if (last?.role === 'assistant') throw notYet('answering an approval');
+  if (last?.role === 'assistant') throw notSupported('answering an approval');
   return parseInput(userMessage, last, ['messages', at]);
 }
 
-/** A stored message that is named is to be edited, or its approvals answered. */
+/** A `messageId` that is stored means an edit, or an answer to an approval. */
 async function refuseEdit({ client }: RouteParts, user: string, id: string, messageId: string): Promise<void> {
   const session = await client.findSession(user, id);
-  if (session !== undefined && (await client.reads.hasMessage(session, messageId))) throw notYet('editing a message');
+  if (session !== undefined && (await client.reads.hasMessage(session, messageId)))
+    throw notSupported('editing a message');
 }
 
 function answerStream(
@@ -118,7 +119,7 @@ function answerStream(
     },
     headers: { 'x-vercel-ai-ui-message-stream': 'v1', [SESSION_HEADER]: session },
     closing,
-    // The AI SDK reads data lines only, whatever the event's name: for it this is an error, not the end of an answer.
+    // The AI SDK ignores event names, so it sees an error, not the end of the answer.
     expiry: expiryOf(c, ({ detail }) => ({ type: 'error', errorText: detail })),
     onOver: leave,
   });

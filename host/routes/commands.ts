@@ -3,9 +3,9 @@ import { COMMAND_NAMES, commandEntry, type CommandName, UNSUPPORTED_COMMANDS } f
 import { messageRef, sessionQuery, sessionRef } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
-import { notYet } from '../not-yet.ts';
+import { notSupported } from '../not-supported.ts';
 
-/** The routes of the table of commands, and of those that are not supported yet. */
+/** One route for each entry of the command table, and for each unsupported command. */
 export function commandRoutes(api: Api, parts: HostParts): void {
   for (const name of COMMAND_NAMES) commandRoute(api, parts, name);
   for (const name of UNSUPPORTED_COMMANDS) {
@@ -17,12 +17,12 @@ export function commandRoutes(api: Api, parts: HostParts): void {
         summary: `Not supported yet: ${name}`,
         command: name,
         params: { id: sessionRef },
-        answers: {},
+        responses: {},
         errors: ['SessionNotFound', 'NotSupported'],
       },
       async (_c, { user, params }) => {
         await parts.client.reads.sessionId(user, params.id);
-        throw notYet(name);
+        throw notSupported(name);
       },
     );
   }
@@ -39,7 +39,7 @@ function commandRoute(api: Api, { client }: HostParts, name: CommandName): void 
     command: name,
     ...(body && { body }),
     idempotent: true,
-    answers: { 200: json(commandAnswer(name), 'What the session is afterwards') },
+    responses: { 200: json(commandAnswer(name), 'The state of the session afterwards') },
     errors: ['SessionNotFound' as const, ...entry.errors],
   };
   const inPath = Object.fromEntries(pathArguments(entry).map((argument) => [argument, messageRef]));

@@ -5,7 +5,7 @@ import type { RequestContext } from '../context.ts';
 import { DOCS_FILES } from '../docs-page.ts';
 import { pageHeaders } from '../security-headers.ts';
 
-/** A page to browse the API's description with. */
+/** Swagger UI for the OpenAPI document. */
 export function docsRoutes(api: Api): void {
   const common = { tag: 'Operation' as const, open: true };
 
@@ -14,9 +14,9 @@ export function docsRoutes(api: Api): void {
     {
       ...common,
       operationId: 'browse',
-      summary: 'A page to browse this description with',
+      summary: 'Swagger UI for this document',
       params: {},
-      answers: { 200: { mediaType: 'text/html', description: 'The page' } },
+      responses: { 200: { mediaType: 'text/html', description: 'The page' } },
     },
     (c) => answer(c, 'index.html'),
   );
@@ -26,9 +26,9 @@ export function docsRoutes(api: Api): void {
     {
       ...common,
       operationId: 'getDocsFile',
-      summary: 'A file of that page',
-      params: { file: z.string().min(1).max(64).meta({ description: 'Its name' }) },
-      answers: { 200: { mediaType: '*/*', description: 'The file' } },
+      summary: 'A file of the Swagger UI page',
+      params: { file: z.string().min(1).max(64).meta({ description: 'The file name' }) },
+      responses: { 200: { mediaType: '*/*', description: 'The file' } },
       errors: ['NotFound'],
     },
     (c, { params }) => answer(c, params.file),

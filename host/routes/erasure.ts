@@ -11,10 +11,10 @@ export function erasureRoutes(api: Api, { client }: HostParts): void {
       tag: 'Sessions',
       summary: 'Erase a session, its side chats and their files',
       description:
-        'Ends what is running and removes every row; workers remove the files within seconds. A project and its files ' +
-        'stay. Nothing says afterwards that the session existed: repeated, it is 404.',
+        'Ends its runs and deletes its rows; workers remove the files within seconds. Its project and the project’s files ' +
+        'are kept. No trace of the session remains, so a repeated request gets 404.',
       params: { id: sessionRef },
-      answers: { 204: { description: 'Erased' } },
+      responses: { 204: { description: 'Erased' } },
       errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => {
@@ -28,9 +28,9 @@ export function erasureRoutes(api: Api, { client }: HostParts): void {
     {
       operationId: 'eraseUser',
       tag: 'Operation',
-      summary: 'Erase everything of your own: sessions, projects, state and files',
+      summary: 'Erase all of your own data: sessions, projects, state and files',
       params: {},
-      answers: { 204: { description: 'Erased, or there was nothing' } },
+      responses: { 204: { description: 'Erased, or nothing to erase' } },
     },
     async (c, { user }) => {
       await client.eraseUser(user);

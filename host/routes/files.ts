@@ -12,7 +12,7 @@ import { listFiles, openFileInside } from '../workspace-files.ts';
 
 const INDEX = 'index.html';
 
-/** What a session has built, for its owner. */
+/** The workspace files of a session, for its owner. */
 export function fileRoutes(api: Api, { client, previews }: HostParts): void {
   if (!previews) return;
 
@@ -23,8 +23,11 @@ export function fileRoutes(api: Api, { client, previews }: HostParts): void {
       tag: 'Sessions',
       summary: "List the files of a session's workspace, at most 500",
       params: { id: sessionRef },
-      answers: {
-        200: json(workspaceFiles, 'Without links and hidden ones, those of a folder before those in folders'),
+      responses: {
+        200: json(
+          workspaceFiles,
+          "The files without links and hidden files; a folder's own files come before those of its subfolders",
+        ),
       },
       errors: ['SessionNotFound', 'WorkspaceNotUsable'],
     },
@@ -39,7 +42,7 @@ export function fileRoutes(api: Api, { client, previews }: HostParts): void {
   );
 }
 
-/** The files themselves, under an address that works without a cookie, so that no request needs to say who calls. */
+/** The file contents. The token in the path grants access, so requests need no other authentication. */
 export function previewRoutes(api: Api, { previews }: HostParts): void {
   if (!previews) return;
 
@@ -49,13 +52,15 @@ export function previewRoutes(api: Api, { previews }: HostParts): void {
       operationId: 'preview',
       tag: 'Sessions',
       summary: 'Read a file of a workspace, for a sandboxed frame',
-      description: 'The token of a `preview_url` is the permission, for an hour.',
+      description: 'The token in a `preview_url` grants access for an hour.',
       params: {
-        token: z.string().min(1).meta({ description: 'As it stands in a `preview_url`' }),
-        file: z.string().meta({ description: 'A path in the workspace; of a folder, its index.html' }),
+        token: z.string().min(1).meta({ description: 'The token of a `preview_url`' }),
+        file: z.string().meta({ description: 'A path in the workspace; a folder means its index.html' }),
       },
       open: true,
-      answers: { 200: { mediaType: '*/*', description: 'The file, as its name says, in a sandbox' } },
+      responses: {
+        200: { mediaType: '*/*', description: 'The file, with the media type of its extension and a sandbox policy' },
+      },
       errors: ['NotFound'],
     },
     async (c, { params: { token, file } }) => {
@@ -65,17 +70,17 @@ export function previewRoutes(api: Api, { previews }: HostParts): void {
   );
 }
 
-/** Pages of this machine, under whichever of its names they were opened. */
+/** The chat page on this machine, under either host name. */
 const LOCAL_PAGES = 'http://localhost:* http://127.0.0.1:*';
 
-/** Requests to a preview's own name: nothing else is to be had there. */
+/** Serves requests to host names of previews, which have no other routes. */
 export function previewSites({ previews }: HostParts): MiddlewareHandler<HostEnv> {
   return async (c, next) => {
     const { hostname, pathname } = new URL(c.req.url);
     const root = previews?.readName(hostname);
     if (root === undefined) return next();
     if (!['GET', 'HEAD'].includes(c.req.method)) {
-      throw new PerdureError('MethodNotAllowed', `a preview takes GET and HEAD, not ${c.req.method}`);
+      throw new PerdureError('MethodNotAllowed', `a preview allows GET and HEAD, not ${c.req.method}`);
     }
     return answerFile(c, root, decoded(pathname.slice(1)), { own: "'self'", frames: LOCAL_PAGES });
   };
@@ -104,7 +109,7 @@ function headersOf(name: string, bytes: number): Record<string, string> {
     'content-type': getMimeType(name) ?? 'application/octet-stream',
     'content-length': String(bytes),
     'cache-control': 'no-store',
-    // A preview's page has no origin, so its modules, fonts and data are fetched as from another origin.
+    // The sandboxed page has no origin, so loading its own modules, fonts and data is cross-origin.
     'access-control-allow-origin': '*',
   };
 }

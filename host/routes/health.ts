@@ -2,13 +2,13 @@ import { alive, readiness } from '../../wire/responses.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 
-/** For those who run this: alive, ready, and counted. Nobody has to say who they are. */
+/** Liveness, readiness and metrics, without authentication. */
 export function healthRoutes(api: Api, { client, metrics }: HostParts): void {
   const common = { tag: 'Operation' as const, params: {}, open: true };
 
   api.get(
     '/healthz',
-    { ...common, operationId: 'isAlive', summary: 'Alive', answers: { 200: json(alive, 'It is') } },
+    { ...common, operationId: 'isAlive', summary: 'Liveness', responses: { 200: json(alive, 'Alive') } },
     (c) => c.json({ ok: true }),
   );
 
@@ -17,8 +17,11 @@ export function healthRoutes(api: Api, { client, metrics }: HostParts): void {
     {
       ...common,
       operationId: 'isReady',
-      summary: 'Whether what everything rests on answers',
-      answers: { 200: json(readiness, 'It does'), 503: json(readiness, 'Some of it does not') },
+      summary: 'Readiness: whether Postgres and Temporal can be reached',
+      responses: {
+        200: json(readiness, 'Both can be reached'),
+        503: json(readiness, 'At least one cannot be reached'),
+      },
     },
     async (c) => {
       const { postgres, temporal } = await client.health();
@@ -32,8 +35,8 @@ export function healthRoutes(api: Api, { client, metrics }: HostParts): void {
     {
       ...common,
       operationId: 'getMetrics',
-      summary: 'What the host counts, for Prometheus',
-      answers: { 200: { mediaType: 'text/plain', description: 'The text format of Prometheus' } },
+      summary: 'Metrics for Prometheus',
+      responses: { 200: { mediaType: 'text/plain', description: 'The Prometheus text format' } },
     },
     async (c) => c.body(await metrics.text(), 200, { 'content-type': metrics.contentType }),
   );

@@ -3,7 +3,7 @@ import { logQuery, sessionRef, toolCallRef } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 
-/** A session's event log, and what tools put aside. */
+/** A session's event log, and full tool outputs. */
 export function logRoutes(api: Api, { client }: HostParts): void {
   api.get(
     '/api/sessions/:id/log',
@@ -13,7 +13,7 @@ export function logRoutes(api: Api, { client }: HostParts): void {
       summary: "Read a session's event log, oldest first",
       params: { id: sessionRef },
       query: logQuery,
-      answers: { 200: json(pageOf(logEntry), 'A page; `next` goes into `after`') },
+      responses: { 200: json(pageOf(logEntry), 'A page; pass `next` as `after`') },
       errors: ['SessionNotFound'],
     },
     async (c, { user, params, query }) => c.json(await client.reads.log(user, params.id, query)),
@@ -24,10 +24,10 @@ export function logRoutes(api: Api, { client }: HostParts): void {
     {
       operationId: 'getToolOutput',
       tag: 'Sessions',
-      summary: 'Read a tool output that was too long for the model, whole',
+      summary: 'Read the full output of a tool call that was truncated for the model',
       params: { id: sessionRef, tool_call_id: toolCallRef },
-      answers: {
-        200: { mediaType: 'text/plain', description: 'The output, in text that no browser takes for a page' },
+      responses: {
+        200: { mediaType: 'text/plain', description: 'The output as plain text' },
       },
       errors: ['SessionNotFound', 'ToolOutputNotFound'],
     },

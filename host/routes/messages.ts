@@ -3,7 +3,7 @@ import { messagesQuery, sessionRef, submitBody } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 
-/** The transcript, and messages for those who do not wait for the answer. */
+/** The transcript, and sending messages without waiting for the answer. */
 export function messageRoutes(api: Api, { client }: HostParts): void {
   api.get(
     '/api/sessions/:id/messages',
@@ -12,11 +12,13 @@ export function messageRoutes(api: Api, { client }: HostParts): void {
       tag: 'Messages',
       summary: 'Read the transcript',
       description:
-        'In order: the last ones, or those before or behind one of them. `hidden` shows those as well that a rewind, ' +
-        'an edit, a compaction or a cancel has hidden.',
+        'The newest messages, or those before or after a given message, oldest first. `hidden` includes messages hidden by ' +
+        'a rewind, edit, compaction or cancel.',
       params: { id: sessionRef },
       query: messagesQuery,
-      answers: { 200: json(pageOf(uiMessage), 'A page; `next` goes into `after` if that was given, else `before`') },
+      responses: {
+        200: json(pageOf(uiMessage), 'A page; pass `next` as `after` if the request had `after`, else as `before`'),
+      },
       errors: ['SessionNotFound', 'MessageNotFound'],
     },
     async (c, { user, params, query }) => c.json(await client.reads.messages(user, params.id, query)),
@@ -29,14 +31,14 @@ export function messageRoutes(api: Api, { client }: HostParts): void {
       tag: 'Messages',
       summary: 'Send a message without waiting for its answer',
       description:
-        'Once this answers the message is kept, and will be answered. The same `id` with the same parts is the same ' +
-        'message: its metadata and model stay those that came first. With other parts it is MessageConflict.',
+        'After a successful response the message is stored and will be answered. Sending the same `id` with the same parts ' +
+        'again has no effect: metadata and model stay as first sent. With other parts it is MessageConflict.',
       command: 'submit',
       params: { id: sessionRef },
       body: submitBody,
-      answers: {
-        200: json(notRunAgain, 'Accepted before; its run was cancelled or failed, and it does not run again'),
-        202: json(accepted, 'Accepted now or before'),
+      responses: {
+        200: json(notRunAgain, 'Accepted earlier; its run was cancelled or failed and is not repeated'),
+        202: json(accepted, 'Accepted now or earlier'),
       },
       errors: ['SessionNotFound', 'MessageConflict', 'TooMany', 'ModelNotConfigured'],
     },

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type Api, json } from '../api.ts';
 import { openApiDocument } from '../openapi.ts';
 
-/** The description of all routes, also where the rest of the API is. */
+/** The OpenAPI document, at the root and under /api. */
 export function openApiRoutes(api: Api): void {
   let made: object | undefined;
   for (const [path, operationId] of [
@@ -14,12 +14,12 @@ export function openApiRoutes(api: Api): void {
       {
         operationId,
         tag: 'Operation',
-        summary: 'This description, in OpenAPI 3.1',
+        summary: 'This OpenAPI 3.1 document',
         params: {},
         open: true,
-        answers: { 200: json(z.looseObject({ openapi: z.string(), paths: z.looseObject({}) }), 'The description') },
+        responses: { 200: json(z.looseObject({ openapi: z.string(), paths: z.looseObject({}) }), 'The document') },
       },
-      // Made when it is first asked for: all routes are there by then.
+      // Generated at the first request, when all routes have been added.
       (c) => c.json((made ??= openApiDocument(api))),
     );
   }

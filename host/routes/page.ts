@@ -1,6 +1,6 @@
 import type { App, HostParts } from '../context.ts';
 
-/** The chat page: whatever is asked for outside the API goes to the page hook, where there is one. */
+/** Passes all requests outside the API to the page hook, if there is one. */
 export function pageRoutes(app: App, { page }: HostParts): void {
   if (!page) return;
   app.get('*', async (c) => (await page(c.req.raw)) ?? c.notFound());

@@ -5,7 +5,7 @@ import { problemOf } from '../problem.ts';
 import { eventStream, namedEvent } from '../sse.ts';
 import { expiryOf } from '../expiry.ts';
 
-/** The caller's sessions, for each of the caller's tabs: those that are open, then what changes. */
+/** Streams the caller's open sessions, then their changes. */
 export function rendezvousRoutes(api: Api, { client, readers, log, closing }: RouteParts): void {
   api.get(
     '/api/rendezvous',
@@ -13,15 +13,14 @@ export function rendezvousRoutes(api: Api, { client, readers, log, closing }: Ro
       operationId: 'followSessions',
       tag: 'Sessions',
       summary: 'Follow your own sessions: the open ones, then changes',
-      description:
-        'Stays open until its reader goes away, or until the token expires. Comments keep the connection alive.',
+      description: 'Stays open until the reader disconnects or the token expires. Comments keep the connection alive.',
       params: {},
-      answers: {
+      responses: {
         200: events(
-          'Events, the data of each in JSON: `session_open`, `session_update` and `session_close`, each `{ event, ' +
-            'session_id, project_id, phase, agent, state, title, alias, updated_at }`; first the open sessions, then ' +
-            '`ready { event }`, then what changes; `error`, problem details, or `expired`, problem details, where the ' +
-            'token has expired: with either the stream ends.',
+          'Events with JSON data: `session_open`, `session_update` and `session_close`, each `{ event, session_id, ' +
+            'project_id, phase, agent, state, title, alias, updated_at }`: first one per open session, then ' +
+            '`ready { event }`, then changes. `error` and `expired` (the token has expired) hold problem details and ' +
+            'end the stream.',
         ),
       },
       errors: ['TooMany'],

@@ -4,7 +4,7 @@ import { openBody, sessionRef, sessionsQuery } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 
-/** Opening, listing and looking at sessions. */
+/** Opening, listing and reading sessions. */
 export function sessionRoutes(api: Api, { client }: HostParts): void {
   api.post(
     '/api/sessions',
@@ -12,13 +12,11 @@ export function sessionRoutes(api: Api, { client }: HostParts): void {
       operationId: 'openSession',
       tag: 'Sessions',
       summary: 'Open a session',
-      description:
-        'All is optional. A project that is not there is made. `metadata.ephemeral: true` marks a side chat, which ' +
-        'lists leave out.',
+      description: 'All fields are optional. `metadata.ephemeral: true` marks a side chat, which lists exclude.',
       command: 'open',
       params: {},
       body: openBody,
-      answers: { 201: json(sessionView, 'The session', { location: z.string() }) },
+      responses: { 201: json(sessionView, 'The session', { location: z.string() }) },
       errors: ['ProjectNotFound', 'ModelNotConfigured', 'AgentNotConfigured'],
     },
     async (c, { user, body }) => {
@@ -33,10 +31,10 @@ export function sessionRoutes(api: Api, { client }: HostParts): void {
       operationId: 'listSessions',
       tag: 'Sessions',
       summary: 'List your own sessions, newest first',
-      description: 'Without side chats and, unless `archived` is true, without archived ones.',
+      description: 'Excludes side chats and, unless `archived` is true, archived sessions.',
       params: {},
       query: sessionsQuery,
-      answers: { 200: json(pageOf(sessionView), 'A page; `next` goes into `after`') },
+      responses: { 200: json(pageOf(sessionView), 'A page; pass `next` as `after`') },
     },
     async (c, { user, query }) => c.json(await client.reads.sessions(user, query)),
   );
@@ -46,9 +44,9 @@ export function sessionRoutes(api: Api, { client }: HostParts): void {
     {
       operationId: 'getSession',
       tag: 'Sessions',
-      summary: 'Look at a session',
+      summary: 'Read a session',
       params: { id: sessionRef },
-      answers: { 200: json(sessionView, 'The session') },
+      responses: { 200: json(sessionView, 'The session') },
       errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => c.json(await client.reads.session(user, params.id)),

@@ -7,16 +7,16 @@ import { problemOf } from '../problem.ts';
 import { eventStream, namedEvent } from '../sse.ts';
 import { expiryOf } from '../expiry.ts';
 
-/** What a session is doing: now, and as it changes. */
+/** A session's status, once or as a stream. */
 export function statusRoutes(api: Api, { client, readers, log, closing }: RouteParts): void {
   api.get(
     '/api/sessions/:id/status',
     {
       operationId: 'getStatus',
       tag: 'Sessions',
-      summary: 'What a session is doing',
+      summary: "Read a session's status",
       params: { id: sessionRef },
-      answers: { 200: json(sessionStatus, 'Its status') },
+      responses: { 200: json(sessionStatus, 'The status') },
       errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => c.json(await client.reads.status(user, params.id)),
@@ -27,16 +27,15 @@ export function statusRoutes(api: Api, { client, readers, log, closing }: RouteP
     {
       operationId: 'followSession',
       tag: 'Sessions',
-      summary: 'Follow what a session is doing',
-      description:
-        'Stays open until its reader goes away, or until the token expires. Comments keep the connection alive.',
+      summary: "Follow a session's status, state and turns",
+      description: 'Stays open until the reader disconnects or the token expires. Comments keep the connection alive.',
       params: { id: sessionRef },
-      answers: {
+      responses: {
         200: events(
-          'Events, the data of each in JSON: `status`, the SessionStatus as it is and each time that it changes; ' +
+          'Events with JSON data: `status`, the SessionStatus, now and at each change; ' +
             '`session { phase, project_id, pending_tool }`; `turn-started { message_id, run_seq }`; `turn-finished ' +
-            '{ message_id, run_seq, outcome: finish | abort | error, code?, message? }`; `error`, problem details, ' +
-            'or `expired`, problem details, where the token has expired: with either the stream ends.',
+            '{ message_id, run_seq, outcome: finish | abort | error, code?, message? }`. `error` and `expired` (the token ' +
+            'has expired) hold problem details and end the stream.',
         ),
       },
       errors: ['SessionNotFound', 'TooMany'],

@@ -47,7 +47,7 @@ it('Q3 a user has so many streams and no more, whatever the routes, and commands
     expect([route.name, refused.status, refused.headers.has('retry-after')]).toEqual([route.name, 429, true]);
     expect(await refused.json()).toMatchObject({
       code: 'TooMany',
-      detail: 'expected at most 200 open streams of one user at one host (PERDURE_MAX_READERS)',
+      detail: 'expected at most 200 open streams per user and host (PERDURE_MAX_READERS)',
     });
   }
   const ada = host.as('ada');

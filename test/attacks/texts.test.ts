@@ -246,7 +246,7 @@ describe('a body that is more than its text', () => {
       const bomb = await send(new Uint8Array(10), { 'content-encoding': coding });
       expect([bomb.status, await bomb.json()], coding).toMatchObject([
         400,
-        { detail: 'Content-Encoding: expected none, the body as it is' },
+        { detail: 'Content-Encoding: expected none (an uncompressed body)' },
       ]);
     }
   });

@@ -42,7 +42,7 @@ it('H5 refuses what HTTP refuses, with the same words, and stores nothing', asyn
   const file = { type: 'file' as const, mediaType: 'image/png', url: 'https://example.org/a.png' };
   const refused: [message: object, words: string][] = [
     [{ parts: [file] }, 'parts[0].url: expected a data: URL in base64'],
-    [{ text: 'x', variant: 'high' }, 'variant: expected nothing: it is not built yet'],
+    [{ text: 'x', variant: 'high' }, 'variant: expected nothing (not supported yet)'],
     [{ id: 'no spaces', text: 'x' }, 'id: expected an id'],
     [{ text: 'x', model: 'gpt' }, 'model: expected a model such as'],
   ];

@@ -109,7 +109,7 @@ describe('requests that do not fit', () => {
     [{ parts: [{ type: 'text' }] }, 'parts[0].text: expected a string'],
     [{ parts: [7] }, 'parts[0]: expected a part of type text or file'],
     [{ id: 'no spaces', parts: [] }, 'id: expected an id of 1 to 64'],
-    [{ parts: [] }, 'parts: expected something to say'],
+    [{ parts: [] }, 'parts: expected a non-empty message'],
     [{ parts: [{ type: 'text', text: 'a' }], metadata: { model: 7 } }, 'metadata.model: expected a model'],
     [{ parts: [{ type: 'text', text: 'a' }], metadata: 7 }, 'metadata: expected an object'],
     [{ role: 'system', parts: [] }, 'role: expected "user"'],

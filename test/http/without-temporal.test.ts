@@ -89,7 +89,7 @@ describe('sessions', () => {
     [{ metadata: { text: 'x'.repeat(20_000) } }, 413, 'TooLarge', 'metadata'],
     [{ metadata: [1] }, 400, 'BadRequest', 'metadata: expected an object'],
     [{ project_id: 'no spaces' }, 400, 'BadRequest', 'project_id: expected an id'],
-    [{ surprise: 1 }, 400, 'BadRequest', 'surprise: expected nothing of this name'],
+    [{ surprise: 1 }, 400, 'BadRequest', 'surprise: expected no such field'],
   ])('H2 %j is refused with what is wrong', async (body, status, code, words) => {
     const answer = await ada.post('/api/sessions', body);
     expect(answer).toMatchObject({ status, body: { code } });
@@ -155,7 +155,7 @@ describe('messages with Temporal away', () => {
     [{ id: 'no spaces', text: 'x' }, 400, 'id: expected an id'],
     [{ id: 'x'.repeat(65), text: 'x' }, 400, 'id: expected an id'],
     [{ id: 'm', text: 7 }, 400, 'text: expected a string'],
-    [{ id: 'm', text: '' }, 400, 'text: expected something to say'],
+    [{ id: 'm', text: '' }, 400, 'text: expected a non-empty message'],
     [{ id: 'm' }, 400, 'text: expected either text or parts'],
     [{ id: 'm', parts: [{ type: 'text', text: 'a' }, { type: 'tool-x' }] }, 400, 'parts[1].type: expected a part'],
     [{ id: 'm', parts: [{ type: 'file', mediaType: 'image/png', url: 'file:///etc/passwd' }] }, 400, 'parts[0].url'],
@@ -163,12 +163,12 @@ describe('messages with Temporal away', () => {
     [
       { id: 'm', text: 'x', model: { provider_id: 'openai', model_id: 'test', variant: 'high' } },
       400,
-      'model.variant: expected nothing: it is not built yet',
+      'model.variant: expected nothing (not supported yet)',
     ],
     [
       { id: 'm', text: 'x', metadata: { model: { provider_id: 'a', model_id: 'b', variant: 'c' } } },
       400,
-      'not built yet',
+      'not supported yet',
     ],
     [{ id: 'm', text: 'x', model: 'openai/none' }, 422, 'openai/test, rehearsal/site-builder'],
     [{ id: 'm', text: 'x', metadata: { model: 'openai/none' } }, 422, 'openai/test'],
