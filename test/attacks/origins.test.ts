@@ -196,7 +196,13 @@ describe('a page of somebody else', () => {
 });
 
 describe('a request that a browser sends for somebody else’s page', () => {
-  const ours = { id: 'ses_0123456789abXXXXXXXXXXXXXX', mid: 'm1', tool_call_id: 'c1', token: 't', file: 'index.html' };
+  const ours = {
+    id: 'ses_0123456789abXXXXXXXXXXXXXX',
+    message_id: 'm1',
+    tool_call_id: 'c1',
+    token: 't',
+    file: 'index.html',
+  };
   const signs: Record<string, string>[] = [
     { origin: 'https://evil.example' },
     { origin: 'null' },

@@ -73,7 +73,7 @@ const namesSession = (route: Route) => route.params.includes('id') || route.quer
 function ofSession(route: Route, session: string, more: Filling = {}): Sending {
   return requestTo(route, {
     ...more,
-    params: { id: session, mid: ADAS.message, tool_call_id: ADAS.call, ...more.params },
+    params: { id: session, message_id: ADAS.message, tool_call_id: ADAS.call, ...more.params },
     query: { ...(route.query.includes('session_id') && { session_id: session }), ...more.query },
   });
 }
@@ -123,7 +123,7 @@ describe('another user', () => {
     for (const route of routes.filter((each) => each.params.some((name) => name !== 'id') && namesSession(each))) {
       const [foreign, unknown] = await Promise.all(
         [ADAS, NOBODYS].map(({ message, call }) =>
-          ask(ofSession(route, eves, { params: { mid: message, tool_call_id: call } })),
+          ask(ofSession(route, eves, { params: { message_id: message, tool_call_id: call } })),
         ),
       );
       expect(foreign, route.name).toEqual(unknown);

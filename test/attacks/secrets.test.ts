@@ -180,7 +180,7 @@ async function read(route: Route, id: string): Promise<void> {
   const parts = (
     await db.query<{ call: string }>('SELECT tool_call_id AS call FROM tool_outputs WHERE session_id = $1', [id])
   ).rows;
-  const params = { id, mid: 'm1', tool_call_id: parts[0]?.call ?? 'none', token: 't', file: 'f' };
+  const params = { id, message_id: 'm1', tool_call_id: parts[0]?.call ?? 'none', token: 't', file: 'f' };
   await ask(host.url, requestTo(route, { params }).path);
 }
 

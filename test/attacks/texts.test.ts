@@ -81,7 +81,7 @@ async function expectWell(what: string, path: string, init: RequestInit): Promis
 }
 
 /** One of each that a route names. */
-const own = () => ({ id: session, mid: 'm1', tool_call_id: 'call_1', token: 't', file: 'f' });
+const own = () => ({ id: session, message_id: 'm1', tool_call_id: 'call_1', token: 't', file: 'f' });
 
 async function expectUnharmed(): Promise<void> {
   expect(await rowsOf('ada')).toEqual(bystanders);

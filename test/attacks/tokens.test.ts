@@ -25,7 +25,7 @@ const PUBLIC = [
   'GET /preview/{token}/{file}',
   'GET /readyz',
 ];
-const ANY = { id: 'ses_0123456789abXXXXXXXXXXXXXX', mid: 'm1', tool_call_id: 'call_1' };
+const ANY = { id: 'ses_0123456789abXXXXXXXXXXXXXX', message_id: 'm1', tool_call_id: 'call_1' };
 
 let db: pg.Pool;
 let bySecret: TestHost;
