@@ -98,7 +98,10 @@ type Init = Omit<RequestInit, 'headers'> & { headers?: Record<string, string> };
 /** Asks as Ada, and remembers what was answered. */
 async function ask(url: string, to: string, init: Init = {}): Promise<{ status: number; text: string }> {
   const key = new TextEncoder().encode(SECRETS.jwt);
-  const token = await new SignJWT({ sub: 'ada' }).setProtectedHeader({ alg: 'HS256' }).sign(key);
+  const token = await new SignJWT({ sub: 'ada' })
+    .setExpirationTime('1h')
+    .setProtectedHeader({ alg: 'HS256' })
+    .sign(key);
   const response = await fetch(url + to, { ...init, headers: { authorization: `Bearer ${token}`, ...init.headers } });
   const text = await response.text();
   heard.push(JSON.stringify([...response.headers]), text);
