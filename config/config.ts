@@ -91,7 +91,7 @@ export type Config = {
   /** All TEMPORAL_* variables, for Temporal's envconfig (TLS, profile, …). */
   temporalEnv: Record<string, string>;
   port: number;
-  /** True when PORT was given: then a port that is taken is an error. */
+  /** True when PORT is set: a port in use is then an error. */
   portIsSet: boolean;
   /** Address the host binds. */
   host: string;
@@ -99,7 +99,7 @@ export type Config = {
   openaiBaseUrl: string | undefined;
   anthropicApiKey: string | undefined;
   anthropicBaseUrl: string | undefined;
-  /** Folder of everything that Perdure keeps on disk. */
+  /** Folder for everything that Perdure stores on disk. */
   dir: string;
   /** Default model, `provider/model`; unset: the agent's own, else the rehearsal model. */
   model: string | undefined;
@@ -107,11 +107,11 @@ export type Config = {
   modelsFile: string | undefined;
   /** Module whose default export is the array of agents. */
   agentsModule: string | undefined;
-  /** Folder below which workspaces lie. */
+  /** Parent folder of all workspaces. */
   workspaces: string;
   idleCloseMs: number;
   maxBodyBytes: number;
-  /** Longest body of POST /api/chat, of which only the last message is kept. */
+  /** Maximum body of POST /api/chat, of which only the last message is used. */
   maxTranscriptBytes: number;
   maxMessageBytes: number;
   jwtSecret: string | undefined;
@@ -125,26 +125,26 @@ export type Config = {
   shutdownGraceMs: number;
   /** How long a stopping host continues to accept connections. */
   drainDelayMs: number;
-  /** Most connections of a host to Postgres for messages and other commands. */
+  /** Maximum of a host's Postgres connections for messages and other commands. */
   commandConnections: number;
-  /** Most connections of a host to Postgres for reading. */
+  /** Maximum of a host's Postgres connections for reads. */
   readConnections: number;
-  /** A connection to a host whose reader takes nothing for this long is closed. */
+  /** A reader that accepts no data for this long is disconnected. */
   readerTimeoutMs: number;
-  /** Most streams that one user may have open at a host. */
+  /** Maximum of open streams per user and host. */
   maxReaders: number;
-  /** Time within which a request to a host must have arrived completely. */
+  /** Deadline for receiving a whole request. */
   requestTimeoutMs: number;
-  /** Most connections to a host. */
+  /** Maximum of client connections per host. */
   maxConnections: number;
-  /** Longest time that a chunk of an answer waits before it is saved. */
+  /** A chunk of an answer is saved after at most this time. */
   saveBufferMs: number;
-  /** Most chunks of an answer that wait before they are saved. */
+  /** Chunks of an answer are saved when this many are buffered. */
   saveBufferSize: number;
   sweepIntervalMs: number;
   /** Refused commands are deleted from event logs at this age. */
   retentionRefusalsMs: number;
-  /** Whole tool outputs, of which the model saw the beginning, are deleted at this age. */
+  /** The full text of tool outputs that were truncated for the model is deleted at this age. */
   retentionOutputsMs: number;
   logLevel: LogLevel;
   metricsPort: number | undefined;
@@ -175,10 +175,10 @@ export function parseConfig(env: Env, cwd: string = process.cwd()): Config {
   return configOf(parsed.data, given as Record<string, string>, cwd);
 }
 
-/** Read by tests and tools only. */
+/** Used by tests and tools only. */
 const OTHERS = new Set(['PERDURE_CHROMIUM']);
 
-/** Names with our prefix that are no setting: a misspelt setting would have no effect. */
+/** Names with our prefix that are not settings: a misspelled setting would have no effect. */
 function misspelt(given: string[]): ConfigProblem[] {
   const names = Object.keys(variables);
   return given
@@ -186,7 +186,7 @@ function misspelt(given: string[]): ConfigProblem[] {
     .map((name) => ({ name, expected: `a known setting; the nearest is ${nearest(name, names)}` }));
 }
 
-/** A config whose Postgres is known, as worker, host and migrations need it. */
+/** A configuration with a database, as worker, host and migrations need it. */
 export type DatabaseConfig = Config & { databaseUrl: string; directDatabaseUrl: string };
 
 /**

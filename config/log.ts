@@ -8,7 +8,7 @@ export type { Logger } from 'pino';
 /** Fields whose values are secrets, at the top of a logged object or one level down. */
 const SECRET_FIELDS = ['password', 'secret', 'token', 'apiKey', 'api_key', 'authorization', 'cookie', 'set-cookie'];
 
-/** What `createLogger` reads of the configuration. */
+/** The settings that `createLogger` uses. */
 type LogConfig = Pick<Config, 'logLevel'> & Secrets;
 
 /**
@@ -34,7 +34,7 @@ export function createLogger(name: string, config: LogConfig, destination?: Dest
   return log;
 }
 
-/** Errors of providers carry prompts and answers in fields and messages; errors of parsers quote their input. */
+/** Provider errors contain prompts and answers in fields and messages; parser errors quote their input. */
 const WITH_CONTENT = /^AI_|^SyntaxError$/;
 
 /** The fields of an error that hold no content: type, stack, and the message unless it may quote a provider or input. */

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { ConfigError } from './error.ts';
 
-/** Both are optional, because nothing depends on them until compaction is built. */
+/** Both are optional: only compaction, which is not built yet, will use them. */
 const model = z.strictObject({
   context_limit: z.int().positive().optional(),
   max_output: z.int().positive().optional(),
@@ -10,7 +10,7 @@ const model = z.strictObject({
 
 const models = z.record(z.string().regex(/^[^/\s]+\/\S+$/, 'names such as openai/gpt-5'), model);
 
-/** What the runtime has to know of a model; all numbers are tokens. */
+/** Limits of a model, in tokens. */
 export type ModelInfo = z.infer<typeof model>;
 
 /** Models by `provider/model`. */
@@ -18,7 +18,7 @@ export type Models = Record<string, ModelInfo>;
 
 /**
  * Reads the contents of a PERDURE_MODELS file.
- * @throws {ConfigError} naming the entry that is wrong
+ * @throws {ConfigError} naming the invalid entry
  */
 export function parseModels(json: string): Models {
   let value: unknown;
@@ -38,7 +38,7 @@ export function parseModels(json: string): Models {
 }
 
 /**
- * Reads the PERDURE_MODELS file; no file is no models.
+ * Reads the PERDURE_MODELS file; without one there are no models.
  * @throws {ConfigError} when it cannot be read or parsed
  */
 export function loadModels(file: string | undefined): Models {

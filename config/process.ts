@@ -1,7 +1,7 @@
 import { ConfigError } from './error.ts';
 import { createLogger } from './log.ts';
 
-/** Runs a process to its end: exit code 0, or 1 with one line that says what was wrong. */
+/** Runs `main` and exits with 0, or with 1 after one line that names the error. */
 export async function runProcess(name: string, main: () => Promise<void>): Promise<void> {
   try {
     await main();

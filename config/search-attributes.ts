@@ -6,17 +6,17 @@ const SEARCH_ATTRIBUTES = ['PerdureUser', 'PerdureProject', 'PerdurePhase', 'Per
 /** IndexedValueType INDEXED_VALUE_TYPE_KEYWORD of Temporal's API. */
 const KEYWORD = 2;
 
-/** What is asked of a connection to Temporal: a client's and a worker's both have it. */
+/** The part of a Temporal connection that is used here; those of clients and of workers have it. */
 type Operator = { operatorService: OperatorService };
 
-/** Those of the search attributes that the namespace does not have. */
+/** Names of the search attributes that the namespace lacks. */
 export async function missingSearchAttributes(connection: Operator, namespace: string): Promise<string[]> {
   const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace });
   return SEARCH_ATTRIBUTES.filter((name) => (customAttributes[name] as number | undefined) !== KEYWORD);
 }
 
 /**
- * Registers what is missing; returns their names.
+ * Registers the missing search attributes and returns their names.
  * @throws what the server throws, as when one of them exists with another type
  */
 export async function registerSearchAttributes(connection: Operator, namespace: string): Promise<string[]> {
@@ -29,7 +29,7 @@ export async function registerSearchAttributes(connection: Operator, namespace: 
 }
 
 /**
- * The same over a connection of its own.
+ * Like `registerSearchAttributes`, over a new connection.
  * @throws what the server throws, or that it cannot be reached
  */
 export async function registerSearchAttributesAt(options: ConnectionOptions, namespace: string): Promise<string[]> {

@@ -2,7 +2,7 @@ import { loadClientConnectConfig } from '@temporalio/envconfig';
 import type { Config } from './config.ts';
 import { ConfigError } from './error.ts';
 
-/** What `Connection.connect` and `NativeConnection.connect` take, and the namespace to use with it. */
+/** Options for `Connection.connect` and `NativeConnection.connect`, and the namespace. */
 export type TemporalConnectConfig = {
   connectionOptions: ReturnType<typeof loadClientConnectConfig>['connectionOptions'] & { address: string };
   namespace: string;
@@ -12,8 +12,8 @@ const DEFAULT_ADDRESS = 'localhost:7233';
 const DEFAULT_NAMESPACE = 'default';
 
 /**
- * How to reach Temporal, by Temporal's own rules: TEMPORAL_* variables over its configuration file, which is read only
- * when it is named (TEMPORAL_CONFIG_FILE) or a profile is (TEMPORAL_PROFILE).
+ * Reads Temporal's own configuration: TEMPORAL_* variables override its configuration file, which is read only if
+ * TEMPORAL_CONFIG_FILE or TEMPORAL_PROFILE is set.
  * @throws {ConfigError} when envconfig refuses a value
  */
 export function temporalConnectConfig(config: Config): TemporalConnectConfig {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the namespace unless it is there, and waits until the server knows it. For the image temporalio/admin-tools.
-# Histories of ended workflows are kept for a week: sessions live in Postgres, and start from there.
+# Creates the namespace if it does not exist, and waits until the server has loaded it. For the image temporalio/admin-tools.
+# Histories of closed workflows are kept for a week; sessions are stored in Postgres and restart from there.
 set -eu
 
 namespace="$TEMPORAL_NAMESPACE"

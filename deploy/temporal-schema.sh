@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes and updates the databases of Temporal's server in Postgres; safe to repeat. For the image temporalio/admin-tools,
-# whose version is the server's. Takes the server's variables: DB, DB_PORT, POSTGRES_SEEDS, POSTGRES_USER, POSTGRES_PWD.
+# Creates and migrates the Temporal server's databases in Postgres; safe to repeat. For the image temporalio/admin-tools, in
+# the version of the server. Uses the server's variables: DB, DB_PORT, POSTGRES_SEEDS, POSTGRES_USER, POSTGRES_PWD.
 set -eu
 
 export SQL_PLUGIN="$DB" SQL_HOST="$POSTGRES_SEEDS" SQL_PORT="$DB_PORT" SQL_USER="$POSTGRES_USER" SQL_PASSWORD="$POSTGRES_PWD"

@@ -1,47 +1,47 @@
-// What stands before hosts in production: it sends requests to those that say that they are ready.
+// A load balancer with health checks, as in production: it sends requests to hosts whose /readyz succeeds.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { HostProcess } from '../../tools/test-kit/processes.ts';
 
-const LOOK_MS = 50;
-/** A busy machine may take its time. */
-const PATIENCE_MS = 15_000;
+const CHECK_MS = 50;
+/** A request fails when no host has answered it within this time. */
+const DEADLINE_MS = 15_000;
 
-/** A host that has ended, over a connection that it had still open. */
+/** The response of a draining host on a connection that was still open. */
 const isRefusal = ({ status, headers }: Response) => status === 503 && headers.get('connection') === 'close';
 
 /**
- * Takes turns among the hosts that are ready. A request that a host refuses, or drops before it has answered, goes to
- * the next one, as balancers do with those that may be repeated: ours all may, for messages and commands carry ids.
+ * Round robin over the ready hosts. A request that a host refuses, or whose connection closes before the response, is
+ * retried on the next host. That is safe because messages and commands carry ids.
  */
 export class Balancer {
   private hosts: HostProcess[] = [];
-  private turn = 0;
+  private next = 0;
 
-  /** Hosts that have said that they are not ready. */
+  /** Hosts whose /readyz has answered 503. */
   readonly drained = new Set<HostProcess>();
 
   add(host: HostProcess): void {
     this.hosts.push(host);
-    void this.look(host);
+    void this.check(host);
   }
 
   async fetch(user: string, path: string, init: RequestInit = {}): Promise<Response> {
-    const deadline = performance.now() + PATIENCE_MS;
+    const deadline = performance.now() + DEADLINE_MS;
     while (performance.now() < deadline) {
-      const host = this.hosts[this.turn++ % this.hosts.length];
+      const host = this.hosts[this.next++ % this.hosts.length];
       try {
         const response = await host?.as(user).fetch(path, init);
         if (response && !isRefusal(response)) return response;
       } catch (error) {
         if (!(error instanceof TypeError)) throw error;
       }
-      await delay(LOOK_MS);
+      await delay(CHECK_MS);
     }
     throw new Error(`no host answers ${path}`);
   }
 
-  /** Asks a host until it has ended: one that is not ready may be so again. */
-  private async look(host: HostProcess): Promise<void> {
+  /** Checks a host's health until it has exited: a host that is not ready may become ready again. */
+  private async check(host: HostProcess): Promise<void> {
     const end = new AbortController();
     void host.exited.then(() => end.abort());
     while (!end.signal.aborted) {
@@ -52,7 +52,7 @@ export class Balancer {
       if (isReady === false) this.drained.add(host);
       const others = this.hosts.filter((each) => each !== host);
       this.hosts = isReady === true ? [...others, host] : others;
-      await delay(LOOK_MS);
+      await delay(CHECK_MS);
     }
     this.hosts = this.hosts.filter((each) => each !== host);
   }

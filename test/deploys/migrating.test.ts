@@ -1,4 +1,4 @@
-// Migrations of a database that others are using, and by builds of different ages.
+// Migrations while the database is in use, and by builds of different versions.
 import { cp, mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { execa } from 'execa';
@@ -43,7 +43,7 @@ async function build(files: { migrations?: Record<string, string>; functions?: R
   return made;
 }
 
-/** All that a migration may change. */
+/** Everything that a migration may change. */
 async function contents(): Promise<unknown> {
   const tables = ['schema_migrations', 'schema_functions', 'phase_transitions'];
   const found = await Promise.all(tables.map((table) => db.query(`SELECT * FROM ${table} ORDER BY 1, 2`)));

@@ -1,4 +1,4 @@
-// A change of the workflow behind `patched`, deployed beside the code of today, on a real server.
+// Deploys a workflow change behind `patched` beside the current code, on a real server.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { fetchHistory, listExecutions, typeOf } from '../../tools/scripts/histories/history.ts';
 import { replay } from '../../tools/scripts/histories/replay.ts';
