@@ -11,8 +11,6 @@ const LONGEST = [
   'test/dev/start',
   'test/http/',
 ];
-/** Measures how soon commands are answered during a deploy, so it does not share the cores with other files. */
-const ALONE = 'test/deploys/rolling.test.ts';
 const NOT_OURS = [...configDefaults.exclude, 'dist/**', '.perdure/**'];
 
 class LongestFirst extends BaseSequencer {
@@ -50,11 +48,7 @@ export default defineConfig({
       withServers('rows', ['test/rows/**/*.test.ts']),
       withServers('browser', ['test/browser/**/*.test.ts']),
       withServers('campaign', ['test/campaign/**/*.test.ts']),
-      withServers('system', ['test/**/*.test.ts'], ['test/{rows,browser,campaign}/**', ALONE]),
-      {
-        extends: true,
-        test: { name: 'alone', include: [ALONE], globalSetup: ['test/global-setup.ts'], sequence: { groupOrder: 1 } },
-      },
+      withServers('system', ['test/**/*.test.ts'], ['test/{rows,browser,campaign}/**']),
     ],
   },
 });

@@ -18,14 +18,13 @@ import { type RetentionSettings, sweepExpired } from './retention.ts';
 import { StuckCheck } from './stuck.ts';
 import { Sweeper } from './sweeper.ts';
 import { createWarmWorker } from './warm-worker.ts';
+import { workflowSlots } from './workflow-slots.ts';
 
 /** A step holds its activity slot for as long as the model streams, so there have to be many. */
 const ACTIVITY_SLOTS = 1_000;
-/**
- * Concurrent workflow tasks share one thread. When another worker dies, all of its sessions are replayed: with forty at
- * once, 0.1 s of CPU each, every task timed out, and timed out again when retried.
- */
-const WORKFLOW_SLOTS = 8;
+/** Short database work. */
+const LOCAL_ACTIVITY_SLOTS = 100;
+const WORKFLOW_SLOTS = { cached: 8, replayed: 3 };
 /** A check for stuck sessions follows every fifth interval of the sweeper. */
 const SWEEPS_PER_STUCK_CHECK = 5;
 const RETENTION_INTERVAL_MS = 60_000;
@@ -110,8 +109,12 @@ function optionsOf(parts: WorkerParts, registry: Registry): Parameters<typeof cr
     interceptors: {
       activity: [({ info }) => ({ inbound: new CodesOnlyInterceptor(log, info) })],
     },
-    maxConcurrentActivityTaskExecutions: ACTIVITY_SLOTS,
-    maxConcurrentWorkflowTaskExecutions: WORKFLOW_SLOTS,
+    tuner: {
+      workflowTaskSlotSupplier: workflowSlots(WORKFLOW_SLOTS),
+      activityTaskSlotSupplier: { type: 'fixed-size', numSlots: ACTIVITY_SLOTS },
+      localActivityTaskSlotSupplier: { type: 'fixed-size', numSlots: LOCAL_ACTIVITY_SLOTS },
+      nexusTaskSlotSupplier: { type: 'fixed-size', numSlots: 1 },
+    },
     maxCachedWorkflows: CACHED_SESSIONS,
     // The server gives a task to every open poll of a frozen worker, and each is lost until it times out: so one poll for
     // activities and two for workflows, one on the sticky and one on the shared queue. Most steps need no poll: they are

@@ -40,7 +40,7 @@ beforeAll(async () => {
   });
   const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => TestSession.open(runtime, { user: USER })));
   await Promise.all(sessions.map((session) => session.command(updates.openExisting, { project_id: PROJECT })));
-  // Open and closed ones, one at work, one with a signal's reason, and one in several executions.
+  // Open and closed sessions, one with a running step, one with a signal that has a reason, one in several executions.
   await Promise.all(sessions.slice(0, 30).map((session) => eventually(() => session.command(updates.close))));
   const [hanging, signalled, many] = sessions.slice(40) as [TestSession, TestSession, TestSession];
   await hanging.send('hang');
@@ -49,7 +49,7 @@ beforeAll(async () => {
   chained = many;
   await quiet(chained);
   const { runId: newest } = await chained.handle.describe();
-  // A workflow of another type is nobody's business.
+  // A workflow of another type, which the commands ignore.
   await runtime.temporal.workflow.start('another', { workflowId: 'not-a-session', taskQueue: 'nobody' });
   total = await eventually(
     async () => {

@@ -1,8 +1,10 @@
 // Two workers and two hosts are replaced one after the other under load.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessage, UIMessageChunk } from 'ai';
+import type pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
+import { createPool } from '../../store/db.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { eventsOf } from '../../tools/test-kit/host.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
@@ -19,14 +21,18 @@ import { Balancer } from './balancer.ts';
 
 const TALKERS = 6;
 const LONG = 3;
-/** A step that is begun before the deploy does not end within the grace, however slow the machine. */
+/** An answer that is begun before the deploy takes 100 s: it does not end within the grace period. */
 const LONG_WORDS = 5_000;
 const PACE_MS = 20;
-/** Characters, of which there are many more before the first worker goes. */
+/** Characters of a long answer that are saved before the deploy begins. */
 const LITTLE = 20;
-/** On a machine that has other things to do; a time-out would take longer. */
-const AT_ONCE_MS = 10_000;
-/** So long that no time-out can be what hands a step over. */
+/** A step is handed over within this time on a machine without a free core; the heartbeat time-out is three times as long. */
+const HANDED_OVER_MS = 10_000;
+/**
+ * A command, sent again under its key after each 503 (5 s), is answered within this time on a machine without a free core:
+ * docs/deploys.md says of what it consists.
+ */
+const ANSWERED_MS = 15_000;
 const SETTINGS = { PERDURE_HEARTBEAT_TIMEOUT: '30s', PERDURE_SHUTDOWN_GRACE: '1s', PERDURE_DRAIN_DELAY: '300ms' };
 
 const wordsOf = (count: number) => Array.from({ length: count }, (_, n) => `word${n} `);
@@ -34,7 +40,7 @@ const wordsOf = (count: number) => Array.from({ length: count }, (_, n) => `word
 async function* speak(request: ChatRequest): AsyncGenerator<ModelAction> {
   const isLong = lastUserText(request).startsWith('long');
   const hasTool = request.messages.at(-1)?.role === 'tool';
-  // Once it was interrupted, a long one need not be so long any more.
+  // The second attempt at a long answer is short.
   const again = isLong && (tries.get(lastUserText(request)) ?? 0) > 0;
   tries.set(lastUserText(request), (tries.get(lastUserText(request)) ?? 0) + 1);
   if (!isLong && !hasTool) {
@@ -50,11 +56,15 @@ const tries = new Map<string, number>();
 
 let model: ModelServer;
 let processes: Processes;
+let db: pg.Pool;
 const balancer = new Balancer();
 beforeAll(async () => {
   model = await startModelServer(speak);
   afterAll(() => model.close());
-  processes = await processesOn({ databaseUrl: await freshDatabase(), ...(await freshNamespace()) }, model.url);
+  const databaseUrl = await freshDatabase();
+  db = createPool(databaseUrl);
+  afterAll(() => db.end());
+  processes = await processesOn({ databaseUrl, ...(await freshNamespace()) }, model.url);
 });
 
 async function post(user: string, path: string, body: object, headers = {}): Promise<Response> {
@@ -65,7 +75,7 @@ async function post(user: string, path: string, body: object, headers = {}): Pro
   });
 }
 
-/** Follows the answer of a run until it ends, however often the connection breaks. Answers what came last, and how often. */
+/** Reads the answer to a message to its end, reconnecting. Returns the chunks of the last connection and the number of connections. */
 async function follow(
   user: string,
   session: string,
@@ -78,7 +88,7 @@ async function follow(
     try {
       for await (const { data } of eventsOf(response)) chunks.push(data as UIMessageChunk);
     } catch {
-      // The connection broke: its host is gone.
+      // The connection broke because its host stopped.
     }
     if (chunks.at(-1)?.type === 'finish') return { chunks, connections };
   }
@@ -105,6 +115,17 @@ async function stored(user: string, session: string): Promise<UIMessage[]> {
   return ((await response.json()) as { items: UIMessage[] }).items;
 }
 
+/** Sends a command until it is answered with 200, each time under the same key. Returns the milliseconds that took. */
+async function openProject(session: string, key: string): Promise<number> {
+  const sentAt = performance.now();
+  for (;;) {
+    const path = `/api/sessions/${session}/open`;
+    const response = await post('commander', path, { project_id: 'prj-of-a-deploy' }, { 'idempotency-key': key });
+    if (response.status === 200) return performance.now() - sentAt;
+    expect([response.status, await response.json()]).toEqual([503, expect.objectContaining({ code: 'Unavailable' })]);
+  }
+}
+
 const textsOf = (message: UIMessage | undefined) =>
   (message?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : []));
 
@@ -115,7 +136,6 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no wor
   ]);
   for (const host of oldHosts) balancer.add(host);
   const deployed = new AbortController();
-  const failures: unknown[] = [];
 
   const talkers = Array.from({ length: TALKERS }, async (_, n) => {
     const user = `talker-${n}`;
@@ -126,18 +146,12 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no wor
   });
   const commander = (async () => {
     const session = await open('commander');
-    let sent = 0;
-    for (; !deployed.signal.aborted; sent += 1) {
-      const response = await post(
-        'commander',
-        `/api/sessions/${session}/open`,
-        { project_id: 'prj-of-a-deploy' },
-        { 'idempotency-key': `open-${sent}` },
-      );
-      if (response.status !== 200) failures.push(await response.json());
+    const times: number[] = [];
+    while (!deployed.signal.aborted) {
+      times.push(await openProject(session, `open-${times.length}`));
       await delay(40);
     }
-    return sent;
+    return { session, times };
   })();
   const longOnes = await Promise.all(
     Array.from({ length: LONG }, async (_, n) => ({ user: `long-${n}`, session: await open(`long-${n}`) })),
@@ -171,8 +185,23 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no wor
   await delay(500);
   deployed.abort();
 
-  expect(await commander).toBeGreaterThan(20);
-  expect(failures).toEqual([]);
+  const { session: commanded, times } = await commander;
+  expect(times.length).toBeGreaterThan(20);
+  console.log(
+    'TIMES',
+    times
+      .map(Math.round)
+      .toSorted((a, b) => b - a)
+      .slice(0, 5)
+      .join(' '),
+    times.length,
+  );
+  expect(Math.max(...times), 'milliseconds until a command was answered').toBeLessThan(ANSWERED_MS);
+  const { rows: opened } = await db.query(
+    `SELECT FROM session_events WHERE session_id = $1 AND kind = 'transition' AND actor = 'user'`,
+    [commanded],
+  );
+  expect(opened, 'each command is carried out once').toHaveLength(times.length);
   let broken = 0;
   for (const { user, session, turns } of await Promise.all(talkers)) {
     const answers = (await stored(user, session)).filter(({ role }) => role === 'assistant');
@@ -196,6 +225,9 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no wor
   }
   for (let n = 0; n < LONG; n += 1) {
     const [first, second] = model.requests.filter(({ body }) => lastUserText(body) === `long ${n}`);
-    expect(second!.startedAt - first!.endedAt!, 'milliseconds until another worker goes on').toBeLessThan(AT_ONCE_MS);
+    console.log('HANDED', second!.startedAt - first!.endedAt!);
+    expect(second!.startedAt - first!.endedAt!, 'milliseconds until another worker goes on').toBeLessThan(
+      HANDED_OVER_MS,
+    );
   }
-}, 120_000);
+}, 300_000);
