@@ -187,15 +187,6 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no wor
 
   const { session: commanded, times } = await commander;
   expect(times.length).toBeGreaterThan(20);
-  console.log(
-    'TIMES',
-    times
-      .map(Math.round)
-      .toSorted((a, b) => b - a)
-      .slice(0, 5)
-      .join(' '),
-    times.length,
-  );
   expect(Math.max(...times), 'milliseconds until a command was answered').toBeLessThan(ANSWERED_MS);
   const { rows: opened } = await db.query(
     `SELECT FROM session_events WHERE session_id = $1 AND kind = 'transition' AND actor = 'user'`,
@@ -225,7 +216,6 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no wor
   }
   for (let n = 0; n < LONG; n += 1) {
     const [first, second] = model.requests.filter(({ body }) => lastUserText(body) === `long ${n}`);
-    console.log('HANDED', second!.startedAt - first!.endedAt!);
     expect(second!.startedAt - first!.endedAt!, 'milliseconds until another worker goes on').toBeLessThan(
       HANDED_OVER_MS,
     );
