@@ -120,6 +120,28 @@ describe('a session that is closed', () => {
     await expectSound(runtime, session.id);
   });
 
+  it('W8 stays closed behind a command that is refused or repeated, and its workflow ends again', async () => {
+    runtime.model.script(() => [say('hello')]);
+    const session = await open();
+    await raise(runtime.db, session.id, ['start_build', 'todo_done_build']);
+    const again = { command_id: 'published-before' };
+    const first = await session.command(names.updates.publish, again);
+    await session.command(names.updates.close);
+    await session.handle.result();
+    const stillClosed = async () => {
+      await session.handle.result();
+      expect(await closedAt(session)).not.toBeNull();
+      expect((await session.handle.describe()).typedSearchAttributes.get(SEARCH_ATTRIBUTES.status)).toBe('closed');
+    };
+    expect(await session.command(names.updates.publish, again)).toEqual(first);
+    await stillClosed();
+    await expect(session.command(names.updates.revert)).rejects.toThrow('Workflow Update failed');
+    await stillClosed();
+    await session.signalWithStart(names.signals.rewind, { message_id: 'm1' });
+    await stillClosed();
+    expect((await session.ended(await session.send('and now'))).state).toBe('finished');
+  });
+
   it('W8 was not closed while a run was in flight, unless it was to be aborted', async () => {
     runtime.model.script(() => [say('Once'), hang()]);
     const session = await open();
