@@ -6,6 +6,7 @@ import { signals, updates } from '../../workflows/definitions.ts';
 import { callTool, fail, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
 import type { TestSession } from '../../tools/test-kit/session.ts';
+import { raise } from './rows.ts';
 import { aroundCalls, type SqlCall } from './sql-calls.ts';
 
 /** What happens to one session. Times in milliseconds. */
@@ -44,6 +45,10 @@ const ACTS = {
     const { run, message } = await session.accept(`for ${session.id}`);
     await Promise.all([session.wake(run, message), session.command(updates.cancelQueued, { message_id: message })]);
   },
+  publishBuilt: async (session, db) => {
+    await raise(db, session.id, ['start_build', 'todo_done_build']);
+    await Promise.all([session.command(updates.publish), session.signalWithStart(signals.cancel)]);
+  },
   close: (session) => session.command(updates.close, { abort: true }),
   badCommand: (session) => session.command(updates.publish, { command_id: 'not an id' }),
   signalCancel: (session) => session.signalWithStart(signals.cancel),
@@ -51,7 +56,7 @@ const ACTS = {
   signalRewind: (session) => session.signalWithStart(signals.rewind, { message_id: 'msg' }),
   terminate: (session) => session.handle.terminate(),
   cancelWorkflow: (session) => session.handle.cancel(),
-} satisfies Record<string, (session: TestSession) => Promise<unknown>>;
+} satisfies Record<string, (session: TestSession, db: pg.Pool) => Promise<unknown>>;
 
 type Act = keyof typeof ACTS;
 
@@ -126,12 +131,13 @@ export function slowRows(db: pg.Pool, planOf: ReadonlyMap<string, Plan>): Dispos
   });
 }
 
-/** Lets everything in a plan happen to a session, and waits for the answers. */
-export async function live(session: TestSession, { acts }: Plan): Promise<void> {
+/** Lets everything in a plan happen to a session, waits for the answers, and for the session to close, as long as it is idle. */
+export async function live(session: TestSession, db: pg.Pool, { acts }: Plan): Promise<void> {
   const answers: Promise<unknown>[] = [ACTS.send(session).catch(() => {})];
   for (const { act, wait: ms } of acts) {
     if (ms > 0) await delay(ms);
-    answers.push(ACTS[act](session).catch(() => {}));
+    answers.push(ACTS[act](session, db).catch(() => {}));
   }
   await Promise.race([Promise.all(answers), delay(SLOWEST_MS * 4)]);
+  await Promise.race([session.handle.result().catch(() => {}), delay(SLOWEST_MS)]);
 }
