@@ -1,5 +1,6 @@
 import { CancellationScope, isCancellation, log, sleep, workflowInfo } from '@temporalio/workflow';
 import type { LoadedRun, NotBegun, StepOutcome, ToolCallRef, ToolOutcome } from '../domain/commands.ts';
+import { type StepNext, turnLoop } from '../domain/turn-loop.ts';
 import { streaming } from './activities.ts';
 import { show } from './display.ts';
 import { resume } from './sequencer.ts';
@@ -37,49 +38,55 @@ export async function runTurn(session: SessionState, queued: LoadedRun): Promise
   }
 }
 
-async function steps(session: SessionState, run: CurrentRun): Promise<TurnEnd> {
-  let calls: ToolCallRef[] = run.open_calls;
-  for (;;) {
-    for (const call of calls) {
+function steps(session: SessionState, run: CurrentRun): Promise<TurnEnd> {
+  return turnLoop<ToolCallRef, Retry, TurnEnd>(run.open_calls, {
+    step: (attempt) => step(session, run, attempt),
+    tool: async (call) => {
       const stop = await tool(session, run, call);
-      if (stop) return notBegun(session, run, stop);
-    }
-    const outcome = await step(session, run);
-    if (outcome.kind !== 'settled') return notBegun(session, run, outcome);
-    if (outcome.state !== 'running') return { kind: 'over', state: outcome.state, code: outcome.code };
-    run.last_model = outcome.model;
-    run.tokens += outcome.tokens;
-    run.step += 1;
-    calls = outcome.tool_calls;
-    if (workflowInfo().historyLength > LONGEST_HISTORY) {
-      session.isCut = true;
-      session.queue.unshift({ ...run, state: 'running', open_calls: calls });
-      return { kind: 'again' };
-    }
-  }
+      return stop && notBegun(session, run, stop);
+    },
+    wait: async ({ delay_ms }) => {
+      await resume(session.sequencer, 'turn', sleep(delay_ms));
+      run.retry = null;
+    },
+  });
 }
 
-/** One step, tried again for as long as the provider's failures are passing. */
-async function step(session: SessionState, run: CurrentRun): Promise<Exclude<StepOutcome, { kind: 'retry' }>> {
+type Retry = Extract<StepOutcome, { kind: 'retry' }>;
+
+/** One attempt at a step. */
+async function step(
+  session: SessionState,
+  run: CurrentRun,
+  attempt: number,
+): Promise<StepNext<ToolCallRef, Retry, TurnEnd>> {
   const model = run.last_model ?? run.model ?? session.settings.default_model;
-  for (let attempt = 1; ; attempt += 1) {
-    show(session);
-    session.sequencer.noteHistory();
-    const work = streaming(session.settings, `step ${run.step + 1} · ${model}`).streamStep({
-      run_seq: run.run_seq,
-      step: run.step,
-      epoch: session.epoch,
-      ordinal: session.nextOrdinal(),
-      attempt,
-      started_at: run.started_at,
-    });
-    const outcome = await resume(session.sequencer, 'turn', work);
-    if (outcome.kind !== 'retry') return outcome;
+  show(session);
+  session.sequencer.noteHistory();
+  const work = streaming(session.settings, `step ${run.step + 1} · ${model}`).streamStep({
+    run_seq: run.run_seq,
+    step: run.step,
+    epoch: session.epoch,
+    ordinal: session.nextOrdinal(),
+    attempt,
+    started_at: run.started_at,
+  });
+  const outcome = await resume(session.sequencer, 'turn', work);
+  if (outcome.kind === 'retry') {
     run.retry = { attempt, reason: outcome.reason, delay_ms: outcome.delay_ms };
     show(session);
-    await resume(session.sequencer, 'turn', sleep(outcome.delay_ms));
-    run.retry = null;
+    return { kind: 'retry', retry: outcome };
   }
+  if (outcome.kind !== 'settled') return { kind: 'end', end: await notBegun(session, run, outcome) };
+  const { state, code, tool_calls: calls } = outcome;
+  if (state !== 'running') return { kind: 'end', end: { kind: 'over', state, code } };
+  run.last_model = outcome.model;
+  run.tokens += outcome.tokens;
+  run.step += 1;
+  if (workflowInfo().historyLength <= LONGEST_HISTORY) return { kind: 'settled', calls };
+  session.isCut = true;
+  session.queue.unshift({ ...run, state: 'running', open_calls: calls });
+  return { kind: 'end', end: { kind: 'again' } };
 }
 
 /** One tool call. Answers what kept it from its outcome, if anything did. */

@@ -12,7 +12,7 @@ import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts'
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { expectSound } from './sound.ts';
 
-const EACH_TRY = 'for (let attempt = 1; ; attempt += 1) {';
+const EACH_TRY = 'const model = run.last_model ?? run.model ?? session.settings.default_model;';
 /** Three tries of a task, 2 s each, and then a look. */
 const NOTICED = { timeout: 25_000 };
 /** The task that the bad code has swallowed times out after 2 to 7 s. */

@@ -111,7 +111,7 @@ describe('a change of workflow code', () => {
   const idleTimer = 'closeWhenIdle(state).catch(unlessCancelled);';
 
   /** Where turn.ts begins each try of a step. */
-  const eachTry = 'for (let attempt = 1; ; attempt += 1) {';
+  const eachTry = 'const model = run.last_model ?? run.model ?? session.settings.default_model;';
 
   /** The event of a recording that is the nth of its type, as a breakage names it. */
   function event(name: string, type: string, nth = 1): string {
