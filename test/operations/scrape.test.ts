@@ -113,6 +113,7 @@ describe('the scrape of a worker', () => {
       expect.arrayContaining([
         'temporal_workflow_task_schedule_to_start_latency_seconds_count',
         'temporal_worker_task_slots_available',
+        'temporal_worker_task_slots_used',
         'temporal_sticky_cache_size',
         'temporal_request_latency_seconds_count',
       ]),
