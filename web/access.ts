@@ -1,18 +1,18 @@
 import { Store } from './store.ts';
 
-/** Whether the server lets the page in. */
+/** Whether the server accepts the page's requests. */
 interface Entry {
-  /** It asks for a token: there was none, or not one that it takes. */
+  /** What the server requires: `a token` if none was sent, `another token` if the one sent was refused. */
   asks: 'nothing' | 'a token' | 'another token';
 }
 
 const KEY = 'perdure.token';
-/** What everyone may read who is let in. */
-const DOOR = '/api/sessions?limit=1';
+/** A route that every authenticated user may read. */
+const PROBE = '/api/sessions?limit=1';
 
 /**
- * How the page says who is calling, where the server wants to be told: with a bearer token, which this tab's
- * sessionStorage keeps and no address ever holds.
+ * Authentication by bearer token, for servers that require one. The token is kept in this tab's sessionStorage and
+ * never put into a URL.
  */
 class Access {
   readonly view = new Store<Entry>({ asks: 'nothing' });
@@ -25,26 +25,26 @@ class Access {
     return this.token !== undefined;
   }
 
-  /** As fetch, in the user's name. A 401 is the caller's to handle, too; the user is asked for a token meanwhile. */
+  /** `fetch` with the user's token. On 401 the page asks the user for a token; the caller gets the response, too. */
   readonly fetch = async (input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> => {
     const token = this.token;
     const response = await fetch(input, { ...init, headers: headersOf(init.headers, token) });
-    // What was asked with a token that has been replaced meanwhile says nothing of the new one.
+    // Ignore a 401 for a token that has been replaced meanwhile.
     if (response.status === 401 && token === this.token) {
       this.view.update({ asks: token === undefined ? 'a token' : 'another token' });
     }
     return response;
   };
 
-  /** Learns whether the server lets the page in as it is, so that the user need not find out with a message. */
-  async knock(): Promise<void> {
-    // A server that is not there is told of where it is needed.
-    await this.fetch(DOOR).catch(() => {});
+  /** Checks at once whether the server requires a token, instead of at the user's first message. */
+  async check(): Promise<void> {
+    // An unreachable server is reported by the requests that need it.
+    await this.fetch(PROBE).catch(() => {});
   }
 
-  /** Tries a token; from then on it is the page's, unless the server refuses it. */
+  /** Tries a token, and keeps it if the server accepts it. */
   async enter(token: string): Promise<'taken' | 'refused' | 'unknown'> {
-    const status = await fetch(DOOR, { headers: headersOf(undefined, token) })
+    const status = await fetch(PROBE, { headers: headersOf(undefined, token) })
       .then((response) => response.status)
       .catch(() => undefined);
     if (status === 401) {
@@ -57,8 +57,8 @@ class Access {
     return 'taken';
   }
 
-  /** Calls back each time that the server lets the page in again. Answers how to stop that. */
-  onEntry(callback: () => void): () => void {
+  /** Calls back each time the server accepts a new token. Returns a function that unsubscribes. */
+  onAccess(callback: () => void): () => void {
     let asked = this.isAsked;
     return this.view.subscribe(() => {
       const was = asked;

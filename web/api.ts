@@ -4,40 +4,40 @@ import type { PendingTool, SessionStatus } from '../domain/runs.ts';
 import { access } from './access.ts';
 import { problemOf } from './problem.ts';
 
-/** What a session promises; null where it is not told. */
+/** The state of a session. */
 export interface SessionState {
   phase: Phase;
   project_id: string | null;
   pending_tool: PendingTool | null;
 }
 
-/** A session as GET /api/sessions/:id answers, as far as the page reads it. */
+/** The fields of GET /api/sessions/:id that the page uses. */
 interface SessionAnswer {
   session: SessionState;
   status: SessionStatus;
 }
 
-/** Messages in order; `next` is the id before which there are more. */
+/** Messages in order; `next` is the cursor of earlier ones. */
 interface MessagesAnswer {
   items: UIMessage[];
   next: string | null;
 }
 
-/** What the session has built. */
+/** The workspace files of a session. */
 interface FilesAnswer {
   items: { path: string; bytes: number; updated_at: string }[];
-  /** Where the site's index.html is shown, for a while; null: there is none. */
+  /** URL that shows the site's index.html for an hour; null: no index.html. */
   preview_url: string | null;
-  /** The same at the root of a name of its own; null: the host has no such names. */
+  /** The same at the root of a host name of its own; null: not available. */
   preview_site_url: string | null;
 }
 
 export type CommandName = 'publish' | 'revert' | 'cancel' | 'abort';
 
-/** Longer than the server takes to say that it cannot: a connection that answers nothing is not there any more. */
+/** Request timeout, longer than the server's own timeouts. */
 const ANSWER_MS = 30_000;
 
-/** The routes of one session. Each throws a Problem, or another error where no server answers. */
+/** The routes of one session. Each throws a Problem, or another error if the server cannot be reached. */
 export class SessionApi {
   private readonly base: string;
 
@@ -65,7 +65,7 @@ export class SessionApi {
     return this.ask('POST', `/${name}`, {});
   }
 
-  /** `state`: the message had been accepted before, and its run was cancelled or failed. */
+  /** `state`: the message had been accepted earlier, and its run was cancelled or failed. */
   submit({ id, parts }: UIMessage): Promise<{ message_id: string; state?: 'cancelled' | 'error' }> {
     return this.ask('POST', '/messages', { id, parts });
   }

@@ -4,11 +4,11 @@ interface Props {
   draft: string;
   onDraft: (text: string) => void;
   onSend: (text: string) => void;
-  /** There while something is in flight. */
+  /** Set while an answer is in flight. */
   onStop?: () => void;
 }
 
-/** Where the user types. Enter sends, Shift+Enter begins a new line. */
+/** The input field. Enter sends, Shift+Enter inserts a new line. */
 export function Composer({ draft, onDraft, onSend, onStop }: Props) {
   const send = () => {
     if (draft.trim() === '') return;

@@ -2,18 +2,19 @@ import { useChat } from '@ai-sdk/react';
 import { useEffect, useState } from 'react';
 import { Composer } from './composer.tsx';
 import { Message } from './message.tsx';
-import type { TabSession, View } from './session.ts';
+import type { TabSession } from './session.ts';
+import type { View } from './view.ts';
 import { StatusLine } from './status-line.tsx';
 import { statusWords } from './status-words.ts';
 import { countToolsEnded, hasContent, isInFlight, textOf, type Waiting } from './transcript.ts';
 import { useStickToEnd } from './stick-to-end.ts';
 import { WaitingList } from './waiting-list.tsx';
 
-/** Redrawing is cheap, but nobody reads faster. */
+/** Minimum interval between redraws of a streaming answer; faster ones would not be noticed. */
 const REDRAW_MS = 40;
 const LOOK_MS = 150;
 
-/** What was said, what waits to be said, and where to say more. */
+/** The messages, the waiting messages and the input field. */
 export function Conversation({ session, view }: { session: TabSession; view: View }) {
   const { messages, status } = useChat({ chat: session.chat, throttle: REDRAW_MS });
   const [draft, setDraft] = useState('');
@@ -24,8 +25,8 @@ export function Conversation({ session, view }: { session: TabSession; view: Vie
 
   const toolsEnded = countToolsEnded(messages);
   useEffect(() => {
-    // Many end at once when a conversation is loaded.
-    const timer = setTimeout(() => void session.look(), toolsEnded > 0 ? LOOK_MS : 0);
+    // Debounced: loading a conversation reports many ended tools at once.
+    const timer = setTimeout(() => void session.refreshPreview(), toolsEnded > 0 ? LOOK_MS : 0);
     return () => clearTimeout(timer);
   }, [session, toolsEnded]);
 

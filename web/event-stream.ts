@@ -1,24 +1,24 @@
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { access } from './access.ts';
 
-/** What a stream tells of itself. */
+/** Callbacks for the state of the connection. */
 export interface StreamHandlers {
-  /** A connection is tried; its first event says that it stands. */
+  /** A connection attempt has started; the first event shows that it succeeded. */
   connecting(): void;
-  /** There is no connection; another one is tried. */
+  /** The connection is lost and will be retried. */
   lost(): void;
 }
 
-/** How long after a connection has broken the next one is tried: each time twice as long, give or take a half. */
+/** Reconnect delays: exponential backoff with 50 % jitter. */
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8_000;
-/** The server says something every 15 s at least. One that has been silent for so long is not there any more. */
+/** The server sends at least a keep-alive every 15 s. After this much silence the connection counts as dead. */
 const SILENCE_MS = 40_000;
 
 /**
- * Follows a stream of named events in JSON while the tab is to be seen. A hidden one lets go of its connection: browsers
- * allow six to a server over HTTP/1.1, shared by all tabs. Not an EventSource, for that can send no token, gives up when
- * it is answered with an error, and does not notice a connection that is dead but open.
+ * Follows a stream of named events with JSON data while the tab is visible. A hidden tab closes its connection, because
+ * browsers share six HTTP/1.1 connections per server between all tabs. This is no EventSource, because that cannot send
+ * a token, does not retry after an error response, and does not detect a dead connection.
  */
 export class EventStream<Events extends object> {
   private readonly url: string;
@@ -42,7 +42,7 @@ export class EventStream<Events extends object> {
     window.addEventListener('online', () => this.follow(), { signal });
     signal.addEventListener(
       'abort',
-      access.onEntry(() => this.follow()),
+      access.onAccess(() => this.follow()),
     );
     this.follow();
   }
@@ -52,7 +52,7 @@ export class EventStream<Events extends object> {
     this.follow();
   }
 
-  /** Begins anew, or lets go where there is nothing to follow. */
+  /** Reconnects, or disconnects if the tab is hidden or the stream closed. */
   private follow(): void {
     clearTimeout(this.again);
     this.reading?.abort();
@@ -66,14 +66,14 @@ export class EventStream<Events extends object> {
   private async read(reading: AbortController): Promise<void> {
     const isLetIn = await this.readAll(reading).catch(() => true);
     if (reading.signal.aborted && reading !== this.reading) return;
-    // Once the user has given a token it goes on; until then nothing is lost but a stranger's way in.
+    // Continues once the user has entered a token; until then the connection does not count as lost.
     if (!isLetIn) return;
     this.handlers.lost();
     this.again = setTimeout(() => this.follow(), this.wait * (0.5 + Math.random()));
     this.wait = Math.min(this.wait * 2, LONGEST_WAIT_MS);
   }
 
-  /** Reads to the end. False where the server wants to know who is calling. */
+  /** Reads to the end. False if the server requires a token. */
   private async readAll(reading: AbortController): Promise<boolean> {
     let silence = setTimeout(() => reading.abort(), SILENCE_MS);
     const heard = () => {
@@ -96,7 +96,7 @@ export class EventStream<Events extends object> {
   }
 
   private tell(name: string | undefined, data: string): void {
-    // The server's own `error` is no event of ours: it hangs up after it.
+    // Ignore the server's `error` event: it closes the stream next.
     if (name === undefined || !Object.hasOwn(this.listeners, name)) return;
     this.wait = FIRST_WAIT_MS;
     const event = name as keyof Events;

@@ -2,11 +2,11 @@ import type { SessionStatus } from '../domain/runs.ts';
 import type { SessionState } from './api.ts';
 import { EventStream } from './event-stream.ts';
 
-/** What a feed tells. */
+/** Callbacks for a session's events. */
 export interface FeedHandlers {
-  /** A connection stands, this is the status now. What happened while there was none is not told. */
+  /** Connected. Events since the last connection are not repeated. */
   connected(): void;
-  /** There is no connection; another one is tried. */
+  /** The connection is lost and will be retried. */
   lost(): void;
   status(status: SessionStatus): void;
   session(state: SessionState): void;
@@ -21,7 +21,7 @@ interface FeedEvents {
   'turn-finished': { message_id: string };
 }
 
-/** Follows a session's events, as long as the page lives. */
+/** Follows a session's events until the page is closed. */
 export function followSession(url: string, handlers: FeedHandlers): EventStream<FeedEvents> {
   let isNew = true;
   return new EventStream<FeedEvents>(

@@ -1,15 +1,15 @@
-/** On an element: a selector of where in the page the focus goes when what had it in there is gone. */
+/** Attribute of an element: the selector that gets the focus when the focused element inside it is removed. */
 const HOME = 'data-focus-home';
 
 /**
- * A button that has done its work is often not offered any more. Without a new place for the focus, whoever uses the
- * keyboard would begin again at the top of the page.
+ * A button often disappears once it has been used. Moving the focus keeps keyboard users from starting again at the top
+ * of the page.
  */
 export function keepFocus(page: HTMLElement): void {
   let last: Element | undefined;
   let home = '';
   page.addEventListener('focusin', ({ target }) => {
-    // Not after a touch, where a focused field brings up a keyboard.
+    // Not after a touch: focusing a field would open the on-screen keyboard.
     last = target instanceof Element && target.matches(':focus-visible') ? target : undefined;
     home = last?.closest(`[${HOME}]`)?.getAttribute(HOME) ?? '';
   });

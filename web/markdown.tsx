@@ -6,9 +6,9 @@ import remend from 'remend';
 const PLUGINS = [remarkGfm];
 const COPIED_MS = 2_000;
 
-/** What an author's Markdown becomes. Raw HTML is shown as it was written, and no picture is fetched from elsewhere. */
+/** How Markdown is rendered. Raw HTML is shown as text, and no images are fetched. */
 const COMPONENTS: Components = {
-  // They stand below the page's own headings.
+  // One level below the page's own headings.
   h1: 'h3',
   h2: 'h4',
   h3: 'h5',
@@ -24,7 +24,7 @@ const COMPONENTS: Components = {
   ),
 };
 
-/** A text in Markdown. While it streams, what has been begun (bold, code, a link) is shown as if it were complete. */
+/** Renders Markdown. While the text streams, incomplete syntax (bold, code, links) is shown as if complete. */
 export const Markdown = memo(function Markdown({ text, isStreaming }: { text: string; isStreaming: boolean }) {
   return (
     <div className="text prose">
@@ -69,7 +69,7 @@ function CodeBlock({ children }: ComponentProps<'pre'> & ExtraProps) {
   );
 }
 
-/** What an author has said of a block of code, such as "css". */
+/** The language of a code block, such as "css". */
 function languageOf(code: ReactNode): string {
   const name = isValidElement<{ className?: string }>(code) ? code.props.className : undefined;
   return /language-(\S+)/.exec(name ?? '')?.[1] ?? '';

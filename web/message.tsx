@@ -2,17 +2,17 @@ import { isToolUIPart, type UIMessage } from 'ai';
 import { lazy, memo, Suspense } from 'react';
 import { ToolCall } from './tool-call.tsx';
 
-/** Fetched at once, but the page does not wait for it: until it is there, an answer is shown as it was written. */
+/** Loaded in the background; until then answers are shown as plain text. */
 const fetched = import('./markdown.tsx').then(({ Markdown }) => ({ default: Markdown }));
 const Markdown = lazy(() => fetched);
 
-/** One message. It is drawn again only when it has changed. */
+/** One message, rendered again only if it has changed. */
 export const Message = memo(function Message({ message, isLive }: { message: UIMessage; isLive: boolean }) {
   const author = message.role === 'user' ? 'You' : 'Agent';
   return (
     <article className={`message ${message.role}`} aria-label={author}>
       {message.parts.map((part, index) => (
-        // Parts only ever come at the end.
+        // Parts are only appended, so the index is a stable key.
         <Part
           key={index}
           part={part}
@@ -28,13 +28,13 @@ export const Message = memo(function Message({ message, isLive }: { message: UIM
 interface PartProps {
   part: UIMessage['parts'][number];
   isLive: boolean;
-  /** What users type is shown as they typed it. */
+  /** User text is shown as plain text. */
   isUsers: boolean;
-  /** The attempt that wrote it was lost, and another one has begun. */
+  /** Its attempt was interrupted and another one has started. */
   isGivenUp: boolean;
 }
 
-/** Whether a part is followed by the mark of an interruption in its own step. */
+/** True if an interruption follows the part in the same step. */
 function isGivenUp(parts: UIMessage['parts'], index: number): boolean {
   const next = parts.slice(index + 1).find(({ type }) => type === 'data-interrupted' || type === 'step-start');
   return next?.type === 'data-interrupted';

@@ -5,7 +5,7 @@ import { Store } from './store.ts';
 
 type RendezvousEvents = Record<'session_open' | 'session_update' | 'session_close', OpenSession> & { ready: unknown };
 
-/** The user's sessions, newest first; undefined: not told yet. */
+/** The user's sessions, newest first; undefined: not known yet. */
 interface Listed {
   sessions: OpenSession[] | undefined;
 }
@@ -14,14 +14,14 @@ const SHARED = 'perdure sessions';
 const ASK = 'ask';
 
 /**
- * Follows which sessions the user has, in this tab and elsewhere. Of the tabs that show them one asks the server and
- * tells the others: a browser has six connections to a server over HTTP/1.1, and each tab needs two for its own session.
+ * Follows the user's sessions. One of the tabs that show them is connected to the server and broadcasts to the others,
+ * because a browser has six HTTP/1.1 connections per server and each tab needs two for its own session.
  */
 export class OtherSessions {
   readonly view = new Store<Listed>({ sessions: undefined });
   private readonly closing = new AbortController();
   private readonly channel = new BroadcastChannel(SHARED);
-  /** Ends this tab's turn to ask, or its waiting for it. */
+  /** Ends this tab's turn as the connected tab, or its wait for it. */
   private turn: AbortController | undefined;
 
   constructor() {
@@ -34,7 +34,7 @@ export class OtherSessions {
     document.addEventListener('visibilitychange', () => this.takeTurn(), { signal });
     signal.addEventListener(
       'abort',
-      access.onEntry(() => this.takeTurn()),
+      access.onAccess(() => this.takeTurn()),
     );
     this.takeTurn();
   }
@@ -50,7 +50,7 @@ export class OtherSessions {
     if (document.visibilityState !== 'visible') return;
     this.turn = new AbortController();
     const { signal } = this.turn;
-    // The type says that it is always there. Tabs with tokens may be of several users.
+    // `locks` is undefined without a secure context, despite its type. Tabs with tokens may belong to different users.
     const locks = navigator.locks as LockManager | undefined;
     if (locks === undefined || access.hasToken) void this.follow(signal, () => {});
     else {
@@ -67,7 +67,7 @@ export class OtherSessions {
     this.channel.postMessage(sessions);
   }
 
-  /** Asks the server until the signal fires. */
+  /** Follows the server until the signal fires. */
   private follow(signal: AbortSignal, onChange: () => void): Promise<void> {
     let known = new Map<string, OpenSession>();
     let isReady = false;
@@ -89,7 +89,7 @@ export class OtherSessions {
       isReady = true;
       show();
     };
-    // What there is comes first; until it has come, what was there is shown.
+    // The open sessions come first; until `ready`, keep showing the previous list.
     const connecting = () => {
       known = new Map();
       isReady = false;

@@ -3,22 +3,22 @@ import { isRefusal, reasonOf } from './problem.ts';
 import type { Store } from './store.ts';
 import type { Waiting } from './transcript.ts';
 
-/** How messages leave. */
+/** How messages are sent. */
 interface Ways {
-  /** chat: the session is not there yet, its first message opens it. none: it is just being opened. */
+  /** chat: no session yet, the first message opens it. none: wait. */
   way(): 'queue' | 'chat' | 'none';
   say(message: UIMessage): Promise<void>;
-  /** `state`: it was accepted before and does not run again. */
+  /** `state`: it was accepted earlier and does not run again. */
   submit(message: UIMessage): Promise<{ state?: string }>;
-  /** Its turn has begun. */
+  /** Its turn has started. */
   isSaid(messageId: string): boolean;
 }
 
 const AGAIN_MS = 3_000;
 
 /**
- * Messages that are to be sent but not answered at once: the server queues them. Sent in order, one at a time, again
- * and again until the server has them or refuses; the same message sent twice counts once there.
+ * Messages for the server's queue. They are sent in order, one at a time, and retried until the server accepts or
+ * refuses them; retries are safe because the server deduplicates by message id.
  */
 export class Outbox {
   private readonly view: Store<{ waiting: Waiting[] }>;
@@ -36,13 +36,13 @@ export class Outbox {
     this.flush();
   }
 
-  /** Takes messages that the page had before it was loaded anew, and sends them once it has come up. */
+  /** Adds messages stored before a reload, and sends them. */
   restore(messages: UIMessage[]): void {
     for (const message of messages) this.put({ message, state: 'sending' });
     if (messages.length > 0) this.flushLater();
   }
 
-  /** Takes a message that another way of sending has failed with. */
+  /** Adds a message that could not be sent through the chat. */
   failed(message: UIMessage, error: unknown): void {
     this.put({ message, state: isRefusal(error) ? 'refused' : 'sending', reason: reasonOf(error) }, { first: true });
     this.flushLater();
@@ -52,7 +52,7 @@ export class Outbox {
     this.view.update({ waiting: this.waiting.filter(({ message }) => message.id !== messageId) });
   }
 
-  /** Sends what has not been sent. */
+  /** Sends unsent messages now. */
   flush(): void {
     clearTimeout(this.again);
     if (!this.isSending) void this.sendAll();
@@ -67,7 +67,7 @@ export class Outbox {
     if (this.next()) this.flushLater();
   }
 
-  /** False where it is to be tried again. */
+  /** False: retry later. */
   private async sendOne({ message }: Waiting): Promise<boolean> {
     const way = this.ways.way();
     if (way === 'none') return false;
@@ -101,7 +101,7 @@ export class Outbox {
     return this.view.get().waiting;
   }
 
-  /** Puts an entry in the place of the one with its message, else at the end or the beginning. */
+  /** Replaces the entry of the same message, or adds it at the end or the beginning. */
   private put(entry: Waiting, { first = false } = {}): void {
     const { waiting } = this;
     const at = waiting.findIndex(({ message }) => message.id === entry.message.id);

@@ -4,10 +4,11 @@ import { PhaseTrack } from './phase-track.tsx';
 import { Preview } from './preview.tsx';
 import { SessionList } from './session-list.tsx';
 import { SignIn } from './sign-in.tsx';
-import { startAnew, type TabSession } from './session.ts';
+import type { TabSession } from './session.ts';
+import { startAnew } from './tab.ts';
 import { statusWords } from './status-words.ts';
 
-/** Everything: where the session stands above, what was said below. */
+/** The page: phases and status at the top, the conversation below. */
 export function Page({ session }: { session: TabSession }) {
   const view = useSyncExternalStore(session.view.subscribe, session.view.get);
   return (
@@ -26,7 +27,7 @@ export function Page({ session }: { session: TabSession }) {
       {view.loaded ? (
         <>
           {view.preview !== null && (
-            <Preview shown={view.preview} onReload={() => void session.look({ again: true })} />
+            <Preview shown={view.preview} onReload={() => void session.refreshPreview({ again: true })} />
           )}
           <Conversation session={session} view={view} />
         </>

@@ -1,6 +1,6 @@
 import { nextPhase, type Phase, PHASES } from '../domain/phases.ts';
 import type { CommandName } from './api.ts';
-import type { View } from './session.ts';
+import type { View } from './view.ts';
 
 export const PHASE_WORDS: Record<Phase, string> = {
   chatting: 'Chatting',
@@ -9,19 +9,19 @@ export const PHASE_WORDS: Record<Phase, string> = {
   done: 'Done',
 };
 
-/** What the user may raise; which of it the phase allows is the domain's to say. */
+/** Commands of the user; domain/ decides which the phase allows. */
 const COMMANDS = [
-  { name: 'publish', label: 'Publish', hint: 'The site is fine: finish', className: 'primary' },
+  { name: 'publish', label: 'Publish', hint: 'Accept the site and finish', className: 'primary' },
   { name: 'revert', label: 'Revert', hint: 'Go back to building', className: '' },
-  { name: 'cancel', label: 'Cancel build', hint: 'Give the build up and go back to chatting', className: '' },
+  { name: 'cancel', label: 'Cancel build', hint: 'Give up the build and go back to chatting', className: '' },
 ] as const;
 
-/** Asks whether a build is to be given up. */
+/** Asks the user to confirm giving up a build. */
 export function confirmCancel(what: string): boolean {
   return confirm(`Give up ${what} and go back to chatting?`);
 }
 
-/** The four phases in their order, and what the user can do in this one. */
+/** The four phases in order, and the user's commands in the current one. */
 export function PhaseTrack({ view, onCommand }: { view: View; onCommand: (name: CommandName) => void }) {
   const current = PHASES.indexOf(view.phase);
   return (

@@ -1,12 +1,12 @@
 import { useState } from 'react';
 import type { Shown } from './shown.ts';
 
-/** Where a preview and a conversation fit beside each other; as in page.css. */
+/** Width from which preview and conversation are side by side; the same as in page.css. */
 const IS_WIDE = '(width >= 64rem)';
 
 /**
- * What was built, as it is now. It is a page of unknown making: its frame has no origin, so it can neither read what is
- * ours nor call the server in the user's name.
+ * The built site. It is untrusted: its sandboxed frame has no origin, so it can neither read our data nor call the
+ * server as the user.
  */
 export function Preview({ shown, onReload }: { shown: Shown; onReload: () => void }) {
   const [isOpen, setOpen] = useState(() => matchMedia(IS_WIDE).matches);

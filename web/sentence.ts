@@ -1,4 +1,4 @@
-/** A text as a sentence: it begins with a capital and ends with a stop. */
+/** Makes a sentence: capital letter first, full stop last. */
 export function sentence(text: string): string {
   const trimmed = text.trim();
   return `${trimmed.charAt(0).toUpperCase()}${trimmed.slice(1)}${/[.!?…]$/.test(trimmed) ? '' : '.'}`;

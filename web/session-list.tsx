@@ -12,11 +12,11 @@ const STATE_WORDS: Record<OpenSession['state'], string> = {
   idle: 'idle',
   busy: 'working',
   retrying: 'trying again',
-  waiting: 'waits for you',
+  waiting: 'waiting for you',
   error: 'stopped by an error',
 };
 
-/** The user's other sessions. They are followed only while they are looked at. */
+/** The user's other sessions. They are followed only while the list is open. */
 export function SessionList({ own }: { own: string }) {
   const [isOpen, setOpen] = useState(false);
   return (
@@ -53,7 +53,7 @@ function Listed({ others, own }: { others: OtherSessions; own: string }) {
         </p>
       )}
       {shown === undefined && <p className="note">Loading…</p>}
-      {shown?.length === 0 && <p className="note">There are no others.</p>}
+      {shown?.length === 0 && <p className="note">No other sessions.</p>}
       <ul aria-label="Other sessions" data-focus-home=".sessions summary">
         {shown?.map((session) => (
           <Row key={session.session_id} session={session} onCommand={(name) => command(session, name)} />
@@ -68,10 +68,10 @@ interface RowProps {
   onCommand: (name: 'abort' | 'cancel') => void;
 }
 
-/** A session, with what can be done about it: stop the run in flight, or give up the build, which asks first. */
+/** A session with its commands: stop the run in flight, or give up the build after a confirmation. */
 function Row({ session, onCommand }: RowProps) {
   const { session_id, title, phase, state } = session;
-  const name = title ?? 'Nothing said yet';
+  const name = title ?? 'No messages yet';
   const cancel = () => {
     if (confirmCancel(`the build of “${name}”`)) onCommand('cancel');
   };

@@ -1,73 +1,35 @@
 import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport, generateId, type UIMessage } from 'ai';
-import type { SessionStatus } from '../domain/runs.ts';
 import { access } from './access.ts';
-import { type CommandName, SessionApi, type SessionState } from './api.ts';
+import { type CommandName, SessionApi } from './api.ts';
+import { ChatSync } from './chat-sync.ts';
 import { followSession } from './feed.ts';
 import { Outbox } from './outbox.ts';
-import { Problem, wordsOf } from './problem.ts';
-import { type Shown, shownAt } from './shown.ts';
+import { wordsOf } from './problem.ts';
+import { shownAt } from './shown.ts';
 import { Store } from './store.ts';
-import { forgetTab, type Tab } from './tab.ts';
-import { isInFlight, joinPages, partQueued, stillWaiting, type Waiting } from './transcript.ts';
-
-/** What the page shows besides the messages. */
-export interface View extends SessionState {
-  /** False until a session that was there before the page has been read. */
-  loaded: boolean;
-  /** The connection to the server broke and is tried again. */
-  lost: boolean;
-  status: SessionStatus;
-  /** Messages that are not being answered yet, in order. */
-  waiting: Waiting[];
-  /** Where earlier messages begin that have not been loaded. */
-  earlier: string | null;
-  /** What the user asked for and did not get. */
-  notice: string | null;
-  /** The site that was built; null: there is none. Its address is another one whenever a file has changed. */
-  preview: Shown | null;
-}
-
-const NOTHING: View = {
-  phase: 'chatting',
-  project_id: null,
-  pending_tool: null,
-  loaded: false,
-  lost: false,
-  status: { state: 'idle' },
-  waiting: [],
-  earlier: null,
-  notice: null,
-  preview: null,
-};
-
-const PAUSE_MS = 1_000;
+import type { Tab } from './tab.ts';
+import { isInFlight, type Waiting } from './transcript.ts';
+import { NEW_VIEW, type View } from './view.ts';
 
 /**
- * The tab's session: the AI SDK's chat and everything that is not in it.
+ * The tab's session: the AI SDK's chat, and the state that the chat does not hold.
  *
- * 1. A message is in `chat.messages` when it is or was being answered, else in `view.waiting`; never in both.
- * 2. One answer streams at a time. What is stored is put in its place only while none does.
- * 3. The page's own message in an idle session goes through the chat; everything else that happens, here or elsewhere,
- *    is learned from the feed and then read.
+ * 1. A message is in `chat.messages` once its answer has begun, before that in `view.waiting`; never in both.
+ * 2. One answer streams at a time.
+ * 3. A message sent in an idle session goes through the chat; all other changes, from this tab or elsewhere, are
+ *    reported by the feed and then read (see ChatSync).
  */
 export class TabSession {
   readonly chat: Chat<UIMessage>;
-  readonly view = new Store<View>(NOTHING);
+  readonly view = new Store<View>(NEW_VIEW);
   private readonly tab: Tab;
   private readonly api: SessionApi;
+  private readonly sync: ChatSync;
   private readonly outbox: Outbox;
   private feed: ReturnType<typeof followSession> | undefined;
-  /** Messages whose answers come through the chat's own request, to their end. */
-  private readonly own = new Set<string>();
-  /** The answer that is being joined, or was and streams. */
-  private joined: { messageId: string | undefined } | undefined;
-  private behind = false;
-  /** How often the feed has told what the session is and does; what was asked for before is old. */
-  private readonly told = { status: 0, state: 0 };
-  /** The files that the preview shows, as they were told. */
+  /** The file list of the shown preview, in JSON. */
   private shownFiles = '[]';
-  private catchingUp: Promise<void> | undefined;
 
   constructor(tab: Tab) {
     this.tab = tab;
@@ -81,20 +43,12 @@ export class TabSession {
           return response;
         },
       }),
-      onError: () => {
-        this.own.clear();
-        this.behind ||= this.tab.opened;
-        // Not in a tight loop.
-        setTimeout(() => void this.keepUp(), PAUSE_MS);
-      },
-      onFinish: ({ isAbort, isError }) => {
-        if (isAbort) this.own.clear();
-        // The chat is done with the answer once this has returned.
-        if (!isError) setTimeout(() => void this.keepUp());
-      },
+      onError: () => this.sync.streamFailed(),
+      onFinish: (end) => this.sync.streamEnded(end),
     });
+    this.sync = new ChatSync({ chat: this.chat, view: this.view, tab, api: this.api });
     this.outbox = new Outbox(this.view, {
-      way: () => (access.isAsked ? 'none' : this.tab.opened ? 'queue' : this.isStreaming() ? 'none' : 'chat'),
+      way: () => (access.isAsked ? 'none' : this.tab.opened ? 'queue' : this.sync.isStreaming ? 'none' : 'chat'),
       say: (message) => this.say(message),
       submit: (message) => this.api.submit(message),
       isSaid: (id) => this.chat.messages.some((message) => message.id === id),
@@ -102,32 +56,32 @@ export class TabSession {
     this.outbox.restore(tab.unsent);
     this.keepUnsent();
     if (tab.opened) {
-      void this.catchUp();
+      void this.sync.catchUp();
       this.follow();
     } else {
       this.view.update({ loaded: true });
-      void access.knock();
+      void access.check();
     }
-    document.addEventListener('visibilitychange', () => this.letGo());
+    document.addEventListener('visibilitychange', () => this.stopIfHidden());
     window.addEventListener('online', () => this.outbox.flush());
-    access.onEntry(() => {
+    access.onAccess(() => {
       this.view.update({ notice: null });
       this.outbox.flush();
-      if (tab.opened) void this.catchUp();
+      if (tab.opened) void this.sync.catchUp();
     });
   }
 
-  /** The name under which this tab knows its session. */
+  /** The session's id or alias in this tab. */
   get id(): string {
     return this.tab.id;
   }
 
-  /** Sends what the user typed: at once, whatever else is going on. */
+  /** Sends what the user typed, also while an answer is in flight. */
   send(text: string): void {
     const message: UIMessage = { id: generateId(), role: 'user', parts: [{ type: 'text', text }] };
     const { status, waiting } = this.view.get();
     this.view.update({ notice: null });
-    if (this.isStreaming() || isInFlight(status) || waiting.length > 0) this.outbox.add(message);
+    if (this.sync.isStreaming || isInFlight(status) || waiting.length > 0) this.outbox.add(message);
     else void this.say(message);
   }
 
@@ -143,7 +97,7 @@ export class TabSession {
     });
   }
 
-  /** Takes a message back that waits. */
+  /** Takes back a waiting message. */
   async takeBack({ message, state }: Waiting): Promise<void> {
     if (state !== 'queued') return this.outbox.remove(message.id);
     await this.attempt(async () => {
@@ -152,7 +106,7 @@ export class TabSession {
     });
   }
 
-  /** Puts the page of messages before those that are shown. */
+  /** Loads the page of messages before those shown. */
   async showEarlier(): Promise<void> {
     const { earlier } = this.view.get();
     if (earlier === null) return;
@@ -163,8 +117,8 @@ export class TabSession {
     });
   }
 
-  /** Looks what the session has built. The preview stays as it is where nothing has changed, unless `again`. */
-  async look({ again = false } = {}): Promise<void> {
+  /** Reads the workspace files and updates the preview if they have changed, or if `again` is set. */
+  async refreshPreview({ again = false } = {}): Promise<void> {
     if (!this.tab.opened) return;
     try {
       const { items, preview_url, preview_site_url } = await this.api.files();
@@ -173,7 +127,7 @@ export class TabSession {
       this.shownFiles = files;
       this.view.update({ preview: preview_url === null ? null : await shownAt(preview_url, preview_site_url) });
     } catch (error) {
-      // What was shown is still there; the next tool's output is the next occasion.
+      // The preview stays; the next tool output causes another reading.
       if (again) this.view.update({ notice: wordsOf(error) });
     }
   }
@@ -182,19 +136,19 @@ export class TabSession {
     this.view.update({ notice: null });
   }
 
-  /** Sends a message through the chat. One that was not accepted waits, to be sent again. */
+  /** Sends a message through the chat. If it is not accepted, it goes to the outbox. */
   private async say(message: UIMessage): Promise<void> {
-    this.own.add(message.id);
+    this.sync.sending(message.id);
     await this.chat.sendMessage(message);
     const { status, error, lastMessage } = this.chat;
     if (status !== 'error' || lastMessage?.id !== message.id) return;
-    this.own.delete(message.id);
+    this.sync.notSent(message.id);
     this.chat.messages = this.chat.messages.slice(0, -1);
     this.chat.clearError();
     this.outbox.failed(message, error);
   }
 
-  /** A reload loses nothing that was typed. */
+  /** Stores unsent messages, so that a reload does not lose them. */
   private keepUnsent(): void {
     let kept = this.view.get().waiting;
     this.view.subscribe(() => {
@@ -206,20 +160,11 @@ export class TabSession {
   }
 
   /**
-   * A tab that is not to be seen lets go of its answer, which goes on without it: connections are few. Once it is seen
-   * again the feed connects, and what is stored is read and followed.
+   * A hidden tab stops reading its answer, because connections are few; the run continues. When the tab is visible again
+   * the feed reconnects, and the answer is read and joined.
    */
-  private letGo(): void {
-    if (document.visibilityState === 'hidden') this.stopReading();
-  }
-
-  /** Hangs up on an answer, not on a message that may not have arrived yet. */
-  private stopReading(): void {
-    if (this.tab.opened && (this.chat.status === 'streaming' || this.joined)) void this.chat.stop();
-  }
-
-  private isStreaming(): boolean {
-    return this.chat.status === 'submitted' || this.chat.status === 'streaming' || this.joined !== undefined;
+  private stopIfHidden(): void {
+    if (document.visibilityState === 'hidden') this.sync.stopReading();
   }
 
   private opened(): void {
@@ -232,101 +177,18 @@ export class TabSession {
   private follow(): void {
     this.feed ??= followSession(this.api.eventsUrl, {
       connected: () => {
-        // What streamed over the lost connection may never end.
-        if (this.view.get().lost) this.stopReading();
+        // A stream over the lost connection may never end.
+        if (this.view.get().lost) this.sync.stopReading();
         this.view.update({ lost: false });
         this.outbox.flush();
-        void this.catchUp();
+        void this.sync.catchUp();
       },
       lost: () => this.view.update({ lost: true }),
-      status: (status) => {
-        this.told.status += 1;
-        this.view.update({ status });
-      },
-      session: (state) => {
-        this.told.state += 1;
-        this.view.update(state);
-      },
-      turnStarted: (id) => {
-        if (this.own.has(id)) return;
-        // Where the next turn's answer was joined instead, its question is to be shown before it.
-        if (this.joined && this.joined.messageId !== id) this.stopReading();
-        void this.catchUp();
-      },
-      turnFinished: (id) => {
-        // A reading that is under way may have been too early for the answer's end.
-        if (!this.own.delete(id) || this.catchingUp !== undefined) void this.catchUp();
-      },
+      status: (status) => this.sync.statusChanged(status),
+      session: (state) => this.sync.stateChanged(state),
+      turnStarted: (messageId) => this.sync.turnStarted(messageId),
+      turnFinished: (messageId) => this.sync.turnFinished(messageId),
     });
-  }
-
-  /** Reads what is stored, now or when the answer that streams has ended, and joins an answer in flight. */
-  private catchUp(): Promise<void> {
-    this.behind = true;
-    return this.keepUp();
-  }
-
-  private keepUp(): Promise<void> {
-    this.catchingUp ??= this.readWhileBehind().finally(() => (this.catchingUp = undefined));
-    return this.catchingUp;
-  }
-
-  private async readWhileBehind(): Promise<void> {
-    while (this.behind && !this.isStreaming()) {
-      this.behind = false;
-      try {
-        await this.readStored();
-      } catch (error) {
-        if (error instanceof Problem) this.readingFailed(error);
-        // Where the feed stands, nothing else will ask for it again.
-        else if (!this.view.get().lost) this.catchUpLater();
-      }
-    }
-  }
-
-  /** A broken connection is not told here: it is the feed's to tell, and to mend. Who calls is asked for elsewhere. */
-  private readingFailed(problem: Problem): void {
-    if (problem.status === 404) return startAnew();
-    if (problem.status >= 500) this.catchUpLater();
-    else if (problem.status !== 401) this.view.update({ notice: wordsOf(problem) });
-  }
-
-  private catchUpLater(): void {
-    setTimeout(() => void this.catchUp(), PAUSE_MS);
-  }
-
-  private async readStored(): Promise<void> {
-    const told = { ...this.told };
-    // The messages after the status: what is in flight has its question among them.
-    const { session, status: read } = await this.api.session();
-    const { items, next } = await this.api.messages();
-    if (this.isStreaming()) {
-      this.behind = true;
-      return;
-    }
-    const { phase, project_id, pending_tool } = session;
-    if (told.state === this.told.state) this.view.update({ phase, project_id, pending_tool });
-    if (told.status === this.told.status) this.view.update({ status: read });
-    const { waiting, earlier, status } = this.view.get();
-    const { said, queued } = partQueued(items, status);
-    const { messages, joined } = joinPages(this.chat.messages, said);
-    this.chat.messages = messages;
-    this.view.update({
-      waiting: stillWaiting(waiting, said, queued),
-      earlier: joined ? earlier : next,
-      loaded: true,
-    });
-    if (status.state !== read.state || status.message_id !== read.message_id) this.behind = true;
-    else if (!this.behind && isInFlight(status)) void this.join(status.message_id);
-  }
-
-  /** Joins the answer in flight. Where there is none any more the feed tells so, and its end is read. */
-  private async join(messageId: string | undefined): Promise<void> {
-    this.own.clear();
-    this.joined = { messageId };
-    await this.chat.resumeStream();
-    this.joined = undefined;
-    if (this.chat.status !== 'error') void this.keepUp();
   }
 
   private async attempt(action: () => Promise<void>): Promise<void> {
@@ -335,13 +197,7 @@ export class TabSession {
       await action();
     } catch (error) {
       this.view.update({ notice: wordsOf(error) });
-      void this.catchUp();
+      void this.sync.catchUp();
     }
   }
-}
-
-/** Begins a new session in this tab. */
-export function startAnew(): void {
-  forgetTab();
-  location.reload();
 }

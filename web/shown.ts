@@ -1,13 +1,13 @@
-/** Where a site is shown. */
+/** The URL of a preview. */
 export interface Shown {
   url: string;
-  /** It lies at the root of its own name, so that `/style.css` is its own. */
+  /** The site is at the root of its host name, so absolute paths such as `/style.css` work. */
   isAtRoot: boolean;
 }
 
 /**
- * Chooses the address of a preview: the name of its own where the browser finds it. Not all look for names below
- * "localhost" on their own machine.
+ * Chooses the URL of a preview: the host name of its own if the browser resolves it. Not all browsers resolve names
+ * below "localhost" to their own machine.
  */
 export async function shownAt(url: string, siteUrl: string | null): Promise<Shown> {
   if (siteUrl !== null && (await isFound(siteUrl))) return { url: siteUrl, isAtRoot: true };

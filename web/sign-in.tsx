@@ -2,9 +2,9 @@ import { type FormEvent, useEffect, useRef, useState, useSyncExternalStore } fro
 import { access } from './access.ts';
 
 const REFUSED = 'This token is wrong or has expired. Enter another one.';
-const UNKNOWN = 'The server cannot be reached, so nobody can tell whether the token is right. Try again in a moment.';
+const UNKNOWN = 'The server cannot be reached to check the token. Try again in a moment.';
 
-/** Asks for a token while the server wants one. Everything else of the page stays as it is. */
+/** Asks for a token while the server requires one. The rest of the page stays usable. */
 export function SignIn() {
   const { asks } = useSyncExternalStore(access.view.subscribe, access.view.get);
   return asks === 'nothing' ? null : <Form isRefused={asks === 'another token'} />;
@@ -16,7 +16,7 @@ function Form({ isRefused }: { isRefused: boolean }) {
   const [isUnknown, setUnknown] = useState(false);
   const field = useRef<HTMLInputElement>(null);
   useEffect(() => {
-    // Whoever is writing a message is not taken away from it, lest they go on in here.
+    // Do not move the focus away from a field in which the user is typing.
     const active = document.activeElement;
     if (!(active instanceof HTMLTextAreaElement) || active.value === '') field.current?.focus();
   }, []);
@@ -36,7 +36,7 @@ function Form({ isRefused }: { isRefused: boolean }) {
       data-focus-home="footer textarea"
       onSubmit={(event) => void enter(event)}
     >
-      <label htmlFor="token">This server wants to know who you are. Enter your access token:</label>
+      <label htmlFor="token">This server requires an access token:</label>
       <div className="entry">
         {/* No password of a person, so none to be kept by the browser: the tab forgets it when it is closed. */}
         <input

@@ -4,8 +4,8 @@ const RETRY_IN = /retry in (\d+) s/;
 const TICK_MS = 1_000;
 
 /**
- * A status' words; where they say when a retry comes, with the seconds that are left: "rate limited, retrying in 11 s".
- * Those are to be seen only: a screen reader, which is told once how long it takes, would count along.
+ * A status text, with a countdown of a retry's delay: "rate limited, retrying in 11 s". The countdown is hidden from
+ * screen readers, which would read out every second; they get the delay once.
  */
 export function StatusLine({ words }: { words: string }) {
   const found = RETRY_IN.exec(words);

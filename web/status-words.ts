@@ -1,9 +1,9 @@
 import { sentence } from './sentence.ts';
-import type { View } from './session.ts';
+import type { View } from './view.ts';
 
-/** What the session is doing, for people; empty when there is nothing to say. */
+/** The session's status, for users; empty if there is nothing to show. */
 export function statusWords({ lost, status, pending_tool }: View): string {
-  if (lost) return 'The connection is lost. Trying again; what you send is kept until then.';
+  if (lost) return 'The connection is lost. Reconnecting; your messages are kept and sent then.';
   switch (status.state) {
     case 'idle':
       return '';

@@ -1,9 +1,9 @@
 import { type RefObject, useEffect, useRef } from 'react';
 
-/** So close to its end counts as being there. */
+/** Pixels from the end that count as being at the end. */
 const SLACK_PX = 48;
 
-/** Keeps an element scrolled to its end while it grows, unless the reader has scrolled away from there. */
+/** Keeps an element scrolled to its end while it grows, unless the user has scrolled away. */
 export function useStickToEnd<T extends HTMLElement>(): RefObject<T | null> {
   const ref = useRef<T>(null);
   useEffect(() => {

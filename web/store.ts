@@ -1,4 +1,4 @@
-/** One value that listeners follow. Made for React's useSyncExternalStore. */
+/** An observable value, for React's useSyncExternalStore. */
 export class Store<T extends object> {
   private value: T;
   private readonly listeners = new Set<() => void>();

@@ -1,14 +1,14 @@
 import type { UIMessage } from 'ai';
 
-/** What a tab remembers of its session; a reload keeps it, another tab never sees it. */
+/** The tab's session in sessionStorage: kept by reloads, not shared with other tabs. */
 interface Remembered {
-  /** The alias under which the server knows the session. */
+  /** The session's id or alias at the server. */
   id: string;
-  /** The server has the session: before its first message there is none. */
+  /** The session exists at the server; its first message opens it. */
   opened: boolean;
 }
 
-/** Of which session; a duplicated tab comes with a copy, too. */
+/** Unsent messages and their session. A duplicated tab gets a copy of both. */
 interface Unsent {
   id: string;
   messages: UIMessage[];
@@ -17,7 +17,7 @@ interface Unsent {
 const KEY = 'perdure.session';
 const NAMED = /^#(ses_\w{1,64})$/;
 const UNSENT_KEY = 'perdure.unsent';
-/** A page that is being reloaded lets go of its lock within this time; one that still holds it then is another tab. */
+/** A page being reloaded releases its lock within this time; a lock held longer belongs to another tab. */
 const RELEASE_MS = 500;
 
 /** The session of this tab. */
@@ -35,13 +35,13 @@ export class Tab {
     return this.isOpened;
   }
 
-  /** The server has made the session. */
+  /** Records that the server has opened the session. */
   open(): void {
     this.isOpened = true;
     this.remember();
   }
 
-  /** Messages that have not got through, as they were when the page was last there. */
+  /** Unsent messages, as stored by the page before a reload. */
   get unsent(): UIMessage[] {
     try {
       const { id, messages } = JSON.parse(sessionStorage.getItem(UNSENT_KEY) ?? '') as Unsent;
@@ -55,7 +55,7 @@ export class Tab {
     try {
       sessionStorage.setItem(UNSENT_KEY, JSON.stringify({ id: this.id, messages } satisfies Unsent));
     } catch {
-      // There is no more room: they are kept for as long as the page lives.
+      // The storage is full: they are kept in memory only.
     }
   }
 
@@ -64,14 +64,14 @@ export class Tab {
   }
 }
 
-/** Where a tab comes up with a session that is there already. */
+/** The page's URL for an existing session. */
 export function addressOf(sessionId: string): string {
   return `/#${sessionId}`;
 }
 
 /**
- * The tab's session, or a new one: in a new tab, and in a duplicated one, which comes with a copy of the other's. A
- * session that the address names is the tab's from then on.
+ * The tab's session. A new tab gets a new one, and so does a duplicated tab, although it starts with a copy of the
+ * other tab's. A session named by the URL becomes the tab's.
  */
 export async function openTab(): Promise<Tab> {
   const named = NAMED.exec(location.hash)?.[1];
@@ -87,9 +87,10 @@ export async function openTab(): Promise<Tab> {
   return new Tab(fresh);
 }
 
-/** Forgets the tab's session: the next page in this tab begins a new one. */
-export function forgetTab(): void {
+/** Starts a new session in this tab, by a reload without the stored one. */
+export function startAnew(): void {
   sessionStorage.removeItem(KEY);
+  location.reload();
 }
 
 function recall(): Remembered | undefined {
@@ -101,9 +102,9 @@ function recall(): Remembered | undefined {
   }
 }
 
-/** Takes the session's lock for as long as the page lives. Without locks (plain HTTP, not localhost) nobody is refused. */
+/** Holds the session's lock until the page is closed. Without locks (plain HTTP, not localhost) returns true. */
 async function isOurs(id: string): Promise<boolean> {
-  // The type says that it is always there.
+  // Undefined without a secure context, despite its type.
   const locks = navigator.locks as LockManager | undefined;
   if (locks === undefined) return true;
   const { promise, resolve } = Promise.withResolvers<boolean>();

@@ -5,7 +5,7 @@ type ToolPart = ToolUIPart | DynamicToolUIPart;
 const STATE_WORDS: Record<ToolPart['state'], string> = {
   'input-streaming': 'being written',
   'input-available': 'running',
-  'approval-requested': 'waits for approval',
+  'approval-requested': 'waiting for approval',
   'approval-responded': 'running',
   'output-available': 'done',
   'output-error': 'failed',
@@ -13,10 +13,10 @@ const STATE_WORDS: Record<ToolPart['state'], string> = {
 };
 const ENDED: ReadonlySet<string> = new Set(['output-available', 'output-error', 'output-denied']);
 
-/** Characters that fit on a line. */
+/** Maximum length of a one-line value, in characters. */
 const LINE = 60;
 
-/** A tool call: its name, what has become of it, and folded what went in and came out. */
+/** A tool call: name and state, with input and output in a collapsed section. */
 export function ToolCall({ part, isLive }: { part: ToolPart; isLive: boolean }) {
   const isStopped = !isLive && !ENDED.has(part.state);
   const name = getToolName(part);
@@ -35,13 +35,13 @@ export function ToolCall({ part, isLive }: { part: ToolPart; isLive: boolean }) 
   );
 }
 
-/** The first thing that is said of an input, such as a path. */
+/** The first text of an input, such as a path. */
 function briefOf(input: unknown): string {
   const first = Object.values(isRecord(input) ? input : {}).find((value) => typeof value === 'string');
   return typeof first === 'string' && first.length <= 80 ? first : '';
 }
 
-/** A value as people read it: texts with their lines, the rest as JSON. */
+/** A value for users: texts with line breaks, everything else as JSON. */
 function Value({ label, value }: { label: string; value: unknown }) {
   const rows = isRecord(value) ? Object.entries(value) : [['', value] as const];
   return (
@@ -61,7 +61,7 @@ function Value({ label, value }: { label: string; value: unknown }) {
   );
 }
 
-/** On one line where it fits there. */
+/** JSON, on one line if it fits. */
 function written(value: unknown): string {
   if (typeof value === 'string') return value;
   const line = JSON.stringify(value) ?? '';

@@ -7,19 +7,19 @@ const message = (id: string): UIMessage => ({ id, role: id.startsWith('u') ? 'us
 const messages = (ids: string) => ids.split(' ').filter(Boolean).map(message);
 const ids = (list: UIMessage[]) => list.map(({ id }) => id).join(' ');
 
-describe('what is queued', () => {
+describe('queued messages', () => {
   it.each([
-    ['behind the message that is answered', 'u1 a1 u2 u3', { state: 'busy', message_id: 'u2' }, 'u1 a1 u2', 'u3'],
-    ['behind the answer that streams', 'u1 a1 u2 u3', { state: 'retrying', message_id: 'u1' }, 'u1 a1', 'u2 u3'],
+    ['after the message being answered', 'u1 a1 u2 u3', { state: 'busy', message_id: 'u2' }, 'u1 a1 u2', 'u3'],
+    ['after the streaming answer', 'u1 a1 u2 u3', { state: 'retrying', message_id: 'u1' }, 'u1 a1', 'u2 u3'],
     ['nothing in an idle session', 'u1 a1 u2', { state: 'idle' }, 'u1 a1 u2', ''],
-    ['nothing where the message is too far back', 'u5 u6', { state: 'busy', message_id: 'u1' }, 'u5 u6', ''],
-    ['behind the message that failed', 'u1 a1 u2 u3', { state: 'error' }, 'u1 a1 u2', 'u3'],
+    ['nothing if the message is not in the page', 'u5 u6', { state: 'busy', message_id: 'u1' }, 'u5 u6', ''],
+    ['after the failed message', 'u1 a1 u2 u3', { state: 'error' }, 'u1 a1 u2', 'u3'],
   ] as const)('W7 is %s', (_, all, status, said, queued) => {
     const parted = partQueued(messages(all), status);
     expect([ids(parted.said), ids(parted.queued)]).toEqual([said, queued]);
   });
 
-  it('W7 and what the server does not have yet stays', () => {
+  it('W7 messages that the server does not have yet stay', () => {
     const waiting: Waiting[] = [
       { message: message('u1'), state: 'sending' },
       { message: message('u2'), state: 'queued' },

@@ -1,5 +1,5 @@
-// zod, which the AI SDK brings along, compiles its schemas with `new Function` where it can. The page's content security
-// policy forbids that, and trying alone is reported as an error. So this has to be imported before the AI SDK is.
+// zod, a dependency of the AI SDK, compiles schemas with `new Function` if allowed. The page's content security policy
+// forbids that, and the browser reports even the attempt. Import this before the AI SDK.
 import { config } from 'zod';
 
 config({ jitless: true });

@@ -138,7 +138,7 @@ describe('messages that wait', () => {
     await tab.answers.getByText('answer to', { exact: true }).waitFor();
     await tab.send('two');
     await tab.send('three');
-    const waiting = tab.page.getByRole('list', { name: 'Messages that wait' }).getByRole('listitem');
+    const waiting = tab.page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem');
     await expect
       .poll(() => waiting.allInnerTexts())
       .toEqual([expect.stringMatching(/^two\s+Queued/), expect.stringMatching(/^three\s+Queued/)]);

@@ -119,7 +119,7 @@ it('S4 two pages on one session show the same words and phase, and of two publis
   await two.button('Publish').click();
   await two.page
     .getByRole('alert')
-    .getByText(/"done" cannot take the event "publish"\. The phase above/)
+    .getByText(/"done" cannot take the event "publish"\. The phase above is/)
     .waitFor();
   await two.inPhase('Done');
 });

@@ -37,7 +37,7 @@ it('H3 the page asks for a token, again when it is refused, and loses nothing me
   const field = page.getByLabel('Message', { exact: true });
 
   await tab.send('build a site about owls');
-  await page.getByText('Not sent yet: The server wants to know who you are.').waitFor();
+  await page.getByText('Not sent yet: The server requires a token.').waitFor();
   await field.fill('half a message');
   await enter(await tokenOf('ada', NEXT_SECRET));
   await page.getByText('This token is wrong or has expired.').waitFor();
@@ -72,7 +72,7 @@ it('H3 the page asks for a token, again when it is refused, and loses nothing me
   await panel.page.getByLabel(/access token/).fill(await tokenOf('eve', NEXT_SECRET));
   await panel.button('Enter').click();
   await panel.page.getByText('Other sessions').click();
-  await panel.page.getByText('There are no others.').waitFor();
+  await panel.page.getByText('No other sessions.').waitFor();
 });
 
 it('H3 the page asks for another token when the one that it has expires, and then reads what it has missed', async () => {
