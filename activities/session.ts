@@ -56,7 +56,7 @@ export async function settle(context: ActivityContext, args: SettleArgs): Promis
       : {
           state: 'error',
           code: 'Internal',
-          message: 'Something went wrong inside: send a new message; the worker’s log says more.',
+          message: 'An internal error occurred: send a new message, or see the worker’s log.',
         },
   );
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'stream' });

@@ -1,10 +1,10 @@
-/** Values on their way from one producer to one consumer. The producer is held back until its value has been taken. */
+/** A channel from one producer to one consumer. The producer waits until its value has been taken. */
 export class Channel<T> {
   private readonly waiting: { value: T; taken: () => void }[] = [];
   private over = false;
   private wake = () => {};
 
-  /** Settles when the consumer has taken the value, or wants no more. */
+  /** Settles when the consumer has taken the value or stopped reading. */
   push(value: T): Promise<void> {
     if (this.over) return Promise.resolve();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -13,13 +13,13 @@ export class Channel<T> {
     return promise;
   }
 
-  /** No more values come, or are wanted. */
+  /** The producer has no more values, or the consumer has stopped reading. */
   end(): void {
     this.over = true;
     this.wake();
   }
 
-  /** The values until `end`. */
+  /** Yields the values until `end`. */
   async *values(): AsyncGenerator<T, void, void> {
     try {
       for (;;) {

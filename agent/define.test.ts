@@ -31,7 +31,7 @@ describe('definitions', () => {
     ['limits', { limits: { steps: 0 } }, /limits\.steps: /],
     ['tools', { tools: [{ ...tool, input: {} }] }, /tools\.0\.input: expected a zod schema/],
     ['tools', { tools: [tool, tool] }, /"look" is there twice/],
-    ['tool of it', { tools: [{ ...tool, protected: true }] }, /agent "a": tools\.0\.protected: not built yet/],
+    ['tool of it', { tools: [{ ...tool, protected: true }] }, /agent "a": tools\.0\.protected: not supported yet/],
     ['unknown field', { temprature: 1 }, /temprature: no such field/],
   ])('P2 a wrong %s is named', (_field, wrong, message) => {
     expect(() => defineAgent({ ...agent, ...wrong } as AgentDefinition)).toThrow(message);
@@ -44,18 +44,18 @@ describe('definitions', () => {
     ['subagents', ['b']],
     ['mcp', []],
   ])('P2 %s, which has no effect yet, is refused by name', (field, value) => {
-    expect(() => defineAgent({ ...agent, [field]: value })).toThrow(`agent "a": ${field}: not built yet`);
+    expect(() => defineAgent({ ...agent, [field]: value })).toThrow(`agent "a": ${field}: not supported yet`);
   });
 
   it.each(['subagent', 'all'])('P2 mode %s is refused until there are subagents', (mode) => {
-    expect(() => defineAgent({ ...agent, mode } as unknown as AgentDefinition)).toThrow(/mode: .*not built yet/);
+    expect(() => defineAgent({ ...agent, mode } as unknown as AgentDefinition)).toThrow(/mode: .*not supported yet/);
   });
 
   it.each([
     ['permission', () => 'x'],
     ['protected', true],
   ])('P5 %s, which has no effect yet, is refused by name', (field, value) => {
-    expect(() => defineTool({ ...tool, [field]: value })).toThrow(`tool "look": ${field}: not built yet`);
+    expect(() => defineTool({ ...tool, [field]: value })).toThrow(`tool "look": ${field}: not supported yet`);
   });
 
   it.each([

@@ -3,13 +3,13 @@ import { PHASE_EVENTS, type PhaseEvent } from '../domain/phases.ts';
 import type { Json } from '../domain/text.ts';
 import { toolJsonSchema } from './tool-schema.ts';
 
-/** A transition that a tool asks for: `start` commits it before the tool runs, `result` with its outcome. */
+/** A transition requested by a tool: `start` commits it before the tool runs, `result` with its outcome. */
 export interface Raise {
   event: PhaseEvent;
   at: 'start' | 'result';
 }
 
-/** An item of a project's list of things to do. */
+/** A todo of a project. */
 export interface Todo {
   name: string;
   done: boolean;
@@ -20,7 +20,7 @@ export interface ToolTodos {
   list(): Promise<Todo[]>;
   /** Adds an open todo, or reopens the one with this name. */
   add(name: string): void;
-  /** @throws {Error} when there is no such todo */
+  /** @throws {Error} if the todo does not exist */
   complete(name: string): Promise<void>;
 }
 
@@ -43,39 +43,39 @@ export interface ToolCache {
   set(key: string, value: Json, options: { ttlMs: number }): Promise<void>;
 }
 
-/** What a tool may reach while it runs. */
+/** What a tool can use while it runs. */
 export interface ToolContext {
   /** Fires when the run is aborted: stop at once, and throw. */
   readonly signal: AbortSignal;
   readonly toolCallId: string;
   readonly sessionId: string;
   readonly userId: string;
-  /** The session's project; the one just made, where the tool's `start_build` made it. */
+  /** The session's project; after the tool's own `start_build` with `new`, the new project. */
   readonly projectId: string | null;
-  /** Absolute path of the folder that the session works in; it exists. */
+  /** Absolute path of the session's workspace; the folder exists. */
   readonly workspaceRoot: string;
   readonly state: ToolState;
   readonly todos: ToolTodos;
   readonly cache: ToolCache;
-  /** A line in the worker's log. Never put content in it. */
+  /** Writes a line to the worker's log. Never log content. */
   log(message: string, fields?: Record<string, string | number | boolean>): void;
-  /** Shows readers how far the tool is; not stored. */
+  /** Reports progress to readers; not stored. */
   progress(data: Json): void;
 }
 
-/** Something a model can call. `Input` is what the zod schema gives. */
+/** A tool that a model can call. `Input` is the output type of the zod schema. */
 export interface ToolDefinition<Input = unknown> {
   /** 1 to 64 of `[A-Za-z0-9_-]`. */
   name: string;
   description: string;
   input: z.ZodType<Input>;
-  /** True when running it twice with the same input does no harm: then it is repeated after a crash. */
+  /** True if running it twice with the same input is safe: it is repeated after a crash then. */
   repeatable?: boolean;
-  /** The transition that a call asks for; null when this input asks for none. */
+  /** The transition that a call requests; null: none for this input. */
   raises?: Raise | ((input: Input) => Raise | null);
-  /** Which project a call is for: `new` makes and locks one as it starts, `required` needs a locked one. */
+  /** The project of a call: `new` creates and locks one at the start, `required` needs a locked one. */
   project?(input: Input): 'new' | 'required' | null;
-  /** Returns anything JSON carries; what it throws becomes an error that the model sees. */
+  /** Returns a JSON value; the message of a thrown error is shown to the model. */
   execute(input: Input, ctx: ToolContext): unknown;
 }
 
@@ -118,8 +118,8 @@ const toolSchema = z.strictObject({
   execute: isFunction,
 });
 
-/** Fields of the contract that have no effect yet. Each is refused, so that nobody relies on it. */
-const NOT_BUILT: ReadonlySet<string> = new Set([
+/** Reserved fields that are not implemented yet. They are refused, so that nobody relies on them. */
+const NOT_SUPPORTED: ReadonlySet<string> = new Set([
   'compaction',
   'headless',
   'initiative',
@@ -135,7 +135,7 @@ const NOT_BUILT: ReadonlySet<string> = new Set([
 const agentSchema = z.strictObject({
   id: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'expected 1 to 64 of A-Z, a-z, 0-9, _ and -'),
   description: z.string().min(1),
-  mode: z.literal('primary', 'expected "primary": subagents are not built yet'),
+  mode: z.literal('primary', 'expected "primary": subagents are not supported yet'),
   prompt: z.string().min(1),
   model: z
     .string()
@@ -143,7 +143,7 @@ const agentSchema = z.strictObject({
     .optional(),
   temperature: z.number().min(0).max(2).optional(),
   max_output_tokens: count.optional(),
-  /** Longest time that one model call may take, in milliseconds. */
+  /** Timeout of one model call, in milliseconds. */
   timeout: count.optional(),
   tools: z.array(toolSchema),
   limits: z
@@ -156,11 +156,11 @@ const agentSchema = z.strictObject({
     .optional(),
 });
 
-/** An agent, as data. */
+/** The definition of an agent. */
 export type AgentDefinition = Omit<z.infer<typeof agentSchema>, 'tools'> & { tools: readonly ToolDefinition[] };
 
 /**
- * A tool, with its `execute` typed by its `input`. Returns the definition as it is.
+ * Checks a tool definition and returns it unchanged; `input` determines the type of `execute`.
  * @throws {DefinitionError} naming the field that is wrong
  */
 export function defineTool<Input>(definition: ToolDefinition<Input>): ToolDefinition {
@@ -173,7 +173,7 @@ export function defineTool<Input>(definition: ToolDefinition<Input>): ToolDefini
 }
 
 /**
- * An agent. Returns the definition as it is.
+ * Checks an agent definition and returns it unchanged.
  * @throws {DefinitionError} naming the field that is wrong
  */
 export function defineAgent(definition: AgentDefinition): AgentDefinition {
@@ -184,7 +184,7 @@ export function defineAgent(definition: AgentDefinition): AgentDefinition {
   return definition;
 }
 
-/** The agent's limits, with the defaults where it sets none. */
+/** The agent's limits, with defaults for unset ones. */
 export function limitsOf(agent: AgentDefinition): Limits {
   const given = Object.entries(agent.limits ?? {}).filter(([, value]) => value !== undefined);
   return { ...DEFAULT_LIMITS, ...Object.fromEntries(given) };
@@ -197,7 +197,9 @@ function check(schema: z.ZodType, value: unknown, kind: string, named: { id?: un
   const label = typeof name === 'string' ? `${kind} "${name}"` : kind;
   const problems = parsed.error.issues.flatMap((issue) =>
     issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => problemAt([...issue.path, key], NOT_BUILT.has(key) ? 'not built yet' : 'no such field'))
+      ? issue.keys.map((key) =>
+          problemAt([...issue.path, key], NOT_SUPPORTED.has(key) ? 'not supported yet' : 'no such field'),
+        )
       : problemAt(issue.path, issue.message),
   );
   throw new DefinitionError(`${label}: ${problems.join('; ')}`);

@@ -8,7 +8,7 @@ import { foldersInward } from './instructions.ts';
 
 const run = promisify(execFile);
 
-/** Longest time that git may take, in milliseconds; past it the state is unknown. */
+/** Timeout of git, in milliseconds; after it the state is unknown. */
 const PATIENCE = 1_000;
 /** A repository of 50,000 tags has a list of references that is as long. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
@@ -58,7 +58,7 @@ function packedCommit(gitDir: string, ref: string): string | undefined {
   return line?.split(' ')[0];
 }
 
-/** Undefined for what is no file of a sensible size: reading a pipe would hold up all of the process. */
+/** Undefined unless it is a regular file of limited size: reading a pipe would block the whole process. */
 function readText(file: string): string | undefined {
   try {
     const stat = lstatSync(file);
@@ -106,7 +106,7 @@ function shadowOf(folder: string, gitDir: string, commit: string): Record<string
   };
 }
 
-/** A folder that goes with this process. */
+/** A temporary folder, deleted when the process exits. */
 function temporaryFolder(): string {
   const folder = mkdtempSync(path.join(os.tmpdir(), 'perdure-git-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));

@@ -1,4 +1,4 @@
-// perdure: what agents are made of, and a run of one without a server.
+// perdure: definitions of agents and tools, and running an agent without a server.
 export {
   type AgentDefinition,
   DEFAULT_LIMITS,

@@ -12,10 +12,10 @@ import {
 import path from 'node:path';
 import { cleanText, headOf } from '../domain/text.ts';
 
-/** In the order in which a folder's are read. */
+/** File names, in the order in which they are read per folder. */
 const NAMES = ['AGENTS.md', 'CLAUDE.md', 'CONTEXT.md'];
 
-/** Most of a file that goes into the prompt, in bytes. */
+/** Maximum part of a file in the prompt, in bytes. */
 const MAX_BYTES = 64 * 1024;
 
 interface Known {
@@ -29,7 +29,7 @@ interface Known {
 const known = new Map<string, Known>();
 const MAX_KNOWN = 2_000;
 
-/** Without O_NONBLOCK, opening a pipe would wait for a writer, and all of the process with it. */
+/** Without O_NONBLOCK, opening a pipe would block the whole process until a writer opens it. */
 const FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 const BY_DESCRIPTOR = existsSync('/proc/self/fd');
 
@@ -64,7 +64,7 @@ export function foldersInward(workspaceRoot: string, boundary: string): string[]
   return [boundary, ...names.map((_name, at) => path.join(boundary, ...names.slice(0, at + 1)))];
 }
 
-/** Undefined for what is not there, is no file, may not be read or lies elsewhere: no turn fails of it. */
+/** Undefined for missing, unreadable or non-regular files, and for paths elsewhere: no turn fails because of them. */
 function read(file: string, home: string): Known | undefined {
   try {
     const stat = statSync(file, { throwIfNoEntry: false });
@@ -99,7 +99,7 @@ function isInside(file: string, folder: string): boolean {
   return way !== '' && !way.startsWith('..') && !path.isAbsolute(way);
 }
 
-/** The beginning of a file; however large the rest is, it is not read. */
+/** Reads only the beginning of a file. */
 function textOf(descriptor: number, { size }: Stats): string {
   const bytes = Buffer.alloc(MAX_BYTES + 1);
   const there = readSync(descriptor, bytes, 0, bytes.length, 0);

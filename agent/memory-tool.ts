@@ -77,7 +77,7 @@ export class MemoryToolCall implements ToolRecorder<'settled' | 'stopped'> {
   }
 }
 
-/** Why a call may not run, judged in the same order as in `begin_tool`: the phase first, then the project. */
+/** Why a call must not run, checked in the same order as in `begin_tool`: first the phase, then the project. */
 function refusalOf(session: MemorySession, { raise, project }: ToolDemand): ToolRefusal | undefined {
   const { phase, projectId } = session;
   if (raise && !nextPhase(phase, raise.event)) {

@@ -5,7 +5,7 @@ export interface Providers {
   providerMetadata?: unknown;
 }
 
-/** A chunk's provider metadata, where it has any. */
+/** A chunk's provider metadata, if any. */
 export function providers(chunk: Providers): Providers {
   return chunk.providerMetadata === undefined ? {} : { providerMetadata: chunk.providerMetadata };
 }

@@ -5,7 +5,7 @@ import { gitStateOf } from './git-state.ts';
 import { projectInstructions } from './instructions.ts';
 import { toolJsonSchema } from './tool-schema.ts';
 
-/** A skill as the prompt's index names it; its body is read on demand. */
+/** An entry of the prompt's skill index; the skill's body is read on demand. */
 export interface SkillEntry {
   name: string;
   /** One line. */
@@ -16,7 +16,7 @@ export interface PromptInput {
   agent: Pick<AgentDefinition, 'prompt' | 'tools'>;
   /** Absolute path of the folder that the session works in. */
   workspaceRoot: string;
-  /** Absolute path of the outermost folder whose instructions are read; nothing above it is looked at. */
+  /** Absolute path of the outermost folder whose instructions are read. */
   boundary: string;
   skills?: readonly SkillEntry[];
   /** The day, `yyyy-mm-dd`: digest and the provider's cache hold for it. */
@@ -29,11 +29,11 @@ export interface PromptInput {
 export interface AssembledPrompt {
   /** Agent prompt, project instructions, skill index, environment and tool catalog; only the environment is of one session. */
   sections: readonly string[];
-  /** The first four: what is sent as the system text. */
+  /** The first four sections: the system text. */
   system: string;
-  /** Canonical JSON of the tools; what is sent in the provider's own parameter. */
+  /** Canonical JSON of the tools, which are sent in the provider's own parameter. */
   toolCatalog: string;
-  /** All five sections, as they are kept once a digest. */
+  /** All five sections, stored once per digest. */
   body: string;
   /** SHA-256 of `body` in UTF-8, as hex. */
   digest: string;
@@ -41,7 +41,7 @@ export interface AssembledPrompt {
 
 /**
  * The prompt of a turn: its five sections in their one order. The same inputs and files give the same bytes. Takes well
- * under a millisecond; where the workspace is a git repository, git is asked whether it is clean, which takes some more.
+ * under a millisecond, or a few more in a git repository, where `git status` runs.
  */
 export async function assemblePrompt(input: PromptInput): Promise<AssembledPrompt> {
   const { agent, workspaceRoot, boundary } = input;
@@ -64,7 +64,7 @@ export async function assemblePrompt(input: PromptInput): Promise<AssembledPromp
   };
 }
 
-/** The system text that a prompt's sections make. */
+/** The system text of a prompt's sections. */
 export function systemText(sections: readonly string[]): string {
   return sections
     .slice(0, 4)

@@ -34,7 +34,7 @@ const MESSAGES = {
     'The conversation is longer than the model can take: compact it, branch from an earlier message, or choose a model with a larger context window.',
   ContentFilter:
     'The model provider’s content filter stopped the answer: rephrase the message and send it as a new one.',
-  Internal: 'Something went wrong inside while the model was called: send a new message; the worker’s log says more.',
+  Internal: 'An internal error occurred while calling the model: send a new message, or see the worker’s log.',
 } as const;
 
 /** Errors before the provider is called, whose messages are meant for the user. */

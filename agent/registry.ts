@@ -5,9 +5,9 @@ import { resolveOwnName } from './own-name.ts';
 
 /** The agents of this process. */
 export interface AgentRegistry {
-  /** @throws {PerdureError} `AgentNotConfigured`, naming those that are */
+  /** @throws {PerdureError} `AgentNotConfigured`, naming the configured ones */
   get(id: string): AgentDefinition;
-  /** The first one: what a session gets that asks for none. */
+  /** The first one, used by sessions that name no agent. */
   readonly default: AgentDefinition;
   list(): readonly AgentDefinition[];
 }
@@ -17,7 +17,7 @@ export interface AgentRegistry {
  * without a module.
  *
  * @param modulePath absolute path of the module, as PERDURE_AGENTS names it
- * @throws {DefinitionError} saying what is wrong with the module
+ * @throws {DefinitionError} if the module cannot be loaded or has another default export
  */
 export async function loadAgents(
   modulePath: string | undefined,
@@ -37,8 +37,8 @@ export async function loadAgents(
 }
 
 /**
- * A registry of agents that are at hand.
- * @throws {DefinitionError} when there is none, or an id is there twice
+ * A registry of the given agents.
+ * @throws {DefinitionError} for no agents or a duplicate id
  */
 export function agentRegistry(agents: readonly AgentDefinition[]): AgentRegistry {
   const [first] = agents;

@@ -1,6 +1,6 @@
 import type { ModelPrompt } from './model-object.ts';
 
-/** What the rehearsal model does with a prompt: it says something, calls a tool, or both. */
+/** The rehearsal model's response to a prompt: text, a tool call, or both. */
 export interface Line {
   text: string;
   call?: { toolName: string; input: Record<string, unknown> };
@@ -18,8 +18,8 @@ interface Outcome {
 }
 
 /**
- * The next line of the play, from the prompt alone. The user's latest text holds the word "build": the project is made
- * (or the locked one built again), a page written, the todo completed, and the user told to publish or revert.
+ * The next response, a function of the prompt alone. If the user's latest text contains "build": create a project (or
+ * build the locked one again), write a page, complete the todo, and tell the user to publish or revert.
  */
 export function nextLine(prompt: ModelPrompt, tools: readonly string[]): Line {
   const lastUser = prompt.findLastIndex((message) => message.role === 'user');

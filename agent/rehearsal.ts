@@ -4,7 +4,7 @@ import { type Line, nextLine } from './rehearsal-script.ts';
 
 export const REHEARSAL_PROVIDER = 'rehearsal';
 
-/** The model that is there without any provider key, `provider/model`. */
+/** The model that needs no provider key, `provider/model`. */
 export const REHEARSAL_MODEL = 'rehearsal/site-builder';
 
 type CallOptions = Parameters<ModelObject['doStream']>[0];
@@ -13,12 +13,12 @@ type StreamPart = StreamResult['stream'] extends ReadableStream<infer Part> ? Pa
 
 /** Default pause between two words. */
 const DELAY_MS = 12;
-/** Characters of a tool's input that come at once. */
+/** Characters per chunk of a tool's input. */
 const INPUT_PIECE = 48;
 
 /**
- * A model that needs no network. It keeps nothing between calls: what it says follows from the prompt alone. Streams
- * word by word with a pause of `delayMs` milliseconds, and stops in mid-word when it is aborted.
+ * A model without a network. It is stateless: its response depends on the prompt alone. Streams word by word with a
+ * pause of `delayMs` milliseconds, and stops at once when aborted.
  */
 export function rehearsalModel({ delayMs = DELAY_MS }: { delayMs?: number } = {}): ModelObject {
   return {

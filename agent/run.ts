@@ -78,9 +78,9 @@ export async function* run(
   }
 }
 
-/** What goes wrong outside of the model call, such as a file of instructions that cannot be read. */
+/** Failures outside of the model call, such as an unreadable instruction file. */
 function internalFailure(cause: unknown): RunFailure {
-  return { code: 'Internal', message: 'Something went wrong inside: send a new message.', cause };
+  return { code: 'Internal', message: 'An internal error occurred: send a new message.', cause };
 }
 
 function userMessage(text: string): UIMessage {
@@ -145,7 +145,7 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
         return attemptStep({ agent, step, tokens: this.tokens, attempt, attempts, stop: this.stop }, this);
       },
       tool: (call) => this.tool(call),
-      // A wait that is aborted is over: the next attempt finds out.
+      // An aborted wait ends early; the next attempt detects the abort.
       wait: ({ delayMs }) => delay(delayMs, undefined, { signal: this.stop.signal }).catch(() => {}),
     });
   }

@@ -11,7 +11,7 @@ import type { StepToolCall } from './step-chunks.ts';
 import { type StepResult, streamStep } from './step.ts';
 import type { StopReason, StopSignal } from './stop.ts';
 
-// The one way to make a step. Where it is recorded is a `StepRecorder`: rows in Postgres, or a message in memory.
+// One attempt at a step, for workers and for runs in memory. A `StepRecorder` stores it: in Postgres, or in memory.
 
 /** One attempt at a step. */
 export interface StepAttempt {
@@ -23,11 +23,11 @@ export interface StepAttempt {
   /** Which attempt at this step it is, from 1, and how many there may be. */
   attempt: number;
   attempts: number;
-  /** Knows the time that is left of the run. */
+  /** Knows the remaining time of the run. */
   stop: StopSignal;
 }
 
-/** What a model call is given. */
+/** Input of a model call. */
 export interface ModelCall {
   model: ResolvedModel;
   system: string;
@@ -51,18 +51,18 @@ export interface Retry {
   /** The attempt that failed. */
   attempt: number;
   code: RunErrorCode;
-  /** In our words, not the provider's. */
+  /** Our own message, never the provider's. */
   reason: string;
   delayMs: number;
 }
 
-/** How an attempt ends that has not completed its step. What it streamed stays as the reader saw it. */
+/** The outcome of an attempt that did not complete its step. Its streamed content stays visible to readers. */
 export type BrokenStep =
   | { kind: 'error'; failure: RunFailure }
   | { kind: 'retry'; retry: Retry }
   | { kind: Extract<StopReason, 'abort' | 'lost' | 'shutdown'> };
 
-/** Where an attempt is recorded. `Next` is what its caller learns. */
+/** Stores an attempt. `Next` is the result for its caller. */
 export interface StepRecorder<Next> {
   /** Assembles the model call. @throws {PerdureError} the model or the workspace cannot be used */
   prepare(): Promise<ModelCall>;
@@ -155,7 +155,7 @@ function brokenStep(attempt: StepAttempt, error: unknown): BrokenStep {
   }
 }
 
-/** What a failure of the provider leads to: a retry, while there are attempts and time for one. */
+/** The outcome of a provider failure: a retry while attempts and time are left, else an error. */
 function endOf({ attempt, attempts, stop }: StepAttempt, failure: ProviderFailure, cause?: unknown): BrokenStep {
   if (failure.kind === 'final')
     return { kind: 'error', failure: { code: failure.code, message: failure.message, cause } };
@@ -165,7 +165,7 @@ function endOf({ attempt, attempts, stop }: StepAttempt, failure: ProviderFailur
     return { kind: 'retry', retry: { attempt, code, reason, delayMs } };
   const why =
     attempt < attempts
-      ? 'it asks to wait for longer than the turn may take'
+      ? 'it requires a longer wait than the turn has time left'
       : `gave up after ${attempt} ${attempt === 1 ? 'attempt' : 'attempts'}`;
   return { kind: 'error', failure: { code, message: `${reason}; ${why}: send a new message later.` } };
 }

@@ -1,4 +1,4 @@
-/** Wakes one waiter each time that it is set. Set while nobody waits, it wakes the next one at once; set twice, once. */
+/** Each `set` wakes one waiter. Without a waiter it is remembered (once) and wakes the next one at once. */
 export class AutoResetEvent {
   private isSet = false;
   private wake: (() => void) | undefined;
@@ -8,7 +8,7 @@ export class AutoResetEvent {
     this.wake?.();
   }
 
-  /** Waits until it is set, `ms` are over or the signal fires. */
+  /** Waits until it is set, `ms` have passed or the signal fires. */
   async wait(ms: number | undefined, signal: AbortSignal | undefined): Promise<void> {
     if (!this.isSet && signal?.aborted !== true) {
       const { promise, resolve } = Promise.withResolvers<void>();

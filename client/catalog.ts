@@ -5,16 +5,18 @@ import { byteLength } from '../domain/text.ts';
 import { userFolder } from '../workspaces/paths.ts';
 import { requireWorkspace } from '../workspaces/folder.ts';
 
-/** What this installation has, as plain data: the client knows neither agents nor models themselves. */
+/** The agents, models and workspaces of this installation, as plain data. */
 export interface Catalog {
   agents: readonly string[];
   defaultAgent: string;
   models: { has(ref: string): boolean; list(): readonly string[] };
-  /** Absolute path of the folder below which workspaces lie. */
+  /** Absolute path of the root folder of all workspaces. */
   workspaces: string;
 }
 
-/** @throws {PerdureError} `AgentNotConfigured`, naming those that are; `BadRequest` where nothing says which */
+/**
+ * @throws {PerdureError} `AgentNotConfigured`, naming the configured ones; `BadRequest` without an agent and a default
+ */
 export function agentOf(catalog: Catalog | undefined, asked: string | undefined): string {
   const agent = asked ?? catalog?.defaultAgent;
   if (agent === undefined) throw new PerdureError('BadRequest', 'agent: expected the id of an agent');
@@ -27,7 +29,7 @@ export function agentOf(catalog: Catalog | undefined, asked: string | undefined)
   return agent;
 }
 
-/** @throws {PerdureError} `ModelNotConfigured`, naming those that are */
+/** @throws {PerdureError} `ModelNotConfigured`, naming the configured ones */
 export function modelOf(catalog: Catalog | undefined, asked: string | null | undefined): string | null {
   if (asked === null || asked === undefined) return null;
   if (catalog && !catalog.models.has(asked)) {
@@ -37,12 +39,12 @@ export function modelOf(catalog: Catalog | undefined, asked: string | null | und
   return asked;
 }
 
-/** What file systems take of one name, in bytes. */
+/** The maximum length of a file name, in bytes. */
 const MAX_NAME_BYTES = 255;
 
 /**
- * The absolute path of a workspace that a user names, relative to the user's own folder of workspaces or absolute in it.
- * @throws {PerdureError} `BadRequest` for any other place, and for one behind a link
+ * The absolute path of a requested workspace, given as an absolute path or relative to the user's folder of workspaces.
+ * @throws {PerdureError} `BadRequest` for a path outside the user's folder, or through a link
  */
 export function workspaceOf(
   catalog: Catalog | undefined,
@@ -54,16 +56,16 @@ export function workspaceOf(
   const root = userFolder(catalog.workspaces, userId);
   const place = path.resolve(root, asked);
   if (!isPath(asked) || !place.startsWith(root + path.sep)) throw badRoot('a folder below your folder of workspaces');
-  // The disk is the workers': they judge again, before every step and tool call.
+  // Workers check the path again before every step and tool call, on their own disk.
   try {
     requireWorkspace(catalog.workspaces, place);
   } catch {
-    throw badRoot('a folder below your folder of workspaces, with nothing but folders on the way');
+    throw badRoot('a folder below your folder of workspaces, with only folders in its path');
   }
   return place;
 }
 
-/** Text that is kept as it is, of names that a file system takes. What is in a .git is git's, so nobody works there. */
+/** True if Postgres and file systems store the path unchanged, and it is not inside a `.git` folder. */
 function isPath(text: string): boolean {
   const names = text.split(/[/\\]/);
   const areNames = names.every((name) => byteLength(name) <= MAX_NAME_BYTES && name.toLowerCase() !== '.git');

@@ -4,26 +4,26 @@ import { AutoResetEvent } from './auto-reset-event.ts';
 import type { ClientLog } from './log.ts';
 import { retryDelayMs } from './retry-delay.ts';
 
-/** Between the beginnings of two polls: readers learn within a second of a change whose pointer got lost. */
+/** Time between the starts of two polls: readers see a change whose pointer was lost within a second. */
 const POLL_MS = 700;
-/** Polls take at most this share of the time: with more sessions, or a slower Postgres, they become rarer. */
+/** Maximum share of time spent polling: with more sessions, or a slower Postgres, polls become less frequent. */
 const MAX_SHARE = 0.2;
-/** Sessions in one statement, so that each statement is short. */
+/** Maximum number of sessions per statement, to keep statements short. */
 const BATCH = 2_000;
 
 export interface ChangePollOptions {
   db: Db;
   log: ClientLog;
-  /** Called when a session has changed; with a run: only the answer of that run has grown. */
+  /** Called when a session has changed; `run` is set if only that run's answer has grown. */
   onChange(sessionId: string, run: number | undefined): void;
 }
 
 /**
- * Asks Postgres about twice in three seconds which of the watched sessions have changed, with one statement for all of
- * them. It finds what readers were not told because a pointer got lost; readers themselves never poll.
+ * Polls Postgres every 0.7 s for changes of the watched sessions, with one statement for all of them. This finds
+ * changes whose pointer was lost; readers themselves never poll.
  *
- * 1. A session that is new here is reported once: it may have changed since its reader last read it.
- * 2. A poll that fails changes nothing but the time of the next one; no reader notices.
+ * 1. A newly watched session is reported once: it may have changed since its reader last read it.
+ * 2. A failed poll only delays the next one; readers do not notice.
  */
 export class ChangePoll {
   private readonly options: ChangePollOptions;
@@ -45,7 +45,7 @@ export class ChangePoll {
     this.known.delete(sessionId);
   }
 
-  /** Polls without delay: pointers may have been missed. */
+  /** Polls at once: pointers may have been lost. */
   pollNow(): void {
     this.wake.set();
   }
@@ -55,7 +55,7 @@ export class ChangePoll {
     this.known.clear();
   }
 
-  /** Polls while there is something to watch. */
+  /** Polls while any session is watched. */
   private async run(): Promise<void> {
     this.isRunning = true;
     const { signal } = this.closing;

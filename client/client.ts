@@ -34,34 +34,34 @@ const MAX_METADATA_BYTES = 16 * 1024;
 const MAX_QUEUE = 100;
 const COMMAND_CONNECTIONS = 10;
 const READ_CONNECTIONS = 10;
-/** Of the connections for reading, those that streams leave to requests and to the poll for changes. */
+/** Read connections that streams leave free for requests and the change poll. */
 const NOT_FOR_STREAMS = 2;
 
 export interface ClientOptions {
   /**
-   * Postgres, for which two pools are made, so that readers never delay a command; or a pool of the caller's own, which
-   * commands and readers share and which stays the caller's to end.
+   * A Postgres URL, for which two pools are created so that readers never delay a command; or a pool of the caller's,
+   * which commands and readers share and the caller ends.
    */
   database: string | pg.Pool;
-  /** Most connections for messages and other commands; default 10. */
+  /** Maximum number of connections for messages and other commands; default 10. Not with a pool. */
   commandConnections?: number;
-  /** Most connections for everything that only reads; default 10. */
+  /** Maximum number of connections for reads; default 10. Not with a pool. */
   readConnections?: number;
-  /** Where the caller has a bus, it stays the caller's to close. Else one is made on `directDatabaseUrl`. */
+  /** A bus that the caller closes. Unset: the client creates one on `directDatabaseUrl`. */
   bus?: Bus;
-  /** Postgres past any pooler, for LISTEN; needed with a pool and no bus. */
+  /** Postgres without a pooler, for LISTEN; required with a pool and without a bus. Unset: `database`. */
   directDatabaseUrl?: string;
-  /** As `temporalClient` makes it. */
+  /** Created by `temporalClient`. */
   temporal: Client;
-  /** Against which agents and models are checked when they are asked for; without it nothing is. */
+  /** Requested agents and models are checked against it. Unset: no check. */
   catalog?: Catalog;
   maxMessageBytes?: number;
-  /** Most messages that may be queued or at work in a session. */
+  /** Maximum number of messages queued or being answered per session. */
   maxQueue?: number;
   log?: ClientLog;
 }
 
-/** What a session is opened with. */
+/** Input of `openSession`. */
 export interface OpenInput {
   agent?: string | undefined;
   project_id?: string | null | undefined;
@@ -71,12 +71,15 @@ export interface OpenInput {
   metadata?: Record<string, unknown> | undefined;
 }
 
-/** Ends a reading that nobody waits for any more; the run goes on. */
+/** The signal ends the reading; the run continues. */
 interface ReadOptions {
   signal?: AbortSignal;
 }
 
-/** Everything a backend service, or the HTTP face, asks of sessions. A session is named by its id or its user's alias. */
+/**
+ * The API of sessions, for backend services and the HTTP host. Sessions are addressed by id or by an alias of their
+ * user.
+ */
 export class PerdureClient {
   readonly commands: Commands;
   readonly reads: Reads;
@@ -84,7 +87,7 @@ export class PerdureClient {
   private readonly readDb: pg.Pool;
   private readonly streams: Limiter;
   private readonly watch: SessionWatch;
-  private readonly meeting: Rendezvous;
+  private readonly sessionFeeds: Rendezvous;
   private readonly submission: Submission;
   private readonly erasure: Erasure;
   private readonly options: ClientOptions;
@@ -93,6 +96,7 @@ export class PerdureClient {
 
   constructor(options: ClientOptions) {
     const { temporal, catalog, maxMessageBytes = MAX_MESSAGE_BYTES, maxQueue = MAX_QUEUE } = options;
+    refuseUnused(options);
     this.options = options;
     this.log = options.log ?? { warn: () => {} };
     this.db = this.poolOf(options.commandConnections ?? COMMAND_CONNECTIONS);
@@ -101,7 +105,7 @@ export class PerdureClient {
     const { db, readDb, bus, log } = this;
     this.streams = new Limiter(Math.max(1, readDb.options.max - NOT_FOR_STREAMS));
     this.watch = new SessionWatch(bus, { db: readDb, log });
-    this.meeting = new Rendezvous({ db: readDb, bus, log, limit: this.streams.run });
+    this.sessionFeeds = new Rendezvous({ db: readDb, bus, log, limit: this.streams.run });
     this.commands = createCommands({ db, temporal });
     this.reads = new Reads(readDb);
     this.erasure = new Erasure({ db, temporal, bus });
@@ -134,9 +138,8 @@ export class PerdureClient {
   }
 
   /**
-   * The own id of a user's session; undefined: it is named by an alias that nobody has used yet.
-   * @throws {PerdureError} `SessionNotFound` for the id of a session that is not there, or not the user's, and for what
-   * can be no alias
+   * The id of a user's session, given its id or alias; undefined: an alias without a session yet.
+   * @throws {PerdureError} `SessionNotFound` for an unknown id, another user's session, or an invalid alias
    */
   async findSession(user: string, id: string): Promise<string | undefined> {
     if (isSessionId(id)) return this.reads.sessionId(user, id);
@@ -145,8 +148,8 @@ export class PerdureClient {
   }
 
   /**
-   * Accepts a message. Once this answers the message is kept, and will be answered whatever goes down. With `open` an
-   * alias that no session has yet gets one, of the default agent.
+   * Accepts a message. Once this returns, the message is stored and will be answered despite crashes. With `open`, an
+   * alias without a session opens one with the default agent.
    * @throws {PerdureError} `SessionNotFound`, `MessageConflict`, `TooMany`, `TooLarge`, `BadRequest`,
    * `ModelNotConfigured`
    */
@@ -154,33 +157,35 @@ export class PerdureClient {
     return this.submission.submit(user, session, message, options);
   }
 
-  /** A run's answer as UI message chunks: from the first one, then live to the end. */
+  /** A run's answer as UI message chunks, from the first chunk to the end, live. */
   async *follow(user: string, session: string, runSeq: number, options?: ReadOptions): AsyncGenerator<UIMessageChunk> {
     for await (const chunks of this.followInBatches(user, session, runSeq, options)) yield* chunks;
   }
 
-  /** As `follow`, with what was found in one reading together. */
+  /** As `follow`, in batches of one reading each. */
   async *followInBatches(
     user: string,
     session: string,
     runSeq: number,
     { signal }: ReadOptions = {},
   ): AsyncGenerator<UIMessageChunk[]> {
-    const sessionId = await this.toFollow(user, session);
+    const sessionId = await this.idToFollow(user, session);
     const answer = new AnswerReading(this.readDb, { userId: user, sessionId, runSeq });
     yield* keepReading(this.watch, {
       sessionId,
       signal,
-      // A status changes on the way to the first words, and its reading must not stand in their way.
+      // The status changes just before the first text; reading it at once would delay that text.
       urgency: ({ kind, run }) => (kind === 'status' ? 'soon' : kind === 'stream' && run === runSeq ? 'now' : 'never'),
       read: () => this.streams.run(() => answer.read()),
       onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'an answer could not be read'),
     });
   }
 
-  /** A session's status as it is, then every change of it and the turns that begin and end. Ends with the signal. */
+  /**
+   * A session's status, then every change of status and state, and the turns that begin and end. Ends with the signal.
+   */
   async *events(user: string, session: string, { signal }: ReadOptions = {}): AsyncGenerator<TurnEvent> {
-    const sessionId = await this.toFollow(user, session);
+    const sessionId = await this.idToFollow(user, session);
     const turns = new TurnReading(this.readDb, user, sessionId);
     const readings = keepReading(this.watch, {
       sessionId,
@@ -193,32 +198,32 @@ export class PerdureClient {
   }
 
   /**
-   * A user's sessions: those that are open (not closed, not archived, no side chats; the newest 200) each as
-   * session_open, then `ready`, then every change. Ends with the signal.
+   * A user's open sessions (not closed, not archived, no side chats; the newest 200), each as `session_open`, then
+   * `ready`, then every change. Ends with the signal.
    */
   async *rendezvous(user: string, options?: ReadOptions): AsyncGenerator<RendezvousEvent> {
     for await (const events of this.rendezvousInBatches(user, options)) yield* events;
   }
 
-  /** As `rendezvous`, with what was found in one reading together. */
+  /** As `rendezvous`, in batches of one reading each. */
   rendezvousInBatches(user: string, options: ReadOptions = {}): AsyncGenerator<RendezvousEvent[]> {
-    return this.meeting.follow(user, options);
+    return this.sessionFeeds.follow(user, options);
   }
 
   /**
-   * Removes every row of a session and its side chats, ends their runs, and has the workers remove their files.
-   * @throws {PerdureError} `SessionNotFound`, also when it is repeated
+   * Deletes all rows of a session and its side chats, ends their runs, and queues their files for removal by workers.
+   * @throws {PerdureError} `SessionNotFound`, also for a repeated call
    */
   eraseSession(user: string, session: string): Promise<void> {
     return this.erasure.session(user, session);
   }
 
-  /** Removes everything of a user: sessions, projects, `user:` state and files. Repeatable. */
+  /** Deletes all data of a user: sessions, projects, `user:` state and files. Repeatable. */
   eraseUser(user: string): Promise<void> {
     return this.erasure.user(user);
   }
 
-  /** Whether what everything rests on answers, each within a second. */
+  /** Whether Postgres and Temporal respond within a second each. */
   async health(): Promise<{ postgres: boolean; temporal: boolean }> {
     const { temporal } = this.options;
     const deadline = Date.now() + HEALTH_MS;
@@ -230,16 +235,16 @@ export class PerdureClient {
     return { postgres: postgres.status === 'fulfilled', temporal: server.status === 'fulfilled' };
   }
 
-  /** Closes what this client has opened itself. */
+  /** Closes the connections that this client has opened itself. */
   async end(): Promise<void> {
     this.watch.close();
-    this.meeting.close();
+    this.sessionFeeds.close();
     if (this.options.bus === undefined) await this.bus.close();
     if (typeof this.options.database === 'string') await Promise.all([this.db.end(), this.readDb.end()]);
   }
 
-  /** The id of a session to follow. Every reading checks that it exists and who owns it. */
-  private toFollow(user: string, session: string): string | Promise<string> {
+  /** The id of a session to follow. An id is not looked up, because every reading checks existence and owner. */
+  private idToFollow(user: string, session: string): string | Promise<string> {
     return isSessionId(session) && !session.includes('\0') ? session : this.reads.sessionId(user, session);
   }
 
@@ -248,7 +253,7 @@ export class PerdureClient {
     const { database } = this.options;
     if (typeof database !== 'string') return database;
     const pool = createPool(database, { max });
-    // The pool replaces idle connections that break; unhandled, their errors would end the process.
+    // The pool replaces broken idle connections; an unhandled error event would end the process.
     pool.on('error', (error) => this.log.warn({ err: error }, 'Postgres'));
     return pool;
   }
@@ -262,7 +267,20 @@ export class PerdureClient {
   }
 }
 
-/** A client of a Perdure installation: its Postgres and its Temporal. It connects when it is first used. */
+/** @throws {TypeError} for options that would have no effect */
+function refuseUnused({ database, commandConnections, readConnections, bus, directDatabaseUrl }: ClientOptions): void {
+  if (typeof database !== 'string' && (commandConnections ?? readConnections) !== undefined) {
+    throw new TypeError('commandConnections, readConnections: expected none with a pool of your own');
+  }
+  if (bus !== undefined && directDatabaseUrl !== undefined) {
+    throw new TypeError('directDatabaseUrl: expected none with a bus of your own');
+  }
+}
+
+/**
+ * Creates a client of a Perdure installation. It connects at first use.
+ * @throws {TypeError} naming an option that is missing, or that would have no effect
+ */
 export function createClient(options: ClientOptions): PerdureClient {
   return new PerdureClient(options);
 }

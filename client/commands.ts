@@ -21,12 +21,12 @@ import { updateOf } from '../workflows/definitions.ts';
 import { messageNotFound, sessionNotFound, updateError } from './refusals.ts';
 import { sendUpdate } from './updates.ts';
 
-/** No answer by then is `Unavailable`. */
+/** Commands without a response by then fail with `Unavailable`. */
 const DEADLINE_MS = 5_000;
 
-/** What every command takes besides its arguments. */
+/** Options of every command. */
 export interface CommandOptions {
-  /** The caller's own id of the command, 1 to 64 of letters, digits, _ and -: a repeat gets the same answer. */
+  /** The caller's id of the command, 1 to 64 of letters, digits, _ and -: a repeat returns the same outcome. */
   idempotencyKey?: string | undefined;
 }
 
@@ -35,11 +35,11 @@ type Arguments<Name extends CommandName> =
   Partial<CommandInput<Name>> extends CommandInput<Name> ? [input?: Input<Name>] : [input: Input<Name>];
 
 /**
- * The commands of a session, a method for each entry of `COMMANDS`. Each is judged by the row and answers what the session
- * is afterwards.
+ * The commands of a session, one method per entry of `COMMANDS`. Each is decided on the session's row and returns the
+ * session's state afterwards.
  *
- * @throws {PerdureError} `SessionNotFound` for an unknown session and for another user's, `BadRequest`, the row's refusal, or
- * `Unavailable` where there is no answer in 5 s: send it again with the same idempotencyKey
+ * @throws {PerdureError} `SessionNotFound` for an unknown or another user's session, `BadRequest`, the refusal, or
+ * `Unavailable` without a response in 5 s: send it again with the same idempotencyKey
  */
 export type Commands = {
   readonly [Name in CommandName]: (
@@ -54,7 +54,7 @@ interface Deps {
   temporal: Client;
 }
 
-/** The methods, as the table has them. */
+/** Creates the methods from the command table. */
 export function createCommands(deps: Deps): Commands {
   const method = (name: CommandName) => (user: string, session: string, input?: CommandOptions & Given) =>
     send(deps, { user, session, name, input: input ?? {} });
@@ -95,7 +95,7 @@ async function send({ db, temporal }: Deps, { user, session: id, name, input }: 
   }
 }
 
-/** Nothing malformed may get into a history. */
+/** Checked here, so that no malformed argument gets into a history. */
 function check(argument: string, kind: ArgumentKind, value: unknown): void {
   const fault = argumentFault(kind, value);
   if (fault === undefined) return;

@@ -6,12 +6,12 @@ import { findSession } from '../store/sessions.ts';
 import { userFolder } from '../workspaces/paths.ts';
 import { sessionNotFound } from './refusals.ts';
 
-/** A workflow that could not be terminated by then is terminated by a worker, from the queue of erasures. */
+/** A workflow not terminated by then is terminated by a worker, from the erasure queue. */
 const TERMINATE_MS = 2_000;
 
 /**
- * Erases sessions and users. Rows go in one transaction per session; workers remove the files within seconds, from a
- * queue that the same transaction fills. Whatever is still at work for an erased session finds no row to write to.
+ * Erases sessions and users. Rows are deleted in one transaction per session, which also queues the files; workers
+ * remove the files within seconds. Work still in progress for an erased session finds no row to write to.
  */
 export class Erasure {
   private readonly deps: { db: Db; temporal: Client; bus: Bus };
@@ -44,7 +44,7 @@ export class Erasure {
     return eraseSession(this.deps.db, { sessionId, userId, home: userFolder('', userId) });
   }
 
-  /** Stops what works on them and tells their readers. */
+  /** Terminates their workflows and notifies their readers. */
   private async end({ sessions, runs }: Erased): Promise<void> {
     const { temporal, bus } = this.deps;
     for (const { session_id, run_seq } of runs) bus.publish({ session: session_id, run: run_seq, kind: 'abort' });

@@ -11,8 +11,8 @@ import { sessionNotFound } from './refusals.ts';
 const ENDED: ReadonlySet<RunState> = new Set(['finished', 'aborted', 'error', 'cancelled']);
 
 /**
- * Reads one run's answer as chunks: at first everything so far, then what is new. Transient parts report what is not
- * stored in the message: place in the queue and retries (`data-status`), and a tool's progress.
+ * Reads one run's answer as chunks: first everything so far, then only new chunks. Transient parts report what the
+ * message does not store: place in the queue and retries (`data-status`), and a tool's progress.
  */
 export class AnswerReading {
   private readonly db: Db;
@@ -38,7 +38,7 @@ export class AnswerReading {
     const cursor = cursorOf(this.seen);
     const answer = await this.readFrom(cursor);
     const all = cursorOf(this.seen, { all: true });
-    // The end of a run closes parts before the cursor that lost attempts had left open.
+    // The end of a run closes parts before the cursor that lost attempts left open.
     return ENDED.has(answer.run_state) && all.index < cursor.index ? this.readFrom(all) : answer;
   }
 
@@ -48,7 +48,7 @@ export class AnswerReading {
     return answer;
   }
 
-  /** Reports what the run waits for while it waits, and when it continues. */
+  /** Reports when the run waits (queue, retry) and when it continues. */
   private async statusChunks(answer: Answer): Promise<UIMessageChunk[]> {
     const { position, retry, user_message_id } = answer;
     const mark = canonicalJson({ position, retry });

@@ -1,4 +1,4 @@
-/** Runs at most `most` pieces of work at a time; the others wait in order, for as long as it takes. */
+/** Runs at most `most` tasks at a time; the others wait in order, without a timeout. */
 export class Limiter {
   private readonly most: number;
   private readonly waiting: (() => void)[] = [];
@@ -14,7 +14,7 @@ export class Limiter {
     try {
       return await work();
     } finally {
-      // The next one takes over this one's place.
+      // The next task takes over this slot.
       const next = this.waiting.shift();
       if (next === undefined) this.running -= 1;
       else next();

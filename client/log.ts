@@ -1,4 +1,4 @@
-/** Where a client says what went wrong behind its caller's back; pino's loggers fit. */
+/** Receives errors that no caller sees, such as failures of background work; compatible with pino. */
 export interface ClientLog {
   warn(fields: object, message: string): void;
 }

@@ -7,20 +7,20 @@ import { byteLength, cleanJson } from '../domain/text.ts';
 import { modelRef, submitBody, type userPart } from '../wire/requests.ts';
 import type { NewMessage } from '../store/messages.ts';
 
-/** A user message: its text, or its parts as the AI SDK has them (text and file). */
+/** A user message: its text, or its AI SDK parts (text and file). */
 export interface MessageInput {
-  /** 1 to 64 of letters, digits, _ and -; the same id and content again is the same message. Made where it is missing. */
+  /** 1 to 64 of letters, digits, _ and -; sending the same id and content again has no effect. Generated if unset. */
   id?: string | undefined;
   text?: string | undefined;
   parts?: z.output<typeof userPart>[] | undefined;
   metadata?: Record<string, unknown> | null | undefined;
-  /** `provider/model`; else the one in `metadata.model`, else the one that was used last. */
+  /** `provider/model`; default: `metadata.model`, else the one used last. */
   model?: string | null | undefined;
 }
 
 /**
- * The message as it is stored: checked by the schema of POST …/messages, clean text, no metadata that only the system
- * writes.
+ * The message to store: validated by the schema of POST …/messages, with well-formed text and without metadata reserved
+ * for the system.
  * @throws {InvalidInput} `BadRequest`, `TooLarge` over `maxBytes` of JSON in UTF-8
  */
 export function newMessage(given: MessageInput, maxBytes: number): NewMessage {
@@ -38,7 +38,7 @@ export function newMessage(given: MessageInput, maxBytes: number): NewMessage {
   };
 }
 
-/** The larger one of what a message is made of is at fault. */
+/** Names the largest part of the message as the field at fault. */
 function refuseTooLarge(content: 'text' | 'parts', parts: PartData[], metadata: object, maxBytes: number): void {
   const [ofParts, ofMetadata] = [byteLength(JSON.stringify(parts)), byteLength(JSON.stringify(metadata))];
   const bytes = ofParts + ofMetadata;
@@ -50,7 +50,7 @@ function refuseTooLarge(content: 'text' | 'parts', parts: PartData[], metadata: 
 
 function partsOf({ text, parts = [] }: MessageInput): PartData[] {
   const given = text === undefined ? parts : [{ type: 'text' as const, text }];
-  // A page that sends a file and no words sends an empty text along.
+  // Pages that send only a file add an empty text part.
   const kept = given.filter((part) => part.type !== 'text' || part.text !== '');
   if (kept.length === 0) throw bad(text === undefined ? 'parts' : 'text', 'a non-empty message');
   return cleanJson(kept) as unknown as PartData[];

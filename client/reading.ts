@@ -4,27 +4,27 @@ import { AutoResetEvent } from './auto-reset-event.ts';
 import { retryDelayMs } from './retry-delay.ts';
 import type { SessionWatch } from './watch.ts';
 
-/** What is not urgent is read together with what else happens within this time. */
+/** Non-urgent changes within this time are read together. */
 const SOON_MS = 30;
-/** A reader that could not read for so long gives up. */
+/** A reader whose readings have failed for this long gives up. */
 const GIVE_UP_MS = 60_000;
 
-/** What a reader follows. */
+/** How a session is followed. */
 export interface Reading<T> {
   sessionId: string;
   signal: AbortSignal | undefined;
-  /** Whether a pointer is a reason to read at once, in 30 ms, or not at all. */
+  /** Whether a pointer causes a reading at once, in 30 ms, or none. */
   urgency(pointer: Pointer): 'now' | 'soon' | 'never';
-  /** Reads what is new since the last time; `done`: there will be no more. */
+  /** Reads what is new since the last reading; `done`: nothing more will follow. */
   read(): Promise<{ items: T[]; done: boolean }>;
   onFailure(error: unknown): void;
 }
 
 /**
- * Reads once, then whenever the session changes, one reading at a time, and yields what each has found. It watches
- * before it first reads, so that no change is missed. Ends with `done` or the signal. A failed reading is tried again
+ * Reads once, then on every change of the session, one reading at a time, and yields the items of each. Watching starts
+ * before the first reading, so that no change is missed. Ends with `done` or the signal. A failed reading is retried
  * for a minute.
- * @throws what `read` throws: a PerdureError at once, everything else after that minute
+ * @throws what `read` throws: a PerdureError at once, other errors after that minute
  */
 export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>): AsyncGenerator<T[], void, void> {
   const wake = new AutoResetEvent();

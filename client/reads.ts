@@ -12,22 +12,22 @@ import { sessionView, type SessionView } from './session-view.ts';
 
 const PAGE = 50;
 
-/** A page of a list, and the cursor of the next one; null: this is the last. */
+/** A page of a list, and the cursor of the next page; null: this is the last page. */
 export interface Page<T> {
   items: T[];
   next: string | null;
 }
 
-/** Which messages: those before or after one of them, else the last ones. */
+/** Selects messages before or after a given one; by default the last ones. */
 export interface MessageFilter {
   before?: string | undefined;
   after?: string | undefined;
   limit?: number | undefined;
-  /** Include hidden ones. */
+  /** Include hidden messages. */
   hidden?: boolean | undefined;
 }
 
-/** What the owner of a session may read; everybody else gets `SessionNotFound`. */
+/** Reads for the owner of a session; all other users get `SessionNotFound`. */
 export class Reads {
   private readonly db: Db;
 
@@ -35,7 +35,7 @@ export class Reads {
     this.db = db;
   }
 
-  /** The id of a session that is named by its id or an alias. */
+  /** The id of a session, given its id or an alias. */
   async sessionId(user: string, id: string): Promise<string> {
     const session = await findSession(this.db, user, id);
     if (session === undefined) throw sessionNotFound();
@@ -67,7 +67,7 @@ export class Reads {
     return { items: items.map((message) => withSession(message, sessionId)), next };
   }
 
-  /** Whether a session has a message of this id, hidden ones included. Does not check the owner. */
+  /** Whether a session has a message with this id, including hidden ones. Does not check the owner. */
   async hasMessage(sessionId: string, messageId: string): Promise<boolean> {
     if (!ID_PATTERN.test(messageId)) return false;
     return (await messagePosition(this.db, sessionId, messageId)) !== undefined;
@@ -80,8 +80,8 @@ export class Reads {
   }
 
   /**
-   * Number of the run in flight, or of the next one that will be; undefined: the session is idle. Does not check the
-   * owner: for sessions that were found for their user.
+   * Number of the run in flight, or else of the next queued run; undefined: the session is idle. Does not check the
+   * owner.
    */
   async currentRun(sessionId: string): Promise<number | undefined> {
     return (await currentRun(this.db, sessionId))?.seq;
@@ -94,12 +94,12 @@ export class Reads {
     return { items, next: rows.length > limit ? String(items.at(-1)?.seq) : null };
   }
 
-  /** The full output of a tool call of which the model got only the head. */
+  /** The full output of a tool call that was truncated for the model. */
   async toolOutput(user: string, id: string, toolCallId: string): Promise<string> {
     const sessionId = await this.sessionId(user, id);
     const output = toolCallId.includes('\0') ? undefined : await readToolOutput(this.db, sessionId, toolCallId);
     if (output !== undefined) return output;
-    throw new PerdureError('ToolOutputNotFound', 'no output was set aside for such a tool call');
+    throw new PerdureError('ToolOutputNotFound', 'no full output is stored for this tool call');
   }
 
   private async position(sessionId: string, messageId: string | undefined): Promise<number | undefined> {
@@ -110,7 +110,7 @@ export class Reads {
   }
 }
 
-/** Every message that leaves carries its session. */
+/** Adds the session id to the metadata of a message. */
 function withSession(message: StoredMessage, session_id: string): StoredMessage {
   return { ...message, metadata: { ...message.metadata, session_id } };
 }

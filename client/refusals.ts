@@ -12,7 +12,7 @@ export function messageNotFound(): PerdureError {
   return new PerdureError('MessageNotFound', 'there is no such message in this session');
 }
 
-/** The error of a refusal: the row gives code and facts, the message is made here. */
+/** The error of a refusal: code and facts from the row, with a message for people. */
 export function refusalError(
   refusal: Pick<Refusal, 'code' | 'phase' | 'event' | 'state' | 'locked_project_id'>,
 ): PerdureError {
@@ -29,11 +29,11 @@ export function refusalError(
     case 'ProjectNotFound':
       return new PerdureError(code, 'there is no such project');
     case 'MessageConflict':
-      return new PerdureError(code, 'the session has another message of this id');
+      return new PerdureError(code, 'the session has another message with this id');
     case 'RunInFlight':
-      return new PerdureError(code, 'a run is in flight or messages are queued; abort first, or say "abort": true');
+      return new PerdureError(code, 'a run is in flight or messages are queued; abort first, or send "abort": true');
     case 'NotQueued':
-      return new PerdureError(code, `the message is not queued any more: its run is ${state ?? 'not open'}`);
+      return new PerdureError(code, `the message is no longer queued: its run is ${state ?? 'not open'}`);
     case 'TooMany':
       return new PerdureError(code, 'too many messages are queued in this session');
     case 'NotSupported':

@@ -6,13 +6,13 @@ import { AutoResetEvent } from './auto-reset-event.ts';
 import type { ClientLog } from './log.ts';
 import { type Known, UserFeed } from './user-feed.ts';
 
-/** How often changes are looked up whose pointers got lost. */
+/** Interval of the check for changes whose pointers were lost. */
 const CHECK_MS = 15_000;
-/** A change may become visible so long after the time that it carries: when its transaction commits. */
+/** Maximum time between a change's timestamp and the commit that makes it visible. */
 const COMMIT_MS = 15_000;
-/** Users in one statement, so that each statement is short. */
+/** Maximum number of users per statement, to keep statements short. */
 const BATCH = 50;
-/** Owners of sessions that are not known yet are looked up together after this. */
+/** Unknown owners of sessions are collected for this long and looked up together. */
 const OWNERS_MS = 20;
 const MAX_KNOWN_OWNERS = 50_000;
 
@@ -20,17 +20,17 @@ interface Deps {
   db: Db;
   bus: Bus;
   log: ClientLog;
-  /** Bounds how many statements run at a time. */
+  /** Limits concurrent statements. */
   limit?: <T>(work: () => Promise<T>) => Promise<T>;
   checkMs?: number;
   commitMs?: number;
 }
 
 /**
- * Tells tabs about their user's sessions. A process has one listener on the bus and one feed per user, so a change costs
- * one reading however many tabs follow it, and none if nobody does. A pointer names only the session; its owner never
- * changes and is looked up once. What pointers failed to tell is found by one statement for all users: the sessions
- * that changed since the last such statement.
+ * Streams each user's sessions to the user's tabs. A process has one bus listener and one feed per user, so a change
+ * costs one reading however many tabs follow it, and none without a follower. A pointer names only the session; its
+ * owner never changes and is looked up once. Changes whose pointers were lost are found by one periodic statement for
+ * all users: the sessions changed since the last such statement.
  */
 export class Rendezvous {
   private readonly deps: Required<Deps>;
@@ -48,7 +48,7 @@ export class Rendezvous {
     this.unsubscribe = deps.bus.subscribe((event) => this.hear(event));
   }
 
-  /** Yields what each reading has found as one batch; ends with the signal or when this closes. */
+  /** Yields the events of each reading as one batch; ends with the signal or with `close`. */
   async *follow(userId: string, options: { signal?: AbortSignal }): AsyncGenerator<RendezvousEvent[], void, void> {
     const feed = this.feedOf(userId);
     const reader = feed.join();
@@ -117,7 +117,9 @@ export class Rendezvous {
     }
   }
 
-  /** Looks up what has changed from time to time while anybody follows. A failed check is made up for by the next one. */
+  /**
+   * Checks for changes periodically while there are followers. After a failed check the next one covers its time, too.
+   */
   private async keepChecking(): Promise<void> {
     const { log, checkMs, commitMs } = this.deps;
     const { signal } = this.closing;

@@ -4,7 +4,7 @@ import type { SessionRow } from '../store/sessions.ts';
 
 type State = 'session_id' | 'user_id' | 'project_id' | 'phase' | 'pending_tool' | 'cancel_token' | 'updated_at';
 
-/** A session as callers see it: its state, its conversation's frame and sums, what it is doing. Times in ISO 8601. */
+/** A session as callers see it: its state, its chat's settings and totals, its status. Times in ISO 8601. */
 export interface SessionView {
   session: Pick<SessionRow, State>;
   chat: Omit<SessionRow, State | 'status' | 'chat_updated_at'> & { session_id: string; updated_at: string };

@@ -12,22 +12,22 @@ import { type MessageInput, newMessage } from './message.ts';
 import { refusalError, sessionNotFound } from './refusals.ts';
 import { sendUpdate } from './updates.ts';
 
-/** A wake-up that gets no answer by then is left to the workers, who look for forgotten messages. */
+/** A wake-up without a response by then is left to the workers' sweeper, which finds messages without a run. */
 const WAKE_DEADLINE_MS = 3_000;
 const KNOWN_ALIASES = 10_000;
 
-/** A message that was accepted, now or before. */
+/** A message that was accepted, now or earlier. */
 export interface Submitted {
   session_id: string;
   message_id: string;
   run_seq: number;
-  /** Messages ahead of it. */
+  /** Number of messages ahead of it. */
   position: number;
-  /** The same message had been accepted before. It does not run again. */
+  /** The same message had been accepted earlier. It does not run again. */
   repeated: boolean;
   /** The state of its run. */
   state: RunState;
-  /** Of a run that ended in an error, its code. */
+  /** The error code of a failed run. */
   code: string | null;
 }
 
@@ -41,10 +41,10 @@ interface Deps {
   maxQueue: number;
 }
 
-/** Accepts messages: by their row, which is all that a caller waits for; the workflow is woken behind its back. */
+/** Accepts messages. The caller waits only for the row; the workflow is woken in the background. */
 export class Submission {
   private readonly deps: Deps;
-  /** Aliases never come to mean another session, so they need not be asked for again. */
+  /** Cache: an alias never moves to another session. */
   private readonly aliases = new Map<string, string>();
 
   constructor(deps: Deps) {
@@ -52,7 +52,7 @@ export class Submission {
   }
 
   /**
-   * @param options.open an alias that no session has yet gets one, once the message is known to be acceptable
+   * @param options.open open a session for a new alias, after the message has been validated
    * @throws {PerdureError} `SessionNotFound`, `MessageConflict`, `TooMany`, `TooLarge`, `BadRequest`,
    * `ModelNotConfigured`
    */
@@ -80,7 +80,7 @@ export class Submission {
     };
   }
 
-  /** The id of a session that a caller names by its id or by an alias; undefined: no session has this alias. */
+  /** The id of a session, given its id or an alias; undefined: no session has this alias. */
   async resolve(userId: string, id: string): Promise<string | undefined> {
     if (isSessionId(id)) return id;
     const known = this.aliases.get(keyOf(userId, id));
@@ -89,7 +89,7 @@ export class Submission {
     return session && this.remember(userId, id, session.session_id);
   }
 
-  /** The id of the session behind an alias, opened now where there is none. An id of a session stays as it is. */
+  /** The id of an alias's session, which is opened if needed. A session id is returned unchanged. */
   private async resolveOrOpen(userId: string, id: string): Promise<string> {
     const known = await this.resolve(userId, id);
     if (known !== undefined) return known;
@@ -121,13 +121,13 @@ export class Submission {
     } catch (error) {
       this.deps.log.warn(
         { err: error, session: sessionId, run: run_seq },
-        'a session was not woken; a worker will do so',
+        'could not wake a session; a worker will do so',
       );
     }
   }
 }
 
-/** True for what can only be a session's own id. */
+/** True if the text can only be a session id, not an alias. */
 export function isSessionId(id: string): boolean {
   return id.startsWith('ses_');
 }

@@ -8,10 +8,10 @@ import {
 
 type Interceptor = NonNullable<ConnectionOptions['interceptors']>[number];
 
-/** The calls that `sendUpdate` makes. It retries them itself: here, RESOURCE_EXHAUSTED would wait for 1.7 to 5 s. */
+/** Calls that `sendUpdate` retries itself: the SDK's retry would wait 1.7 to 5 s after RESOURCE_EXHAUSTED. */
 const RETRIED_BY_SENDER = new Set(['ExecuteMultiOperation', 'PollWorkflowExecutionUpdate']);
 
-/** Retries failed calls as the SDK does by default, except for those that their sender retries. */
+/** The SDK's default retries, except for calls that their sender retries. */
 function retryInterceptor(): Interceptor {
   const retry = makeGrpcRetryInterceptor(defaultGrpcRetryOptions());
   const once = makeGrpcRetryInterceptor({ retryableDecider: () => false, delayFunction: () => 0 });
@@ -21,7 +21,7 @@ function retryInterceptor(): Interceptor {
   };
 }
 
-/** A client of Temporal that connects at its first call, so that processes start while Temporal is away. */
+/** A Temporal client that connects at its first call, so that processes can start while Temporal is unreachable. */
 export function temporalClient({
   connectionOptions,
   namespace,

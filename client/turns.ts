@@ -4,14 +4,14 @@ import type { Db } from '../store/db.ts';
 import { readSessionState, readTurns, type SessionState, type TurnRow } from '../store/status.ts';
 import { sessionNotFound } from './refusals.ts';
 
-/** What followers of a session are told. */
+/** The events of a session that followers receive. */
 export type TurnEvent =
   | { event: 'status'; data: SessionStatus }
   | { event: 'session'; data: SessionState }
   | { event: 'turn-started'; data: { message_id: string; run_seq: number } }
   | { event: 'turn-finished'; data: TurnFinished };
 
-/** How a turn ended; for an error, its code and what to do. */
+/** How a turn ended; for an error, its code and a message that says what to do. */
 export interface TurnFinished {
   message_id: string;
   run_seq: number;
@@ -44,7 +44,8 @@ export class TurnReading {
   async read(): Promise<{ items: TurnEvent[]; done: boolean }> {
     const found = await readSessionState(this.db, this.userId, this.sessionId);
     if (found === undefined) throw sessionNotFound();
-    // Read after the status, and told before it: a follower that sees `idle` has seen how the turn ended.
+    // Turns are read after the status but reported before it, so that a follower who sees `idle` has seen how the turn
+    // ended.
     const turns = await readTurns(this.db, this.sessionId, Math.max(0, this.fromSeq));
     const isFirst = this.fromSeq < 0;
     const news = [...this.stateEvents(found.session), ...turns.flatMap((turn) => this.eventsOf(turn))];

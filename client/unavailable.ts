@@ -1,7 +1,7 @@
 /**
- * SQLSTATE classes of a Postgres that cannot serve now: connection (08), resources (53), shutdown, restart or a statement
- * that took too long (57), system (58), a transaction that lost to another (40); a standby (25006), a transaction that was
- * left open for too long (25P03), a lock that was not had (55P03).
+ * SQLSTATE classes and codes of transient failures: connection (08), resources (53), shutdown, restart or statement
+ * timeout (57), system (58), serialization failure or deadlock (40); read-only standby (25006), idle transaction
+ * timeout (25P03), lock timeout (55P03).
  */
 const SQL_STATES = /^(?:(?:08|40|53|57|58).{3}|25006|25P03|55P03)$/;
 const NODE_CODES = new Set([
@@ -13,11 +13,11 @@ const NODE_CODES = new Set([
   'EHOSTUNREACH',
   'EAI_AGAIN',
 ]);
-/** What pg says without a code. */
+/** Error messages of pg without a code. */
 const PG_WORDS =
   /timeout exceeded when trying to connect|Connection terminated|Client has encountered a connection error|Query read timeout|timeout expired/;
 
-/** True for a failure that says no more than that Postgres cannot be reached now. */
+/** True if the error only means that Postgres cannot serve now. */
 export function isUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const { code } = error as { code?: unknown };

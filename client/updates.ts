@@ -33,22 +33,22 @@ const WORKFLOW_COMPLETED = 'AcceptedUpdateCompletedWorkflow';
 /**
  * What a failed attempt to send an update means:
  *
- * - `answered`: the workflow refused it.
- * - `not-done`: the server did not pass it on (too many updates in flight, or the workflow ended before it was delivered).
+ * - `refused`: the workflow refused it.
+ * - `not-done`: the server did not deliver it (too many updates in flight, or the workflow ended before).
  * - `unknown`: the workflow may have carried it out.
  * - `permanent`: the server refused the request, and would refuse it again.
  *
- * `not-done` and `unknown` are sent again under the same id. That is safe: within one workflow run the server deduplicates
- * by update id, across runs the row does by command id.
+ * `not-done` and `unknown` are sent again under the same id. That is safe: within one workflow run the server
+ * deduplicates by update id, across runs the row does by command id.
  */
-export type AttemptFailure = 'answered' | 'not-done' | 'unknown' | 'permanent';
+export type AttemptFailure = 'refused' | 'not-done' | 'unknown' | 'permanent';
 
 /** Classifies what `executeUpdateWithStart` threw. */
 export function classifyFailure(error: unknown): AttemptFailure {
   if (error instanceof WorkflowUpdateFailedError) {
     const type = error.cause instanceof ApplicationFailure ? error.cause.type : undefined;
     if (type === UNPROCESSED) return 'not-done';
-    return type === WORKFLOW_COMPLETED ? 'unknown' : 'answered';
+    return type === WORKFLOW_COMPLETED ? 'unknown' : 'refused';
   }
   const status = grpcStatus(error);
   if (status === RESOURCE_EXHAUSTED) return 'not-done';
@@ -74,12 +74,12 @@ export class NoAnswer extends Error {
 }
 
 /**
- * Sends an update to a session's workflow, starting the workflow where it is not running, and waits for the answer.
+ * Sends an update to a session's workflow, starts the workflow if it is not running, and waits for the result.
  * Transient failures are retried under the same update id until the deadline.
  *
  * @param update.id the update is carried out once per id and workflow run; across runs its idempotency record does that
  * @throws {WorkflowUpdateFailedError} the workflow refused it
- * @throws {NoAnswer} there was no answer within `deadlineMs`
+ * @throws {NoAnswer} no response within `deadlineMs`
  */
 export async function sendUpdate<Outcome, Args extends object>(
   temporal: Client,
@@ -105,7 +105,7 @@ export async function sendUpdate<Outcome, Args extends object>(
     return await pRetry(attempt, { ...BACKOFF, shouldRetry, maxRetryTime: update.deadlineMs });
   } catch (error) {
     const failure = classifyFailure(error);
-    if (failure === 'answered') throw error;
+    if (failure === 'refused') throw error;
     throw new NoAnswer(notDone && failure !== 'unknown', { cause: error });
   }
 }

@@ -7,13 +7,13 @@ import { newestOpen, openAmong, type OpenRow } from '../store/rendezvous.ts';
 import { AutoResetEvent } from './auto-reset-event.ts';
 import { retryDelayMs } from './retry-delay.ts';
 
-/** A reader is first told of so many sessions, the newest ones. */
+/** A new reader gets this many sessions, the newest ones. */
 const FIRST_TOLD = 200;
-/** Beyond this the oldest are forgotten. */
+/** Maximum number of sessions kept; the oldest are dropped. */
 const MAX_KNOWN = 1_000;
-/** Between two readings of a user's sessions. */
+/** Minimum time between two readings of a user's sessions. */
 const READ_EVERY_MS = 200;
-/** A feed that could not read for so long ends with the error. */
+/** A feed whose readings have failed for this long ends with the error. */
 const GIVE_UP_MS = 60_000;
 
 /** The open sessions of a user, by id. Replaced when something changes, never mutated: readers compare. */
@@ -22,23 +22,23 @@ export type Known = ReadonlyMap<string, OpenSession>;
 /** A follower of a feed. */
 export interface FeedReader {
   wake: AutoResetEvent;
-  /** All sessions have been read since it joined. */
+  /** True: all sessions have been read since it joined. */
   isReady: boolean;
 }
 
 export interface FeedOptions {
   db: Db;
   userId: string;
-  /** Bounds how many statements run at a time. */
+  /** Limits concurrent statements. */
   limit: <T>(work: () => Promise<T>) => Promise<T>;
   onFailure: (error: unknown) => void;
 }
 
 /**
- * The open sessions of one user, for all of the user's readers in this process. Owns:
+ * The open sessions of one user, shared by all of the user's readers in this process:
  *
- * 1. One reading at a time, at most one in 200 ms, of the sessions that may have changed; of all when a reader joins.
- * 2. What is requested during a reading, or whose reading failed, is read by the next one.
+ * 1. Reads sessions that may have changed, or all when a reader joins; one reading at a time, at most one per 200 ms.
+ * 2. Sessions requested during a reading, and those of a failed reading, are read by the next one.
  * 3. `known` is replaced only if something differs; then every reader is woken.
  */
 export class UserFeed {
@@ -68,7 +68,7 @@ export class UserFeed {
     return reader;
   }
 
-  /** @returns whether it was the last reader, and the feed has ended */
+  /** @returns true if it was the last reader; the feed has ended then */
   leave(reader: FeedReader): boolean {
     this.readers.delete(reader);
     if (this.readers.size > 0) return false;
@@ -136,7 +136,7 @@ export class UserFeed {
     if (!isSame || waiting.length > 0) this.wakeReaders();
   }
 
-  /** The newest open sessions, and those known besides that are still open. */
+  /** The newest open sessions, and other known sessions that are still open. */
   private async allRows(): Promise<OpenRow[]> {
     const { db, userId } = this.options;
     const rows = await newestOpen(db, userId, FIRST_TOLD);

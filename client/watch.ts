@@ -5,8 +5,8 @@ import { ChangePoll, type ChangePollOptions } from './change-poll.ts';
 type Watcher = (pointer: Pointer | undefined) => void;
 
 /**
- * Tells watchers of what happens to their sessions: at once what the bus says, within a second what it failed to say.
- * One listener on the bus and one poll for the whole process.
+ * Notifies watchers of changes of their sessions: at once for pointers from the bus, within a second for lost pointers.
+ * One bus listener and one poll per process.
  */
 export class SessionWatch {
   private readonly watchers = new Map<string, Set<Watcher>>();
@@ -24,7 +24,7 @@ export class SessionWatch {
     });
   }
 
-  /** Calls `watcher` whenever something happens to a session, until the returned function is called. */
+  /** Calls `watcher` on every change of a session, until the returned function is called. */
   watch(sessionId: string, watcher: Watcher): () => void {
     const watchers = this.watchers.get(sessionId) ?? new Set();
     if (watchers.size === 0) {

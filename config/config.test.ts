@@ -99,6 +99,14 @@ describe('configuration is the environment, read by one pure function', () => {
     );
   });
 
+  it.each(['PERDURE_JWT_ISSUER', 'PERDURE_JWT_AUDIENCE', 'PERDURE_JWT_ALLOW_NO_EXP'])(
+    'H1 refuses %s where no tokens are verified',
+    (name) => {
+      expect(problemsOf({ [name]: 'true' })).toContain(`${name}: expected nothing unless PERDURE_JWT_SECRET`);
+      expect(() => parseConfig({ [name]: 'true', PERDURE_JWKS_URL: 'https://id.example/jwks' })).not.toThrow();
+    },
+  );
+
   it('Q3 never repeats a value in a problem', () => {
     expect(problemsOf({ DATABASE_URL: 'mysql://u:hunter22@h/d', PORT: 'hunter22' })).not.toContain('hunter22');
   });

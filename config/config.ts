@@ -171,9 +171,16 @@ export function parseConfig(env: Env, cwd: string = process.cwd()): Config {
       expected: 'nothing when PERDURE_JWT_SECRET is set: one of them verifies',
     });
   }
+  if (!given['PERDURE_JWT_SECRET'] && !given['PERDURE_JWKS_URL']) {
+    const expected = 'nothing unless PERDURE_JWT_SECRET or PERDURE_JWKS_URL is set';
+    problems.push(...TOKEN_SETTINGS.filter((name) => given[name]).map((name) => ({ name, expected })));
+  }
   if (!parsed.success || problems.length > 0) throw new ConfigError(problems);
   return configOf(parsed.data, given as Record<string, string>, cwd);
 }
+
+/** Settings that have no effect unless tokens are verified. */
+const TOKEN_SETTINGS = ['PERDURE_JWT_ISSUER', 'PERDURE_JWT_AUDIENCE', 'PERDURE_JWT_ALLOW_NO_EXP'];
 
 /** Used by tests and tools only. */
 const OTHERS = new Set(['PERDURE_CHROMIUM']);

@@ -1,7 +1,7 @@
-/** One environment variable (or file) that could not be used, and what was expected. Never holds the bad value. */
+/** An invalid environment variable or file, and what was expected. Never contains the invalid value. */
 export type ConfigProblem = { name: string; expected: string };
 
-/** The configuration is unusable; the message has one line a problem. */
+/** The configuration is invalid; the message has one line per problem. */
 export class ConfigError extends Error {
   readonly code = 'ConfigError';
   readonly problems: readonly ConfigProblem[];

@@ -39,7 +39,7 @@ it.each([0, 1, 2, 3])('Q3 secrets are in no log: nor in base64, %i bytes after i
   for (const part of left) expect(part).not.toMatch(/canary/);
 });
 
-it('Q3 what a parser quotes is in no log', () => {
+it('Q3 text quoted by a parser error is in no log', () => {
   const cause = (() => {
     try {
       return JSON.parse('{ "a": quoted-canary }') as Error;
@@ -52,7 +52,7 @@ it('Q3 what a parser quotes is in no log', () => {
   expect(line).not.toMatch(/quoted|canary/);
 });
 
-it('Q3 a long line is written as quickly as it is read', () => {
+it('Q3 the time to log a long line is linear in its length', () => {
   const from = performance.now();
   const line = logged((log) => log.info({ note: 'a'.repeat(1_000_000), more: 'x://y:'.repeat(100_000) }, 'long'));
   expect(line.length).toBeGreaterThan(1_000_000);
@@ -71,7 +71,7 @@ it('Q3 a secret that is part of a number or of an escape leaves every line valid
   });
 });
 
-it('Q3 a secret too short to be removed is warned of by the name of its setting', () => {
+it('Q3 a secret too short to be removed causes a warning with its setting', () => {
   const lines: string[] = [];
   const config = parseConfig({ DATABASE_URL: 'postgres://u:abc12@h/d', OPENAI_API_KEY: 'sk-1' });
   createLogger('test', config, { write: (line) => void lines.push(line) });

@@ -17,7 +17,7 @@ it.each([
   expect(() => parseModels(json)).toThrow(expected);
 });
 
-it('H1 a PERDURE_MODELS file that is not there is named', () => {
+it('H1 a missing PERDURE_MODELS file is named', () => {
   expect(loadModels(undefined)).toEqual({});
   expect(() => loadModels('/nowhere/models.json')).toThrow(/PERDURE_MODELS.*ENOENT.*models\.json/);
 });

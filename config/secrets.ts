@@ -5,7 +5,7 @@ export const REDACTED = '[redacted]';
 /** Shorter values are too likely to be part of an ordinary word. */
 const SHORTEST_SECRET = 6;
 
-/** Replaces every configured secret in a text, also where it is encoded as in JSON, URLs or base64. */
+/** Replaces every configured secret in a text, including its JSON, URL and base64 encodings. */
 export type Hide = (text: string) => string;
 
 /** The settings that hold secrets: whole values, and URLs with a password. */
@@ -20,17 +20,17 @@ const URLS = { databaseUrl: 'DATABASE_URL', directDatabaseUrl: 'PERDURE_DIRECT_D
 /** The part of the configuration that holds secrets. */
 export type Secrets = Partial<Pick<Config, keyof typeof VALUES | keyof typeof URLS>>;
 
-/** Removes what the configuration says is secret: API keys, the secret of tokens, passwords of databases. */
+/** Creates a function that removes the configured secrets: API keys, the token secret, database passwords. */
 export function hideSecrets(config: Secrets): Hide {
   const secrets = secretsOf(config)
     .map(({ secret }) => secret)
     .filter((secret) => secret.length >= SHORTEST_SECRET);
-  // The longest first: one may be a part of another.
+  // Longest first, because one may contain another.
   const forms = [...new Set(secrets.flatMap(formsOf))].toSorted((one, other) => other.length - one.length);
   return (text) => forms.reduce((clean, form) => clean.replaceAll(form, REDACTED), text);
 }
 
-/** The names of settings with a secret too short to be removed: as a part of words and numbers it is everywhere. */
+/** The settings whose secret is too short to be removed: it would match parts of ordinary words and numbers. */
 export function settingsTooShortToHide(config: Secrets): string[] {
   const short = secretsOf(config).filter(({ secret }) => secret !== '' && secret.length < SHORTEST_SECRET);
   return [...new Set(short.map(({ setting }) => setting))];
@@ -48,7 +48,7 @@ function entriesOf<Names extends object>(names: Names): [keyof Names, string][] 
   return Object.entries(names) as [keyof Names, string][];
 }
 
-/** As written in the URL, and decoded as it is sent. */
+/** The password as written in the URL, and decoded. */
 function passwordsOf(url: string | undefined): string[] {
   const password = url === undefined ? '' : new URL(url).password;
   return [password, decodeURIComponent(password)];

@@ -23,7 +23,7 @@ function parseSize(text: string): number | undefined {
   return bytes !== undefined && Number.isSafeInteger(bytes) ? bytes : undefined;
 }
 
-/** Schema of a value that `parse` understands and that is at least `least`. */
+/** Schema of a value that `parse` accepts and that is at least `least`. */
 function unit(parse: (text: string) => number | undefined, least: number, expected: string) {
   return z.string().transform((text, ctx) => {
     const value = parse(text);
@@ -33,7 +33,7 @@ function unit(parse: (text: string) => number | undefined, least: number, expect
   });
 }
 
-/** A duration in milliseconds, at least 1 ms unless said otherwise. */
+/** A duration in milliseconds, by default at least 1 ms. */
 export const duration = (example: string, least = 1) => unit(parseDuration, least, `a duration such as ${example}`);
 
 /** A size in bytes, at least one. */

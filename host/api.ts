@@ -1,7 +1,7 @@
 import type { Handler } from 'hono';
 import { z } from 'zod';
 import { type ErrorCode, PerdureError } from '../domain/errors.ts';
-import { parseInput } from '../wire/input.ts';
+import { InvalidInput, parseInput } from '../wire/input.ts';
 import { idempotencyKey } from '../wire/requests.ts';
 import { readBody } from './body.ts';
 import { problemOf, problemResponse } from './problem.ts';
@@ -117,7 +117,7 @@ export class Api {
     description: RouteDescription<Path, Query, Body>,
     handler: RouteHandler<Path, Query, Body>,
   ): void {
-    const { command, query, body, idempotent } = description;
+    const { command, query, body, idempotent = false } = description;
     const limit = { bytes: this.maxBodyBytes, setting: 'PERDURE_MAX_BODY' };
     const read = description.readBody ?? (body && ((request: Request) => readBody(request, body, limit)));
     this.routes.push({ method, path, description });
@@ -128,7 +128,7 @@ export class Api {
         params: c.req.param() as Record<ParamName<Path>, string>,
         query: parseInput(query ?? z.object(), c.req.query()) as z.output<Query>,
         body: (await read?.(c.req.raw)) as Body,
-        idempotencyKey: idempotent === true ? keyOf(c) : undefined,
+        idempotencyKey: keyOf(c, idempotent),
       });
     };
     this.app[method](path, handle);
@@ -150,7 +150,10 @@ export function events(description: string, headers?: Record<string, z.ZodType>)
   return { mediaType: 'text/event-stream', description, ...(headers && { headers }) };
 }
 
-function keyOf(c: RequestContext): string | undefined {
+/** @throws {InvalidInput} for a key where it would have no effect: the caller would rely on it */
+function keyOf(c: RequestContext, isIdempotent: boolean): string | undefined {
   const key = c.req.header('idempotency-key');
-  return key === undefined ? undefined : parseInput(idempotencyKey, key, ['Idempotency-Key']);
+  if (key === undefined || c.req.method === 'GET' || c.req.method === 'HEAD') return undefined;
+  if (!isIdempotent) throw new InvalidInput([{ field: 'Idempotency-Key', expected: 'none on this route' }]);
+  return parseInput(idempotencyKey, key, ['Idempotency-Key']);
 }

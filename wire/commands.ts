@@ -9,15 +9,15 @@ import {
 import { PHASES } from '../domain/phases.ts';
 import { id, reason } from './requests.ts';
 
-// Bodies and answers of commands, from the table of commands.
+// Request and response schemas of commands, derived from the command table.
 
 const count = z.int().min(0);
 const mark = z.object({
   phase: z.enum(PHASES),
   project_id: z.string().nullable(),
-  event_seq: count.meta({ description: 'Newer answers have a greater one' }),
+  event_seq: count.meta({ description: 'Greater in newer responses' }),
 });
-const commandOutcome = mark.meta({ id: 'CommandOutcome', description: 'What the session is afterwards.' });
+const commandOutcome = mark.meta({ id: 'CommandOutcome', description: 'The state of the session afterwards.' });
 
 const MEMBERS: Readonly<Record<OutcomeKind, z.ZodType>> = {
   flag: z.boolean(),
@@ -33,12 +33,12 @@ function argumentSchema(kind: ArgumentKind): z.ZodType {
   return z.enum(kind, kind.map((word) => `"${word}"`).join(' or '));
 }
 
-/** The arguments of a command that its path holds. */
+/** The arguments in a command's path. */
 export function pathArguments({ path }: CommandEntry): string[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
 }
 
-/** A command's body: the arguments that are not in its path, and nothing else. Undefined: it takes none. */
+/** The schema of a command's body: the arguments that are not in its path. Undefined: no body. */
 export function commandBody(name: CommandName): z.ZodType<Record<string, unknown>> | undefined {
   const entry = commandEntry(name);
   if (entry.method === 'delete') return undefined;
@@ -47,7 +47,7 @@ export function commandBody(name: CommandName): z.ZodType<Record<string, unknown
   return z.strictObject(Object.fromEntries(others.map(([argument, kind]) => [argument, argumentSchema(kind)])));
 }
 
-/** What a command answers. */
+/** The schema of a command's response. */
 export function commandAnswer(name: CommandName): z.ZodType {
   const members = Object.entries(commandEntry(name).outcome);
   if (members.length === 0) return commandOutcome;

@@ -1,13 +1,13 @@
 import type { z } from 'zod';
 import { type ErrorCode, PerdureError } from '../domain/errors.ts';
 
-/** A field that is wrong: `messages[3].parts[0].url`, and the end of the sentence "expected …". */
+/** An invalid field, such as `messages[3].parts[0].url`; `expected` completes the sentence "expected …". */
 export interface FieldError {
   field: string;
   expected: string;
 }
 
-/** Input that cannot be taken, with the fields at fault. */
+/** Invalid input, with the fields at fault. */
 export class InvalidInput extends PerdureError {
   readonly errors: readonly FieldError[];
 
@@ -16,20 +16,20 @@ export class InvalidInput extends PerdureError {
     this.errors = errors;
   }
 
-  /** The same of input that stands at `prefix` in what the client sent. */
+  /** The same error with `prefix` before the field names. */
   under(prefix: string): InvalidInput {
     const errors = this.errors.map(({ field, expected }) => ({ field: `${prefix}.${field}`, expected }));
     return new InvalidInput(errors, this.code);
   }
 }
 
-/** Fields of the contract that have no effect yet. Each is refused, so that nobody relies on it. */
+/** Reserved fields that are not implemented yet. They are refused, so that nobody relies on them. */
 const NOT_SUPPORTED: ReadonlySet<string> = new Set(['headless', 'initiative_id', 'stateDelta', 'variant']);
 
 /**
- * A value as a schema has it.
- * @param prefix where the value stands in what the client sent
- * @throws {InvalidInput} naming the fields and what was expected of each
+ * Parses a value with a schema.
+ * @param prefix path of the value within the request
+ * @throws {InvalidInput} naming each invalid field and what was expected
  */
 export function parseInput<T>(schema: z.ZodType<T>, value: unknown, prefix: readonly PropertyKey[] = []): T {
   const parsed = schema.safeParse(value, { error: expectation });
@@ -56,7 +56,7 @@ const ARTICLES: Readonly<Record<string, string>> = {
   string: 'a string',
 };
 
-/** What is said of an issue for which its schema has no words of its own. */
+/** The message for an issue whose schema defines none. */
 function expectation(issue: z.core.$ZodRawIssue): string {
   if (issue.code === 'invalid_type') return ARTICLES[issue.expected] ?? issue.expected;
   if (issue.code === 'invalid_value') return issue.values.map((value) => JSON.stringify(value)).join(' or ');
@@ -70,7 +70,7 @@ function unitOf(origin: string): string {
   return origin === 'array' ? 'items' : '';
 }
 
-/** The field of an issue as it is written: `messages[3].parts[0].text`. */
+/** A path as text: `messages[3].parts[0].text`. */
 function fieldOf(path: readonly PropertyKey[]): string {
   return path.reduce<string>((field, key) => {
     if (typeof key === 'number') return `${field}[${key}]`;

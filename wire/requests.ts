@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { ID_EXPECTED, ID_PATTERN } from '../domain/command-table.ts';
 import { byteLength } from '../domain/text.ts';
 
-// What clients send over HTTP. Our own bodies refuse what they do not know; the AI SDK's shapes may carry more, which is
-// not read. Every message here completes the sentence "<field>: expected …".
+// Schemas of HTTP requests. Our own bodies and queries refuse unknown fields; in AI SDK types they are ignored. Every
+// message completes the sentence "<field>: expected …".
 
 const MAX_PARTS = 100;
 const MAX_REASON = 2_000;
@@ -13,16 +13,17 @@ const MODEL_EXPECTED = 'a model such as "openai/gpt-5", or { provider_id, model_
 
 export const id = z.string(ID_EXPECTED).regex(ID_PATTERN, ID_EXPECTED);
 const json = z.record(z.string(), z.unknown(), 'an object');
-/** Of sessions and messages alike; the caps are in bytes of JSON, so that no schema says them. */
-const metadata = json.meta({ description: 'Any object. Names that only the system writes are left out of it.' });
+/** Of sessions and messages. Their limits are in bytes of JSON, which a JSON schema cannot express. */
+const metadata = json.meta({ description: 'Any object. Keys reserved for the system are dropped.' });
 
 export const idempotencyKey = id.meta({
-  description: 'Of your own making. Sent again with it, a command is not carried out twice: it gets the same answer.',
+  description:
+    'Chosen by the caller. A command repeated with the same key is not carried out again and gets the same response.',
 });
 
 const modelString = z.string(MODEL_EXPECTED).max(200, MODEL_EXPECTED);
 
-/** `provider/model`, or its parts as an object; always given on as `provider/model`. */
+/** `provider/model`, or its parts as an object; the output is always `provider/model`. */
 export const modelRef = z.union(
   [
     modelString.regex(/^[^/\s]+\/\S+$/, MODEL_EXPECTED),
@@ -40,11 +41,11 @@ export const modelRef = z.union(
 );
 
 const URL_EXPECTED = 'a data: URL in base64, such as data:image/png;base64,iVBORw0KGgo=';
-/** Only content that comes along: an address would have the server fetch it, from wherever it points to. */
+/** Only embedded content: for other URLs the server would have to fetch from arbitrary addresses. */
 const DATA_URL =
   /^data:[\w.+-]+\/[\w.+-]+(?:;[\w.+-]+=[\w.+-]+)*;base64,(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** A part of a user message; what else stands in it is not kept. */
+/** A part of a user message. Other fields are dropped. */
 export const userPart = z.discriminatedUnion(
   'type',
   [
@@ -84,7 +85,7 @@ export const submitBody = z
   })
   .meta({ override: { oneOf: [{ required: ['text'] }, { required: ['parts'] }] } });
 
-/** The last message of a chat body, where it is the user's. */
+/** The last message of a chat body, if it is the user's. */
 export const userMessage = z.object({
   id,
   role: z.literal('user'),
@@ -95,7 +96,7 @@ export const userMessage = z.object({
 const MAX_ALIAS_BYTES = 128;
 const CHAT_ID_EXPECTED = `the chat's id, 1 to ${MAX_ALIAS_BYTES} bytes with no control characters`;
 
-/** True for what may name a chat: a session's id, or an alias of one. */
+/** True for a valid chat id: a session id or an alias. */
 export function isAlias(text: string): boolean {
   return text !== '' && byteLength(text) <= MAX_ALIAS_BYTES && text.isWellFormed() && !/\p{Cc}/u.test(text);
 }
@@ -106,12 +107,12 @@ const chatId = z
   .max(MAX_ALIAS_BYTES, CHAT_ID_EXPECTED)
   .refine(isAlias, CHAT_ID_EXPECTED);
 
-/** A session in a path or a query. Whatever is no session is one that is not there, so this describes and judges not. */
-export const sessionRef = chatId.meta({ description: "A session's `ses_` id, or an alias of one of the caller's own" });
+/** A session in a path or a query. Only for the description: an invalid id gets SessionNotFound. */
+export const sessionRef = chatId.meta({ description: "A session's `ses_` id, or one of the caller's aliases" });
 export const messageRef = id.meta({ description: 'The id of a message' });
 export const toolCallRef = z.string().min(1).max(128).meta({ description: 'The id of a tool call' });
 
-/** What DefaultChatTransport sends. */
+/** The body that DefaultChatTransport sends. Unknown fields are ignored, because the AI SDK may send more. */
 export const chatBody = z.looseObject({
   id: chatId,
   messages: z.array(z.unknown(), 'an array of messages').min(1, 'at least one message'),
@@ -122,14 +123,14 @@ export const chatBody = z.looseObject({
 
 export const reason = z.string('a string').max(MAX_REASON, `at most ${MAX_REASON} characters`).nullish();
 
-/** A number in a query, where everything is text. */
+/** A number in a query string. */
 const wholeNumber = (least: number) =>
   z
     .string(WHOLE_NUMBER)
     .regex(/^\d{1,9}$/, WHOLE_NUMBER)
     .transform(Number)
-    .refine((value) => value >= least, `a number from ${least} on`);
-/** In the description it is what its text stands for. */
+    .refine((value) => value >= least, `a number of at least ${least}`);
+/** Describes a query parameter by its parsed type instead of text. */
 const describedAs = (type: object, description?: string) => ({
   ...(description !== undefined && { description }),
   override: ({ jsonSchema }: { jsonSchema: object }) => {
@@ -143,23 +144,28 @@ const flag = z
   .transform((text) => text === 'true')
   .meta(describedAs({ type: 'boolean' }));
 
-/** Default and greatest length of a page. */
+/** Default page length. */
 const PAGE = 50;
 const LONGEST_PAGE = 200;
 const limit = wholeNumber(1)
   .transform((given) => Math.min(given, LONGEST_PAGE))
-  .meta(describedAs({ ...whole(1), default: PAGE }, `Length of the page; more than ${LONGEST_PAGE} is ${LONGEST_PAGE}`))
+  .meta(
+    describedAs(
+      { ...whole(1), default: PAGE },
+      `Length of the page; values above ${LONGEST_PAGE} count as ${LONGEST_PAGE}`,
+    ),
+  )
   .default(PAGE);
 
-/** Text that a list is searched by. */
+/** Text that filters a list. */
 const term = z.string().regex(/^[^\0]{1,128}$/, '1 to 128 characters');
 
-/** Whose session, where the path does not say it. */
-export const sessionQuery = z.object({
+/** The session of a route without one in its path. */
+export const sessionQuery = z.strictObject({
   session_id: z.string('the id of a session in the query').min(1, 'the id of a session in the query').max(128),
 });
 
-export const sessionsQuery = z.object({
+export const sessionsQuery = z.strictObject({
   project: term.optional(),
   agent: term.optional(),
   parent: term.optional(),
@@ -169,15 +175,15 @@ export const sessionsQuery = z.object({
 });
 
 export const messagesQuery = z
-  .object({ before: id.optional(), after: id.optional(), hidden: flag.default(false), limit })
+  .strictObject({ before: id.optional(), after: id.optional(), hidden: flag.default(false), limit })
   .refine((query) => query.before === undefined || query.after === undefined, {
     path: ['before'],
     message: 'either before or after',
   });
 
-export const logQuery = z.object({
+export const logQuery = z.strictObject({
   after: wholeNumber(0)
-    .meta(describedAs({ ...whole(0), default: 0 }, 'The seq of an entry'))
+    .meta(describedAs({ ...whole(0), default: 0 }, 'The `seq` of an entry'))
     .default(0),
   limit,
 });

@@ -3,8 +3,7 @@ import { ACTORS } from '../domain/commands.ts';
 import { ERROR_STATUS, type ErrorCode } from '../domain/errors.ts';
 import { PHASES } from '../domain/phases.ts';
 
-// What the HTTP face answers, as its description gives it. Our own shapes have these members and no others; the AI SDK's
-// may carry more.
+// Schemas of HTTP responses, for the OpenAPI document. Our own types have no other members; AI SDK types may have more.
 
 const time = z.iso.datetime().meta({ description: 'ISO 8601, in UTC' });
 const ownId = z.string();
@@ -29,7 +28,7 @@ export const sessionStatus = z
     started_at: z.number().optional().meta({ description: 'Epoch milliseconds' }),
     message_id: z.string().optional().meta({ description: 'The user message that is being answered' }),
   })
-  .meta({ id: 'SessionStatus', description: 'What a session is doing.' });
+  .meta({ id: 'SessionStatus', description: 'The status of a session.' });
 
 export const sessionView = z
   .object({
@@ -65,7 +64,7 @@ export const sessionView = z
     }),
     status: sessionStatus,
   })
-  .meta({ id: 'SessionView', description: "A session's state, its conversation's frame and sums, what it is doing." });
+  .meta({ id: 'SessionView', description: "A session's state, its chat's settings and totals, and its status." });
 
 const providerMetadata = json.optional();
 const uiPart = z.union([
@@ -90,7 +89,7 @@ const uiPart = z.union([
   z.looseObject({ type: z.string().regex(/^data-.+$/), data: z.unknown().optional() }),
 ]);
 
-/** An AI SDK UIMessage, as `useChat` takes it. */
+/** An AI SDK UIMessage, usable as an initial message of `useChat`. */
 export const uiMessage = z
   .object({
     id: z.string(),
@@ -98,39 +97,39 @@ export const uiMessage = z
     metadata: z.looseObject({ session_id: ownId }),
     parts: z.array(uiPart),
   })
-  .meta({ id: 'UIMessage', description: "A message as the AI SDK's UIMessage has it; it hydrates useChat as it is." });
+  .meta({ id: 'UIMessage', description: 'A UIMessage of the AI SDK, usable as an initial message of useChat.' });
 
 export const logEntry = z
   .object({ seq: count, at: time, kind: z.string(), actor: z.enum(ACTORS), data: json })
   .meta({ id: 'LogEntry', description: "An entry of a session's event log." });
 
-/** A page of a list; `next` is what to ask for to get the one behind it. */
+/** A page of a list; `next` is the cursor of the next page. */
 export function pageOf<Item extends z.ZodType>(item: Item) {
   return z.object({
     items: z.array(item),
-    next: z.string().nullable().meta({ description: 'null: there is no more' }),
+    next: z.string().nullable().meta({ description: 'null: this is the last page' }),
   });
 }
 
 export const accepted = z
-  .object({ message_id: z.string(), position: count.meta({ description: 'Messages ahead of it' }) })
+  .object({ message_id: z.string(), position: count.meta({ description: 'Number of messages ahead of it' }) })
   .meta({ id: 'Accepted' });
 
 export const notRunAgain = z
   .object({
     message_id: z.string(),
     state: z.enum(['cancelled', 'error']),
-    code: z.string().optional().meta({ description: 'Of an error: why the run failed' }),
+    code: z.string().optional().meta({ description: 'Error code of a failed run' }),
   })
   .meta({ id: 'NotRunAgain', description: 'A message whose run was cancelled or failed. Send a new id to try again.' });
 
 export const workspaceFiles = z.object({
   items: z.array(z.object({ path: z.string(), bytes: count, updated_at: time })),
-  preview_url: z.string().nullable().meta({ description: 'Where its index.html is shown; null: it has none' }),
+  preview_url: z.string().nullable().meta({ description: 'URL that shows its index.html; null: no index.html' }),
   preview_site_url: z
     .string()
     .nullable()
-    .meta({ description: 'The same at the root of a name of its own, where the host has such names' }),
+    .meta({ description: 'The same at the root of a host name of its own; null: not available' }),
 });
 
 export const alive = z.object({ ok: z.literal(true) });
@@ -138,21 +137,21 @@ export const readiness = z.object({ ready: z.boolean(), postgres: z.boolean(), t
 
 const fieldError = z
   .object({ field: z.string(), expected: z.string() })
-  .meta({ id: 'FieldError', description: 'A field that is wrong, such as messages[0].parts[1].url' });
+  .meta({ id: 'FieldError', description: 'An invalid field, such as messages[0].parts[1].url' });
 
-/** Problem details of RFC 9457 with one of some codes, all of one status. */
+/** Problem details (RFC 9457) of one status, with one of the given codes. */
 export function problemDetails(status: number, codes: readonly ErrorCode[]) {
   return z.object({
-    type: z.string().meta({ description: 'urn:perdure:error: and the code' }),
+    type: z.string().meta({ description: 'urn:perdure:error:<code>' }),
     title: z.string(),
     status: z.literal(status),
-    detail: z.string().meta({ description: 'For people; it never holds a secret' }),
+    detail: z.string().meta({ description: 'For people; never contains a secret' }),
     code: z.enum(codes as [ErrorCode, ...ErrorCode[]]),
     errors: z.array(fieldError).optional(),
   });
 }
 
-/** Codes by the status that stands for them. */
+/** Groups codes by status. */
 export function byStatus(codes: readonly ErrorCode[]): Map<number, ErrorCode[]> {
   return Map.groupBy(new Set(codes), (code) => ERROR_STATUS[code]);
 }

@@ -12,7 +12,8 @@ export function sessionRoutes(api: Api, { client }: HostParts): void {
       operationId: 'openSession',
       tag: 'Sessions',
       summary: 'Open a session',
-      description: 'All fields are optional. `metadata.ephemeral: true` marks a side chat, which lists exclude.',
+      description:
+        'All fields are optional. An unknown `project_id` creates that project. `metadata.ephemeral: true` marks a side chat, which lists exclude.',
       command: 'open',
       params: {},
       body: openBody,

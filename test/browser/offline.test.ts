@@ -45,7 +45,9 @@ it('R2 a page that loses its host says so, keeps what is typed, and goes on by i
   const comeBack = site.host.goAway();
   await tab.status.getByText('The connection is lost.').waitFor();
   await tab.send('and then');
-  await tab.page.getByText('Not sent yet: The server cannot be reached. It will be sent again until it arrives.').waitFor();
+  await tab.page
+    .getByText('Not sent yet: The server cannot be reached. It will be sent again until it arrives.')
+    .waitFor();
   rest.resolve();
   await comeBack();
   await tab.answers.getByText('You said and then.').waitFor();

@@ -55,3 +55,15 @@ it('H5 refuses what HTTP refuses, with the same words, and stores nothing', asyn
   );
   expect((await client.reads.messages('ada', session.session_id)).items).toEqual([]);
 });
+
+it('H5 refuses options that would have no effect', async () => {
+  const temporal = new Client({ connection: Connection.lazy() });
+  const db = createPool('postgres://127.0.0.1:1/none');
+  const bus = createMemoryBus();
+  for (const name of ['commandConnections', 'readConnections']) {
+    expect(() => createClient({ database: db, bus, temporal, [name]: 3 })).toThrow(`${name}`);
+  }
+  const options = { database: db, bus, temporal, directDatabaseUrl: 'postgres://127.0.0.1:1/none' };
+  expect(() => createClient(options)).toThrow('directDatabaseUrl: expected none');
+  await db.end();
+});

@@ -19,7 +19,7 @@ it.each<[what: string, error: Error, means: AttemptFailure]>([
   ['anything else', new Error('odd'), 'unknown'],
   ['credentials that the server does not accept', grpc(16, 'unauthenticated'), 'permanent'],
   ['a request that the server does not understand', grpc(3, 'invalid argument'), 'permanent'],
-  ['a refusal of the row', refused('InvalidTransition'), 'answered'],
+  ['a refusal of the row', refused('InvalidTransition'), 'refused'],
 ])('H2 an update that failed: %s', (_what, error, means) => {
   expect(classifyFailure(error)).toBe(means);
 });

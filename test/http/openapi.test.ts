@@ -131,7 +131,7 @@ describe('requests that do not fit', () => {
   );
 
   it.each([
-    ['/api/sessions', 'limit=0', 'limit: expected a number from 1 on'],
+    ['/api/sessions', 'limit=0', 'limit: expected a number of at least 1'],
     ['/api/sessions', 'limit=ten', 'limit: expected a whole number'],
     ['/api/sessions', 'archived=1', 'archived: expected true or false'],
     ['/api/sessions', 'project=%00', 'project: expected 1 to 128 characters'],

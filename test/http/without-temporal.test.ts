@@ -80,6 +80,15 @@ describe('sessions', () => {
     expect({ status, code: body.code }).toEqual({ status: 404, code: 'ProjectNotFound' });
   });
 
+  it.each(['?limt=2', '/ID/messages?behind=m1', '/ID/log?from=3'])(
+    'H2 an unknown query parameter is refused by name: %s',
+    async (query) => {
+      const { status, body } = await ada.get(`/api/sessions${query.replace('ID', await openSession())}`);
+      const name = /\?(\w+)/.exec(query)?.[1];
+      expect({ status, detail: body.detail }).toEqual({ status: 400, detail: `${name}: expected no such field` });
+    },
+  );
+
   it.each([
     [{ agent: 'nobody' }, 422, 'AgentNotConfigured', 'site-builder'],
     [{ model: 'openai/none' }, 422, 'ModelNotConfigured', 'openai/test, rehearsal/site-builder'],
@@ -247,6 +256,17 @@ describe('commands with Temporal away', () => {
     const answer = await ada.post(`/api/sessions/${id}/${name}`, body);
     expect(answer.status).toBe(400);
     expect(answer.body.detail).toContain(words);
+  });
+
+  it('H7 an Idempotency-Key is refused by routes on which it would have no effect', async () => {
+    const id = await openSession();
+    const key = { 'idempotency-key': 'k1' };
+    const detail = 'Idempotency-Key: expected none on this route';
+    expect(await ada.post('/api/sessions', {}, key)).toMatchObject({ status: 400, body: { detail } });
+    const message = { id: 'm1', text: 'Hello' };
+    const sent = await ada.post(`/api/sessions/${id}/messages`, message, key);
+    expect(sent).toMatchObject({ status: 400, body: { detail } });
+    expect((await ada.get(`/api/sessions/${id}/messages`)).body.items).toEqual([]);
   });
 
   it('H7 an Idempotency-Key has the form of an id', async () => {
