@@ -18,7 +18,7 @@ async function* counting(signal: AbortSignal): AsyncGenerator<number> {
 }
 
 describe('a stream of events', () => {
-  it('R2 carries each item, and the last line', async () => {
+  it('R2 sends each item, and the last line', async () => {
     const response = stream({
       async *read() {
         yield 1;
@@ -30,7 +30,7 @@ describe('a stream of events', () => {
     expect(await response.text()).toBe('data: 1\n\ndata: 2\n\ndata: [DONE]\n\n');
   });
 
-  it('R2 tells of a failure and ends', async () => {
+  it('R2 reports a failure and ends', async () => {
     const response = stream({
       async *read() {
         yield 1;
@@ -40,7 +40,7 @@ describe('a stream of events', () => {
     expect(await response.text()).toBe('data: 1\n\ndata: {"error":"it broke"}\n\n');
   });
 
-  it('R2 says that it is alive while there is nothing to say', async () => {
+  it('R2 sends keep-alives while idle', async () => {
     const response = stream({
       keepAliveMs: 5,
       async *read(signal) {
@@ -103,7 +103,7 @@ describe('a stream of events', () => {
     expect(await late.text()).toBe('data: late\n\n');
   });
 
-  it('R2 reads no further than its reader does, and stops when the reader goes away', async () => {
+  it('R2 reads no further than its reader does, and stops when the reader disconnects', async () => {
     let read = 0;
     let over = 0;
     const response = stream({
@@ -123,7 +123,7 @@ describe('a stream of events', () => {
     expect(over).toBe(1);
   });
 
-  it('R2 is cut off when the host stops, so that its reader comes again', async () => {
+  it('R2 is aborted when the host stops, so that its reader reconnects', async () => {
     const closing = new AbortController();
     let over = 0;
     const response = stream({ read: counting, closing: closing.signal, onOver: () => void over++ });

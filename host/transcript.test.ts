@@ -66,7 +66,7 @@ const mangled = fc
   });
 
 describe('a text that is scanned in pieces', () => {
-  it('H2 is JSON exactly where JSON.parse takes it, however it is cut', () => {
+  it('H2 is accepted exactly if JSON.parse accepts it, in any chunks', () => {
     fc.assert(
       fc.property(fc.oneof(json, mangled, fc.string()), places, (text, at) => {
         expect(isJson(cut(text, at))).toBe(parses(text));
@@ -98,7 +98,7 @@ describe('a transcript', () => {
   const anyMessage = fc.jsonValue({ maxDepth: 4 });
   const key = fc.constantFrom('id', 'trigger', 'messages', 'extra', 'other "key"');
 
-  it('H2 gives what JSON.parse gives of the last message and the members that are read, in any order, cut anywhere', async () => {
+  it('H2 gives the same last message and fields as JSON.parse, in any order and chunks', async () => {
     const member = fc.oneof(
       fc.tuple(key, fc.jsonValue({ maxDepth: 3 })),
       fc.tuple(fc.constant('messages'), fc.array(anyMessage, { minLength: 1 })),
@@ -155,7 +155,7 @@ describe('a transcript', () => {
     await expect(read(text)).rejects.toMatchObject({ code: 'BadRequest', message: expect.stringMatching(message) });
   });
 
-  it('H2 is refused as soon as it is too large, and where a member that is read is', async () => {
+  it('H2 is refused as soon as it is too large, and if a needed field is', async () => {
     let pieces = 0;
     const endless = async function* () {
       yield '{"id":"a","messages":[';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { isAlias, MAX_ALIAS_BYTES } from '../domain/alias.ts';
 import { ID_EXPECTED, ID_PATTERN } from '../domain/command-table.ts';
-import { byteLength } from '../domain/text.ts';
 
 // Schemas of HTTP requests. Our own bodies and queries refuse unknown fields; in AI SDK types they are ignored. Every
 // message completes the sentence "<field>: expected …".
@@ -93,13 +93,7 @@ export const userMessage = z.object({
   metadata: json.nullish(),
 });
 
-const MAX_ALIAS_BYTES = 128;
 const CHAT_ID_EXPECTED = `the chat's id, 1 to ${MAX_ALIAS_BYTES} bytes with no control characters`;
-
-/** True for a valid chat id: a session id or an alias. */
-export function isAlias(text: string): boolean {
-  return text !== '' && byteLength(text) <= MAX_ALIAS_BYTES && text.isWellFormed() && !/\p{Cc}/u.test(text);
-}
 
 const chatId = z
   .string(CHAT_ID_EXPECTED)

@@ -13,7 +13,7 @@ How you work:
 
 Be brief and plain. Say what you did, not how.`;
 
-/** The reference agent: walks a session through chatting, building and verifying to done. */
+/** The reference agent: takes a session from chatting through building and verifying to done. */
 const siteBuilder = defineAgent({
   id: 'site-builder',
   description: 'Builds small web sites in a workspace, together with the user.',

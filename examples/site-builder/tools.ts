@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { defineTool, type ToolContext } from '../../agent/define.ts';
 import { listTopFolder, readTextFile, writeTextFile } from './workspace.ts';
 
-/** The todo that stands for the build: completing it makes the session verify. */
+/** The todo of the build: completing it moves the session to verifying. */
 const BUILD = 'build';
 
 const todoName = z.string().trim().min(1).max(200);
@@ -25,7 +25,7 @@ export const buildAndDeploy = defineTool({
     confirm_new_project: z.boolean().optional().describe('true: the user wants a new project'),
     name: z.string().trim().min(1).max(100).optional().describe('a short name of the site'),
   }),
-  // After a crash: the project and the phase are there, what is left to do is harmless.
+  // Safe to repeat after a crash: project and phase are already set.
   repeatable: true,
   raises: { event: 'start_build', at: 'start' },
   project: (input) => (input.confirm_new_project ? 'new' : 'required'),

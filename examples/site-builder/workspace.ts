@@ -3,12 +3,12 @@ import { readdir } from 'node:fs/promises';
 import { oddPath } from '../../workspaces/paths.ts';
 import { openInside } from '../../workspaces/open.ts';
 
-/** Largest file that is written or read, in bytes. */
+/** Maximum size of a file written or read, in bytes. */
 export const MAX_FILE_BYTES = 256 * 1024;
 
 const NAMES_IN_LIST = 200;
 
-/** A path or file that the workspace refuses; the message names the field and says why, for the model. */
+/** A refused path or file; the message tells the model the field and the reason. */
 class WorkspaceError extends Error {
   readonly code = 'WorkspaceError';
 
@@ -19,9 +19,9 @@ class WorkspaceError extends Error {
 }
 
 /**
- * Writes a text file below `root`, and the folders on the way.
+ * Writes a text file below `root`, and creates missing folders.
  * @returns its size in bytes
- * @throws {WorkspaceError} when the path leads out of the workspace, through a link, or the text is too large
+ * @throws {WorkspaceError} if the path leaves the workspace or contains a link, or the text is too large
  */
 export async function writeTextFile(root: string, file: string, content: string): Promise<number> {
   const bytes = Buffer.from(content, 'utf8');
@@ -42,7 +42,7 @@ export async function writeTextFile(root: string, file: string, content: string)
 
 /**
  * Reads a text file below `root`.
- * @throws {WorkspaceError} as above, and when there is no such file or it is no text
+ * @throws {WorkspaceError} as `writeTextFile`, and if the file is missing or not text
  */
 export async function readTextFile(root: string, file: string): Promise<string> {
   refuseOdd(file);
@@ -85,7 +85,7 @@ const SENTENCES: Readonly<Record<string, string>> = {
   ENXIO: 'it is not a file',
 };
 
-/** The error in words of ours: the system's own would show the worker's paths to the model. */
+/** Replaces the system's message, which would show the worker's paths to the model. */
 function explained(file: string, error: unknown): WorkspaceError {
   if (error instanceof WorkspaceError) return error;
   const { code } = error as NodeJS.ErrnoException;
