@@ -149,6 +149,27 @@ export class PerdureClient {
   }
 
   /**
+   * The run of a user's session that can be followed; undefined: none is in flight. Queued with the reads of streams,
+   * without a timeout, so that many readers who join at once are all served.
+   * @throws {PerdureError} `SessionNotFound`, as `findSession`
+   */
+  runInFlight(user: string, id: string): Promise<{ session: string; run: number } | undefined> {
+    return this.streams.run(async () => {
+      const session = await this.findSession(user, id);
+      const run = session === undefined ? undefined : await this.reads.currentRun(session);
+      return session === undefined || run === undefined ? undefined : { session, run };
+    });
+  }
+
+  /**
+   * The id of a user's session to follow, given its id or alias; queued like `runInFlight`.
+   * @throws {PerdureError} `SessionNotFound`
+   */
+  sessionToFollow(user: string, id: string): Promise<string> {
+    return this.streams.run(() => this.reads.sessionId(user, id));
+  }
+
+  /**
    * Accepts a message. Once this returns, the message is stored and will be answered despite crashes. With `open`, an
    * alias without a session opens one with the default agent.
    * @throws {PerdureError} `SessionNotFound`, `MessageConflict`, `TooMany`, `TooLarge`, `BadRequest`,

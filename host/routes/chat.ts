@@ -79,10 +79,9 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
       errors: ['SessionNotFound', 'TooMany'],
     },
     async (c, { user, params }) => {
-      const session = await client.findSession(user, params.id);
-      const run = session === undefined ? undefined : await client.reads.currentRun(session);
-      if (session === undefined || run === undefined) return c.body(null, 204);
-      return answerStream(c, parts, { session, run, leave: readers.admit(user, 'chat') });
+      const found = await client.runInFlight(user, params.id);
+      if (found === undefined) return c.body(null, 204);
+      return answerStream(c, parts, { ...found, leave: readers.admit(user, 'chat') });
     },
   );
 }

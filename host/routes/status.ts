@@ -41,7 +41,7 @@ export function statusRoutes(api: Api, { client, readers, log, closing }: RouteP
       errors: ['SessionNotFound', 'TooMany'],
     },
     async (c, { user, params }) => {
-      const session = await client.reads.sessionId(user, params.id);
+      const session = await client.sessionToFollow(user, params.id);
       return eventStream<TurnEvent>({
         read: (signal) => client.events(user, session, { signal }),
         write: ({ event, data }) => namedEvent(event, data),

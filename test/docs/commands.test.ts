@@ -26,7 +26,7 @@ const SHOWN_BY: [command: RegExp, file: string][] = [
   [/^(?:\S+=\S+ )*npm start\b/, 'test/dev/start.test.ts'],
   [/^npm run host\b/, 'test/http/process.test.ts'],
   [/^npm run worker\b/, 'test/dev/start.test.ts'],
-  [/^npm (?:test|run check)\b/, '.ci/run'],
+  [/^(?:\S+=\S+ )*npm (?:test|run check)\b/, '.ci/run'],
   [/^npm run chaos\b/, 'test/campaign/chaos.test.ts'],
   // Writes into the folder of recordings.
   [/^(?:\S+=\S+ )*npm run record\b/, 'test/deploys/commands.test.ts'],

@@ -2,6 +2,7 @@ import type { Client } from '@temporalio/client';
 import { fetchHistory } from '../../tools/scripts/histories/history.ts';
 import { readable } from '../../tools/scripts/histories/payloads.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { SESSION_WORKFLOW } from '../../workflows/definitions.ts';
 
 /** Waits until a workflow's history has so many events, or is over with fewer. */
 export async function untilEvents(client: Client, workflowId: string, count: number): Promise<void> {
@@ -22,7 +23,7 @@ export async function untilEvents(client: Client, workflowId: string, count: num
 /** Every history of a namespace as text, payloads decoded: whatever somebody could read there. */
 export async function allHistories(client: Client): Promise<string[]> {
   const histories: string[] = [];
-  for await (const { workflowId, runId } of client.workflow.list()) {
+  for await (const { workflowId, runId } of client.workflow.list({ query: `WorkflowType = '${SESSION_WORKFLOW}'` })) {
     histories.push(readable(await fetchHistory(client, { workflowId, runId })));
   }
   return histories;

@@ -15,7 +15,11 @@ describe('accepting a message', () => {
     const answer = await session.say('hello', { id: 'mine', model: 'a/b' });
     expect(answer).toMatchObject({ ok: true, accepted: true, run_seq: 2, position: 1, model: 'a/b', state: 'queued' });
     const stored = await session.everything();
-    expect(await session.say('hello', { id: 'mine', model: 'a/b' })).toEqual({ ...answer, accepted: false });
+    expect(await session.say('hello', { id: 'mine', model: 'a/b' })).toEqual({
+      ...answer,
+      accepted: false,
+      code: null,
+    });
     expect(await session.everything()).toEqual(stored);
   });
 

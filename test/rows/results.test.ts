@@ -9,7 +9,7 @@ const db = await freshRows();
 it('P8 what an SQL function returns is parsed: another shape is an error that names the function and holds no value', async () => {
   const session = await Session.at('chatting', db);
   await session.say('a secret');
-  const result = call(db, z.object({ kind: z.literal('claimed') }), 'load_session', [session.id]);
+  const result = call(db, z.object({ kind: z.literal('claimed') }), 'load_session', [session.id, 'execution', 1, 0]);
   const error: unknown = await result.catch((thrown: unknown) => thrown);
   expect(error).toMatchObject({ message: 'load_session() returned an unexpected value' });
   expect(String((error as Error).cause)).toContain('kind');

@@ -231,6 +231,7 @@ it('S2 each column has one writer function, and no SQL elsewhere writes the tabl
     if (writes) found[file] = writes.map((write) => write.replaceAll(/\s+/g, ' '));
   }
   expect(found).toEqual({
+    'store/sql/erasure.sql': ['DELETE FROM sessions'],
     'store/sql/sessions.sql': [...Array.from({ length: 4 }, () => 'UPDATE sessions'), 'INSERT INTO sessions'],
   });
   const inserting = writers.filter(({ body }) => /INSERT\s+INTO\s+sessions\b/i.test(body as string));
