@@ -139,6 +139,16 @@ interface Explained {
   'Execution Time': number;
 }
 
+/** Sequential scans of the large tables that this connection has made and not reported yet. */
+async function sequentialScans(client: pg.ClientBase): Promise<number> {
+  const [found] = await rows(
+    client,
+    `SELECT sum(seq_scan)::integer AS scans FROM pg_stat_xact_user_tables
+      WHERE relname IN ('chat_runs', 'chat_sessions', 'sessions')`,
+  );
+  return found!['scans'] as number;
+}
+
 /** The quickest of ten executions, each rolled back: other processes may take the CPU during one of them. */
 async function costOf(db: pg.Pool, sql: string, params: unknown[]) {
   const costs: { ms: number; buffers: number; scans: number }[] = [];
@@ -146,16 +156,14 @@ async function costOf(db: pg.Pool, sql: string, params: unknown[]) {
   try {
     for (let n = 0; n < 10; n += 1) {
       await client.query('BEGIN');
+      // Postgres reports statistics about once a second: what the connection scanned before is not in them yet either.
+      const before = await sequentialScans(client);
       const [row] = await rows(client, `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${sql}`, params);
-      const [scanned] = await rows(
-        client,
-        `SELECT sum(seq_scan)::integer AS scans FROM pg_stat_xact_user_tables
-          WHERE relname IN ('chat_runs', 'chat_sessions', 'sessions')`,
-      );
+      const scans = (await sequentialScans(client)) - before;
       await client.query('ROLLBACK');
       const [{ Plan: plan, 'Execution Time': ms }] = row!['QUERY PLAN'] as [Explained];
       const buffers = plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
-      costs.push({ ms, buffers, scans: scanned!['scans'] as number });
+      costs.push({ ms, buffers, scans });
     }
   } finally {
     client.release();
