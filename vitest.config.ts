@@ -1,3 +1,4 @@
+import path from 'node:path';
 import { configDefaults, defineConfig, type TestProjectInlineConfiguration } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
@@ -32,7 +33,16 @@ function withServers(name: string, include: string[], exclude: string[] = []): T
   return { extends: true, test: { name, include, exclude: [...NOT_OURS, ...exclude], globalSetup } };
 }
 
+const source = (file: string) => path.join(import.meta.dirname, file);
+
 export default defineConfig({
+  // Examples of the documentation import the package by its name, also where dist/ has not been built.
+  resolve: {
+    alias: [
+      { find: /^perdure$/, replacement: source('agent/index.ts') },
+      { find: /^perdure\/domain$/, replacement: source('domain/index.ts') },
+    ],
+  },
   test: {
     testTimeout: 60_000,
     hookTimeout: 30_000,
