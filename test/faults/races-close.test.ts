@@ -72,8 +72,8 @@ describe('a message races', { timeout: 120_000 }, () => {
 
   describe('the idle timer', () => {
     const IDLE_MS = 25;
-    /** The server's timers come some tens of milliseconds late. */
-    const LONGEST_MOMENT_MS = 200;
+    /** After activity the timer is set once more before it closes, and the server's timers are tens of ms late. */
+    const LONGEST_MOMENT_MS = 400;
     let runtime: TestRuntime;
     beforeAll(async () => {
       runtime = await startRuntime({
