@@ -115,7 +115,7 @@ type Table = typeof COMMANDS;
 export type CommandName = keyof Table;
 export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
 
-/** The entry of a command, as any entry. */
+/** A command's entry, typed as one of any command. */
 export function commandEntry(name: CommandName): CommandEntry {
   return COMMANDS[name];
 }

@@ -16,7 +16,7 @@ import type { SessionStatus } from '../domain/runs.ts';
 /** Wakes the session for a message whose row has already accepted it. */
 export const submitUpdate = defineUpdate<{ position: number }, [QueuedRun]>('submit');
 
-/** The update of a command, as any command's. */
+/** A command's update definition, typed as one of any command. */
 export function updateOf(name: CommandName): UpdateDefinition<SessionMark, [CommandArgs & Record<string, unknown>]> {
   return defineUpdate(name);
 }
