@@ -1,4 +1,4 @@
-# One image for migrate, worker and host; docker-compose.yml says which of them a container is.
+# One image for migrate, worker and host; docker-compose.yml sets the command of each container.
 FROM node:24.21.0-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
@@ -9,7 +9,7 @@ RUN node tools/scripts/build-package.ts
 FROM node:24.21.0-bookworm-slim AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-# Optional packages are other machines' Node, and what is needed to bundle workflows: here that is done.
+# Optional packages are Node for other machines and the workflow bundler; the bundle is already built.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts
 
 FROM node:24.21.0-bookworm-slim
@@ -19,9 +19,9 @@ WORKDIR /app
 COPY --from=dependencies /app/node_modules ./node_modules/
 COPY --from=build /app/dist ./dist/
 COPY package.json LICENSE ./
-# A new volume takes its owner from the folder that it covers.
+# A new volume gets the owner of the folder that it is mounted on.
 RUN install -d -o 1000 -g 1000 /data
-# The user `node` of the base image, by number: whoever forbids root may want to see that it is none.
+# The user `node` of the base image, by number, so that a policy against root can verify it.
 USER 1000:1000
 EXPOSE 8787
 CMD ["node", "dist/host/main.js"]

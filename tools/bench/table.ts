@@ -48,7 +48,7 @@ function comparisonRows(results: readonly Result[]): Row[] {
   if (lines.length === 0) return [];
   const names = Object.keys(lines[0]!.rivals);
   return [
-    ['beside other systems', 'Perdure', ...names, ''],
+    ['compared', 'Perdure', ...names, ''],
     ...lines.map(({ column, ours, rivals, ahead }) => {
       const theirs = names.map((name) => rivals[name]!);
       const cells = [ours, ...theirs].map((value) => (typeof value === 'number' ? written(value) : value));

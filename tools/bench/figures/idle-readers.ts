@@ -109,7 +109,7 @@ async function measureIdle({ system }: Bench): Promise<Result[]> {
       { name: `${name}: CPU of the host`, value: more('host') / 10, unit: '% of a core' },
       { name: `${name}: CPU of Postgres`, value: more('postgres') / 10, unit: '% of a core' },
       { name: `${name}: until all have read`, value: joining / 1_000, unit: 's' },
-      { name: `${name}: lost`, value: closed, unit: '', target: { atMost: 0 } },
+      { name: `${name}: disconnected`, value: closed, unit: '', target: { atMost: 0 } },
       {
         name: `${name}: a message is accepted, p50 (floor: without them)`,
         value: median(beside),
@@ -153,7 +153,7 @@ async function measureSoak({ system, minutes }: Bench): Promise<Result[]> {
         target: { atMost: 5 },
         detail: `${(before / 1024 ** 2).toFixed(1)} to ${(after / 1024 ** 2).toFixed(1)} MB`,
       },
-      { name: `${name}: lost`, value: closed, unit: '', target: { atMost: 0 } },
+      { name: `${name}: disconnected`, value: closed, unit: '', target: { atMost: 0 } },
     ];
   });
 }
@@ -165,7 +165,7 @@ export const idleReaders: Figure = {
   measure: measureIdle,
 };
 
-/** Whether readers that are told nothing but keep-alives cost ever more memory; `--minutes` says for how long. */
+/** Whether the host's heap grows while readers receive only keep-alives, for `--minutes`. */
 export const soak: Figure = {
   name: 'soak',
   onRequest: { withinMs: (MOST_MINUTES + 3) * 60_000 },

@@ -8,11 +8,11 @@ const FLUSH = 'append_stream';
 /** Limit, not counting one per flush. */
 const BESIDE_FLUSHES = 6;
 
-/** Kind of a statement: of the turn, a NOTIFY, of a reader, or other. */
+/** Kind of a statement: for the turn, a NOTIFY, for a reader, or other. */
 type Kind = 'turn' | 'pointer' | 'reader' | 'housekeeping';
 type Counts = Record<Kind, Map<string, number>>;
 
-/** Every statement during `work` on all connections but the benchmark's own. */
+/** Counts every statement during `work`, on all connections except the benchmark's own. */
 async function logged({ db, postgresLog }: System, work: () => Promise<void>): Promise<Counts> {
   const set = async (settings: Record<string, string>) => {
     for (const [name, value] of Object.entries(settings)) await db.query(`ALTER SYSTEM SET ${name} = '${value}'`);
@@ -27,7 +27,7 @@ async function logged({ db, postgresLog }: System, work: () => Promise<void>): P
   return countsOf(log);
 }
 
-/** Application name, prepared statement's name if any, and first line (may be empty). */
+/** Captures: application name, prepared statement's name if any, and first line (may be empty). */
 const LOGGED = /^([^|\n]*)\|LOG: {2}(?:execute ([^:]*)|statement): (.*)/gm;
 
 function countsOf(log: string): Counts {
@@ -46,7 +46,7 @@ function nameOf(text: string): string {
   return /^SELECT (\w+)\(/.exec(text.trim())?.[1] ?? text.trim().replaceAll(/\s+/g, ' ').slice(0, 30);
 }
 
-/** A host's statements for turns are acceptances; a worker's are all for turns, its sweeper and locks apart. */
+/** A host's only statement for a turn accepts the message; a worker's are all for turns, except its sweeper's and locks. */
 function kindOf(who: string, name: string): Kind {
   if (name === 'pg_notify') return 'pointer';
   if (name === 'SELECT 1' || name.startsWith('WITH asleep') || name.startsWith('pg_advisory')) return 'housekeeping';
@@ -71,7 +71,7 @@ async function resultsOf(system: System, name: string, ask: TurnAsk): Promise<Re
   const flushes = (counts.turn.get(FLUSH) ?? 0) / TURNS;
   return [
     {
-      name: `statements of ${name}, less its flushes`,
+      name: `statements of ${name}, excluding flushes`,
       value: perTurn('turn') - flushes,
       unit: '',
       target: { atMost: BESIDE_FLUSHES },
@@ -86,6 +86,6 @@ export const statements: Figure = {
   name: 'statements',
   measure: async ({ system }) => [
     ...(await resultsOf(system, 'a plain turn with 60 chunks', { chunks: 60 })),
-    ...(await resultsOf(system, 'the same, a chunk each 5 ms', { chunks: 60, pace: 5 })),
+    ...(await resultsOf(system, 'the same with a chunk every 5 ms', { chunks: 60, pace: 5 })),
   ],
 };
