@@ -1,4 +1,4 @@
-// An agent whose tools say what they should not: what they find around them.
+// An agent whose tools leak secrets that they find in their environment.
 import { inspect } from 'node:util';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/define.ts';
@@ -6,7 +6,7 @@ import { defineAgent, defineTool } from '../../agent/define.ts';
 const NAMES = ['OPENAI_API_KEY', 'ANTHROPIC_API_KEY', 'PERDURE_JWT_SECRET', 'DATABASE_URL'];
 const input = z.object({});
 
-/** The environment of the process, as any code in it has it. */
+/** The environment of the process. */
 function environment(): string {
   const values = NAMES.map((name) => `${name}=${process.env[name]}`).join(' ');
   const encoded = Buffer.from(values).toString('base64');
@@ -15,7 +15,7 @@ function environment(): string {
 
 const stumble = defineTool({
   name: 'stumble',
-  description: 'Fails, with all it knows.',
+  description: 'Fails with the secrets in its error.',
   input,
   execute: () => {
     throw new Error(`cannot connect: ${environment()}`, { cause: new Error(environment()) });
@@ -24,7 +24,7 @@ const stumble = defineTool({
 
 const tell = defineTool({
   name: 'tell',
-  description: 'Tells all it knows, in every way there is.',
+  description: 'Returns the secrets in many encodings.',
   input,
   execute(_input, ctx) {
     ctx.progress({ so_far: environment() });
@@ -35,7 +35,7 @@ const tell = defineTool({
 
 const tellAtLength = defineTool({
   name: 'tell_at_length',
-  description: 'Tells more than a model reads.',
+  description: 'Returns secrets in an output that is too long for the model.',
   input,
   execute: () => `${environment()}\n`.repeat(200),
 });

@@ -1,5 +1,5 @@
-// What a client can do to a host with the connection alone: slow, endless, crooked, many. A host as a process of its own,
-// with short times; whatever comes, it answers others within a second.
+// Attacks at the level of the connection: slow, endless, malformed and too many requests, against a host process with short
+// time-outs. Meanwhile it must answer other clients within a second.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -10,7 +10,7 @@ import { RawConnection } from './raw.ts';
 const REQUEST_MS = 1_000;
 const READER_MS = 1_000;
 const CONNECTIONS = 60;
-/** The time for a request, how often connections are looked at, and what a busy machine adds. */
+/** The request time-out, Node's interval for checking it, and a margin for a busy machine. */
 const CLOSED_MS = REQUEST_MS + REQUEST_MS / 4 + 2_000;
 const MB = 1_024 ** 2;
 
@@ -38,7 +38,7 @@ async function connected(): Promise<RawConnection> {
   return connection;
 }
 
-/** Sends what is written and waits until the connection is closed or has an answer. */
+/** Sends the text and waits until the connection is closed or has an answer. */
 async function answered(text: string): Promise<RawConnection> {
   const connection = await connected();
   connection.write(text);
@@ -46,7 +46,7 @@ async function answered(text: string): Promise<RawConnection> {
   return connection;
 }
 
-/** Somebody else is served meanwhile: a probe, and a read of the database. */
+/** Other clients are served meanwhile: a probe, and a read of the database. */
 async function expectServed(): Promise<void> {
   const from = performance.now();
   expect((await fetch(`${host.url}/healthz`)).status).toBe(200);
@@ -64,7 +64,7 @@ const CHAT = 'POST /api/chat HTTP/1.1\r\nHost: 127.0.0.1\r\nx-perdure-user: eve\
 const HEAD = 'POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nx-perdure-user: eve\r\n';
 
 describe('a slow client', () => {
-  it('Q3 is let go when its request has not come in time, be it headers, body or nothing at all', async () => {
+  it('Q3 is disconnected when its request is not complete in time: headers, body, or nothing sent', async () => {
     const dripping = new AbortController();
     const drip = async (start: string, byte: string) => {
       const connection = await connected();
@@ -94,7 +94,7 @@ describe('a slow client', () => {
     for (const { connection } of slow) for (const status of connection.statuses) expect([400, 408]).toContain(status);
   });
 
-  it('Q3 that does not take its answers is let go, and what was to be sent is not kept', async () => {
+  it('Q3 that does not read its responses is disconnected, and the unsent data is not kept in memory', async () => {
     const before = await megabytes();
     const greedy = await Promise.all(Array.from({ length: 3 }, connected));
     for (const connection of greedy) {
@@ -111,8 +111,8 @@ describe('a slow client', () => {
   });
 });
 
-describe('a body without end', () => {
-  it('Q3 is refused by its length, or when more has come than may', async () => {
+describe('an endless body', () => {
+  it('Q3 is refused by its Content-Length, or once it exceeds the limit', async () => {
     const declared = await answered(`${HEAD}content-length: ${100 * MB}\r\n\r\n{`);
     expect(declared.statuses).toEqual([413]);
     const chunk = `10000\r\n${' '.repeat(0x10000)}\r\n`;
@@ -133,8 +133,8 @@ describe('a body without end', () => {
   });
 });
 
-describe('large answers', () => {
-  it('Q3 come in pages of some megabytes, so that many at once fit into memory', async () => {
+describe('large responses', () => {
+  it('Q3 are split into pages of some megabytes, so that many at once fit into memory', async () => {
     const greedy = host.as('greedy');
     const session = (await greedy.post('/api/sessions', {})).body.session.session_id as string;
     const text = 'é'.repeat(125_000);
@@ -162,37 +162,43 @@ describe('large answers', () => {
   });
 });
 
-describe('a crooked request', () => {
+describe('a malformed request', () => {
   const smuggled = 'GET /smuggled HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n';
   it.each([
-    ['both a length and chunks', `${HEAD}content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n${smuggled}`],
-    ['chunks and then a length', `${HEAD}transfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n0\r\n\r\n${smuggled}`],
+    [
+      'Content-Length and then chunked encoding',
+      `${HEAD}content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n${smuggled}`,
+    ],
+    [
+      'chunked encoding and then Content-Length',
+      `${HEAD}transfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n0\r\n\r\n${smuggled}`,
+    ],
     ['two lengths', `${HEAD}content-length: 2\r\ncontent-length: 3\r\n\r\n{}${smuggled}`],
     ['a length with a sign', `${HEAD}content-length: +2\r\n\r\n{}${smuggled}`],
-    ['a length that is a list', `${HEAD}content-length: 2, 3\r\n\r\n{}${smuggled}`],
-    ['a length below nothing', `${HEAD}content-length: -1\r\n\r\n${smuggled}`],
-    ['an odd transfer coding', `${HEAD}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n${smuggled}`],
+    ['a list as length', `${HEAD}content-length: 2, 3\r\n\r\n{}${smuggled}`],
+    ['a negative length', `${HEAD}content-length: -1\r\n\r\n${smuggled}`],
+    ['an unknown transfer coding', `${HEAD}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n${smuggled}`],
     ['chunks that are not the last coding', `${HEAD}transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n${smuggled}`],
     ['a space before the colon', `${HEAD}content-length : 2\r\n\r\n{}${smuggled}`],
     ['a folded header', `${HEAD}x: a\r\n transfer-encoding: chunked\r\n\r\n${smuggled}`],
     ['no host', 'GET /api/sessions HTTP/1.1\r\n\r\n'],
-    ['a chunk of no size', `${HEAD}transfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n${smuggled}`],
-    ['no protocol that there is', 'GET / HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n'],
-    ['a method that there is not', 'SESSIONS / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'],
+    ['a chunk without a valid size', `${HEAD}transfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n${smuggled}`],
+    ['an unknown protocol version', 'GET / HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n'],
+    ['an unknown method', 'SESSIONS / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'],
     ['TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
-  ])('Q3 with %s is 400, and nothing that is hidden in it is answered', async (_what, text) => {
+  ])('Q3 with %s is 400, and a request smuggled in it gets no response', async (_what, text) => {
     const connection = await answered(text);
     await connection.closed;
     expect(connection.statuses).toEqual([400]);
     expect(connection.received).not.toContain('smuggled');
   });
 
-  it('Q3 of headers without measure is 431', async () => {
+  it('Q3 with oversized headers is 431', async () => {
     const get = 'GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n';
     const wide = await answered(`${get}x: ${'a'.repeat(20_000)}\r\n\r\n`);
     const many = await answered(`${get}${'abcdef: b\r\n'.repeat(10_000)}\r\n`);
     const long = await answered(`GET /healthz?${'a'.repeat(20_000)} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`);
-    // What was not read when it was closed may take the answer with it.
+    // If unread data is left when the connection is closed, a reset may discard the response.
     for (const { statuses, closed } of [wide, many, long]) {
       await closed;
       expect(statuses.filter((status) => status !== 431)).toEqual([]);
@@ -206,11 +212,14 @@ describe('a crooked request', () => {
     ['TRACE', 'TRACE /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'],
     ['CONNECT', 'CONNECT 127.0.0.1:5432 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'],
     ['an upgrade', 'GET /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n'],
-    ['another’s address as target', 'GET http://evil.example/api/sessions HTTP/1.1\r\nHost: evil.example\r\n\r\n'],
-    ['an odd target', 'GET http://[ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'],
+    [
+      'an absolute URL of another host as target',
+      'GET http://evil.example/api/sessions HTTP/1.1\r\nHost: evil.example\r\n\r\n',
+    ],
+    ['an invalid target', 'GET http://[ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'],
     ['an expectation', `${HEAD}content-length: 2\r\nexpect: the-unexpected\r\n\r\n{}`],
     ['an older protocol', 'GET /api/sessions HTTP/1.0\r\n\r\n'],
-  ])('Q3 of %s harms nobody', async (_what, text) => {
+  ])('Q3 with %s does no harm', async (_what, text) => {
     const connection = await answered(text);
     for (const status of connection.statuses) expect(status === 501 ? 400 : status).toBeLessThan(500);
     expect(connection.received).not.toMatch(/session_id|root:/);
@@ -219,7 +228,7 @@ describe('a crooked request', () => {
 });
 
 describe('many at once', () => {
-  it('Q3 requests behind each other in one write are answered in order, and others are served meanwhile', async () => {
+  it('Q3 pipelined requests are answered in order, and others are served meanwhile', async () => {
     const connection = await connected();
     const count = 500;
     connection.write('GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(count));
@@ -228,7 +237,7 @@ describe('many at once', () => {
     expect(new Set(connection.statuses)).toEqual(new Set([200]));
   });
 
-  it('Q3 connections are bounded, idle ones go, and then there is room again', async () => {
+  it('Q3 the number of connections is limited; idle ones are closed and make room for new ones', async () => {
     const many = await Promise.all(Array.from({ length: CONNECTIONS + 20 }, connected));
     const refused = () => many.filter((connection) => !connection.isOpen).length;
     await eventually(() => expect(refused()).toBeGreaterThanOrEqual(20));
@@ -238,7 +247,7 @@ describe('many at once', () => {
     await expectServed();
   });
 
-  it('Q3 after all of it the host has logged no error, and is the same process', async () => {
+  it('Q3 after all these attacks the host has logged no error and has not restarted', async () => {
     const lines = await host.logs();
     expect(lines.filter((line) => line.level >= 50)).toEqual([]);
     process.kill(host.pid, 0);

@@ -1,4 +1,4 @@
-// Pages of others in a real browser: elsewhere on the web, on another port of this machine, and what an agent has built.
+// Foreign pages in a real browser: of another site, of another port of this machine, and a site that an agent has built.
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -13,14 +13,14 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
-import { requestTo, type Route, routesOf, said } from './routes.ts';
+import { requestTo, type Route, routesOf, comparable } from './routes.ts';
 import { allRows } from './rows.ts';
 
 let host: TestHost;
 let db: pg.Pool;
 let routes: Route[];
 let browser: Browser;
-/** A server of somebody else's, on this machine: the same site to a browser, another origin. */
+/** An attacker's server on this machine: the same site for a browser, but another origin. */
 let elsewhere: string;
 const workspaces = scratchDir();
 const pages = new Map<string, string>();
@@ -49,7 +49,7 @@ afterEach(async () => {
   for (const context of contexts.splice(0)) await context.close();
 });
 
-/** A browser of somebody who has used this host: its cookie, a session, and the folder that it works in. */
+/** The browser of a user of this host: with its cookie, a session, and the session's folder. */
 async function visitor() {
   const context = await browser.newContext();
   contexts.push(context);
@@ -60,7 +60,7 @@ async function visitor() {
   return { context, session: session_id, root };
 }
 
-/** Tries everything that a page can and, when all of it has come to its end, says what it got. */
+/** A script that tries every request that a page can make, waits for all of them, and stores what it got. */
 function attack(target: string, session: string): string {
   return `<!doctype html><title>at work</title><body><script type="module">
     const got = [];
@@ -101,10 +101,10 @@ function attack(target: string, session: string): string {
         form.append(Object.assign(document.createElement('input'), { name: '{"id":"m-form","text":"', value: '"}' }));
         const sink = Object.assign(document.createElement('iframe'), { name: 'sink' });
         document.body.append(sink, form);
-        // The frame has been empty until now: what it loads next is the answer.
+        // The frame is empty until now: the next page that it loads is the response.
         sink.onload = resolve;
         form.submit();
-        // A sandbox without forms swallows it, and says nothing.
+        // A sandbox without forms ignores it silently.
         if (origin === 'null') resolve();
       })),
     ]);
@@ -116,20 +116,20 @@ function attack(target: string, session: string): string {
   </script>`;
 }
 
-/** What an attack has got, once it is over. */
-function loot(page: Pick<Page, 'evaluate'>): Promise<string[]> {
+/** What an attack got, once it has finished. */
+function resultOf(page: Pick<Page, 'evaluate'>): Promise<string[]> {
   return eventually(
     async () => {
       const got = await page.evaluate(() => document.body.dataset['got']);
-      if (got === undefined) throw new Error('still at work');
+      if (got === undefined) throw new Error('still running');
       return JSON.parse(got) as string[];
     },
     { timeout: 10_000 },
   );
 }
 
-describe('a page of somebody else', () => {
-  it('Q3 on another port reads nothing, writes nothing and follows nothing, with the visitor’s cookie at hand', async () => {
+describe('a foreign page', () => {
+  it('Q3 on another port can read, write and stream nothing, although the browser has the user’s cookie', async () => {
     const { context, session } = await visitor();
     pages.set('/attack', attack(host.url, session));
     const before = await allRows(db);
@@ -137,12 +137,12 @@ describe('a page of somebody else', () => {
     const sent: string[] = [];
     page.on('request', (request) => sent.push(`${request.method()} ${new URL(request.url()).pathname}`));
     await page.goto(`${elsewhere}/attack`);
-    expect(await loot(page)).toEqual(['over']);
-    expect(sent, 'it did try').toContain(`POST /api/sessions/${session}/messages`);
+    expect(await resultOf(page)).toEqual(['over']);
+    expect(sent, 'the attack sent it').toContain(`POST /api/sessions/${session}/messages`);
     expect(await allRows(db)).toEqual(before);
   });
 
-  it('Q3 that the agent has built, in the frame of its preview and alone, reads no API and no page around it', async () => {
+  it('Q3 that the agent has built reads neither the API nor the page around it, in its preview frame and opened directly', async () => {
     const { context, session, root } = await visitor();
     await mkdir(root, { recursive: true });
     await writeFile(path.join(root, 'index.html'), attack(host.url, session));
@@ -151,10 +151,10 @@ describe('a page of somebody else', () => {
     const { preview_url: preview } = (await files.json()) as { preview_url: string };
     const alone = await context.newPage();
     await alone.goto(host.url + preview);
-    expect(await loot(alone)).toEqual(['over']);
+    expect(await resultOf(alone)).toEqual(['over']);
     expect(await alone.evaluate(() => origin)).toBe('null');
     const around = await context.newPage();
-    // A page of the host's own would frame it so; this one stands in for it at the same origin.
+    // Stands in for the chat page, at the same origin, which frames the preview the same way.
     await around.route(`${host.url}/around`, (route) =>
       route.fulfill({
         contentType: 'text/html',
@@ -167,11 +167,11 @@ describe('a page of somebody else', () => {
       if (!found) throw new Error('no frame yet');
       return found;
     });
-    expect(await loot(frame as unknown as Page)).toEqual(['over']);
+    expect(await resultOf(frame as unknown as Page)).toEqual(['over']);
     expect(await allRows(db)).toEqual(before);
   });
 
-  it('Q3 cannot put a page or an answer of this host into a frame of its own', async () => {
+  it('Q3 cannot load a page or a response of this host in a frame', async () => {
     const { context, session } = await visitor();
     const framed = ['/docs', '/openapi.json', '/api/sessions', `/api/sessions/${session}/log`, '/metrics', '/nothing'];
     pages.set('/frames', framed.map((each) => `<iframe src="${host.url}${each}"></iframe>`).join(''));
@@ -188,14 +188,14 @@ describe('a page of somebody else', () => {
     }
   });
 
-  it('Q3 keeps its cookie from other sites and from scripts', async () => {
+  it('Q3 cannot send or read the host’s cookie, nor can scripts', async () => {
     const { context } = await visitor();
     const [cookie] = await context.cookies(host.url);
     expect(cookie).toMatchObject({ name: 'perdure_user', httpOnly: true, sameSite: 'Lax', path: '/' });
   });
 });
 
-describe('a request that a browser sends for somebody else’s page', () => {
+describe('a request that a browser sends for a foreign page', () => {
   const ours = {
     id: 'ses_0123456789abXXXXXXXXXXXXXX',
     message_id: 'm1',
@@ -212,7 +212,7 @@ describe('a request that a browser sends for somebody else’s page', () => {
     { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'no-cors' },
   ];
 
-  it('Q3 is 403 over every route that knows its caller, and no answer is for other origins', async () => {
+  it('Q3 is 403 on every route with authentication, and no response allows other origins', async () => {
     for (const route of routes.filter((each) => !each.open)) {
       for (const headers of signs) {
         const { path: to, init } = requestTo(route, { params: ours });
@@ -228,7 +228,7 @@ describe('a request that a browser sends for somebody else’s page', () => {
     }
   });
 
-  it('Q3 gets headers with every answer that keep browsers from showing, sniffing and keeping it', async () => {
+  it('Q3 gets headers with every response that forbid framing, sniffing and caching', async () => {
     for (const route of routes) {
       const { path: to, init } = requestTo(route, { params: ours });
       const response = await host.as('ada').fetch(to, init);
@@ -237,7 +237,7 @@ describe('a request that a browser sends for somebody else’s page', () => {
       expect(headers['content-security-policy'], route.name).toMatch(/frame-ancestors '(?:none|self)'/);
       expect(headers['referrer-policy'], route.name).toBe('no-referrer');
       expect(headers['cache-control'], route.name).toMatch(/no-store|no-cache/);
-      await said(response);
+      await comparable(response);
     }
   });
 });

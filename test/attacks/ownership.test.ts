@@ -1,4 +1,4 @@
-// One user asks, over every route and by every id, for what is another's.
+// A user requests another user's data on every route and with every kind of id.
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type pg from 'pg';
@@ -17,23 +17,23 @@ import {
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { sentRaw } from './raw.ts';
-import { requestTo, type Filling, type Route, routesOf, said, type Sending } from './routes.ts';
+import { requestTo, type Filling, type Route, routesOf, comparable, type Sending } from './routes.ts';
 import { allRows } from './rows.ts';
 
 const ADAS = { alias: 'the chat of ada', project: 'prj-of-ada', message: 'msg-of-ada', call: 'call_of_ada' };
 const SECRET = 'what only ada may read';
-/** Ids that nobody has, each of the form of one of hers. */
-const NOBODYS = { alias: 'the chat of nil', project: 'prj-of-nil', message: 'msg-of-nil', call: 'call_of_nil' };
+/** Unknown ids, each in the form of one of Ada's. */
+const UNKNOWN = { alias: 'the chat of nil', project: 'prj-of-nil', message: 'msg-of-nil', call: 'call_of_nil' };
 
 let host: TestHost;
 let db: pg.Pool;
 let ada: TestCaller;
 let eve: TestCaller;
 let routes: Route[];
-/** Her session; one of Eve's; one of nobody. */
+/** Ada's session; one of Eve's; an id without a session. */
 let hers: string;
 let eves: string;
-const nobodys = newId('ses');
+const unknownId = newId('ses');
 let adasRoot: string;
 
 beforeAll(async () => {
@@ -64,7 +64,7 @@ beforeAll(async () => {
 
 async function ask({ path: to, init }: Sending) {
   const response = await eve.fetch(to, init);
-  return said(response);
+  return comparable(response);
 }
 
 /** Whether a route names a session. */
@@ -79,18 +79,20 @@ function ofSession(route: Route, session: string, more: Filling = {}): Sending {
 }
 
 describe('another user', () => {
-  it('Q3 cannot tell a session of somebody else from none, by its id or by an alias, over any route', async () => {
+  it('Q3 gets the same response for another user’s session as for an unknown one, by id and by alias, on every route', async () => {
     const before = await allRows(db);
     const named = routes.filter(namesSession);
     expect(named.length).toBeGreaterThan(20);
     for (const route of named) {
-      // What fits, what does not, and what is no JSON.
+      // A valid body, an invalid one, and one that is not JSON.
       for (const body of route.body === undefined ? [undefined] : [route.body, { surprise: 1 }, '{"']) {
-        const [foreign, unknown] = await Promise.all([hers, nobodys].map((id) => ask(ofSession(route, id, { body }))));
+        const [foreign, unknown] = await Promise.all(
+          [hers, unknownId].map((id) => ask(ofSession(route, id, { body }))),
+        );
         expect(foreign, route.name).toEqual(unknown);
         if (body === route.body) expect(foreign!.status, route.name).toBe(404);
         const [byAlias, byNone] = await Promise.all(
-          [ADAS.alias, NOBODYS.alias].map((id) => ask(ofSession(route, id, { body }))),
+          [ADAS.alias, UNKNOWN.alias].map((id) => ask(ofSession(route, id, { body }))),
         );
         expect(byAlias, route.name).toEqual(byNone);
       }
@@ -98,13 +100,13 @@ describe('another user', () => {
     expect(await allRows(db)).toEqual(before);
   });
 
-  it('Q3 cannot post to such a session: not through /chat either, where an alias is the caller’s own', async () => {
+  it('Q3 cannot post to another user’s session, not through /chat either, where an alias belongs to the caller', async () => {
     const chat = routes.find((route) => route.operationId === 'chat')!;
     const bodyFor = (id: string, more: object = {}) => ({ ...(chat.body as object), id, ...more });
     const before = await allRows(db);
     for (const more of [{}, { messageId: ADAS.message }, { trigger: 'regenerate-message' }, { messages: [] }]) {
       const [foreign, unknown] = await Promise.all(
-        [hers, nobodys].map((id) => ask(requestTo(chat, { body: bodyFor(id, more) }))),
+        [hers, unknownId].map((id) => ask(requestTo(chat, { body: bodyFor(id, more) }))),
       );
       expect(foreign).toEqual(unknown);
       expect(foreign!.status).toBeGreaterThanOrEqual(400);
@@ -117,12 +119,12 @@ describe('another user', () => {
     expect((await ada.get(`/api/sessions/${encodeURIComponent(ADAS.alias)}`)).body.session.session_id).toBe(hers);
   });
 
-  it('Q3 cannot tell a message, a tool call, a parent or a project of somebody else from none', async () => {
-    // What her own session refuses stands in its own log.
+  it('Q3 gets the same response for another user’s message, tool call, parent or project as for an unknown one', async () => {
+    // What her own session refuses is in that session's log.
     const before = await allRows(db, eves);
     for (const route of routes.filter((each) => each.params.some((name) => name !== 'id') && namesSession(each))) {
       const [foreign, unknown] = await Promise.all(
-        [ADAS, NOBODYS].map(({ message, call }) =>
+        [ADAS, UNKNOWN].map(({ message, call }) =>
           ask(ofSession(route, eves, { params: { message_id: message, tool_call_id: call } })),
         ),
       );
@@ -132,10 +134,10 @@ describe('another user', () => {
     const asked = routes.flatMap((route) => route.query.map((name) => ({ route, name })));
     for (const { route, name } of asked.filter(({ name: each }) => each !== 'session_id')) {
       const pairs = [
-        [hers, nobodys],
-        [ADAS.project, NOBODYS.project],
-        [ADAS.message, NOBODYS.message],
-        [ADAS.alias, NOBODYS.alias],
+        [hers, unknownId],
+        [ADAS.project, UNKNOWN.project],
+        [ADAS.message, UNKNOWN.message],
+        [ADAS.alias, UNKNOWN.alias],
       ] as const;
       for (const pair of pairs) {
         const [foreign, unknown] = await Promise.all(
@@ -148,7 +150,7 @@ describe('another user', () => {
     expect(await allRows(db, eves)).toEqual(before);
   });
 
-  it('Q3 cannot take a project or a folder of somebody else into a body, nor be somebody else in one', async () => {
+  it('Q3 cannot use another user’s project, folder or user id in a body', async () => {
     const before = await allRows(db, eves);
     const refused = [
       await eve.post('/api/sessions', { project_id: ADAS.project }),
@@ -172,7 +174,7 @@ describe('another user', () => {
     expect(await allRows(db, eves)).toEqual(before);
   });
 
-  it('Q3 gets nothing by metadata that names somebody else', async () => {
+  it('Q3 gets no access by metadata that names another user', async () => {
     const metadata = { user_id: 'ada', session_id: hers, parent_id: hers, hidden_by: { cause: 'edit', id: 'x' } };
     const { body } = await eve.post('/api/sessions', { metadata });
     expect(body.session.user_id).toBe('eve');
@@ -185,7 +187,7 @@ describe('another user', () => {
     await eventually(async () => expect((await eve.get(`/api/sessions/${own}/status`)).body.state).toBe('idle'));
   });
 
-  it('Q3 carries nothing over with an Idempotency-Key of somebody else', async () => {
+  it('Q3 gets no outcome with another user’s Idempotency-Key', async () => {
     const command = (caller: TestCaller, id: string) =>
       caller.post(`/api/sessions/${id}/cancel`, { reason: 'mine' }, { 'idempotency-key': 'shared-key' });
     const first = await command(ada, hers);
@@ -197,7 +199,7 @@ describe('another user', () => {
     expect(items.filter((item) => item.kind === 'reason')).toHaveLength(1);
   });
 
-  it('Q3 is told of nobody else’s sessions by the rendezvous', async () => {
+  it('Q3 sees only their own sessions in the rendezvous', async () => {
     const told: string[] = [];
     const response = await eve.fetch('/api/rendezvous');
     const events = eventsOf(response);
@@ -221,7 +223,7 @@ describe('another user', () => {
     await eventually(async () => expect((await ada.get(`/api/sessions/${hers}/status`)).body.state).toBe('idle'));
   });
 
-  it('Q3 cannot make an address of a preview out of what it knows', async () => {
+  it('Q3 cannot guess or forge the URL of a preview', async () => {
     const { preview_url } = (await ada.get(`/api/sessions/${hers}/files`)).body;
     expect(await (await fetch(host.url + preview_url)).text()).toBe(SECRET);
     const preview = routes.find((route) => route.params.includes('token'))!;
@@ -229,15 +231,15 @@ describe('another user', () => {
     const swapped = parts.with(3, Buffer.alloc(40).toString('base64url')).join('.');
     const unsecured = [Buffer.from('{"alg":"none"}').toString('base64url'), parts[3], ''].join('.');
     const answers = await Promise.all(
-      [nobodys, hers, ADAS.alias, ADAS.project, adasRoot, swapped, unsecured, parts.slice(0, 4).join('.'), '%00'].map(
+      [unknownId, hers, ADAS.alias, ADAS.project, adasRoot, swapped, unsecured, parts.slice(0, 4).join('.'), '%00'].map(
         async (token) =>
-          said(await fetch(host.url + requestTo(preview, { params: { token, file: 'index.html' } }).path)),
+          comparable(await fetch(host.url + requestTo(preview, { params: { token, file: 'index.html' } }).path)),
       ),
     );
     for (const answer of answers) expect(answer).toMatchObject({ status: 404, text: answers[0]!.text });
   });
 
-  it('Q3 cannot make a name of a preview either, and finds nothing but its files under one', async () => {
+  it('Q3 cannot forge the host name of a preview, which serves nothing but its files', async () => {
     const { preview_site_url } = (await ada.get(`/api/sessions/${hers}/files`)).body;
     const { hostname, port } = new URL(preview_site_url as string);
     const under = (name: string, target: string) => sentRaw(host.url, target, { host: `${name}:${port}` });

@@ -35,10 +35,10 @@ const ODD = [
   `${'x'.repeat(300)}.txt`,
   `${'deep/'.repeat(200)}x.txt`,
 ];
-/** Names that look odd and are names all the same. */
+/** Names that look like attacks but are valid. */
 const PLAIN = ['%2e%2e%2fsecret.txt', '..%2fsecret.txt', '....', '~', '$HOME', '-rf', 'a b'];
 
-/** What a shell could do, for those who give one to their agents. */
+/** Stands for a shell, which an agent may have as a tool. */
 const makeLink = defineTool({
   name: 'make_link',
   description: 'Makes a link.',
@@ -70,7 +70,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** Nothing outside has come, gone or changed. */
+/** No file outside was created, deleted or changed. */
 async function expectUntouched(): Promise<void> {
   expect(await readdir(outside)).toEqual(['secret.txt']);
   expect(await readFile(path.join(outside, 'secret.txt'), 'utf8')).toBe(SECRET);
@@ -79,7 +79,7 @@ async function expectUntouched(): Promise<void> {
   expect(others).toEqual([]);
 }
 
-/** Opens a session of Ada's, which works in its own folder unless it is told otherwise. */
+/** Opens a session of Ada, by default in its own folder. */
 async function open(workspace_root?: string) {
   const view = await host.client.openSession('ada', { workspace_root });
   const id = view.session.session_id;
@@ -93,7 +93,7 @@ interface Outcome {
   errorText?: string;
 }
 
-/** Has the model call tools in a session, and says how each call ended. */
+/** Lets the model call tools in a session; returns the outcome of each call. */
 async function turn(id: string, calls: ModelAction[]): Promise<{ outcomes: Outcome[]; status: { message?: string } }> {
   runtime.model.script((asked) => (asked.messages.at(-1)?.role === 'user' ? calls : [say('Done.')]));
   const { run_seq } = await host.client.submit('ada', id, { text: 'go' });
@@ -106,7 +106,7 @@ const write = (file: string, n: number) => callTool(`w${n}`, 'write_file', { pat
 const read = (file: string, n: number) => callTool(`r${n}`, 'read_file', { path: file });
 
 describe('a file tool', () => {
-  it('Q3 is told which path it may not have, and nothing outside is read or written', async () => {
+  it('Q3 gets an error that names the refused path, and nothing outside is read or written', async () => {
     const { id, root } = await open();
     await mkdir(root, { recursive: true });
     const { outcomes } = await turn(id, [...ODD.map(write), ...ODD.map(read)]);
@@ -120,7 +120,7 @@ describe('a file tool', () => {
     await expectUntouched();
   });
 
-  it('Q3 takes a name for a name, however it looks', async () => {
+  it('Q3 treats unusual names literally', async () => {
     const { id, root } = await open();
     const { outcomes } = await turn(id, PLAIN.map(write));
     expect(outcomes.map(({ state }) => state)).toEqual(PLAIN.map(() => 'output-available'));
@@ -128,7 +128,7 @@ describe('a file tool', () => {
     await expectUntouched();
   });
 
-  it('Q3 follows no link that another tool has made', async () => {
+  it('Q3 follows no link that another tool created', async () => {
     const { id } = await open();
     const links = {
       'to-file': path.join(outside, 'secret.txt'),
@@ -160,7 +160,7 @@ describe('a file tool', () => {
     await expectUntouched();
   });
 
-  it('Q3 is not led out by a folder that becomes a link between a look and its use', async () => {
+  it('Q3 cannot be led outside by a folder that is replaced by a link between check and use', async () => {
     const { root } = await open();
     await mkdir(path.join(root, 'real'), { recursive: true });
     await symlink(outside, path.join(root, 'link'));
@@ -192,15 +192,15 @@ describe('a file tool', () => {
     }
     over.abort();
     await swapping;
-    expect(ways.get('written'), 'it was a folder now and then').toBeGreaterThan(0);
-    expect(ways.get('refused'), 'and a link now and then').toBeGreaterThan(0);
+    expect(ways.get('written'), 'some writes found a folder').toBeGreaterThan(0);
+    expect(ways.get('refused'), 'and some a link').toBeGreaterThan(0);
     expect(ways.get(SECRET)).toBeUndefined();
     await expectUntouched();
   });
 });
 
 describe('workspace_root', () => {
-  it('Q3 is a folder below the caller’s own, or the field is named', async () => {
+  it('Q3 is a folder below the caller’s own, or the field is named in the refusal', async () => {
     const foreign = userFolder(runtime.workspaces, 'eve');
     const odd = [
       '.',
@@ -232,7 +232,7 @@ describe('workspace_root', () => {
     await expectUntouched();
   });
 
-  it('Q3 leads through no link: not at open, and not where one is made later', async () => {
+  it('Q3 must not contain a link, neither at open nor created later', async () => {
     const other = await open();
     await mkdir(other.root, { recursive: true });
     await symlink(outside, path.join(other.root, 'out'));
@@ -259,7 +259,7 @@ describe('workspace_root', () => {
     await expectUntouched();
   });
 
-  it('Q3 that became a link between a step and its tool call runs no tool', async () => {
+  it('Q3 that was replaced by a link between a step and its tool call runs no tool', async () => {
     const { id, root } = await open('swapped');
     await mkdir(root, { recursive: true });
     const swap: ModelAction[] = [write('x.txt', 1), read('secret.txt', 2)];
@@ -277,7 +277,7 @@ describe('workspace_root', () => {
     await expectUntouched();
   });
 
-  it('Q3 brings no other user’s file into a prompt by a link in the place of instructions', async () => {
+  it('Q3 cannot bring another user’s file into a prompt by a link named like an instructions file', async () => {
     const { id, root } = await open();
     await mkdir(root, { recursive: true });
     const foreign = path.join(userFolder(runtime.workspaces, 'eve'), 'hers');
@@ -294,8 +294,8 @@ describe('workspace_root', () => {
   });
 });
 
-describe('the files that a host shows', () => {
-  it('Q3 are those of the workspace, whatever stands in the address', async () => {
+describe('the files that a host serves', () => {
+  it('Q3 are those of the workspace, whatever the URL contains', async () => {
     const { id, root } = await open();
     await mkdir(root, { recursive: true });
     await writeFile(path.join(root, 'index.html'), 'here');

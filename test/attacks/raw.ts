@@ -1,8 +1,8 @@
-// Requests as no library would send them.
+// Requests that HTTP libraries would not send.
 import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 
-/** A GET of a target as it is written: fetch would take the dots out of a path. */
+/** A GET of the target as it is: fetch would normalize `..` in a path. */
 export function sentRaw(
   url: string,
   target: string,
@@ -20,9 +20,9 @@ export function sentRaw(
   return promise;
 }
 
-/** A connection on which anything can be written. */
+/** A connection that sends arbitrary bytes. */
 export class RawConnection implements Disposable {
-  /** All that has come so far. */
+  /** Everything received so far. */
   received = '';
   /** Settles when the connection is closed, with how long it was open in milliseconds. */
   readonly closed: Promise<number>;
@@ -45,7 +45,7 @@ export class RawConnection implements Disposable {
     return connection;
   }
 
-  /** The statuses that have come, in order. */
+  /** Statuses of the responses, in order. */
   get statuses(): number[] {
     return [...this.received.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status));
   }
@@ -58,7 +58,7 @@ export class RawConnection implements Disposable {
     if (!this.socket.destroyed) this.socket.write(text, 'latin1');
   }
 
-  /** Reads no more. */
+  /** Stops reading. */
   pause(): void {
     this.socket.pause();
   }

@@ -1,4 +1,4 @@
-// A user who opens streams without end: so many and no more, and nobody's commands wait for it.
+// A user who opens as many streams as possible: the number is limited, and no command becomes slower.
 import { beforeAll, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -7,7 +7,7 @@ import { hang, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { requestTo, type Route, routesOf } from './routes.ts';
 
-/** What one user may have open, unless a setting says otherwise. */
+/** Default of PERDURE_MAX_READERS. */
 const MOST = 200;
 
 let host: TestHost;
@@ -24,7 +24,7 @@ beforeAll(async () => {
   await eve.post(`/api/sessions/${session}/messages`, { id: 'm-chat', text: 'hello' });
 });
 
-/** Opens one stream over a route; /chat joins the stream of a message that was sent before. */
+/** Opens one stream on a route; /chat joins the stream of a message that was sent before. */
 function openOne(route: Route): Promise<Response> {
   const message = { id: 'm-chat', role: 'user', parts: [{ type: 'text', text: 'hello' }] };
   const body = route.method === 'POST' ? { id: session, messages: [message] } : undefined;
@@ -38,7 +38,7 @@ async function milliseconds(work: () => Promise<{ status: number }>): Promise<nu
   return performance.now() - from;
 }
 
-it('Q3 a user has so many streams and no more, whatever the routes, and commands are as quick as before', async () => {
+it('Q3 a user has a limited number of streams over all routes, and commands stay as fast as before', async () => {
   expect(streams.length).toBeGreaterThanOrEqual(4);
   const opened = await Promise.all(Array.from({ length: MOST }, (_, at) => openOne(streams[at % streams.length]!)));
   expect(opened.map(({ status }) => status)).toEqual(opened.map(() => 200));
@@ -61,9 +61,9 @@ it('Q3 a user has so many streams and no more, whatever the routes, and commands
   ];
   for (const each of times) expect(each).toBeLessThan(1_000);
   const stream = await ada.fetch('/api/rendezvous');
-  expect(stream.status, 'another user has streams of their own').toBe(200);
+  expect(stream.status, 'another user has a limit of their own').toBe(200);
   await stream.body?.cancel();
-  // A message whose answer could not be read is not taken either.
+  // A message whose answer cannot be streamed is not accepted.
   const body = { id: session, messages: [{ id: newId('msg'), role: 'user', parts: [{ type: 'text', text: 'more' }] }] };
   expect((await eve.post('/api/chat', body)).status).toBe(429);
   expect((await eve.get(`/api/sessions/${session}/messages`)).body.items).toHaveLength(2);

@@ -1,4 +1,4 @@
-// Every route of a host as its own description has it, with a request that it takes: so a new route is attacked too.
+// Every route of a host, from its OpenAPI document, with a valid request, so that new routes are attacked too.
 
 type Schema = { [keyword: string]: unknown } & { properties?: Record<string, Schema> };
 
@@ -23,26 +23,26 @@ export interface Route {
   method: 'GET' | 'POST' | 'DELETE';
   path: string;
   operationId: string;
-  /** Nobody has to say who they are. */
+  /** Needs no authentication. */
   open: boolean;
-  /** It answers with a stream. */
+  /** Responds with a stream. */
   streams: boolean;
-  /** Names of what stands in its path and in its query. */
+  /** Names of its path and query parameters. */
   params: string[];
   query: string[];
   idempotent: boolean;
-  /** A body that it takes; undefined: it takes none. */
+  /** A valid body; undefined: the route has none. */
   body: unknown;
 }
 
-/** Values by the names of parameters, and a body in the place of the sample. */
+/** Values of parameters by name, and a body to use instead of the sample. */
 export interface Filling {
   params?: Record<string, string>;
   query?: Record<string, string>;
   body?: unknown;
 }
 
-/** A request as `fetch` takes it. */
+/** The arguments of a `fetch`. */
 export interface Sending {
   path: string;
   init: Omit<RequestInit, 'headers'> & { method: string; headers: Record<string, string> };
@@ -78,7 +78,7 @@ function routeOf(method: string, path: string, operation: Operation, named: Reco
   };
 }
 
-/** Bodies of which the description does not say everything. */
+/** Bodies with constraints that the OpenAPI document does not express. */
 const BODIES: Record<string, unknown> = {
   chat: { id: 'a-chat', messages: [{ id: 'm-chat', role: 'user', parts: [{ type: 'text', text: 'hello' }] }] },
   openSession: {
@@ -91,7 +91,7 @@ const BODIES: Record<string, unknown> = {
   submitMessage: { id: 'm-sent', text: 'hello' },
 };
 
-/** A value that fits: what must be there, and every text that may be. */
+/** A value that matches a schema: its required fields, and all optional texts. */
 function sample(schema: Schema, named: Record<string, Schema>): unknown {
   if (typeof schema['$ref'] === 'string') return sample(named[schema['$ref'].split('/').at(-1) ?? ''] ?? {}, named);
   if ('const' in schema) return schema['const'];
@@ -115,7 +115,7 @@ function sample(schema: Schema, named: Record<string, Schema>): unknown {
 
 /**
  * A request to a route.
- * @throws {Error} for a parameter of the path that has no value: say what it is, and it is attacked as well
+ * @throws {Error} for a path parameter without a value: a new parameter needs a value here
  */
 export function requestTo(route: Route, { params = {}, query = {}, body = route.body }: Filling = {}): Sending {
   const path = route.path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => {
@@ -135,7 +135,7 @@ export function requestTo(route: Route, { params = {}, query = {}, body = route.
 
 const JSON_TYPE = { 'content-type': 'application/json' };
 
-/** Every place of a text in a value: its path and the value with another one there. */
+/** Every text in a value: its path, and a function that copies the value with another text there. */
 export function* textsIn(value: unknown, path = ''): Generator<{ path: string; replaced: (text: string) => unknown }> {
   if (typeof value === 'string') yield { path, replaced: (text) => text };
   if (typeof value !== 'object' || value === null) return;
@@ -150,8 +150,8 @@ export function* textsIn(value: unknown, path = ''): Generator<{ path: string; r
   }
 }
 
-/** What an answer says, and how: all that another user must not be able to tell apart. Streams are let go. */
-export async function said(response: Response): Promise<{ status: number; type: string | null; text: string }> {
+/** The parts of a response by which another user could tell sessions apart. Streams are closed. */
+export async function comparable(response: Response): Promise<{ status: number; type: string | null; text: string }> {
   const type = response.headers.get('content-type');
   if (type?.startsWith('text/event-stream') === true) {
     await response.body?.cancel();

@@ -1,7 +1,7 @@
-// All that a database holds, as one text a table: an attack that changes nothing leaves it the same.
+// The contents of a database as one text per table, to show that an attack changed nothing.
 import type pg from 'pg';
 
-/** Every table's rows as text, by its name; those that name `without` are left out. */
+/** Every table's rows as text, by table name; rows that contain `without` are left out. */
 export async function allRows(db: pg.Pool, without?: string): Promise<Record<string, string>> {
   const { rows: tables } = await db.query<{ name: string }>(
     `SELECT quote_ident(table_name) AS name FROM information_schema.tables

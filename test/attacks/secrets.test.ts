@@ -1,4 +1,5 @@
-// Secrets in the environment of worker and host, echoed by a provider and told by tools, looked for everywhere afterwards.
+// Secrets in the environment of worker and host are echoed by a provider and leaked by tools; afterwards no output may
+// contain them.
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
 import { SignJWT } from 'jose';
@@ -14,7 +15,7 @@ import { allHistories } from '../faults/history.ts';
 import { requestTo, type Route, routesOf } from './routes.ts';
 import { allRows } from './rows.ts';
 
-/** Found wherever they went, for nobody else says these. */
+/** Random, so that every occurrence is a leak. */
 const SECRETS = {
   openai: `sk-open-${randomBytes(12).toString('hex')}`,
   anthropic: `sk-anth-${randomBytes(12).toString('hex')}`,
@@ -24,7 +25,7 @@ const SECRETS = {
 const USER = `perdure_${randomBytes(6).toString('hex')}`;
 const BEARER = `Bearer ${SECRETS.openai}`;
 
-/** How each turn's model answers, the last answer again and again. */
+/** The model's answers in each turn; the last one is repeated. */
 const TURNS: Record<string, ModelAction[][]> = {
   unauthorized: [[fail(401, { message: `Incorrect API key provided: ${SECRETS.openai}`, code: BEARER })]],
   rejected: [[fail(400, { message: `bad request with ${BEARER}`, code: SECRETS.openai })]],
@@ -95,7 +96,7 @@ afterAll(async () => {
 
 type Init = Omit<RequestInit, 'headers'> & { headers?: Record<string, string> };
 
-/** Asks as Ada, and remembers what was answered. */
+/** Sends a request as Ada and records the response. */
 async function ask(url: string, to: string, init: Init = {}): Promise<{ status: number; text: string }> {
   const key = new TextEncoder().encode(SECRETS.jwt);
   const token = await new SignJWT({ sub: 'ada' })
@@ -108,7 +109,7 @@ async function ask(url: string, to: string, init: Init = {}): Promise<{ status: 
   return { status: response.status, text };
 }
 
-/** A secret or its end, as it is, as URLs and JSON write it, and as base64 does behind any other text. */
+/** A secret and its end: plain, encoded for URLs and JSON, and as base64 at any offset. */
 function formsOf(whole: string): string[] {
   return [whole, whole.slice(-20)].flatMap(writtenAs);
 }
@@ -122,7 +123,7 @@ function writtenAs(secret: string): string[] {
   return [secret, encodeURIComponent(secret), JSON.stringify(secret).slice(1, -1), ...shifted];
 }
 
-/** Where a secret stands in texts, by their names. */
+/** The names of the texts that contain a secret, with the secret. */
 function leaks(texts: Record<string, string>): string[] {
   return Object.entries(texts).flatMap(([where, text]) =>
     Object.entries(SECRETS).flatMap(([name, secret]) => {
@@ -134,7 +135,7 @@ function leaks(texts: Record<string, string>): string[] {
   );
 }
 
-it('Q3 no secret is in a log, a row, a history, an answer, a stream or a metric, however turns fail', async () => {
+it('Q3 no secret is in a log, row, history, response, stream or metric, however turns fail', async () => {
   const sessions: string[] = [];
   for (const text of Object.keys(TURNS)) {
     const body = JSON.stringify({
@@ -152,7 +153,7 @@ it('Q3 no secret is in a log, a row, a history, an answer, a stream or a metric,
   await unreachable();
   await eventually(async () => expect(await histories()).toHaveLength(sessions.length));
   const rows = await allRows(db);
-  expect(rows['chat_parts'], 'what the tools told is there, but for the secrets').toContain('[redacted]');
+  expect(rows['chat_parts'], 'the tools’ outputs are stored without the secrets').toContain('[redacted]');
   expect(rows['chat_parts']).toMatch(/""found"": 0/);
   expect(rows['tool_outputs']).toContain('[redacted]');
   const logs = await Promise.all([worker, host, lost].map((each) => each.output()));
@@ -164,12 +165,12 @@ it('Q3 no secret is in a log, a row, a history, an answer, a stream or a metric,
     leaks({
       ...rows,
       ...{ 'the worker’s log': logs[0]!, 'the host’s log': logs[1]!, 'the log of a host without Postgres': logs[2]! },
-      ...{ 'the histories': temporal, 'the worker’s metrics': metrics, 'what was answered': heard.join('\n') },
+      ...{ 'the histories': temporal, 'the worker’s metrics': metrics, 'the responses': heard.join('\n') },
     }),
   ).toEqual([]);
 });
 
-/** Secrets in requests, where nobody should have put them. */
+/** Requests with secrets in wrong places, such as the URL. */
 async function refusals(): Promise<void> {
   const wrong: Record<string, string>[] = [
     { authorization: `Bearer ${Buffer.from(SECRETS.jwt).toString('base64url')}` },
@@ -187,7 +188,7 @@ async function read(route: Route, id: string): Promise<void> {
   await ask(host.url, requestTo(route, { params }).path);
 }
 
-/** A host whose Postgres is away, and one whose connections were cut. */
+/** A host without a reachable Postgres, and one whose connections were terminated. */
 async function unreachable(): Promise<void> {
   expect((await ask(lost.url, '/api/sessions')).status).toBe(503);
   await eventually(async () => expect(await lost.output()).toContain('cannot be reached'), { timeout: 10_000 });

@@ -1,4 +1,4 @@
-// Texts that are more than texts to a careless reader: SQL, ends of strings, halves of characters, names of prototypes.
+// Texts that careless code misinterprets: SQL, NUL characters, lone surrogates, names of prototypes.
 import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
@@ -6,17 +6,17 @@ import { chunksOf, startHost, type TestCaller, type TestHost } from '../../tools
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime } from '../../tools/test-kit/runtime.ts';
-import { requestTo, type Route, routesOf, said, textsIn } from './routes.ts';
+import { requestTo, type Route, routesOf, comparable, textsIn } from './routes.ts';
 import { allRows } from './rows.ts';
 
-const NAPS = 10;
-/** Would be SQL if it were pasted into a statement, or breaks what takes only some of Unicode. */
+const SLEEP_S = 10;
+/** Texts that are SQL if pasted into a statement, or break code that supports only a part of Unicode. */
 const TEXTS = [
   `'; DROP TABLE sessions CASCADE; --`,
   `" OR ""="`,
   `ses_x' OR '1'='1`,
   `1); UPDATE sessions SET user_id = 'eve'; --`,
-  `'||(SELECT pg_sleep(${NAPS}))||'`,
+  `'||(SELECT pg_sleep(${SLEEP_S}))||'`,
   `$1 $2::text $$ \\' \\"`,
   `{"$ne": null}`,
   `%_\\%`,
@@ -25,7 +25,7 @@ const TEXTS = [
   'half \uD800 of a character',
   'long '.repeat(2_000),
 ];
-/** What is stored of a text: jsonb takes neither U+0000 nor half a character. */
+/** The stored form of a text: jsonb accepts neither U+0000 nor lone surrogates. */
 const stored = (text: string) => text.toWellFormed().replaceAll('\0', '\uFFFD');
 
 let host: TestHost;
@@ -54,10 +54,10 @@ beforeAll(async () => {
   session = (await eve.post('/api/sessions', {})).body.session.session_id as string;
 });
 
-/** What of every table is a user's or of a user's session. */
+/** The rows of every table that belong to a user or to one of the user's sessions. */
 async function rowsOf(user: string): Promise<Record<string, string>> {
   const { rows } = await db.query<{ session_id: string }>('SELECT session_id FROM sessions WHERE user_id = $1', [user]);
-  // As whole words: an id may have a user's name in it by chance.
+  // As whole words: a random id may contain the user's name.
   const names = [user, ...rows.map((row) => row.session_id)].map((name) => new RegExp(`\\b${name}\\b`));
   const all = Object.entries(await allRows(db));
   return Object.fromEntries(
@@ -71,16 +71,16 @@ async function rowsOf(user: string): Promise<Record<string, string>> {
   );
 }
 
-/** An answer below 500 in less time than a nap; what is not there yet is 501. */
+/** Expects a response below 500 (or 501) in less time than the `pg_sleep` of the injected SQL. */
 async function expectWell(what: string, path: string, init: RequestInit): Promise<void> {
   const from = performance.now();
   const response = await eve.fetch(path, init);
-  const answer = await said(response);
+  const answer = await comparable(response);
   expect(answer.status === 501 ? 200 : answer.status, `${what}: ${answer.text}`).toBeLessThan(500);
-  expect(performance.now() - from, what).toBeLessThan((NAPS - 2) * 1_000);
+  expect(performance.now() - from, what).toBeLessThan((SLEEP_S - 2) * 1_000);
 }
 
-/** One of each that a route names. */
+/** A value for each path parameter. */
 const own = () => ({ id: session, message_id: 'm1', tool_call_id: 'call_1', token: 't', file: 'f' });
 
 async function expectUnharmed(): Promise<void> {
@@ -88,8 +88,8 @@ async function expectUnharmed(): Promise<void> {
   expect(await host.as('ada').get('/api/sessions')).toMatchObject({ status: 200, body: { items: [{}] } });
 }
 
-describe('a text that would be SQL', () => {
-  it('Q3 is a text in every path and query, with nothing behind it', async () => {
+describe('SQL in a text', () => {
+  it('Q3 is not executed from any path or query', async () => {
     for (const route of routes.filter((each) => each.params.length + each.query.length > 0)) {
       const texts = TEXTS.map((text) => text.slice(0, 3_000).toWellFormed());
       const inPaths = route.params.flatMap((name) =>
@@ -104,13 +104,13 @@ describe('a text that would be SQL', () => {
           return { path: path.replace('PLACE', text), init };
         }),
       );
-      // A session's own commands take turns; what names no session is answered at once.
+      // Commands of one session wait for each other; other requests run concurrently.
       await Promise.all([...inPaths, ...inQueries, ...raw].map(({ path, init }) => expectWell(route.name, path, init)));
     }
     await expectUnharmed();
   });
 
-  it('Q3 is a text in every field of every body', async () => {
+  it('Q3 is not executed from any field of any body', async () => {
     let fields = 0;
     for (const route of routes.filter((each) => each.body !== undefined)) {
       for (const field of textsIn(route.body)) {
@@ -123,7 +123,7 @@ describe('a text that would be SQL', () => {
     await expectUnharmed();
   });
 
-  it('Q3 is a text in every header that is read', async () => {
+  it('Q3 is not executed from any header', async () => {
     const latin = TEXTS.map((text) =>
       text
         .slice(0, 500)
@@ -144,7 +144,7 @@ describe('a text that would be SQL', () => {
     await expectUnharmed();
   });
 
-  it('Q3 is kept as it is where it is taken: messages, metadata, file names, reasons, aliases', async () => {
+  it('Q3 is stored unchanged in messages, metadata, file names, reasons and aliases', async () => {
     const id = (await eve.post('/api/sessions', { metadata: { texts: TEXTS, [TEXTS[0]!]: TEXTS[5] } })).body.session
       .session_id as string;
     const { chat } = await host.client.reads.session('eve', id);
@@ -185,19 +185,19 @@ describe('a text that would be SQL', () => {
   });
 });
 
-describe('a body that is more than its text', () => {
+describe('a hostile body', () => {
   const POLLUTIONS = [
     '{"__proto__":{"polluted":1}}',
     '{"constructor":{"prototype":{"polluted":1}}}',
     '{"prototype":{"polluted":1},"toString":"x","hasOwnProperty":1,"valueOf":null}',
   ];
 
-  it('Q3 changes no prototype, in whatever object of whatever body it names one', async () => {
+  it('Q3 changes no prototype, whichever object of whichever body names one', async () => {
     for (const route of routes.filter((each) => each.method !== 'GET')) {
       const json = JSON.stringify(route.body ?? {});
       for (const pollution of POLLUTIONS) {
         const members = pollution.slice(1, -1);
-        // Into every object there is, and as metadata.
+        // In every object of the body, and as metadata.
         const everywhere = json.replaceAll('{', `{${members},`).replaceAll(',}', '}');
         const inMetadata = json.replace(/\}$/, `${json === '{}' ? '' : ','}"metadata":${pollution}}`);
         for (const body of [pollution, everywhere, inMetadata]) {
@@ -210,7 +210,7 @@ describe('a body that is more than its text', () => {
     expect(Object.keys(Object.prototype)).toEqual([]);
   });
 
-  it('Q3 keeps a name such as constructor as a name, and refuses __proto__', async () => {
+  it('Q3 may have a key such as `constructor`; `__proto__` is refused', async () => {
     const metadata = JSON.parse(POLLUTIONS[2]!) as object;
     const kept = await eve.post('/api/sessions', { metadata: { ...metadata, constructor: 'mine' } });
     expect(kept.body.chat.metadata).toEqual({ ...metadata, constructor: 'mine' });
@@ -218,7 +218,7 @@ describe('a body that is more than its text', () => {
     expect(refused).toMatchObject({ status: 400, body: { detail: expect.stringContaining('__proto__') } });
   });
 
-  it('Q3 changes no prototype where a model says it as a tool’s input', async () => {
+  it('Q3 changes no prototype if a model sends it as a tool’s input', async () => {
     const message = { id: newId('msg'), role: 'user', parts: [{ type: 'text', text: 'pollute' }] };
     const body = JSON.stringify({ id: 'pollution', messages: [message] });
     await chunksOf(await eve.fetch('/api/chat', { method: 'POST', body }));
@@ -226,13 +226,13 @@ describe('a body that is more than its text', () => {
     expect((await eve.get('/api/sessions/pollution/status')).body.state).toBe('idle');
   });
 
-  it('Q3 is taken once: of two members of one name the last is judged and kept', async () => {
+  it('Q3 with two members of one name: the last one is validated and stored', async () => {
     const { status, body } = await eve.post('/api/sessions', '{"project_id":"../x","project_id":"last"}');
     expect([status, body.session.project_id]).toEqual([201, 'last']);
     expect((await eve.post('/api/sessions', '{"project_id":"last","project_id":"../x"}')).status).toBe(400);
   });
 
-  it('Q3 has to be text: halves of characters in bytes, and compressed bytes, are refused', async () => {
+  it('Q3 must be text: invalid UTF-8 and compressed bytes are refused', async () => {
     const send = (bytes: Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}) =>
       eve.fetch('/api/sessions', { method: 'POST', body: bytes, headers });
     const invalid = Buffer.concat([
@@ -252,7 +252,7 @@ describe('a body that is more than its text', () => {
   });
 
   it.each(['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'image/png', ''])(
-    'Q3 is JSON or refused, also as "%s"',
+    'Q3 with content type "%s" is parsed as JSON or refused',
     async (type) => {
       const send = (body: string) =>
         eve.fetch('/api/sessions', { method: 'POST', body, headers: { 'content-type': type } });
@@ -264,7 +264,7 @@ describe('a body that is more than its text', () => {
     },
   );
 
-  it('Q3 may be deep or wide, and costs a moment', async () => {
+  it('Q3 may be deep or wide, and is processed quickly', async () => {
     const from = performance.now();
     const deep = ['['.repeat(500_000), '{"a":'.repeat(150_000), `${'['.repeat(250_000)}${']'.repeat(250_000)}`];
     for (const body of deep) expect((await eve.post('/api/sessions', body)).status).toBe(400);

@@ -1,4 +1,4 @@
-// Forged tokens, over every route: who cannot say who they are gets nothing, and starts nothing.
+// Forged tokens, on every route: requests without a valid token read nothing and change nothing.
 import { createHmac } from 'node:crypto';
 import { exportSPKI, SignJWT } from 'jose';
 import pg from 'pg';
@@ -14,7 +14,7 @@ import { allRows } from './rows.ts';
 const SECRET = 'a secret of at least thirty-two bytes';
 const CLAIMS = { iss: 'https://id.example', aud: 'perdure' };
 const AN_HOUR = 3_600;
-/** All that anybody may ask for. What is added here has no user to judge by. */
+/** The routes without authentication. */
 const PUBLIC = [
   'GET /api/openapi.json',
   'GET /docs',
@@ -56,14 +56,14 @@ const byIssuer = (more: object = {}) =>
   new SignJWT(claims(more)).setProtectedHeader({ alg: key.alg, kid: key.kid }).sign(key.privateKey);
 const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
 
-/** A token made by hand, for what no library would make. */
+/** A token that no library would create. */
 function handMade(header: object, sign: (text: string) => string, more: object = {}): string {
   const text = `${encode(header)}.${encode(claims(more))}`;
   return `${text}.${sign(text)}`;
 }
 const hmac = (secret: string) => (text: string) => createHmac('sha256', secret).update(text).digest('base64url');
 
-/** A token whose payload is another than was signed. */
+/** A token whose payload differs from the signed one. */
 function tampered(token: string): string {
   return token
     .split('.')
@@ -71,14 +71,14 @@ function tampered(token: string): string {
     .join('.');
 }
 
-/** What says who calls, though it must not count. */
+/** Credentials that must not be accepted. */
 async function forgeries(): Promise<Record<string, Record<string, string>>> {
   const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
   const valid = await signed();
   return {
     'no token': {},
-    'a user at their word': { 'x-perdure-user': 'ada' },
-    'a cookie that another host would take': { cookie: (await userCookie('ada', Buffer.alloc(32, 7))).split(';')[0]! },
+    'a user header': { 'x-perdure-user': 'ada' },
+    'the cookie of a loopback host': { cookie: (await userCookie('ada', Buffer.alloc(32, 7))).split(';')[0]! },
     'a token in a cookie': { cookie: `authorization=${valid}; access_token=${valid}` },
     'another scheme': { authorization: `Basic ${Buffer.from(`ada:${valid}`).toString('base64')}` },
     'no algorithm': bearer(handMade({ alg: 'none' }, () => '')),
@@ -86,17 +86,17 @@ async function forgeries(): Promise<Record<string, Record<string, string>>> {
     'no signature': bearer(`${valid.split('.').slice(0, 2).join('.')}.`),
     'another secret': bearer(await signed({}, 'another secret of at least thirty-two bytes')),
     'an empty secret': bearer(handMade({ alg: 'HS256' }, hmac(''))),
-    'a token that has ended': bearer(await signed({ exp: now() - 60 })),
+    'an expired token': bearer(await signed({ exp: now() - 60 })),
     'another audience': bearer(await signed({ aud: 'elsewhere' })),
     'another issuer': bearer(await signed({ iss: 'https://evil.example' })),
     'another payload': bearer(tampered(valid)),
     'a key of its own': bearer(handMade({ alg: 'HS256', jwk: { kty: 'oct', k: 'AAAA' } }, hmac('AAAA'))),
-    'a file for a key': bearer(handMade({ alg: 'HS256', kid: '/dev/null' }, hmac(''))),
-    'an extension that must be understood': bearer(handMade({ alg: 'HS256', crit: ['b64'], b64: false }, hmac(SECRET))),
+    'a file as key': bearer(handMade({ alg: 'HS256', kid: '/dev/null' }, hmac(''))),
+    'an unknown critical extension': bearer(handMade({ alg: 'HS256', crit: ['b64'], b64: false }, hmac(SECRET))),
   };
 }
 
-/** Asks for every route; what is not refused is named. */
+/** Requests every route; returns those that did not refuse. */
 async function taken(host: TestHost, headers: Record<string, string>): Promise<string[]> {
   const asked = routes.map(async (route) => {
     const { path, init } = requestTo(route, { params: ANY });
@@ -109,21 +109,21 @@ async function taken(host: TestHost, headers: Record<string, string>): Promise<s
   return (await Promise.all(asked)).flat();
 }
 
-describe('a token that is not one', () => {
-  it('Q3 every route but those that are named here asks who calls', async () => {
+describe('an invalid token', () => {
+  it('Q3 every route except the listed ones requires authentication', async () => {
     const open = (await routesOf(bySecret.url)).filter((route) => route.open).map((route) => route.name);
     expect(open.toSorted()).toEqual(PUBLIC);
     expect(routes.length).toBeGreaterThan(25);
     expect(routes.filter((route) => route.streams).length).toBeGreaterThanOrEqual(4);
   });
 
-  it('Q3 is 401 with WWW-Authenticate over every route, where a secret verifies, and nothing is written', async () => {
+  it('Q3 is 401 with WWW-Authenticate on every route of a host with a secret, and nothing is written', async () => {
     const before = await allRows(db);
     for (const [what, headers] of Object.entries(await forgeries())) {
       expect(await taken(bySecret, headers), what).toEqual([]);
     }
     expect(await allRows(db)).toEqual(before);
-    // A token that is one gets further everywhere: so it was the token that was refused.
+    // A valid token is not refused on any route, so the 401 was caused by the token.
     const authorization = `Bearer ${await signed()}`;
     const passed = await Promise.all(
       routes.map(async (route) => {
@@ -136,23 +136,23 @@ describe('a token that is not one', () => {
     expect(passed).not.toContain(401);
   });
 
-  it('Q3 is 401 over every route, where an issuer’s keys verify: its public key is no secret', async () => {
+  it('Q3 is 401 on every route of a host with a JWKS, also if it is signed with the public key as a secret', async () => {
     const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
     const forged = {
       'no token': {},
       'signed with the public key as a secret': bearer(handMade({ alg: 'HS256', kid: key.kid }, hmac(publicKey))),
       'signed with a secret': bearer(await signed()),
       'an unknown key': bearer(handMade({ alg: 'RS256', kid: 'unknown' }, () => 'AAAA')),
-      'a signature of something else': bearer(handMade({ alg: 'RS256', kid: key.kid }, hmac(SECRET))),
+      'a signature of another kind': bearer(handMade({ alg: 'RS256', kid: key.kid }, hmac(SECRET))),
       'no algorithm': bearer(handMade({ alg: 'none', kid: key.kid }, () => '')),
-      'keys from elsewhere': bearer(
+      'keys of another issuer': bearer(
         handMade(
           { alg: 'RS256', kid: key.kid, jku: 'http://127.0.0.1:1/keys', x5u: 'http://127.0.0.1:1/' },
           () => 'AA',
         ),
       ),
       'another payload': bearer(tampered(await byIssuer())),
-      'a token that has ended': bearer(await byIssuer({ exp: now() - 60 })),
+      'an expired token': bearer(await byIssuer({ exp: now() - 60 })),
       'another audience': bearer(await byIssuer({ aud: 'elsewhere' })),
     };
     for (const [what, headers] of Object.entries(forged)) expect(await taken(byKeys, headers), what).toEqual([]);
@@ -161,7 +161,7 @@ describe('a token that is not one', () => {
     expect((await fetch(byKeys.url + path, { headers: bearer(await byIssuer()) })).status).toBe(200);
   });
 
-  it('Q3 does not come along in an address, where logs and other sites would see it', async () => {
+  it('Q3 in a URL is not accepted, because logs and other sites could see it', async () => {
     const valid = await signed();
     for (const name of ['access_token', 'token', 'authorization', 'jwt']) {
       expect((await fetch(`${bySecret.url}/api/sessions?${name}=${valid}`)).status).toBe(401);

@@ -1,4 +1,4 @@
-// POST /api/chat takes bodies of many megabytes: endless ones and many at once harm nobody (slow ones: connections.test.ts).
+// POST /api/chat accepts bodies of many megabytes: endless bodies and many at once do no harm (slow ones: connections.test.ts).
 import { ReadableStream, TextEncoderStream } from 'node:stream/web';
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, expect, it } from 'vitest';
@@ -17,7 +17,7 @@ beforeAll(async () => {
   host = await processes.host({});
 }, 60_000);
 
-/** An earlier message of 64 KiB, with what a transcript is full of: escapes, numbers and nesting. */
+/** An earlier message of 64 KiB with escapes, numbers and nesting. */
 const earlier = JSON.stringify({
   id: 'm',
   role: 'assistant',
@@ -45,7 +45,7 @@ async function residentMegabytes(): Promise<number> {
   return Number(/^process_resident_memory_bytes (\S+)$/m.exec(text)?.[1]) / MB;
 }
 
-it('Q3 a hundred transcripts of 3 MiB at once are read in a memory that they do not fill, and others are served', async () => {
+it('Q3 a hundred transcripts of 3 MiB at once are read in bounded memory, and others are served', async () => {
   await post(3, { role: 'user' });
   const before = await residentMegabytes();
   let most = 0;
@@ -66,12 +66,12 @@ it('Q3 a hundred transcripts of 3 MiB at once are read in a memory that they do 
   expect(await answers[0]!.json()).toMatchObject({
     detail: expect.stringMatching(/^messages\[\d+\]\.id: expected an id/),
   });
-  // All of them together are 300 MiB, and as text in memory more.
+  // All of them together have 300 MiB, and more as strings in memory.
   expect(most - before, 'megabytes').toBeLessThan(220);
   expect(slowest, 'milliseconds until a probe was answered').toBeLessThan(15_000);
 });
 
-it('Q3 a transcript over the limit is 413, by its length or when more has come than may', async () => {
+it('Q3 a transcript over the limit is 413, by its Content-Length or once it exceeds the limit', async () => {
   const declared = await RawConnection.to(host.url);
   declared.write(`${HEAD}content-length: ${33 * MB}\r\n\r\n{`);
   await eventually(() => expect(declared.statuses).toEqual([413]));
@@ -87,12 +87,12 @@ it('Q3 a transcript over the limit is 413, by its length or when more has come t
     await delay(1);
   }
   await eventually(() => expect(endless.statuses).toEqual([413]));
-  expect(sent, 'megabytes until it was refused').toBeGreaterThan(32);
-  expect(sent, 'megabytes until it was refused').toBeLessThan(100);
+  expect(sent, 'megabytes sent until the refusal').toBeGreaterThan(32);
+  expect(sent, 'megabytes sent until the refusal').toBeLessThan(100);
   endless[Symbol.dispose]();
 });
 
-it('Q3 a last message over the limit for bodies is 413 as well, however long the transcript may be', async () => {
+it('Q3 a last message over the limit for bodies is 413, whatever the limit for transcripts', async () => {
   const answer = await post(2, { id: 'm', role: 'user', parts: [{ type: 'text', text: 'x'.repeat(2 * MB) }] });
   expect([answer.status, await answer.json()]).toMatchObject([
     413,

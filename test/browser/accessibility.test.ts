@@ -7,7 +7,7 @@ import { callTool, cut, fail, hang, type ModelAction, say, think } from '../../t
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 
-/** Runs until its call is given up. */
+/** Runs until its call is cancelled. */
 const wait = defineTool({
   name: 'wait',
   description: 'Waits.',
@@ -33,7 +33,7 @@ const BUILD = [
 ];
 const cutOff = new Set<string>();
 
-/** What the model says, by what it was told. */
+/** The model's answer to each message. */
 function answer(request: ChatRequest): ModelAction[] {
   const text = lastUserText(request);
   const turn = request.messages.slice(request.messages.findLastIndex(({ role }) => role === 'user'));
@@ -60,15 +60,15 @@ function answer(request: ChatRequest): ModelAction[] {
 
 const NARROW = { width: 360, height: 740 };
 const WIDE = { width: 1280, height: 800 };
-/** Colours do not depend on the size, so that two looks show both of each. */
-const LOOKS = [
+/** Colours do not depend on the size, so two variants cover both sizes and both colour schemes. */
+const VARIANTS = [
   { scheme: 'light', size: WIDE },
   { scheme: 'dark', size: NARROW },
 ] as const;
 
-/** Expects of each look that it keeps nobody out, and that nothing sticks out of it. */
-async function expectGoodLooks(tab: Tab): Promise<void> {
-  for (const { scheme, size } of LOOKS) {
+/** Expects no accessibility violation and no horizontal overflow in any variant. */
+async function expectAccessible(tab: Tab): Promise<void> {
+  for (const { scheme, size } of VARIANTS) {
     await tab.page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
     await tab.page.setViewportSize(size);
     await tab.expectAccessible();
@@ -77,10 +77,10 @@ async function expectGoodLooks(tab: Tab): Promise<void> {
   await tab.page.setViewportSize(WIDE);
 }
 
-it('H8 keeps nobody out: empty, at work with messages that wait, other sessions, an error', async () => {
+it('H8 is accessible: empty, busy with queued messages, other sessions, an error', async () => {
   const tab = await site.visit({ viewport: WIDE });
   await tab.page.getByText('Say what you want').waitFor();
-  await expectGoodLooks(tab);
+  await expectAccessible(tab);
 
   await tab.send('think');
   await tab.page.getByText('Running wait…').waitFor();
@@ -88,22 +88,22 @@ it('H8 keeps nobody out: empty, at work with messages that wait, other sessions,
   await tab.page.locator('.tool summary').click();
   await tab.send('and then');
   await tab.page.getByText('Queued').waitFor();
-  await expectGoodLooks(tab);
+  await expectAccessible(tab);
 
   const other = await tab.another();
   await other.page.getByText('Other sessions').click();
   await other.button('Stop: think').waitFor();
-  await expectGoodLooks(other);
+  await expectAccessible(other);
 
   await tab.button('Take back').click();
   await tab.button('Stop').click();
   await tab.idle();
   await tab.send('fail');
   await tab.page.getByText(/Send a message to go on/).waitFor();
-  await expectGoodLooks(tab);
+  await expectAccessible(tab);
 });
 
-it('H8 keeps nobody out: a failed tool, an answer that broke off, a preview', async () => {
+it('H8 is accessible: a failed tool, an interrupted answer, a preview', async () => {
   const tab = await site.visit({ viewport: WIDE });
   await tab.send('read');
   await tab.answers.getByText('Hoo.').waitFor();
@@ -112,16 +112,16 @@ it('H8 keeps nobody out: a failed tool, an answer that broke off, a preview', as
   await tab.answers.getByText('Owls hunt at night.').waitFor();
   await tab.page.getByRole('note').getByText('The answer broke off here').waitFor();
   await tab.idle();
-  await expectGoodLooks(tab);
+  await expectAccessible(tab);
 
   await tab.send('build');
   await tab.page.frameLocator('iframe').getByRole('heading', { name: 'Owls' }).waitFor();
   await tab.inPhase('Verifying');
   await tab.idle();
-  await expectGoodLooks(tab);
+  await expectAccessible(tab);
 });
 
-it('H8 is walked by keyboard alone, and the focus is always to be seen', async () => {
+it('H8 can be used with the keyboard only, and the focus is always visible', async () => {
   const tab = await site.visit({ viewport: WIDE });
   const { page } = tab;
   await tab.send('hello');
@@ -143,7 +143,7 @@ it('H8 is walked by keyboard alone, and the focus is always to be seen', async (
   await press(page, 'Shift+Tab', tab.button('Publish'));
   await page.keyboard.press('Enter');
   await tab.inPhase('Done');
-  // The button is gone; who pressed it is where they were.
+  // The button is gone; the focus stays in its place.
   await expect.poll(() => isFocused(page.getByRole('list', { name: 'Phases of the session' }))).toBe(true);
 
   await press(page, 'Tab', field);
@@ -175,7 +175,7 @@ it('H8 is walked by keyboard alone, and the focus is always to be seen', async (
 
 const MOST_STEPS = 40;
 
-/** Presses a key until it brings the focus there, and expects of each step that it can be seen where the focus is. */
+/** Presses a key until the target has the focus, and expects that the focus is visible at each step. */
 async function press(page: Page, key: 'Tab' | 'Shift+Tab', target: Locator): Promise<void> {
   for (let step = 0; step < MOST_STEPS; step++) {
     await page.keyboard.press(key);
@@ -186,10 +186,10 @@ async function press(page: Page, key: 'Tab' | 'Shift+Tab', target: Locator): Pro
       const { top, bottom } = element.getBoundingClientRect();
       return outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2 && bottom > 0 && top < innerHeight;
     });
-    expect(seen, 'the focus is to be seen').toBe(true);
+    expect(seen, 'the focus is visible').toBe(true);
     if (await isFocused(target)) return;
   }
-  throw new Error(`${key} leads nowhere near ${String(target)}`);
+  throw new Error(`${key} does not reach ${String(target)}`);
 }
 
 function isFocused(locator: Locator): Promise<boolean> {

@@ -8,7 +8,7 @@ beforeAll(async () => {
   site = await startSite();
 }, 60_000);
 
-it.each(['the first', 'a later'])('W7 %s message, typed while there is no server, outlives a reload', async (which) => {
+it.each(['the first', 'a later'])('W7 %s message, typed while there is no server, survives a reload', async (which) => {
   site.runtime.model.script((request) => [say(`You said ${lastUserText(request)}.`)]);
   const tab = await site.visit({ allowedErrors: /ERR_FAILED/ });
   if (which === 'a later') {
@@ -26,7 +26,7 @@ it.each(['the first', 'a later'])('W7 %s message, typed while there is no server
   expect(said.slice(-2)).toEqual(['one', 'You said one.']);
 });
 
-it('R2 a page that loses its host says so, keeps what is typed, and goes on by itself when there is one again', async () => {
+it('R2 a page that loses its host says so, keeps the typed text, and continues by itself when there is one again', async () => {
   const rest = Promise.withResolvers<void>();
   site.runtime.model.script(async function* (request) {
     if (lastUserText(request) !== 'a story') {
@@ -57,7 +57,7 @@ it('R2 a page that loses its host says so, keeps what is typed, and goes on by i
   expect(await tab.status.innerText()).toBe('');
 });
 
-it('W7 what is typed on a device that is offline is sent when it is online again', async () => {
+it('W7 a message typed on an offline device is sent when it is online again', async () => {
   site.runtime.model.script((request) => [say(`You said ${lastUserText(request)}.`)]);
   const tab = await site.visit({ allowedErrors: /ERR_INTERNET_DISCONNECTED/ });
   await tab.page.context().setOffline(true);

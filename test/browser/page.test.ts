@@ -4,7 +4,7 @@ import { callTool, fail, hang, say, think } from '../../tools/test-kit/model-act
 import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 
-/** How long something may take to be seen. */
+/** Maximum time until something is visible. */
 const WAIT = { timeout: 25_000 };
 
 let site: TestSite;
@@ -14,7 +14,7 @@ beforeAll(async () => {
 
 const script = (model: ModelScript) => site.runtime.model.script(model);
 
-/** A script that says the first words, waits for the test, and says the rest. */
+/** Scripts an answer that waits for the test after its first words. Returns the function that continues it. */
 function inTwoParts(first: string, rest: string): () => void {
   const { promise, resolve } = Promise.withResolvers<void>();
   script(async function* () {
@@ -28,7 +28,7 @@ function inTwoParts(first: string, rest: string): () => void {
 const answerTexts = (tab: Tab) => tab.answers.allInnerTexts();
 
 describe('streaming', () => {
-  it('H8 words are seen before the answer has ended', async () => {
+  it('H8 text is visible before the answer has ended', async () => {
     const goOn = inTwoParts('Once upon', ' a time.');
     const tab = await site.visit();
     await tab.send('A story');
@@ -42,7 +42,7 @@ describe('streaming', () => {
     expect(await tab.status.innerText()).toBe('');
   });
 
-  it('R2 a reload in mid-answer goes on with it', async () => {
+  it('R2 a reload while an answer is streaming continues it', async () => {
     const goOn = inTwoParts('Once upon', ' a time.');
     const tab = await site.visit();
     await tab.send('A story');
@@ -58,7 +58,7 @@ describe('streaming', () => {
     expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
   });
 
-  it('R4 stop ends the answer where it is, in the page and at the model', async () => {
+  it('R4 the stop button ends the answer in the page and at the model', async () => {
     script(() => [say('Once upon'), hang()]);
     const before = site.runtime.model.requests.length;
     const tab = await site.visit();
@@ -76,7 +76,7 @@ describe('streaming', () => {
     await tab.answers.getByText('Here I am.').waitFor();
   });
 
-  it('Q3 what looks like HTML is shown as it was written, whoever wrote it', async () => {
+  it('Q3 HTML in a user’s or a model’s text is shown as text', async () => {
     const html = '<img src="x" onerror="window.hacked = true"><script>window.hacked = true</script><b>bold</b>';
     script(() => [say(html)]);
     const tab = await site.visit();
@@ -87,7 +87,7 @@ describe('streaming', () => {
     expect(await tab.page.evaluate(() => 'hacked' in window)).toBe(false);
   });
 
-  it('H8 an answer is Markdown, also while it is being written', async () => {
+  it('H8 an answer is rendered as Markdown, also while it is streaming', async () => {
     const goOn = inTwoParts(
       '# Owls\n\nThey are **very quiet',
       '** [birds](https://example.org/).\n\n```css\na{}\n```\n',
@@ -106,7 +106,7 @@ describe('streaming', () => {
     expect((await tab.page.evaluate(() => navigator.clipboard.readText())).trim()).toBe('a{}');
   });
 
-  it('H8 reasoning is folded, a failing tool says why', async () => {
+  it('H8 reasoning is collapsed, and a failed tool shows its error', async () => {
     script(({ messages }) =>
       messages.at(-1)?.role === 'tool'
         ? [say('There is no such file.')]
@@ -123,8 +123,8 @@ describe('streaming', () => {
   });
 });
 
-describe('messages that wait', () => {
-  it('W7 are queued at once, shown, and answered in their order', async () => {
+describe('queued messages', () => {
+  it('W7 are queued at once, shown, and answered in order', async () => {
     const first = Promise.withResolvers<void>();
     script(async function* (request) {
       if (lastUserText(request) === 'one') {
@@ -152,7 +152,7 @@ describe('messages that wait', () => {
     expect(await waiting.count()).toBe(0);
   });
 
-  it('W7 can be taken back into the field', async () => {
+  it('W7 can be taken back into the input field', async () => {
     script(() => [say('Hm'), hang()]);
     const tab = await site.visit();
     await tab.send('one');
@@ -168,8 +168,8 @@ describe('messages that wait', () => {
   });
 });
 
-describe('the status, and what goes wrong', () => {
-  it('R5 says which attempt failed and why, and is gone when it has worked', async () => {
+describe('the status and errors', () => {
+  it('R5 names the failed attempt and its reason, and disappears on success', async () => {
     let tries = 0;
     script(() => (tries++ === 0 ? [fail(429, { retryAfter: 3 })] : [say('At last.')]));
     const tab = await site.visit();
@@ -179,14 +179,14 @@ describe('the status, and what goes wrong', () => {
     const read = await tab.status.ariaSnapshot();
     expect(read).toMatch(/Attempt 1 failed: rate limited, retrying in [34] s\./i);
     await seen.getByText('retrying in 1 s.').waitFor();
-    // It is read out once, not with every second.
+    // Screen readers announce it once, not every second.
     expect(await tab.status.ariaSnapshot()).toBe(read);
     await tab.answers.getByText('At last.').waitFor();
     await tab.idle();
     expect(await tab.status.innerText()).toBe('');
   });
 
-  it('R6 an error says what to do, until the next message', async () => {
+  it('R6 an error with advice is shown until the next message', async () => {
     script(() => [fail(401)]);
     const tab = await site.visit();
     await tab.send('hello');
@@ -200,7 +200,7 @@ describe('the status, and what goes wrong', () => {
     expect(await tab.page.locator('article').allInnerTexts()).toEqual(['hello', 'and now?', 'Now I can.']);
   });
 
-  it.each(['the first', 'a later'])('W7 %s message that does not get through is kept and sent again', async (which) => {
+  it.each(['the first', 'a later'])('W7 %s message that cannot be sent is kept and sent again', async (which) => {
     script((request) => [say(`You said ${lastUserText(request)}.`)]);
     const tab = await site.visit({ allowedErrors: /ERR_FAILED/ });
     if (which === 'a later') {
@@ -218,7 +218,7 @@ describe('the status, and what goes wrong', () => {
     expect(said.slice(-4)).toEqual(['one', 'You said one.', 'two', 'You said two.']);
   });
 
-  it('H2 a refusal is told in words, and the message can be changed', async () => {
+  it('H2 a refusal is explained, and the message can be changed', async () => {
     const tab = await site.visit({ allowedErrors: /status of 413/ });
     await tab.send('x'.repeat(300_000));
     await tab.page.getByText(/^Not accepted: .*at most 262144 bytes/).waitFor();
@@ -231,7 +231,7 @@ describe('the status, and what goes wrong', () => {
 });
 
 describe('a long conversation', () => {
-  it('T8 shows its end first, and the rest when asked', async () => {
+  it('T8 shows its end first, and the rest on request', async () => {
     script((request) => [say(`re: ${lastUserText(request)}`)]);
     const tab = await site.visit();
     await tab.send('number 0');
@@ -255,7 +255,7 @@ describe('a long conversation', () => {
     expect(await tab.button('Show earlier messages').count()).toBe(0);
   });
 
-  it('H8 goes on with the whole transcript sent along, 5 MiB of it', async () => {
+  it('H8 works with the whole transcript of 5 MiB in each request', async () => {
     script((request) => [say(`re: ${lastUserText(request).slice(0, 9)}`)]);
     const tab = await site.visit();
     await tab.send('number 0');

@@ -11,7 +11,7 @@ beforeAll(async () => {
 const script = (model: ModelScript) => site.runtime.model.script(model);
 const answerTexts = (tab: Tab) => tab.answers.allInnerTexts();
 
-it('S6 two tabs are two sessions, a duplicated tab too, and a reload keeps its own', async () => {
+it('S6 two tabs are two sessions, a duplicated tab too; a reload keeps the session', async () => {
   script((request) => [say(`You said ${lastUserText(request)}.`)]);
   const one = await site.visit();
   await one.send('one');
@@ -31,7 +31,7 @@ it('S6 two tabs are two sessions, a duplicated tab too, and a reload keeps its o
   expect(await answerTexts(two)).toEqual(['You said two.']);
 });
 
-it('S6 a tab sees the other sessions, can stop them, and opens one in a new tab', async () => {
+it('S6 a tab shows the other sessions, can stop them, and opens one in a new tab', async () => {
   script(() => [say('Hm'), hang()]);
   const one = await site.visit();
   await one.send('a long story');
@@ -61,14 +61,14 @@ it('S6 a tab sees the other sessions, can stop them, and opens one in a new tab'
   await three.reload();
   await three.locator('article.assistant').getByText('Hm').waitFor();
 
-  // The tab that had asked the server for both of them is gone.
+  // The tab that held the connection for both has been closed.
   await one.page.close();
   await three.getByLabel('Message', { exact: true }).fill('go on');
   await three.keyboard.press('Enter');
   await row.getByText('Chatting, working').waitFor();
 });
 
-it('S4 two pages on one session show the same words and phase, and of two publishes one is told why not', async () => {
+it('S4 two pages of one session show the same text and phase, and of two publishes one shows the error', async () => {
   const calls = [
     callTool('call_1', 'build_and_deploy', { confirm_new_project: true }),
     callTool('call_2', 'todo_complete', { name: 'build' }),
@@ -110,7 +110,7 @@ it('S4 two pages on one session show the same words and phase, and of two publis
   await two.answers.getByText('Again.').waitFor();
   await two.idle();
 
-  // What it cannot hear of, it still offers.
+  // It still offers the button, because no event can reach it.
   await two.page.route('**/events', (route) => route.abort());
   await two.page.reload();
   await two.button('Publish').waitFor();
@@ -124,7 +124,7 @@ it('S4 two pages on one session show the same words and phase, and of two publis
   await two.inPhase('Done');
 });
 
-it('S4 what happens elsewhere is seen here', async () => {
+it('S4 a change from another client is shown', async () => {
   script((request) => [say(`You said ${lastUserText(request)}.`)]);
   const tab = await site.visit();
   await tab.send('hello');
@@ -146,7 +146,7 @@ it('S4 what happens elsewhere is seen here', async () => {
   await tab.idle();
 });
 
-/** A story of which a tab has let go in its middle. */
+/** A tab that closed its stream in the middle of an answer. */
 async function halfAStory(allowedErrors?: RegExp): Promise<{ tab: Tab; tellTheEnd: () => void }> {
   const rest = Promise.withResolvers<void>();
   script(async function* () {
@@ -165,7 +165,7 @@ async function halfAStory(allowedErrors?: RegExp): Promise<{ tab: Tab; tellTheEn
 
 const joining = ({ page }: Tab) => page.waitForResponse((response) => response.url().endsWith('/stream'));
 
-it('R2 a tab that is not to be seen lets go of its answer, and follows it again once it is seen', async () => {
+it('R2 a hidden tab closes its answer’s stream, and follows it again once it is visible', async () => {
   const { tab, tellTheEnd } = await halfAStory();
   const follows = joining(tab);
   await becomes(tab, 'visible');
@@ -176,7 +176,7 @@ it('R2 a tab that is not to be seen lets go of its answer, and follows it again 
   expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
 });
 
-it('R2 an answer that cannot be joined at first is joined a moment later', async () => {
+it('R2 if joining an answer fails, the page retries', async () => {
   const { tab, tellTheEnd } = await halfAStory(/status of 503/);
   await tab.page.route('**/stream', (route) => route.fulfill({ status: 503 }), { times: 1 });
   const fails = joining(tab);
@@ -206,7 +206,7 @@ it('R2 an answer that ends just before it can be joined is shown to its end', as
   expect(await answerTexts(tab)).toEqual(['Once upon a time.']);
 });
 
-/** Without a window no tab is ever behind another. */
+/** Sets the visibility, because tabs of a headless browser never become hidden. */
 function becomes(tab: Tab, state: DocumentVisibilityState): Promise<void> {
   return tab.page.evaluate((now) => {
     Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => now });

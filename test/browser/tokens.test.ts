@@ -10,7 +10,7 @@ const SECRET = 'a secret of at least thirty-two bytes';
 const NEXT_SECRET = 'the next secret, of thirty-two bytes and more';
 
 let site: TestSite;
-/** Whose tokens the host takes. */
+/** A token that the host accepts. */
 let current: Identify;
 beforeAll(async () => {
   site = await startSite({
@@ -24,7 +24,7 @@ function tokenOf(user: string, secret: string, expiry = '5m'): Promise<string> {
   return claims.sign(new TextEncoder().encode(secret));
 }
 
-it('H3 the page asks for a token, again when it is refused, and loses nothing meanwhile', async () => {
+it('H3 the page asks for a token, again if it is refused, and keeps unsent messages and typed text', async () => {
   current = tokenUser({ secret: SECRET });
   const tab = await site.visit({ allowedErrors: /status of 401/, viewport: { width: 1280, height: 800 } });
   const { page } = tab;
@@ -58,7 +58,7 @@ it('H3 the page asks for a token, again when it is refused, and loses nothing me
   ]);
   expect(addresses.filter((address) => address.includes(token))).toEqual([]);
 
-  // The keys have changed: what the page has is of no use any more.
+  // The secret has changed, so the page's token is no longer valid.
   current = tokenUser({ secret: NEXT_SECRET });
   await tab.send('build one about cats');
   await page.getByText('This token is wrong or has expired.').waitFor();
@@ -75,7 +75,7 @@ it('H3 the page asks for a token, again when it is refused, and loses nothing me
   await panel.page.getByText('No other sessions.').waitFor();
 });
 
-it('H3 the page asks for another token when the one that it has expires, and then reads what it has missed', async () => {
+it('H3 the page asks for another token when its token expires, and then reads what it missed', async () => {
   current = tokenUser({ secret: SECRET });
   const tab = await site.visit({ allowedErrors: /status of 401/ });
   const { page } = tab;
@@ -85,7 +85,7 @@ it('H3 the page asks for another token when the one that it has expires, and the
   };
   await enter('1s');
   await tab.send('build a site about bees');
-  // Nobody does anything: the streams of the page end, and it reconnects.
+  // Without any user action the page's streams end, and it reconnects.
   await page.getByText('This token is wrong or has expired.').waitFor();
   await enter('5m');
   await tab.answers.getByText('The site is built').waitFor();

@@ -13,7 +13,7 @@ beforeAll(async () => {
 }, 60_000);
 
 describe('the page with the rehearsal model', () => {
-  it('H6 walks from chatting to done', async () => {
+  it('H6 goes from chatting to done', async () => {
     const tab = await site.visit();
     await tab.inPhase('Chatting');
     expect(await tab.page.getByRole('region', { name: 'Preview' }).count()).toBe(0);
@@ -40,7 +40,7 @@ describe('the page with the rehearsal model', () => {
     expect(await tab.button('Publish').count()).toBe(0);
   });
 
-  it('H6 shows what was built, newly made after each change, in a frame that can do nothing else', async () => {
+  it('H6 shows the built site in a sandboxed frame, and reloads it after each change', async () => {
     const tab = await site.visit({ viewport: { width: 1280, height: 800 } });
     const preview = tab.page.getByRole('region', { name: 'Preview' });
     await tab.send('Please build me a site about owls');
@@ -68,7 +68,7 @@ describe('the page with the rehearsal model', () => {
     await frame.waitFor();
   });
 
-  it('H6 shows it without names below "localhost", too, and says what is missing then', async () => {
+  it('H6 shows it without names below "localhost" too, and says that absolute paths do not work', async () => {
     const tab = await site.visit({ viewport: { width: 1280, height: 800 }, allowedErrors: /ERR_NAME_NOT_RESOLVED/ });
     await tab.page.route(/preview\.localhost/, (route) => route.abort('namenotresolved'));
     await tab.send('Please build me a site about owls');
@@ -88,7 +88,7 @@ describe('the page with the rehearsal model', () => {
     await tab.inPhase('Chatting');
   });
 
-  it('S6 another tab cannot stop a session that is idle, and gives up its build only when that is confirmed', async () => {
+  it('S6 another tab cannot stop an idle session, and cancels its build only after confirmation', async () => {
     const tab = await site.visit();
     await tab.send('build a site');
     await tab.inPhase('Verifying');
@@ -113,14 +113,14 @@ describe('the page with the rehearsal model', () => {
     expect(sent).toEqual([expect.stringMatching(/\/cancel$/)]);
   });
 
-  it('H6 works on a phone, in the dark, by keyboard alone', async () => {
+  it('H6 works on a phone, in dark mode, with the keyboard only', async () => {
     const tab = await site.visit({
       viewport: { width: 360, height: 640 },
       colorScheme: 'dark',
       hasTouch: true,
       isMobile: true,
     });
-    // The field has the focus from the beginning; what is typed before the page is there goes nowhere.
+    // The field has the focus from the start; input before the page has loaded is lost.
     await tab.page.waitForFunction(() => document.activeElement?.tagName === 'TEXTAREA');
     await tab.page.keyboard.type('build a site about the longest-word-that-anybody-has-ever-written-without-a-space');
     await tab.page.keyboard.press('Enter');

@@ -7,11 +7,11 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { createClient } from '../../client/client.ts';
 
-it('R2 a stream that is opened while Postgres does not answer begins when it does', async () => {
+it('R2 a stream that is opened while Postgres does not respond starts once it does', async () => {
   await using stops = new AsyncDisposableStack();
   const db = createPool(await freshDatabase());
   stops.defer(() => db.end());
-  // Never asked for anything.
+  // The Temporal client is never used.
   const temporal = new Client({ connection: Connection.lazy() });
   let failures = 0;
   const client = createClient({ database: db, bus: createMemoryBus(), temporal, log: { warn: () => void failures++ } });
@@ -28,7 +28,7 @@ it('R2 a stream that is opened while Postgres does not answer begins when it doe
   await expect(client.events('eve', session).next()).rejects.toMatchObject({ code: 'SessionNotFound' });
 });
 
-it('H5 refuses what HTTP refuses, with the same words, and stores nothing', async () => {
+it('H5 refuses what HTTP refuses, with the same message, and stores nothing', async () => {
   await using stops = new AsyncDisposableStack();
   const db = createPool(await freshDatabase());
   stops.defer(() => db.end());

@@ -1,4 +1,4 @@
-// What readers cost that follow sessions in which nothing happens, and how soon they learn that something does.
+// The cost of readers of idle sessions, and the time until they receive a change.
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -16,10 +16,10 @@ const SECONDS = 5;
 
 let url: string;
 let db: pg.Pool;
-/** Of other processes: pointers come from it if the test publishes them. */
+/** The bus of another process, on which the test publishes pointers. */
 let bus: Bus;
 let client: PerdureClient;
-/** Another process of the same system, whose statements are counted, each a transaction of its own. */
+/** A second client, like another process of the system; its statements are counted, each of which is a transaction. */
 let counted: PerdureClient;
 let pool: pg.Pool;
 let transactions = 0;
@@ -44,7 +44,7 @@ async function openSession(user = 'ada'): Promise<string> {
   return id;
 }
 
-/** A run that has been claimed: its tool is at work, and says nothing. */
+/** A claimed run whose tool is running without output. */
 async function openRun(session: string): Promise<void> {
   const parts = JSON.stringify([{ id: newId('prt'), type: 'text', data: { type: 'text', text: 'hello' } }]);
   const message = [session, 'ada', newId('msg'), newId('msg'), parts];
@@ -73,7 +73,7 @@ const events = (session: string, { user = 'ada', of = client } = {}) =>
 const answer = (session: string, { of = client } = {}) =>
   follow(of.follow('ada', session, 1, { signal: readers.signal }));
 
-/** Milliseconds until `reader` is told something that it had not been told. */
+/** Milliseconds until `reader` receives a new event. */
 async function untilTold(reader: Reader, change: () => Promise<unknown>): Promise<number> {
   const before = reader.told.length;
   const from = performance.now();
@@ -82,7 +82,7 @@ async function untilTold(reader: Reader, change: () => Promise<unknown>): Promis
   return performance.now() - from;
 }
 
-it('R5 R2 200 idle readers cost at most 20 transactions a second, and learn within a second what no pointer told', async () => {
+it('R5 R2 200 idle readers cost at most 20 transactions a second, and receive a change without a pointer within a second', async () => {
   const sessions = await Promise.all(Array.from({ length: READERS }, () => openSession()));
   const [working, silent] = [sessions[0]!, sessions[1]!];
   await Promise.all(sessions.slice(0, READERS / 2).map(openRun));
@@ -99,7 +99,7 @@ it('R5 R2 200 idle readers cost at most 20 transactions a second, and learn with
   console.log(`${READERS} idle readers: ${perSecond} transactions a second`);
   expect(perSecond, 'transactions a second').toBeLessThanOrEqual(20);
 
-  // What the worker would publish is lost.
+  // No pointer is published, as if it were lost.
   const parts = [{ id: 'p1', index: 0, type: 'text', data: { type: 'text', text: '', state: 'streaming' } }];
   const append = (deltas: unknown[], of: unknown[] = []) =>
     db.query(`SELECT append_stream($1, 1, '{1,1,1}', '{}', $2, $3)`, [
@@ -127,7 +127,7 @@ it('R5 R2 200 idle readers cost at most 20 transactions a second, and learn with
   expect(told).toBeLessThan(500);
 });
 
-it('R5 readers of a session that is no longer there end with SessionNotFound, and nobody else does', async () => {
+it('R5 readers of a deleted session end with SessionNotFound, and no other readers do', async () => {
   const [gone, kept] = [await openSession(), await openSession()];
   const [one, other] = [events(gone), events(kept)];
   await eventually(() => expect([one.told.length, other.told.length]).toEqual([1, 1]));
@@ -142,7 +142,7 @@ it('R5 readers of a session that is no longer there end with SessionNotFound, an
   await eventually(() => expect(stranger.failure()).toMatchObject({ code: 'SessionNotFound' }));
 });
 
-it('R2 a poll that fails drops no reader, and what changed meanwhile is told when it works again', async () => {
+it('R2 a failed poll disconnects no reader, and missed changes are sent when polling works again', async () => {
   const session = await openSession();
   const reader = events(session);
   await eventually(() => expect(reader.told).toHaveLength(1));
@@ -155,7 +155,7 @@ it('R2 a poll that fails drops no reader, and what changed meanwhile is told whe
   expect(reader.failure()).toBeUndefined();
 });
 
-it('S9 readers that wait for slow statements leave connections to accept messages', async () => {
+it('S9 readers that wait for slow statements do not use the connections for accepting messages', async () => {
   const session = await openSession();
   const users = await Promise.all(
     Array.from({ length: 50 }, async (_, n) => ({ user: `u${n}`, id: await openSession(`u${n}`) })),

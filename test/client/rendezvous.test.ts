@@ -11,7 +11,7 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { Rendezvous } from '../../client/rendezvous.ts';
 
-// What a rendezvous costs, and what it finds by itself. The rows are real; who tells of them is the test.
+// The cost of a rendezvous, and which changes its polls find. The rows are real; the test publishes the pointers.
 
 let db: pg.Pool;
 let queries = 0;
@@ -40,7 +40,7 @@ function meetingOf(checkMs = 60_000, commitMs = 15_000): Rendezvous {
   return meeting;
 }
 
-/** All that a new reader is told. */
+/** The events of a new reader. */
 function readerOf(meeting: Rendezvous, user: string): RendezvousEvent[] {
   const told: RendezvousEvent[] = [];
   const { signal } = open.find((each) => each.meeting === meeting)!.gone;
@@ -69,7 +69,7 @@ function tell(session: string): void {
 let users = 0;
 const newUser = () => `user ${++users}`;
 
-it('S6 reads a session that is told of once for all tabs of its user, and not each time', async () => {
+it('S6 reads a changed session once for all tabs of its user, and not once per pointer', async () => {
   const user = newUser();
   const [session, last] = [await openSession(user), await openSession(user)];
   const meeting = meetingOf();
@@ -87,11 +87,11 @@ it('S6 reads a session that is told of once for all tabs of its user, and not ea
       expect(told.at(-1)).toMatchObject({ event: 'session_update', session_id: last, phase: 'building' }),
     );
   }
-  // Whose they are, twice at most; the write; and a reading in 200 ms.
+  // The owner's id, at most twice; the write; and one read in 200 ms.
   expect(queries - before).toBeLessThanOrEqual(5 + Math.ceil((performance.now() - from) / 200));
 });
 
-it('S6 reads nothing where nobody looks, and nothing for other users', async () => {
+it('S6 reads nothing without readers, and nothing for other users', async () => {
   const [user, other] = [newUser(), newUser()];
   const [own, others] = [await openSession(user), await openSession(other)];
   const meeting = meetingOf();
@@ -108,11 +108,11 @@ it('S6 reads nothing where nobody looks, and nothing for other users', async () 
   tell(await openSession(user));
   await eventually(() => expect(told).toHaveLength(3));
   expect(told.map((event) => 'session_id' in event && event.session_id)).not.toContain(others);
-  // Opening it, whose it is, and reading it.
+  // Opening it, reading its owner, and reading it.
   expect(queries - ready).toBe(4);
 });
 
-it('S6 finds by itself what nobody has told of', async () => {
+it('S6 finds changes without a pointer', async () => {
   const user = newUser();
   const session = await openSession(user);
   const told = readerOf(meetingOf(200), user);
@@ -121,7 +121,7 @@ it('S6 finds by itself what nobody has told of', async () => {
   await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_close', session_id: session }));
 });
 
-it('S6 reads only what has changed: of users with many sessions nothing, one statement for all of them', async () => {
+it('S6 reads only changes: nothing for users with many unchanged sessions, with one statement for all', async () => {
   const crowd = await Promise.all(
     Array.from({ length: 20 }, async () => {
       const user = newUser();
@@ -132,7 +132,7 @@ it('S6 reads only what has changed: of users with many sessions nothing, one sta
   const meeting = meetingOf(100, 0);
   const tabs = crowd.map(({ user }) => readerOf(meeting, user));
   await Promise.all(tabs.map(untilReady));
-  // A check that began before the last tab was ready may still find what was opened for it.
+  // A poll that began before the last tab was ready may still find the session opened for it.
   await delay(300);
   const [before, from] = [queries, performance.now()];
   await delay(1_000);
@@ -148,7 +148,7 @@ it('S6 reads only what has changed: of users with many sessions nothing, one sta
   for (const other of tabs) if (other !== told) expect(other).toHaveLength(51);
 });
 
-it('S6 tells of what has changed meanwhile when Postgres can be read again', async () => {
+it('S6 sends missed changes when Postgres can be read again', async () => {
   const user = newUser();
   const session = await openSession(user);
   const told = readerOf(meetingOf(), user);
@@ -163,11 +163,11 @@ it('S6 tells of what has changed meanwhile when Postgres can be read again', asy
   await eventually(() => expect(told.at(-1)).toMatchObject({ session_id: session, phase: 'building' }));
 });
 
-it('S6 tells first of the newest 200, then also of older ones that something happens to', async () => {
+it('S6 starts with the newest 200 sessions, and adds older ones when they change', async () => {
   const user = newUser();
   const sessions: string[] = [];
   for (let at = 0; at < 210; at++) sessions.push(await openSession(user));
-  // They were opened just now, which is not to count as a change.
+  // They were opened just now, which must not count as a change.
   const told = readerOf(meetingOf(200, 0), user);
   await untilReady(told);
   const newest = sessions.toReversed().slice(0, 200);
@@ -176,7 +176,7 @@ it('S6 tells first of the newest 200, then also of older ones that something hap
   await db.query('SELECT write_phase($1, $2)', [oldest, 'start_build']);
   tell(oldest);
   await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_open', session_id: oldest }));
-  // Readings of everything go on and leave it where it is, until it is closed.
+  // Further full reads keep it, until it is closed.
   const before = queries;
   await eventually(() => expect(queries).toBeGreaterThan(before + 4));
   expect(told).toHaveLength(202);
@@ -184,7 +184,7 @@ it('S6 tells first of the newest 200, then also of older ones that something hap
   await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_close', session_id: oldest }));
 });
 
-it('S6 leaves out what is archived, and side chats', async () => {
+it('S6 excludes archived sessions and side chats', async () => {
   const user = newUser();
   const [archived, side, plain] = [await openSession(user), await openSession(user), await openSession(user)];
   await db.query('UPDATE chat_sessions SET archived_at = now() WHERE session_id = $1', [archived]);
@@ -192,7 +192,7 @@ it('S6 leaves out what is archived, and side chats', async () => {
   expect((await newestOpen(db, user, 10)).map((row) => row.session_id)).toEqual([plain]);
 });
 
-it('S6 a title is the first line that says anything, on one line, and short', () => {
+it('S6 a title is the first line with text, shortened and on one line', () => {
   expect(titleOf(null)).toBeNull();
   expect(titleOf(' \n\t')).toBeNull();
   expect(titleOf('\n  build\t a   site \u202Enow\r\nabout tea')).toBe('build a site now');

@@ -10,7 +10,7 @@ beforeAll(async () => {
   [host, browser] = await Promise.all([startHost({ databaseUrl: await freshDatabase() }), startBrowser()]);
 });
 
-it('H2 /docs shows every operation of the description, with nothing from elsewhere and under its own policy', async () => {
+it('H2 /docs shows every operation of the OpenAPI document, loads nothing from other hosts and has its own CSP', async () => {
   const page = await browser.newPage();
   const isContent = watchErrors(page);
   const asked: string[] = [];

@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** A new session of Ada's, and the folder it works in with these files. */
+/** Opens a session of Ada whose folder contains these files. */
 async function sessionWith(files: Record<string, string>) {
   const id = (await ada.post('/api/sessions', {})).body.session.session_id as string;
   const root = path.join(userFolder(workspaces, 'ada'), id);
@@ -34,12 +34,12 @@ async function sessionWith(files: Record<string, string>) {
   return { id, root, list, preview: async () => (await list()).body.preview_url as string };
 }
 
-/** As it is written: fetch would take the dots out of a path. */
+/** Sends the target unchanged: fetch would normalize `..` in a path. */
 async function rawStatus(target: string): Promise<number | undefined> {
   return (await raw(target)).statusCode;
 }
 
-/** Under whichever name of the host, which need not be found. */
+/** A request under any host name, which need not resolve. */
 function raw(target: string, { name = '', method = 'GET' } = {}): Promise<IncomingMessage & { text: string }> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(host.url);
@@ -55,7 +55,7 @@ function raw(target: string, { name = '', method = 'GET' } = {}): Promise<Incomi
 const get = (url: string, headers: Record<string, string> = {}) => fetch(`${host.url}${url}`, { headers });
 
 describe('the files of a session', () => {
-  it('H6 are listed for its owner, without links and hidden ones, and nobody else learns of it', async () => {
+  it('H6 are listed for its owner, without links and hidden files; for other users the session is unknown', async () => {
     const { id, root, list } = await sessionWith({ 'index.html': '<p>é', 'css/site.css': 'a{}', '.env': 'KEY=1' });
     await mkdir(path.join(root, '.git'));
     await writeFile(path.join(root, '.git/config'), '');
@@ -75,7 +75,7 @@ describe('the files of a session', () => {
     });
   });
 
-  it('H6 are at most 500 in a list, and none before anything is built', async () => {
+  it('H6 are listed up to 500; the list is empty before a build', async () => {
     const many = Object.fromEntries(Array.from({ length: 520 }, (_, at) => [`pages/${at}.txt`, '']));
     const { list } = await sessionWith({ ...many, 'index.html': '' });
     const { body } = await list();
@@ -87,7 +87,7 @@ describe('the files of a session', () => {
 });
 
 describe('a preview', () => {
-  it('H6 shows files to a frame that says nothing of its user, and lets them do little', async () => {
+  it('H6 serves files to a frame without credentials, and restricts them by headers', async () => {
     const { preview } = await sessionWith({ 'index.html': '<h1>Owls', 'about/index.html': 'About', 'a b.js': '1' });
     const url = await preview();
     const answer = await get(url, { origin: 'null' });
@@ -107,7 +107,7 @@ describe('a preview', () => {
     expect([script.status, script.headers.get('content-type')]).toEqual([200, expect.stringContaining('javascript')]);
   });
 
-  it('H6 leads to nothing outside, nor to what is hidden', async () => {
+  it('H6 serves nothing outside of the workspace and no hidden files', async () => {
     const { root, preview } = await sessionWith({
       'index.html': '',
       '.env': 'KEY=1',
@@ -137,16 +137,16 @@ describe('a preview', () => {
     ];
     const statuses = await Promise.all(odd.map((name) => rawStatus(url + name)));
     expect(statuses).toEqual(odd.map(() => 404));
-    // The same folder by another name, while the address is older than the link.
+    // A link that was created after the URL was issued.
     await rename(path.join(root, 'd'), path.join(folder, 'd'));
     await symlink(path.join(folder, 'd'), path.join(root, 'd'));
     expect((await get(`${url}d/x.txt`)).status).toBe(404);
-    // A second name of a file in the workspace is a file in the workspace.
+    // A hard link within the workspace is served.
     await link(path.join(root, 'index.html'), path.join(root, 'again.html'));
     expect((await get(`${url}again.html`)).status).toBe(200);
   });
 
-  it('H6 is over when its time is, and no other secret makes one', async () => {
+  it('H6 expires, and cannot be signed with another secret', async () => {
     const { root, preview } = await sessionWith({ 'index.html': 'here' });
     const url = await preview();
     const secret = PREVIEW_SECRET;
@@ -164,10 +164,10 @@ describe('a preview', () => {
   });
 });
 
-describe('a preview with a name of its own', () => {
+describe('a preview on its own host name', () => {
   const nameIn = (url: string) => new URL(url).hostname;
 
-  it('H6 has its files at the root, and nothing else of the host', async () => {
+  it('H6 has its files at the root, and no other route of the host', async () => {
     const { list } = await sessionWith({ 'index.html': '<h1>Owls', 'css/a b.css': 'a{}', '.env': 'KEY=1' });
     const url = (await list()).body.preview_site_url as string;
     expect(url).toMatch(/^http:\/\/[0-9a-z]{1,63}(\.[0-9a-z]{1,63})*\.preview\.localhost:\d+\/$/);
@@ -187,7 +187,7 @@ describe('a preview with a name of its own', () => {
     expect((await raw('/api/sessions', { name, method: 'POST' })).statusCode).toBe(405);
   });
 
-  it('H6 is over when its time is, cannot be made up, and is not there where the way is too long', async () => {
+  it('H6 expires, cannot be forged, and is not offered if the path is too long for a host name', async () => {
     const { root } = await sessionWith({ 'index.html': 'here' });
     const at = new URL(host.url);
     const of = (secret: string, seconds?: number) =>

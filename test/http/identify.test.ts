@@ -10,7 +10,7 @@ function request(headers: Record<string, string> = {}, url = 'http://127.0.0.1:8
   return new Request(url, { headers: { host: new URL(url).host, ...headers } });
 }
 
-describe('the user of a host that only this machine can reach', () => {
+describe('the user of a loopback host', () => {
   const identify = loopbackUser(Buffer.alloc(32, 1));
 
   it('H3 is the header x-perdure-user', async () => {
@@ -21,7 +21,7 @@ describe('the user of a host that only this machine can reach', () => {
     await expect(identify(request({ 'x-perdure-user': user }))).rejects.toMatchObject({ code: 'Unauthorized' });
   });
 
-  it('H3 is somebody new without it, whom the cookie names from then on', async () => {
+  it('H3 is a new one without the header; the cookie identifies that user from then on', async () => {
     const first = await identify(request());
     expect(first.setCookie).toMatch(/; Max-Age=\d+; Path=\/; HttpOnly; SameSite=Lax$/);
     const cookie = `other=1; ${first.setCookie!.split(';')[0]}`;
@@ -29,7 +29,7 @@ describe('the user of a host that only this machine can reach', () => {
     expect((await identify(request())).user).not.toBe(first.user);
   });
 
-  it('H3 is not whom a cookie names that we have not signed', async () => {
+  it('H3 is not taken from a cookie with a wrong signature', async () => {
     const { user, setCookie } = await identify(request());
     const [name, value] = setCookie!.split(';')[0]!.split('=') as [string, string];
     // Swaps the user and keeps the signature.
@@ -45,7 +45,7 @@ describe('the user of a host that only this machine can reach', () => {
     for (const cookie of forged) expect((await identify(request({ cookie }))).setCookie).toBeDefined();
   });
 
-  it('H3 is whom a cookie of an earlier version names, if we signed it', async () => {
+  it('H3 is taken from a signed cookie of an earlier version', async () => {
     const sign = (key: number) =>
       createHmac('sha256', Buffer.alloc(32, key)).update('user:guest-a_b').digest('base64url');
     const signed = `a=1; perdure_user=guest-a_b.${sign(1)}`;
@@ -55,25 +55,28 @@ describe('the user of a host that only this machine can reach', () => {
   });
 
   it.each([
-    ['a name that was made to resolve here', {}, 'http://rebound.example:8787/api/sessions'],
-    ['a name that begins like ours', {}, 'http://localhost.example/api/sessions'],
+    ['a foreign host name that resolves to this machine', {}, 'http://rebound.example:8787/api/sessions'],
+    ['a host name that begins like ours', {}, 'http://localhost.example/api/sessions'],
     ['a page of another site', { origin: 'https://evil.example' }, undefined],
     ['a page of another port', { origin: 'http://127.0.0.1:9999' }, undefined],
     ['a page without an origin', { origin: 'null' }, undefined],
-  ])('Q3 is nobody for %s', async (_what, headers, url) => {
+  ])('Q3 is refused for %s', async (_what, headers, url) => {
     await expect(identify(request(headers, url))).rejects.toMatchObject({ code: 'Forbidden' });
   });
 
-  it.each(['http://localhost:8787/', 'http://[::1]:8787/', 'http://127.0.0.1/'])('H3 is anybody on %s', async (url) => {
-    const origin = new URL(url).origin;
-    expect(await identify(request({ 'x-perdure-user': 'ada', origin }, url))).toEqual({ user: 'ada' });
-  });
+  it.each(['http://localhost:8787/', 'http://[::1]:8787/', 'http://127.0.0.1/'])(
+    'H3 is accepted on %s',
+    async (url) => {
+      const origin = new URL(url).origin;
+      expect(await identify(request({ 'x-perdure-user': 'ada', origin }, url))).toEqual({ user: 'ada' });
+    },
+  );
 });
 
 describe('the key that signs cookies', () => {
   const dir = scratchDir();
 
-  it('H3 is one for hosts that start at once, kept over restarts and for its owner only', async () => {
+  it('H3 is the same for hosts that start at once, survives restarts, and is readable by its owner only', async () => {
     const fresh = path.join(dir, 'new');
     const keys = await Promise.all(Array.from({ length: 20 }, () => cookieKey(fresh)));
     expect(new Set(keys.map((key) => key.toString('hex'))).size).toBe(1);
@@ -88,14 +91,14 @@ describe('the key that signs cookies', () => {
     ['half a key', 'ab'.repeat(16)],
     ['something longer', 'ab'.repeat(33)],
     ['no digits', 'zz'.repeat(32)],
-  ])('Q3 is refused where its file holds %s', async (_what, text) => {
+  ])('Q3 is refused if its file contains %s', async (_what, text) => {
     await writeFile(path.join(dir, 'cookie.key'), text);
     await expect(cookieKey(dir)).rejects.toThrow(/cookie\.key: expected a key of 32 bytes.*delete the file/);
     expect(await readFile(path.join(dir, 'cookie.key'), 'utf8')).toBe(text);
   });
 });
 
-it('H3 loopback addresses are told from others', () => {
+it('H3 loopback addresses are recognized', () => {
   const loopback = ['127.0.0.1', '127.1.2.3', 'localhost', '::1'];
   const others = ['0.0.0.0', '::', '10.0.0.1', 'example.com', '127.0.0.1.example.com'];
   expect([...loopback, ...others].filter(isLoopback)).toEqual(loopback);

@@ -22,7 +22,7 @@ async function openSession(): Promise<string> {
   return (await ada.post('/api/sessions', {})).body.session.session_id as string;
 }
 
-/** The status of a request that names another host than the one it is sent to. */
+/** The status of a request with this Host header. */
 function statusFor(path: string, hostHeader: string): Promise<number | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
   const sent = request(`${host.url}${path}`, { headers: { host: hostHeader } }, (answer) => {
@@ -35,7 +35,7 @@ function statusFor(path: string, hostHeader: string): Promise<number | undefined
 }
 
 describe('GET /openapi.json', () => {
-  it('H2 is a valid OpenAPI 3.1 document, the same under /api, and open to all', async () => {
+  it('H2 is a valid OpenAPI 3.1 document, the same under /api, and needs no authentication', async () => {
     const { body, headers } = await ada.get('/openapi.json');
     expect(headers.get('content-type')).toContain('application/json');
     expect(body.openapi).toMatch(/^3\.1\./);
@@ -45,7 +45,7 @@ describe('GET /openapi.json', () => {
     }
   });
 
-  it('H2 describes every route that there is, and none that is not', async () => {
+  it('H2 describes exactly the routes that exist', async () => {
     const { paths } = (await ada.get('/openapi.json')).body as OpenApi;
     const described = Object.entries(paths).flatMap(([path, operations]) =>
       Object.keys(operations).map((method) => `${method.toUpperCase()} ${path}`),
@@ -59,7 +59,7 @@ describe('GET /openapi.json', () => {
     expect(new Set(names)).toHaveLength(names.length);
   });
 
-  it('H2 gives the limits by which requests are judged', async () => {
+  it('H2 contains the limits that requests are validated against', async () => {
     const { paths, components } = (await ada.get('/openapi.json')).body;
     const submit = paths['/api/sessions/{id}/messages'].post;
     expect(submit.requestBody.content['application/json'].schema).toMatchObject({
@@ -77,9 +77,9 @@ describe('GET /openapi.json', () => {
   });
 });
 
-describe('requests that do not fit', () => {
+describe('invalid requests', () => {
   it.each(['PUT', 'PATCH', 'OPTIONS', 'DELETE'])(
-    'H2 %s on a route that does not take it is 405 with Allow',
+    'H2 %s on a route without that method is 405 with Allow',
     async (method) => {
       const answer = await ada.fetch('/api/sessions', { method });
       expect(answer.status).toBe(405);
@@ -89,7 +89,7 @@ describe('requests that do not fit', () => {
     },
   );
 
-  it('H3 401 says how to say who calls, H2 503 when to come again', async () => {
+  it('H3 401 has WWW-Authenticate, H2 503 has Retry-After', async () => {
     const refused = await fetch(`${guarded.url}/api/sessions`);
     expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
     const away = await ada.post(`/api/sessions/${await openSession()}/abort`);
@@ -119,7 +119,7 @@ describe('requests that do not fit', () => {
     ],
     [{ parts: [{ type: 'text', text: 'x'.repeat(300_000) }] }, 'parts: expected a message of at most 262144 bytes'],
   ])(
-    'H2 the field of a message that is wrong is named from the body on, with what was expected (%#)',
+    'H2 an invalid field of a message is named by its path in the body, with what was expected (%#)',
     async (message, words) => {
       const { body } = await ada.post('/api/chat', { id: 'bad', messages: [0, { id: 'm', role: 'user', ...message }] });
       expect(body.detail).toContain(`messages[1].${words}`);
@@ -140,7 +140,7 @@ describe('requests that do not fit', () => {
     expect([status, body.detail]).toEqual([400, expect.stringContaining(words)]);
   });
 
-  it('S9 metadata and model are not content: with others, the same id and parts are the same message', async () => {
+  it('S9 metadata and model are not compared: the same id and parts are the same message', async () => {
     const id = await openSession();
     const send = (more: object) => ada.post(`/api/sessions/${id}/messages`, { id: 'm1', text: 'Hello', ...more });
     const first = await send({ metadata: { at: 1 } });
@@ -150,8 +150,8 @@ describe('requests that do not fit', () => {
   });
 });
 
-describe('a host for its own machine only', () => {
-  it('H3 serves nothing under a name that was made to resolve to it, and probes by their address', async () => {
+describe('a loopback host', () => {
+  it('H3 refuses foreign host names, and allows probes by IP address', async () => {
     for (const path of ['/metrics', '/healthz', '/openapi.json', '/api/sessions', '/nothing']) {
       expect(await statusFor(path, 'evil.example'), path).toBe(403);
     }

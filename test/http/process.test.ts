@@ -8,7 +8,7 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 
-// The host as `npm run host` starts it.
+// The host process, as `npm run host` starts it.
 
 interface HostProcess {
   child: ChildProcess;
@@ -41,7 +41,7 @@ function untilSaid(host: HostProcess, msg: RegExp | string) {
   return eventually(
     () => {
       const line = host.lines.find((each) => (typeof msg === 'string' ? each.msg === msg : msg.test(each.msg)));
-      if (!line) throw new Error(`not said yet: ${msg}; said: ${host.lines.map((each) => each.msg).join(', ')}`);
+      if (!line) throw new Error(`not logged yet: ${msg}; logged: ${host.lines.map((each) => each.msg).join(', ')}`);
       return line;
     },
     { timeout: 15_000 },
@@ -58,7 +58,7 @@ beforeAll(async () => {
 });
 
 describe('the process of the host', () => {
-  it('H1 takes what is empty as not set, says where it serves, is ready, and stops in order with a stream open', async () => {
+  it('H1 treats empty settings as unset, logs its address, becomes ready, and shuts down gracefully with an open stream', async () => {
     const empty = { OPENAI_API_KEY: '', OPENAI_BASE_URL: '', ANTHROPIC_BASE_URL: '', PERDURE_JWT_SECRET: '' };
     const host = startProcess({ DATABASE_URL: databaseUrl, ...temporal, ...empty });
     const { url } = await untilSaid(host, 'ready');
@@ -75,7 +75,7 @@ describe('the process of the host', () => {
     expect(host.lines.map((line) => line.msg)).toEqual(expect.arrayContaining(['stopping', 'stopped']));
   });
 
-  it('H1 keeps trying while Postgres and Temporal are away, and says which address', async () => {
+  it('H1 retries while Postgres and Temporal are down, and logs their addresses', async () => {
     const address = `127.0.0.1:${await freePort()}`;
     const host = startProcess({ DATABASE_URL: `postgres://u:p@${address}/none`, TEMPORAL_ADDRESS: address });
     const { url } = await untilSaid(host, 'ready');
@@ -90,7 +90,7 @@ describe('the process of the host', () => {
     expect(await answer.json()).toMatchObject({ code: 'Unavailable', status: 503 });
   });
 
-  it('Q3 does not start with an empty key for its cookies, and says what to do', async () => {
+  it('Q3 does not start with an empty cookie key, and says what to do', async () => {
     const own = path.join(dir, 'empty-key');
     await mkdir(own);
     await writeFile(path.join(own, 'cookie.key'), '');
@@ -99,7 +99,7 @@ describe('the process of the host', () => {
     expect(host.lines.at(-1)?.msg).toMatch(/cookie\.key: expected a key of 32 bytes.*delete the file/);
   });
 
-  it('H3 refuses to be reached from elsewhere when nothing says who may call', async () => {
+  it('H3 does not listen beyond loopback without token settings', async () => {
     const host = startProcess({ DATABASE_URL: databaseUrl, PERDURE_HOST: '0.0.0.0', ...temporal });
     expect(await host.exited).toBe(1);
     expect(host.lines.at(-1)?.msg).toMatch(/PERDURE_HOST: expected a loopback address.*PERDURE_JWT_SECRET/);
@@ -114,7 +114,7 @@ describe('the process of the host', () => {
     expect(await answer.json()).toMatchObject({ code: 'Unauthorized', status: 401 });
   });
 
-  it('H1 names what is missing', async () => {
+  it('H1 names a missing setting', async () => {
     const host = startProcess({ PERDURE_LOG_LEVEL: 'info' });
     expect(await host.exited).toBe(1);
     expect(host.lines.at(-1)?.msg).toContain('DATABASE_URL: expected a URL');

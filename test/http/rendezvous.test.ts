@@ -8,7 +8,8 @@ import { fail, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 
-// Tabs of one user on two hosts, each with its own connections. Sessions close by idling all the time, as nobody may notice.
+// Tabs of one user on two hosts, each with its own connections. Sessions become idle and close all the time, which readers
+// must not notice.
 
 const REHEARSAL = 'rehearsal/site-builder';
 const IDLE_CLOSE_MS = 500;
@@ -74,7 +75,7 @@ class Tab {
     this.gone.abort();
   }
 
-  /** Within the two seconds that the phase has for getting everywhere. */
+  /** Waits up to two seconds, the limit for a phase to be visible everywhere. */
   until(check: () => void): Promise<void> {
     return eventually(check, { timeout: 2_000 });
   }
@@ -115,7 +116,7 @@ async function untilIdle(caller: TestCaller, session: string): Promise<void> {
   );
 }
 
-/** Whatever a tab was told before this, it has been told when this answers. */
+/** Waits until all earlier events have reached the tab. */
 async function untilNothingIsLeft(tab: Tab, caller: TestCaller): Promise<string> {
   const marker = await openSession(caller);
   await tab.untilLast(marker, { event: 'session_open' });
@@ -123,7 +124,7 @@ async function untilNothingIsLeft(tab: Tab, caller: TestCaller): Promise<string>
 }
 
 describe('tabs of one user', () => {
-  it('S6 are two sessions, each told of the other; a late tab reads the open ones first, then ready', async () => {
+  it('S6 are two sessions, and each gets events of the other; a late tab reads the open ones first, then ready', async () => {
     const user = newUser();
     const first = await Tab.open(here, user);
     expect(first.told).toEqual([{ event: 'ready' }]);
@@ -149,7 +150,7 @@ describe('tabs of one user', () => {
     ]);
   });
 
-  it('S6 see project and phase of a session of another host within two seconds, and what it is doing', async () => {
+  it('S6 see project, phase and state of a session on another host within two seconds', async () => {
     const user = newUser();
     const [caller, tab, near] = [there.as(user), await Tab.open(here, user), await Tab.open(there, user)];
     const session = await openSession(caller);
@@ -164,7 +165,7 @@ describe('tabs of one user', () => {
     for (const each of [tab, near]) await each.untilLast(session, { event: 'session_update', phase: 'done' });
   });
 
-  it('S6 see a session that was opened under an alias, and one whose turn has failed', async () => {
+  it('S6 see a session that was opened under an alias, and one whose turn failed', async () => {
     const user = newUser();
     const tab = await Tab.open(here, user);
     const message = { id: newId('msg'), role: 'user', parts: [{ type: 'text', text: 'fail' }] };
@@ -188,13 +189,13 @@ describe('tabs of one user', () => {
     await caller.post(`/api/sessions/${session}/close`);
     await tab.untilLast(session, { event: 'session_close' });
     await send(caller, session, 'hello');
-    // As it was found, by the command, and by the message.
+    // At the first read, by the command, and by the message.
     const opened = () => tab.of(session).filter(({ event }) => event === 'session_open');
     await tab.until(() => expect(opened()).toHaveLength(3));
     await untilIdle(caller, session);
   });
 
-  it('S6 learn each other by it and cancel each other; nobody else does', async () => {
+  it('S6 find and cancel each other; other users do not', async () => {
     const user = newUser();
     const [owner, stranger] = [there.as(user), there.as(newUser())];
     const strange = await Tab.open(there, `user ${users}`);
@@ -213,7 +214,7 @@ describe('tabs of one user', () => {
     expect(new Set(strange.told.map(({ session_id }) => session_id))).toEqual(new Set([undefined, own]));
   });
 
-  it('W8 are told nothing when a session closes by idling', async () => {
+  it('W8 get no event when a session’s workflow ends by idling', async () => {
     const user = newUser();
     const caller = here.as(user);
     const session = await openSession(caller);
@@ -229,14 +230,14 @@ describe('tabs of one user', () => {
     expect(late.told.map(({ session_id }) => session_id)).toEqual([marker, session, undefined]);
   });
 
-  it('S6 miss nothing of what happens while the connection of their host that listens is down', async () => {
+  it('S6 miss no change while their host’s LISTEN connection is down', async () => {
     const user = newUser();
     const session = await openSession(here.as(user));
     const tab = await Tab.open(here, user);
     const admin = new pg.Client({ connectionString: runtime.databaseUrl });
     await admin.connect();
     try {
-      // Nobody tells of it: it is found because listening has begun anew.
+      // No pointer is published: the change is found because LISTEN was started again.
       await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                           WHERE datname = current_database() AND application_name = 'perdure listen'`);
       await admin.query('SELECT raise_event($1, $2, $3, $4)', [session, 'publish', 'user', 'publish:1']);
@@ -254,7 +255,7 @@ describe('the stream of a rendezvous', () => {
     return Number(/^perdure_http_streams\{route="rendezvous"\} (\d+)$/m.exec(metrics)?.[1] ?? 0);
   }
 
-  it('S6 is over when its reader has gone, and for a HEAD at once', async () => {
+  it('S6 ends when its reader disconnects, and at once for HEAD', async () => {
     const user = newUser();
     const tab = await Tab.open(here, user);
     expect(await openStreams(here)).toBeGreaterThan(0);
@@ -264,7 +265,7 @@ describe('the stream of a rendezvous', () => {
     await eventually(async () => expect(await openStreams(here)).toBe(0));
   });
 
-  it('S6 is there as an iterable, which ends with its signal', async () => {
+  it('S6 is available as an async iterable, which ends with its signal', async () => {
     const user = newUser();
     const gone = new AbortController();
     const events: string[] = [];

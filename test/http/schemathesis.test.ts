@@ -9,14 +9,14 @@ import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { installSchemathesis, schemathesis } from '../../tools/test-kit/schemathesis.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
-// Requests that schemathesis makes out of the API's description, before a whole system: such that fit and such that do
-// not. No answer may be a 5xx or other than described.
+// schemathesis generates valid and invalid requests from the OpenAPI document and sends them to a whole system. No response
+// may be a 5xx or differ from the document.
 
 const SECRET = 'a secret of at least thirty-two bytes';
 const SECONDS = 35;
-/** Streams that end only when their reader goes are tested elsewhere: test/http/turns.test.ts, rendezvous.test.ts. */
+/** Streams that end only when the reader disconnects: tested in test/http/turns.test.ts and rendezvous.test.ts. */
 const ENDLESS = ['/api/sessions/{id}/events', '/api/rendezvous'];
-/** What a deployment lacks answers 503 and 501, and is described so. */
+/** 503 and 501 pass, because the document has them for a deployment that lacks something. */
 const CHECKS = [
   'not_a_server_error',
   'status_code_conformance',
@@ -49,13 +49,13 @@ beforeAll(async () => {
     .sign(new TextEncoder().encode(SECRET));
 }, 300_000);
 
-/** Sessions to work with, so that requests get beyond "there is no such session". */
+/** Opens sessions, so that requests get further than SessionNotFound. */
 async function sessions(count: number): Promise<string[]> {
   const views = await Promise.all(Array.from({ length: count }, () => host.client.openSession('ada')));
   return views.map((view) => view.session.session_id);
 }
 
-it('Q3 H2 requests made out of the description get the answers that it describes, and never a 5xx', async () => {
+it('Q3 H2 generated requests get the documented responses, and never a 5xx', async () => {
   const config = `
     warnings = false
     request-timeout = 20

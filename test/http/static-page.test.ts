@@ -19,8 +19,8 @@ beforeAll(async () => {
 const get = async (url: string, headers: Record<string, string> = {}) =>
   page(new Request(`http://localhost${url}`, { headers }));
 
-describe('the page is served', () => {
-  it('H1 as what it is, asked for anew each time', async () => {
+describe('the chat page is served', () => {
+  it('H1 with its content type, and revalidated on every load', async () => {
     const response = await get('/?from=somewhere');
     expect(await response?.text()).toBe('<!doctype html>');
     expect(Object.fromEntries(response?.headers ?? [])).toMatchObject({
@@ -33,20 +33,20 @@ describe('the page is served', () => {
     expect({ status: again?.status, body: await again?.text() }).toEqual({ status: 304, body: '' });
   });
 
-  it('H1 with files that may be kept for ever, as their names change with them', async () => {
+  it('H1 with immutable assets, whose names contain a hash', async () => {
     const response = await get('/assets/index-abc.js');
     expect(response?.headers.get('content-type')).toBe('text/javascript; charset=utf-8');
     expect(response?.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
   });
 
   it.each(['/secret.html', '/../secret.html', '/%2e%2e/secret.html', '/assets/..%2f..%2fsecret.html', '/.made-from'])(
-    'Q3 and nothing else: %s',
+    'Q3 and no other file: %s',
     async (url) => {
       expect(await get(url)).toBeUndefined();
     },
   );
 
-  it('H1 or says how to build it', async () => {
+  it('H1 or, if it was not built, the response says how to build it', async () => {
     const none = await staticPage(path.join(dir, 'none'));
     const response = await none(new Request('http://localhost/'));
     expect(response?.status).toBe(503);

@@ -9,7 +9,7 @@ import { type Answer, eventsOf, startHost, type TestHost } from '../../tools/tes
 import { type IssuerKey, issuerKey, type KeyServer, startKeyServer } from '../../tools/test-kit/key-server.ts';
 import { freePort, freshDatabase } from '../../tools/test-kit/servers.ts';
 
-// Hosts that take tokens, asked over HTTP; keys come from a server of their issuer.
+// Hosts that require tokens, over HTTP; a server of the issuer provides the keys.
 
 const ISSUER = 'https://id.example';
 const SECRET = 'a secret of sixty-four bytes, so that HS256 and HS512 both do...';
@@ -36,7 +36,7 @@ function byKey(key: IssuerKey, claims: object = {}, header: object = {}): Promis
   return new SignJWT(claimsOf(claims)).setProtectedHeader({ alg, kid, ...header }).sign(key.privateKey);
 }
 
-/** A token made by hand, for what no library would make. */
+/** A token that no library would create. */
 function handMade(header: object, claims: object, sign: (signed: string) => string): string {
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
   const signed = `${encode(header)}.${encode(claims)}`;
@@ -45,19 +45,19 @@ function handMade(header: object, claims: object, sign: (signed: string) => stri
 
 const hmac = (key: string) => (signed: string) => createHmac('sha256', key).update(signed).digest('base64url');
 
-/** Asks for a session with what stands in the header Authorization, and says whose it is. */
+/** Opens a session with this Authorization header; returns its user. */
 async function ask(host: TestHost, authorization?: string): Promise<Answer & { user?: string }> {
   const answer = await host.as('mallory').post('/api/sessions', {}, authorization ? { authorization } : {});
   return { ...answer, user: answer.body.session?.user_id };
 }
 
-/** RFC 6750, 3: of a token that does not hold the challenge says so, and where there was none it is the scheme alone. */
+/** RFC 6750, 3: the challenge names the error of an invalid token; without a token it is the scheme only. */
 function expectRefused(answer: Answer, challenge = 'Bearer error="invalid_token"'): void {
   expect(answer).toMatchObject({ status: 401, body: { code: 'Unauthorized' } });
   expect(answer.headers.get('www-authenticate')).toBe(challenge);
 }
 
-/** No part of a token that was sent stands in what the host has logged or answered. */
+/** Expects no part of the token in logs and responses of the host. */
 function expectUnsaid(host: TestHost, token: string, answer?: Answer): void {
   const said = JSON.stringify([host.logs, answer?.body]);
   for (const part of token.split('.')) if (part) expect(said).not.toContain(part);
@@ -70,44 +70,44 @@ describe('a host whose tokens are signed with a secret', () => {
     host = await startHost({ databaseUrl, parts: { identify } });
   });
 
-  it('H3 takes the subject for the user, whatever else a request says of itself', async () => {
+  it('H3 uses the subject as user, and ignores other identification in the request', async () => {
     expect(await ask(host, `Bearer ${await bySecret()}`)).toMatchObject({ status: 201, user: 'ada' });
   });
 
-  it.each(['bearer', 'BEARER'])('H3 takes the scheme as %s', async (scheme) => {
+  it.each(['bearer', 'BEARER'])('H3 accepts the scheme as %s', async (scheme) => {
     expect(await ask(host, `${scheme} ${await bySecret()}`)).toMatchObject({ status: 201, user: 'ada' });
   });
 
   it.each([
     ['of HS512, with a secret that is as long', () => bySecret({}, { alg: 'HS512' })],
     ['of one of several audiences', () => bySecret({ aud: ['other', 'perdure'] })],
-    ['that ended two seconds ago', () => bySecret({ exp: NOW() - 2 })],
-    ['that begins in two seconds', () => bySecret({ nbf: NOW() + 2 })],
-    ['of the longest subject', () => bySecret({ sub: 's'.repeat(128) })],
-  ])('H3 takes a token %s', async (_what, make) => {
+    ['that expired two seconds ago', () => bySecret({ exp: NOW() - 2 })],
+    ['that becomes valid in two seconds', () => bySecret({ nbf: NOW() + 2 })],
+    ['with the longest subject', () => bySecret({ sub: 's'.repeat(128) })],
+  ])('H3 accepts a token %s', async (_what, make) => {
     expect(await ask(host, `Bearer ${await make()}`)).toMatchObject({ status: 201 });
   });
 
   it.each([
     ['of another secret', () => bySecret({}, { key: ANOTHER_SECRET })],
-    ['that has ended', () => bySecret({ exp: NOW() - 30 })],
-    ['that has not begun', () => bySecret({ nbf: NOW() + 30 })],
+    ['that has expired', () => bySecret({ exp: NOW() - 30 })],
+    ['that is not yet valid', () => bySecret({ nbf: NOW() + 30 })],
     ['of another issuer', () => bySecret({ iss: 'https://evil.example' })],
-    ['of no issuer', () => bySecret({ iss: undefined })],
+    ['without an issuer', () => bySecret({ iss: undefined })],
     ['for another audience', () => bySecret({ aud: 'other' })],
-    ['for no audience', () => bySecret({ aud: undefined })],
+    ['without an audience', () => bySecret({ aud: undefined })],
     ['that never expires', () => bySecret({ exp: undefined })],
     ['without a subject', () => bySecret({ sub: undefined })],
-    ['of an empty subject', () => bySecret({ sub: '' })],
-    ['of a subject that is too long', () => bySecret({ sub: 's'.repeat(129) })],
-    ['of a subject with control characters', () => bySecret({ sub: 'ada\n' })],
-    ['of a subject that is a number', () => handMade({ alg: 'HS256' }, claimsOf({ sub: 5 }), hmac(SECRET))],
-    ['of no algorithm', () => handMade({ alg: 'none' }, claimsOf(), () => '')],
-    ['of no algorithm, with a signature', () => handMade({ alg: 'nOnE' }, claimsOf(), hmac(SECRET))],
-    ['of a public key', () => byKey(first)],
+    ['with an empty subject', () => bySecret({ sub: '' })],
+    ['with a subject that is too long', () => bySecret({ sub: 's'.repeat(129) })],
+    ['with a subject with control characters', () => bySecret({ sub: 'ada\n' })],
+    ['with a number as subject', () => handMade({ alg: 'HS256' }, claimsOf({ sub: 5 }), hmac(SECRET))],
+    ['with algorithm none', () => handMade({ alg: 'none' }, claimsOf(), () => '')],
+    ['with algorithm none and a signature', () => handMade({ alg: 'nOnE' }, claimsOf(), hmac(SECRET))],
+    ['signed with an asymmetric key', () => byKey(first)],
     ['whose claims were changed', async () => changed(await bySecret())],
-    ['that is none', () => 'gibberish'],
-  ])('H3 refuses a token %s, and says nothing of it', async (_what, make) => {
+    ['that is not a token', () => 'gibberish'],
+  ])('H3 refuses a token %s, and never quotes it', async (_what, make) => {
     const token = await make();
     const answer = await ask(host, `Bearer ${token}`);
     expectRefused(answer);
@@ -122,7 +122,7 @@ describe('a host whose tokens are signed with a secret', () => {
     expectRefused(await ask(host, authorization), 'Bearer');
   });
 
-  it('H3 refuses two headers, whichever comes first, and two tokens in one', async () => {
+  it('H3 refuses two Authorization headers in any order, and two tokens in one header', async () => {
     const [good, bad] = [await bySecret(), await bySecret({ sub: 'eve' }, { key: ANOTHER_SECRET })];
     for (const tokens of [
       [good, bad],
@@ -133,7 +133,7 @@ describe('a host whose tokens are signed with a secret', () => {
     }
   });
 
-  it('H3 shows a user nothing of another', async () => {
+  it('H3 shows a user no data of another', async () => {
     const [ada, eve] = [`Bearer ${await bySecret()}`, `Bearer ${await bySecret({ sub: 'eve' })}`];
     const id = (await ask(host, ada)).body.session.session_id as string;
     const read = async (authorization: string) =>
@@ -141,13 +141,13 @@ describe('a host whose tokens are signed with a secret', () => {
     expect([await read(ada), await read(eve)]).toEqual([200, 404]);
   });
 
-  it('H3 makes nothing of a secret that is too short, of two ways to verify, or of none', () => {
+  it('H3 cannot be created with a short secret, with two verification methods, or without one', () => {
     expect(() => tokenUser({ secret: 's'.repeat(31) })).toThrow('at least 32 bytes');
     expect(() => tokenUser({ secret: SECRET, jwksUrl: 'https://id.example/jwks' })).toThrow('either');
     expect(() => tokenUser({})).toThrow('either');
   });
 
-  it('H3 takes no HS512 with a secret that is shorter than its hash', async () => {
+  it('H3 accepts no HS512 with a secret that is shorter than its hash', async () => {
     const identify = tokenUser({ secret: ANOTHER_SECRET });
     const asked = async (alg: string) => {
       const token = await bySecret({}, { key: ANOTHER_SECRET, alg });
@@ -166,7 +166,7 @@ describe('a token that expires', () => {
     session = (await ask(host, `Bearer ${await bySecret()}`)).body.session.session_id as string;
     const message = { id: newId('msg'), text: 'hello' };
     const authorization = `Bearer ${await bySecret()}`;
-    // Temporal is away, so the message stays queued and its stream stays open.
+    // Temporal is down, so the message stays queued and its stream stays open.
     await host.as('ada').post(`/api/sessions/${session}/messages`, message, { authorization });
   });
 
@@ -201,7 +201,7 @@ describe('a token that expires', () => {
     await again.body!.cancel();
   });
 
-  it('H3 is an error of the chat for the AI SDK, not the end of an answer', async () => {
+  it('H3 is reported by the AI SDK as an error of the chat, not as the end of an answer', async () => {
     const headers = { authorization: `Bearer ${await bySecret({ exp: NOW() + 1 })}` };
     const transport = new DefaultChatTransport({ api: `${host.url}/api/chat`, headers });
     const stream = await transport.reconnectToStream({ chatId: session });
@@ -211,20 +211,20 @@ describe('a token that expires', () => {
     await expect(failed).rejects.toThrow('the token has expired');
   });
 
-  it('H3 may be missing its expiry where the operator allows that', async () => {
+  it('H3 may have no expiry if the operator allows that', async () => {
     const identify = tokenUser({ secret: SECRET, allowNoExp: true });
     const authorization = `Bearer ${await bySecret({ exp: undefined })}`;
     expect(await identify(new Request('http://localhost/', { headers: { authorization } }))).toEqual({ user: 'ada' });
   });
 });
 
-/** The token with another subject and the signature it had. */
+/** The token with another subject and the old signature. */
 function changed(token: string): string {
   const [header, , signature] = token.split('.');
   return [header, Buffer.from(JSON.stringify(claimsOf({ sub: 'eve' }))).toString('base64url'), signature].join('.');
 }
 
-/** Sends two headers, as `fetch` cannot. */
+/** Sends two Authorization headers, which `fetch` cannot. */
 function statusOfTwo(host: TestHost, tokens: string[]): Promise<number | undefined> {
   const { promise, resolve, reject } = Promise.withResolvers<number | undefined>();
   const headers = ['Host', '127.0.0.1', ...tokens.flatMap((token) => ['Authorization', `Bearer ${token}`])];
@@ -251,20 +251,20 @@ describe('a host whose tokens are signed with keys of their issuer', () => {
   });
   afterEach(() => void vi.useRealTimers());
 
-  it('H3 fetches them once, from where it was told', async () => {
+  it('H3 fetches them once, from the configured URL', async () => {
     for (let at = 0; at < 3; at++) {
       expect(await ask(host, `Bearer ${await byKey(first)}`)).toMatchObject({ status: 201, user: 'ada' });
     }
     expect(keys.asked).toEqual(['/jwks.json']);
   });
 
-  it.each(['ES256', 'PS256', 'EdDSA'])('H3 takes keys of %s', async (alg) => {
+  it.each(['ES256', 'PS256', 'EdDSA'])('H3 accepts keys of type %s', async (alg) => {
     const key = await issuerKey('second', alg);
     keys.publish(first, key);
     expect(await ask(host, `Bearer ${await byKey(key)}`)).toMatchObject({ status: 201, user: 'ada' });
   });
 
-  it('H3 takes no public key for a secret, and no key from where a token says', async () => {
+  it('H3 does not accept a public key as a secret, nor a key from a URL in the token', async () => {
     const evil = await startKeyServer();
     const forger = await issuerKey('first');
     evil.publish(forger);
@@ -285,13 +285,13 @@ describe('a host whose tokens are signed with keys of their issuer', () => {
     expect(evil.asked).toEqual([]);
   });
 
-  it('H3 judges the claims', async () => {
+  it('H3 checks the claims', async () => {
     for (const claims of [{ exp: NOW() - 30 }, { iss: 'https://evil.example' }, { aud: 'other' }, { sub: undefined }]) {
       expectRefused(await ask(host, `Bearer ${await byKey(first, claims)}`));
     }
   });
 
-  it('H3 fetches them again for a key that it does not know, but not for every one that is made up', async () => {
+  it('H3 fetches them again for an unknown key, but not for every invented one', async () => {
     expect(await ask(host, `Bearer ${await byKey(first)}`)).toMatchObject({ status: 201 });
     const second = await issuerKey('second');
     keys.publish(first, second);
@@ -302,14 +302,14 @@ describe('a host whose tokens are signed with keys of their issuer', () => {
       expectRefused(await ask(host, `Bearer ${await byKey({ ...second, kid })}`));
     }
     expect(keys.asked).toHaveLength(2);
-    // What the issuer has taken back is nobody's key once they are fetched anew.
+    // A key that the issuer has removed is refused after the next fetch.
     keys.publish(second);
     vi.setSystemTime(Date.now() + 11_000);
     expectRefused(await ask(host, `Bearer ${await byKey({ ...second, kid: 'sixth' })}`));
     expectRefused(await ask(host, `Bearer ${await byKey(first)}`));
   });
 
-  it('H3 Q3 says 503 and not 401 while they cannot be had, and goes on when they can', async () => {
+  it('H3 Q3 responds 503, not 401, while they cannot be fetched, and recovers', async () => {
     const evil = await startKeyServer();
     const token = await byKey(first);
     const answers: Parameters<KeyServer['answer']>[0][] = [
@@ -332,7 +332,7 @@ describe('a host whose tokens are signed with keys of their issuer', () => {
     expect(await ask(nowhere, `Bearer ${token}`)).toMatchObject({ status: 503, body: { code: 'Unavailable' } });
   });
 
-  it('H3 waits two seconds for them and no longer', async () => {
+  it('H3 waits at most two seconds for them', async () => {
     keys.answer(() => {});
     const from = performance.now();
     expect(await ask(host, `Bearer ${await byKey(first)}`)).toMatchObject({ status: 503 });

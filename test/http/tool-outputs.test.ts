@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => db.end());
 
-it('R7 what a tool has put aside is read as plain text that no browser takes for a page', async () => {
+it('R7 a stored tool output is served as plain text that no browser renders as a page', async () => {
   const { session } = (await ada.post('/api/sessions', {})).body as { session: { session_id: string } };
   const outputs = `/api/sessions/${session.session_id}/tool-outputs`;
   await db.query("INSERT INTO tool_outputs VALUES ($1, 'call_1', '<script>alert(1)</script>')", [session.session_id]);

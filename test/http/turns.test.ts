@@ -20,7 +20,7 @@ import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts'
 
 const REHEARSAL = 'rehearsal/site-builder';
 
-/** Lets a model that holds its answer back go on. */
+/** Creates a gate that a scripted model waits for. */
 const held = new Map<string, PromiseWithResolvers<void>>();
 function hold(name: string): PromiseWithResolvers<void> {
   const gate = held.get(name) ?? Promise.withResolvers<void>();
@@ -86,7 +86,7 @@ function untilIdle(id: string): Promise<void> {
   });
 }
 
-/** Waits until the model has begun to answer. */
+/** Waits for the first text. */
 async function untilSpeaking(events: AsyncGenerator<{ data: { type?: string } }>): Promise<void> {
   for (;;) {
     const { value, done } = await events.next();
@@ -94,7 +94,7 @@ async function untilSpeaking(events: AsyncGenerator<{ data: { type?: string } }>
   }
 }
 
-/** Takes session `id` to a phase, by what a user would do. */
+/** Moves a session to a phase, with a user's actions. */
 async function walkTo(phase: string, caller: TestCaller): Promise<string> {
   const id = await openSession(caller);
   if (phase === 'chatting') return id;
@@ -107,7 +107,7 @@ async function walkTo(phase: string, caller: TestCaller): Promise<string> {
 }
 
 describe('a turn through /chat', () => {
-  it('H6 H10 walks from chatting to verifying with DefaultChatTransport, and to done by publish', async () => {
+  it('H6 H10 goes from chatting to verifying with DefaultChatTransport, and to done by publish', async () => {
     const transport = new DefaultChatTransport({
       api: `${host.url}/api/chat`,
       headers: { 'x-perdure-user': 'ada' },
@@ -141,7 +141,7 @@ describe('a turn through /chat', () => {
     expect(await transport.reconnectToStream({ chatId: 'walk' })).toBeNull();
   });
 
-  it('H8 the stock DefaultChatTransport goes on with a transcript of 5 MiB, of which only the last message is read', async () => {
+  it('H8 the stock DefaultChatTransport works with a transcript of 5 MiB, of which only the last message is read', async () => {
     const sentence = 'The "quick" brown fox\njumps. '.repeat(100);
     const messages = Array.from({ length: 1_800 }, (_, at) =>
       at % 2 ? { ...userMessage(sentence), role: 'assistant' as const } : userMessage(sentence),
@@ -162,13 +162,13 @@ describe('a turn through /chat', () => {
     expect(await reduced(chunks)).toEqual(items[1]);
   });
 
-  it('R2 GET …/stream gives the message from its first chunk, at any host, and equal to what is stored', async () => {
+  it('R2 GET …/stream returns the message from its first chunk, on any host, and equal to the stored one', async () => {
     const id = await openSession();
     const first = eventsOf(await chat(id, 'hold replay'));
     await untilSpeaking(first);
     const late = await otherHost.as('ada').fetch(`/api/chat/${id}/stream`);
     expect(late.headers.get('x-perdure-session')).toBe(id);
-    // The first reader goes away: the run goes on.
+    // The first reader disconnects; the run continues.
     await first.return(undefined);
     hold('hold replay').resolve();
     const chunks = await chunksOf(late);
@@ -177,7 +177,7 @@ describe('a turn through /chat', () => {
     expect((await ada.fetch(`/api/chat/${id}/stream`)).status).toBe(204);
   });
 
-  it('S9 a message whose run failed does not run again: 200 with the code, and /chat gives the stored answer and its error', async () => {
+  it('S9 a message whose run failed does not run again: 200 with the code, and /chat returns the stored answer and its error', async () => {
     const id = await openSession();
     const failed = { id: 'failed-1', text: 'fail' };
     expect((await ada.post(`/api/sessions/${id}/messages`, failed)).status).toBe(202);
@@ -189,11 +189,11 @@ describe('a turn through /chat', () => {
     const chunks = await chunksOf(await chat(id, 'fail', 'failed-1'));
     expect(chunks).toContainEqual({ type: 'error', errorText: expect.any(String) });
     expect((await ada.get(`/api/sessions/${id}/status`)).body).toMatchObject({ state: 'error' });
-    // Nothing tells to send the same message, which would not run.
+    // No text advises to send the same message again, because it would not run.
     expect(JSON.stringify(chunks)).not.toMatch(/send (?:the message|it) again/i);
   });
 
-  it('S9 a message that was taken back does not run again: 200, and /chat gives an abort', async () => {
+  it('S9 a cancelled message does not run again: 200, and /chat returns an abort', async () => {
     const id = await openSession();
     const running = await chat(id, 'hold taken', 'running-1');
     const queued = { id: 'queued-1', text: 'later' };
@@ -206,7 +206,7 @@ describe('a turn through /chat', () => {
     await chunksOf(running);
   });
 
-  it('S9 the same message again joins that turn, while it runs and when it is over', async () => {
+  it('S9 a repeated message joins its turn, while it runs and after it has ended', async () => {
     const id = await openSession();
     const [one, two] = [await chat(id, 'hold same', 'same-1'), await chat(id, 'hold same', 'same-1')];
     hold('hold same').resolve();
@@ -222,7 +222,7 @@ describe('a turn through /chat', () => {
     expect(other).toMatchObject({ status: 409, body: { code: 'MessageConflict' } });
   });
 
-  it('W7 a message behind another waits in its stream, says so, and goes on when its turn comes', async () => {
+  it('W7 the stream of a queued message reports its place in the queue, and continues when its run starts', async () => {
     const id = await openSession();
     const first = chat(id, 'hold queue', 'q-1');
     const second = eventsOf(await first.then(() => chat(id, 'second', 'q-2')));
@@ -241,7 +241,7 @@ describe('a turn through /chat', () => {
     expect(items.map((message) => message.role)).toEqual(['user', 'assistant', 'user', 'assistant']);
   });
 
-  it('R6 a provider that refuses ends the stream with what to do, and R5 the next message clears it', async () => {
+  it('R6 a provider error ends the stream with advice, and R5 the next message clears it', async () => {
     const id = await openSession();
     const chunks = await chunksOf(await chat(id, 'fail'));
     expect(chunks.map((chunk) => chunk.type).slice(-2)).toEqual(['error', 'finish']);
@@ -255,7 +255,7 @@ describe('a turn through /chat', () => {
 });
 
 describe('abort', () => {
-  it('R4 ends the stream where the answer stopped, and the answer stays as the reader saw it', async () => {
+  it('R4 ends the stream where the answer stopped, and the stored answer is what the reader saw', async () => {
     const id = await openSession();
     const chunks: UIMessageChunk[] = [];
     for await (const { data } of eventsOf(await chat(id, 'hold abort'))) {
@@ -279,8 +279,8 @@ describe('abort', () => {
   });
 });
 
-describe('messages that wait', () => {
-  it('W7 a queued one can be taken back, and only while it is queued', async () => {
+describe('queued messages', () => {
+  it('W7 can be cancelled, but only while they are queued', async () => {
     const id = await openSession();
     const running = await chat(id, 'hold back', 'b-1');
     await untilSpeaking(eventsOf(running));
@@ -307,7 +307,7 @@ describe('messages that wait', () => {
 });
 
 describe('events of a session', () => {
-  it('R5 tell of a turn that begins and ends, and of the status in between', async () => {
+  it('R5 report the start and end of a turn, and the status in between', async () => {
     const id = await openSession();
     const events = eventsOf(await otherHost.as('ada').fetch(`/api/sessions/${id}/events`));
     expect((await events.next()).value).toMatchObject({ event: 'status', data: { state: 'idle' } });
@@ -326,7 +326,7 @@ describe('events of a session', () => {
 });
 
 describe('commands', () => {
-  it('H7 with the same Idempotency-Key answer the same, and count once', async () => {
+  it('H7 with the same Idempotency-Key get the same response, and are carried out once', async () => {
     const id = await walkTo('verifying', ada);
     const key = { 'idempotency-key': 'publish-once' };
     const first = await ada.post(`/api/sessions/${id}/publish`, {}, key);
@@ -351,7 +351,7 @@ describe('commands', () => {
     expect(other.body.detail).toContain('locked-1');
   });
 
-  it('W8 close is RunInFlight while one is, unless it may abort; the next message opens the session again', async () => {
+  it('W8 close is RunInFlight during a run unless `abort` is set; the next message opens the session again', async () => {
     const id = await openSession();
     await untilSpeaking(eventsOf(await chat(id, 'hold close')));
     expect(await ada.post(`/api/sessions/${id}/close`)).toMatchObject({ status: 409, body: { code: 'RunInFlight' } });
@@ -365,7 +365,7 @@ describe('commands', () => {
     expect((await ada.get(`/api/sessions/${id}`)).body.chat.closed_at).toBeNull();
   });
 
-  it('W3 a reason is in the log, and cancel aborts a run where the phase knows no cancel', async () => {
+  it('W3 a reason is stored in the event log; cancel aborts a run in a phase without a cancel transition', async () => {
     const id = await openSession();
     await untilSpeaking(eventsOf(await chat(id, 'hold cancel')));
     const answer = await ada.post(`/api/cancel?session_id=${id}`, { reason: 'wrong page' });
@@ -401,7 +401,7 @@ describe('every (phase, event) pair that a user can raise, at the route', () => 
       expect(answer).toMatchObject({ status: 200, body: { phase: next } });
       expect((await sessionOf(id)).phase).toBe(next);
     } else {
-      // Of `done` open_existing is legal, but these sessions have built, so that another project is locked.
+      // `done` allows open_existing, but these sessions have built, so they have locked another project.
       const code = phase === 'done' && event === 'open_existing' ? 'ProjectAlreadyLocked' : 'InvalidTransition';
       expect(answer).toMatchObject({ status: 409, body: { code } });
       if (code === 'InvalidTransition')

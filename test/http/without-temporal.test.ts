@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { type Answer, eventsOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 
-// Everything that Postgres alone decides, with Temporal away all the while.
+// Everything that only needs Postgres, tested while Temporal is down.
 
 let host: TestHost;
 let db: pg.Pool;
@@ -33,7 +33,7 @@ async function openSession(caller = ada): Promise<string> {
 }
 
 describe('sessions', () => {
-  it('H2 open with what is asked for and answer { session, chat, status }', async () => {
+  it('H2 open with the given options and return { session, chat, status }', async () => {
     const { status, body, headers } = await ada.post('/api/sessions', {
       agent: 'site-builder',
       project_id: 'garden',
@@ -74,7 +74,7 @@ describe('sessions', () => {
     expect(await listed('?limit=5000')).toEqual([ids, null]);
   });
 
-  it('S10 a project of somebody else is one that is not there', async () => {
+  it('S10 another user’s project looks like an unknown one', async () => {
     await ada.post('/api/sessions', { project_id: 'adas-own' });
     const { status, body } = await eve.post('/api/sessions', { project_id: 'adas-own' });
     expect({ status, code: body.code }).toEqual({ status: 404, code: 'ProjectNotFound' });
@@ -99,15 +99,15 @@ describe('sessions', () => {
     [{ metadata: [1] }, 400, 'BadRequest', 'metadata: expected an object'],
     [{ project_id: 'no spaces' }, 400, 'BadRequest', 'project_id: expected an id'],
     [{ surprise: 1 }, 400, 'BadRequest', 'surprise: expected no such field'],
-  ])('H2 %j is refused with what is wrong', async (body, status, code, words) => {
+  ])('H2 %j is refused with the problem named', async (body, status, code, words) => {
     const answer = await ada.post('/api/sessions', body);
     expect(answer).toMatchObject({ status, body: { code } });
     expect(answer.body.detail).toContain(words);
   });
 });
 
-describe('messages with Temporal away', () => {
-  it('W7 are accepted by their row and wait, with what is ahead of them', async () => {
+describe('messages while Temporal is down', () => {
+  it('W7 are accepted by their row and queued, with their position', async () => {
     const id = await openSession();
     const first = await ada.post(`/api/sessions/${id}/messages`, { id: 'm1', text: 'Hello' });
     const second = await ada.post(`/api/sessions/${id}/messages`, { id: 'm2', text: 'again' });
@@ -118,7 +118,7 @@ describe('messages with Temporal away', () => {
     expect((await ada.get(`/api/sessions/${id}/status`)).body).toMatchObject({ state: 'busy', message_id: 'm1' });
   });
 
-  it('S9 sent twice are one; with other content MessageConflict', async () => {
+  it('S9 sent twice are stored once; with other content they are MessageConflict', async () => {
     const id = await openSession();
     const send = (text: string) => ada.post(`/api/sessions/${id}/messages`, { id: 'm1', text });
     await send('Hello');
@@ -127,7 +127,7 @@ describe('messages with Temporal away', () => {
     expect((await ada.get(`/api/sessions/${id}/messages`)).body.items).toHaveLength(1);
   });
 
-  it('T3 keep the id that a client brings, and their order', async () => {
+  it('T3 keep the client’s id and their order', async () => {
     const id = await openSession();
     for (const mid of ['zz', 'aa', 'mm']) await ada.post(`/api/sessions/${id}/messages`, { id: mid, text: mid });
     const page = async (query: string) => {
@@ -145,7 +145,7 @@ describe('messages with Temporal away', () => {
     });
   });
 
-  it('H8 carry the session, and nothing that only the system writes', async () => {
+  it('H8 have the session in their metadata, and no reserved metadata from the client', async () => {
     const id = await openSession();
     const metadata = { note: 'mine', usage: { input: 9 }, session_id: 'ses_other', hidden_by: {}, steps: [] };
     await ada.post(`/api/sessions/${id}/messages`, { id: 'm1', text: 'a\u0000b\uD800', metadata });
@@ -186,7 +186,7 @@ describe('messages with Temporal away', () => {
     [`{"id":"m","text":"x","metadata":${'{"a":'.repeat(100)}1${'}'.repeat(100)}}`, 400, 'levels of nesting'],
     ['{"id":"m","text":"x","metadata":{"__proto__":{"a":1}}}', 400, '__proto__'],
     [{ id: 'm', text: 'x', metadata: { filler: 'x'.repeat(1_100_000) } }, 413, 'PERDURE_MAX_BODY'],
-  ])('H2 what cannot be taken is refused with its field named (%#)', async (body, status, words) => {
+  ])('H2 an invalid message is refused with the field named (%#)', async (body, status, words) => {
     const id = await openSession();
     const answer = await ada.post(`/api/sessions/${id}/messages`, body);
     expect(answer.status).toBe(status);
@@ -195,7 +195,7 @@ describe('messages with Temporal away', () => {
     expect((await ada.get(`/api/sessions/${id}/messages`)).body.items).toEqual([]);
   });
 
-  it('Q3 a body that says less than it sends is cut off at the cap as well', async () => {
+  it('Q3 a body without Content-Length is cut off at the limit too', async () => {
     const id = await openSession();
     const stream = new ReadableStream<Uint8Array>({
       pull: (controller) => controller.enqueue(new Uint8Array(100_000).fill(0x20)),
@@ -208,7 +208,7 @@ describe('messages with Temporal away', () => {
     expect(answer).toBe(413);
   });
 
-  it('W7 a queue that is full says so', async () => {
+  it('W7 beyond the limit of the queue are 429', async () => {
     const id = await openSession();
     const parts = JSON.stringify([{ id: 'p', type: 'text', data: { type: 'text', text: 'x' } }]);
     await db.query(
@@ -221,7 +221,7 @@ describe('messages with Temporal away', () => {
   });
 });
 
-describe('commands with Temporal away', () => {
+describe('commands while Temporal is down', () => {
   it('H2 are 503 Unavailable after 5 s, outcome unknown; W3 a reason was stored before the command was sent', async () => {
     const id = await openSession();
     const from = performance.now();
@@ -236,7 +236,7 @@ describe('commands with Temporal away', () => {
     ]);
   });
 
-  it('H2 that are not there yet say so', async () => {
+  it('H2 that are not implemented are 501', async () => {
     const id = await openSession();
     for (const name of ['rewind', 'unrewind', 'branch', 'compact', 'prune', 'answer', 'archive']) {
       expect(await ada.post(`/api/sessions/${id}/${name}`, {})).toMatchObject({
@@ -251,7 +251,7 @@ describe('commands with Temporal away', () => {
     ['open', {}, 'project_id'],
     ['close', { abort: 'yes' }, 'abort: expected true or false'],
     ['cancel', { reason: 'x'.repeat(3_000) }, 'reason: expected at most 2000'],
-  ])('H7 %s refuses a body it does not know', async (name, body, words) => {
+  ])('H7 %s refuses an invalid body', async (name, body, words) => {
     const id = await openSession();
     const answer = await ada.post(`/api/sessions/${id}/${name}`, body);
     expect(answer.status).toBe(400);
@@ -295,22 +295,25 @@ describe('a session belongs to its user', () => {
     ...['rewind', 'branch', 'archive'].map((name): [method: 'POST', path: string] => ['POST', `/${name}`]),
   ];
 
-  it.each(routes)('Q3 %s …%s is the same 404 for a foreign session and for none', async (method, path, body) => {
-    const mine = await openSession();
-    await ada.post(`/api/sessions/${mine}/messages`, { id: 'm1', text: 'secret' });
-    const answers = await Promise.all(
-      [mine, 'ses_0123456789abXXXXXXXXXXXXXX', 'no-such-alias', 'nul%00'].map(async (id) => {
-        const init = { method, ...(body !== undefined && { body: JSON.stringify(body) }) };
-        const response = await eve.fetch(`/api/sessions/${id}${path}`, init);
-        return { status: response.status, text: await response.text() };
-      }),
-    );
-    expect(new Set(answers.map((answer) => JSON.stringify(answer)))).toHaveLength(1);
-    expect(answers[0]).toMatchObject({ status: 404 });
-    expect(JSON.parse(answers[0]!.text)).toMatchObject({ code: 'SessionNotFound', title: 'Session Not Found' });
-  });
+  it.each(routes)(
+    'Q3 %s …%s is the same 404 for another user’s session and for an unknown one',
+    async (method, path, body) => {
+      const mine = await openSession();
+      await ada.post(`/api/sessions/${mine}/messages`, { id: 'm1', text: 'secret' });
+      const answers = await Promise.all(
+        [mine, 'ses_0123456789abXXXXXXXXXXXXXX', 'no-such-alias', 'nul%00'].map(async (id) => {
+          const init = { method, ...(body !== undefined && { body: JSON.stringify(body) }) };
+          const response = await eve.fetch(`/api/sessions/${id}${path}`, init);
+          return { status: response.status, text: await response.text() };
+        }),
+      );
+      expect(new Set(answers.map((answer) => JSON.stringify(answer)))).toHaveLength(1);
+      expect(answers[0]).toMatchObject({ status: 404 });
+      expect(JSON.parse(answers[0]!.text)).toMatchObject({ code: 'SessionNotFound', title: 'Session Not Found' });
+    },
+  );
 
-  it('H8 through /chat and its stream and /cancel as well', async () => {
+  it('H8 in /chat, its stream and /cancel too', async () => {
     const mine = await openSession();
     await ada.post(`/api/sessions/${mine}/messages`, { id: 'm1', text: 'secret' });
     const message = { id: 'm1', role: 'user', parts: [{ type: 'text', text: 'secret' }] };
@@ -324,7 +327,7 @@ describe('a session belongs to its user', () => {
   });
 });
 
-describe('/chat with Temporal away', () => {
+describe('/chat while Temporal is down', () => {
   const chat = (id: string, text: string, more: object = {}) => ({
     id,
     messages: [{ id: `m-${text}`, role: 'user', parts: [{ type: 'text', text }] }],
@@ -338,7 +341,7 @@ describe('/chat with Temporal away', () => {
     return chunks;
   }
 
-  it('H8 opens a session for an alias at its first use, and the alias is the session from then on', async () => {
+  it('H8 opens a session at the first use of an alias, which addresses that session from then on', async () => {
     const response = await ada.fetch('/api/chat', { method: 'POST', body: JSON.stringify(chat('my chat', 'one')) });
     const session = response.headers.get('x-perdure-session')!;
     expect(session).toMatch(/^ses_/);
@@ -350,7 +353,7 @@ describe('/chat with Temporal away', () => {
     expect((await ada.get('/api/sessions/my%20chat/messages')).body.items).toHaveLength(1);
   });
 
-  it('H8 says in a transient part how far down the queue a message is', async () => {
+  it('H8 reports a message’s place in the queue in a transient part', async () => {
     const body = (text: string) => ({ method: 'POST', body: JSON.stringify(chat('queue', text)) });
     await firstChunks(await ada.fetch('/api/chat', body('one')), 1);
     const chunks = await firstChunks(await ada.fetch('/api/chat', body('two')), 2);
@@ -361,7 +364,7 @@ describe('/chat with Temporal away', () => {
     });
   });
 
-  it('H8 two first uses of an alias at once make one session', async () => {
+  it('H8 two concurrent first uses of an alias open one session', async () => {
     const responses = await Promise.all(
       ['a', 'b', 'c', 'd'].map((text) =>
         ada.fetch('/api/chat', { method: 'POST', body: JSON.stringify(chat('at-once', text)) }),
@@ -371,15 +374,15 @@ describe('/chat with Temporal away', () => {
     for (const response of responses) await response.body?.cancel();
   });
 
-  it('H8 GET …/stream is 204 for an idle session and for an alias that nobody has used', async () => {
+  it('H8 GET …/stream is 204 for an idle session and for an unused alias', async () => {
     const id = await openSession();
     expect((await ada.get(`/api/chat/${id}/stream`)).status).toBe(204);
     expect((await ada.get('/api/chat/never-used/stream')).status).toBe(204);
   });
 
   it.each([
-    ['the id of no session', 'ses_01a1f3700540MV0Zsir5WBfRzB'],
-    ['what is too long for an alias', '0'.repeat(129)],
+    ['the id of an unknown session', 'ses_01a1f3700540MV0Zsir5WBfRzB'],
+    ['an id that is too long for an alias', '0'.repeat(129)],
     ['an alias with a newline', 'a%0Ab'],
   ])('H8 GET …/stream is 404 for %s', async (_what, id) => {
     expect((await ada.get(`/api/chat/${id}/stream`)).status).toBe(404);
@@ -389,14 +392,14 @@ describe('/chat with Temporal away', () => {
     ['no id', { id: undefined }, 'id: expected the chat'],
     ['an id with a newline', { id: 'a\nb' }, 'id: expected the chat'],
     ['no messages', { messages: [] }, 'messages: expected at least one message'],
-    ['messages that are none', { messages: 'x' }, 'messages: expected an array of messages'],
+    ['messages that are not an array', { messages: 'x' }, 'messages: expected an array of messages'],
     [
-      'a last message that is none',
+      'a last message that is not an object',
       { messages: Array.from({ length: 10_000 }, () => 1) },
       'messages[9999]: expected an',
     ],
     ['a last message without parts', { messages: [1, { id: 'm', role: 'user' }] }, 'messages[1].parts'],
-    ['a message of the system', { messages: [{ id: 'm', role: 'system', parts: [] }] }, 'messages[0].role'],
+    ['a system message', { messages: [{ id: 'm', role: 'system', parts: [] }] }, 'messages[0].role'],
     ['an unknown trigger', { trigger: 'push' }, 'trigger: expected'],
     ['an unknown model', { model: 'openai/none' }, 'openai/test, rehearsal/site-builder'],
   ])('H8 %s is refused with the field named', async (_what, more, words) => {
@@ -405,7 +408,7 @@ describe('/chat with Temporal away', () => {
     expect(answer.body.detail).toContain(words);
   });
 
-  it('H8 editing, regenerating and answering approvals are not there yet, and change nothing', async () => {
+  it('H8 editing, regenerating and answering approvals are 501, and change nothing', async () => {
     await (await ada.fetch('/api/chat', { method: 'POST', body: JSON.stringify(chat('edits', 'one')) })).body?.cancel();
     const answers = [
       await ada.post('/api/chat', chat('edits', 'other', { messageId: 'm-one' })),
@@ -418,7 +421,7 @@ describe('/chat with Temporal away', () => {
 });
 
 describe('outside the API', () => {
-  it('H2 /healthz is well, /readyz is not while Temporal is away, /metrics counts refusals', async () => {
+  it('H2 /healthz is 200, /readyz is 503 while Temporal is down, /metrics counts refusals', async () => {
     await ada.post('/api/sessions', { agent: 'nobody' });
     expect((await ada.get('/healthz')).body).toEqual({ ok: true });
     expect(await ada.get('/readyz')).toMatchObject({
@@ -429,14 +432,14 @@ describe('outside the API', () => {
     expect(body).toMatch(/perdure_refused_total\{command="open",code="AgentNotConfigured"\} [1-9]/);
   });
 
-  it('H2 an unknown route is a problem as well', async () => {
+  it('H2 an unknown route gets problem details too', async () => {
     expect(await ada.get('/api/nothing')).toMatchObject({ status: 404, body: { code: 'NotFound' } });
     expect(await ada.get('/nothing')).toMatchObject({ status: 404, body: { code: 'NotFound' } });
   });
 });
 
 describe('events', () => {
-  it('R5 begin with the status and tell of a change at once', async () => {
+  it('R5 begin with the status and report a change at once', async () => {
     const id = await openSession();
     const events = eventsOf(await ada.fetch(`/api/sessions/${id}/events`));
     expect((await events.next()).value).toEqual({ event: 'status', data: { state: 'idle' } });

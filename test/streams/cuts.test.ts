@@ -1,4 +1,4 @@
-// Readers that lose their connection at any moment and come back, to either of two host processes.
+// Readers that lose their connection at any moment and reconnect to either of two host processes.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessage, UIMessageChunk } from 'ai';
@@ -21,7 +21,7 @@ const SEED = 20_261;
 const RUNS = 12;
 const AT_ONCE = 4;
 
-/** One step of the model: what it thinks, says and calls; `cutOff`: its provider drops the first try in mid-answer. */
+/** One step: the model's reasoning, text and tool calls; `cutOff`: the provider drops the first attempt in the middle. */
 interface Step {
   thought: string;
   words: string;
@@ -29,7 +29,7 @@ interface Step {
   cutOff: boolean;
 }
 
-/** An answer and those who read it. `paces`: milliseconds between the model's deltas, in turn. */
+/** An answer and its readers. `paces`: milliseconds between the model's deltas, used in turn. */
 interface Story {
   steps: Step[];
   end: 'finish' | 'error' | 'abort';
@@ -67,7 +67,7 @@ const story: fc.Arbitrary<Story> = fc.record({
 
 const ponder = defineTool({
   name: 'ponder',
-  description: 'Takes a moment, and says how far it is.',
+  description: 'Takes a moment, and reports its progress.',
   input: z.object({}),
   async execute(_input, { progress }) {
     progress({ done: 1 });
@@ -119,7 +119,7 @@ beforeAll(async () => {
   hosts = await Promise.all([processes.host(), processes.host()]);
 }, 60_000);
 
-/** Begins the answer of a story. */
+/** Starts the answer of a story. */
 async function begin(told: Story) {
   const user = randomUUID();
   const key = randomUUID();
@@ -137,7 +137,7 @@ async function begin(told: Story) {
 
 type Begun = Awaited<ReturnType<typeof begin>>;
 
-/** One who loses the connection again and again, comes back by GET or by sending the message again, and reads to the end. */
+/** A reader that loses each connection, reconnects by GET or by repeating the message, and finally reads to the end. */
 async function reader({ callers, sayAgain, rejoin }: Begun, cuts: Story['readers'][0]['cuts']): Promise<Read[]> {
   const reads: Read[] = [];
   for (const { host, after, again } of cuts) {
@@ -148,7 +148,7 @@ async function reader({ callers, sayAgain, rejoin }: Begun, cuts: Story['readers
   return reads;
 }
 
-/** What a reader had when it was cut off is a beginning of what is stored: no word of it is taken back or another. */
+/** Expects that what a reader had received when it was cut off is a prefix of the stored message. */
 async function expectBeginning(chunks: UIMessageChunk[], stored: UIMessage): Promise<void> {
   const seen = await reduced(chunks);
   for (const [at, part] of (seen?.parts ?? []).entries()) {
@@ -161,7 +161,7 @@ async function expectBeginning(chunks: UIMessageChunk[], stored: UIMessage): Pro
 
 const startingWith = (start: string) => new RegExp(`^${RegExp.escape(start)}`, 'su');
 
-/** Plays a story. Answers how often a chat that only resumes saw the end itself. */
+/** Plays a story. Returns how often a chat that only resumes received the end itself. */
 async function play(told: Story): Promise<number> {
   const begun = await begin(told);
   const { user, session, callers, rejoin } = begun;
@@ -189,7 +189,7 @@ async function play(told: Story): Promise<number> {
   return seen === undefined ? 0 : 1;
 }
 
-it('R2 T5 a reader that is cut off at any moment and comes back to another host ends with what is stored', async () => {
+it('R2 T5 a reader that is cut off at any moment and reconnects to another host ends with the stored message', async () => {
   let resumed = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(story, { minLength: AT_ONCE, maxLength: AT_ONCE }), async (all) => {
@@ -198,5 +198,5 @@ it('R2 T5 a reader that is cut off at any moment and comes back to another host 
     }),
     { seed: SEED, numRuns: RUNS, endOnFailure: true },
   );
-  expect(resumed, 'chats that saw the end of what they resumed').toBeGreaterThan(RUNS);
+  expect(resumed, 'chats that received the end of a resumed answer').toBeGreaterThan(RUNS);
 }, 120_000);

@@ -1,4 +1,4 @@
-// What becomes of readers when a host goes away, and of hosts when readers do not read.
+// Readers whose host stops or is killed, and hosts whose readers do not read.
 import { once } from 'node:events';
 import { get as httpGet, type IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,7 +18,7 @@ const MB = 1_024 ** 2;
 const LARGE_MB = 14;
 
 const gates = new Map<string, PromiseWithResolvers<void>>();
-/** Lets a model that holds its answer back go on. */
+/** Creates a gate that a scripted model waits for. */
 function gate(name: string): PromiseWithResolvers<void> {
   const known = gates.get(name) ?? Promise.withResolvers<void>();
   gates.set(name, known);
@@ -61,7 +61,7 @@ async function stored(caller: TestCaller, session: string): Promise<UIMessage | 
   return (body.items as UIMessage[]).findLast(({ role }) => role === 'assistant');
 }
 
-/** Reads until the model has begun to speak. */
+/** Reads until the first text. */
 async function untilSpeaking(response: Response): Promise<AsyncGenerator<{ data: { type?: string } }>> {
   const events = eventsOf(response);
   for await (const { data } of { [Symbol.asyncIterator]: () => ({ next: () => events.next() }) }) {
@@ -70,10 +70,10 @@ async function untilSpeaking(response: Response): Promise<AsyncGenerator<{ data:
   return events;
 }
 
-/** What a host weighs. */
-async function weight(host: HostProcess): Promise<{ bytes: number; seconds: number; streams: number }> {
+/** Memory, CPU time and open streams of a host. */
+async function usageOf(host: HostProcess): Promise<{ bytes: number; seconds: number; streams: number }> {
   const text = await (await fetch(`${host.url}/metrics`)).text();
-  // What is not counted is NaN, which is less than nothing.
+  // A missing metric is NaN, which fails every comparison.
   const value = (name: RegExp) => Number(new RegExp(`^${name.source} (\\S+)$`, 'm').exec(text)?.[1]);
   return {
     bytes: value(/process_resident_memory_bytes/),
@@ -82,8 +82,8 @@ async function weight(host: HostProcess): Promise<{ bytes: number; seconds: numb
   };
 }
 
-describe('a host that goes away', () => {
-  it('R2 killed in mid-stream: its reader goes on at another host, from the first chunk, at once', async () => {
+describe('a host that is killed or stopped', () => {
+  it('R2 killed while streaming: its reader continues at another host, from the first chunk, at once', async () => {
     const [doomed, other] = await Promise.all([processes.host(), processes.host()]);
     const session = await open(other.as('ada'));
     const text = 'talk, then hold';
@@ -102,13 +102,13 @@ describe('a host that goes away', () => {
       if (chunks.length === 5) gate(text).resolve();
     }
     // On a busy machine too; `npm run bench` measures it.
-    expect(following, 'milliseconds from reconnecting to the first words').toBeLessThan(1_000);
+    expect(following, 'milliseconds from reconnecting to the first text').toBeLessThan(1_000);
     expect(chunks[0]?.type).toBe('start');
     expect(await reduced(chunks)).toEqual(await stored(other.as('ada'), session));
     await other.stop();
   });
 
-  it('R2 stopped: not ready first, then streams break off, requests are answered, and it exits with 0', async () => {
+  it('R2 stopped: it is first not ready, then closes streams, completes requests, and exits with 0', async () => {
     const [stopping, other] = await Promise.all([processes.host({ PERDURE_DRAIN_DELAY: '1s' }), processes.host()]);
     const session = await open(stopping.as('ada'));
     const text = 'hold while it stops';
@@ -126,11 +126,11 @@ describe('a host that goes away', () => {
         'close',
       ]);
     });
-    // Whoever has not noticed yet is served.
+    // Clients that have not noticed yet are still served.
     expect((await stopping.as('ada').get(`/api/sessions/${session}/status`)).body.state).toBe('busy');
     const command = stopping.as('ada').post(`/api/sessions/${session}/open`, { project_id: 'prj-of-a-stop' });
     expect((await command).status).toBe(200);
-    expect(await lost, 'the stream breaks off, so that its reader comes again').toBeInstanceOf(Error);
+    expect(await lost, 'the stream ends without its final event, so that its reader reconnects').toBeInstanceOf(Error);
     expect(rest.some(({ type }) => type === 'finish')).toBe(false);
     const again = await other.as('ada').fetch(`/api/chat/${session}/stream`);
     gate(text).resolve();
@@ -140,8 +140,8 @@ describe('a host that goes away', () => {
   });
 });
 
-describe('who may read, and when there is nothing to read', () => {
-  it('R2 H8 a run that is over is 204, an alias of nobody 204, a session that is not there or another’s 404', async () => {
+describe('who may read, and what is there to read', () => {
+  it('R2 H8 a finished run and an unused alias are 204, an unknown session and another user’s are 404', async () => {
     const host = await processes.host();
     const session = await open(host.as('ada'));
     expect((await host.as('ada').fetch(`/api/chat/${session}/stream`)).status).toBe(204);
@@ -154,7 +154,7 @@ describe('who may read, and when there is nothing to read', () => {
     await host.stop();
   });
 
-  it('S9 a message that waits in the queue, sent again through another host, joins its own stream and says that it waits', async () => {
+  it('S9 a queued message that is sent again to another host joins its stream, which reports the queue', async () => {
     const [one, two] = await Promise.all([processes.host(), processes.host()]);
     const session = await open(one.as('ada'));
     const text = 'hold the queue';
@@ -181,13 +181,13 @@ describe('who may read, and when there is nothing to read', () => {
   });
 });
 
-describe('readers that weigh on a host', () => {
-  it('R2 one that does not read costs bounded memory, holds nothing up, and is cut off in the end', async () => {
-    // On a busy machine one that does read may take nothing for a second.
+describe('the load of readers on a host', () => {
+  it('R2 one that does not read costs bounded memory, delays nothing, and is disconnected in the end', async () => {
+    // On a busy machine even a working reader may read nothing for a second.
     const host = await processes.host({ PERDURE_READER_TIMEOUT: '3s' });
     const ada = host.as('ada');
     const session = await open(ada);
-    const before = await weight(host);
+    const before = await usageOf(host);
     const text = 'large, then hold';
     await ada.post(`/api/sessions/${session}/messages`, { id: 'msg-large', text });
     const idle = await Promise.all(
@@ -201,9 +201,9 @@ describe('readers that weigh on a host', () => {
       }),
     );
     const joined = chat(ada, session, text, 'msg-large').then(chunksOf);
-    await eventually(async () => expect((await weight(host)).streams).toBe(1), { timeout: 30_000 });
-    const { bytes } = await weight(host);
-    // Five readings of the whole, as rows, as chunks and as text: not one for each chunk that was missed.
+    await eventually(async () => expect((await usageOf(host)).streams).toBe(1), { timeout: 30_000 });
+    const { bytes } = await usageOf(host);
+    // Five copies of the whole answer, as rows, as chunks and as text: not one for each missed chunk.
     expect((bytes - before.bytes) / MB, 'megabytes').toBeLessThan(5 * 8 * LARGE_MB);
     gate(text).resolve();
     const whole = await reduced(await joined);
@@ -211,12 +211,12 @@ describe('readers that weigh on a host', () => {
     for (const { response, cut } of idle) {
       response.resume();
       await cut;
-      expect(response.complete, 'it was cut off').toBe(false);
+      expect(response.complete, 'it was disconnected').toBe(false);
     }
     await host.stop();
   });
 
-  it('R2 a thousand of them follow one host, which stays small, and all see the end', async () => {
+  it('R2 a thousand of them follow one host, whose memory stays small, and all receive the end', async () => {
     const host = await processes.host();
     const users = Array.from({ length: 20 }, (_, n) => host.as(`reader-${n}`));
     const text = 'hold a thousand';
@@ -227,22 +227,20 @@ describe('readers that weigh on a host', () => {
         return { user, session };
       }),
     );
-    const before = await weight(host);
+    const before = await usageOf(host);
     const responses = await Promise.all(
       sessions.flatMap(({ user, session }) =>
         Array.from({ length: 50 }, () => user.fetch(`/api/chat/${session}/stream`)),
       ),
     );
-    await eventually(async () => expect((await weight(host)).streams).toBe(1_000));
-    const start = await weight(host);
+    await eventually(async () => expect((await usageOf(host)).streams).toBe(1_000));
+    const start = await usageOf(host);
     const from = performance.now();
     await delay(2_000);
-    const after = await weight(host);
+    const after = await usageOf(host);
     const cpu = (after.seconds - start.seconds) / ((performance.now() - from) / 1_000);
     const perReader = (after.bytes - before.bytes) / 1_000 / 1_024;
-    console.log(
-      `1,000 readers: ${perReader.toFixed(0)} KiB each, ${(cpu * 100).toFixed(0)} % of a core while nothing happens`,
-    );
+    console.log(`1,000 readers: ${perReader.toFixed(0)} KiB each, ${(cpu * 100).toFixed(0)} % of a core while idle`);
     gate(text).resolve();
     const all = await Promise.all(responses.map(chunksOf));
     expect(all.filter((chunks) => chunks.at(-1)?.type === 'finish')).toHaveLength(1_000);

@@ -1,20 +1,20 @@
-// Readers of answers that lose their connection, on purpose, and come back.
+// Readers of answers that disconnect on purpose and reconnect.
 import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport, type UIMessage, type UIMessageChunk } from 'ai';
 import { eventsOf, type TestCaller } from '../../tools/test-kit/host.ts';
 import { plain } from '../../tools/test-kit/reduce.ts';
 
-/** One connection: through which host, and after how many chunks it is let go; without a number it is read to its end. */
+/** One connection: its host, and after how many chunks it is closed; without a number it is read to the end. */
 export interface Connection {
   through: TestCaller;
   after?: number;
 }
 
-/** What a connection brought. */
+/** What was received on a connection. */
 export interface Read {
   status: number;
   chunks: UIMessageChunk[];
-  /** The stream said that it was over. */
+  /** The stream sent its final chunk. */
   ended: boolean;
 }
 
@@ -40,10 +40,9 @@ export async function read(
 }
 
 /**
- * What `useChat` has of an answer after it was cut off again and again and resumed: the AI SDK's own chat, with nothing
- * of ours but the address.
+ * What `useChat` has of an answer that was cut off and resumed several times: the AI SDK's own chat with our URL.
  *
- * @returns its message; undefined: the run was over before the chat had a connection that lasted
+ * @returns its message; undefined: the run ended before the chat had a connection that was not cut off
  */
 export async function resumedChat(
   session: string,
@@ -67,7 +66,7 @@ export async function resumedChat(
   return whole ? plain(chat.messages.at(-1)) : undefined;
 }
 
-/** A response whose connection breaks after some events. */
+/** A response whose connection breaks after a number of events. */
 function cutOff(response: Response, after: number): Response {
   let events = 0;
   const cut = new TransformStream<Uint8Array, Uint8Array>({
