@@ -6,10 +6,10 @@ import type { Bus } from '../bus/bus.ts';
 const BEATS = 4;
 
 /**
- * The stop signal of an activity: it fires also on Temporal's cancellation, and on an abort of this very run on the bus.
+ * The stop signal of an activity. It also fires on Temporal's cancellation, and on an abort of this run on the bus.
  *
- * Make it before anything that waits: it heartbeats until it is disposed. An activity that waits for a slow Postgres
- * without heartbeats is taken for dead and made again elsewhere.
+ * Create it before the first wait: it heartbeats until it is disposed. The server retries an activity that waits for a slow
+ * Postgres without heartbeats on another worker, as if its own had died.
  */
 export class ActivityStop extends StopSignal {
   constructor(
@@ -19,18 +19,11 @@ export class ActivityStop extends StopSignal {
     super();
     const context = Context.current();
     const beat = setInterval(() => context.heartbeat(), settings.heartbeatTimeoutMs / BEATS);
-    this.undo.push(() => clearInterval(beat));
-    this.undo.push(
-      bus.subscribe((pointer) => {
-        if (pointer.kind === 'abort' && pointer.session === run.session_id && pointer.run === run.run_seq) {
-          this.fire('abort');
-        }
-      }),
-    );
-    const cancelled = () => this.fire(reasonOf(context.cancellationSignal.reason));
-    if (context.cancellationSignal.aborted) cancelled();
-    context.cancellationSignal.addEventListener('abort', cancelled);
-    this.undo.push(() => context.cancellationSignal.removeEventListener('abort', cancelled));
+    const unsubscribe = bus.subscribe((event) => {
+      if (event.kind === 'abort' && event.session === run.session_id && event.run === run.run_seq) this.fire('abort');
+    });
+    this.undo.push(() => clearInterval(beat), unsubscribe);
+    this.follow(context.cancellationSignal, reasonOf);
   }
 }
 

@@ -1,18 +1,11 @@
-import type { Todo, ToolContext, ToolTodos } from '../agent/define.ts';
+import type { Todo, ToolContext } from '../agent/define.ts';
 import type { StopSignal } from '../agent/stop.ts';
-import { NO_PROJECT_TEXT } from '../agent/tool.ts';
-import { nameOf, scopeOf, type StateEdit, toolState } from '../agent/tool-state.ts';
+import { fullName, type StateEdit, toolState } from '../agent/tool-state.ts';
+import { toolTodos } from '../agent/tool-todos.ts';
 import { changeStrings } from '../domain/redact.ts';
-import { byteLength, cleanJson, cleanText, type Json } from '../domain/text.ts';
+import { cleanJson, type Json } from '../domain/text.ts';
 import type { Claim } from '../store/runs.ts';
-import {
-  listTodos,
-  type LoadedToolCall,
-  noteProgress,
-  readCache,
-  type StateChange,
-  writeCache,
-} from '../store/tools.ts';
+import { listTodos, type LoadedToolCall, noteProgress, readCache, writeCache } from '../store/tools.ts';
 import type { ActivityContext } from './context.ts';
 import { Progress } from './progress.ts';
 
@@ -21,7 +14,7 @@ export interface BufferedContext {
   ctx: ToolContext;
   /** The call is over: progress that it still reports is ignored. */
   end(): Promise<void>;
-  changes(): { state: StateChange[]; todos: Todo[] };
+  changes(): { state: StateEdit[]; todos: Todo[] };
 }
 
 /** The context of one tool call of a stored session. */
@@ -39,9 +32,7 @@ export function toolContext(
   const { db, bus } = context;
   const state = toolState(loadedState(session), new Set(session.incomplete_state));
   const { project_id } = session;
-  const todos = bufferedTodos(project_id !== null, () =>
-    project_id === null ? Promise.resolve([]) : listTodos(db, project_id),
-  );
+  const todos = toolTodos(project_id === null ? undefined : () => listTodos(db, project_id));
   const log = context.log.child({ session: claim.sessionId, run: claim.runSeq, tool_call: toolCallId });
   const progress = new Progress((data) =>
     noteProgress(db, claim, toolCallId, data).then(
@@ -68,7 +59,7 @@ export function toolContext(
   return {
     ctx,
     end: () => progress.end(),
-    changes: () => ({ state: state.edits().map(changeOf), todos: todos.changes() }),
+    changes: () => ({ state: state.edits(), todos: todos.changes() }),
   };
 }
 
@@ -77,42 +68,10 @@ export function hideIn({ hide }: Pick<ActivityContext, 'hide'>, value: Json): Js
   return JSON.parse(changeStrings(JSON.stringify(value), hide)) as Json;
 }
 
-/** An edit as `apply_state` takes it. */
-function changeOf({ name, ...value }: StateEdit): StateChange {
-  return { ...scopeOf(name), ...value };
-}
-
-/** Longest name of a todo. */
-const MAX_NAME_BYTES = 256;
-
 /** The state that was loaded, by name. */
 function loadedState({ state, temp }: LoadedToolCall): Map<string, Json> {
   return new Map([
-    ...state.map((entry) => [nameOf(entry), entry.value] as const),
-    ...Object.entries(temp).map(([key, value]) => [nameOf({ scope: 'temp', key }), value] as const),
+    ...state.map((entry) => [fullName(entry), entry.value] as const),
+    ...Object.entries(temp).map(([key, value]) => [fullName({ scope: 'temp', key }), value] as const),
   ]);
-}
-
-function bufferedTodos(hasProject: boolean, load: () => Promise<Todo[]>): { todos: ToolTodos; changes(): Todo[] } {
-  const changed = new Map<string, Todo>();
-  const list = async (): Promise<Todo[]> => {
-    const merged = new Map((await load()).map((todo) => [todo.name, todo]));
-    for (const todo of changed.values()) merged.set(todo.name, todo);
-    return [...merged.values()];
-  };
-  const todos: ToolTodos = {
-    list,
-    add: (name) => {
-      if (!hasProject) throw new Error(NO_PROJECT_TEXT);
-      if (name === '' || byteLength(name) > MAX_NAME_BYTES || name !== cleanText(name)) {
-        throw new Error(`a todo's name has 1 to ${MAX_NAME_BYTES} bytes of text`);
-      }
-      changed.set(name, { name, done: false });
-    },
-    complete: async (name) => {
-      if (!(await list()).some((todo) => todo.name === name)) throw new Error(`there is no todo "${name}"`);
-      changed.set(name, { name, done: true });
-    },
-  };
-  return { todos, changes: () => [...changed.values()] };
 }

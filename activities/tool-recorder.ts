@@ -50,7 +50,7 @@ export class PostgresToolCall implements ToolRecorder<ToolOutcome> {
         return begun;
       case 'begun':
         this.mark = begun;
-        // The workflow learns of the new phase before the tool runs.
+        // Returns first, so that the workflow shows the new phase before the tool runs.
         return raise?.at === 'start' ? { kind: 'done', next: { ...begun, kind: 'begun' } } : { kind: 'begun' };
       case 'again':
         this.mark = begun;
@@ -113,23 +113,23 @@ export class PostgresToolCall implements ToolRecorder<ToolOutcome> {
   private logRefusal({ code, phase, event }: ToolRefusal): void {
     const { context } = this.work;
     context.metrics.refused(event ?? 'tool', code);
-    context.log.error({ ...this.run, code, phase, event }, 'a tool asked for what the session does not allow');
+    context.log.error({ ...this.run, code, phase, event }, 'refused a tool call');
   }
 }
 
-/** Whether this activity is the first to run the call: the one before it began the call, and was told not to run it. */
+/** Whether this is the first attempt to run a call that the previous activity only began. */
 function isFirstTry(args: ToolArgs): boolean {
   return args.begun === true && Context.current().info.attempt === 1;
 }
 
 function raiseOf(demand: ToolDemand | null) {
-  if (!demand?.raise) return null;
+  if (!demand?.raise && !demand?.project) return null;
   const { raise, project } = demand;
-  // A repeated attempt makes another id without harm: one of them is locked.
+  // A retry creates another id; only one of them is locked.
   return { ...raise, project, ...(project === 'new' && { new_project_id: newId('prj') }) };
 }
 
-/** A result with this process's secrets removed: no model and no row gets them. */
+/** A result with this process's secrets removed, for the model and the rows. */
 function withoutSecrets(context: ActivityContext, result: ToolResult): ToolResult {
   if (!result.ok) return failedWith(context.hide(result.errorText));
   const { output, aside } = result;

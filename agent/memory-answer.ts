@@ -7,22 +7,18 @@ import type { Batch } from './part-rows.ts';
 import { outcomeOf, TOOL_NOT_RUN } from './tool-call.ts';
 import { failedWith, type ToolResult } from './tool.ts';
 
-interface Part extends LostPart {
-  text: string;
-}
-
 /** States of a call that has no outcome. */
 const OPEN_CALL: ReadonlySet<unknown> = new Set(['input-streaming', 'input-available']);
 
 /**
- * An answer in memory, written part by part as the rows in Postgres are, and read as they are: its chunks are the
- * difference to what has been read before.
+ * An answer in memory. It is written like the rows in Postgres, and its chunks are computed as a reader of rows computes
+ * them: from the difference to the last reading.
  */
 export class MemoryAnswer<Metadata extends Record<string, unknown>> {
   metadata: Metadata;
   private readonly sessionId: string;
   private readonly id: string;
-  private readonly byId = new Map<string, Part>();
+  private readonly byId = new Map<string, LostPart>();
   private seen: Seen = NOTHING_SEEN;
 
   constructor(sessionId: string, id: string, metadata: Metadata) {
@@ -33,7 +29,12 @@ export class MemoryAnswer<Metadata extends Record<string, unknown>> {
 
   /** The answer's parts, in order, with all of their text. */
   get parts(): PartData[] {
-    return this.rows().map(wholeData);
+    return this.from(0).map(wholeData);
+  }
+
+  /** The parts from an index on, in order. */
+  from(index: number): LostPart[] {
+    return [...this.byId.values()].filter((part) => part.index >= index).toSorted((a, b) => a.index - b.index);
   }
 
   /** The chunks that begin the answer. */
@@ -41,62 +42,46 @@ export class MemoryAnswer<Metadata extends Record<string, unknown>> {
     return this.read([]);
   }
 
-  /** Stores a batch; answers its chunks. */
+  /** Stores a batch; returns its chunks. */
   write({ parts, deltas }: Batch): UIMessageChunk[] {
-    const changed = new Map<string, Part>();
+    const changed = new Map<string, LostPart>();
     for (const part of parts) {
-      const { text = '' } = part.settled ? {} : (this.byId.get(part.id) ?? {});
-      changed.set(part.id, { ...part, text });
+      changed.set(part.id, { ...part, text: part.settled ? null : (this.byId.get(part.id)?.text ?? null) });
     }
     for (const { part_id, text } of deltas) {
       const part = changed.get(part_id) ?? this.byId.get(part_id);
-      if (part !== undefined) changed.set(part_id, { ...part, text: part.text + text });
+      if (part !== undefined) changed.set(part_id, { ...part, text: (part.text ?? '') + text });
     }
-    for (const [id, part] of changed) this.byId.set(id, part);
-    return this.read([...changed.values()]);
+    return this.store([...changed.values()]);
   }
 
-  /** Stores the outcome of a tool call; answers its chunks. */
+  /** Stores the outcome of a tool call; returns its chunks. */
   settleCall(toolCallId: string, result: ToolResult): UIMessageChunk[] {
-    const part = this.rows().find((row) => row.data['toolCallId'] === toolCallId);
-    return part === undefined ? [] : this.replace(part, { ...part.data, ...outcomeOf(result) });
+    const calls = this.from(0).filter(({ data }) => data['toolCallId'] === toolCallId);
+    return calls.flatMap((part) => this.settle(part, part.data, result));
   }
 
-  /** The parts from an index on: what an attempt has left. */
-  from(index: number): LostPart[] {
-    const left = this.rows().filter((part) => part.index >= index);
-    return left.map(({ id, index: at, type, data, text }) => ({
-      id,
-      index: at,
-      type,
-      data,
-      text: text === '' ? null : text,
-    }));
-  }
-
-  /** Ends the answer; answers its last chunks. An error gives open tool calls an outcome. */
+  /** Ends the answer; returns its last chunks. An error gives open tool calls an outcome. */
   end(state: Extract<RunState, 'finished' | 'aborted'> | RunFailure): UIMessageChunk[] {
     if (typeof state === 'string') return this.read([], state);
-    const open = this.rows().filter(({ data }) => OPEN_CALL.has(data['state']));
+    const open = this.from(0).filter(({ data }) => OPEN_CALL.has(data['state']));
     const closed = open.flatMap((part) => {
-      const { rawInput, ...data } = part.data;
-      const kept = rawInput === undefined || data.type === 'dynamic-tool' ? data : { ...data, rawInput };
-      return this.replace(part, { ...kept, ...outcomeOf(failedWith(TOOL_NOT_RUN)) });
+      const { rawInput: _, ...data } = part.data;
+      return this.settle(part, data.type === 'dynamic-tool' ? data : part.data, failedWith(TOOL_NOT_RUN));
     });
     return [...closed, ...this.read([], 'error', state)];
   }
 
-  private rows(): Part[] {
-    return [...this.byId.values()].toSorted((one, other) => one.index - other.index);
+  private settle(part: LostPart, data: PartData, result: ToolResult): UIMessageChunk[] {
+    return this.store([{ ...part, data: { ...data, ...outcomeOf(result) } }]);
   }
 
-  private replace(part: Part, data: PartData): UIMessageChunk[] {
-    const replaced = { ...part, data };
-    this.byId.set(part.id, replaced);
-    return this.read([replaced]);
+  private store(parts: LostPart[]): UIMessageChunk[] {
+    for (const part of parts) this.byId.set(part.id, part);
+    return this.read(parts);
   }
 
-  private read(parts: Part[], state: RunState = 'running', failure?: RunFailure): UIMessageChunk[] {
+  private read(parts: LostPart[], state: RunState = 'running', failure?: RunFailure): UIMessageChunk[] {
     const { seen, chunks } = advance(this.seen, {
       session_id: this.sessionId,
       message_id: this.id,
@@ -112,15 +97,11 @@ export class MemoryAnswer<Metadata extends Record<string, unknown>> {
 }
 
 /** A part's data with all of its text. */
-function wholeData({ data, text }: Part): PartData {
-  return text !== '' && isTextPart(data) ? { ...data, text: settledText(data) + text } : data;
+function wholeData({ data, text }: LostPart): PartData {
+  return text !== null && isTextPart(data) ? { ...data, text: settledText(data) + text } : data;
 }
 
-function snapshotOf({ id, index, data, text }: Part): PartSnapshot {
-  return { id, index, data, text: text === '' ? null : text, text_start: text === '' ? null : startOf(data) };
-}
-
-/** Where the deltas of a part begin: behind the text in its data. A tool's raw input is in deltas alone. */
-function startOf(data: PartData): number {
-  return typeof data['text'] === 'string' ? data['text'].length : 0;
+/** The deltas of a part follow the text in its data. A tool's raw input is in deltas only. */
+function snapshotOf({ id, index, data, text }: LostPart): PartSnapshot {
+  return { id, index, data, text, text_start: text === null ? null : isTextPart(data) ? settledText(data).length : 0 };
 }

@@ -1,51 +1,51 @@
 import type { UIMessageChunk } from 'ai';
+import { invalidTransitionMessage } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { nextPhase, type PhaseEvent } from '../domain/phases.ts';
 import { progressChunk } from '../domain/stream.ts';
-import { invalidTransitionMessage } from '../domain/errors.ts';
 import type { ToolContext } from './define.ts';
 import type { MemoryAnswer } from './memory-answer.ts';
-import { type MemorySession, type MemoryToolContext, memoryToolContext } from './memory.ts';
+import { type MemorySession, memoryToolContext } from './memory.ts';
 import type { StopSignal } from './stop.ts';
 import type { ToolDemand, ToolRecorder, ToolRefusal, ToolStart } from './tool-call.ts';
 import { failedWith, type ToolResult } from './tool.ts';
 
-/** Records a tool call of a session in memory. Its caller learns whether the call was stopped before it had an outcome. */
+interface Work {
+  session: MemorySession;
+  answer: MemoryAnswer<Record<string, unknown>>;
+  toolCallId: string;
+  stop: StopSignal;
+  show: (chunks: UIMessageChunk[]) => Promise<void>;
+}
+
+/** Records a tool call in memory. `stopped`: it was stopped before it had an outcome. */
 export class MemoryToolCall implements ToolRecorder<'settled' | 'stopped'> {
-  private readonly work: {
-    session: MemorySession;
-    answer: MemoryAnswer<Record<string, unknown>>;
-    toolCallId: string;
-    stop: StopSignal;
-    show: (chunks: UIMessageChunk[]) => Promise<void>;
-  };
-  private tool: MemoryToolContext | undefined;
+  private readonly work: Work;
+  private commit = () => {};
   private progress: Promise<void> = Promise.resolve();
   private over = false;
 
-  constructor(work: MemoryToolCall['work']) {
+  constructor(work: Work) {
     this.work = work;
   }
 
-  begin(demand: ToolDemand | null): Promise<ToolStart<'settled' | 'stopped'>> {
+  async begin(demand: ToolDemand | null): Promise<ToolStart<'settled' | 'stopped'>> {
     const { session } = this.work;
     const refusal = demand && refusalOf(session, demand);
-    if (refusal) return Promise.resolve(refusal);
+    if (refusal) return refusal;
     if (demand?.project === 'new') session.projectId = newId('prj');
     if (demand?.raise?.at === 'start') this.move(demand.raise.event);
-    return Promise.resolve({ kind: 'begun' });
+    return { kind: 'begun' };
   }
 
   context(): ToolContext {
     const { session, toolCallId, stop, show } = this.work;
-    this.tool = memoryToolContext(session, {
-      toolCallId,
-      signal: stop.signal,
-      progress: (data) => {
-        if (!this.over) this.progress = show([progressChunk({ tool_call_id: toolCallId, data })]);
-      },
-    });
-    return this.tool.ctx;
+    const progress: ToolContext['progress'] = (data) => {
+      if (!this.over) this.progress = show([progressChunk({ tool_call_id: toolCallId, data })]);
+    };
+    const { ctx, commit } = memoryToolContext(session, { toolCallId, signal: stop.signal, progress });
+    this.commit = commit;
+    return ctx;
   }
 
   async close(): Promise<void> {
@@ -56,7 +56,7 @@ export class MemoryToolCall implements ToolRecorder<'settled' | 'stopped'> {
   async finish(result: ToolResult, raise?: PhaseEvent): Promise<'settled'> {
     const { answer, session, toolCallId, show } = this.work;
     const isLegal = !result.ok || raise === undefined || this.move(raise);
-    if (result.ok && isLegal) this.tool?.commit();
+    if (result.ok && isLegal) this.commit();
     const stored = isLegal
       ? result
       : failedWith(`InvalidTransition: ${invalidTransitionMessage(session.phase, raise)}.`);
@@ -64,9 +64,9 @@ export class MemoryToolCall implements ToolRecorder<'settled' | 'stopped'> {
     return 'settled';
   }
 
-  stopped(error: unknown): Promise<'stopped'> {
+  async stopped(error: unknown): Promise<'stopped'> {
     if (this.work.stop.why === undefined) throw error;
-    return Promise.resolve('stopped');
+    return 'stopped';
   }
 
   private move(event: PhaseEvent): boolean {

@@ -3,8 +3,9 @@ import type { UIMessage } from 'ai';
 import { newId } from '../domain/ids.ts';
 import type { Phase } from '../domain/phases.ts';
 import { cleanJson, type Json } from '../domain/text.ts';
-import type { AgentDefinition, Todo, ToolCache, ToolContext, ToolTodos } from './define.ts';
-import { toolState } from './tool-state.ts';
+import type { AgentDefinition, Todo, ToolCache, ToolContext } from './define.ts';
+import { fullName, toolState } from './tool-state.ts';
+import { toolTodos } from './tool-todos.ts';
 
 /**
  * A session in this process only, for `run`, tests and scripts. For tools it behaves like a stored one: their writes to
@@ -20,6 +21,7 @@ export interface MemorySession {
   projectId: string | null;
   /** The transcript; `run` adds to it. */
   readonly messages: UIMessage[];
+  /** By full name, such as `user:theme`. */
   readonly state: Map<string, Json>;
   readonly todos: Map<string, Todo>;
   readonly cache: ToolCache;
@@ -45,49 +47,33 @@ export function memorySession(options: {
   };
 }
 
-/** A tool's context over a session, and `commit`, which applies its writes. */
-export interface MemoryToolContext {
-  ctx: ToolContext;
-  commit: () => void;
-}
-
-/** The context of one call. The tool sees its own writes at once, others after `commit`. */
+/** The context of one tool call, and `commit`, which applies what the tool wrote to the session. */
 export function memoryToolContext(
   session: MemorySession,
-  call: { toolCallId: string; signal: AbortSignal; progress?: (data: Json) => void },
-): MemoryToolContext {
-  const state = new Map(session.state);
-  const todos = new Map([...session.todos].map(([name, todo]) => [name, { ...todo }]));
+  call: { toolCallId: string; signal: AbortSignal; progress: (data: Json) => void },
+): { ctx: ToolContext; commit: () => void } {
+  const state = toolState(new Map(session.state));
+  const listTodos = () => Promise.resolve([...session.todos.values()]);
+  const todos = toolTodos(session.projectId === null ? undefined : listTodos);
   const ctx: ToolContext = {
-    signal: call.signal,
-    toolCallId: call.toolCallId,
+    ...call,
     sessionId: session.id,
     userId: session.userId,
     projectId: session.projectId,
     workspaceRoot: session.workspaceRoot,
-    state: toolState(state).state,
-    todos: todosOver(todos),
+    state: state.state,
+    todos: todos.todos,
     cache: session.cache,
     log: () => {},
-    progress: (data) => call.progress?.(data),
   };
   const commit = () => {
-    replace(session.state, state);
-    replace(session.todos, todos);
+    for (const { value, ...key } of state.edits()) {
+      if (value === undefined) session.state.delete(fullName(key));
+      else session.state.set(fullName(key), value);
+    }
+    for (const todo of todos.changes()) session.todos.set(todo.name, todo);
   };
   return { ctx, commit };
-}
-
-function todosOver(todos: Map<string, Todo>): ToolTodos {
-  return {
-    list: () => Promise.resolve([...todos.values()]),
-    add: (name) => void todos.set(name, { name, done: false }),
-    complete: (name) => {
-      if (!todos.has(name)) return Promise.reject(new Error(`there is no todo "${name}"`));
-      todos.set(name, { name, done: true });
-      return Promise.resolve();
-    },
-  };
 }
 
 function memoryCache(): ToolCache {
@@ -98,13 +84,9 @@ function memoryCache(): ToolCache {
       return Promise.resolve(entry && entry.until > Date.now() ? entry.value : undefined);
     },
     set: (key, value, { ttlMs }) => {
+      for (const [old, { until }] of entries) if (until <= Date.now()) entries.delete(old);
       entries.set(key, { value: cleanJson(value), until: Date.now() + ttlMs });
       return Promise.resolve();
     },
   };
-}
-
-function replace<Value>(target: Map<string, Value>, source: Map<string, Value>): void {
-  target.clear();
-  for (const [key, value] of source) target.set(key, value);
 }

@@ -1,5 +1,6 @@
 import { APICallError, LoadAPIKeyError, NoOutputGeneratedError, StreamProviderError } from 'ai';
 import { PerdureError } from '../domain/errors.ts';
+import type { RunErrorCode } from '../domain/runs.ts';
 
 /**
  * A failed model call, retryable or final. `reason` and `message` depend on status and kind only: they contain no text of
@@ -8,22 +9,15 @@ import { PerdureError } from '../domain/errors.ts';
 export type ProviderFailure =
   | {
       kind: 'retryable';
-      code: 'RateLimited' | 'ProviderUnavailable' | 'NetworkError' | 'Overloaded';
+      code: RetryableCode;
       /** The provider's Retry-After, in milliseconds. */
       retryAfterMs?: number;
       reason: string;
     }
   | { kind: 'final'; code: FinalCode; /** Says what to do. */ message: string };
 
-type FinalCode =
-  | 'ProviderUnauthorized'
-  | 'ProviderRejected'
-  | 'ContextTooLong'
-  | 'ContentFilter'
-  | 'ModelNotConfigured'
-  | 'AgentNotConfigured'
-  | 'WorkspaceNotUsable'
-  | 'Internal';
+type RetryableCode = 'RateLimited' | 'ProviderUnavailable' | 'NetworkError' | 'Overloaded';
+type FinalCode = Exclude<RunErrorCode, RetryableCode | 'LimitReached'>;
 
 const MESSAGES = {
   ProviderUnauthorized: 'The model provider refused the API key: check the key that the worker is configured with.',
@@ -38,7 +32,7 @@ const MESSAGES = {
 } as const;
 
 /** Errors before the provider is called, whose messages are meant for the user. */
-const OF_OURS = { ModelNotConfigured: true, AgentNotConfigured: true, WorkspaceNotUsable: true } as const;
+const OWN_CODES = { ModelNotConfigured: true, AgentNotConfigured: true, WorkspaceNotUsable: true } as const;
 
 const TOO_LONG =
   /context[_ ]length|context window|maximum context|prompt is too long|input is too long|too many (?:input )?tokens|exceeds? the (?:maximum|model|limit).{0,40}tokens|reduce the length/i;
@@ -46,8 +40,8 @@ const FILTERED = /content[_ ](?:filter|policy|management)|responsible ?ai|safety
 const QUOTA = /insufficient[_ ]quota|billing|credit balance|quota exceeded|exceeded your current quota/i;
 const OVERLOADED = /overloaded/i;
 
-/** Upper bound of a provider's Retry-After, in milliseconds. */
-const LONGEST_RETRY_AFTER = 3_600_000;
+/** Upper bound of a provider's Retry-After. */
+const MAX_RETRY_AFTER_MS = 3_600_000;
 
 /** Classifies what `streamStep` or `prepare` threw. Check for aborts first. */
 export function classifyProviderError(error: unknown): ProviderFailure {
@@ -121,7 +115,7 @@ function classifyStatus({ status, headers, text }: Facts): ProviderFailure {
 
 function classifyOwn(error: PerdureError): ProviderFailure {
   const { code, message } = error;
-  return code in OF_OURS ? { kind: 'final', code: code as keyof typeof OF_OURS, message } : final('Internal');
+  return code in OWN_CODES ? { kind: 'final', code: code as keyof typeof OWN_CODES, message } : final('Internal');
 }
 
 function rateLimited(headers: Record<string, string> | undefined, text: string): ProviderFailure {
@@ -138,7 +132,7 @@ function retryable(code: Retryable['code'], reason: string, retryAfterMs: number
   return { kind: 'retryable', code, reason, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
 }
 
-function final(code: Exclude<FinalCode, keyof typeof OF_OURS>, message?: keyof typeof MESSAGES): ProviderFailure {
+function final(code: Exclude<FinalCode, keyof typeof OWN_CODES>, message?: keyof typeof MESSAGES): ProviderFailure {
   return { kind: 'final', code, message: MESSAGES[message ?? code] };
 }
 
@@ -160,7 +154,7 @@ function retryAfterInText(text: string): number | undefined {
 }
 
 function bounded(ms: number): number {
-  return Math.round(Math.min(Math.max(ms, 0), LONGEST_RETRY_AFTER));
+  return Math.round(Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS));
 }
 
 const NETWORK_NAMES = new Set([

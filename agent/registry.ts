@@ -1,7 +1,7 @@
 import { pathToFileURL } from 'node:url';
 import { PerdureError } from '../domain/errors.ts';
 import { type AgentDefinition, defineAgent, DefinitionError } from './define.ts';
-import { resolveOwnName } from './own-name.ts';
+import { resolvePackageImports } from './package-imports.ts';
 
 /** The agents of this process. */
 export interface AgentRegistry {
@@ -52,7 +52,7 @@ export function agentRegistry(agents: readonly AgentDefinition[]): AgentRegistry
 }
 
 async function importDefault(modulePath: string): Promise<unknown> {
-  resolveOwnName();
+  resolvePackageImports();
   try {
     const loaded = (await import(pathToFileURL(modulePath).href)) as { default?: unknown };
     return loaded.default;

@@ -5,7 +5,6 @@ import { modelView } from '../domain/model-view.ts';
 import type { RunFailure } from '../domain/runs.ts';
 import { type StepNext, turnLoop } from '../domain/turn-loop.ts';
 import { addUsage, type Usage, ZERO_USAGE } from '../domain/usage.ts';
-import { Channel } from './channel.ts';
 import { limitsOf } from './define.ts';
 import { MemoryAnswer } from './memory-answer.ts';
 import { MemoryToolCall } from './memory-tool.ts';
@@ -65,11 +64,12 @@ export async function* run(
   options: RunOptions = {},
 ): AsyncGenerator<UIMessageChunk, void, void> {
   session.messages.push(typeof input === 'string' ? userMessage(input) : input);
+  for (const key of session.state.keys()) if (key.startsWith('temp:')) session.state.delete(key);
   using turn = new MemoryTurn(session, model, options);
   const played = turn.play();
   played.catch(() => {});
   try {
-    yield* turn.chunks.values();
+    yield* turn.chunks;
   } finally {
     turn.stop.fire('abort');
     await played;
@@ -78,7 +78,7 @@ export async function* run(
   }
 }
 
-/** Failures outside of the model call, such as an unreadable instruction file. */
+/** A failure outside of the model call, such as an unreadable instruction file. */
 function internalFailure(cause: unknown): RunFailure {
   return { code: 'Internal', message: 'An internal error occurred: send a new message.', cause };
 }
@@ -89,8 +89,9 @@ function userMessage(text: string): UIMessage {
 
 /** One turn of a session in memory, and the recorder of its steps. */
 class MemoryTurn implements StepRecorder<Next>, Disposable {
-  readonly chunks = new Channel<UIMessageChunk>();
+  readonly chunks: ReadableStream<UIMessageChunk>;
   readonly stop = new StopSignal();
+  private readonly output: WritableStreamDefaultWriter<UIMessageChunk>;
   private readonly session: MemorySession;
   private readonly model: ResolvedModel;
   private readonly options: RunOptions;
@@ -106,6 +107,9 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
     this.session = session;
     this.model = model;
     this.options = options;
+    const { readable, writable } = new TransformStream<UIMessageChunk, UIMessageChunk>();
+    this.chunks = readable;
+    this.output = writable.getWriter();
     this.answer = new MemoryAnswer(session.id, this.id, {
       session_id: session.id,
       system_prompt_digest: '',
@@ -113,22 +117,16 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
     });
   }
 
-  /** Plays the turn to its end; its chunks go into the channel. */
+  /** Plays the turn to its end; its chunks go into the stream. */
   async play(): Promise<void> {
-    const aborted = () => this.stop.fire('abort');
     const { signal } = this.options;
-    if (signal?.aborted) aborted();
-    signal?.addEventListener('abort', aborted);
+    if (signal !== undefined) this.stop.follow(signal, () => 'abort');
     this.stop.limitTo(limitsOf(this.session.agent).wall_clock_ms);
-    try {
-      await this.show(this.answer.start());
-      const end = await this.steps().catch(internalFailure);
-      // A turn in memory ends with its error: the `finish` after it is for readers of stored answers.
-      await this.show(this.answer.end(end).filter(({ type }) => typeof end === 'string' || type !== 'finish'));
-    } finally {
-      signal?.removeEventListener('abort', aborted);
-      this.chunks.end();
-    }
+    await this.show(this.answer.start());
+    const end = await this.steps().catch(internalFailure);
+    // A turn in memory ends with its error: the `finish` after it is for readers of stored answers.
+    await this.show(this.answer.end(end).filter(({ type }) => typeof end === 'string' || type !== 'finish'));
+    await this.output.close().catch(() => {});
   }
 
   message(): UIMessage {
@@ -139,10 +137,11 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
   private steps(): Promise<TurnEnd> {
     const { agent } = this.session;
     return turnLoop<StepToolCall, Retry, TurnEnd>([], {
-      step: (attempt) => {
+      step: async (attempt) => {
+        using stop = this.stop.part();
         const { attempts = ATTEMPTS } = this.options;
         const step = this.answer.metadata.steps?.length ?? 0;
-        return attemptStep({ agent, step, tokens: this.tokens, attempt, attempts, stop: this.stop }, this);
+        return await attemptStep({ agent, step, tokens: this.tokens, attempt, attempts, stop }, this);
       },
       tool: (call) => this.tool(call),
       // An aborted wait ends early; the next attempt detects the abort.
@@ -192,21 +191,22 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
   }
 
   async breakOff(end: BrokenStep): Promise<Next> {
-    // A stored call keeps its raw input, from which readers make its input; here it is made when the step breaks off.
+    // Readers of a stored call parse its input from the raw input; in memory it is parsed here.
     if (end.kind !== 'retry') await this.rows.freeze();
     if (this.rows.dirty) await this.show(this.answer.write(this.rows.take()));
     if (end.kind === 'retry') return { kind: 'retry', retry: end.retry };
     return { kind: 'end', end: end.kind === 'error' ? end.failure : 'aborted' };
   }
 
-  /** The answer as its settled steps wrote it: what the model sees of it. */
+  /** The answer of the settled steps, which is what the model sees. */
   private settled(): UIMessage {
     const { parts, ...message } = this.message();
     return { ...message, parts: parts.slice(0, this.settledParts) };
   }
 
+  /** Waits until the reader has taken the chunks. Without a reader they are dropped. */
   private async show(chunks: UIMessageChunk[]): Promise<void> {
-    for (const chunk of chunks) await this.chunks.push(chunk);
+    for (const chunk of chunks) await this.output.write(chunk).catch(() => {});
   }
 
   private prompt(): Promise<AssembledPrompt> {

@@ -18,7 +18,7 @@ class Stop extends Error {
 /** Longest delay that a timer can hold, in milliseconds; a longer one would fire at once. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
-/** The one AbortSignal of a piece of work, with the reason for which it fired first. Its timers end when it is disposed. */
+/** The AbortSignal of a piece of work, with the first reason for which it fired. Disposing it removes timers and listeners. */
 export class StopSignal implements Disposable {
   protected readonly undo: (() => void)[] = [];
   private readonly controller = new AbortController();
@@ -36,9 +36,9 @@ export class StopSignal implements Disposable {
     return reason instanceof Stop ? reason.why : undefined;
   }
 
-  /** Seconds since it fired. */
+  /** Seconds since it fired; 0 while it has not. */
   get seconds(): number {
-    return (performance.now() - this.firedAt) / 1000;
+    return this.signal.aborted ? (performance.now() - this.firedAt) / 1000 : 0;
   }
 
   /** Milliseconds that are left of the run's wall-clock limit; infinite before `limitTo`. */
@@ -57,10 +57,26 @@ export class StopSignal implements Disposable {
     this.undo.push(() => clearTimeout(timer));
   }
 
-  /** Gives the run so many milliseconds from now, by the monotonic clock: the wall clocks of machines differ and jump. */
+  /** Fires when another signal has. */
+  follow(signal: AbortSignal, why: (reason: unknown) => StopReason): void {
+    const fire = () => this.fire(why(signal.reason));
+    if (signal.aborted) fire();
+    signal.addEventListener('abort', fire);
+    this.undo.push(() => signal.removeEventListener('abort', fire));
+  }
+
+  /** Sets the run's remaining time in milliseconds. Counts on the monotonic clock, because wall clocks differ and jump. */
   limitTo(ms: number): void {
     this.deadline = performance.now() + ms;
     this.after(ms, 'wall_clock');
+  }
+
+  /** A signal for a part of this work: it fires with this one, and may fire alone. */
+  part(): StopSignal {
+    const part = new StopSignal();
+    part.deadline = this.deadline;
+    part.follow(this.signal, () => this.why ?? 'abort');
+    return part;
   }
 
   [Symbol.dispose](): void {

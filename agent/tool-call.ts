@@ -5,9 +5,9 @@ import type { Raise, ToolContext, ToolDefinition } from './define.ts';
 import type { StopSignal } from './stop.ts';
 import { executeTool, failedWith, NO_PROJECT_TEXT, planTool, type ToolResult } from './tool.ts';
 
-// The one way to run a tool call. Where it is recorded is a `ToolRecorder`: rows in Postgres, or a session in memory.
+// Runs tool calls, for workers and for runs in memory. A `ToolRecorder` stores them, in Postgres or in memory.
 
-/** A tool call as the model made it. */
+/** A tool call; `input` as the model wrote it. */
 export interface ToolCallRequest {
   tools: readonly ToolDefinition[];
   toolName: string;
@@ -16,13 +16,13 @@ export interface ToolCallRequest {
   maxOutputBytes: number;
 }
 
-/** What a call asks of its session before it may run. */
+/** What a call requires of its session before it runs. */
 export interface ToolDemand {
   raise: Raise | null;
   project: 'new' | 'required' | null;
 }
 
-/** Why the session does not let a call run. */
+/** Why the session does not allow a call. */
 export interface ToolRefusal {
   kind: 'refused';
   code: 'InvalidTransition' | 'ProjectAlreadyLocked' | 'ProjectNotFound' | 'ProjectRequired';
@@ -30,24 +30,24 @@ export interface ToolRefusal {
   event?: PhaseEvent;
 }
 
-/** `again`: an earlier attempt began the call and left no outcome. `done`: nothing is to run now. */
+/** `again`: an earlier attempt began the call and left no outcome. `done`: the tool is not to run now. */
 export type ToolStart<Next> = { kind: 'begun' | 'again' } | ToolRefusal | { kind: 'done'; next: Next };
 
-/** Where a call is recorded. `Next` is what its caller learns. */
+/** Stores a call. `Next` is the result for its caller. */
 export interface ToolRecorder<Next> {
-  /** Claims the call and commits what it demands at its start; null where it cannot run. */
+  /** Claims the call and commits what it demands at its start; null for a call that cannot run. */
   begin(demand: ToolDemand | null): Promise<ToolStart<Next>>;
-  /** @throws {PerdureError} there is no workspace that the tool could use */
+  /** @throws {PerdureError} the workspace cannot be used */
   context(): ToolContext | Promise<ToolContext>;
-  /** The tool has ended: later calls of its context have no effect. */
+  /** The tool has ended: what it still reports is ignored. */
   close(): Promise<void>;
-  /** Stores the outcome with all that the tool wrote; `raise` moves the phase with it. */
+  /** Stores the outcome together with what the tool wrote; `raise` changes the phase with it. */
   finish(result: ToolResult, raise?: PhaseEvent): Promise<Next>;
   /** The call was stopped before it had an outcome. */
   stopped(error: unknown): Promise<Next>;
 }
 
-/** Runs one tool call, from claim to stored outcome. What the tool throws is an outcome; storage errors are thrown. */
+/** Runs one tool call, from claim to stored outcome. An error of the tool is an outcome; storage errors are thrown. */
 export async function performToolCall<Next>(request: ToolCallRequest, recorder: ToolRecorder<Next>): Promise<Next> {
   const tool = request.tools.find((each) => each.name === request.toolName);
   const plan = tool && (await planTool(tool, request.input));
@@ -59,7 +59,7 @@ export async function performToolCall<Next>(request: ToolCallRequest, recorder: 
   if (!plan.ok) return recorder.finish(plan);
   if (start.kind === 'refused') return recorder.finish(failedWith(refusalText(start)));
   if (start.kind === 'again' && tool.repeatable !== true) return recorder.finish(failedWith(UNKNOWN_OUTCOME));
-  return execute(request, recorder, tool, plan.raise);
+  return execute({ ...request, input: plan.input }, recorder, tool, plan.raise);
 }
 
 async function execute<Next>(
@@ -82,7 +82,7 @@ async function execute<Next>(
   return stop.why === 'wall_clock' ? recorder.finish(failedWith(OUT_OF_TIME)) : recorder.stopped(thrown);
 }
 
-/** The context, or why there is none: the model is told. */
+/** The context, or why there is none, which the model sees. */
 async function usableContext<Next>(recorder: ToolRecorder<Next>): Promise<ToolContext | PerdureError> {
   try {
     return await recorder.context();

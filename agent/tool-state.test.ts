@@ -34,5 +34,12 @@ it('K1 a key that may be among those that were not loaded is neither read nor wr
   expect(() => state.has('user:unknown')).toThrow('state key "user:unknown"');
   expect(() => state.set('user:more', 1)).toThrow('state key "user:more"');
   state.delete('user:unknown');
-  expect(edits()).toEqual([{ name: 'user:unknown' }]);
+  expect(edits()).toEqual([{ scope: 'user', key: 'unknown' }]);
+});
+
+it.each(['', 'user:', 'a\0', '\uD83D', 'x'.repeat(257)])('K1 the key %j is neither written nor deleted', (name) => {
+  const { state, edits } = toolState(new Map());
+  expect(() => state.set(name, 1)).toThrow('a key of state has 1 to 256 bytes of text');
+  expect(() => state.delete(name)).toThrow('a key of state has 1 to 256 bytes of text');
+  expect(edits()).toEqual([]);
 });

@@ -4,9 +4,13 @@ import type { ToolState } from './define.ts';
 /** The scopes of state: this session, this user, everybody, this turn. */
 export type StateScope = 'session' | 'user' | 'app' | 'temp';
 
-/** A change of state under the key's full name; without a value the key is deleted. */
-export interface StateEdit {
-  name: string;
+interface StateKey {
+  scope: StateScope;
+  key: string;
+}
+
+/** A change of state; without a value the key is deleted. */
+export interface StateEdit extends StateKey {
   value?: Json;
 }
 
@@ -19,20 +23,20 @@ const MAX_KEY_BYTES = 256;
 const PREFIXES = { 'user:': 'user', 'app:': 'app', 'temp:': 'temp' } as const;
 
 /** The scope and the bare key of a name such as `user:theme`. */
-export function scopeOf(name: string): { scope: StateScope; key: string } {
+function parseName(name: string): StateKey {
   for (const [prefix, scope] of Object.entries(PREFIXES)) {
     if (name.startsWith(prefix)) return { scope, key: name.slice(prefix.length) };
   }
   return { scope: 'session', key: name };
 }
 
-/** The name of a key of a scope. */
-export function nameOf({ scope, key }: { scope: StateScope; key: string }): string {
+/** The name of a key as tools use it. */
+export function fullName({ scope, key }: StateKey): string {
   return scope === 'session' ? key : `${scope}:${key}`;
 }
 
 /**
- * The state that a tool sees: `values` by name, changed by the tool. `edits` are its changes.
+ * The state that a tool sees: `values` by full name, changed by the tool. `edits` are its changes.
  *
  * @param incomplete scopes that hold more than could be loaded: reading an unknown key of one throws
  */
@@ -42,14 +46,14 @@ export function toolState(
 ): { state: ToolState; edits(): StateEdit[] } {
   const edits = new Map<string, StateEdit>();
   const requireLoaded = (name: string) => {
-    const { scope } = scopeOf(name);
+    const { scope } = parseName(name);
     if (!values.has(name) && !edits.has(name) && incomplete.has(scope)) throw new Error(tooMuch(name, scope));
   };
   const set = (name: string, value: Json) => {
     const clean = cleanJson(value);
     check(values, incomplete, name, clean);
     values.set(name, clean);
-    edits.set(name, { name, value: clean });
+    edits.set(name, { ...parseName(name), value: clean });
   };
   const state: ToolState = {
     get: (name) => {
@@ -62,8 +66,9 @@ export function toolState(
       return values.has(name);
     },
     delete: (name) => {
+      checkName(name);
       values.delete(name);
-      edits.set(name, { name });
+      edits.set(name, parseName(name));
     },
     update: (more) => {
       for (const [name, value] of Object.entries(more)) set(name, value);
@@ -80,18 +85,23 @@ function check(
   name: string,
   value: Json,
 ): void {
-  if (name === '' || byteLength(name) > MAX_KEY_BYTES || name !== cleanText(name)) {
-    throw new Error(`a key of state has 1 to ${MAX_KEY_BYTES} bytes of text`);
-  }
+  checkName(name);
   const bytes = sizeOf(name, value);
   if (bytes > MAX_STATE_VALUE_BYTES) {
     throw new Error(`state key "${name}": ${bytes} bytes as JSON, expected at most ${MAX_STATE_VALUE_BYTES}`);
   }
-  const { scope } = scopeOf(name);
+  const { scope } = parseName(name);
   if (incomplete.has(scope)) throw new Error(tooMuch(name, scope));
-  const others = [...values].filter(([other]) => other !== name && scopeOf(other).scope === scope);
+  const others = [...values].filter(([other]) => other !== name && parseName(other).scope === scope);
   const total = others.reduce((sum, [other, each]) => sum + sizeOf(other, each), bytes);
   if (total > MAX_STATE_SCOPE_BYTES || others.length >= MAX_STATE_KEYS) throw new Error(tooMuch(name, scope));
+}
+
+/** What Postgres cannot store would lose the tool's outcome. */
+function checkName(name: string): void {
+  if (parseName(name).key === '' || byteLength(name) > MAX_KEY_BYTES || name !== cleanText(name)) {
+    throw new Error(`a key of state has 1 to ${MAX_KEY_BYTES} bytes of text`);
+  }
 }
 
 function sizeOf(name: string, value: Json): number {

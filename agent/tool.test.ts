@@ -3,23 +3,25 @@ import { z } from 'zod';
 import siteBuilder from '../examples/site-builder/agent.ts';
 import { defineTool, type ToolContext, type ToolDefinition } from './define.ts';
 import { memorySession, memoryToolContext } from './memory.ts';
-import { executeTool, planTool } from './tool.ts';
+import { executeTool, planTool, type ToolResult } from './tool.ts';
 
 const session = memorySession({ agent: siteBuilder, workspaceRoot: '.' });
 
 function contextOf(signal = new AbortController().signal): ToolContext {
-  return memoryToolContext(session, { toolCallId: 'call_1', signal }).ctx;
+  return memoryToolContext(session, { toolCallId: 'call_1', signal, progress: () => {} }).ctx;
 }
 
 function toolOf(execute: ToolDefinition['execute'], input: z.ZodType = z.object({})): ToolDefinition {
   return defineTool({ name: 'try_it', description: 'Tries.', input, execute });
 }
 
-const outcomeOf = (tool: ToolDefinition, input: unknown = {}, maxOutputBytes = 1_000) =>
-  executeTool(tool, input, contextOf(), { maxOutputBytes });
+async function outcomeOf(tool: ToolDefinition, input: unknown = {}, maxOutputBytes = 1_000): Promise<ToolResult> {
+  const plan = await planTool(tool, input);
+  return plan.ok ? executeTool(tool, plan.input, contextOf(), { maxOutputBytes }) : plan;
+}
 
 describe('a tool', () => {
-  it('P5 gets its input as the schema makes it, and gives JSON', async () => {
+  it('P5 gets its parsed input, and returns JSON', async () => {
     const tool = toolOf(
       (input) => ({ got: input }),
       z.object({ n: z.string().transform(Number), d: z.boolean().default(true) }),
@@ -56,7 +58,7 @@ describe('a tool', () => {
     expect(long.ok ? '' : long.errorText).toHaveLength(4_004);
   });
 
-  it('P5 an output that JSON cannot carry is an error; none is null', async () => {
+  it('P5 an output that is not JSON is an error; undefined is null', async () => {
     expect(await outcomeOf(toolOf(() => 1n))).toMatchObject({ ok: false, errorText: expect.stringMatching(/BigInt/) });
     expect(await outcomeOf(toolOf(() => undefined))).toEqual({ ok: true, output: null });
   });
@@ -68,7 +70,7 @@ describe('a tool', () => {
     });
   });
 
-  it('R7 of an output over the limit the head is kept and the whole is set aside', async () => {
+  it('R7 the model gets the beginning of an output above the limit, and the whole is set aside', async () => {
     const text = 'é'.repeat(600);
     const outcome = await outcomeOf(
       toolOf(() => text),
@@ -89,7 +91,7 @@ describe('a tool', () => {
     expect(big).toMatchObject({ ok: true, aside: JSON.stringify(rows) });
   });
 
-  it('R4 an abort is thrown, whatever the tool makes of it', async () => {
+  it('R4 an abort is thrown, also if the tool catches it', async () => {
     for (const end of [() => Promise.reject(new Error('swallowed')), () => Promise.resolve('done')]) {
       const abort = new AbortController();
       const tool = toolOf(() => {
@@ -102,14 +104,14 @@ describe('a tool', () => {
   });
 });
 
-describe('what a call asks for', () => {
+describe('the plan of a call', () => {
   const plans = (name: string, input: unknown) =>
     planTool(
       siteBuilder.tools.find((tool) => tool.name === name)!,
       input,
     );
 
-  it('S5 build_and_deploy raises start_build at start, in a new project or in the one there is', async () => {
+  it('S5 build_and_deploy raises start_build at start, in a new project or in the locked one', async () => {
     const raise = { event: 'start_build', at: 'start' };
     expect(await plans('build_and_deploy', { confirm_new_project: true })).toMatchObject({ raise, project: 'new' });
     expect(await plans('build_and_deploy', {})).toMatchObject({ raise, project: 'required' });
@@ -123,7 +125,7 @@ describe('what a call asks for', () => {
     expect(await plans('todo_complete', { name: 'other' })).toMatchObject({ raise: null });
   });
 
-  it('S10 todos belong to a project: without one the model is told so', async () => {
+  it('S10 todos belong to a project: without one the model sees an error', async () => {
     const add = siteBuilder.tools.find((tool) => tool.name === 'todo_add')!;
     expect(await outcomeOf(add, { name: 'x' })).toMatchObject({
       ok: false,
@@ -131,7 +133,7 @@ describe('what a call asks for', () => {
     });
   });
 
-  it('P5 bad input is refused before anything is asked', async () => {
+  it('P5 bad input is refused before the tool is asked for its transition', async () => {
     expect(await plans('todo_complete', {})).toMatchObject({ ok: false });
   });
 });

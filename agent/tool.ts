@@ -2,44 +2,44 @@ import { byteLength, cleanJsonText, cleanText, headOf, type Json } from '../doma
 import type { Raise, ToolContext, ToolDefinition } from './define.ts';
 
 /**
- * How a tool call ended. `aside` is there when the output was larger than the limit: it is the whole of it as text, and
- * `output` is then its beginning and a note that names what was set aside.
+ * How a tool call ended. Of an output above the limit, `output` is the beginning with a note, and `aside` the whole as text.
  */
 export type ToolResult = { ok: true; output: Json; aside?: string } | { ok: false; errorText: string };
 
-/** Longest error text that the model gets of a tool, in UTF-16 units. */
+/** Maximum length of a tool's error text, in UTF-16 units. */
 const MAX_ERROR_TEXT = 4_000;
 
-/** What a call asks of the session before it may run. `input` is what the schema made of the model's. */
+/** What a call requires of the session before it runs. `input` is the model's, parsed by the schema. */
 export type ToolPlan =
   | { ok: true; input: unknown; raise: Raise | null; project: 'new' | 'required' | null }
   | { ok: false; errorText: string };
 
-/** An outcome that is an error. */
 export function failedWith(errorText: string): ToolResult {
   return { ok: false, errorText };
 }
 
-/** What the model is told when a call needs a project and the session has none. */
+/** The tool error for a call that needs a project in a session without one. */
 export const NO_PROJECT_TEXT =
   'This session has no project yet. Ask the user whether to make a new one or to open an existing one.';
 
-/** Reads a call: checks its input, and asks the tool which transition and which project it is about. Runs nothing. */
+/** Parses a call's input, and asks the tool which transition and which project the call needs. Runs nothing. */
 export async function planTool(tool: ToolDefinition, input: unknown): Promise<ToolPlan> {
   const parsed = await tool.input.safeParseAsync(input);
   if (!parsed.success) return { ok: false, errorText: inputErrorText(tool.name, parsed.error.issues) };
   try {
     const raise = typeof tool.raises === 'function' ? tool.raises(parsed.data) : (tool.raises ?? null);
-    return { ok: true, input: parsed.data, raise, project: tool.project?.(parsed.data) ?? null };
+    const project = tool.project?.(parsed.data) ?? null;
+    if (project === 'new' && raise === null) throw new Error('project: "new" requires an event in raises');
+    return { ok: true, input: parsed.data, raise, project };
   } catch (error) {
     return { ok: false, errorText: errorTextOf(error) };
   }
 }
 
 /**
- * Runs a tool on the input as the model gave it.
+ * Runs a tool on its parsed input.
  *
- * @returns an outcome in any case but an abort: bad input and what the tool throws are errors that the model sees
+ * @returns its outcome; what the tool throws is an error that the model sees
  * @throws the signal's reason when the run was aborted
  */
 export async function executeTool(
@@ -49,13 +49,11 @@ export async function executeTool(
   options: { maxOutputBytes: number },
 ): Promise<ToolResult> {
   ctx.signal.throwIfAborted();
-  const parsed = await tool.input.safeParseAsync(input);
-  if (!parsed.success) return { ok: false, errorText: inputErrorText(tool.name, parsed.error.issues) };
   try {
-    // A tool that does not look at its signal must not hold the run: what it does after an abort reaches nothing.
-    const output = await Promise.race([tool.execute(parsed.data, ctx), whenAborted(ctx.signal)]);
+    // A tool that ignores its signal must not delay the end of the run: what it does after an abort has no effect.
+    const output = await Promise.race([tool.execute(input, ctx), whenAborted(ctx.signal)]);
     ctx.signal.throwIfAborted();
-    return outcomeOf(output, options.maxOutputBytes);
+    return resultOf(output, options.maxOutputBytes);
   } catch (error) {
     ctx.signal.throwIfAborted();
     return { ok: false, errorText: errorTextOf(error) };
@@ -69,7 +67,7 @@ function whenAborted(signal: AbortSignal): Promise<never> {
   return promise;
 }
 
-/** What the model is told of an input that the tool's schema refuses. */
+/** The tool error for an input that does not match the schema. */
 export function inputErrorText(
   name: string,
   issues: readonly { path: readonly PropertyKey[]; message: string }[],
@@ -86,10 +84,10 @@ function errorTextOf(error: unknown): string {
   return cap(cleanText(message) || 'the tool failed without saying why');
 }
 
-function outcomeOf(output: unknown, maxBytes: number): ToolResult {
+function resultOf(output: unknown, maxBytes: number): ToolResult {
   const json = cleanJsonText(JSON.stringify(output) ?? 'null');
   if (byteLength(json) <= maxBytes) return { ok: true, output: JSON.parse(json) as Json };
-  // A long text is cut as it reads, not as JSON spells it: its line breaks stay line breaks.
+  // A text is cut as text, not as JSON, so that its line breaks stay line breaks.
   const value = JSON.parse(json) as Json;
   const whole = typeof value === 'string' ? value : json;
   const bytes = byteLength(whole);

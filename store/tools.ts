@@ -39,10 +39,10 @@ const loadedToolCall = z.object({
 /** A tool call's part and the session around it. */
 export type LoadedToolCall = z.infer<typeof loadedToolCall>;
 
-/** The phase event that a call asks for, and its project. */
+/** The phase event that a call asks for, if any, and its project. */
 export interface RaiseRequest {
-  event: PhaseEvent;
-  at: 'start' | 'result';
+  event?: PhaseEvent;
+  at?: 'start' | 'result';
   project: 'new' | 'required' | null;
   /** The id that a new project gets. */
   new_project_id?: string;

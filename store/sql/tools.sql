@@ -23,7 +23,8 @@ CREATE OR REPLACE FUNCTION call_state(p_session text, p_run integer, p_call text
 $$;
 
 -- Claims a tool call and commits what precedes its running: pending_tool, and what it raises at the start.
--- `p_raise` is null or { event, at: start | result, project: new | required | null, new_project_id }.
+-- `p_raise` is null or { event?, at?: start | result, project: new | required | null, new_project_id }; no new project
+-- without an event.
 -- Besides claim_run's kinds (lost also where the run has no such call): settled (it has an outcome), again (an earlier
 -- attempt began it and left no outcome) and begun, these with phase, project_id and event_seq, and refused { code, ... }
 -- (nothing was written but the claim and the log).

@@ -74,6 +74,9 @@ const PLAYS: Record<string, Play> = {
       [say('well')],
     ],
   },
+  'tools that need a project, without a phase event': {
+    says: [[callTool('x', 'within', {}), callTool('y', 'found', {}), callTool('z', 'remember', {})], [say('well')]],
+  },
   'an output over its limit': {
     says: [[callTool('x', 'echo', { words: 'long ', times: 500 })], [say('I see')]],
     limits: { tool_output_bytes: 1_000 },
@@ -102,8 +105,36 @@ const pause = defineTool({
   },
 });
 
+const within = defineTool({
+  name: 'within',
+  description: 'Runs in a project only.',
+  input: z.object({}),
+  project: () => 'required',
+  execute: () => 'it ran',
+});
+
+const found = defineTool({
+  name: 'found',
+  description: 'Asks for a new project, without an event that starts one.',
+  input: z.object({}),
+  project: () => 'new',
+  execute: () => 'it ran',
+});
+
+const remember = defineTool({
+  name: 'remember',
+  description: 'Adds a todo, without a project.',
+  input: z.object({}),
+  execute: (_input, ctx) => ctx.todos.add('x'),
+});
+
 const agents = Object.entries(PLAYS).map(([, { limits }], at) =>
-  defineAgent({ ...faultAgent, tools: [...faultAgent.tools, pause], id: `play-${at}`, ...(limits && { limits }) }),
+  defineAgent({
+    ...faultAgent,
+    tools: [...faultAgent.tools, pause, within, found, remember],
+    id: `play-${at}`,
+    ...(limits && { limits }),
+  }),
 );
 
 let runtime: TestRuntime;

@@ -1,6 +1,7 @@
 import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { readUIMessageStream, type UIMessage, type UIMessageChunk } from 'ai';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -197,6 +198,44 @@ describe('with a scripted model', () => {
       type: 'error',
       errorText: 'the model did not answer in time; gave up after 1 attempt: send a new message later.',
     });
+  });
+
+  it('P2 the agent’s timeout is that of each model call, not of the turn, and a call that exceeds it is repeated', async () => {
+    const steps = 6;
+    let call = 0;
+    server.script(async function* () {
+      call += 1;
+      if (call === 1) yield* [say('hm'), hang()];
+      await delay(100);
+      yield call <= steps ? callTool('x', 'count', {}) : say('ok');
+    });
+    const counting = sessionWith({ timeout: 400 });
+    const chunks = await all(run(counting, 'hi', model()));
+    expect(chunks.at(-1)?.type).toBe('finish');
+    expect(call).toBe(steps + 1);
+    expect(counting.state.get('count')).toBe(steps - 1);
+  });
+
+  it('K1 temp: state lasts for one turn', async () => {
+    const keep = defineTool({
+      name: 'keep',
+      description: 'Keeps.',
+      input: z.object({}),
+      execute: (_input, { state }) => {
+        const before = state.getAll();
+        state.update({ 'temp:a': 1, b: 2 });
+        return before;
+      },
+    });
+    const keeping = sessionWith({ tools: [keep] });
+    const outputs = async () => {
+      let step = 0;
+      server.script(() => (step++ < 2 ? [callTool('x', 'keep', {})] : [say('ok')]));
+      const chunks = await all(run(keeping, 'hi', model()));
+      return chunks.flatMap((chunk) => (chunk.type === 'tool-output-available' ? [chunk.output] : []));
+    };
+    expect(await outputs()).toEqual([{}, { 'temp:a': 1, b: 2 }]);
+    expect(await outputs()).toEqual([{ b: 2 }, { 'temp:a': 1, b: 2 }]);
   });
 
   it('R6 a failure ends the turn with a sentence, and what was said before stays', async () => {

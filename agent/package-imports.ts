@@ -1,7 +1,7 @@
 import { registerHooks } from 'node:module';
 import path from 'node:path';
 
-/** The entry points that an agents module needs, by their public names. */
+/** The entry points that an agents module imports, by their public names. */
 const ENTRIES: Readonly<Record<string, string>> = {
   perdure: '../agent/index',
   'perdure/domain': '../domain/index',
@@ -10,10 +10,10 @@ const ENTRIES: Readonly<Record<string, string>> = {
 let registered = false;
 
 /**
- * From here on `import … from 'perdure'` means this very installation, wherever the importing module lies: in a clone,
- * where nothing is packed, and beside a second copy of the package as well.
+ * Resolves `import … from 'perdure'` to this installation for every module loaded from now on: an agents module then works
+ * in a clone that was never packed, and gets the same classes as its worker if a second copy of the package is installed.
  */
-export function resolveOwnName(): void {
+export function resolvePackageImports(): void {
   if (registered) return;
   registered = true;
   const extension = path.extname(import.meta.filename);
