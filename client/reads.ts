@@ -5,10 +5,9 @@ import { currentRun } from '../store/answers.ts';
 import type { Db } from '../store/db.ts';
 import { readEvents, readToolOutput, type SessionEvent } from '../store/events.ts';
 import { messagePosition, readMessages, type StoredMessage } from '../store/messages.ts';
-import { findSession, listSessions, readSession, type SessionFilter } from '../store/sessions.ts';
+import { findSession, listSessions, readSession, type SessionFilter, type SessionView } from '../store/sessions.ts';
 import { readStatus } from '../store/status.ts';
 import { messageNotFound, sessionNotFound } from './refusals.ts';
-import { sessionView, type SessionView } from './session-view.ts';
 
 const PAGE = 50;
 
@@ -43,9 +42,9 @@ export class Reads {
   }
 
   async session(user: string, id: string): Promise<SessionView> {
-    const row = await readSession(this.db, user, await this.sessionId(user, id));
-    if (row === undefined) throw sessionNotFound();
-    return sessionView(row);
+    const view = await readSession(this.db, user, await this.sessionId(user, id));
+    if (view === undefined) throw sessionNotFound();
+    return view;
   }
 
   /** A user's sessions, newest first. */
@@ -53,7 +52,7 @@ export class Reads {
     const limit = filter.limit ?? PAGE;
     const rows = await listSessions(this.db, user, { ...filter, limit: limit + 1 });
     const items = rows.slice(0, limit);
-    return { items: items.map(sessionView), next: rows.length > limit ? (items.at(-1)?.session_id ?? null) : null };
+    return { items, next: rows.length > limit ? (items.at(-1)?.session.session_id ?? null) : null };
   }
 
   /** UIMessages in order; `next` continues towards older ones, or with `after` towards newer ones. */
@@ -84,7 +83,7 @@ export class Reads {
    * owner.
    */
   async currentRun(sessionId: string): Promise<number | undefined> {
-    return (await currentRun(this.db, sessionId))?.seq;
+    return (await currentRun(this.db, sessionId)) ?? undefined;
   }
 
   /** The session's log after event `after`, oldest first. */

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { canonicalJson } from '../domain/canonical-json.ts';
 import { type OpenSession, titleOf } from '../domain/rendezvous.ts';
-import { statusOf } from '../domain/status.ts';
 import type { Db } from '../store/db.ts';
 import { newestOpen, openAmong, type OpenRow } from '../store/rendezvous.ts';
 import { AutoResetEvent } from './auto-reset-event.ts';
@@ -148,7 +147,7 @@ export class UserFeed {
   /** The same object as before if nothing has changed. */
   private sessionOf(row: OpenRow): OpenSession {
     const { session_id, project_id, phase, agent, alias, updated_at } = row;
-    const { state } = statusOf(row.status);
+    const { state } = row.status;
     const title = titleOf(row.first_text);
     const session = { session_id, project_id, phase, agent, state, title, alias, updated_at };
     const before = this.known.get(session_id);

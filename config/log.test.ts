@@ -81,3 +81,10 @@ it('Q3 a secret too short to be removed causes a warning with its setting', () =
   expect(lines.join('')).not.toMatch(/abc12|sk-1"/);
   expect(logged(() => {})).toBe('');
 });
+
+it('Q3 a password with a "%" that begins no escape is removed, too', () => {
+  const lines: string[] = [];
+  const config = parseConfig({ DATABASE_URL: 'postgres://u:canary%@h/d' });
+  createLogger('test', config, { write: (line) => void lines.push(line) }).info('canary%');
+  expect(lines.join('')).not.toContain('canary');
+});

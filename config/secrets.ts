@@ -51,7 +51,12 @@ function entriesOf<Names extends object>(names: Names): [keyof Names, string][] 
 /** The password as written in the URL, and decoded. */
 function passwordsOf(url: string | undefined): string[] {
   const password = url === undefined ? '' : new URL(url).password;
-  return [password, decodeURIComponent(password)];
+  try {
+    return [password, decodeURIComponent(password)];
+  } catch {
+    // Like pg, a "%" that begins no escape is taken literally.
+    return [password];
+  }
 }
 
 function formsOf(secret: string): string[] {

@@ -1,4 +1,4 @@
--- State: what is promised true right now. Exactly these seven columns; a row stays under 1 KB.
+-- The state of sessions. Exactly these seven columns (S1); a row stays under 1 KB.
 CREATE TABLE sessions (
   session_id   text PRIMARY KEY CHECK (session_id ~ '^ses_[0-9a-f]{12}[0-9A-Za-z]{14}$'),
   user_id      text NOT NULL CHECK (octet_length(user_id) BETWEEN 1 AND 128),
@@ -18,7 +18,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_user ON sessions (user_id, session_id);
 CREATE INDEX sessions_by_project ON sessions (project_id) WHERE project_id IS NOT NULL;
 
--- The state machine, filled from domain/phases.ts by the migration; nothing else writes it.
+-- The state machine. `npm run migrate` fills it from domain/phases.ts; nothing else writes it.
 CREATE TABLE phase_transitions (
   phase text NOT NULL,
   event text NOT NULL,
@@ -26,7 +26,7 @@ CREATE TABLE phase_transitions (
   PRIMARY KEY (phase, event)
 );
 
--- The conversation's frame: settings, usage sums, and the lock under which positions and event numbers are taken.
+-- The settings and usage sums of a session's chat. Its row is the session lock (lock_session).
 CREATE TABLE chat_sessions (
   session_id        text PRIMARY KEY REFERENCES sessions,
   agent             text NOT NULL,
@@ -43,11 +43,14 @@ CREATE TABLE chat_sessions (
   cache_write       bigint NOT NULL DEFAULT 0,
   total_tokens      bigint NOT NULL DEFAULT 0,
   cost_usd          numeric,
-  epoch             integer NOT NULL DEFAULT 0, -- rises with every load by a workflow: the first part of a fence
-  paused_at         timestamptz,                -- a hard error stopped the queue; the next submission clears it
+  epoch             integer NOT NULL DEFAULT 0, -- increased by every load by a workflow: the first part of a fence
+  load_execution    text,                       -- the newest load (load_session): Temporal's run id,
+  load_number       integer,                    -- number of the load in this execution,
+  load_asked_at     bigint,                     -- when the workflow asked: Temporal's clock, epoch milliseconds
+  paused_at         timestamptz,                -- an error stopped the queue; the next message clears it
   closed_at         timestamptz,
   archived_at       timestamptz,
-  stuck_at          timestamptz,                -- since when the deployed code cannot carry on its workflow
+  stuck_at          timestamptz,                -- since when the deployed code cannot replay its workflow
   created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
   updated_at        timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (fillfactor = 70);
@@ -66,7 +69,7 @@ CREATE TABLE chat_messages (
   UNIQUE (session_id, position)
 );
 
--- `data` is the AI SDK UIMessage part as it is. A part that still grows has its newest text in part_deltas.
+-- `data` is a part of the AI SDK's UIMessage. While a part streams, its newest text is in part_deltas.
 CREATE TABLE chat_parts (
   id           text NOT NULL,
   message_id   text NOT NULL,
@@ -86,7 +89,7 @@ CREATE TABLE chat_parts (
   UNIQUE (session_id, tool_call_id)
 );
 
--- Growing text, appended and never rewritten. `start` counts UTF-16 units of the part's text before this delta.
+-- Streamed text; rows are inserted and deleted, never updated. `start` is the offset in the part's text, in UTF-16 units.
 CREATE TABLE part_deltas (
   session_id text NOT NULL,
   part_id    text NOT NULL,
@@ -95,7 +98,7 @@ CREATE TABLE part_deltas (
   PRIMARY KEY (session_id, part_id, start)
 );
 
--- One row a turn: the queue, the status and the fence.
+-- One row per turn: queue, status and fence.
 CREATE TABLE chat_runs (
   session_id         text NOT NULL REFERENCES chat_sessions,
   seq                integer NOT NULL,
@@ -108,11 +111,11 @@ CREATE TABLE chat_runs (
   fence              integer[] NOT NULL DEFAULT '{0,0,0}', -- (epoch, ordinal, attempt) of the newest claim
   step               integer NOT NULL DEFAULT 0,           -- steps settled so far
   settled_parts      integer NOT NULL DEFAULT 0,           -- parts of the answer that settled steps own
-  last_step          jsonb,                                -- receipt of the newest settled step; ids and counts
-  tokens             bigint NOT NULL DEFAULT 0,            -- spent, cache reads not counted
-  retry              jsonb,                                -- { attempt, reason, at } while waiting to try again
-  progress           jsonb,                                -- { tool_call_id, data } of the tool at work
-  temp               jsonb,                                -- temp: state of this turn; gone when it ends
+  last_step          jsonb,                                -- idempotency record of the newest settled step; ids and counts
+  tokens             bigint NOT NULL DEFAULT 0,            -- used so far, without cache reads
+  retry              jsonb,                                -- { attempt, reason, at } while it waits for a retry
+  progress           jsonb,                                -- { tool_call_id, data } of the running tool
+  temp               jsonb,                                -- `temp:` state; deleted when the turn ends
   error_code         text,
   error_message      text,
   abort_requested_at timestamptz,
@@ -123,14 +126,14 @@ CREATE TABLE chat_runs (
   updated_at         timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (session_id, seq)
 ) WITH (fillfactor = 70);
--- By message first: an index that began with session_id looked as cheap as the primary key to the planner on a new table,
--- and then each lookup of one run read all runs of its session.
+-- The message comes first: on a new table the planner considered an index on (session_id, …) as cheap as the primary key,
+-- and each lookup of one run then read all runs of its session.
 CREATE INDEX chat_runs_of_message ON chat_runs (message_id, session_id);
 CREATE UNIQUE INDEX chat_runs_one_at_a_time ON chat_runs (session_id) WHERE state IN ('running', 'waiting');
 CREATE INDEX chat_runs_queue ON chat_runs (session_id, seq) WHERE state IN ('queued', 'running', 'waiting');
 CREATE INDEX chat_runs_due ON chat_runs (state, check_at) WHERE check_at IS NOT NULL;
 
--- The log of a session: transitions, refusals, commands and their receipts (one row a command id).
+-- The event log of a session: transitions, refusals, commands with their outcomes (one row per command id).
 CREATE TABLE session_events (
   session_id text NOT NULL REFERENCES chat_sessions,
   seq        bigint NOT NULL,
@@ -143,7 +146,7 @@ CREATE TABLE session_events (
   UNIQUE (session_id, command_id)
 );
 
--- A client's own name for one of its user's sessions.
+-- The id that a client chose for a session of its user.
 CREATE TABLE session_aliases (
   user_id    text NOT NULL,
   alias      text NOT NULL CHECK (octet_length(alias) BETWEEN 1 AND 128),
@@ -152,7 +155,6 @@ CREATE TABLE session_aliases (
 );
 CREATE INDEX session_aliases_by_session ON session_aliases (session_id);
 
--- What a session must not hold has its own home.
 CREATE TABLE projects (
   project_id text PRIMARY KEY CHECK (project_id ~ '^[A-Za-z0-9_-]{1,64}$'),
   user_id    text NOT NULL,
@@ -180,7 +182,7 @@ CREATE TABLE tool_cache (
   expires_at timestamptz NOT NULL,
   PRIMARY KEY (session_id, key)
 );
--- The whole of a tool's output where only its head went to the model.
+-- The full output of tool calls whose output was truncated for the model.
 CREATE TABLE tool_outputs (
   session_id   text NOT NULL,
   tool_call_id text NOT NULL,
@@ -188,7 +190,7 @@ CREATE TABLE tool_outputs (
   created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (session_id, tool_call_id)
 );
--- The five sections of system prompts, each stored once, and the prompts of each session.
+-- The sections of system prompts, each stored once, and the prompts of each session.
 CREATE TABLE prompt_sections (
   digest     text PRIMARY KEY, -- SHA-256 of the body
   body       text NOT NULL,
@@ -203,7 +205,7 @@ CREATE TABLE system_prompts (
 );
 CREATE INDEX system_prompts_by_section ON system_prompts USING gin (sections);
 
--- What an erasure has left to do outside of Postgres: workflows to end, folders to remove. No content.
+-- Work that erasures left to do outside of Postgres: workflows to terminate, folders to remove. No content.
 CREATE TABLE erasures (
   id          bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
   workflow_id text,
@@ -213,7 +215,7 @@ CREATE TABLE erasures (
 );
 CREATE INDEX erasures_due ON erasures (due_at);
 
--- For the sweeps by age, and children of a session.
+-- For retention, erasure of side chats, and erasure of users.
 CREATE INDEX session_events_refused ON session_events (at) WHERE kind = 'refused';
 CREATE INDEX tool_cache_expired ON tool_cache (expires_at);
 CREATE INDEX tool_outputs_by_age ON tool_outputs (created_at);

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { RUN_STATES, type RunState } from '../domain/runs.ts';
+import { RUN_STATES } from '../domain/runs.ts';
 import type { AnswerSnapshot } from '../domain/stream.ts';
 import type { Json } from '../domain/text.ts';
 import type { Cursor } from '../domain/stream-seen.ts';
-import { type Db, maybeOne } from './db.ts';
+import { call, type Db, maybeOne } from './db.ts';
 import { json } from './results.ts';
 import { retry } from './status.ts';
 
@@ -31,20 +31,20 @@ const answerRow = z.object({
     .nullable(),
 });
 
-/** A snapshot of an answer and its run. Times in epoch milliseconds. */
+/** A snapshot of an answer and its run. Times are in epoch milliseconds. */
 export type Answer = AnswerSnapshot & {
   user_message_id: string;
   retry: { attempt: number; reason: string; at: number } | null;
-  /** How far the tool at work is. */
+  /** Progress of the running tool. */
   progress: { tool_call_id: string; data: Json } | null;
   started_at: number | null;
-  /** Open runs ahead of it, while it is queued. */
+  /** While it is queued: number of open runs ahead of it. */
   position: number | null;
 };
 
 /**
- * What the rows say of a run's answer from a cursor on: its run, its metadata, its parts with the text that has not
- * been settled. One statement, so that parts and deltas are of one moment. Undefined: the user has no such run.
+ * Reads a run's answer from a cursor on: its run, its metadata, its parts and their deltas, in one statement and so in one
+ * snapshot. Undefined: the user has no such run.
  */
 export async function readAnswer(
   db: Db,
@@ -85,19 +85,7 @@ export async function readAnswer(
   return row && { ...row, session_id: sessionId, parts: row.parts ?? [] };
 }
 
-const runRef = z.object({ seq: z.number(), state: z.enum(RUN_STATES) });
-
-/** The running run, else the first queued one unless an error paused the queue; undefined: none is in flight. */
-export function currentRun(db: Db, sessionId: string): Promise<{ seq: number; state: RunState } | undefined> {
-  return maybeOne(
-    db,
-    runRef,
-    `SELECT r.seq, r.state
-       FROM chat_runs r JOIN chat_sessions c USING (session_id)
-      WHERE r.session_id = $1
-        AND (r.state IN ('running', 'waiting') OR (r.state = 'queued' AND c.paused_at IS NULL))
-      ORDER BY r.state = 'queued', r.seq
-      LIMIT 1`,
-    [sessionId],
-  );
+/** Number of the run in flight, else of the first queued one unless an error paused the queue; null: the session is idle. */
+export function currentRun(db: Db, sessionId: string): Promise<number | null> {
+  return call(db, z.number().nullable(), 'head_run', [sessionId]);
 }

@@ -5,19 +5,17 @@ import { call, type Db } from './db.ts';
 import { logReason } from './events.ts';
 import { appliedCommand } from './results.ts';
 
-/** Longest reason that is kept of a raw signal, in UTF-16 units. */
-const LONGEST_REASON = 1_000;
+/** The reason of a raw signal is truncated to this length, in UTF-16 units. */
+const MAX_REASON = 1_000;
 
-/**
- * Carries out one command at the row: one call of its function `cmd_<name>(session, args, actor, command_id)` in
- * store/sql/commands.sql, which is one transaction. It records the outcome or refusal under the command id.
- */
+/** Carries out a command: one transaction, which records the outcome or refusal under the command id. */
 export async function applyCommand(db: Db, args: ApplyArgs): Promise<AppliedCommand> {
   const { session_id: sessionId, command_id: commandId, actor } = args;
   const { command, ...request } = args.request;
   const { reason, ...given } = request as Record<string, unknown>;
   if (typeof reason === 'string' && reason !== '') {
-    await logReason(db, sessionId, actor, cleanText(reason.slice(0, LONGEST_REASON)), `${commandId}/reason`);
+    await logReason(db, sessionId, actor, cleanText(reason.slice(0, MAX_REASON)), `${commandId}/reason`);
   }
-  return call(db, appliedCommand, `cmd_${snakeCase(command)}`, [sessionId, JSON.stringify(given), actor, commandId]);
+  const values = [sessionId, snakeCase(command), JSON.stringify(given), actor, commandId];
+  return call(db, appliedCommand, 'apply_command', values);
 }

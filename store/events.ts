@@ -1,19 +1,20 @@
 import { z } from 'zod';
 import { ACTORS, type Actor } from '../domain/commands.ts';
 import { call, type Db, many, maybeOne } from './db.ts';
+import { isoTime } from './results.ts';
 
 const eventRow = z.object({
   seq: z.number(),
-  at: z.date().transform((date) => date.toISOString()),
+  at: isoTime,
   kind: z.string(),
   actor: z.enum(ACTORS),
   data: z.record(z.string(), z.unknown()),
 });
 
-/** An entry of a session's log. `at` in ISO 8601. */
+/** An entry of a session's log. */
 export type SessionEvent = z.output<typeof eventRow>;
 
-/** The log behind event `after`, oldest first. */
+/** The events after number `after`, oldest first. */
 export function readEvents(db: Db, sessionId: string, after: number, limit: number): Promise<SessionEvent[]> {
   return many(
     db,
@@ -24,21 +25,12 @@ export function readEvents(db: Db, sessionId: string, after: number, limit: numb
   );
 }
 
-/**
- * Keeps the words of a command's reason where they belong; answers the number by which the command refers to them. With
- * an id of its own it is kept once.
- */
-export async function logReason(
-  db: Db,
-  sessionId: string,
-  actor: Actor,
-  reason: string,
-  id: string | null = null,
-): Promise<number> {
-  return call(db, z.coerce.number(), 'log_reason', [sessionId, actor, reason, id]);
+/** Stores the text of a command's reason, once per `id`, and returns the number of its event. */
+export function logReason(db: Db, sessionId: string, actor: Actor, reason: string, id: string): Promise<number> {
+  return call(db, z.number(), 'log_reason', [sessionId, actor, reason, id]);
 }
 
-/** The whole output of a tool call of which only the head went to the model. */
+/** The full output of a tool call that was truncated for the model. */
 export async function readToolOutput(db: Db, sessionId: string, toolCallId: string): Promise<string | undefined> {
   const row = await maybeOne(
     db,

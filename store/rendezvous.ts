@@ -1,27 +1,28 @@
 import { z } from 'zod';
 import { PHASES } from '../domain/phases.ts';
 import { type Db, many } from './db.ts';
-import { STATUS_SQL, statusRow } from './status.ts';
+import { isoTime } from './results.ts';
+import { sessionStatus, STATUS_SQL } from './status.ts';
 
 const openRow = z.object({
   session_id: z.string(),
   project_id: z.string().nullable(),
   phase: z.enum(PHASES),
   agent: z.string(),
-  status: statusRow,
-  /** How the text of its first user message begins. */
+  status: sessionStatus,
+  /** The beginning of its first user message. */
   first_text: z.string().nullable(),
   alias: z.string().nullable(),
-  updated_at: z.date().transform((date) => date.toISOString()),
+  updated_at: isoTime,
 });
 
-/** An open session of a user's, as others of the user's tabs are told of it. Time in ISO 8601. */
+/** An open session of a user. */
 export type OpenRow = z.output<typeof openRow>;
 
-/** Enough for a title behind some empty lines. */
+/** Enough for a title after some empty lines. */
 const FIRST_CHARACTERS = 400;
 
-// A message that a compaction has hidden was said all the same; one that was taken back was not.
+// The first message counts even if a compaction has hidden it, but not if it was cancelled or rewound.
 const OPEN_SQL = `
   SELECT s.session_id, s.project_id, s.phase, c.agent, ${STATUS_SQL} AS status,
          (SELECT left(ltrim(p.data ->> 'text', E' \\t\\r\\n'), ${FIRST_CHARACTERS})
@@ -38,26 +39,24 @@ const OPEN_SQL = `
    WHERE s.user_id = $1 AND c.closed_at IS NULL AND c.archived_at IS NULL
      AND NOT coalesce(c.metadata @> '{"ephemeral": true}', false)`;
 
-/** A user's open sessions, the newest `limit` of them: not closed, not archived, and no side chats. */
+/** The newest `limit` open sessions of a user: not closed, not archived, no side chats. */
 export function newestOpen(db: Db, userId: string, limit: number): Promise<OpenRow[]> {
   return many(db, openRow, `${OPEN_SQL} ORDER BY s.session_id DESC LIMIT $2`, [userId, limit]);
 }
 
-/** Those of the sessions that are a user's and open. */
+/** Those of the given sessions that are open and the user's. */
 export function openAmong(db: Db, userId: string, sessionIds: readonly string[]): Promise<OpenRow[]> {
   return many(db, openRow, `${OPEN_SQL} AND s.session_id = ANY($2)`, [userId, sessionIds]);
 }
 
-const changedRow = z.object({ session_id: z.string(), user_id: z.string() });
+const ownerRow = z.object({ session_id: z.string(), user_id: z.string() });
+type OwnerRow = z.output<typeof ownerRow>;
 
-/**
- * The sessions of some users that have changed within the last so many milliseconds, by Postgres' clock: their own rows,
- * their open runs or their newest one.
- */
-export function changedWithin(db: Db, userIds: readonly string[], ms: number): Promise<z.output<typeof changedRow>[]> {
+/** The sessions of some users whose rows, open runs or newest run changed within `ms`, by Postgres' clock. */
+export function changedWithin(db: Db, userIds: readonly string[], ms: number): Promise<OwnerRow[]> {
   return many(
     db,
-    changedRow,
+    ownerRow,
     `SELECT s.session_id, s.user_id
        FROM sessions s JOIN chat_sessions c USING (session_id),
             LATERAL (SELECT clock_timestamp() - $2 * interval '1 millisecond' AS since) cursor
@@ -73,9 +72,7 @@ export function changedWithin(db: Db, userIds: readonly string[], ms: number): P
   );
 }
 
-const ownerRow = z.object({ session_id: z.string(), user_id: z.string() });
-
-/** Whose the sessions are, of those that are there. */
-export function ownersOf(db: Db, sessionIds: readonly string[]): Promise<z.output<typeof ownerRow>[]> {
+/** The owners of those of the given sessions that exist. */
+export function ownersOf(db: Db, sessionIds: readonly string[]): Promise<OwnerRow[]> {
   return many(db, ownerRow, 'SELECT session_id, user_id FROM sessions WHERE session_id = ANY($1)', [sessionIds]);
 }

@@ -3,13 +3,16 @@ import { PHASE_EVENTS, PHASES } from '../domain/phases.ts';
 import { RUN_STATES } from '../domain/runs.ts';
 import type { Json } from '../domain/text.ts';
 
-// Shapes that several SQL functions return. Unknown members are dropped: a newer build's function may add some.
+// Shapes that several SQL functions return. Unknown members are dropped, because a newer build's function may add some.
 
 /** A jsonb column's value, which needs no further check. */
 export const json = z.custom<Json>();
 
 /** Epoch milliseconds. */
 export const time = z.number();
+
+/** A timestamptz column as ISO 8601. */
+export const isoTime = z.date().transform((date) => date.toISOString());
 
 const mark = {
   phase: z.enum(PHASES),
@@ -32,7 +35,7 @@ export const ended = z.object({
 
 export const lost = z.object({ kind: z.literal('lost') });
 
-/** What claim_run() returns where a piece of work may not begin. */
+/** What claim_run() returns if a step or tool call may not begin. */
 export const notBegun = [
   ended,
   z.object({ kind: z.literal('earlier'), runs: z.array(queuedRun) }),
@@ -41,7 +44,7 @@ export const notBegun = [
   lost,
 ] as const;
 
-/** What record_outcome() returns: outcomes have members of their own besides these. */
+/** What apply_command() returns. Outcomes have more members of their own. */
 export const appliedCommand = z.discriminatedUnion('ok', [
   z.looseObject({ ok: z.literal(true), ...mark }),
   z.looseObject({

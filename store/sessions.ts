@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { pendingTool } from '../wire/responses.ts';
-import { type ErrorCode, isErrorCode, PerdureError } from '../domain/errors.ts';
+import { PerdureError } from '../domain/errors.ts';
 import { PHASES } from '../domain/phases.ts';
+import { sessionView } from '../wire/responses.ts';
 import { call, type Db, many, maybeOne } from './db.ts';
-import { STATUS_SQL, statusRow } from './status.ts';
+import { sessionStatus, STATUS_SQL } from './status.ts';
 
-/** What a session is opened with. */
+/** The settings of a new session. */
 export interface NewSession {
   sessionId: string;
   userId: string;
@@ -17,46 +17,21 @@ export interface NewSession {
 }
 
 /**
- * Opens a session, with a project of the user's or a new one where one is given.
- * @throws {PerdureError} `ProjectNotFound`: the project is somebody else's
+ * Opens a session, in a project of the user's or a new one if one is given.
+ * @throws {PerdureError} `ProjectNotFound`: the project belongs to another user
  */
 export async function openSession(db: Db, session: NewSession, projectId: string | null): Promise<void> {
-  const { sessionId, userId, agent, workspaceRoot, model, metadata } = session;
-  try {
-    await call(db, z.object({ ok: z.literal(true) }), 'open_session', [
-      sessionId,
-      userId,
-      agent,
-      workspaceRoot,
-      model,
-      JSON.stringify(metadata),
-      projectId,
-    ]);
-  } catch (error) {
-    throw refusedCode(error) ? new PerdureError(refusedCode(error) as ErrorCode, 'there is no such project') : error;
-  }
+  const opened = await call(db, z.boolean(), 'open_session', [...argumentsOf(session), projectId]);
+  if (!opened) throw new PerdureError('ProjectNotFound', 'there is no such project');
 }
 
-/** SQLSTATE with which open_session refuses; the detail is the error's code. */
-const REFUSED = 'PD002';
-
-function refusedCode(error: unknown): ErrorCode | undefined {
-  const { code, detail } = error as { code?: string; detail?: string };
-  return code === REFUSED && detail !== undefined && isErrorCode(detail) ? detail : undefined;
-}
-
-/** The session behind an alias of a user, opened as `session` says where there is none. Answers its id. */
+/** Returns the id of the session with an alias; if there is none, it is opened as `session`. */
 export function openAlias(db: Db, alias: string, session: NewSession): Promise<string> {
-  const { sessionId, userId, agent, workspaceRoot, model, metadata } = session;
-  return call(db, z.string(), 'open_alias', [
-    alias,
-    sessionId,
-    userId,
-    agent,
-    workspaceRoot,
-    model,
-    JSON.stringify(metadata),
-  ]);
+  return call(db, z.string(), 'open_alias', [alias, ...argumentsOf(session)]);
+}
+
+function argumentsOf({ sessionId, userId, agent, workspaceRoot, model, metadata }: NewSession): unknown[] {
+  return [sessionId, userId, agent, workspaceRoot, model, JSON.stringify(metadata)];
 }
 
 const ownedSession = z.object({
@@ -66,12 +41,12 @@ const ownedSession = z.object({
   agent: z.string(),
 });
 
-/** What has to be known of a session before it is sent a command. */
+/** What starting a session's workflow needs, besides its user. */
 export type OwnedSession = z.infer<typeof ownedSession>;
 
-/** A user's session by its id or by an alias; undefined where it is not there or not the user's. */
+/** A user's session by its id or an alias. */
 export async function findSession(db: Db, userId: string, id: string): Promise<OwnedSession | undefined> {
-  // Postgres would refuse the text; no session is called so.
+  // Postgres refuses such text.
   if (id.includes('\0')) return undefined;
   return maybeOne(
     db,
@@ -85,56 +60,32 @@ export async function findSession(db: Db, userId: string, id: string): Promise<O
   );
 }
 
-const timestamp = z.date().transform((date) => date.toISOString());
+/** A timestamp as to_jsonb() writes it, to ISO 8601 in UTC. */
+const timestamp = z.string().transform((text) => new Date(text).toISOString());
 
+const { session, chat } = sessionView.shape;
 const sessionRow = z.object({
-  session_id: z.string(),
-  user_id: z.string(),
-  project_id: z.string().nullable(),
-  phase: z.enum(PHASES),
-  pending_tool: pendingTool.nullable(),
-  cancel_token: z.string().nullable(),
-  updated_at: timestamp,
-  agent: z.string(),
-  workspace_root: z.string().nullable(),
-  model: z.string().nullable(),
-  parent_id: z.string().nullable(),
-  parent_message_id: z.string().nullable(),
-  permissions: z.array(z.unknown()),
-  metadata: z.record(z.string(), z.unknown()),
-  prompt_tokens: z.number(),
-  completion_tokens: z.number(),
-  reasoning_tokens: z.number(),
-  cache_read: z.number(),
-  cache_write: z.number(),
-  total_tokens: z.number(),
-  cost_usd: z.number().nullable(),
-  created_at: timestamp,
-  chat_updated_at: timestamp,
-  closed_at: timestamp.nullable(),
-  archived_at: timestamp.nullable(),
-  status: statusRow,
+  session: session.extend({ updated_at: timestamp }),
+  chat: chat.extend({
+    created_at: timestamp,
+    updated_at: timestamp,
+    closed_at: timestamp.nullable(),
+    archived_at: timestamp.nullable(),
+  }),
+  status: sessionStatus,
 });
 
-/** A session's state, its conversation's frame, and what its status is made of. Times in ISO 8601. */
-export type SessionRow = z.output<typeof sessionRow>;
+/** A session: its state, its chat's settings and totals, its status. Times in ISO 8601. */
+export type SessionView = z.output<typeof sessionRow>;
 
-const COLUMNS = `
-  s.session_id, s.user_id, s.project_id, s.phase, s.pending_tool, s.cancel_token, s.updated_at,
-  c.agent, c.workspace_root, c.model, c.parent_id, c.parent_message_id, c.permissions, c.metadata,
-  c.prompt_tokens, c.completion_tokens, c.reasoning_tokens, c.cache_read, c.cache_write, c.total_tokens,
-  c.cost_usd::float8 AS cost_usd, c.created_at, c.updated_at AS chat_updated_at, c.closed_at, c.archived_at,
-  ${STATUS_SQL} AS status`;
+const SELECT_OF_USER = `
+  SELECT to_jsonb(s) AS session, to_jsonb(c) AS chat, ${STATUS_SQL} AS status
+    FROM sessions s JOIN chat_sessions c USING (session_id)
+   WHERE s.user_id = $1`;
 
-/** A session of a user's, by its own id. */
-export function readSession(db: Db, userId: string, sessionId: string): Promise<SessionRow | undefined> {
-  return maybeOne(
-    db,
-    sessionRow,
-    `SELECT ${COLUMNS} FROM sessions s JOIN chat_sessions c USING (session_id)
-      WHERE s.session_id = $2 AND s.user_id = $1`,
-    [userId, sessionId],
-  );
+/** A user's session, by its id. */
+export function readSession(db: Db, userId: string, sessionId: string): Promise<SessionView | undefined> {
+  return maybeOne(db, sessionRow, `${SELECT_OF_USER} AND s.session_id = $2`, [userId, sessionId]);
 }
 
 /** Which sessions are listed. */
@@ -142,21 +93,20 @@ export interface SessionFilter {
   project?: string | undefined;
   agent?: string | undefined;
   parent?: string | undefined;
-  /** Archived ones as well. */
+  /** Include archived sessions. */
   archived?: boolean | undefined;
-  /** Only those made before this one. */
+  /** Only sessions older than this one. */
   after?: string | undefined;
   limit: number;
 }
 
 /** A user's sessions, newest first; side chats are left out. */
-export function listSessions(db: Db, userId: string, filter: SessionFilter): Promise<SessionRow[]> {
+export function listSessions(db: Db, userId: string, filter: SessionFilter): Promise<SessionView[]> {
   const { project = null, agent = null, parent = null, archived = false, after = null, limit } = filter;
   return many(
     db,
     sessionRow,
-    `SELECT ${COLUMNS} FROM sessions s JOIN chat_sessions c USING (session_id)
-      WHERE s.user_id = $1
+    `${SELECT_OF_USER}
         AND ($2::text IS NULL OR s.project_id = $2)
         AND ($3::text IS NULL OR c.agent = $3)
         AND ($4::text IS NULL OR c.parent_id = $4)

@@ -1,12 +1,11 @@
 import { z } from 'zod';
-import { pendingTool } from '../wire/responses.ts';
-import { PHASES } from '../domain/phases.ts';
 import { RUN_STATES, type SessionStatus } from '../domain/runs.ts';
 import { type StatusRow, statusOf } from '../domain/status.ts';
+import { sessionView } from '../wire/responses.ts';
 import { type Db, many, maybeOne } from './db.ts';
 import { time } from './results.ts';
 
-/** A StatusRow as JSON, for a statement in which `c` is the session's row of chat_sessions. */
+/** Selects the row of `sessionStatus`; in the statement `c` is the session's row of chat_sessions. */
 export const STATUS_SQL = `
   json_build_object(
     'paused', c.paused_at IS NOT NULL,
@@ -25,8 +24,7 @@ export const STATUS_SQL = `
 
 export const retry = z.object({ attempt: z.number(), reason: z.string(), at: time });
 
-/** What STATUS_SQL returns. */
-export const statusRow: z.ZodType<StatusRow> = z.object({
+const statusRow: z.ZodType<StatusRow> = z.object({
   paused: z.boolean(),
   stuck: z.boolean(),
   run: z
@@ -40,44 +38,42 @@ export const statusRow: z.ZodType<StatusRow> = z.object({
   error_message: z.string().nullable(),
 });
 
-/** What a session is doing; undefined: there is no such session. */
+/** The status that STATUS_SQL selects. */
+export const sessionStatus = statusRow.transform(statusOf);
+
+/** A session's status; undefined: there is no such session. */
 export async function readStatus(db: Db, sessionId: string): Promise<SessionStatus | undefined> {
   const row = await maybeOne(
     db,
-    z.object({ status: statusRow }),
+    z.object({ status: sessionStatus }),
     `SELECT ${STATUS_SQL} AS status FROM chat_sessions c WHERE c.session_id = $1`,
     [sessionId],
   );
-  return row && statusOf(row.status);
+  return row?.status;
 }
 
 const stateRow = z.object({
-  phase: z.enum(PHASES),
-  project_id: z.string().nullable(),
-  pending_tool: pendingTool.nullable(),
-  status: statusRow,
+  session: sessionView.shape.session.pick({ phase: true, project_id: true, pending_tool: true }),
+  status: sessionStatus,
 });
 
-/** The state of a session that followers are told. */
-export type SessionState = Omit<z.infer<typeof stateRow>, 'status'>;
+/** The state of a session as its followers receive it. */
+export type SessionState = z.output<typeof stateRow>['session'];
 
 /** State and status of a user's session, in one snapshot; undefined: the user has no such session. */
-export async function readSessionState(
+export function readSessionState(
   db: Db,
   userId: string,
   sessionId: string,
-): Promise<{ session: SessionState; status: SessionStatus } | undefined> {
-  const row = await maybeOne(
+): Promise<z.output<typeof stateRow> | undefined> {
+  return maybeOne(
     db,
     stateRow,
-    `SELECT s.phase, s.project_id, s.pending_tool, ${STATUS_SQL} AS status
+    `SELECT to_jsonb(s) AS session, ${STATUS_SQL} AS status
        FROM chat_sessions c JOIN sessions s USING (session_id)
       WHERE c.session_id = $1 AND s.user_id = $2`,
     [sessionId, userId],
   );
-  if (row === undefined) return undefined;
-  const { status, ...session } = row;
-  return { session, status: statusOf(status) };
 }
 
 const turnRow = z.object({
@@ -88,10 +84,10 @@ const turnRow = z.object({
   error_message: z.string().nullable(),
 });
 
-/** A run as followers of a session's turns see it. */
+/** A run as followers of a session see it. */
 export type TurnRow = z.infer<typeof turnRow>;
 
-/** The runs from number `fromSeq` on, oldest first; from 0: from the first open one, else the newest one only. */
+/** The runs from number `fromSeq` on, oldest first; with 0 from the first open run on, or only the newest run. */
 export function readTurns(db: Db, sessionId: string, fromSeq: number): Promise<TurnRow[]> {
   return many(
     db,

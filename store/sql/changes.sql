@@ -1,12 +1,12 @@
--- What readers of sessions may have missed: pointers on the bus may get lost, so hosts check from time to time.
+-- Finds changes whose pointers on the bus were lost.
 
--- Those of some sessions that are no longer as the caller knows them. `p_states` and `p_streams` are what this function
--- returned before, or ''. `state` differs after any change of a session's rows, its runs included; it is '-' for a
--- session that does not exist. `stream` differs when the answer of run `run`, which is at work, has grown: it stands for
--- the parts since the last settled step and the text in their deltas.
+-- Returns those of some sessions that differ from the version that the caller knows: `p_states` and `p_streams` are what
+-- this function returned before, or ''. `state` differs after any change of a session's rows, including its runs; it is '-'
+-- for a session that does not exist. `stream` differs when the answer of the running run `run` has grown: it covers the
+-- parts since the last settled step, and their deltas.
 --
--- xmin is the transaction that wrote a row; xmax of chat_sessions the last one that locked it (lock_session). Whatever
--- changes a session without an open run holds that lock, so the rows of its finished runs need not be read.
+-- xmin is the transaction that wrote a row, xmax of chat_sessions the last one that locked it (lock_session). Every change
+-- of a session without an open run takes that lock, so the rows of ended runs need not be read.
 CREATE OR REPLACE FUNCTION changed_sessions(p_sessions text[], p_states text[], p_streams text[])
 RETURNS TABLE (session_id text, state text, stream text, run integer)
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$

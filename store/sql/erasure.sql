@@ -1,6 +1,6 @@
--- Erasure of sessions and users, and the queue of what is left to do outside of Postgres.
+-- Erasure of sessions and users, and the queue of work outside of Postgres.
 
--- A session and its descendants, if it is this user's.
+-- A user's session and its descendants.
 CREATE OR REPLACE FUNCTION session_tree(p_session text, p_user text) RETURNS SETOF text LANGUAGE sql STABLE AS $$
   WITH RECURSIVE tree AS (
     SELECT session_id FROM sessions WHERE session_id = p_session AND user_id = p_user
@@ -10,13 +10,13 @@ CREATE OR REPLACE FUNCTION session_tree(p_session text, p_user text) RETURNS SET
   SELECT session_id FROM tree
 $$;
 
--- Queues a folder below the folder of workspaces for removal, and a session's workflow to be ended; either may be null.
+-- Queues a workflow to terminate, or a folder below the folder of workspaces to remove; either may be null.
 CREATE OR REPLACE FUNCTION queue_erasure(p_workflow text, p_folder text) RETURNS void LANGUAGE sql AS $$
   INSERT INTO erasures (workflow_id, folder) VALUES (p_workflow, p_folder)
 $$;
 
--- Whether a session or a project of the user works in a folder, or in one around or below it. The folder is relative to
--- `p_home`, the user's folder of workspaces.
+-- Whether a session or project of the user uses a folder, its parent or a subfolder. The folder is relative to `p_home`, the
+-- user's folder of workspaces.
 CREATE OR REPLACE FUNCTION folder_in_use(p_user text, p_home text, p_folder text) RETURNS boolean LANGUAGE sql STABLE AS $$
   SELECT EXISTS (
     SELECT FROM (
@@ -26,9 +26,9 @@ CREATE OR REPLACE FUNCTION folder_in_use(p_user text, p_home text, p_folder text
      WHERE starts_with(used.folder || '/', p_folder || '/') OR starts_with(p_folder || '/', used.folder || '/'))
 $$;
 
--- Erases a session and its descendants. `p_home` is the user's folder, relative to the folder of workspaces. Returns
--- { sessions: [id], runs: [{ session_id, run_seq }] } of what was erased and was running; null: the user has no such
--- session. Locks: the session first, like every command; then its runs, which waits for batches being appended.
+-- Erases a session and its descendants. `p_home` is the user's folder, relative to the folder of workspaces. Returns the
+-- erased sessions and their running runs, { sessions: [id], runs: [{ session_id, run_seq }] }; null: the user has no such
+-- session. Locks the session first, like every command, then its runs, which waits for batches being appended.
 CREATE OR REPLACE FUNCTION erase_session(p_session text, p_user text, p_home text) RETURNS jsonb
 LANGUAGE plpgsql SET perdure.writer = 'erase' AS $$
 DECLARE
@@ -44,7 +44,7 @@ BEGIN
   WITH gone AS (DELETE FROM chat_runs WHERE session_id = ANY (v_sessions) RETURNING session_id, seq, state)
   SELECT coalesce(jsonb_agg(jsonb_build_object('session_id', session_id, 'run_seq', seq)), '[]') INTO v_runs
     FROM gone WHERE state = 'running';
-  -- Only now, because a batch holds its run and then wants this row: waits for writers that hold no session lock.
+  -- Waits for writers without the session lock. Not earlier: a batch locks its run before it locks this row.
   PERFORM FROM chat_sessions WHERE session_id = ANY (v_sessions) ORDER BY session_id FOR UPDATE;
   WITH gone AS (DELETE FROM system_prompts WHERE session_id = ANY (v_sessions) RETURNING sections)
   SELECT coalesce(array_agg(DISTINCT section), '{}') INTO v_sections FROM gone, unnest(sections) AS section;
@@ -69,7 +69,7 @@ BEGIN
   RETURN jsonb_build_object('sessions', v_sessions, 'runs', v_runs);
 END $$;
 
--- Erases what a user has besides sessions: projects with their todos and folders, and `user:` state.
+-- Erases a user's projects with their todos and folders, and `user:` state.
 CREATE OR REPLACE FUNCTION erase_user_rest(p_user text, p_home text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   DELETE FROM project_todos USING projects p WHERE project_todos.project_id = p.project_id AND p.user_id = p_user;
@@ -78,7 +78,7 @@ BEGIN
   DELETE FROM scoped_state WHERE scope = 'user' AND owner = p_user;
 END $$;
 
--- Takes due work off the queue for a minute: a worker that dies leaves it to another one.
+-- Claims due work for a minute; if the worker dies, another one claims it then.
 CREATE OR REPLACE FUNCTION claim_erasures(p_limit integer) RETURNS jsonb LANGUAGE sql AS $$
   WITH claimed AS (
     UPDATE erasures SET passes = passes + 1, due_at = clock_timestamp() + interval '1 minute'

@@ -1,5 +1,5 @@
--- Invariants that hold against any UPDATE, also one that a superuser types into psql. A column writer (sessions.sql) runs
--- with the setting `perdure.writer` = the name of its column; the trigger functions below check that setting.
+-- Trigger functions for invariants that hold for every UPDATE, even by a superuser. A column's writer (sessions.sql) runs
+-- with the setting `perdure.writer` = the name of the column, which these functions check.
 
 CREATE OR REPLACE FUNCTION guard_sessions() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,7 +1,7 @@
 -- Accepting user messages, and the view of parts with their unsettled text.
 
--- For those who read by SQL: parts with the text that has landed since they were last settled. The input of a tool
--- call that is still streaming stands raw under "rawInput".
+-- Parts with the text that was stored since they were last settled. The JSON of a tool input that is still streaming is in
+-- "rawInput".
 CREATE OR REPLACE VIEW chat_parts_live AS
 SELECT p.id, p.message_id, p.session_id, p.index, p.type,
        CASE
@@ -17,10 +17,9 @@ SELECT p.id, p.message_id, p.session_id, p.index, p.type,
      WHERE part_deltas.session_id = p.session_id AND part_deltas.part_id = p.id
   ) d ON true;
 
--- Accepts a user message: everything that can refuse it is judged here and nowhere later. `p_parts` is an array of
--- { id, type, data }. Outcomes: { accepted, run_seq, state, position, model, agent, phase, project_id } with accepted
--- false for a repeat and `state` that of its run, or a refusal SessionNotFound, MessageConflict, TooMany. `position`
--- counts the open runs ahead of it.
+-- Accepts a user message; nothing later refuses it. `p_parts` is an array of { id, type, data }. Returns { ok: true,
+-- accepted, run_seq, state, position, model, agent, phase, project_id } or { ok: false, code }: SessionNotFound,
+-- MessageConflict or TooMany. `accepted` is false for a repeat. `position` is the number of open runs ahead of it.
 CREATE OR REPLACE FUNCTION accept_message(
   p_session text, p_user text, p_message text, p_answer text, p_parts jsonb, p_metadata jsonb, p_model text,
   p_max_queue integer
@@ -54,7 +53,7 @@ BEGIN
       SELECT count(*) FROM chat_runs WHERE session_id = p_session AND seq < v_run.seq
          AND v_run.state = 'queued' AND state IN ('queued', 'running', 'waiting')));
   END IF;
-  -- The id that an answer is about to have is taken as well.
+  -- The ids of answers that are not stored yet are taken, too.
   SELECT count(*), bool_or(answer_id = p_message) INTO v_ahead, v_taken
     FROM chat_runs WHERE session_id = p_session AND state IN ('queued', 'running', 'waiting');
   IF v_taken THEN

@@ -1,13 +1,14 @@
 -- Ownership of projects, and locking a session to one.
 
--- A project belongs to whom opened it first. False: it is somebody else's.
+-- Assigns a project to its first user. False: it belongs to another user.
 CREATE OR REPLACE FUNCTION own_project(p_project text, p_user text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   INSERT INTO projects (project_id, user_id) VALUES (p_project, p_user) ON CONFLICT DO NOTHING;
   RETURN EXISTS (SELECT FROM projects WHERE project_id = p_project AND user_id = p_user);
 END $$;
 
--- Judges and locks a project: InvalidTransition first, then ProjectAlreadyLocked, then ownership. Null: it is locked.
+-- Locks a session to a project; null: done. Refusals, in this order: InvalidTransition, ProjectAlreadyLocked, ProjectNotFound
+-- (it belongs to another user).
 CREATE OR REPLACE FUNCTION lock_project(p_session text, p_project text, p_event text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_state sessions;

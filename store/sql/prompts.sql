@@ -18,7 +18,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- Deletes those of the sections that no session's prompt uses.
+-- Deletes those of the given sections that no prompt uses.
 CREATE OR REPLACE FUNCTION drop_sections(p_sections text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('prompt_sections', 0));

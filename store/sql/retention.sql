@@ -1,7 +1,6 @@
--- Retention: what is deleted by age. Each call deletes a bounded batch; SKIP LOCKED lets workers share the work.
+-- Retention. Each call deletes at most `p_limit` rows; SKIP LOCKED lets workers share the work.
 
--- Deletes refusals of that age, except a session's newest event, whose number must not be given
--- again. At most `p_limit`; workers share the work. Returns how many.
+-- Deletes old refusals, except a session's newest event, whose number must not be assigned again. Returns how many.
 CREATE OR REPLACE FUNCTION sweep_refusals(p_older_ms double precision, p_limit integer) RETURNS integer
 LANGUAGE plpgsql SET perdure.writer = 'retention' AS $$
 DECLARE
@@ -16,7 +15,7 @@ BEGIN
   RETURN v_count;
 END $$;
 
--- Deletes whole tool outputs of that age, and cached results that have expired. Returns how many of both.
+-- Deletes old tool outputs and expired cached results. Returns how many of both.
 CREATE OR REPLACE FUNCTION sweep_outputs(p_older_ms double precision, p_limit integer) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
   v_outputs integer;

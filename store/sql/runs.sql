@@ -1,7 +1,7 @@
--- Claiming, aborting and ending runs. A claim takes the run with a greater fence (epoch, ordinal, attempt); every later
--- write names that fence and changes nothing once a greater fence has claimed the run: it answers "lost".
+-- Claiming, aborting and ending runs. A claim needs a greater fence (epoch, ordinal, attempt) than the run has; every later
+-- write passes that fence, and after a claim with a greater one it changes nothing and returns "lost".
 
--- The run that stop buttons mean: the one at work, else the first that is about to be.
+-- The run in flight, else the first queued one unless an error paused the queue. Null: the session is idle.
 CREATE OR REPLACE FUNCTION head_run(p_session text) RETURNS integer LANGUAGE sql STABLE AS $$
   SELECT r.seq
     FROM chat_runs r JOIN chat_sessions c USING (session_id)
@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION head_run(p_session text) RETURNS integer LANGUAGE sql
    LIMIT 1
 $$;
 
--- Asks the run at the head to stop. Null where none is in flight.
+-- Marks head_run() as to be aborted and returns it. Null: the session is idle.
 CREATE OR REPLACE FUNCTION request_abort(p_session text) RETURNS integer LANGUAGE sql AS $$
   UPDATE chat_runs
      SET abort_requested_at = coalesce(abort_requested_at, clock_timestamp()), updated_at = clock_timestamp()
@@ -20,7 +20,7 @@ CREATE OR REPLACE FUNCTION request_abort(p_session text) RETURNS integer LANGUAG
   RETURNING seq
 $$;
 
--- Hides a queued run's message and ends the run.
+-- Ends a queued run and hides its message, whose id is returned.
 CREATE OR REPLACE FUNCTION cancel_queued_run(p_session text, p_run integer) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_message text;
@@ -36,10 +36,11 @@ BEGIN
   RETURN v_message;
 END $$;
 
--- Why a piece of work may not begin now, as { kind, ... }; null where it may, and then the fence is taken.
--- Kinds: ended, earlier (runs ahead of it), paused, abort, lost. `p_started_at` (epoch milliseconds) is when the workflow
--- began the run; the first claim keeps it, unless it is in the future or more than 5 s ago.
-CREATE OR REPLACE FUNCTION claim_run(p_session text, p_run integer, p_fence integer[], p_started_at bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
+-- Claims a run under a fence; null: done. Otherwise returns { kind, ... }: ended, earlier (there are open runs before it),
+-- paused, abort or lost. `p_started_at` (epoch milliseconds) is when the workflow began the run; the first claim stores it,
+-- bounded to the last 5 s.
+CREATE OR REPLACE FUNCTION claim_run(p_session text, p_run integer, p_fence integer[], p_started_at bigint)
+RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
   v_run chat_runs;
@@ -61,15 +62,15 @@ BEGIN
   END IF;
   UPDATE chat_runs
      SET fence = p_fence, state = 'running', retry = NULL, updated_at = clock_timestamp(),
-         -- Bounded by Postgres' clock on both sides. Time before: the claim waited for a worker, which is not the run's
-         -- time. Time after: the clock of the workflow's server is ahead.
+         -- Bounded by Postgres' clock: the claim may have waited for a worker, which does not count as the run's time, or
+         -- the clock of the workflow's server may be ahead.
          started_at = coalesce(started_at, least(clock_timestamp(), greatest(
            to_timestamp(p_started_at / 1000.0), clock_timestamp() - interval '5 seconds')))
    WHERE session_id = p_session AND seq = p_run;
   RETURN NULL;
 END $$;
 
--- Shows that the run waits to try again. `p_retry` is { attempt, reason, at } with `at` in epoch milliseconds.
+-- Records that the run waits for a retry. `p_retry` is { attempt, reason, at } with `at` in epoch milliseconds.
 CREATE OR REPLACE FUNCTION note_retry(p_session text, p_run integer, p_fence integer[], p_retry jsonb) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -78,8 +79,8 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Ends a run's row: its temp: state goes, with no run at work no tool is in flight, and an error pauses the queue until
--- the next submission.
+-- Ends a run: deletes its `temp:` state, clears pending_tool if no other run is active, and pauses the queue after an error
+-- until the next message.
 CREATE OR REPLACE FUNCTION end_run(p_session text, p_run integer, p_state text, p_code text, p_message text)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -96,9 +97,9 @@ BEGIN
   END IF;
 END $$;
 
--- Ends a run that did not end by itself. An abort leaves the parts as the user saw them; an error gives every open tool
--- call an outcome. Where an abort was asked for, an error is the abort. Repeating it answers how the run ended.
--- A fence is given by those who may have been overtaken; a workflow gives none.
+-- Ends a run as an error or aborted; if an abort was requested, always as aborted. An abort leaves the parts as the user saw
+-- them; an error gives every open tool call an outcome. A repeat returns how the run ended. Activities pass their fence and
+-- get `lost` if another attempt has claimed the run; workflows pass none.
 CREATE OR REPLACE FUNCTION settle_run(
   p_session text, p_run integer, p_fence integer[], p_state text, p_code text, p_message text, p_tool_error text
 ) RETURNS jsonb LANGUAGE plpgsql AS $$

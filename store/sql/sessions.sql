@@ -1,7 +1,7 @@
 -- The session row: one writer function per column of `sessions`, the session lock, the event log, opening and loading.
 -- The caller of a writer holds the session lock (lock_session).
 
--- phase: called by every command and tool that raises an event. Null where the table knows no such transition.
+-- phase: called by every command and tool that raises an event. Returns the new phase; null: an illegal transition.
 CREATE OR REPLACE FUNCTION write_phase(p_session text, p_event text) RETURNS text
 LANGUAGE sql SET perdure.writer = 'phase' AS $$
   UPDATE sessions s
@@ -11,7 +11,7 @@ LANGUAGE sql SET perdure.writer = 'phase' AS $$
   RETURNING s.phase
 $$;
 
--- project_id: called by begin_tool (a tool that opens a new project) and cmd_open_existing. False where another is locked.
+-- project_id: called by open_session and lock_project. False: the session has another project.
 CREATE OR REPLACE FUNCTION write_project_id(p_session text, p_project text) RETURNS boolean
 LANGUAGE plpgsql SET perdure.writer = 'project_id' AS $$
 BEGIN
@@ -35,12 +35,12 @@ LANGUAGE sql SET perdure.writer = 'cancel_token' AS $$
   UPDATE sessions SET cancel_token = p_token, updated_at = clock_timestamp() WHERE session_id = p_session
 $$;
 
--- The lock of a session: under it positions, run numbers and event numbers are taken. Null: no such session.
+-- Takes the session lock, which positions, run numbers and event numbers are assigned under. Null: no such session.
 CREATE OR REPLACE FUNCTION lock_session(p_session text) RETURNS chat_sessions LANGUAGE sql AS $$
   SELECT * FROM chat_sessions WHERE session_id = p_session FOR NO KEY UPDATE
 $$;
 
--- What the session is now, for a workflow to follow; the newest event number says which of two answers is the later.
+-- The session's current state, for workflows. Of two marks the one with the greater event_seq is newer.
 CREATE OR REPLACE FUNCTION session_mark(p_session text) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_object('phase', phase, 'project_id', project_id, 'event_seq', (
            SELECT coalesce(max(seq), 0) FROM session_events WHERE session_id = p_session))
@@ -55,29 +55,26 @@ RETURNS bigint LANGUAGE sql AS $$
   RETURNING seq
 $$;
 
+-- Opens a session, in a project of the user's or a new one if one is given. False: the project belongs to another user.
 CREATE OR REPLACE FUNCTION open_session(
   p_session text, p_user text, p_agent text, p_workspace_root text, p_model text, p_metadata jsonb, p_project text
-) RETURNS jsonb LANGUAGE plpgsql AS $$
-DECLARE
-  v_refusal jsonb;
+) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
+  IF p_project IS NOT NULL AND NOT own_project(p_project, p_user) THEN RETURN false; END IF;
   INSERT INTO sessions (session_id, user_id, phase) VALUES (p_session, p_user, 'chatting');
   INSERT INTO chat_sessions (session_id, agent, workspace_root, model, metadata)
   VALUES (p_session, p_agent, p_workspace_root, p_model, p_metadata);
   PERFORM append_event(p_session, 'opened', 'user', jsonb_build_object('agent', p_agent), NULL);
   IF p_project IS NOT NULL THEN
-    v_refusal := lock_project(p_session, p_project, 'open_existing');
-    IF v_refusal IS NOT NULL THEN
-      RAISE EXCEPTION 'refused' USING ERRCODE = 'PD002', DETAIL = v_refusal ->> 'code';
-    END IF;
-    PERFORM write_phase(p_session, 'open_existing');
+    PERFORM write_project_id(p_session, p_project);
     PERFORM append_event(p_session, 'transition', 'user', jsonb_build_object(
-      'event', 'open_existing', 'from', 'chatting', 'to', 'chatting', 'project_id', p_project), NULL);
+      'event', 'open_existing', 'from', 'chatting', 'to', write_phase(p_session, 'open_existing'),
+      'project_id', p_project), NULL);
   END IF;
-  RETURN '{"ok": true}';
+  RETURN true;
 END $$;
 
--- The session behind an alias of this user, opened now where there is none. Two first uses at once make one session.
+-- Returns the id of the session with an alias, and opens one if there is none. Concurrent first uses open one session.
 CREATE OR REPLACE FUNCTION open_alias(
   p_alias text, p_session text, p_user text, p_agent text, p_workspace_root text, p_model text, p_metadata jsonb
 ) RETURNS text LANGUAGE plpgsql AS $$
@@ -94,11 +91,12 @@ BEGIN
   RETURN v_session;
 END $$;
 
--- Everything a workflow needs at its start, under a new epoch: from here on, whatever an earlier workflow scheduled is
--- rejected, not only from the next claim on. `p_execution` is the workflow's run id, `p_load` counts its loads, and
--- `p_asked_at` (epoch milliseconds, Temporal's clock) says when the workflow asked. A load that is older than the newest
--- one, because its worker was frozen meanwhile, or that repeats it, leaves the epoch as it is.
-CREATE OR REPLACE FUNCTION load_session(p_session text, p_execution text, p_load integer, p_asked_at bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
+-- Everything a workflow needs at its start, under a new epoch, which fences off everything that an earlier workflow has
+-- scheduled. `p_execution` is the workflow's run id, `p_load` the number of the load in it, `p_asked_at` when the workflow
+-- asked (epoch milliseconds, Temporal's clock). A load that repeats the newest one, or is older because its worker was
+-- frozen, leaves the epoch as it is.
+CREATE OR REPLACE FUNCTION load_session(p_session text, p_execution text, p_load integer, p_asked_at bigint)
+RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
   v_epoch integer := v_chat.epoch;
@@ -115,8 +113,8 @@ BEGIN
   END IF;
   RETURN (
     SELECT session_mark(p_session) || jsonb_build_object(
-      'epoch', v_epoch, 'user_id', s.user_id, 'pending_tool', s.pending_tool, 'agent', c.agent, 'closed', c.closed_at IS NOT NULL,
-      'paused', c.paused_at IS NOT NULL,
+      'epoch', v_epoch, 'user_id', s.user_id, 'pending_tool', s.pending_tool, 'agent', c.agent,
+      'closed', c.closed_at IS NOT NULL, 'paused', c.paused_at IS NOT NULL,
       'runs', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
           'run_seq', r.seq, 'message_id', r.message_id, 'state', r.state, 'step', r.step, 'model', r.model,
@@ -131,7 +129,7 @@ BEGIN
       FROM sessions s JOIN chat_sessions c USING (session_id) WHERE s.session_id = p_session);
 END $$;
 
--- Notes in the row and in the log that a session is stuck, and why; with null, that it goes on again. False: it was known.
+-- Records in the row and the log that a session is stuck and why, or with null that it is not. False: nothing changed.
 CREATE OR REPLACE FUNCTION note_stuck(p_session text, p_cause text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM lock_session(p_session);

@@ -1,7 +1,7 @@
 -- Scoped state.
 
--- The state that a tool call sees, as [{ scope, key, value }], and the scopes of which something was left out. Bounded,
--- because every call loads it: of each scope at most 1,000 keys and 256 KiB, in order of keys (the limits of
+-- The state that a tool call sees, as [{ scope, key, value }], and the scopes of which something was left out. Every call
+-- loads it, so it is bounded: at most 1,000 keys and 256 KiB per scope, in order of keys (the limits of
 -- agent/tool-state.ts). A value of more than 64 KiB is left out without being read.
 CREATE OR REPLACE FUNCTION load_state(p_session text, p_user text, OUT state jsonb, OUT incomplete jsonb)
 LANGUAGE sql STABLE AS $$
@@ -10,7 +10,8 @@ LANGUAGE sql STABLE AS $$
     FROM (
       SELECT owned.scope, entry.key, entry.value,
              entry.nth <= 1000 AND entry.bytes <= 65536
-             AND sum(entry.bytes) FILTER (WHERE entry.bytes <= 65536) OVER (PARTITION BY owned.scope ORDER BY entry.key) <= 262144 AS fits
+             AND sum(entry.bytes) FILTER (WHERE entry.bytes <= 65536)
+                   OVER (PARTITION BY owned.scope ORDER BY entry.key) <= 262144 AS fits
         FROM (VALUES ('session', p_session), ('user', p_user), ('app', '')) AS owned(scope, owner)
         CROSS JOIN LATERAL (
           SELECT key, value, octet_length(key) + pg_column_size(value) AS bytes, row_number() OVER (ORDER BY key) AS nth
@@ -21,9 +22,9 @@ LANGUAGE sql STABLE AS $$
     ) AS entries
 $$;
 
--- Applies a list of { scope: session | user | app | temp, key, value } (no value: the key goes; of several changes of a
--- key the last counts), and keeps all but temp: in the event log. Keys are written in one order in all sessions of a
--- user, or two that write the same ones could wait for each other.
+-- Applies a list of { scope: session | user | app | temp, key, value }, and records all but `temp:` in the event log.
+-- Without a value the key is deleted; the last change of a key counts. Keys are written in sorted order, so that two
+-- sessions of a user cannot deadlock.
 CREATE OR REPLACE FUNCTION apply_state(p_session text, p_run integer, p_user text, p_delta jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE

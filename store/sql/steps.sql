@@ -1,13 +1,12 @@
 -- Model steps: claiming, streaming and settling them.
 
--- What the newest settled step of a run answered, with the run's state as it is now.
+-- The recorded result of a run's newest settled step, with the run's current state.
 CREATE OR REPLACE FUNCTION step_receipt(p_run chat_runs) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT p_run.last_step || jsonb_build_object('kind', 'settled', 'state', p_run.state, 'code', p_run.error_code)
 $$;
 
--- Claims a step. Besides claim_run's kinds: settled (its receipt; nothing is claimed), or claimed, with what the step
--- needs but the messages, and the parts that a lost attempt left behind (`text` is what streamed in after a part's last
--- settling).
+-- Claims a step. Returns claim_run's kinds, or settled (the recorded result; nothing is claimed), or claimed with all that
+-- the step needs except the messages. `lost` are parts that a lost attempt left; their `text` is in no settled part yet.
 CREATE OR REPLACE FUNCTION claim_step(
   p_session text, p_run integer, p_step integer, p_fence integer[], p_started_at bigint DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql SET enable_seqscan = off AS $$
@@ -44,8 +43,8 @@ BEGIN
       FROM sessions s JOIN chat_sessions c USING (session_id) WHERE s.session_id = p_session);
 END $$;
 
--- Inserts an answer's row right after its user message; called with the answer's first content. The conflict names no
--- index: two inserts of one answer at once conflict in either of its unique indexes.
+-- Inserts an answer's row right after its user message, with the answer's first content. ON CONFLICT names no index, because
+-- concurrent inserts of one answer may conflict in either unique index.
 CREATE OR REPLACE FUNCTION ensure_answer(p_session text, p_run chat_runs, p_metadata jsonb) RETURNS void LANGUAGE sql AS $$
   INSERT INTO chat_messages (id, session_id, position, role, metadata)
   SELECT p_run.answer_id, p_session, position + 1, 'assistant', coalesce(p_metadata, '{}')
@@ -53,9 +52,9 @@ CREATE OR REPLACE FUNCTION ensure_answer(p_session text, p_run chat_runs, p_meta
   ON CONFLICT DO NOTHING
 $$;
 
--- Parts as { id, index, type, data, tool_call_id?, tool_state?, settled? }. A settled part holds all of its text: its
--- deltas go. No sequential scans in the functions that read part_deltas: it is often empty when it is analyzed, and a
--- plan that is kept from then reads all of it once many answers stream.
+-- Writes parts { id, index, type, data, tool_call_id?, tool_state?, settled? }. A settled part contains all of its text, so
+-- its deltas are deleted. Functions that read part_deltas disable sequential scans: the table is often empty when it is
+-- analyzed, and a plan cached then would read all of it once many answers stream.
 CREATE OR REPLACE FUNCTION put_parts(p_session text, p_message text, p_parts jsonb) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
@@ -70,8 +69,8 @@ BEGIN
      AND part_id IN (SELECT part ->> 'id' FROM jsonb_array_elements(p_parts) AS part WHERE (part ->> 'settled')::boolean);
 END $$;
 
--- Lands a batch of an answer: new or changed parts, and text appended to parts as { part_id, start, text }; sent again
--- it lands once. Answers live, abort (it landed, and an abort has been asked for) or lost (nothing landed).
+-- Stores a batch of an answer: new or changed parts, and text appended to parts as { part_id, start, text }. Idempotent.
+-- Returns live, abort (stored, and an abort was requested) or lost (not stored).
 CREATE OR REPLACE FUNCTION append_stream(
   p_session text, p_run integer, p_fence integer[], p_metadata jsonb, p_parts jsonb, p_deltas jsonb
 ) RETURNS text LANGUAGE plpgsql AS $$
@@ -94,16 +93,16 @@ BEGIN
   RETURN CASE WHEN v_run.abort_requested_at IS NULL THEN 'live' ELSE 'abort' END;
 END $$;
 
--- Adds two usages { input, output, reasoning, cache_read, cache_write }; what is missing is 0.
+-- Adds two usages { input, output, reasoning, cache_read, cache_write }; missing members are 0.
 CREATE OR REPLACE FUNCTION add_usage(a jsonb, b jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT jsonb_object_agg(key, coalesce((a ->> key)::bigint, 0) + coalesce((b ->> key)::bigint, 0))
     FROM unnest(ARRAY['input', 'output', 'reasoning', 'cache_read', 'cache_write']) AS key
 $$;
 
--- Settles a finished step in one transaction: its parts, the answer's usage, the session's sums, the receipt, and the
--- run's end where `p_receipt` says "end": true. Answers the receipt with kind settled and the run's state, or lost;
--- sent again by the same attempt it counts once. `p_step` is { step, usage, model, finish_reason, cost_usd?, tokens,
--- failure?: { code, message, toolError } }; a failure ends the run as an error.
+-- Settles a finished step: its parts, the answer's usage, the session's sums, the idempotency record `p_receipt`, and the
+-- end of the run if that has "end": true. Returns step_receipt() or lost; a repeat by the same attempt changes nothing.
+-- `p_step` is { step, usage, model, finish_reason, cost_usd?, tokens, failure?: { code, message, toolError } }; a failure
+-- ends the run as an error.
 CREATE OR REPLACE FUNCTION settle_step(
   p_session text, p_run integer, p_fence integer[], p_metadata jsonb, p_parts jsonb, p_next_index integer,
   p_step jsonb, p_receipt jsonb
@@ -154,7 +153,7 @@ BEGIN
   RETURN step_receipt(v_run);
 END $$;
 
--- Takes the deltas of a message into its parts: no reader sees a difference.
+-- Moves the deltas of a message into its parts; readers see no difference.
 CREATE OR REPLACE FUNCTION settle_deltas(p_session text, p_message text) RETURNS void
 LANGUAGE sql SET enable_seqscan = off AS $$
   WITH grown AS (

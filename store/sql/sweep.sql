@@ -43,9 +43,9 @@ BEGIN
 END $$;
 
 -- Claims the runs whose check is due, at most `p_limit` queued and `p_limit` running ones, longest overdue first; SKIP
--- LOCKED divides them among the workers. Answers those to wake: queued for 2 s with nothing ahead, or running and silent
--- for 30 s. A queued run is due again after 10 s, a silent one after 30 s. The planner settings make it read the index in
--- order whatever the statistics say: a bitmap would hold every row that is due, and all dead entries of the index.
+-- LOCKED divides them among the workers. Returns those to wake: queued for 2 s with no open run before it, or running
+-- without a write for 30 s. A queued run is due again after 10 s, a running one after 30 s. The planner settings force an
+-- ordered index scan whatever the statistics say: a bitmap would contain every due row and all dead index entries.
 CREATE OR REPLACE FUNCTION claim_due_runs(p_limit integer) RETURNS TABLE (
   session_id text, run_seq integer, message_id text, model text, state text, user_id text, project_id text, phase text,
   agent text
@@ -71,8 +71,8 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off S
    WHERE r.state = 'queued' OR r.updated_at <= now() - interval '30 seconds'
 $$;
 
--- Open runs by state, for how many seconds the oldest run that could start has been queued, and stuck sessions. Each count
--- stops at `p_limit` rows, and the indexes are read in order: a scrape costs the same however many runs are parked.
+-- Counts open runs by state and stuck sessions, up to `p_limit` each; `oldest_s` is how long the oldest run that could start
+-- has been queued, in seconds. Ordered index scans: a scrape costs the same however many runs are parked.
 CREATE OR REPLACE FUNCTION open_work(p_limit integer) RETURNS TABLE (
   queued bigint, running bigint, waiting bigint, oldest_s double precision, stuck bigint
 ) LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$

@@ -1,6 +1,6 @@
 -- Tool calls: loading, claiming and settling them.
 
--- What a tool call needs before it may begin: its part, and the session around it. Null: no such call.
+-- A tool call's part, and what it needs of the session. Null: no such call.
 CREATE OR REPLACE FUNCTION load_tool_call(p_session text, p_run integer, p_call text) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_object(
            'data', p.data, 'tool_state', p.tool_state, 'message_id', p.message_id, 'user_id', s.user_id,
@@ -15,19 +15,18 @@ CREATE OR REPLACE FUNCTION load_tool_call(p_session text, p_run integer, p_call 
    WHERE p.session_id = p_session AND p.tool_call_id = p_call
 $$;
 
--- The state of a tool call of this run's answer; null: the run has no such call.
+-- The state of a tool call of a run. Null: the run has no such call.
 CREATE OR REPLACE FUNCTION call_state(p_session text, p_run integer, p_call text) RETURNS text LANGUAGE sql STABLE AS $$
   SELECT p.tool_state
     FROM chat_parts p JOIN chat_runs r ON r.session_id = p.session_id AND r.answer_id = p.message_id
    WHERE p.session_id = p_session AND p.tool_call_id = p_call AND r.seq = p_run
 $$;
 
--- Claims a tool call and commits what precedes its running: pending_tool, and what it raises at the start.
--- `p_raise` is null or { event?, at?: start | result, project: new | required | null, new_project_id }; no new project
--- without an event.
--- Besides claim_run's kinds (lost also where the run has no such call): settled (it has an outcome), again (an earlier
--- attempt began it and left no outcome) and begun, these with phase, project_id and event_seq, and refused { code, ... }
--- (nothing was written but the claim and the log).
+-- Claims a tool call before it runs: sets pending_tool and raises the event that the tool raises at its start. `p_raise` is
+-- null or { event?, at?: start | result, project: new | required | null, new_project_id }; a new project needs an event.
+-- Returns claim_run's kinds (lost also if the run has no such call), refused { code, ... } (only the claim and the log were
+-- written), or with the session's mark: settled (it has an outcome), again (an earlier attempt began it and left no
+-- outcome), begun.
 CREATE OR REPLACE FUNCTION begin_tool(p_session text, p_run integer, p_fence integer[], p_pending jsonb, p_raise jsonb)
 RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -48,7 +47,7 @@ BEGIN
   IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
   SELECT * INTO v_state FROM sessions WHERE session_id = p_session;
   IF v_state.pending_tool ->> 'tool_call_id' = p_pending ->> 'tool_call_id' THEN
-    -- The same attempt asks again, having lost the answer: it has not run the tool.
+    -- A repeat by the same attempt, which lost the response and has not run the tool.
     RETURN session_mark(p_session) || jsonb_build_object(
       'kind', CASE WHEN v_state.pending_tool = p_pending THEN 'begun' ELSE 'again' END);
   END IF;
@@ -75,10 +74,10 @@ BEGIN
   RETURN session_mark(p_session) || '{"kind": "begun"}';
 END $$;
 
--- Stores a tool call's outcome, clears pending_tool, and commits what the tool wrote and raises at its result; where
--- that event has become illegal the outcome is the tool error `p_illegal` (its %s is the phase) and what it wrote is
--- dropped, as it is with an outcome that is an error. `p_effects` is { event?, state: [...], todos: [{ name, done }],
--- aside? }. Answers { kind: settled, ok, phase, project_id, event_seq } or { kind: lost }.
+-- Stores a tool call's outcome, clears pending_tool, writes its effects and raises the event at its result. If that event
+-- has become illegal, the outcome is the tool error `p_illegal` (%s is the phase). If the outcome is an error, the effects
+-- are dropped. `p_effects` is { event?, state: [...], todos: [{ name, done }], aside? }. Returns { kind: settled, ok, phase,
+-- project_id, event_seq } or { kind: lost }.
 CREATE OR REPLACE FUNCTION finish_tool(
   p_session text, p_run integer, p_fence integer[], p_call text, p_data jsonb, p_effects jsonb, p_illegal text
 ) RETURNS jsonb LANGUAGE plpgsql AS $$

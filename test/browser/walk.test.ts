@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { SessionView } from '../../client/session-view.ts';
+import type { SessionView } from '../../store/sessions.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import { REHEARSAL_MODEL } from '../../agent/rehearsal.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';

@@ -59,7 +59,7 @@ async function openSession(user: string): Promise<string> {
 }
 
 async function closeSession(id: string): Promise<void> {
-  await db.query(`SELECT cmd_close($1, '{}', 'user', $2)`, [id, newId('cmd')]);
+  await db.query(`SELECT apply_command($1, 'close', '{}', 'user', $2)`, [id, newId('cmd')]);
 }
 
 function tell(session: string): void {

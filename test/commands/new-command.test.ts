@@ -29,19 +29,16 @@ vi.mock(import('../../domain/command-table.ts'), async (original) => {
 
 /** Aborts the run where it is told to, and answers what it was given. */
 const FUNCTION = `
-  CREATE FUNCTION cmd_rewind(p_session text, p_args jsonb, p_actor text, p_command_id text) RETURNS jsonb
-  LANGUAGE plpgsql AS $$
+  CREATE FUNCTION cmd_rewind(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
   DECLARE
-    v_receipt jsonb := begin_command(p_session, p_command_id);
     v_run integer;
   BEGIN
-    IF v_receipt IS NOT NULL THEN RETURN v_receipt; END IF;
     IF p_args ->> 'abort' <> 'true' AND head_run(p_session) IS NOT NULL THEN
-      RETURN record_refusal(p_session, 'rewind', p_actor, p_command_id, '{"code": "RunInFlight"}');
+      RETURN '{"code": "RunInFlight"}';
     END IF;
     v_run := request_abort(p_session);
-    RETURN record_outcome(p_session, 'rewound', p_actor, p_command_id, jsonb_build_object('args', p_args),
-      jsonb_build_object('ok', true, 'aborted', v_run IS NOT NULL, 'run_seq', v_run, 'dropped', '[]'::jsonb));
+    RETURN jsonb_build_object('kind', 'rewound', 'data', jsonb_build_object('args', p_args),
+      'outcome', jsonb_build_object('aborted', v_run IS NOT NULL, 'run_seq', v_run, 'dropped', '[]'::jsonb));
   END $$`;
 
 const CANARY = 'a reason that Temporal must not see';

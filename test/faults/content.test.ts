@@ -82,7 +82,7 @@ async function reasons(): Promise<void> {
   const session = await talkTo([say(canary()), hang()]);
   await raise(runtime.db, session.id, ['start_build']);
   const run = await session.send('go');
-  const seq = await logReason(runtime.db, session.id, 'user', canary());
+  const seq = await logReason(runtime.db, session.id, 'user', canary(), 'cancel:1/reason');
   expect(await session.command(updates.cancel, { reason_seq: seq })).toMatchObject({ cancelled: true, aborted: true });
   expect((await session.ended(run)).state).toBe('aborted');
 }

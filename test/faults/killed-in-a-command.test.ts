@@ -42,7 +42,7 @@ const VERIFYING = ['start_build', 'todo_done_build'] as const;
 describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => {
   it('W2 publish', () =>
     command({
-      dies: { after: 'cmd_publish' },
+      dies: { after: 'apply_command', holding: '"publish"' },
       path: VERIFYING,
       send: ({ session }) => session.command(names.updates.publish, { command_id: ID }),
       outcome: { phase: 'done' },
@@ -51,7 +51,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 revert', () =>
     command({
-      dies: { after: 'cmd_revert' },
+      dies: { after: 'apply_command', holding: '"revert"' },
       path: VERIFYING,
       send: ({ session }) => session.command(names.updates.revert, { command_id: ID }),
       outcome: { phase: 'building' },
@@ -60,7 +60,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 cancel', () =>
     command({
-      dies: { after: 'cmd_cancel' },
+      dies: { after: 'apply_command', holding: '"cancel"' },
       path: ['start_build'],
       send: ({ session }) => session.command(names.updates.cancel, { command_id: ID }),
       outcome: { phase: 'chatting', cancelled: true, aborted: false },
@@ -69,7 +69,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 openExisting', () =>
     command({
-      dies: { after: 'cmd_open_existing' },
+      dies: { after: 'apply_command', holding: '"open_existing"' },
       send: ({ session }) =>
         session.command(names.updates.openExisting, { command_id: ID, project_id: `p_${session.id}` }),
       outcome: { phase: 'chatting', project_id: expect.stringMatching(/^p_/) as string },
@@ -78,7 +78,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 close', () =>
     command({
-      dies: { after: 'cmd_close' },
+      dies: { after: 'apply_command', holding: '"close"' },
       send: ({ session }) => session.command(names.updates.close, { command_id: ID }),
       outcome: { aborted: false, dropped: [] },
       row: { phase: 'chatting' },
@@ -86,7 +86,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 abort, of the run that was at work', () =>
     lanes.rescue({
-      dies: { after: 'cmd_abort' },
+      dies: { after: 'apply_command', holding: '"abort"' },
       model: () => [say('Once upon'), hang()],
       play: async (the) => ({
         run: await begun(the),
@@ -102,7 +102,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 cancelQueued, and the run before it goes on', () =>
     lanes.rescue({
-      dies: { after: 'cmd_cancel_queued' },
+      dies: { after: 'apply_command', holding: '"cancel_queued"' },
       model: (nth) => (nth === 0 ? [say('lost'), hang()] : [say('found')]),
       play: async (the) => {
         const run = await begun(the);
@@ -121,7 +121,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 a raw signal with a reason, kept once', () =>
     lanes.rescue({
-      dies: { after: 'cmd_cancel' },
+      dies: { after: 'apply_command', holding: '"cancel"' },
       model: () => [say('Once upon'), hang()],
       play: async (the) => {
         const run = await begun(the);
@@ -137,7 +137,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 a raw signal that is refused, logged once', () =>
     lanes.rescue({
-      dies: { after: 'cmd_refuse' },
+      dies: { after: 'apply_command', holding: '"refuse"' },
       play: async (the) => {
         await the.session.signalWithStart(names.signals.rewind, { message_id: 'msg_1' });
       },

@@ -115,7 +115,7 @@ async function startOf(runtime: TestRuntime, session: TestSession, round: number
   if (when === undefined) return;
   const { promise, resolve } = Promise.withResolvers<void>();
   const closes = ({ name, args }: SqlCall) => {
-    if (name === 'cmd_close' && args[0] === session.id) resolve();
+    if (name === 'apply_command' && args[0] === session.id && args[1] === 'close') resolve();
   };
   using _hook = aroundCalls(runtime.db, { [when]: closes });
   await promise;

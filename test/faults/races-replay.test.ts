@@ -63,12 +63,12 @@ it('W5 commands at once make histories that replay', { timeout: 120_000 }, async
 
 it('W5 a command that outlasts its workflow task, while one turn ends and another begins, replays', async () => {
   const { db } = runtime;
-  await db.query('ALTER FUNCTION cmd_open_existing(text, jsonb, text, text) RENAME TO open_existing_at_once');
-  await db.query(`CREATE FUNCTION cmd_open_existing(p_session text, p_args jsonb, p_actor text, p_command_id text)
+  await db.query('ALTER FUNCTION cmd_open_existing(text, jsonb, text) RENAME TO open_existing_at_once');
+  await db.query(`CREATE FUNCTION cmd_open_existing(p_session text, p_args jsonb, p_command_id text)
     RETURNS jsonb LANGUAGE plpgsql AS $$
     BEGIN
       IF p_args ->> 'project_id' = 'slow' THEN PERFORM pg_sleep(${SLOW_S}); END IF;
-      RETURN open_existing_at_once(p_session, p_args, p_actor, p_command_id);
+      RETURN open_existing_at_once(p_session, p_args, p_command_id);
     END $$`);
   const session = await TestSession.open(runtime);
   const first = await session.send(WAITS);

@@ -1,16 +1,29 @@
 // What tests of faults write and read in the rows.
 import type pg from 'pg';
+import { newId } from '../../domain/ids.ts';
 import type { PhaseEvent } from '../../domain/phases.ts';
 
 /** Walks a session through the phases, as commands would. */
 export async function raise(db: pg.Pool, sessionId: string, path: readonly PhaseEvent[]): Promise<void> {
   for (const event of path) {
-    const { rows } = await db.query<{ outcome: { ok: boolean } }>(
-      `SELECT raise_event($1, $2, 'system', 'setup:' || $2 || clock_timestamp()) AS outcome`,
-      [sessionId, event],
-    );
-    if (!rows[0]!.outcome.ok) throw new Error(`${event} is not legal here`);
+    const outcome = await raiseEvent(db, sessionId, event, { actor: 'system', command: `setup:${newId('cmd')}` });
+    if (outcome['ok'] !== true) throw new Error(`${event} is not legal here`);
   }
+}
+
+/** Raises an event as if it were a command: also those that only tools raise. */
+export async function raiseEvent(
+  db: pg.Pool | pg.ClientBase,
+  sessionId: string,
+  event: PhaseEvent,
+  { actor = 'user', command }: { actor?: string; command: string },
+): Promise<Record<string, unknown>> {
+  const { rows } = await db.query<{ outcome: Record<string, unknown> }>(
+    `SELECT coalesce(begin_command($1, $4),
+                     record_command($1, $2, raise_event($1, $2), $3, $4)) AS outcome`,
+    [sessionId, event, actor, command],
+  );
+  return rows[0]!.outcome;
 }
 
 export interface EventRow {

@@ -240,8 +240,9 @@ describe('tabs of one user', () => {
       // No pointer is published: the change is found because LISTEN was started again.
       await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                           WHERE datname = current_database() AND application_name = 'perdure listen'`);
-      await admin.query('SELECT raise_event($1, $2, $3, $4)', [session, 'publish', 'user', 'publish:1']);
-      await admin.query(`SELECT cmd_close($1, '{}', $2, $3)`, [session, 'user', 'close:1']);
+      const apply = `SELECT apply_command($1, $2, '{}', 'user', $2 || ':1')`;
+      await admin.query(apply, [session, 'publish']);
+      await admin.query(apply, [session, 'close']);
     } finally {
       await admin.end();
     }

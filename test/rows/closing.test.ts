@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
-import { type Answer, call, freshRows, Session, textPart } from './session.ts';
+import { type Answer, freshRows, Session, textPart } from './session.ts';
 
 const db = await freshRows();
 
@@ -65,7 +65,7 @@ it.each<[string, (session: Session) => Promise<Answer>]>([
   ['publish', (session) => session.raise('publish')],
   ['cancel', (session) => session.cancel()],
   ['the cancel of a queued message', (session) => session.cancelQueued('nothing')],
-  ['a signal', (session) => call(db, 'cmd_refuse', [session.id, REFUSED, 'operator', newId('cmd')])],
+  ['a signal', (session) => session.apply('refuse', REFUSED, newId('cmd'), 'operator')],
 ])('W8 %s that is refused leaves a closed session closed, and says so', async (_name, command) => {
   const session = await Session.at('chatting', db);
   await session.close();

@@ -21,7 +21,7 @@ async function full(user: string, canary: string): Promise<Session> {
   const run = 1;
   await session.claim(run, [0, 1, 1]);
   await session.append(run, [0, 1, 1], [textPart(0, canary, 'prt_1')], [{ part_id: 'prt_1', start: 6, text: canary }]);
-  await db.query(`SELECT log_reason($1, 'user', $2, NULL)`, [session.id, canary]);
+  await db.query(`SELECT log_reason($1, 'user', $2, 'cancel:1/reason')`, [session.id, canary]);
   await db.query(`INSERT INTO session_aliases VALUES ($1, $2, $3)`, [user, canary, session.id]);
   await db.query(`INSERT INTO scoped_state VALUES ('session', $1, 'key', $2)`, [session.id, JSON.stringify(canary)]);
   await db.query(`INSERT INTO tool_outputs VALUES ($1, 'call_1', $2)`, [session.id, canary]);

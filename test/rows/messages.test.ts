@@ -191,7 +191,7 @@ describe('append-only', () => {
   it('W2 the log of a session is append-only, its numbers have no gap', async () => {
     const session = await Session.at('done', db);
     await session.cancel();
-    await call(db, 'log_reason', [session.id, 'user', 'because']);
+    await call(db, 'log_reason', [session.id, 'user', 'because', 'cancel:1/reason']);
     expect((await session.events()).map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6]);
     expect((await session.events()).at(-1)).toMatchObject({ kind: 'reason', data: { text: 'because' } });
     expect(await refusal(db.query(`UPDATE session_events SET data = '{}' WHERE session_id = $1`, [session.id]))).toBe(

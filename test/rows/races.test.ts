@@ -93,7 +93,7 @@ const DEEDS: Record<string, Deed> = {
   cancelQueued: (session, pick) => session.cancelQueued(`m${pick(150)}`, `dequeue:${pick(40)}`),
   close: (session, pick) => session.close(pick(4) === 0, `close:${pick(40)}`),
   load: (session) => session.load(),
-  reason: (session) => call(session.db, 'log_reason', [session.id, 'user', 'because']),
+  reason: (session) => call(session.db, 'log_reason', [session.id, 'user', 'because', newId('cmd')]),
   claim: async (session, pick) => session.claim(await runOf(session, pick), [pick(3), pick(9), 1 + pick(2)]),
   work: async (session) => {
     const run = (await session.runs()).find(({ state }) => state === 'running' || state === 'queued');

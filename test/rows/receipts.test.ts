@@ -25,7 +25,7 @@ const COMMANDS: Command[] = [
   {
     name: 'a refusal by the workflow',
     at: 'chatting',
-    send: (session, id) => call(db, 'cmd_refuse', [session.id, REFUSED, 'operator', id]),
+    send: (session, id) => session.apply('refuse', REFUSED, id, 'operator'),
   },
   { name: 'cancel of a queued message', at: 'chatting', send: (session, id) => session.cancelQueued('msg-1', id) },
 ];

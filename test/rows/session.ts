@@ -9,6 +9,7 @@ import type { Fence } from '../../domain/runs.ts';
 import { z } from 'zod';
 import * as store from '../../store/db.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
+import { raiseEvent } from '../faults/rows.ts';
 
 /** What an SQL function answers. */
 export type Answer = Record<string, unknown>;
@@ -138,27 +139,32 @@ export class Session {
   }
 
   raise(event: PhaseEvent, command = newId('cmd')) {
-    return call<Answer>(this.db, 'raise_event', [this.id, event, 'user', command]);
+    return raiseEvent(this.db, this.id, event, { command });
   }
 
   openExisting(project: string, command = newId('cmd')) {
-    return call<Answer>(this.db, 'cmd_open_existing', [this.id, { project_id: project }, 'user', command]);
+    return this.apply('open_existing', { project_id: project }, command);
   }
 
   cancel(command = newId('cmd')) {
-    return call<Answer>(this.db, 'cmd_cancel', [this.id, {}, 'user', command]);
+    return this.apply('cancel', {}, command);
   }
 
   abort(command = newId('cmd')) {
-    return call<Answer>(this.db, 'cmd_abort', [this.id, {}, 'user', command]);
+    return this.apply('abort', {}, command);
   }
 
   cancelQueued(message: string, command = newId('cmd')) {
-    return call<Answer>(this.db, 'cmd_cancel_queued', [this.id, { message_id: message }, 'user', command]);
+    return this.apply('cancel_queued', { message_id: message }, command);
   }
 
   close(abort = false, command = newId('cmd')) {
-    return call<Answer>(this.db, 'cmd_close', [this.id, { abort }, 'user', command]);
+    return this.apply('close', { abort }, command);
+  }
+
+  /** Any command. */
+  apply(name: string, args: object, command = newId('cmd'), actor = 'user') {
+    return call<Answer>(this.db, 'apply_command', [this.id, name, args, actor, command]);
   }
 
   /** Loads the session as another execution of its workflow, or as the given one. */

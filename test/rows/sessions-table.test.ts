@@ -71,7 +71,7 @@ it('S1 a row stays under 1 KB at the largest values that are legal', async () =>
   const session = await Session.at('chatting', db, { user: 'u'.repeat(128), project: 'p'.repeat(64) });
   expect(await session.cancel(newId('cmd'))).toMatchObject({ code: 'InvalidTransition' });
   await session.raise('start_build');
-  await call(db, 'cmd_cancel', [session.id, {}, 'user', `cancel:${'t'.repeat(64)}`]);
+  await session.cancel(`cancel:${'t'.repeat(64)}`);
   const run = await session.runWithCalls(['c'.repeat(64)]);
   const pending = { ...pendingTool('c'.repeat(64)), message_id: 'm'.repeat(64), name: '' };
   pending.name = 'ü'.repeat(Math.floor((512 - jsonbLength(pending)) / 2));
