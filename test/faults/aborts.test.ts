@@ -1,4 +1,4 @@
-// A stop, wherever the run is.
+// Aborts in every state of a run.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createClient } from '../../client/client.ts';
 import * as names from '../../workflows/definitions.ts';
@@ -13,7 +13,7 @@ import { expectSound } from './sound.ts';
 import { aroundCalls } from './sql-calls.ts';
 
 let runtime: TestRuntime;
-/** Has no worker but those that a test starts. */
+/** Servers without a worker, except those that a test starts. */
 let deserted: TestRuntime;
 beforeAll(async () => {
   const options = { agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 } };
@@ -21,14 +21,14 @@ beforeAll(async () => {
   await deserted.first.stop();
 });
 
-/** A session whose model says these things, one a call, the last again and again. */
+/** A session whose model gives these answers, one per call; the last one is repeated. */
 async function talkTo(...sayings: ModelAction[][]): Promise<TestSession> {
   const before = runtime.model.requests.length;
   runtime.model.script((_request, index) => sayings[Math.min(index - before, sayings.length - 1)]!);
   return TestSession.open(runtime, { agent: 'faults' });
 }
 
-/** The session goes on after what happened to it. */
+/** Expects that the session answers the next message. */
 async function expectToGoOn(session: TestSession): Promise<void> {
   runtime.model.script(() => [say('fine')]);
   const run = await session.ended(await session.send('go on'));
@@ -38,7 +38,7 @@ async function expectToGoOn(session: TestSession): Promise<void> {
 }
 
 describe('an abort', () => {
-  it('R4 while the run is queued: it never begins', async () => {
+  it('R4 while the run is queued: it never starts', async () => {
     const calls = runtime.model.requests.length;
     const session = await talkTo([say('never')]);
     const { run, message } = await session.accept('go');
@@ -49,7 +49,7 @@ describe('an abort', () => {
     await expectToGoOn(session);
   });
 
-  it('R4 between two steps: the next one does not begin', async () => {
+  it('R4 between two steps: the next one does not start', async () => {
     const calls = runtime.model.requests.length;
     const session = await talkTo([callTool('call_1', 'look', { at: 'it' })], [say('never')]);
     const held = new Gate();
@@ -65,7 +65,7 @@ describe('an abort', () => {
     await expectToGoOn(session);
   });
 
-  it('R4 in a tool: it is told, its call is frozen, and the model hears of the abort', async () => {
+  it('R4 in a tool: its signal fires, its call keeps its state, and the model is told of the abort', async () => {
     const session = await talkTo([callTool('call_1', 'wait', {})]);
     const seq = await session.send('go');
     await eventually(async () => expect(await effects(runtime.workspaces, session.id)).toHaveLength(1));
@@ -79,7 +79,7 @@ describe('an abort', () => {
     expect(JSON.stringify(runtime.model.requests.at(-1)!.body.messages)).toContain('aborted by the user');
   });
 
-  it('R4 by the client: its run is told once', async () => {
+  it('R4 by the client: it is published once', async () => {
     const session = await talkTo([say('Once'), hang()]);
     const told: unknown[] = [];
     const unsubscribe = runtime.bus.subscribe((pointer) => {
@@ -96,7 +96,7 @@ describe('an abort', () => {
     await client.end();
   });
 
-  it('R5 while it waits to try again', async () => {
+  it('R5 while a step waits for its retry', async () => {
     const session = await talkTo([fail(429, { retryAfter: 60 })]);
     const run = await session.send('go');
     await eventually(async () =>
@@ -107,7 +107,7 @@ describe('an abort', () => {
     await expectToGoOn(session);
   });
 
-  it('R4 twice, and with nothing left to stop', async () => {
+  it('R4 twice at once, and again after the run has ended', async () => {
     const session = await talkTo([say('Once'), hang()]);
     const run = await session.send('go');
     const [first, second] = await Promise.all([
@@ -120,7 +120,7 @@ describe('an abort', () => {
     await expectToGoOn(session);
   });
 
-  it('R4 with the worker dead: it is carried out when one is back', async () => {
+  it('R4 without a worker: it is carried out when one has started', async () => {
     deserted.model.script(() => [say('Once upon'), hang()]);
     const doomed = await startDoomedWorker(deserted, null);
     const session = await TestSession.open(deserted, { agent: 'faults' });
@@ -128,14 +128,14 @@ describe('an abort', () => {
     await deserted.model.request(0);
     process.kill(doomed.pid, 'SIGKILL');
     await doomed.exited;
-    // With no worker its answer may be given up on: sent again under the same id it is one abort.
+    // Without a worker the update may time out; repeated under the same id it is one abort.
     const abort = () => session.command(names.updates.abort, { command_id: 'abort-1' });
     const aborting = abort().catch(abort);
     await deserted.startWorker();
     expect(await aborting).toMatchObject({ aborted: true });
     const run = await session.ended(seq);
     expect(run.state).toBe('aborted');
-    // The step may be tried again before the abort is accepted, and is stopped then; after it the model is not asked.
+    // The step may be retried before the abort is accepted, and is stopped then; after it the model is not called.
     expect(deserted.model.requests.length).toBeLessThanOrEqual(2);
     await expectSound(deserted, session.id);
   });

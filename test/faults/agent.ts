@@ -1,4 +1,4 @@
-// An agent whose tools leave a trace in the world, so that a test can count how often they ran.
+// An agent whose tools append to a file, so that a test can count how often they ran.
 import { appendFile, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,7 +18,7 @@ function untilStopped({ signal }: ToolContext): Promise<never> {
   return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
 }
 
-/** What the tools of a session without a project have done, in order: `pay call_…`. */
+/** The effects of the tools of a session without a project, in order: `pay call_…`. */
 export async function effects(workspaces: string, sessionId: string): Promise<string[]> {
   try {
     const trace = await readFile(path.join(userFolder(workspaces, 'ada'), sessionId, TRACE), 'utf8');
@@ -42,7 +42,7 @@ const pay = defineTool({
 
 const look = defineTool({
   name: 'look',
-  description: 'Looks. Doing it twice does no harm.',
+  description: 'Looks. It is safe to repeat.',
   input: z.object({ at: z.string() }),
   repeatable: true,
   async execute({ at }, ctx) {
@@ -53,7 +53,7 @@ const look = defineTool({
 
 const stumble = defineTool({
   name: 'stumble',
-  description: 'Fails with the words it is given.',
+  description: 'Fails with the given text.',
   input: z.object({ words: z.string() }),
   execute({ words }) {
     throw new Error(words);
@@ -62,7 +62,7 @@ const stumble = defineTool({
 
 const echo = defineTool({
   name: 'echo',
-  description: 'Gives back what it is given, some times over.',
+  description: 'Returns its input, repeated.',
   input: z.object({ words: z.string(), times: z.number().optional() }),
   execute: ({ words, times }) => ({ words: words.repeat(times ?? 1) }),
 });
@@ -71,21 +71,21 @@ const BAD_TEXT = 'a\0b\ud800c';
 
 const garble = defineTool({
   name: 'garble',
-  description: 'Gives back text that no database takes.',
+  description: 'Returns text that Postgres cannot store.',
   input: z.object({}),
   execute: () => ({ [BAD_TEXT]: BAD_TEXT }),
 });
 
 const garbleError = defineTool({
   name: 'garble_error',
-  description: 'Fails with text that no database takes.',
+  description: 'Fails with text that Postgres cannot store.',
   input: z.object({}),
   execute() {
     throw new Error(BAD_TEXT);
   },
 });
 
-/** Acts twice, with time in between for something to happen. */
+/** Has two effects, with time in between for a fault. */
 const linger = defineTool({
   name: 'linger',
   description: 'Takes its time.',
@@ -98,7 +98,7 @@ const linger = defineTool({
   },
 });
 
-/** Begins a build that takes until it is stopped. */
+/** Starts a build that runs until it is stopped. */
 const buildLong = defineTool({
   name: 'build_long',
   description: 'Builds for ever.',

@@ -3,7 +3,7 @@ import type { RecordedRequest } from '../../tools/test-kit/model-server.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import type { TestSession } from '../../tools/test-kit/session.ts';
 
-/** How often the model was asked to answer each message, by its text. */
+/** How often the model was called for each message, by its text. */
 export function askedAbout(requests: readonly RecordedRequest[]): Map<string, number> {
   const counts = new Map<string, number>();
   for (const { body } of requests) {
@@ -14,8 +14,8 @@ export function askedAbout(requests: readonly RecordedRequest[]): Map<string, nu
 }
 
 /**
- * Wakes a session for an accepted message until it answers. A wake that meets the end of a workflow may fail; its retry,
- * under the same id, must not.
+ * Wakes a session for an accepted message until the update succeeds. A wake-up that arrives as a workflow ends may fail; its
+ * retry under the same id must not.
  * @returns how often it failed
  */
 export async function wakeSurely(session: TestSession, accepted: { run: number; message: string }): Promise<number> {
@@ -28,7 +28,7 @@ export async function wakeSurely(session: TestSession, accepted: { run: number; 
   }
 }
 
-/** What an update was refused with. */
+/** The code and details of a refused update. */
 export async function refusalOf(update: Promise<unknown>): Promise<{ code: string; details: unknown }> {
   try {
     await update;

@@ -1,4 +1,4 @@
-// Many commands of one session at the same moment.
+// Many concurrent commands of one session.
 import { beforeAll, expect, it } from 'vitest';
 import { PerdureClient } from '../../client/client.ts';
 import { PerdureError } from '../../domain/errors.ts';
@@ -9,7 +9,7 @@ import { commandRows } from './rows.ts';
 import { expectSound } from './sound.ts';
 
 const COMMANDS = 50;
-const WHEN = ['in mid-answer', 'at rest'];
+const WHEN = ['during an answer', 'when idle'];
 const NAMES = ['publish', 'abort', 'cancel', 'revert', 'openExisting'] as const;
 
 let runtime: TestRuntime;
@@ -20,7 +20,7 @@ beforeAll(async () => {
   client = new PerdureClient({ database: db, temporal, bus });
 });
 
-/** Sends one command, and answers what the caller is told: `ok`, or the code of the refusal. */
+/** Sends one command; returns what the caller gets: `ok`, or the code of the refusal. */
 async function told(session: TestSession, n: number): Promise<string> {
   const name = NAMES[n % NAMES.length]!;
   const options = { idempotencyKey: `c${n}` };
@@ -34,10 +34,10 @@ async function told(session: TestSession, n: number): Promise<string> {
   }
 }
 
-it.each(WHEN)('W2 fifty commands of one session at once, %s: each is told what came of it', async (when) => {
+it.each(WHEN)('W2 fifty commands of one session at once, %s: each caller gets the recorded outcome', async (when) => {
   const session = await TestSession.open(runtime);
   const index = runtime.model.requests.length;
-  if (when === 'in mid-answer') {
+  if (when === 'during an answer') {
     await session.send('go');
     await runtime.model.request(index);
   }
@@ -53,6 +53,6 @@ it.each(WHEN)('W2 fifty commands of one session at once, %s: each is told what c
   expect(answers.map((answer, n) => [`${NAMES[n % NAMES.length]}:c${n}`, answer])).toEqual(
     answers.map((_answer, n) => [`${NAMES[n % NAMES.length]}:c${n}`, recorded.get(`${NAMES[n % NAMES.length]}:c${n}`)]),
   );
-  if (when === 'in mid-answer') expect((await session.ended(1)).state).toBe('aborted');
+  if (when === 'during an answer') expect((await session.ended(1)).state).toBe('aborted');
   await expectSound(runtime, session.id);
 });

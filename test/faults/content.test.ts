@@ -1,4 +1,4 @@
-// What of a session is in Temporal: control, never content; and how much of it.
+// What is stored of a session in Temporal: control, never content; and its size.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { defineAgent } from '../../agent/define.ts';
 import { logReason } from '../../store/events.ts';
@@ -17,7 +17,7 @@ const CANARY = 'yellowbird';
 const TYPED = 'redbird';
 let planted = 0;
 let opened = 0;
-/** A word that is found wherever it went. */
+/** A unique word, to be searched for in all histories. */
 const canary = (): string => `${CANARY}${(planted += 1)}`;
 const LONG = 'word '.repeat(40_000);
 
@@ -29,7 +29,7 @@ beforeAll(async () => {
   });
 });
 
-/** A session whose model says these things, one a call, the last again and again. */
+/** A session whose model gives these answers, one per call; the last one is repeated. */
 async function talkTo(...sayings: ModelAction[][]): Promise<TestSession> {
   opened += 1;
   const before = runtime.model.requests.length;
@@ -38,7 +38,7 @@ async function talkTo(...sayings: ModelAction[][]): Promise<TestSession> {
 }
 
 describe('content never enters a history', { timeout: 60_000 }, () => {
-  it('W3 of messages, prompts, tools, providers, reasons and failures no word is in Temporal', async () => {
+  it('W3 no text of messages, prompts, tools, providers, reasons and failures is in Temporal', async () => {
     await tools();
     await providers();
     await reasons();
@@ -46,14 +46,14 @@ describe('content never enters a history', { timeout: 60_000 }, () => {
     const typed = await talkTo([say('fine')]);
     await typed.signalWithStart(signals.cancel, { reason: TYPED });
     expect(planted).toBeGreaterThan(15);
-    // Lists follow the histories with a delay.
+    // Visibility lists workflows with a delay.
     const histories = await eventually(async () => {
       const found = await allHistories(runtime.temporal);
       expect(found.length).toBeGreaterThanOrEqual(opened);
       return found;
     });
     for (const history of histories) expect(wordsAround(CANARY, history)).toEqual([]);
-    expect(histories.join('\n'), 'what is typed into a raw signal is there, and would be found').toContain(TYPED);
+    expect(histories.join('\n'), 'a reason in a raw signal is in the history, so the search works').toContain(TYPED);
   });
 });
 
@@ -87,7 +87,7 @@ async function reasons(): Promise<void> {
   expect((await session.ended(run)).state).toBe('aborted');
 }
 
-/** What the database says may hold anything. */
+/** Errors of the database may contain anything. */
 async function failures(): Promise<void> {
   const words = [Object.assign(new Error(canary()), { code: '57P01' }), new Error(canary())];
   for (const failure of words) {
@@ -105,8 +105,8 @@ async function failures(): Promise<void> {
   }
 }
 
-describe('a history is small, however long the texts', () => {
-  // The session's own start, load and idle timer are not a turn's: it has had a turn before.
+describe('a history is small, whatever the length of the texts', () => {
+  // The session has had a turn before, because its start, load and idle timer do not belong to the turn.
   it('W4 a plain turn: at most 11 events and 2 KB', async () => {
     const session = await talkTo([say('hello')], saySlowly(LONG, 4_000));
     await session.ended(await session.send('hello'));
@@ -120,7 +120,7 @@ describe('a history is small, however long the texts', () => {
   });
 });
 
-/** The next turn of a session adds no more than this to its history. */
+/** Expects that the next turn of a session adds at most this to its history. */
 async function expectCost(session: TestSession, most: { events: number; bytes: number }): Promise<void> {
   await quiet(session);
   const before = await session.handle.describe();
@@ -131,7 +131,7 @@ async function expectCost(session: TestSession, most: { events: number; bytes: n
   expect(after.historySize! - before.historySize!).toBeLessThanOrEqual(most.bytes);
 }
 
-/** Where a word stands in a text, with what is around it. */
+/** The occurrences of a word in a text, with their context. */
 function wordsAround(word: string, text: string): string[] {
   return [...text.matchAll(new RegExp(`.{0,60}${word}.{0,20}`, 'g'))].map(([found]) => found);
 }

@@ -1,4 +1,4 @@
-// Many commands at once on a Temporal server that was not configured for us: it admits ten updates of a workflow at a time.
+// Many commands at once on a Temporal server with default settings, which admits ten updates of a workflow at a time.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
@@ -27,7 +27,7 @@ beforeAll(async () => {
   });
 }, 60_000);
 
-/** What the sender of a command is told: `ok`, or the code of the failure. */
+/** What the sender of a command gets: `ok`, or the code of the failure. */
 async function told(session: TestSession, command: (typeof COMMANDS)[number]): Promise<string> {
   try {
     await session.command(command as typeof updates.abort);

@@ -1,4 +1,4 @@
-// A worker that kills itself around a chosen call of the database, as a crash would. See doomed.ts.
+// A worker that kills itself before or after a chosen database call, like a crash. See doomed.ts.
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';

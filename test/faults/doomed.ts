@@ -4,18 +4,18 @@ import type { TiedProcess } from '../../tools/dev/die-with-parent.ts';
 import type { WorkerParts } from '../../worker/create.ts';
 import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 
-/** When a worker kills or freezes itself: around the nth call of an SQL function, counted in its process. */
+/** When a worker kills or freezes itself: before or after its process's nth call of an SQL function. */
 export interface Death {
   before?: string;
   after?: string;
   nth?: number;
-  /** Only calls whose arguments have this text count. */
+  /** Counts only calls whose arguments contain this text. */
   holding?: string;
   /** Default SIGKILL. */
   signal?: 'SIGKILL' | 'SIGSTOP';
 }
 
-/** What the process is told. */
+/** The settings of the process. */
 export interface DoomedWorker {
   databaseUrl: string;
   address: string;
@@ -26,8 +26,8 @@ export interface DoomedWorker {
 }
 
 /**
- * A worker in a process of its own, on the servers of a runtime. With a death it kills itself there; without one it is
- * the test's to stop (SIGSTOP, SIGKILL, by its pid). It ends with this process in any case.
+ * A worker in a process of its own, on the servers of a runtime. With a death it kills itself at that call; without one the
+ * test stops it (SIGSTOP, SIGKILL, by its pid). In any case it ends with this process.
  */
 export function startDoomedWorker(runtime: TestRuntime, dies: Death | null): Promise<TiedProcess> {
   const doomed: DoomedWorker = {

@@ -1,4 +1,4 @@
-// A session is erased in the middle of everything: nothing of it comes back, and nothing goes on for ever.
+// A session is erased while it is active: nothing of it is written afterwards, and everything that it started ends.
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -35,7 +35,7 @@ async function tablesWith(text: string): Promise<string[]> {
   return tables.filter(([, content]) => content.includes(text)).map(([name]) => name);
 }
 
-/** A session in mid-stream with a file, a queued message, and its followers' last words. */
+/** A streaming session with a file, a queued message and readers. */
 async function atWork(user: string) {
   late = new Gate();
   const caller = host.as(user);
@@ -65,7 +65,7 @@ async function expectGone({ caller, id, folder, readers }: Awaited<ReturnType<ty
   await eventually(() => expect(existsSync(folder)).toBe(false));
   await eventually(async () => {
     const { status } = await runtime.temporal.workflow.getHandle(id).describe();
-    // Failed: a wake-up that was on its way started it again, and it found no session.
+    // Failed: a late wake-up started it again, and it found no session.
     expect(['TERMINATED', 'FAILED']).toContain(status.name);
   });
   await eventually(async () => expect((await tablesWith(id)).filter((name) => name !== 'erasures')).toEqual([]));
@@ -73,7 +73,7 @@ async function expectGone({ caller, id, folder, readers }: Awaited<ReturnType<ty
 }
 
 it(
-  'T9 a session that is erased in mid-stream leaves no text, no file and no workflow',
+  'T9 a session that is erased while it streams leaves no text, no file and no workflow',
   { timeout: 30_000 },
   async () => {
     const session = await atWork('ada');
@@ -83,16 +83,20 @@ it(
   },
 );
 
-it('T9 everything of a user is erased in mid-stream, and may be again', { timeout: 30_000 }, async () => {
-  const session = await atWork('bob');
-  for (let times = 0; times < 2; times += 1) {
-    expect((await session.caller.delete('/api/users/me')).status).toBe(204);
-  }
-  await expectGone(session);
-  expect(await tablesWith('bob')).toEqual([]);
-});
+it(
+  'T9 erasing a user removes everything, also of a streaming session, and can be repeated',
+  { timeout: 30_000 },
+  async () => {
+    const session = await atWork('bob');
+    for (let times = 0; times < 2; times += 1) {
+      expect((await session.caller.delete('/api/users/me')).status).toBe(204);
+    }
+    await expectGone(session);
+    expect(await tablesWith('bob')).toEqual([]);
+  },
+);
 
-it('T9 a session of somebody else cannot be erased', async () => {
+it('T9 another user’s session cannot be erased', async () => {
   const { session } = (await host.as('carl').post('/api/sessions', {})).body;
   expect((await host.as('eve').delete(`/api/sessions/${session.session_id as string}`)).status).toBe(404);
   expect((await host.as('eve').delete('/api/users/me')).status).toBe(204);

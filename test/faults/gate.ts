@@ -1,14 +1,14 @@
-/** Something that waits for a test: who comes is known, and goes on when it opens. */
+/** Holds callers until the test opens it; the test can wait until a caller has arrived. */
 export class Gate {
   private readonly arrival = Promise.withResolvers<void>();
   private readonly opening = Promise.withResolvers<void>();
 
-  /** Settles when somebody has come. */
+  /** Settles when a caller has arrived. */
   get reached(): Promise<void> {
     return this.arrival.promise;
   }
 
-  /** Waits here until it opens. */
+  /** Waits until the gate opens. */
   pass(): Promise<void> {
     this.arrival.resolve();
     return this.opening.promise;

@@ -4,7 +4,7 @@ import { readable } from '../../tools/scripts/histories/payloads.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { SESSION_WORKFLOW } from '../../workflows/definitions.ts';
 
-/** Waits until a workflow's history has so many events, or is over with fewer. */
+/** Waits until a workflow's history has `count` events, or the workflow has ended with fewer. */
 export async function untilEvents(client: Client, workflowId: string, count: number): Promise<void> {
   await eventually(() => client.workflow.getHandle(workflowId).describe());
   const request = { namespace: client.options.namespace, execution: { workflowId }, waitNewEvent: true };
@@ -20,7 +20,7 @@ export async function untilEvents(client: Client, workflowId: string, count: num
   } while (seen < count && nextPageToken.length > 0);
 }
 
-/** Every history of a namespace as text, payloads decoded: whatever somebody could read there. */
+/** Every history of a namespace as text, with decoded payloads. */
 export async function allHistories(client: Client): Promise<string[]> {
   const histories: string[] = [];
   for await (const { workflowId, runId } of client.workflow.list({ query: `WorkflowType = '${SESSION_WORKFLOW}'` })) {
@@ -29,7 +29,7 @@ export async function allHistories(client: Client): Promise<string[]> {
   return histories;
 }
 
-/** The summaries of a workflow's activities, as its history has them. */
+/** The summaries of a workflow's activities, from its history. */
 export async function summaries(client: Client, workflowId: string): Promise<string[]> {
   const { events } = await client.workflow.getHandle(workflowId).fetchHistory();
   return (events ?? [])

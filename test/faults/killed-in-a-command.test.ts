@@ -1,4 +1,4 @@
-// A worker dies between the commit of a command and its answer; another takes over.
+// A worker dies between the commit of a command and its response; another one takes over.
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { PhaseEvent } from '../../domain/phases.ts';
 import * as names from '../../workflows/definitions.ts';
@@ -30,7 +30,7 @@ function command(options: {
     afterwards: async (the, { sending }) => {
       const outcome = await sending;
       expect(outcome).toMatchObject(options.outcome);
-      expect(await options.send(the), 'sent again it gets the same answer').toEqual(outcome);
+      expect(await options.send(the), 'a repeat gets the same response').toEqual(outcome);
       expect(await the.session.row()).toMatchObject(options.row);
       expect(await commandRows(the.runtime.db, the.session.id)).toHaveLength(1);
     },
@@ -84,7 +84,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
       row: { phase: 'chatting' },
     }));
 
-  it('W2 abort, of the run that was at work', () =>
+  it('W2 abort, of the run in flight', () =>
     lanes.rescue({
       dies: { after: 'apply_command', holding: '"abort"' },
       model: () => [say('Once upon'), hang()],
@@ -96,11 +96,11 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
         expect(await sending).toMatchObject({ aborted: true, run_seq: run });
         expect((await the.session.ended(run)).state).toBe('aborted');
         expect(await commandRows(the.runtime.db, the.session.id)).toHaveLength(1);
-        expect(the.modelCalls(), 'the lost step was not tried again').toBe(1);
+        expect(the.modelCalls(), 'the lost step was not retried').toBe(1);
       },
     }));
 
-  it('W2 cancelQueued, and the run before it goes on', () =>
+  it('W2 cancelQueued, and the run before it continues', () =>
     lanes.rescue({
       dies: { after: 'apply_command', holding: '"cancel_queued"' },
       model: (nth) => (nth === 0 ? [say('lost'), hang()] : [say('found')]),
@@ -119,7 +119,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
       },
     }));
 
-  it('W2 a raw signal with a reason, kept once', () =>
+  it('W2 a raw signal with a reason, recorded once', () =>
     lanes.rescue({
       dies: { after: 'apply_command', holding: '"cancel"' },
       model: () => [say('Once upon'), hang()],
@@ -151,7 +151,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
     }));
 });
 
-/** A message whose answer has begun; its run. */
+/** Sends a message and waits until its answer streams. Returns its run. */
 async function begun(the: Rescue): Promise<number> {
   const index = the.runtime.model.requests.length;
   const run = await the.session.send('go');

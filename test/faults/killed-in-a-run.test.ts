@@ -1,4 +1,4 @@
-// A worker dies between what an activity commits and its answer to the workflow; another takes over.
+// A worker dies between the commit of an activity and its completion in Temporal; another one takes over.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { updates } from '../../workflows/definitions.ts';
 import { callTool, fail, finish, hang, say } from '../../tools/test-kit/model-actions.ts';
@@ -20,7 +20,7 @@ const tool =
 const HELLO = [{ type: 'step-start' }, { type: 'text', text: 'Hello there', state: 'done' }];
 const UNKNOWN = { state: 'output-error', errorText: expect.stringContaining('outcome is unknown') as string };
 
-/** One message, a death on the way, and what is there in the end. */
+/** Sends one message, kills the worker at `dies`, and passes the stored parts to `then`. */
 function turn(
   dies: Death,
   model: Saying,
@@ -55,7 +55,7 @@ describe.concurrent('a worker killed in a turn', { timeout: 120_000 }, () => {
       expect(the.modelCalls()).toBe(1);
     }));
 
-  it('T5 in mid-stream: the lost words stay, and the new ones come after a mark', () =>
+  it('T5 while streaming: the lost text stays, and the new text follows `data-interrupted`', () =>
     turn({ after: 'append_stream', holding: 'lost words' }, lostThenFound, (the, parts) => {
       expect(parts).toEqual([
         { type: 'step-start' },
@@ -80,7 +80,7 @@ describe.concurrent('a worker killed in a turn', { timeout: 120_000 }, () => {
       expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
     }));
 
-  it('R5 while it waits to try again', () =>
+  it('R5 while a step waits for its retry', () =>
     turn(
       { after: 'note_retry' },
       (nth) => (nth === 0 ? [fail(500)] : [say('at last')]),
@@ -91,14 +91,14 @@ describe.concurrent('a worker killed in a turn', { timeout: 120_000 }, () => {
 });
 
 describe.concurrent('a worker killed in a tool', { timeout: 120_000 }, () => {
-  it('R3 that had begun and must not run twice: its outcome is unknown', () =>
+  it('R3 that had started and is not repeatable: its outcome is unknown', () =>
     turn({ after: 'begin_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { type: 'tool-pay', ...UNKNOWN }, {}, { text: 'after the tool' }]);
       expect(await effects(the.runtime.workspaces, the.session.id)).toEqual([]);
       expect(the.modelCalls()).toBe(2);
     }));
 
-  it('R3 that had run and must not run twice: its outcome is unknown', () =>
+  it('R3 that had run and is not repeatable: its outcome is unknown', () =>
     turn({ before: 'finish_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { type: 'tool-pay', ...UNKNOWN }, {}, { text: 'after the tool' }]);
       expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
@@ -106,14 +106,14 @@ describe.concurrent('a worker killed in a tool', { timeout: 120_000 }, () => {
       expect(told).toContain('outcome is unknown');
     }));
 
-  it('R3 whose outcome is stored: it stands', () =>
+  it('R3 whose outcome is stored: it is kept', () =>
     turn({ after: 'finish_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { state: 'output-available', output: { paid: 5 } }, {}, {}]);
       expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
       expect(the.modelCalls()).toBe(2);
     }));
 
-  it('R3 that had run and may be repeated: it runs again under the same id', () =>
+  it('R3 that had run and is repeatable: it runs again under the same id', () =>
     turn({ before: 'finish_tool' }, tool('look', { at: 'it' }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { state: 'output-available', output: { seen: 'it' } }, {}, {}]);
       const done = await effects(the.runtime.workspaces, the.session.id);
@@ -121,7 +121,7 @@ describe.concurrent('a worker killed in a tool', { timeout: 120_000 }, () => {
       expect(done[1]).toBe(done[0]);
     }));
 
-  it('S5 that makes a project: one project, one transition, and it can be completed', () =>
+  it('S5 that creates a project: one project, one transition, and the build can be completed', () =>
     turn(
       { after: 'begin_tool' },
       (nth) =>
@@ -145,7 +145,7 @@ describe.concurrent('a worker killed in a tool', { timeout: 120_000 }, () => {
 });
 
 describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () => {
-  it('R6 after a final failure was written: the model is not asked again', () =>
+  it('R6 after a final failure was written: the model is not called again', () =>
     lanes.rescue({
       dies: { after: 'settle_run' },
       model: () => [fail(401)],
@@ -164,7 +164,7 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
       },
     }));
 
-  it('R6 after a filtered step was settled: the model is not asked again', () =>
+  it('R6 after a filtered step was settled: the model is not called again', () =>
     lanes.rescue({
       dies: { after: 'settle_step' },
       model: () => [say('I must not'), finish('content_filter')],
@@ -197,7 +197,7 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
     }));
 });
 
-/** A message whose answer has begun. */
+/** Sends a message and waits until its answer streams. */
 async function sent(the: Rescue): Promise<{ run: number }> {
   const index = the.runtime.model.requests.length;
   const run = await the.session.send('go');

@@ -1,4 +1,4 @@
-// What operators see of a session in Temporal, and what they may do to its workflow.
+// What operators see of a session in Temporal, and how closing works.
 import { beforeAll, describe, expect, it } from 'vitest';
 import * as names from '../../workflows/definitions.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
@@ -33,7 +33,7 @@ async function details(session: TestSession): Promise<string> {
 }
 
 describe('operators see', () => {
-  it('S4 the phase as soon as a tool has moved it, however long it runs', async () => {
+  it('S4 a phase change as soon as a tool has made it, while the tool still runs', async () => {
     runtime.model.script(() => [callTool('call_1', 'build_long', {})]);
     const session = await open();
     const run = await session.send('build');
@@ -104,7 +104,7 @@ describe('operators see', () => {
 });
 
 describe('a session that is closed', () => {
-  it('W8 is opened by the next message and by the next command, as it was', async () => {
+  it('W8 is opened by the next message and by the next command, with its state unchanged', async () => {
     runtime.model.script(() => [say('hello')]);
     const session = await open();
     await raise(runtime.db, session.id, ['start_build', 'todo_done_build']);
@@ -120,7 +120,7 @@ describe('a session that is closed', () => {
     await expectSound(runtime, session.id);
   });
 
-  it('W8 stays closed behind a command that is refused or repeated, and its workflow ends again', async () => {
+  it('W8 stays closed after a refused or repeated command, and its workflow ends again', async () => {
     runtime.model.script(() => [say('hello')]);
     const session = await open();
     await raise(runtime.db, session.id, ['start_build', 'todo_done_build']);
@@ -142,7 +142,7 @@ describe('a session that is closed', () => {
     expect((await session.ended(await session.send('and now'))).state).toBe('finished');
   });
 
-  it('W8 was not closed while a run was in flight, unless it was to be aborted', async () => {
+  it('W8 could not be closed during a run without `abort`', async () => {
     runtime.model.script(() => [say('Once'), hang()]);
     const session = await open();
     const before = runtime.model.requests.length;

@@ -25,9 +25,9 @@ beforeAll(async () => {
 });
 
 describe('messages sent at once', { timeout: 60_000 }, () => {
-  it('W7 two of them: the second waits its turn, and is not seen before', () => sendAtOnce(1, 2));
+  it('W7 two of them: the second is queued, and not in the model’s view before its turn', () => sendAtOnce(1, 2));
 
-  it('W7 twenty each in five sessions: answered in the order of their acceptance, one at a time', () =>
+  it('W7 twenty in each of five sessions: answered in the order of acceptance, one at a time', () =>
     sendAtOnce(SESSIONS, AT_ONCE));
 });
 
@@ -44,9 +44,7 @@ async function sendAtOnce(sessions: number, messages: number): Promise<void> {
     expect(requests).toHaveLength(2 * messages);
     for (const [n, request] of requests.entries()) {
       const turn = Math.floor(n / 2);
-      expect(userTexts(request.body), 'its own message is the last that a turn sees').toEqual(
-        inOrder.slice(0, turn + 1),
-      );
+      expect(userTexts(request.body), 'a turn sees no message after its own').toEqual(inOrder.slice(0, turn + 1));
     }
     expectOneAtATime(requests);
     for (const text of texts) await expectAnswer(session, runs[texts.indexOf(text)]!, text);
@@ -54,7 +52,7 @@ async function sendAtOnce(sessions: number, messages: number): Promise<void> {
   });
 }
 
-/** T3: the provider repeats its tool call ids; ours are their own, and every call has its own outcome. */
+/** T3: the provider repeats its tool call ids; ours are unique, and every call has its own outcome. */
 async function expectAnswer(session: TestSession, seq: number, text: string): Promise<void> {
   const parts = await session.parts((await session.run(seq)).answer_id);
   expect(parts).toMatchObject([
@@ -68,7 +66,7 @@ async function expectAnswer(session: TestSession, seq: number, text: string): Pr
 
 function expectOneAtATime(requests: readonly RecordedRequest[]): void {
   for (const [n, request] of requests.slice(1).entries()) {
-    expect(requests[n]!.endedAt, 'the one before is over').toBeLessThanOrEqual(request.startedAt);
+    expect(requests[n]!.endedAt, 'the previous one has ended').toBeLessThanOrEqual(request.startedAt);
   }
 }
 

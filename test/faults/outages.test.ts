@@ -1,4 +1,4 @@
-// Postgres or Temporal goes away in the middle of a turn, and comes back.
+// Postgres or Temporal is down for a time in the middle of a turn.
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -23,10 +23,10 @@ const OPTIONS = { agents: [faultAgent] };
 const BACK_MS = 40_000;
 const WHOLE = [{ type: 'step-start' }, { type: 'text', text: 'first words and the last', state: 'done' }];
 const dir = scratchDir();
-/** Where the Temporal CLI is kept. */
+/** Folder of the Temporal CLI. */
 const { dir: cacheDir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
 
-describe('Postgres is away', { timeout: 90_000 }, () => {
+describe('Postgres is down', { timeout: 90_000 }, () => {
   const port = freePort();
   const start = async (): Promise<RunningPostgres> =>
     startPostgres({ dir: path.join(dir, 'pg'), port: await port, ephemeral: true });
@@ -36,7 +36,7 @@ describe('Postgres is away', { timeout: 90_000 }, () => {
     postgres = await start();
     const databaseUrl = await createDatabase(postgres.url, 'outage');
     await migrate(databaseUrl);
-    // Frozen it is given up soon.
+    // A short time-out for when it is frozen.
     const impatient = `${databaseUrl}?statement_timeout=500&query_timeout=700`;
     runtime = await startSystem({ databaseUrl: impatient, ...(await freshNamespace()) }, OPTIONS);
   }, 60_000);
@@ -45,7 +45,7 @@ describe('Postgres is away', { timeout: 90_000 }, () => {
     await postgres.stop();
   });
 
-  it('T5 in mid-stream: its words wait for it, and the model is not asked again', async () => {
+  it('T5 while a step streams: its text is written when Postgres is back, and the model is not called again', async () => {
     const gate = new Gate();
     runtime.model.script(() => lateWords(gate));
     const session = await TestSession.open(runtime, { agent: 'faults' });
@@ -64,7 +64,7 @@ describe('Postgres is away', { timeout: 90_000 }, () => {
     await expectSound(runtime, session.id);
   });
 
-  it('T5 in mid-stream, frozen: what was given up is not written late', async () => {
+  it('T5 while a step streams, frozen: a write that timed out has no late effect', async () => {
     const before = runtime.model.requests.length;
     const gate = new Gate();
     runtime.model.script(() => lateWords(gate));
@@ -87,14 +87,14 @@ describe('Postgres is away', { timeout: 90_000 }, () => {
     }
     const run = await eventually(() => session.ended(seq, 0), { timeout: BACK_MS });
     expect(run.state).toBe('finished');
-    // What was given up may land as soon as the server goes on, before the claim is renewed.
+    // The timed-out statement may be executed when the server resumes, before the claim is renewed.
     await eventually(async () => expect((await session.run(seq)).fence).toHaveLength(4));
     expect(await session.parts(answer)).toEqual(WHOLE);
     expect(runtime.model.requests).toHaveLength(before + 1);
     await expectSound(runtime, session.id);
   });
 
-  it('R3 as a tool ends: it ran once, and its outcome is stored when it is back', async () => {
+  it('R3 as a tool ends: it ran once, and its outcome is stored when Postgres is back', async () => {
     const before = runtime.model.requests.length;
     runtime.model.script((_request, index) =>
       index === before ? [callTool('call_1', 'linger', {})] : [say('after the tool')],
@@ -118,7 +118,7 @@ describe('Postgres is away', { timeout: 90_000 }, () => {
   });
 });
 
-describe('Temporal is away', { timeout: 90_000 }, () => {
+describe('Temporal is down', { timeout: 90_000 }, () => {
   const port = freePort();
   const start = async () =>
     startTemporal({ dir: path.join(dir, 'temporal'), cacheDir, headless: true, durable: true, port: await port });
@@ -137,7 +137,7 @@ describe('Temporal is away', { timeout: 90_000 }, () => {
     await temporal.stop();
   });
 
-  it('W7 in mid-stream: the step goes on, and what is accepted meanwhile runs when it is back', async () => {
+  it('W7 while a step streams: the step continues, and messages accepted meanwhile run when Temporal is back', async () => {
     const gate = new Gate();
     runtime.model.script((_request, index) => (index === 0 ? lateWords(gate) : [say('fine')]));
     const session = await TestSession.open(runtime, { agent: 'faults' });
@@ -160,7 +160,7 @@ describe('Temporal is away', { timeout: 90_000 }, () => {
   });
 });
 
-/** A process and those that it has started. */
+/** A process and its descendants. */
 async function withChildren(pid: number): Promise<number[]> {
   const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8');
   return [pid, ...children.split(' ').filter(Boolean).map(Number)];

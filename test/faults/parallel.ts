@@ -1,4 +1,4 @@
-/** Does something for 0, 1, … count - 1, at most `atOnce` at a time, in order of their beginning. */
+/** Calls `each` for 0, 1, … count - 1, started in this order, at most `atOnce` at a time. */
 export async function inParallel(count: number, atOnce: number, each: (n: number) => Promise<void>): Promise<void> {
   let next = 0;
   const lane = async () => {

@@ -1,4 +1,4 @@
-// A provider that fails: in passing, for good, in mid-stream; and the limits of a turn.
+// Transient and permanent failures of a provider, also while streaming; and the limits of a turn.
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { defineAgent, type Limits } from '../../agent/define.ts';
 import { readStatus } from '../../store/status.ts';
@@ -28,7 +28,7 @@ beforeAll(async () => {
   });
 });
 
-/** A session whose model says these things, one a call, the last again and again. */
+/** A session whose model gives these answers, one per call; the last one is repeated. */
 async function talkTo(...sayings: ModelAction[][]): Promise<TestSession> {
   const before = runtime.model.requests.length;
   runtime.model.script((_request, index) => sayings[Math.min(index - before, sayings.length - 1)]!);
@@ -37,8 +37,8 @@ async function talkTo(...sayings: ModelAction[][]): Promise<TestSession> {
 
 const lastRequest = (): ChatRequest => runtime.model.requests.at(-1)!.body;
 
-describe('a provider that fails in passing', () => {
-  it('R5 429 with Retry-After: the status names attempt and reason, in the row and by query', async () => {
+describe('a transient failure of the provider', () => {
+  it('R5 429 with Retry-After: the status has attempt and reason, in the row and in the query', async () => {
     const session = await talkTo([fail(429, { retryAfter: 1 })], [say('here I am')]);
     const seq = await session.send('hello');
     const shown = await eventually(async () => {
@@ -52,21 +52,21 @@ describe('a provider that fails in passing', () => {
     await expectSound(runtime, session.id);
   });
 
-  it('R6 5xx: it is tried again', async () => {
+  it('R6 5xx: the call is retried', async () => {
     const session = await talkTo([fail(503)], [say('here I am')]);
     const run = await session.ended(await session.send('hello'));
     expect(run.state).toBe('finished');
     expect(await session.parts(run.answer_id)).toMatchObject([{ type: 'step-start' }, { text: 'here I am' }]);
   });
 
-  it('R6 5xx for as long as it is tried: the turn ends with an error that says so', async () => {
+  it('R6 5xx on every attempt: the turn ends with an error that says so', async () => {
     const session = await talkTo([fail(503)]);
     const run = await session.ended(await session.send('hello'));
     expect(run).toMatchObject({ state: 'error', error_code: 'ProviderUnavailable' });
     expect(run.error_message).toContain('gave up after 3 attempts');
   });
 
-  it('T5 a connection cut in mid-stream: the lost words, the mark, the new words; the model sees the new ones', async () => {
+  it('T5 a connection cut while streaming: the lost text, `data-interrupted`, the new text; the model sees only the new', async () => {
     const session = await talkTo([say('lost words'), cut()], [say('new words')]);
     const run = await session.ended(await session.send('hello'));
     expect(run.state).toBe('finished');
@@ -86,7 +86,7 @@ describe('a provider that fails in passing', () => {
   });
 });
 
-describe('a provider that fails for good', () => {
+describe('a permanent failure of the provider', () => {
   it('W7 pauses the queue; the next submission resumes it, in order', async () => {
     const session = await talkTo([fail(401, { message: 'key sk-123' })], [say('fine')]);
     const first = await session.accept('first');
@@ -137,7 +137,7 @@ describe('a limit ends the turn and names itself', () => {
     await expectSound(runtime, session.id);
   });
 
-  it.each([5, -5])('R7 wall_clock, with the worker’s clock %i hours off', async (hours) => {
+  it.each([5, -5])('R7 wall_clock, although the worker’s clock is %i hours off', async (hours) => {
     const before = runtime.model.requests.length;
     runtime.model.script(() => [say('well'), hang()]);
     const now = Date.now.bind(Date);
@@ -152,7 +152,7 @@ describe('a limit ends the turn and names itself', () => {
     }
   });
 
-  it('R7 a tool output over its limit is set aside', async () => {
+  it('R7 the full text of a tool output over its limit is stored apart', async () => {
     const before = runtime.model.requests.length;
     const words = 'a lot of words ';
     runtime.model.script((_request, index) =>

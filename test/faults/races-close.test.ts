@@ -1,4 +1,4 @@
-// A message meets the end of its workflow: a close, or the idle timer.
+// A message arrives while its workflow ends by a close or by the idle timer.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { updates } from '../../workflows/definitions.ts';
@@ -13,10 +13,10 @@ import { aroundCalls, type SqlCall } from './sql-calls.ts';
 
 const SESSIONS = 10;
 const ROUNDS = 20;
-/** No sweeper: what a race loses stays lost, for all to see. */
+/** No sweeper, so that a lost message stays lost and the test fails. */
 const NEVER = 3_600_000;
 
-describe('a message races', { timeout: 120_000 }, () => {
+describe('a message races with', { timeout: 120_000 }, () => {
   describe('a close', () => {
     let runtime: TestRuntime;
     beforeAll(async () => {
@@ -26,7 +26,7 @@ describe('a message races', { timeout: 120_000 }, () => {
       });
     });
 
-    it('W8 200 times: every message is answered once, every close answers', async () => {
+    it('W8 200 times: every message is answered once, every close gets a response', async () => {
       let closed = 0;
       let refused = 0;
       await inParallel(SESSIONS, SESSIONS, async (s) => {
@@ -48,7 +48,7 @@ describe('a message races', { timeout: 120_000 }, () => {
       expect(Math.min(closed, refused), 'both won some races').toBeGreaterThan(0);
     });
 
-    it('W8 that aborts, 200 times: every message is answered, aborted or dropped by name', async () => {
+    it('W8 that aborts, 200 times: every message is answered, aborted, or listed as dropped', async () => {
       await inParallel(SESSIONS, SESSIONS, async (s) => {
         const session = await TestSession.open(runtime);
         for (let round = 0; round < ROUNDS; round += 1) {
@@ -72,7 +72,7 @@ describe('a message races', { timeout: 120_000 }, () => {
 
   describe('the idle timer', () => {
     const IDLE_MS = 25;
-    /** After activity the timer is set once more before it closes, and the server's timers are tens of ms late. */
+    /** After activity the timer is set again before it closes, and the server's timers are tens of ms late. */
     const LONGEST_MOMENT_MS = 400;
     let runtime: TestRuntime;
     beforeAll(async () => {
@@ -82,7 +82,7 @@ describe('a message races', { timeout: 120_000 }, () => {
       });
     });
 
-    it('W8 200 times: every message is answered once, every command answers', async () => {
+    it('W8 200 times: every message is answered once, every command gets a response', async () => {
       await inParallel(SESSIONS, SESSIONS, async (s) => {
         const session = await TestSession.open(runtime);
         for (let round = 0; round < ROUNDS; round += 1) {
@@ -102,14 +102,14 @@ describe('a message races', { timeout: 120_000 }, () => {
   });
 });
 
-/** The run of a message, once its session has been woken for it. */
+/** Wakes the session for an accepted message; returns its run. */
 async function woken(session: TestSession, accepting: ReturnType<TestSession['accept']>): Promise<number> {
   const accepted = await accepting;
   await wakeSurely(session, accepted);
   return accepted.run;
 }
 
-/** The row takes a message much sooner than a close arrives: a third each starts with it, as it begins, as it has ended. */
+/** Accepting a message is faster than a close: a third of the messages starts at once, before and after `cmd_close` each. */
 async function startOf(runtime: TestRuntime, session: TestSession, round: number): Promise<void> {
   const when = [undefined, 'before', 'after'][round % 3];
   if (when === undefined) return;
@@ -132,7 +132,7 @@ async function closeOnce(session: TestSession): Promise<'closed' | 'refused'> {
   return 'refused';
 }
 
-/** The moment at which a race begins is what the test varies; nothing is waited for. */
+/** Varies the start of a race; this is not a wait for a condition. */
 function aMoment(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,4 +1,4 @@
-// Messages and commands meet a workflow that continues as new.
+// Messages and commands arrive while their workflow continues as new.
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { updates } from '../../workflows/definitions.ts';
@@ -17,18 +17,18 @@ const ROUNDS = 20;
 let runtime: TestRuntime;
 beforeAll(async () => {
   runtime = await startRuntime({
-    // Every turn is long enough for it; no sweeper: what is lost stays lost.
+    // Every turn has enough events to continue as new. No sweeper, so that a lost message stays lost.
     settings: { continueAsNewEvents: 10, sweepIntervalMs: 3_600_000 },
     script: (request) => [say(`re ${lastUserText(request)}`)],
   });
 });
 
 describe('a workflow that continues as new', { timeout: 120_000 }, () => {
-  it('W4 200 times as a message comes: none is lost, none answered twice', async () => {
+  it('W4 200 times as a message arrives: none is lost, none answered twice', async () => {
     await inParallel(SESSIONS, SESSIONS, async (s) => {
       const session = await TestSession.open(runtime);
       for (let round = 0; round < ROUNDS; round += 1) {
-        // The row says that the turn is over when its workflow is about to continue: now, or some milliseconds on.
+        // The row says that the turn has ended; its workflow continues as new now or some milliseconds later.
         await delay(round);
         const accepted = await session.accept(`next ${s} ${round}`);
         await wakeSurely(session, accepted);
@@ -51,7 +51,7 @@ describe('a workflow that continues as new', { timeout: 120_000 }, () => {
         const accepted = await session.accept(text);
         const [failures] = await Promise.all([
           wakeSurely(session, accepted),
-          // It may stop a run: the message is accepted, and ends one way or the other.
+          // It may abort the run of an accepted message, which then ends as aborted.
           round % 5 === 0 ? session.command(updates.abort) : undefined,
         ]);
         expect(failures).toBeLessThanOrEqual(1);

@@ -1,5 +1,5 @@
-// publish in one tab, cancel in another, at the same instant, through two hosts. RACES=5000 runs as many as the promise
-// was made for; every run of the suite does some hundreds.
+// publish in one tab, cancel in another, at the same instant, through two hosts. RACES=5000 runs that many; the suite runs
+// some hundreds.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { temporalClient } from '../../client/temporal.ts';
 import { invalidTransitionMessage } from '../../domain/errors.ts';
@@ -18,7 +18,7 @@ const AGREE_MS = 2_000;
 
 let runtime: TestRuntime;
 let tabs: [TestCaller, TestCaller];
-/** Longest time until workflow and search attribute were where the row was, in milliseconds. */
+/** Longest time until workflow and search attribute agreed with the row, in milliseconds. */
 let slowest = 0;
 beforeAll(async () => {
   runtime = await startRuntime();
@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 
 describe('publish and cancel race', { timeout: 60_000 + ROUNDS * SESSIONS * 200 }, () => {
-  it(`S7 ${SESSIONS * ROUNDS} times: one wins the phase in row, workflow and search attribute, the other is told`, async () => {
+  it(`S7 ${SESSIONS * ROUNDS} times: one wins the phase in row, workflow and search attribute, the other gets an error`, async () => {
     const wins = { publish: 0, cancel: 0 };
     await inParallel(SESSIONS, SESSIONS, async () => {
       const id = await openSession();
@@ -51,7 +51,7 @@ async function openSession(): Promise<string> {
   return body.session.session_id as string;
 }
 
-/** One race, and who won it. The tabs change places from round to round. */
+/** Runs one race; returns the winner. The tabs alternate from round to round. */
 async function race(id: string, round: number): Promise<'publish' | 'cancel'> {
   await raise(runtime.db, id, ['start_build', 'todo_done_build']);
   const [tabA, tabB] = round % 2 === 0 ? tabs : [tabs[1], tabs[0]];
@@ -75,7 +75,7 @@ async function race(id: string, round: number): Promise<'publish' | 'cancel'> {
   return winner;
 }
 
-/** Not at once, for a workflow that has just continued as new has not read its row yet. */
+/** Waits, because a workflow that has just continued as new has not read its row yet. */
 async function expectAgreement(id: string, phase: string): Promise<void> {
   const workflow = runtime.temporal.workflow.getHandle(id);
   expect(await workflow.query(snapshotQuery)).toMatchObject({ phase });

@@ -1,4 +1,4 @@
-// What commands at once leave in a history has to replay, or the session is stuck with its next worker.
+// Histories with concurrent commands must replay; otherwise the session is stuck on its next worker.
 import path from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { fetchHistory, listExecutions } from '../../tools/scripts/histories/history.ts';
@@ -13,7 +13,7 @@ import { TestSession } from '../../tools/test-kit/session.ts';
 import { inParallel } from './parallel.ts';
 
 const SESSIONS = 24;
-/** Longer than a workflow's task may last, shorter than a statement may. */
+/** Longer than the time-out of a workflow task, shorter than that of a statement. */
 const SLOW_S = 3.5;
 const WAITS = 'wait for the command';
 
@@ -36,7 +36,7 @@ beforeAll(async () => {
   });
 });
 
-/** Commands that end up in the workflow at once, most of them moving what the search attributes show. */
+/** Concurrent commands, most of which change search attributes. */
 async function storm(session: TestSession, nth: number): Promise<void> {
   await Promise.allSettled([
     session.command(updates.openExisting, { project_id: `p-${session.id}` }),
@@ -48,7 +48,7 @@ async function storm(session: TestSession, nth: number): Promise<void> {
   ]);
 }
 
-it('W5 commands at once make histories that replay', { timeout: 120_000 }, async () => {
+it('W5 histories with concurrent commands replay', { timeout: 120_000 }, async () => {
   const ids = Array.from({ length: SESSIONS }, () => '');
   await inParallel(SESSIONS, 6, async (nth) => {
     const session = await TestSession.open(runtime);
@@ -61,7 +61,7 @@ it('W5 commands at once make histories that replay', { timeout: 120_000 }, async
   await expectToReplay(ids);
 });
 
-it('W5 a command that outlasts its workflow task, while one turn ends and another begins, replays', async () => {
+it('W5 a history replays in which a command outlasts its workflow task while one turn ends and another starts', async () => {
   const { db } = runtime;
   await db.query('ALTER FUNCTION cmd_open_existing(text, jsonb, text) RENAME TO open_existing_at_once');
   await db.query(`CREATE FUNCTION cmd_open_existing(p_session text, p_args jsonb, p_command_id text)

@@ -1,4 +1,4 @@
-// A secret that is part of a tool's output: it is removed from texts, and no outcome is lost.
+// A secret in a tool's output is removed from strings, and the outcome is not lost.
 import { beforeAll, expect, it } from 'vitest';
 import { hideSecrets } from '../../config/secrets.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
@@ -12,7 +12,7 @@ beforeAll(async () => {
   runtime = await startRuntime({ agents: [faultAgent], hide });
 });
 
-it('Q3 a password that is part of a number leaves the outcome of the tool whole', async () => {
+it('Q3 a number that contains the password does not change the tool’s outcome', async () => {
   runtime.model.script((_request, index) =>
     index === 0
       ? [callTool('x', 'pay', { amount: 123456789 }), callTool('y', 'echo', { words: 'it is 123456!' })]

@@ -8,10 +8,10 @@ import faultAgent from './agent.ts';
 import { type Death, startDoomedWorker } from './doomed.ts';
 import { expectSound } from './sound.ts';
 
-/** What a model says to its nth request of a case. */
+/** The model's answer to the nth request of a case. */
 export type Saying = (nth: number, request: ChatRequest) => ModelAction[] | AsyncIterable<ModelAction>;
 
-/** A session whose first worker dies, and the world around it. */
+/** A session whose first worker dies, and its servers. */
 export interface Rescue {
   runtime: TestRuntime;
   session: TestSession;
@@ -19,7 +19,7 @@ export interface Rescue {
   modelCalls(): number;
 }
 
-/** Servers without a worker, for cases to use one after the other: as many at once as there are. */
+/** A pool of servers without workers, so that `count` cases run at a time. */
 export class Lanes {
   private readonly free: TestRuntime[] = [];
   private readonly waiting: ((runtime: TestRuntime) => void)[] = [];
@@ -28,7 +28,7 @@ export class Lanes {
   async open(count: number): Promise<void> {
     const runtimes = await Promise.all(
       Array.from({ length: count }, () =>
-        // No sweeper: a case's session is woken by its own commands only.
+        // No sweeper, so that only the case's own commands wake a session.
         startRuntime({ agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 } }),
       ),
     );
@@ -37,8 +37,8 @@ export class Lanes {
   }
 
   /**
-   * Plays a case: a worker that dies as told, what `play` does meanwhile, and a second worker once the first is dead.
-   * What `play` begins before the death it may await in `afterwards`.
+   * Plays a case: starts a worker that dies at `dies`, runs `play`, and starts a second worker when the first is dead.
+   * `afterwards` may await what `play` started.
    */
   async rescue<Begun>(options: {
     dies: Death;

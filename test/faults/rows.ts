@@ -1,17 +1,17 @@
-// What tests of faults write and read in the rows.
+// Rows that tests of faults write and read.
 import type pg from 'pg';
 import { newId } from '../../domain/ids.ts';
 import type { PhaseEvent } from '../../domain/phases.ts';
 
-/** Walks a session through the phases, as commands would. */
+/** Moves a session through the phases, as commands do. */
 export async function raise(db: pg.Pool, sessionId: string, path: readonly PhaseEvent[]): Promise<void> {
   for (const event of path) {
     const outcome = await raiseEvent(db, sessionId, event, { actor: 'system', command: `setup:${newId('cmd')}` });
-    if (outcome['ok'] !== true) throw new Error(`${event} is not legal here`);
+    if (outcome['ok'] !== true) throw new Error(`${event} is not legal in this phase`);
   }
 }
 
-/** Raises an event as if it were a command: also those that only tools raise. */
+/** Raises an event like a command, also one that only tools raise. */
 export async function raiseEvent(
   db: pg.Pool | pg.ClientBase,
   sessionId: string,
@@ -34,7 +34,7 @@ export interface EventRow {
   command_id: string | null;
 }
 
-/** The log of a session, oldest first. */
+/** The event log of a session, oldest first. */
 export async function events(db: pg.Pool, sessionId: string): Promise<EventRow[]> {
   const { rows } = await db.query<EventRow>('SELECT * FROM session_events WHERE session_id = $1 ORDER BY seq', [
     sessionId,
@@ -42,13 +42,13 @@ export async function events(db: pg.Pool, sessionId: string): Promise<EventRow[]
   return rows;
 }
 
-/** Of these, what commands wrote that came through the workflow. */
+/** The events of commands that went through the workflow. */
 export async function commandRows(db: pg.Pool, sessionId: string): Promise<EventRow[]> {
   const all = await events(db, sessionId);
   return all.filter((row) => row.kind !== 'opened' && row.command_id?.startsWith('setup:') !== true);
 }
 
-/** Everything that is stored of a session, to compare with later. */
+/** All rows of a session, for a later comparison. */
 export async function allRows(db: pg.Pool, sessionId: string): Promise<unknown> {
   const tables = [
     'sessions',

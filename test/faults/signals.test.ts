@@ -1,4 +1,4 @@
-// Raw signals, as the Temporal UI, its CLI and any SDK send them.
+// Raw signals, as the Temporal UI, the CLI and any SDK send them.
 import type { Client as TemporalClient } from '@temporalio/client';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { SessionSnapshot } from '../../domain/commands.ts';
@@ -14,7 +14,7 @@ beforeAll(async () => {
   runtime = await startRuntime({ script: () => [say('Once upon'), hang()] });
 });
 
-/** By name only, with whatever argument: no definition of ours. */
+/** Sends a signal by name, without our definitions. */
 function signal(client: TemporalClient, session: TestSession, name: string, ...args: unknown[]): Promise<void> {
   return client.workflow.getHandle(session.id).signal(name, ...args);
 }
@@ -35,7 +35,7 @@ function signalWithStart(
 }
 
 describe('a raw signal', () => {
-  it('W2 cancel stops the run and the build, and keeps its reason in the log', async () => {
+  it('W2 cancel aborts the run and the build, and its reason is in the event log', async () => {
     const session = await TestSession.open(runtime);
     await raise(runtime.db, session.id, ['start_build']);
     const run = await session.send('go');
@@ -56,7 +56,7 @@ describe('a raw signal', () => {
     await expectSound(runtime, session.id);
   });
 
-  it('W2 publish, to a session that is not loaded yet', async () => {
+  it('W2 publish works on a session that is not loaded yet', async () => {
     const session = await TestSession.open(runtime);
     await raise(runtime.db, session.id, ['start_build', 'todo_done_build']);
     await signalWithStart(runtime.temporal, session, 'publish');
@@ -73,7 +73,7 @@ describe('a raw signal', () => {
     ['cancel', [{ reason: 7 }], 'InvalidTransition'],
     ['rewind', [{ message_id: 'msg_1' }], 'NotSupported'],
     ['rewind', [], 'NotSupported'],
-  ])('W2 %s %j that is refused is logged, counted and kept; the session goes on', async (name, args, code) => {
+  ])('W2 %s %j that is refused is logged, counted and recorded; the session continues', async (name, args, code) => {
     const session = await TestSession.open(runtime);
     const before = await refused(name, code);
     await signalWithStart(runtime.temporal, session, name, ...args);
@@ -94,7 +94,7 @@ describe('a raw signal', () => {
   });
 });
 
-/** How many were refused so far. */
+/** The count of refusals so far. */
 async function refused(command: string, code: string): Promise<number> {
   const metric = await runtime.registry.getSingleMetric('perdure_refused_total')!.get();
   return metric.values.find(({ labels }) => labels['command'] === command && labels['code'] === code)?.value ?? 0;

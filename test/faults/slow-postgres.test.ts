@@ -1,4 +1,4 @@
-// Postgres answers, but slower than the heartbeat time-out: no healthy attempt may be taken for a dead one.
+// Postgres is slower than the heartbeat time-out: a healthy attempt must not time out.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createPool } from '../../store/db.ts';
@@ -20,11 +20,11 @@ interface Slow {
   session: TestSession;
   /** Makes one SQL function sleep before it does its work. */
   slowDown(name: string): Promise<void>;
-  /** Makes every statement of the worker wait on its way. */
+  /** Delays every statement of the worker. */
   slowDownAll(): void;
 }
 
-/** Actions of a model that takes longer for each than a heartbeat time-out. */
+/** Actions of a model, each of which takes longer than the heartbeat time-out. */
 async function* slowly(...actions: ModelAction[]): AsyncIterable<ModelAction> {
   for (const action of actions) {
     yield action;
@@ -75,12 +75,12 @@ async function slow(...sayings: Iterable<ModelAction>[] | [AsyncIterable<ModelAc
   };
 }
 
-/** Parse, Bind and Query, by their first byte; a connection's start is not delayed. */
+/** Parse, Bind and Query messages, by their first byte; the start of a connection is not delayed. */
 function isStatement(chunk: Buffer): boolean {
   return 'PBQ'.includes(String.fromCharCode(chunk[0]!));
 }
 
-/** One message, answered while Postgres is slow: the answer's parts. */
+/** Sends one message while Postgres is slow; returns the answer's parts. */
 async function answer({ session }: Slow): Promise<unknown[]> {
   const run = await session.ended(await session.send('go'), 60_000);
   expect(run.state).toBe('finished');
@@ -88,8 +88,8 @@ async function answer({ session }: Slow): Promise<unknown[]> {
 }
 
 describe.concurrent('with Postgres slower than the heartbeat time-out', { timeout: 90_000 }, () => {
-  it('T5 a slow claim of a step: one model call, one whole answer', async () => {
-    // The model is slow as well: an attempt that is given up meanwhile cannot have ended.
+  it('T5 a slow claim of a step: one model call, one complete answer', async () => {
+    // The model is slow too, so a false time-out would hit an attempt that is still running.
     const the = await slow(slowly(say('Hello '), say('there')));
     await the.slowDown('claim_step');
     expect(await answer(the)).toEqual(hello);
@@ -97,7 +97,7 @@ describe.concurrent('with Postgres slower than the heartbeat time-out', { timeou
     await expectSound(the.runtime, the.session.id);
   });
 
-  it('T5 every statement slow: one model call, one whole answer', async () => {
+  it('T5 every statement slow: one model call, one complete answer', async () => {
     const the = await slow([say('Hello '), say('there')]);
     the.slowDownAll();
     expect(await answer(the)).toEqual(hello);
@@ -118,7 +118,7 @@ describe.concurrent('with Postgres slower than the heartbeat time-out', { timeou
     await expectSound(the.runtime, the.session.id);
   });
 
-  it('R3 the answer to a tool’s start is lost: the same attempt starts it again, and runs it once', async () => {
+  it('R3 the response to `begin_tool` is lost: the same attempt repeats it, and runs the tool once', async () => {
     const the = await slow([callTool('call_1', 'pay', { amount: 5 })], [say('paid')]);
     let lost = 0;
     const query = the.runtime.db.query.bind(the.runtime.db) as (...args: unknown[]) => Promise<unknown>;

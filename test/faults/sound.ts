@@ -15,7 +15,7 @@ const USAGE = {
   cache_write: 'cache_write',
 };
 
-/** What holds of every session once its runs are over, whatever died meanwhile. */
+/** Expects what must hold for every session when its runs have ended, whatever failed meanwhile. */
 export async function expectSound({ db }: Pick<Servers, 'db'>, sessionId: string): Promise<void> {
   const one = async (sql: string) => (await db.query<Record<string, unknown>>(sql, [sessionId])).rows[0]!;
   const session = await one('SELECT *, pg_column_size(s.*) AS bytes FROM sessions s WHERE session_id = $1');
@@ -51,7 +51,7 @@ export async function expectSound({ db }: Pick<Servers, 'db'>, sessionId: string
   await expectLegalPhases({ db }, sessionId, session['phase'] as Phase);
 }
 
-/** The log's transitions are a walk through the table, from chatting to where the row is. */
+/** Expects that the logged transitions follow the table, from chatting to the phase of the row. */
 async function expectLegalPhases({ db }: Pick<Servers, 'db'>, sessionId: string, end: Phase): Promise<void> {
   const { rows } = await db.query<EventRow>(
     `SELECT kind, data FROM session_events WHERE session_id = $1 AND kind = 'transition' ORDER BY seq`,
@@ -59,9 +59,9 @@ async function expectLegalPhases({ db }: Pick<Servers, 'db'>, sessionId: string,
   );
   let phase: Phase = 'chatting';
   for (const { data } of rows) {
-    expect(data.from, 'a transition begins where the last one ended').toBe(phase);
-    expect(data.to, 'a transition is one of the table').toBe(nextPhase(phase, data.event!));
+    expect(data.from, 'a transition starts in the phase in which the previous one ended').toBe(phase);
+    expect(data.to, 'a transition is in the table').toBe(nextPhase(phase, data.event!));
     phase = data.to!;
   }
-  expect(phase, 'the row is where the log ends').toBe(end);
+  expect(phase, 'the row has the last phase of the log').toBe(end);
 }

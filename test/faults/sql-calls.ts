@@ -1,12 +1,12 @@
 import type pg from 'pg';
 
-/** A call of one of our SQL functions, as the store makes it. */
+/** A call of one of our SQL functions by the store. */
 export interface SqlCall {
   name: string;
   args: readonly unknown[];
 }
 
-/** What to do around calls. What `before` waits for delays the call; what `after` waits for delays its answer. */
+/** Hooks of calls. A promise of `before` delays the call; a promise of `after` delays its result. */
 export interface Around {
   before?(call: SqlCall): unknown;
   after?(call: SqlCall): unknown;
@@ -15,7 +15,7 @@ export interface Around {
 const PREFIX = 'call ';
 const around = new WeakMap<pg.Pool, Set<Around>>();
 
-/** Lets a test stand between the activities and the database: every call of an SQL function is a transaction. */
+/** Hooks into all calls of SQL functions through a pool; each call is a transaction. */
 export function aroundCalls(db: pg.Pool, what: Around): Disposable {
   const those = around.get(db) ?? wrap(db);
   those.add(what);

@@ -1,4 +1,4 @@
-// A worker is deployed whose workflow code cannot replay a session that is there.
+// A worker is deployed whose workflow code cannot replay an existing session.
 import { Registry } from 'prom-client';
 import { beforeAll, expect, it } from 'vitest';
 import type { SessionStatus } from '../../domain/runs.ts';
@@ -13,9 +13,9 @@ import { TestSession } from '../../tools/test-kit/session.ts';
 import { expectSound } from './sound.ts';
 
 const EACH_TRY = 'const model = run.last_model ?? run.model ?? session.settings.default_model;';
-/** Three tries of a task, 2 s each, and then a look. */
+/** Three attempts of a task, 2 s each, and then a check. */
 const NOTICED = { timeout: 25_000 };
-/** The task that the bad code has swallowed times out after 2 to 7 s. */
+/** The task that the bad code has taken times out after 2 to 7 s. */
 const BACK_MS = 20_000;
 const STUCK = /cannot go on with this session/;
 
@@ -41,15 +41,15 @@ async function kindsOf(session: TestSession): Promise<string[]> {
   return (body.items as { kind: string }[]).map(({ kind }) => kind);
 }
 
-/** A whole turn on the code that is there. */
+/** A whole turn on the current code. */
 async function talk(session: TestSession): Promise<void> {
   expect((await session.ended(await session.send('hello'))).state).toBe('finished');
 }
 
-it('W5 a session that the deployed code cannot replay says so, others go on, and so does it with code that can', async () => {
+it('W5 a session that the deployed code cannot replay reports it, others continue, and it continues with code that can', async () => {
   const [old, other] = await Promise.all([TestSession.open(runtime), TestSession.open(runtime)]);
   await talk(old);
-  // Of this one the history has nothing in it that has changed.
+  // This session's history does not contain the changed code path.
   await other.command(updates.abort);
   await runtime.first.stop();
   const registry = new Registry();
@@ -57,7 +57,7 @@ it('W5 a session that the deployed code cannot replay says so, others go on, and
   const stuckNow = async () => parsed(await registry.metrics()).value('perdure_stuck_sessions');
   expect(await stuckNow()).toBe(0);
   const { run, message } = await old.accept('after the deploy');
-  // No answer comes; the message is accepted all the same.
+  // The message gets no answer, but is accepted.
   const woken = old.wake(run, message).catch(() => {});
   await talk(await TestSession.open(runtime));
 

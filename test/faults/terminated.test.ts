@@ -1,4 +1,4 @@
-// The workflow is ended at every point of a tool turn, and the next command sent: the session is the same.
+// The workflow is terminated at every point of a tool turn, and the next command is sent: the session continues unchanged.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { updates } from '../../workflows/definitions.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
@@ -11,7 +11,7 @@ import { inParallel } from './parallel.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls, type SqlCall } from './sql-calls.ts';
 
-/** A tool turn has 25 events, and makes about a dozen calls of the database. */
+/** A tool turn has 25 events and about a dozen database calls. */
 const EVENTS = 25;
 const CALLS = 12;
 const AT_ONCE = 4;
@@ -22,7 +22,7 @@ beforeAll(async () => {
   runtime = await startRuntime({ agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 }, script });
 });
 
-/** Pays when asked to, then says so. */
+/** Calls the tool `pay` if asked to, then says so. */
 function script(request: ChatRequest) {
   const asked = lastUserText(request);
   if (asked !== 'pay') return [say(`you said ${asked}`)];
@@ -31,12 +31,12 @@ function script(request: ChatRequest) {
     : [callTool('call_1', 'pay', { amount: 5 })];
 }
 
-/** Plays a turn that is cut off by `terminate`, sends the next command, and looks at what became of it. */
+/** Plays a turn that `terminate` interrupts, sends the next command, and checks the result. */
 async function cutOff(next: (typeof NEXT)[number], terminate: (session: TestSession) => Promise<void>): Promise<void> {
   const session = await TestSession.open(runtime, { agent: 'faults' });
   const first = await session.accept('pay');
   const terminated = terminate(session);
-  // The wake may fail with the workflow: the message is accepted all the same.
+  // The wake-up may fail with the workflow; the message is accepted anyway.
   void session.wake(first.run, first.message).catch(() => {});
   await terminated;
   if (next === 'abort') await session.command(updates.abort);
@@ -59,7 +59,7 @@ async function cutOff(next: (typeof NEXT)[number], terminate: (session: TestSess
   await session.handle.terminate().catch(() => {});
 }
 
-/** R3: no tool call is open in what the model saw. */
+/** R3: every tool call in the model's view has an outcome. */
 function expectEveryCallAnswered(session: TestSession): void {
   for (const { body } of runtime.model.requests) {
     const answered = new Set(body.messages.flatMap((message) => message.tool_call_id ?? []));
@@ -71,7 +71,7 @@ function expectEveryCallAnswered(session: TestSession): void {
   }
 }
 
-describe('a workflow that is ended in a tool turn', { timeout: 120_000 }, () => {
+describe('a workflow that is terminated in a tool turn', { timeout: 120_000 }, () => {
   it('W8 after every event of its history', async () => {
     const points = new Set<number>();
     await inParallel(EVENTS, AT_ONCE, (n) =>
@@ -81,11 +81,11 @@ describe('a workflow that is ended in a tool turn', { timeout: 120_000 }, () => 
         points.add((await session.handle.describe()).historyLength);
       }),
     );
-    expect(points.size, 'the turn was cut at many points').toBeGreaterThan(5);
+    expect(points.size, 'the turn was interrupted at many points').toBeGreaterThan(5);
   });
 
   for (const when of ['before', 'after'] as const) {
-    it(`W8 ${when} every call of the database`, () =>
+    it(`W8 ${when} every database call`, () =>
       inParallel(CALLS, AT_ONCE, (n) =>
         cutOff(NEXT[n % NEXT.length]!, async (session) => {
           await atCall(session, when, n + 1);
@@ -94,7 +94,7 @@ describe('a workflow that is ended in a tool turn', { timeout: 120_000 }, () => 
   }
 });
 
-/** Terminates the session's workflow at its nth call of the database, or when its turn is over with fewer. */
+/** Terminates the session's workflow at its nth database call, or when its turn has ended with fewer. */
 async function atCall(session: TestSession, when: 'before' | 'after', nth: number): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let calls = 0;

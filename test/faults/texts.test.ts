@@ -1,4 +1,4 @@
-// Text that Postgres refuses, wherever a model, a tool or a provider may bring it.
+// Text that Postgres refuses, from models, tools and providers.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { callTool, fail, type ModelAction, say, think } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -8,7 +8,7 @@ import { expectSound } from './sound.ts';
 
 const BAD = 'a\0b\ud800c';
 const CLEAN = 'a\ufffdb\ufffdc';
-/** Escaped as JSON spells it, which a parser would make the same of. */
+/** The same text with JSON escapes. */
 const ESCAPED = String.raw`a\u0000b\ud800c`;
 
 let runtime: TestRuntime;
@@ -16,7 +16,7 @@ beforeAll(async () => {
   runtime = await startRuntime({ agents: [faultAgent] });
 });
 
-/** The parts of the answer of a model that says these things, one a call. */
+/** The answer's parts if the model gives these answers, one per call. */
 async function answer(...sayings: ModelAction[][]): Promise<(Record<string, unknown> & { type: string })[]> {
   const before = runtime.model.requests.length;
   runtime.model.script((_request, index) => sayings[index - before] ?? [say('done')]);
@@ -28,7 +28,7 @@ async function answer(...sayings: ModelAction[][]): Promise<(Record<string, unkn
 }
 
 describe('T5 U+0000 and lone surrogates are stored as U+FFFD', () => {
-  it('in text and reasoning, whole and cut between deltas', async () => {
+  it('in text and reasoning, in one delta and split between deltas', async () => {
     const emoji = '\u{1F600}';
     const parts = await answer([think(BAD), say(BAD), say(`x${emoji[0]!}`), say(`${emoji[1]!}y`)]);
     expect(parts).toMatchObject([
@@ -46,7 +46,7 @@ describe('T5 U+0000 and lone surrogates are stored as U+FFFD', () => {
     expect(parts[1]).toMatchObject({ state: 'output-available', input: { words: CLEAN }, output: { words: CLEAN } });
   });
 
-  it('in what a tool makes of itself, key and value', async () => {
+  it('in the keys and values of a tool’s own output', async () => {
     const parts = await answer([callTool('call_1', 'garble', {})]);
     expect(parts[1]).toMatchObject({ state: 'output-available', output: { [CLEAN]: CLEAN } });
   });
@@ -66,7 +66,7 @@ describe('T5 U+0000 and lone surrogates are stored as U+FFFD', () => {
     expect(JSON.stringify(parts)).not.toMatch(/\\u0000|\\ud800/);
   });
 
-  it('in input that is no JSON', async () => {
+  it('in input that is not JSON', async () => {
     const parts = await answer([callTool('call_1', 'echo', `{"words": "${BAD}`)]);
     expect(parts[1]).toMatchObject({ state: 'output-error' });
   });

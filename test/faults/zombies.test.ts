@@ -1,4 +1,4 @@
-// An attempt that was given up for lost wakes up, before and after another has taken its place.
+// A timed-out attempt resumes, before and after the next attempt has taken over.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { callTool, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
@@ -24,11 +24,11 @@ const STEP = { type: 'step-start' };
 const said = (text: string) => ({ type: 'text', text, state: 'done' });
 
 interface Zombie {
-  /** What the first model call says. */
+  /** The answer to the first model call. */
   first: (late: Gate) => AsyncIterable<ModelAction>;
   /** The write before which the lost attempt freezes. */
   freezesAt(call: SqlCall): boolean;
-  /** How the next attempt begins, and what it writes first. */
+  /** The calls with which the next attempt starts and first writes. */
   claim: string;
   write: string;
   parts: unknown[];
@@ -66,7 +66,7 @@ const asItsToolEnds: Zombie = {
   parts: [STEP, expect.objectContaining({ type: 'tool-pay', ...UNKNOWN }), STEP, said('new words')],
 };
 
-/** Freezes an attempt, ends its workflow, and wakes the zombie while the next attempt is held at its claim or write. */
+/** Freezes an attempt, terminates its workflow, and resumes the zombie while the next attempt is held at its claim or write. */
 async function play(zombie: Zombie, holdAt: 'claim' | 'write'): Promise<void> {
   const session = await TestSession.open(runtime, { agent: 'faults' });
   const [late, frozen, held] = [new Gate(), new Gate(), new Gate()];
@@ -104,7 +104,7 @@ async function play(zombie: Zombie, holdAt: 'claim' | 'write'): Promise<void> {
   if (zombie === inMidStream) {
     const request = await runtime.model.request(firstRequest);
     await request.ended;
-    expect(request.end, 'the zombie lets go of its model').toBe('client-closed');
+    expect(request.end, 'the zombie cancels its model call').toBe('client-closed');
   }
   expect(await allRows(runtime.db, session.id), 'the zombie changed no row').toEqual(rows);
 
@@ -116,23 +116,23 @@ async function play(zombie: Zombie, holdAt: 'claim' | 'write'): Promise<void> {
   const seen = runtime.model.requests.slice(firstRequest + 1).map(({ body }) => JSON.stringify(body.messages));
   expect(
     seen.filter((messages) => /lost words|late ones/.test(messages)),
-    'no later call saw the lost words',
+    'no later call contains the lost text',
   ).toEqual([]);
   expect(await effects(runtime.workspaces, session.id)).toHaveLength(zombie === asItsToolEnds ? 1 : 0);
   await expectSound(runtime, session.id);
 }
 
-describe('an attempt that was lost wakes up', { timeout: 60_000 }, () => {
+describe('a timed-out attempt resumes', { timeout: 60_000 }, () => {
   it.each([
-    ['in mid-stream', 'before', inMidStream, 'claim'],
-    ['in mid-stream', 'after', inMidStream, 'write'],
-    ['as it settles', 'before', asItSettles, 'claim'],
-    ['as it settles', 'after', asItSettles, 'write'],
+    ['while streaming', 'before', inMidStream, 'claim'],
+    ['while streaming', 'after', inMidStream, 'write'],
+    ['as its step settles', 'before', asItSettles, 'claim'],
+    ['as its step settles', 'after', asItSettles, 'write'],
     ['as its tool ends', 'before', asItsToolEnds, 'claim'],
     ['as its tool ends', 'after', asItsToolEnds, 'write'],
   ] as const)('%s, %s the next claim: it changes no row', (_where, _when, zombie, holdAt) => play(zombie, holdAt));
 
-  it('T5 with its whole process, long after its heartbeat', async () => {
+  it('T5 together with its whole process, long after its heartbeat time-out', async () => {
     const session = await TestSession.open(runtime, { agent: 'faults' });
     const [late, fresh] = [new Gate(), new Gate()];
     const firstRequest = runtime.model.requests.length;
@@ -176,7 +176,7 @@ function answerTo(request: ChatRequest): string {
   return lastUserText(request) === 'go' ? 'new words' : 'fine';
 }
 
-/** The first part of the fence that a call came with. */
+/** The epoch of the fence of a call. */
 function epochOf({ args }: SqlCall): number | undefined {
   const fence = args.find((arg) => Array.isArray(arg));
   return (fence as number[] | undefined)?.[0];

@@ -9,13 +9,13 @@ import { createPostgresBus } from '../../bus/postgres.ts';
 const errors: unknown[] = [];
 const onError = (error: unknown) => void errors.push(error);
 
-/** Everything that a listener hears, without the word that listening has begun. */
-function heardOn(bus: Bus): Pointer[] {
-  const heard: Pointer[] = [];
+/** All pointers that a listener receives, without `reconnected`. */
+function pointersOn(bus: Bus): Pointer[] {
+  const received: Pointer[] = [];
   bus.subscribe((event) => {
-    if (event.kind !== 'reconnected') heard.push(event);
+    if (event.kind !== 'reconnected') received.push(event);
   });
-  return heard;
+  return received;
 }
 
 function untilListening(bus: Bus): Promise<void> {
@@ -64,36 +64,36 @@ describe.each(kinds)('the bus in $name', ({ make }) => {
   });
 
   it('R2 carries a pointer to listeners of every process, its own included', async () => {
-    const [own, other] = [heardOn(here), heardOn(there)];
+    const [own, other] = [pointersOn(here), pointersOn(there)];
     const pointer: Pointer = { session: 'ses_1', run: 7, kind: 'stream' };
     here.publish(pointer);
     await eventually(() => expect([own, other]).toEqual([[pointer], [pointer]]));
   });
 
   it('keeps the order of the pointers of one publisher', async () => {
-    const heard = heardOn(there);
+    const received = pointersOn(there);
     const pointers: Pointer[] = Array.from({ length: 50 }, (_, run) => ({ session: 'ses_order', run, kind: 'stream' }));
     for (const pointer of pointers) here.publish(pointer);
-    await eventually(() => expect(heard).toEqual(pointers));
+    await eventually(() => expect(received).toEqual(pointers));
   });
 
-  it('stops telling a listener that has left', async () => {
+  it('does not call a listener that has unsubscribed', async () => {
     const events: BusEvent[] = [];
     const leave = there.subscribe((event) => void events.push(event));
-    const heard = heardOn(there);
+    const received = pointersOn(there);
     leave();
     here.publish({ session: 'ses_left', kind: 'status' });
-    await eventually(() => expect(heard).toHaveLength(1));
+    await eventually(() => expect(received).toHaveLength(1));
     expect(events).toEqual([]);
   });
 
-  it('goes on when a listener throws', async () => {
+  it('continues when a listener throws', async () => {
     there.subscribe((event) => {
       if (event.kind === 'abort') throw new Error('a listener of this test');
     });
-    const heard = heardOn(there);
+    const received = pointersOn(there);
     here.publish({ session: 'ses_throw', run: 1, kind: 'abort' });
-    await eventually(() => expect(heard).toHaveLength(1));
+    await eventually(() => expect(received).toHaveLength(1));
     expect(errors).toContainEqual(new Error('a listener of this test'));
   });
 
@@ -119,65 +119,65 @@ describe('the bus in Postgres', () => {
     await Promise.all([here.close(), there.close(), admin.end()]);
   });
 
-  it('merges what is published within a moment and drops what is the same', async () => {
+  it('merges pointers that are published at about the same time, and drops duplicates', async () => {
     await admin.query('LISTEN perdure');
     const payloads: string[] = [];
     admin.on('notification', ({ payload = '' }) => void payloads.push(payload));
-    const heard = heardOn(there);
+    const received = pointersOn(there);
     for (let at = 0; at < 500; at++) here.publish({ session: `ses_${at % 100}`, kind: 'stream' });
     here.publish({ session: 'ses_last', kind: 'status' });
-    await eventually(() => expect(heard.at(-1)?.session).toBe('ses_last'));
-    expect(heard).toHaveLength(101);
+    await eventually(() => expect(received.at(-1)?.session).toBe('ses_last'));
+    expect(received).toHaveLength(101);
     expect(payloads.length).toBeLessThanOrEqual(3);
   });
 
-  it('lets a status wait for company, and not for long', async () => {
+  it('batches status pointers for a short time', async () => {
     const sent = () => here.counts!.batches;
-    const heard = heardOn(there);
+    const received = pointersOn(there);
     const before = sent();
     here.publish({ session: 'ses_company', run: 1, kind: 'status' });
     await new Promise((resolve) => setImmediate(resolve));
     here.publish({ session: 'ses_company', run: 1, kind: 'stream' });
-    await eventually(() => expect(heard.map(({ kind }) => kind)).toEqual(['status', 'stream']));
+    await eventually(() => expect(received.map(({ kind }) => kind)).toEqual(['status', 'stream']));
     expect(sent()).toBe(before + 1);
     here.publish({ session: 'ses_company', run: 1, kind: 'status' });
-    await eventually(() => expect(heard).toHaveLength(3));
+    await eventually(() => expect(received).toHaveLength(3));
   });
 
-  it('sends what waits when it is closed', async () => {
+  it('sends pending pointers when it is closed', async () => {
     const brief = createPostgresBus({ connectionString: url });
     await untilListening(brief);
-    const heard = heardOn(there);
+    const received = pointersOn(there);
     await eventually(() => {
       brief.publish({ session: 'ses_before', kind: 'stream' });
-      expect(heard.length).toBeGreaterThan(0);
+      expect(received.length).toBeGreaterThan(0);
     });
     brief.publish({ session: 'ses_brief', kind: 'status' });
     await brief.close();
-    await eventually(() => expect(heard.at(-1)?.session).toBe('ses_brief'));
+    await eventually(() => expect(received.at(-1)?.session).toBe('ses_brief'));
   });
 
-  it('listens and publishes again when its connections were cut, and says so', async () => {
+  it('listens and publishes again after its connections were terminated, and reports that', async () => {
     const listening = untilListening(there);
     await admin.query(
       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'perdure %'",
     );
     await listening;
-    const heard = heardOn(there);
+    const received = pointersOn(there);
     await eventually(() => {
       here.publish({ session: 'ses_again', kind: 'status' });
-      expect(heard.length).toBeGreaterThan(0);
+      expect(received.length).toBeGreaterThan(0);
     });
   });
 
-  it('starts, publishes and closes with no Postgres to be found', async () => {
+  it('starts, publishes and closes without Postgres', async () => {
     const lost = createPostgresBus({ connectionString: 'postgres://nobody@127.0.0.1:1/none' });
     lost.publish({ session: 'ses_lost', kind: 'status' });
     await expect(lost.close()).resolves.toBeUndefined();
   });
 });
 
-it('R2 payloads stay below the 8,000 bytes that Postgres takes, and lose nothing', () => {
+it('R2 payloads stay below Postgres’ limit of 8,000 bytes, and no pointer is lost', () => {
   const pointers: Pointer[] = Array.from({ length: 400 }, (_, at) => ({
     session: `ses_0123456789ab${String(at).padStart(14, '0')}`,
     run: at,
@@ -188,7 +188,7 @@ it('R2 payloads stay below the 8,000 bytes that Postgres takes, and lose nothing
   expect(payloads.flatMap((text) => unpack(text))).toEqual(pointers);
 });
 
-it('a payload that is not ours is nothing', () => {
+it('a foreign payload is ignored', () => {
   expect(unpack('{')).toBeUndefined();
   expect(unpack('[{"session":1}]')).toBeUndefined();
 });

@@ -23,7 +23,7 @@ it('W8 with a run in flight or queued a close is refused', async () => {
   expect(await session.load()).toMatchObject({ closed: true, runs: [] });
 });
 
-it('W8 a close with abort stops the run at work, and names the queued messages that it drops', async () => {
+it('W8 a close with abort stops the running run, and returns the queued messages that it drops', async () => {
   const session = await Session.saying(db, 'one', 'two', 'three');
   await session.claim(1, fence(1));
   expect(await session.close(true)).toMatchObject({ ok: true, aborted: true, run_seq: 1, dropped: ['two', 'three'] });
@@ -34,7 +34,7 @@ it('W8 a close with abort stops the run at work, and names the queued messages t
   expect(await closed(session)).toBe(true);
 });
 
-it('W8 a close with abort drops the queue even where it is paused', async () => {
+it('W8 a close with abort drops a paused queue too', async () => {
   const session = await Session.saying(db, 'one', 'two');
   await session.settleRun(1, 'error');
   expect(await session.close(true)).toMatchObject({ ok: true, aborted: false, dropped: ['two'] });
@@ -66,7 +66,7 @@ it.each<[string, (session: Session) => Promise<Answer>]>([
   ['cancel', (session) => session.cancel()],
   ['the cancel of a queued message', (session) => session.cancelQueued('nothing')],
   ['a signal', (session) => session.apply('refuse', REFUSED, newId('cmd'), 'operator')],
-])('W8 %s that is refused leaves a closed session closed, and says so', async (_name, command) => {
+])('W8 %s that is refused leaves a closed session closed, and the result says so', async (_name, command) => {
   const session = await Session.at('chatting', db);
   await session.close();
   const before = await session.chat();
@@ -74,7 +74,7 @@ it.each<[string, (session: Session) => Promise<Answer>]>([
   expect(await session.chat()).toEqual(before);
 });
 
-it('W8 a command that is repeated leaves a closed session closed, and says so', async () => {
+it('W8 a repeated command leaves a closed session closed, and the result says so', async () => {
   const session = await Session.at('verifying', db);
   const first = await session.raise('publish', 'publish:1');
   await session.close();
@@ -82,7 +82,7 @@ it('W8 a command that is repeated leaves a closed session closed, and says so', 
   expect(await closed(session)).toBe(true);
 });
 
-it('W8 reading a closed session, or sending a message again, leaves it closed', async () => {
+it('W8 reading a closed session or repeating a message leaves it closed', async () => {
   const session = await Session.saying(db, 'one');
   await session.answer(1);
   await session.close();
@@ -91,7 +91,7 @@ it('W8 reading a closed session, or sending a message again, leaves it closed', 
   expect(await closed(session)).toBe(true);
 });
 
-it('W8 of a submit and a close at once: either the close is refused or the session is open again', async () => {
+it('W8 concurrent submit and close: either the close is refused or the session is open again', async () => {
   for (let round = 0; round < 50; round += 1) {
     const session = await Session.at('chatting', db);
     const [said, close] = await Promise.all([session.say('hello'), session.close()]);

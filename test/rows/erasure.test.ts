@@ -1,4 +1,4 @@
-// Erasure and retention at the row: what goes, what stays, and that nothing comes back.
+// Erasure and retention in the database: what is deleted, what stays, and that nothing is written afterwards.
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { claimErasures, eraseSession, eraseUserRest, finishErasures, someSessionsOf } from '../../store/erasure.ts';
@@ -13,7 +13,7 @@ const HOME = 'a-home';
 const erase = (session: Session) => eraseSession(db, { sessionId: session.id, userId: session.user, home: HOME });
 const prompt = (digest: string, own: string) => ({ digest, sections: ['shared agent', '', '', own, 'shared tools'] });
 
-/** A session with a row in every table of a session, all of them holding `canary`, and a run at work. */
+/** A session with a running run and a row in every session table, all of which contain `canary`. */
 async function full(user: string, canary: string): Promise<Session> {
   const session = await Session.at('chatting', db, { user });
   await session.say(canary, { metadata: { canary } });
@@ -35,7 +35,7 @@ async function tablesWith(text: string): Promise<string[]> {
   return tables.filter(([, content]) => content.includes(text)).map(([name]) => name);
 }
 
-it('T9 every row of a session goes, those of others stay, and no tombstone is left', async () => {
+it('T9 every row of a session is deleted, those of others stay, and no tombstone is left', async () => {
   const [session, other] = [await full('ada', 'canary-one'), await full('ada', 'canary-two')];
   expect(await erase(new Session(db, session.id, 'eve'))).toBeUndefined();
   expect((await tablesWith('canary-one')).length).toBeGreaterThanOrEqual(10);
@@ -58,7 +58,7 @@ it('T9 every row of a session goes, those of others stay, and no tombstone is le
   expect(await tablesWith(session.id)).toEqual([]);
 });
 
-it('T9 a session goes with its children, and their children', async () => {
+it('T9 a session is erased with its descendants', async () => {
   const [parent, child, grandchild] = await Promise.all([1, 2, 3].map(() => full('ada', newId('msg'))));
   await db.query('UPDATE chat_sessions SET parent_id = $2 WHERE session_id = $1', [child!.id, parent!.id]);
   await db.query('UPDATE chat_sessions SET parent_id = $2 WHERE session_id = $1', [grandchild!.id, child!.id]);
@@ -67,7 +67,7 @@ it('T9 a session goes with its children, and their children', async () => {
   for (const id of ids) expect(await tablesWith(id)).toEqual(['erasures']);
 });
 
-it('P1 T9 sections are stored once, and go with the last session that uses them', async () => {
+it('P1 T9 sections are stored once, and are deleted with the last session that uses them', async () => {
   const [one, two] = [await Session.at('chatting', db), await Session.at('chatting', db)];
   const shared = ['agent of two', 'instructions', '', 'environment', 'tools of two'];
   for (const session of [one, two]) await keepPrompt(db, session.id, { digest: 'one digest', sections: shared });
@@ -80,7 +80,7 @@ it('P1 T9 sections are stored once, and go with the last session that uses them'
   expect(await bodies()).toEqual([]);
 });
 
-it('T9 what is still at work writes nothing after the erasure, and is told that it lost', async () => {
+it('T9 a running step or tool writes nothing after the erasure, and gets `lost`', async () => {
   const session = await full('ada', 'canary-zombie');
   await erase(session);
   const parts = [textPart(0, 'canary-zombie', 'prt_9')];
@@ -128,7 +128,7 @@ it('T9 messages, batches, prompts and two erasures at once: no deadlock, no erro
   }
 });
 
-it('T9 a folder that another session or a project works in is left alone', async () => {
+it('T9 a folder that another session or a project uses is kept', async () => {
   const user = 'folders';
   const open = async (root: string | null) => {
     const session = new Session(db, newId('ses'), user);
@@ -154,7 +154,7 @@ it('T9 a folder that another session or a project works in is left alone', async
   expect(new Set(await queued())).toEqual(new Set([`${HOME}/${inner.id}`, `${HOME}/site/sub`]));
 });
 
-it('T9 of a user everything goes: sessions, projects, todos, state', async () => {
+it('T9 erasing a user deletes everything: sessions, projects, todos, state', async () => {
   const user = 'user-to-erase';
   const [session] = [await full(user, 'canary-user'), await Session.at('building', db, { user, project: 'prj-erase' })];
   await db.query(`INSERT INTO project_todos VALUES ('prj-erase', 'canary-user')`);
@@ -167,7 +167,7 @@ it('T9 of a user everything goes: sessions, projects, todos, state', async () =>
   expect(await tablesWith(session.id)).toEqual(['erasures']);
 });
 
-it('T9 refusals, cached results and set-aside outputs go by age; everything else stays', async () => {
+it('T9 refusals, cached results and truncated tool outputs are deleted by age; everything else stays', async () => {
   const session = await Session.at('chatting', db, { user: 'retention' });
   await session.raise('publish', 'cmd-refused');
   await session.abort('cmd-kept');

@@ -2,19 +2,19 @@ import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { type Claim, renewClaim } from '../../store/runs.ts';
-import { freshRows, Session, somebodyWaits, textPart, toolPart } from './session.ts';
+import { freshRows, Session, untilBlocked, textPart, toolPart } from './session.ts';
 
 const db = await freshRows();
 
 const ZOMBIE: Fence = [1, 2, 1];
-/** Who may have come after the zombie. */
+/** The possible successors of the zombie. */
 const NEXT: Record<string, Fence> = {
   'the next attempt': [1, 2, 2],
   'the next step': [1, 3, 1],
   'the next workflow': [2, 1, 1],
 };
 
-/** A run at its second step, with a tool call begun, claimed by what is to become the zombie. */
+/** A run at its second step, with a started tool call, claimed by the later zombie. */
 async function atWork(): Promise<{ session: Session; run: number }> {
   const session = await Session.at('building', db, { project: newId('prj') });
   const run = await session.runWithCalls(['call_1'], [1, 1, 1]);
@@ -22,7 +22,7 @@ async function atWork(): Promise<{ session: Session; run: number }> {
   return { session, run };
 }
 
-/** Everything that a zombie might still try to write, and what it is told. */
+/** Every write that a zombie may try, and its result. */
 const ATTEMPTS: Record<string, [told: unknown, attempt: (session: Session, run: number) => Promise<unknown>]> = {
   append_stream: ['lost', (session, run) => session.append(run, ZOMBIE, [textPart(1, 'late')])],
   'append_stream of a delta': [
@@ -93,7 +93,7 @@ it('S8 a claim succeeds only with a greater fence: epoch before ordinal before a
   }
 });
 
-it('S8 of attempts that claim at once the greatest has the run in the end, and no smaller one after it', async () => {
+it('S8 of concurrent claims the one with the greatest fence holds the run in the end, and no smaller one claims it later', async () => {
   const session = await Session.at('chatting', db);
   await session.say('hello');
   const attempts = Array.from({ length: 8 }, (_, index): Fence => [1, 1, index + 1]);
@@ -103,7 +103,7 @@ it('S8 of attempts that claim at once the greatest has the run in the end, and n
   expect(writes).toEqual([...attempts.slice(1).map(() => 'lost'), 'live']);
 });
 
-it('S8 a claim waits for a batch that is being written, and finds it', async () => {
+it('S8 a claim waits for a batch that is being written, and includes it', async () => {
   const { session, run } = await atWork();
   const client = await db.connect();
   try {
@@ -112,7 +112,7 @@ it('S8 a claim waits for a batch that is being written, and finds it', async () 
     const zombie = session.through(client);
     expect(await zombie.append(run, ZOMBIE, [part], [{ part_id: part.id, start: 5, text: ' world' }])).toBe('live');
     const claim = session.claim(run, [1, 2, 2], 1);
-    await somebodyWaits(db);
+    await untilBlocked(db);
     await client.query('COMMIT');
     expect(await claim).toMatchObject({
       kind: 'claimed',
@@ -124,14 +124,14 @@ it('S8 a claim waits for a batch that is being written, and finds it', async () 
   }
 });
 
-it('S8 a batch that comes while a claim is being made waits for it, and is lost', async () => {
+it('S8 a batch during a claim waits for it, and is refused', async () => {
   const { session, run } = await atWork();
   const client = await db.connect();
   try {
     await client.query('BEGIN');
     expect(await session.through(client).claim(run, [1, 2, 2], 1)).toMatchObject({ kind: 'claimed' });
     const late = session.append(run, ZOMBIE, [textPart(1, 'late')]);
-    await somebodyWaits(db);
+    await untilBlocked(db);
     await client.query('COMMIT');
     expect(await late).toBe('lost');
     expect(await session.parts(run)).toHaveLength(1);
@@ -140,7 +140,7 @@ it('S8 a batch that comes while a claim is being made waits for it, and is lost'
   }
 });
 
-it('S8 until somebody claims, the attempt has the run: what it writes is what the next one finds', async () => {
+it('S8 until the next claim an attempt holds the run: the next one sees what it wrote', async () => {
   const { session, run } = await atWork();
   await session.finishTool(run, ZOMBIE, 'call_1');
   await session.claim(run, [1, 3, 1], 1);
@@ -149,8 +149,8 @@ it('S8 until somebody claims, the attempt has the run: what it writes is what th
   expect(found).toMatchObject({ kind: 'claimed', lost: [{ index: 1, data: { text: 'first words' }, text: null }] });
 });
 
-describe('receipts', () => {
-  it('S8 a step that has settled is not claimed again, its receipt is', async () => {
+describe('idempotency records', () => {
+  it('S8 claiming a settled step returns its recorded result', async () => {
     const session = await Session.at('chatting', db);
     const run = await session.runWithCalls(['call_1'], [1, 1, 1]);
     const stored = await session.everything();
@@ -161,7 +161,7 @@ describe('receipts', () => {
     expect(await session.everything()).toEqual(stored);
   });
 
-  it('S8 the receipt of the last step says how the run ended', async () => {
+  it('S8 the record of the last step contains how the run ended', async () => {
     const session = await Session.at('chatting', db);
     await session.say('hello');
     await session.claim(1, [1, 1, 1]);
@@ -169,7 +169,7 @@ describe('receipts', () => {
     expect(await session.claim(1, [1, 1, 2])).toMatchObject({ kind: 'settled', state: 'finished', end: true });
   });
 
-  it('S8 an older step has no receipt any more, and takes nothing from the newer one', async () => {
+  it('S8 an older step has no record any more, and does not claim the run from the newer one', async () => {
     const session = await Session.at('chatting', db);
     const run = await session.runWithCalls([], [1, 1, 1]);
     await session.claim(run, [1, 2, 1], 1);
@@ -179,7 +179,7 @@ describe('receipts', () => {
     expect(await session.everything()).toEqual(stored);
   });
 
-  it('U2 a settlement that is sent again by its attempt is counted once', async () => {
+  it('U2 a settlement that its attempt repeats is counted once', async () => {
     const session = await Session.at('chatting', db);
     await session.say('hello');
     await session.claim(1, [1, 1, 1]);
@@ -200,7 +200,7 @@ describe('receipts', () => {
     expect(await session.chat()).toMatchObject({ prompt_tokens: 10, completion_tokens: 4, total_tokens: 14 });
   });
 
-  it('U2 only the step that comes next can be settled', async () => {
+  it('U2 only the next step can be settled', async () => {
     const session = await Session.at('chatting', db);
     await session.say('hello');
     await session.claim(1, [1, 1, 1]);
@@ -210,7 +210,7 @@ describe('receipts', () => {
     expect(await session.everything()).toEqual(stored);
   });
 
-  it('T4 a batch that is sent again lands once', async () => {
+  it('T4 a repeated batch is stored once', async () => {
     const session = await Session.at('chatting', db);
     await session.say('hello');
     await session.claim(1, [1, 1, 1]);
@@ -224,8 +224,8 @@ describe('receipts', () => {
   });
 });
 
-describe('a claim that is renewed by its attempt', () => {
-  it('S8 what was sent before, and is read late, changes no row', async () => {
+describe('a claim that its attempt renews', () => {
+  it('S8 a statement sent before the renewal, but executed after it, changes no row', async () => {
     const { session, run } = await atWork();
     const claim: Claim = { sessionId: session.id, runSeq: run, fence: ZOMBIE };
     await renewClaim(db, claim);
@@ -246,7 +246,7 @@ describe('a claim that is renewed by its attempt', () => {
     expect(await session.append(run, claim.fence, [textPart(1, 'late')])).toBe('lost');
   });
 
-  it('S8 answers the receipt of a settlement that had landed', async () => {
+  it('S8 returns the recorded result of a settlement that was committed', async () => {
     const session = await Session.at('chatting', db);
     const { run_seq: run } = (await session.say('hello')) as { run_seq: number };
     await session.claim(run, ZOMBIE);

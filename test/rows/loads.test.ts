@@ -1,4 +1,4 @@
-// A load of a session by its workflow, and those that come too late.
+// Loads of a session by its workflow, in order and late.
 import { expect, it } from 'vitest';
 import { freshRows, Session } from './session.ts';
 
@@ -7,7 +7,7 @@ const db = await freshRows();
 const first = { execution: 'first', load: 1, askedAt: 1_000 };
 const second = { execution: 'second', load: 1, askedAt: 2_000 };
 
-/** A session that each of these loaded, in this order; answers the epochs that they were told. */
+/** Loads a session with each of these, in this order; returns the epochs of the results. */
 async function epochs(...loads: (typeof first)[]): Promise<number[]> {
   const session = await Session.at('chatting', db);
   const told: number[] = [];
@@ -19,15 +19,15 @@ it('S8 each load raises the epoch: of the same execution, and of the next one', 
   expect(await epochs(first, { ...first, load: 2, askedAt: 1_500 }, second)).toEqual([1, 2, 3]);
 });
 
-it('S8 a load that is sent again by another worker gets the epoch of the first', async () => {
+it('S8 a load that another worker repeats gets the epoch of the first', async () => {
   expect(await epochs(first, { ...first, askedAt: 1_100 })).toEqual([1, 1]);
 });
 
-it('S8 an older load of the same execution leaves the epoch as it is, at whatever time it asked', async () => {
+it('S8 an older load of the same execution does not change the epoch, whatever its request time', async () => {
   expect(await epochs({ ...first, load: 2 }, { ...first, askedAt: 9_000 }, { ...first, load: 3 })).toEqual([1, 1, 2]);
 });
 
-it('S8 a load of an execution that has been replaced leaves the epoch as it is', async () => {
+it('S8 a load of a replaced execution does not change the epoch', async () => {
   expect(await epochs(second, first, { ...second, load: 2 })).toEqual([1, 1, 2]);
 });
 
@@ -36,7 +36,7 @@ it('S8 a reset execution loads again, though its run began before the others', a
   expect(await epochs(first, second, reset)).toEqual([1, 2, 3]);
 });
 
-it('S8 a load that is too late changes no row, and its answer is the session as it is', async () => {
+it('S8 a late load changes no row, and returns the session’s current state', async () => {
   const session = await Session.at('chatting', db);
   const run = (await session.say('hello'))['run_seq'];
   await session.load(second);

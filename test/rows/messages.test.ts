@@ -9,7 +9,7 @@ const file = { id: newId('prt'), type: 'file', data: { type: 'file', url: 'data:
 const text = (words: string) => ({ id: newId('prt'), type: 'text', data: { type: 'text', text: words } });
 
 describe('accepting a message', () => {
-  it('S9 a repeat gets the answer of the first, and nothing is stored twice', async () => {
+  it('S9 a repeat gets the result of the first, and nothing is stored twice', async () => {
     const session = await open();
     await session.say('first');
     const answer = await session.say('hello', { id: 'mine', model: 'a/b' });
@@ -23,7 +23,7 @@ describe('accepting a message', () => {
     expect(await session.everything()).toEqual(stored);
   });
 
-  it('S9 a repeat is known even when the queue is full, the run is over or the message cancelled', async () => {
+  it('S9 a repeat is recognized even if the queue is full, the run has ended or the message is cancelled', async () => {
     const session = await open();
     for (const id of ['a', 'b']) await session.say(id, { id, maxQueue: 2 });
     expect(await session.say('b', { id: 'b', maxQueue: 2 })).toMatchObject({
@@ -55,14 +55,14 @@ describe('accepting a message', () => {
     expect(await session.everything()).toEqual(stored);
   });
 
-  it('S9 the id that an answer is about to have is taken', async () => {
+  it('S9 the id of a future answer is a conflict', async () => {
     const session = await open();
     await session.say('hello');
     const { answer_id } = (await session.run(1)) as { answer_id: string };
     expect(await session.say('mine', { id: answer_id })).toEqual({ ok: false, code: 'MessageConflict' });
   });
 
-  it('S9 the same message sent ten times at once is one message, one run, one answer to all', async () => {
+  it('S9 the same message sent ten times at once is one message, one run and one result for all', async () => {
     const session = await open();
     const answers = await Promise.all(Array.from({ length: 10 }, () => session.say('hello', { id: 'mine' })));
     expect(answers.filter((answer) => answer['accepted'])).toHaveLength(1);
@@ -72,7 +72,7 @@ describe('accepting a message', () => {
     expect(await session.parts()).toHaveLength(1);
   });
 
-  it('S9 of two contents under one id at once one is stored, the other is a conflict', async () => {
+  it('S9 of two concurrent messages with one id and different contents one is stored, the other is a conflict', async () => {
     for (let round = 0; round < 20; round += 1) {
       const session = await open();
       const answers = await Promise.all(['yes', 'no'].map((words) => session.say(words, { id: 'mine' })));
@@ -82,7 +82,7 @@ describe('accepting a message', () => {
     }
   });
 
-  it('S9 fifty messages at once get positions and runs of their own, in one order', async () => {
+  it('S9 fifty concurrent messages get distinct positions and runs, in the same order', async () => {
     const session = await open();
     const said = await Promise.all(Array.from({ length: 50 }, (_, n) => session.say(`${n}`, { id: `m${n}` })));
     const messages = await session.messages();
@@ -98,14 +98,14 @@ describe('accepting a message', () => {
     }
   });
 
-  it('S6 a session of somebody else takes no message, and does not say that it exists', async () => {
+  it('S6 a message to another user’s session is refused like one to an unknown session', async () => {
     const session = await open();
     const stored = await session.everything();
     expect(await session.say('hello', { user: 'eve' })).toEqual({ ok: false, code: 'SessionNotFound' });
     expect(await session.everything()).toEqual(stored);
   });
 
-  it('W7 a full queue refuses the next message and keeps nothing of it', async () => {
+  it('W7 a full queue refuses the next message and stores nothing of it', async () => {
     const session = await open();
     for (let n = 0; n < 3; n += 1) expect(await session.say(`${n}`, { maxQueue: 3 })).toMatchObject({ ok: true });
     const stored = await session.everything();
@@ -115,7 +115,7 @@ describe('accepting a message', () => {
     expect(await session.say('again', { maxQueue: 3 })).toMatchObject({ ok: true, position: 2 });
   });
 
-  it('X10 the model of a message is carried forward until another is named', async () => {
+  it('X10 the model of a message is used until another is named', async () => {
     const session = await open();
     for (const model of [null, 'a/b', null, 'c/d', null]) await session.say('hello', { model });
     expect((await session.runs()).map((run) => run['model'])).toEqual([null, 'a/b', 'a/b', 'c/d', 'c/d']);
@@ -124,7 +124,7 @@ describe('accepting a message', () => {
 });
 
 describe('positions', () => {
-  it('T3 a user message takes the next thousand, its answer the place behind it', async () => {
+  it('T3 a user message gets the next multiple of 1,000 as position, its answer the position after it', async () => {
     const session = await open();
     for (let run = 1; run <= 3; run += 1) {
       await session.say(`${run}`);
@@ -140,7 +140,7 @@ describe('positions', () => {
     ]);
   });
 
-  it('T3 ids that clients bring are kept as they are, of 1 to 64 letters, digits, _ and -', async () => {
+  it('T3 ids of clients are kept, if they have 1 to 64 letters, digits, _ and -', async () => {
     const session = await open();
     for (const id of ['a', 'Z9_-', 'x'.repeat(64)])
       expect(await session.say('hello', { id })).toMatchObject({ ok: true });
@@ -188,7 +188,7 @@ describe('append-only', () => {
     expect(await session.messages()).toMatchObject([{ metadata: { a: 1 } }]);
   });
 
-  it('W2 the log of a session is append-only, its numbers have no gap', async () => {
+  it('W2 the event log of a session is append-only, and its numbers have no gap', async () => {
     const session = await Session.at('done', db);
     await session.cancel();
     await call(db, 'log_reason', [session.id, 'user', 'because', 'cancel:1/reason']);
@@ -200,7 +200,7 @@ describe('append-only', () => {
     expect(await refusal(db.query('DELETE FROM session_events WHERE session_id = $1', [session.id]))).toBe('PD001');
   });
 
-  it('T1 a tool call is one row, however its state goes on', async () => {
+  it('T1 a tool call is one row, whatever its state', async () => {
     const session = await open();
     const run = await session.runWithCalls(['call_1']);
     const [part] = await session.parts(run);
@@ -215,7 +215,7 @@ describe('append-only', () => {
     expect(await refusal(db.query(double, [part!['id']]))).toBe('23505');
   });
 
-  it('T3 a row of a message that belongs to nobody cannot be stored', async () => {
+  it('T3 a message without a session cannot be stored', async () => {
     const stray = `INSERT INTO chat_messages (id, session_id, position, role) VALUES ('m', $1, 1000, 'user')`;
     expect(await refusal(db.query(stray, [newId('ses')]))).toBe('23503');
     expect(await rows(db, `SELECT FROM chat_messages WHERE id = 'm'`)).toEqual([]);

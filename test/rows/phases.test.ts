@@ -13,7 +13,7 @@ const PAIRS = PHASES.flatMap((phase) => PHASE_EVENTS.map((event) => ({ phase, ev
 const storedTable = 'SELECT phase, event, next FROM phase_transitions';
 const byPair = (table: readonly object[]) => table.map((row) => Object.values(row).join(' ')).toSorted();
 
-it('S4 the stored table is the domain table; drift is seen, and the next migration repairs it', async () => {
+it('S4 the stored table equals the domain table; drift is detected, and the next migration repairs it', async () => {
   const url = await freshDatabase();
   const own = createPool(url);
   try {
@@ -30,7 +30,7 @@ it('S4 the stored table is the domain table; drift is seen, and the next migrati
   }
 });
 
-/** What a door must have done with a pair: moved the row and logged it, or refused it and touched nothing but the log. */
+/** Expects of a pair: a legal event changed the phase and was logged, an illegal one was refused and only logged. */
 async function expectJudged(session: Session, answer: Answer, { phase, event, next }: (typeof PAIRS)[number]) {
   const [before, after] = [phase, await session.phase()];
   const events = await session.events();
@@ -85,7 +85,7 @@ describe.each(PAIRS)('$event at $phase', ({ phase, event, next }) => {
     expect((part!['data'] as Answer)['output']).toBe(next === undefined ? undefined : 'made');
   });
 
-  it(`S4 S5 ${event} at ${phase} asked for by a tool that raises it at its result is judged before it runs`, async () => {
+  it(`S4 S5 ${event} at ${phase} that a tool raises at its result is checked before the tool runs`, async () => {
     const session = await Session.at(phase, db);
     const run = await session.runWithCalls(['call_1']);
     const answer = await session.beginTool(run, [0, 2, 1], 'call_1', { event, at: 'result', project: null });
@@ -94,7 +94,7 @@ describe.each(PAIRS)('$event at $phase', ({ phase, event, next }) => {
   });
 });
 
-describe.each(PHASES)('the doors of their own at %s', (phase) => {
+describe.each(PHASES)('cancel, abort and open at %s', (phase) => {
   it(`S4 S5 cancel at ${phase} with no run in flight`, async () => {
     const session = await Session.at(phase, db);
     const next = nextPhase(phase, 'cancel');
@@ -135,7 +135,7 @@ describe.each(PHASES)('the doors of their own at %s', (phase) => {
     expect(opened).toHaveLength(next ? 1 : 0);
   });
 
-  it(`S3 at ${phase} the phase is judged before the project`, async () => {
+  it(`S3 at ${phase} the phase is checked before the project`, async () => {
     const locked = newId('prj');
     const session = await Session.at(phase, db, { project: locked });
     const before = await session.row();

@@ -1,4 +1,4 @@
-// What the hot functions read must not grow with the session or with the table.
+// What the functions on the hot path read must not grow with the session or with the table.
 import pg from 'pg';
 import { beforeAll, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
@@ -15,8 +15,12 @@ const db = await freshRows();
 let long: Session;
 let short: Session;
 
-/** Gives sessions a past of finished turns, as the functions would have left them. */
-async function pastOf(sessions: readonly Session[], turns: number, { rowsOf = db, from = 1 } = {}): Promise<void> {
+/** Inserts finished turns into sessions, as the functions would have stored them. */
+async function insertPastTurns(
+  sessions: readonly Session[],
+  turns: number,
+  { rowsOf = db, from = 1 } = {},
+): Promise<void> {
   const ids = sessions.map(({ id }) => id);
   const past = `FROM unnest($1::text[]) AS s CROSS JOIN generate_series($2::integer, $3::integer) AS n`;
   // Without the product's time-outs: on a busy machine these inserts take longer.
@@ -47,9 +51,9 @@ beforeAll(async () => {
   await db.query(`SELECT open_session('ses_' || lpad(to_hex(n), 12, '0') || repeat('x', 14), 'u' || n, 'a', NULL, NULL, '{}', NULL)
                     FROM generate_series(1, ${OTHERS}) AS n`);
   const others = await rows(db, `SELECT session_id AS id FROM sessions WHERE user_id <> 'ada'`);
-  await pastOf([long], TURNS);
-  await pastOf([short], 2);
-  await pastOf(others as unknown as Session[], TURNS_OF_OTHERS);
+  await insertPastTurns([long], TURNS);
+  await insertPastTurns([short], 2);
+  await insertPastTurns(others as unknown as Session[], TURNS_OF_OTHERS);
   await db.query('ANALYZE');
 }, 120_000);
 
@@ -70,18 +74,18 @@ async function seqScans(client: pg.ClientBase): Promise<Record<string, number>> 
   ) as Record<string, number>;
 }
 
-/** Blocks that a connection has read so far; it says so only outside of transactions. */
+/** Blocks that a connection has read so far; reported outside of transactions only. */
 async function blocksRead(client: pg.ClientBase): Promise<number> {
   await client.query('SELECT pg_stat_force_next_flush()');
   const sql = 'SELECT sum(reads + hits)::integer AS blocks FROM pg_stat_get_backend_io(pg_backend_pid())';
   return (await rows(client, sql))[0]!['blocks'] as number;
 }
 
-/** A turn with a tool, an abort and all the rest, one deed after the other, by name. */
+/** A turn with a tool, an abort and everything else; each call is measured under its name. */
 async function turn(
   session: Session,
   epoch: number,
-  measure: (name: string, deed: () => Promise<unknown>) => Promise<void>,
+  measure: (name: string, action: () => Promise<unknown>) => Promise<void>,
 ) {
   const fence = (ordinal: number): Fence => [epoch, ordinal, 1];
   const message = newId('msg');
@@ -114,10 +118,10 @@ async function turn(
   await measure('cmd_close', () => session.close(true));
 }
 
-/** So many turns on end, and every plan of theirs is a generic one. */
+/** After this many turns every plan is generic. */
 const TURNS_TO_GENERIC = 8;
 
-/** Blocks read by each deed of a turn, once its plans have become generic, and what it scanned from end to end. */
+/** Blocks read by each call of a turn, with generic plans, and the tables that it scanned sequentially. */
 async function costs(session: Session): Promise<{ blocks: Record<string, number>; scanned: string[] }> {
   const client = await db.connect();
   try {
@@ -127,16 +131,16 @@ async function costs(session: Session): Promise<{ blocks: Record<string, number>
   }
 }
 
-/** The same on a connection; `firstEpoch` is greater than what the session has seen. */
+/** The same on a connection; `firstEpoch` is greater than the session's epoch. */
 async function costsOn(client: pg.PoolClient, session: Session, firstEpoch = 1) {
   const blocks: Record<string, number> = {};
   const scanned: string[] = [];
   for (let epoch = firstEpoch; epoch < firstEpoch + TURNS_TO_GENERIC; epoch += 1) {
-    await turn(session.through(client), epoch, async (name, deed) => {
+    await turn(session.through(client), epoch, async (name, action) => {
       const blocksBefore = await blocksRead(client);
       await client.query('BEGIN');
       const scansBefore = await seqScans(client);
-      await deed();
+      await action();
       const scansAfter = await seqScans(client);
       await client.query('COMMIT');
       blocks[name] = (await blocksRead(client)) - blocksBefore;
@@ -148,13 +152,13 @@ async function costsOn(client: pg.PoolClient, session: Session, firstEpoch = 1) 
   return { blocks, scanned };
 }
 
-/** The deeds that read more than can be explained by anything but the past. */
+/** The calls that read more with a long past. */
 function grown(few: Record<string, number>, many: Record<string, number>): Record<string, readonly number[]> {
   const pairs = Object.keys(few).map((name) => [name, [few[name]!, many[name]!]] as const);
   return Object.fromEntries(pairs.filter(([, [before, after]]) => after > 1.5 * before + 20));
 }
 
-it('Q2 what the functions of a turn read does not grow with the session', { timeout: 60_000 }, async () => {
+it('Q2 the blocks that a turn reads do not grow with the session', { timeout: 60_000 }, async () => {
   const [few, many] = [await costs(short), await costs(long)];
   expect(few.scanned).toEqual([]);
   expect(many.scanned).toEqual([]);
@@ -162,15 +166,15 @@ it('Q2 what the functions of a turn read does not grow with the session', { time
   expect(grown(few.blocks, many.blocks)).toEqual({});
 });
 
-it('Q2 nor do plans that were made while the tables were empty', { timeout: 60_000 }, async () => {
+it('Q2 nor do they with plans that were made while the tables were empty', { timeout: 60_000 }, async () => {
   const fresh = await freshRows();
-  // Else it may look at the tables in the middle of this, and the plans are made anew.
+  // Without autovacuum, which could analyze the tables meanwhile and cause new plans.
   for (const table of GROWING) await fresh.query(`ALTER TABLE ${table} SET (autovacuum_enabled = false)`);
   const session = await Session.at('chatting', fresh);
   const client = await fresh.connect();
   try {
     const few = await costsOn(client, session);
-    await pastOf([session], 5_000, { rowsOf: fresh, from: 1_000 });
+    await insertPastTurns([session], 5_000, { rowsOf: fresh, from: 1_000 });
     const many = await costsOn(client, session, 1 + TURNS_TO_GENERIC);
     expect(grown(few.blocks, many.blocks)).toEqual({});
   } finally {
@@ -209,7 +213,7 @@ it.each(Object.entries(HOT))('Q2 %s is found through an index', async (_name, [s
   const [explained] = await rows(db, `EXPLAIN (ANALYZE, FORMAT JSON) ${sql}`, params(long));
   const nodes = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nodes)];
   const plan = nodes((explained!['QUERY PLAN'] as { Plan: Plan }[])[0]!.Plan);
-  // There are no deltas here, and a plan that is made for this one query may look for none in any way.
+  // There are no deltas here, so a plan for this one query may search for them in any way.
   const scanned = plan.filter((node) => node['Node Type'] === 'Seq Scan' && node['Relation Name'] !== 'part_deltas');
   expect(scanned).toEqual([]);
   expect(
@@ -217,11 +221,11 @@ it.each(Object.entries(HOT))('Q2 %s is found through an index', async (_name, [s
   ).toEqual([]);
 });
 
-it('Q2 the sweeper reads the open runs, not the past ones', async () => {
+it('Q2 the sweeper reads open runs only', async () => {
   const client = await db.connect();
   try {
     const sleeper = (await Session.at('chatting', db)).through(client);
-    await sleeper.say('is anybody there?');
+    await sleeper.say('hello?');
     await client.query('UPDATE chat_runs SET check_at = now() WHERE session_id = $1', [sleeper.id]);
     const before = await blocksRead(client);
     const found = await claimDueRuns(client, 100);
@@ -232,7 +236,7 @@ it('Q2 the sweeper reads the open runs, not the past ones', async () => {
   }
 });
 
-it('Q2 who begins to follow a session does not read its past turns', async () => {
+it('Q2 a new reader of a session does not read its past turns', async () => {
   const client = await db.connect();
   try {
     for (let plans = 0; plans < 8; plans += 1) await readTurns(client, long.id, 0);

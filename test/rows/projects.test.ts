@@ -18,7 +18,7 @@ it('S3 the project is written once, by a conditional update', async () => {
   expect(locked['project_id']).toBe('prj-1');
 });
 
-it('S3 the same project again is no error and changes nothing but the phase of a session that was done', async () => {
+it('S3 opening the same project again is no error and changes only the phase of a session that was done', async () => {
   const project = newId('prj');
   const session = await Session.at('chatting', db, { project });
   const before = await session.row();
@@ -30,7 +30,7 @@ it('S3 the same project again is no error and changes nothing but the phase of a
   expect({ ...(await session.row()), updated_at: null }).toEqual({ ...before, updated_at: null });
 });
 
-it('S3 of two projects opened at once one is locked and the other refused', async () => {
+it('S3 of two projects opened concurrently one is locked and the other refused', async () => {
   for (let round = 0; round < 20; round += 1) {
     const session = await Session.at('chatting', db);
     const projects = Array.from({ length: 4 }, () => newId('prj'));
@@ -47,7 +47,7 @@ it('S3 of two projects opened at once one is locked and the other refused', asyn
   }
 });
 
-it('S10 the first opener owns a project, nobody else can open it', async () => {
+it('S10 the first opener owns a project, and no other user can open it', async () => {
   const project = newId('prj');
   const ada = await Session.at('chatting', db, { project });
   const second = await Session.at('chatting', db);
@@ -59,7 +59,7 @@ it('S10 the first opener owns a project, nobody else can open it', async () => {
   expect(await ownerOf(project)).toEqual([ada.user]);
 });
 
-it('S10 a session opened on a project of somebody else is not opened at all', async () => {
+it('S10 opening a session on another user’s project creates no session', async () => {
   const project = newId('prj');
   await Session.at('chatting', db, { project });
   const id = newId('ses');
@@ -68,7 +68,7 @@ it('S10 a session opened on a project of somebody else is not opened at all', as
   expect(await rows(db, 'SELECT FROM sessions WHERE session_id = $1', [id])).toEqual([]);
 });
 
-it('S10 of users who open the same project at once one owns it', async () => {
+it('S10 of users who open the same project concurrently one owns it', async () => {
   for (let round = 0; round < 20; round += 1) {
     const project = newId('prj');
     const sessions = await Promise.all(
@@ -82,7 +82,7 @@ it('S10 of users who open the same project at once one owns it', async () => {
   }
 });
 
-it('S10 an alias names one session of its user, however many use it first', async () => {
+it('S10 an alias names one session of its user, also after concurrent first uses', async () => {
   const open = (user: string) =>
     call<string>(db, 'open_alias', ['tab-1', newId('ses'), user, 'site-builder', null, null, '{}']);
   const ids = new Set(await Promise.all(Array.from({ length: 10 }, () => open('ada'))));

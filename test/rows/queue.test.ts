@@ -10,7 +10,7 @@ const states = async (session: Session) => (await session.runs()).map((run) => r
 const paused = async (session: Session) => (await session.chat())['paused_at'] !== null;
 
 describe('order', () => {
-  it('W7 runs begin in the order of their messages; one that is early is told what is ahead', async () => {
+  it('W7 runs start in the order of their messages; an early claim returns the run ahead', async () => {
     const session = await Session.saying(db, 'one', 'two', 'three');
     const ahead = [
       { run_seq: 1, message_id: 'one', model: null },
@@ -24,7 +24,7 @@ describe('order', () => {
     expect(await states(session)).toEqual(['finished', 'running', 'queued']);
   });
 
-  it('W7 exactly one of many claims at once gets the session', async () => {
+  it('W7 exactly one of many concurrent claims succeeds', async () => {
     for (let round = 0; round < 20; round += 1) {
       const session = await Session.saying(db, 'one', 'two');
       const claims = await Promise.all([1, 2, 1, 2, 1, 2].map((run) => session.claim(run, fence(1))));
@@ -33,7 +33,7 @@ describe('order', () => {
     }
   });
 
-  it('W7 a run that is over is not begun again', async () => {
+  it('W7 a finished run is not started again', async () => {
     const session = await Session.saying(db, 'one', 'two', 'three');
     await session.answer(1);
     await session.cancelQueued('two');
@@ -56,14 +56,14 @@ describe('errors', () => {
     expect(await session.claim(2, fence(2))).toEqual({ kind: 'paused' });
     expect(await session.load()).toMatchObject({ paused: true, runs: [{ run_seq: 2 }] });
     await session.say('one', { id: 'one' });
-    expect(await paused(session), 'a repeat is no submission').toBe(true);
+    expect(await paused(session), 'a repeated message does not resume the queue').toBe(true);
     expect(await session.say('three', { id: 'three' })).toMatchObject({ ok: true, position: 1 });
     expect(await paused(session)).toBe(false);
     expect(await session.claim(3, [1, 1, 1])).toMatchObject({ kind: 'earlier', runs: [{ run_seq: 2 }] });
     expect(await session.claim(2, [1, 2, 1])).toMatchObject({ kind: 'claimed' });
   });
 
-  it('W7 an abort pauses nothing', async () => {
+  it('W7 an abort does not pause the queue', async () => {
     const session = await Session.saying(db, 'one', 'two');
     await session.claim(1, fence(1));
     await session.abort();
@@ -72,7 +72,7 @@ describe('errors', () => {
     expect(await session.claim(2, fence(2))).toMatchObject({ kind: 'claimed' });
   });
 
-  it('R4 where an abort was asked for, an error is the abort', async () => {
+  it('R4 after an abort was requested, an error ends the run as aborted', async () => {
     const session = await Session.saying(db, 'one');
     await session.claim(1, fence(1));
     await session.abort();
@@ -81,7 +81,7 @@ describe('errors', () => {
     expect(await paused(session)).toBe(false);
   });
 
-  it('R3 a run that dies gives every open tool call an outcome, an aborted one freezes them', async () => {
+  it('R3 the end of a failed run gives every open tool call an outcome; an aborted one keeps their state', async () => {
     for (const [end, state] of [
       ['error', 'output-error'],
       ['aborted', 'input-available'],
@@ -101,7 +101,7 @@ describe('errors', () => {
     }
   });
 
-  it('W1 the end of a run can be written again, and says how it ended', async () => {
+  it('W1 settling a run can be repeated, and returns how it ended', async () => {
     const session = await Session.saying(db, 'one');
     await session.claim(1, fence(1));
     await session.settleStep(1, fence(1), { end: true });
@@ -113,7 +113,7 @@ describe('errors', () => {
     expect(await session.everything()).toEqual(stored);
   });
 
-  it('S8 with no run at work no tool is in flight, however the run ended', async () => {
+  it('S8 without a running run no tool is pending, whatever the end of the run', async () => {
     const session = await Session.at('chatting', db);
     const run = await session.runWithCalls(['call_1']);
     await session.beginTool(run, fence(2), 'call_1');
@@ -121,7 +121,7 @@ describe('errors', () => {
     expect((await session.row())['pending_tool']).toBeNull();
   });
 
-  it('R6 a step that fails for good is counted, gives open calls an outcome, and ends its run as an error, once', async () => {
+  it('R6 a permanent failure of a step is counted once, gives open calls an outcome, and ends the run as an error', async () => {
     const session = await Session.saying(db, 'one', 'two');
     await session.claim(1, fence(1));
     const failure = { code: 'ContentFilter', message: 'try other words', toolError: 'never ran' };
@@ -138,7 +138,7 @@ describe('errors', () => {
     expect((await session.messages())[1]!['metadata']).not.toHaveProperty('steps.0.failure');
   });
 
-  it('S8 the end of a queued run leaves the tool of the run at work alone', async () => {
+  it('S8 the end of a queued run does not change the pending tool of the running one', async () => {
     const session = await Session.at('chatting', db);
     const run = await session.runWithCalls(['call_1']);
     await session.beginTool(run, fence(2), 'call_1');
@@ -148,7 +148,7 @@ describe('errors', () => {
     expect(await states(session)).toEqual(['running', 'aborted']);
   });
 
-  it('R5 a run that waits to try again says so until the next claim', async () => {
+  it('R5 a run that waits for a retry has that status until the next claim', async () => {
     const session = await Session.saying(db, 'one');
     await session.claim(1, fence(1));
     expect(await session.noteRetry(1, fence(1))).toBe(true);
@@ -158,8 +158,8 @@ describe('errors', () => {
   });
 });
 
-describe('stopping', () => {
-  it('R4 an abort means the run at work', async () => {
+describe('aborts and cancels', () => {
+  it('R4 an abort applies to the running run', async () => {
     const session = await Session.saying(db, 'one', 'two');
     await session.claim(1, fence(1));
     expect(await session.abort()).toMatchObject({ ok: true, aborted: true, run_seq: 1 });
@@ -169,7 +169,7 @@ describe('stopping', () => {
     expect(await states(session)).toEqual(['aborted', 'queued']);
   });
 
-  it('R4 an abort before the head of the queue has begun means that run, and only once', async () => {
+  it('R4 an abort before the head of the queue has started applies to that run, and only once', async () => {
     const session = await Session.saying(db, 'one', 'two');
     expect(await session.abort()).toMatchObject({ aborted: true, run_seq: 1 });
     const { abort_requested_at: first } = await session.run(1);
@@ -181,7 +181,7 @@ describe('stopping', () => {
     expect((await session.messages()).map((message) => message['hidden_at'])).toEqual([null, null]);
   });
 
-  it('R5 an abort with nothing in flight is no error, and a paused queue is not in flight', async () => {
+  it('R5 an abort without a run in flight is no error, and a paused queue is not in flight', async () => {
     const session = await Session.saying(db, 'one', 'two');
     await session.settleRun(1, 'error');
     expect(await session.abort()).toMatchObject({ ok: true, aborted: false, run_seq: null });
@@ -189,7 +189,7 @@ describe('stopping', () => {
     expect(await (await Session.at('chatting', db)).abort()).toMatchObject({ ok: true, aborted: false });
   });
 
-  it('W7 a queued message that is cancelled is hidden for that reason and never answered', async () => {
+  it('W7 a cancelled queued message is hidden as `cancelled` and never answered', async () => {
     const session = await Session.saying(db, 'one', 'two', 'three');
     expect(await session.cancelQueued('two')).toMatchObject({ ok: true, run_seq: 2 });
     expect(await states(session)).toEqual(['queued', 'cancelled', 'queued']);
@@ -203,7 +203,7 @@ describe('stopping', () => {
     expect(await session.claim(3, fence(3))).toMatchObject({ kind: 'claimed' });
   });
 
-  it('W7 cancelling again changes nothing; what runs, is over or unknown is refused', async () => {
+  it('W7 cancelling again changes nothing; cancelling a running, finished or unknown message is refused', async () => {
     const session = await Session.saying(db, 'one', 'two', 'three');
     await session.cancelQueued('three');
     const hidden = await session.messages();
@@ -217,7 +217,7 @@ describe('stopping', () => {
     expect(await states(session)).toEqual(['finished', 'running', 'cancelled']);
   });
 
-  it('W7 of a claim and a cancel of the same message at once one wins', async () => {
+  it('W7 of a concurrent claim and cancel of the same message one wins', async () => {
     for (let round = 0; round < 30; round += 1) {
       const session = await Session.saying(db, 'one');
       const [claim, cancel] = await Promise.all([session.claim(1, fence(1)), session.cancelQueued('one')]);
@@ -231,14 +231,14 @@ describe('stopping', () => {
 it.each([
   ['hours ahead', 3_600_000, 0],
   ['hours behind', -3_600_000, 5_000],
-])('R7 a workflow’s clock that is %s moves the start of a run by at most 5 s', async (_clock, offset, elapsed) => {
+])('R7 a workflow clock that is %s moves the start of a run by at most 5 s', async (_clock, offset, elapsed) => {
   const session = await Session.saying(db, 'one');
   const claimed = await session.claim(1, fence(1), 0, Date.now() + offset);
   expect(claimed['elapsed_ms']).toBeGreaterThanOrEqual(elapsed);
   expect(claimed['elapsed_ms']).toBeLessThan(elapsed + 1_000);
 });
 
-it('W8 a load gives everything a workflow needs, under a new epoch every time', async () => {
+it('W8 a load returns everything that a workflow needs, with a new epoch every time', async () => {
   const session = await Session.at('building', db, { project: 'prj-load' });
   const run = await session.runWithCalls(['call_1']);
   await session.say('next', { id: 'next', model: 'a/b' });
@@ -265,7 +265,7 @@ it('W8 a load gives everything a workflow needs, under a new epoch every time', 
   expect(epochs.toSorted((a, b) => a - b)).toEqual([2, 3, 4, 5, 6]);
 });
 
-it('S8 open calls are those of the newest settled step, in its order, that have no outcome', async () => {
+it('S8 open calls are those of the newest settled step without an outcome, in their order', async () => {
   const session = await Session.at('chatting', db);
   const run = await session.runWithCalls(['call_b', 'call_a']);
   const opened = async () =>

@@ -8,46 +8,55 @@ const RACES = 500;
 const CONNECTIONS = 8;
 const db = await freshRows({ max: 20 });
 
-it('S7 publish and cancel race: exactly one wins the phase, and the other is told', { timeout: 120_000 }, async () => {
-  const [tabA, tabB] = await Promise.all([db.connect(), db.connect()]);
-  const winners = { publish: 0, cancel: 0 };
-  try {
-    for (let race = 0; race < RACES; race += 1) {
-      const session = await Session.at('verifying', db);
-      const running = race % 4 >= 2;
-      if (running) await session.say('more');
-      const publish = () => session.through(tabA).raise('publish');
-      const cancel = () => session.through(tabB).cancel();
-      // Who is sent first changes, so that neither always wins.
-      const racing = race % 2 === 0 ? [publish(), cancel()] : [cancel(), publish()].toReversed();
-      const [published, cancelled] = (await Promise.all(racing)) as [Answer, Answer];
-      if (published['ok'] === true) {
-        winners.publish += 1;
-        expect(published).toMatchObject({ phase: 'done' });
-        expect(cancelled).toMatchObject(
-          running
-            ? { ok: true, phase: 'done', cancelled: false, aborted: true }
-            : { ok: false, code: 'InvalidTransition', phase: 'done', event: 'cancel' },
-        );
-      } else {
-        winners.cancel += 1;
-        expect(published).toMatchObject({ ok: false, code: 'InvalidTransition', phase: 'chatting', event: 'publish' });
-        expect(cancelled).toMatchObject({ ok: true, phase: 'chatting', cancelled: true, aborted: running });
+it(
+  'S7 publish and cancel race: exactly one wins the phase, and the other gets an error',
+  { timeout: 120_000 },
+  async () => {
+    const [tabA, tabB] = await Promise.all([db.connect(), db.connect()]);
+    const winners = { publish: 0, cancel: 0 };
+    try {
+      for (let race = 0; race < RACES; race += 1) {
+        const session = await Session.at('verifying', db);
+        const running = race % 4 >= 2;
+        if (running) await session.say('more');
+        const publish = () => session.through(tabA).raise('publish');
+        const cancel = () => session.through(tabB).cancel();
+        // The order alternates, so that neither always wins.
+        const racing = race % 2 === 0 ? [publish(), cancel()] : [cancel(), publish()].toReversed();
+        const [published, cancelled] = (await Promise.all(racing)) as [Answer, Answer];
+        if (published['ok'] === true) {
+          winners.publish += 1;
+          expect(published).toMatchObject({ phase: 'done' });
+          expect(cancelled).toMatchObject(
+            running
+              ? { ok: true, phase: 'done', cancelled: false, aborted: true }
+              : { ok: false, code: 'InvalidTransition', phase: 'done', event: 'cancel' },
+          );
+        } else {
+          winners.cancel += 1;
+          expect(published).toMatchObject({
+            ok: false,
+            code: 'InvalidTransition',
+            phase: 'chatting',
+            event: 'publish',
+          });
+          expect(cancelled).toMatchObject({ ok: true, phase: 'chatting', cancelled: true, aborted: running });
+        }
+        const row = await session.row();
+        expect(row['phase']).toBe(published['ok'] === true ? 'done' : 'chatting');
+        expect(row['cancel_token'] !== null).toBe(cancelled['ok'] === true);
+        expect(await phaseByLog(session)).toBe(row['phase']);
       }
-      const row = await session.row();
-      expect(row['phase']).toBe(published['ok'] === true ? 'done' : 'chatting');
-      expect(row['cancel_token'] !== null).toBe(cancelled['ok'] === true);
-      expect(await phaseByLog(session)).toBe(row['phase']);
+    } finally {
+      tabA.release();
+      tabB.release();
     }
-  } finally {
-    tabA.release();
-    tabB.release();
-  }
-  expect(winners.publish + winners.cancel).toBe(RACES);
-  expect(Math.min(winners.publish, winners.cancel)).toBeGreaterThan(0);
-});
+    expect(winners.publish + winners.cancel).toBe(RACES);
+    expect(Math.min(winners.publish, winners.cancel)).toBeGreaterThan(0);
+  },
+);
 
-it('S7 revert, publish, cancel and a tool that ends the build, all at once, leave a legal history', async () => {
+it('S7 concurrent revert, publish, cancel and the end of a build leave a legal event log', async () => {
   for (let race = 0; race < 60; race += 1) {
     const session = await Session.at('building', db);
     const run = await session.runWithCalls(['call_1']);
@@ -63,25 +72,25 @@ it('S7 revert, publish, cancel and a tool that ends the build, all at once, leav
   }
 });
 
-/** What anybody may do to a session at any time; `pick` chooses among few, so that they meet. */
-type Deed = (session: Session, pick: (below: number) => number) => Promise<unknown>;
+/** An action on a session at any time; `pick` chooses from a small range, so that actions collide. */
+type Action = (session: Session, pick: (below: number) => number) => Promise<unknown>;
 
 const fenceOf = (pick: (below: number) => number): Fence => [pick(3), pick(4), 1 + pick(2)];
 const runOf = async (session: Session, pick: (below: number) => number): Promise<number> => {
   const open = (await session.runs()).filter(({ state }) => state === 'running' || state === 'queued');
   return (open.at(pick(2))?.['seq'] as number | undefined) ?? 1 + pick(3);
 };
-/** The run at work with the fence that it has, as its own worker would know it. */
+/** The running run with its current fence and step, as its worker knows them. */
 const atWork = async (session: Session): Promise<[run: number, fence: Fence, step: number]> => {
   const run = (await session.runs()).find(({ state }) => state === 'running');
   return run ? [run['seq'] as number, run['fence'] as Fence, run['step'] as number] : [1, [0, 0, 0], 0];
 };
 
 let place = 0;
-/** An index for a part that no other part has. */
+/** A unique index for a part. */
 const nextPlace = () => (place += 1);
 
-const DEEDS: Record<string, Deed> = {
+const ACTIONS: Record<string, Action> = {
   say: (session, pick) => session.say(`${pick(9) === 0}`, { id: `m${pick(150)}`, maxQueue: 5 }),
   open: (session, pick) => session.openExisting(`prj-${pick(2)}`, `open:${pick(20)}`),
   build: (session, pick) => session.raise('start_build', `build:${pick(40)}`),
@@ -140,10 +149,10 @@ const DEEDS: Record<string, Deed> = {
     session.settleRun(await runOf(session, pick), pick(3) === 0 ? 'error' : 'aborted'),
 };
 
-/** What happens more often than the rest, so that there is something to disturb. */
+/** Actions that are chosen more often, so that the others have work to disturb. */
 const USUAL = ['say', 'work', 'append', 'append', 'settleStep', 'tool', 'build'];
 
-/** What holds of a session whatever was done to it, in whatever order. */
+/** Expects what must hold for a session after any actions in any order. */
 async function expectSound(session: Session): Promise<void> {
   const [row, chat, messages, runs, events] = await Promise.all([
     session.row(),
@@ -169,7 +178,7 @@ async function expectSound(session: Session): Promise<void> {
   }
   const atWorkNow = runs.filter(({ state }) => state === 'running');
   expect(atWorkNow.length).toBeLessThanOrEqual(1);
-  // Runs begin in order: behind the one at work or the first that waits nothing has been answered.
+  // Runs start in order: no run after the running or the first queued one has been answered.
   const firstOpen = runs.findIndex(({ state }) => state === 'running' || state === 'queued');
   if (firstOpen >= 0) expect(runs.slice(firstOpen + 1).filter(({ step }) => step !== 0)).toEqual([]);
   if (row['pending_tool'] !== null) expect(atWorkNow).toHaveLength(1);
@@ -183,13 +192,13 @@ async function expectSound(session: Session): Promise<void> {
 }
 
 it(
-  'S7 everything at once on one session from 8 connections: no deadlock, no error, all promises kept',
+  'S7 all actions on one session concurrently from 8 connections: no deadlock, no error, all invariants hold',
   { timeout: 120_000 },
   async () => {
     const clients = await Promise.all(Array.from({ length: CONNECTIONS }, () => db.connect()));
     const answered = new Map<string, number>();
     try {
-      const names = [...Object.keys(DEEDS), ...Array.from({ length: 6 }, () => USUAL).flat()];
+      const names = [...Object.keys(ACTIONS), ...Array.from({ length: 6 }, () => USUAL).flat()];
       const stories = fc.sample(
         fc.array(fc.integer({ min: 0, max: 2 ** 30 }), { minLength: 600, maxLength: 600 }),
         CONNECTIONS * 3,
@@ -203,7 +212,11 @@ it(
             const pick = (below: number) => numbers[next++ % numbers.length]! % below;
             for (let move = 0; move < 100; move += 1) {
               const name = names[pick(names.length)]!;
-              const answer = (await DEEDS[name]!(session.through(client), pick)) as Answer | string | null | undefined;
+              const answer = (await ACTIONS[name]!(session.through(client), pick)) as
+                | Answer
+                | string
+                | null
+                | undefined;
               const told =
                 typeof answer === 'object' ? (answer?.['kind'] ?? answer?.['code'] ?? answer?.['ok']) : answer;
               const key = `${name} ${String(told)}`;
@@ -216,7 +229,7 @@ it(
     } finally {
       for (const client of clients) client.release();
     }
-    // It was a real mix: work was begun, done and refused.
+    // The actions were mixed: runs were started, finished and refused.
     for (const key of [
       'work claimed',
       'append live',
@@ -231,7 +244,7 @@ it(
   },
 );
 
-it('S7 sessions of one user and one project at once: no deadlock between sessions', async () => {
+it('S7 concurrent sessions of one user and one project: no deadlock', async () => {
   const sessions = await Promise.all(
     Array.from({ length: 6 }, () => Session.at('chatting', db, { user: 'many', project: 'prj-many' })),
   );

@@ -9,7 +9,7 @@ const REFUSED = { name: 'rewind', code: 'NotSupported' };
 
 interface Command {
   name: string;
-  /** Where it is carried out, and where it is refused. */
+  /** The phases in which it is carried out and refused. */
   at: Phase;
   refusedAt?: Phase;
   send(session: Session, id: string): Promise<Answer>;
@@ -36,7 +36,7 @@ const CASES = COMMANDS.flatMap(({ name, at, refusedAt, send }) => [
 ]);
 
 describe.each(CASES)('$name', ({ name, at, send }) => {
-  it(`S9 ${name} sent again under its id gets the same answer, and happens once`, async () => {
+  it(`S9 ${name} repeated under its id gets the same result, and is carried out once`, async () => {
     const session = await Session.at(at, db);
     const before = (await session.events()).length;
     const id = newId('cmd');
@@ -48,19 +48,19 @@ describe.each(CASES)('$name', ({ name, at, send }) => {
     expect(first['event_seq']).toBe(before + 1);
   });
 
-  it(`S9 ${name} sent again after the session has gone on still gets its first answer`, async () => {
+  it(`S9 ${name} repeated after the session has continued still gets its first result`, async () => {
     const session = await Session.at(at, db);
     const id = newId('cmd');
     const first = await send(session, id);
     await session.say('go on');
     await session.raise('start_build');
     const after = await session.everything();
-    // All it adds is that what it closed is open again.
+    // The repeat of a close only adds that the session has been opened since.
     expect(await send(session, id)).toEqual(name === 'close' ? { ...first, closed: false } : first);
     expect(await session.everything()).toEqual(after);
   });
 
-  it(`S9 ${name} sent five times at once happens once`, async () => {
+  it(`S9 ${name} sent five times at once is carried out once`, async () => {
     const session = await Session.at(at, db);
     const before = (await session.events()).length;
     const id = newId('cmd');
@@ -70,14 +70,14 @@ describe.each(CASES)('$name', ({ name, at, send }) => {
   });
 });
 
-it('W8 a close that is sent again does not reopen the session', async () => {
+it('W8 a repeated close does not reopen the session', async () => {
   const session = await Session.at('chatting', db);
   const first = await session.close(false, 'close:1');
   expect(await session.close(false, 'close:1')).toEqual(first);
   expect((await session.chat())['closed_at']).not.toBeNull();
 });
 
-it('W8 the receipt of a close says that the session has been opened since', async () => {
+it('W8 the recorded result of a close says that the session has been opened since', async () => {
   const session = await Session.at('chatting', db);
   const first = await session.close(false, 'close:1');
   expect(first).not.toHaveProperty('closed');
@@ -85,7 +85,7 @@ it('W8 the receipt of a close says that the session has been opened since', asyn
   expect(await session.close(false, 'close:1')).toEqual({ ...first, closed: false });
 });
 
-it('W2 the event of a command names the event of its reason', async () => {
+it('W2 the event of a command references the event with its reason', async () => {
   const session = await Session.at('building', db);
   const reason = await call<number>(db, 'log_reason', [session.id, 'user', 'enough', 'cancel:1/reason']);
   await session.cancel('cancel:1');
@@ -95,7 +95,7 @@ it('W2 the event of a command names the event of its reason', async () => {
   expect(aborted!.data).not.toHaveProperty('reason_seq');
 });
 
-it('U2 a settled step that is claimed again answers what was settled, and the run goes on from there', async () => {
+it('U2 claiming a settled step returns what was settled, and the run continues from there', async () => {
   const session = await Session.at('chatting', db);
   const run = await session.runWithCalls(['call_1'], [1, 1, 1]);
   const stored = await session.everything();
@@ -113,7 +113,7 @@ it('U2 a settled step that is claimed again answers what was settled, and the ru
   expect(await session.everything()).toEqual(stored);
 });
 
-it('S6 commands to a session that does not exist are refused and leave no trace', async () => {
+it('S6 commands to an unknown session are refused and write nothing', async () => {
   const nobody = new Session(db);
   for (const { send } of COMMANDS) {
     expect(await send(nobody, newId('cmd'))).toEqual({ ok: false, code: 'SessionNotFound' });

@@ -6,7 +6,7 @@ import { freshRows, Session } from './session.ts';
 
 const db = await freshRows();
 
-it('P8 what an SQL function returns is parsed: another shape is an error that names the function and holds no value', async () => {
+it('P8 results of SQL functions are parsed: an unexpected shape is an error that names the function and contains no value', async () => {
   const session = await Session.at('chatting', db);
   await session.say('a secret');
   const result = call(db, z.object({ kind: z.literal('claimed') }), 'load_session', [session.id, 'execution', 1, 0]);
@@ -16,7 +16,7 @@ it('P8 what an SQL function returns is parsed: another shape is an error that na
   expect(JSON.stringify([error, (error as Error).cause])).not.toContain(session.id);
 });
 
-it('S12 an event of the log that is not as described is an error, and those of tools are as described', async () => {
+it('S12 an event that does not match the schema is an error, and events of tools match it', async () => {
   const session = await Session.at('chatting', db);
   const run = await session.runWithCalls(['call_1']);
   await session.beginTool(run, [0, 2, 1], 'call_1', { event: 'start_build', at: 'start', project: null });

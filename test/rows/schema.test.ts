@@ -32,7 +32,7 @@ const FUNCTIONS = `
     FROM pg_proc p JOIN pg_language l ON l.oid = prolang
    WHERE pronamespace = 'public'::regnamespace ORDER BY proname`;
 
-it('H1 migrations and store/sql give the schema of migrations/schema.txt (`npm test -- test/rows/schema -u` rewrites it)', async () => {
+it('H1 migrations and store/sql produce the schema in migrations/schema.txt (`npm test -- test/rows/schema -u` rewrites it)', async () => {
   const parts: string[] = [];
   for (const [title, sql] of Object.entries({ TABLES, CONSTRAINTS, INDEXES, TRIGGERS, VIEWS, FUNCTIONS })) {
     parts.push(`== ${title}\n${(await lines(sql)).join('\n')}\n`);

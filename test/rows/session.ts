@@ -1,4 +1,4 @@
-// One session as its users and its worker see it, straight through the SQL functions: no store, no workflow.
+// A session that users and a worker change directly through the SQL functions, without store and workflow.
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { afterAll } from 'vitest';
@@ -11,11 +11,11 @@ import * as store from '../../store/db.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { raiseEvent } from '../faults/rows.ts';
 
-/** What an SQL function answers. */
+/** The result of an SQL function. */
 export type Answer = Record<string, unknown>;
 export type Row = Record<string, unknown>;
 
-/** The path of events that leads to a phase from where a session begins. */
+/** The events that lead from chatting to a phase. */
 const PATH: Readonly<Record<Phase, readonly PhaseEvent[]>> = {
   chatting: [],
   building: ['start_build'],
@@ -41,7 +41,7 @@ export async function rows(db: pg.Pool | pg.ClientBase, sql: string, params: unk
   return (await db.query<Row>(sql, params)).rows;
 }
 
-/** The SQLSTATE that a statement is refused with, or `ok`. */
+/** The SQLSTATE of a refused statement, or `ok`. */
 export async function refusal(statement: Promise<unknown>): Promise<string> {
   try {
     await statement;
@@ -51,8 +51,8 @@ export async function refusal(statement: Promise<unknown>): Promise<string> {
   }
 }
 
-/** Waits until some statement of this database waits for a lock. */
-export async function somebodyWaits(db: pg.Pool): Promise<void> {
+/** Waits until a statement in this database waits for a lock. */
+export async function untilBlocked(db: pg.Pool): Promise<void> {
   const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
   while ((await rows(db, waiting)).length === 0) await delay(5);
 }
@@ -66,7 +66,7 @@ export interface Said {
   parts?: readonly object[];
 }
 
-/** A part of an answer, as append_stream and settle_step take it. */
+/** A part of an answer, as append_stream and settle_step accept it. */
 export interface Part {
   id: string;
   index: number;
@@ -105,7 +105,7 @@ export class Session {
     this.user = user;
   }
 
-  /** A new session, walked to a phase by its events. */
+  /** A new session, moved to a phase by events. */
   static async at(
     phase: Phase,
     db: pg.Pool | pg.ClientBase,
@@ -117,7 +117,7 @@ export class Session {
     return session;
   }
 
-  /** A new session with these messages said, each under its text as its id. */
+  /** A new session with these messages, each with its text as its id. */
   static async saying(db: pg.Pool | pg.ClientBase, ...texts: string[]): Promise<Session> {
     const session = await Session.at('chatting', db);
     for (const text of texts) await session.say(text, { id: text });
@@ -241,7 +241,7 @@ export class Session {
     await this.settleStep(run, fence, { end: true });
   }
 
-  /** A run whose first step has settled and asked for these tool calls; its fence is that of the step. */
+  /** A run whose first step has settled with these tool calls; its fence is that of the step. */
   async runWithCalls(callIds: readonly string[], fence: Fence = [0, 1, 1]): Promise<number> {
     const { run_seq } = (await this.say('build it')) as { run_seq: number };
     await this.claim(run_seq, fence);
@@ -288,7 +288,7 @@ export class Session {
     return rows(this.db, 'SELECT * FROM part_deltas WHERE session_id = $1 ORDER BY part_id, start', [this.id]);
   }
 
-  /** What readers by SQL see: the parts' data, in order. */
+  /** The parts' data in order, from the view for SQL readers. */
   async live(): Promise<Row[]> {
     const sql = 'SELECT data FROM chat_parts_live WHERE session_id = $1 ORDER BY message_id, index';
     return (await rows(this.db, sql, [this.id])).map((row) => row['data'] as Row);
@@ -298,7 +298,7 @@ export class Session {
     return rows(this.db, 'SELECT * FROM session_events WHERE session_id = $1 ORDER BY seq', [this.id]) as never;
   }
 
-  /** Everything that is stored of the session, for "nothing was written". */
+  /** All rows of the session, to show that nothing was written. */
   async everything(): Promise<unknown[]> {
     const state = await rows(this.db, 'SELECT * FROM scoped_state ORDER BY scope, owner, key');
     const projects = await rows(
@@ -313,7 +313,7 @@ export class Session {
 export interface ToolEnd {
   effects?: object;
   data?: object;
-  /** The sentence of an illegal event; its %s is the phase. */
+  /** The error text of an illegal event; its %s is the phase. */
   illegal?: string;
 }
 
@@ -332,7 +332,7 @@ export function textPart(index: number, text = '', id = newId('prt')): Part {
   return { id, index, type: 'text', data: { type: 'text', text, state: 'streaming' } };
 }
 
-/** The phase that a session's log leads to, transition by transition; throws at one that is not legal. */
+/** The phase according to a session's logged transitions; throws at an illegal one. */
 export async function phaseByLog(session: Session): Promise<Phase> {
   let phase: Phase = 'chatting';
   for (const { kind, seq, data } of await session.events()) {

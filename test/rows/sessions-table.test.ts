@@ -10,7 +10,7 @@ const db = await freshRows();
 const GUARDED = 'PD001';
 const CHECKED = '23514';
 
-/** The statements that are not refused with the code. */
+/** Returns the statements that were not refused with the code. */
 async function slippedThrough<T>(code: string, statements: readonly T[], run: (statement: T) => Promise<unknown>) {
   const slipped: { statement: T; verdict: string }[] = [];
   for (const statement of statements) {
@@ -32,7 +32,7 @@ async function inTransaction(work: (client: pg.PoolClient) => Promise<void>): Pr
   }
 }
 
-/** Runs `work` inside a transaction that goes on after its failure. */
+/** Runs `work` in a savepoint, so that the transaction continues after its failure. */
 async function attempt(client: pg.PoolClient, work: () => Promise<unknown>): Promise<void> {
   await client.query('SAVEPOINT before');
   try {
@@ -42,7 +42,7 @@ async function attempt(client: pg.PoolClient, work: () => Promise<unknown>): Pro
   }
 }
 
-/** An UPDATE as somebody in psql would write it. */
+/** An UPDATE as typed in psql. */
 function stray(client: pg.Pool | pg.ClientBase, session: Session, set: string): Promise<unknown> {
   return client.query(`UPDATE sessions SET ${set} WHERE session_id = $1`, [session.id]);
 }
@@ -134,13 +134,13 @@ it('S2 a stray UPDATE of any column is refused, for a superuser too', async () =
   expect(await session.row()).toEqual(before);
 });
 
-it('S2 what is not set yet cannot be set by a stray UPDATE either', async () => {
+it('S2 an unset column cannot be set by a stray UPDATE either', async () => {
   const session = await Session.at('chatting', db);
   const strays = [`project_id = 'p'`, `pending_tool = '${JSON.stringify(pendingTool('c'))}'`, `cancel_token = 't'`];
   expect(await slippedThrough(GUARDED, strays, (set) => stray(db, session, set))).toEqual([]);
 });
 
-it('S2 a session begins at chatting and with nothing else set', async () => {
+it('S2 a session starts at chatting with no other column set', async () => {
   const insert = 'INSERT INTO sessions (session_id, user_id, phase, project_id, pending_tool, cancel_token) VALUES';
   const pending = `'${JSON.stringify(pendingTool('call_1'))}'`;
   const strays = [
@@ -155,7 +155,7 @@ it('S2 a session begins at chatting and with nothing else set', async () => {
   expect(await refusal(db.query(`${insert} ('${newId('ses')}', 'ada', 'chatting', NULL, NULL, NULL)`))).toBe('ok');
 });
 
-it('S2 nothing of a writer is left behind for the rest of its transaction', async () => {
+it('S2 a writer’s permission does not last for the rest of its transaction', async () => {
   const building = await Session.at('building', db);
   await inTransaction(async (client) => {
     const session = building.through(client);
@@ -179,7 +179,7 @@ it('S2 nothing of a writer is left behind for the rest of its transaction', asyn
   });
 });
 
-it('S2 the mark of one writer opens no other column, and no mark breaks the promises of its own', async () => {
+it('S2 the setting of one writer permits no other column, and no illegal value of its own', async () => {
   const session = await Session.at('verifying', db, { project: 'prj-1' });
   await session.cancel();
   const strays: [writer: string, set: string][] = [
@@ -238,7 +238,7 @@ it('S2 each column has one writer function, and no SQL elsewhere writes the tabl
   expect(inserting.map(({ name }) => name)).toEqual(['open_session']);
 });
 
-/** Length of an object as jsonb writes it: a space behind every colon and comma. */
+/** Length of an object as jsonb text, which has a space after every colon and comma. */
 function jsonbLength(value: object): number {
   const members = Object.entries(value).map(([key, member]) => `${JSON.stringify(key)}: ${JSON.stringify(member)}`);
   return Buffer.byteLength(`{${members.join(', ')}}`);

@@ -21,7 +21,7 @@ const answerOf = async (session: Session) => {
   return (await rows(db, sql, [session.id])).map((row) => row['data'] as Row);
 };
 
-it('T4 a growing text is a part and its deltas, and the view shows both as one', async () => {
+it('T4 a growing text consists of a part and its deltas, which the view combines', async () => {
   const session = await answering();
   const part = textPart(0, 'Once');
   await session.append(1, FENCE, [part]);
@@ -36,7 +36,7 @@ it('T4 a growing text is a part and its deltas, and the view shows both as one',
   expect(await answerOf(session)).toEqual([data]);
 });
 
-it('T4 a part settles alone: the deltas of the others stay', async () => {
+it('T4 settling a part keeps the deltas of other parts', async () => {
   const session = await answering();
   const [one, two] = [textPart(0, 'a'), textPart(1, 'b')];
   const deltas = [one, two].map((part): Delta => ({ part_id: part.id, start: 1, text: '!' }));
@@ -60,7 +60,7 @@ it('T4 the input of a tool call that still streams is shown raw', async () => {
   expect((await answerOf(session))[0]).not.toHaveProperty('rawInput');
 });
 
-it('T4 two texts cannot begin at the same place of one part', async () => {
+it('T4 two deltas cannot start at the same offset of one part', async () => {
   const session = await answering();
   const part = textPart(0, '');
   await session.append(1, FENCE, [part], [{ part_id: part.id, start: 0, text: 'a' }]);
@@ -68,7 +68,7 @@ it('T4 two texts cannot begin at the same place of one part', async () => {
   expect(await refusal(db.query(insert, [session.id, part.id]))).toBe('23505');
 });
 
-it('T4 T5 however texts come in, the view is their sum, and the end of the run changes nothing that readers see', async () => {
+it('T4 T5 whatever the batches, the view is their sum, and the end of the run changes nothing that readers see', async () => {
   const word = fc
     .string({ unit: 'grapheme', minLength: 1, maxLength: 12 })
     .filter((text) => !text.includes('\0') && text.isWellFormed());
@@ -116,7 +116,7 @@ it('T4 T5 however texts come in, the view is their sum, and the end of the run c
   );
 });
 
-it('T5 the parts of a lost attempt stay where they are, and the next attempt begins behind them', async () => {
+it('T5 the parts of a lost attempt keep their index, and the next attempt starts after them', async () => {
   const session = await answering();
   const lost = textPart(0, 'Once upon');
   await session.append(1, FENCE, [lost]);
@@ -131,7 +131,7 @@ it('T5 the parts of a lost attempt stay where they are, and the next attempt beg
   ]);
 });
 
-/** Bytes of write-ahead log that a connection has caused, whatever others do meanwhile. */
+/** Bytes of write-ahead log that this connection has written, without those of others. */
 async function walWritten(client: { query: typeof db.query }): Promise<number> {
   await client.query('SELECT pg_stat_force_next_flush()');
   const { rows: read } = await client.query(
@@ -144,7 +144,7 @@ it.each([
   { chunksPerBatch: 16, most: 20 },
   { chunksPerBatch: 64, most: 20 },
 ])(
-  'T4 an answer of 32 KB in 2,000 chunks, $chunksPerBatch a batch, costs at most $most bytes of log a byte',
+  'T4 an answer of 32 KB in 2,000 chunks, $chunksPerBatch per batch, writes at most $most bytes of WAL per byte',
   async ({ chunksPerBatch, most }) => {
     const client = await db.connect();
     try {
@@ -171,7 +171,7 @@ it.each([
   },
 );
 
-it('T4 the log of an answer grows with its length, not with its square', async () => {
+it('T4 the WAL of an answer grows linearly with its length', async () => {
   const client = await db.connect();
   try {
     const costs: number[] = [];

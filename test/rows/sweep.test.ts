@@ -1,4 +1,4 @@
-// What the sweeper claims, and what a sweep costs: that depends on the runs that are due, not on those that are parked.
+// What the sweeper claims, and the cost of a sweep: it depends on the runs that are due, not on those that are parked.
 import fc from 'fast-check';
 import type pg from 'pg';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -37,18 +37,18 @@ const wronglyParked = (db: pg.Pool) =>
 describe('which runs are checked', () => {
   it('W7 exactly the run that a session can continue with, after any commands', async () => {
     const db = await freshRows();
-    const deeds = ['say', 'say', 'claim', 'finish', 'fail', 'abort', 'cancel', 'stuck', 'unstuck', 'close'] as const;
-    const property = fc.asyncProperty(fc.array(fc.constantFrom(...deeds), { maxLength: 14 }), async (given) => {
+    const actions = ['say', 'say', 'claim', 'finish', 'fail', 'abort', 'cancel', 'stuck', 'unstuck', 'close'] as const;
+    const property = fc.asyncProperty(fc.array(fc.constantFrom(...actions), { maxLength: 14 }), async (given) => {
       const session = await Session.at('chatting', db);
-      for (const [n, deed] of given.entries()) {
-        await carryOut(session, deed, n);
+      for (const [n, action] of given.entries()) {
+        await carryOut(session, action, n);
         expect(await wronglyParked(db), given.slice(0, n + 1).join(' ')).toEqual([]);
       }
     });
     await fc.assert(property, { numRuns: 40 });
   });
 
-  it('W7 a claimed run is not claimed again for a while, so one that nobody can wake hides no other', async () => {
+  it('W7 a claimed run is not claimed again for a while, so a run that cannot be woken does not block others', async () => {
     const db = await freshRows();
     await Promise.all([Session.saying(db, 'one', 'two'), Session.saying(db, 'one')]);
     expect(await claimDueRuns(db, 1), 'for the first two seconds').toEqual([]);
@@ -58,7 +58,7 @@ describe('which runs are checked', () => {
     expect(second[0]!.session_id).not.toBe(first[0]!.session_id);
   });
 
-  it('W7 a run that writes is left alone; one that is silent for 30 s is claimed', async () => {
+  it('W7 a run that writes is not claimed; one without writes for 30 s is claimed', async () => {
     const db = await freshRows();
     const [writes, silent] = await Promise.all([Session.saying(db, 'one'), Session.saying(db, 'one')]);
     for (const session of [writes, silent]) await session.claim(1, fence(1));
@@ -83,7 +83,7 @@ describe('which runs are checked', () => {
     expect(claimed).toHaveLength(30);
   });
 
-  it('W7 a newer dead run is reached after 1,500 silent ones that live', async () => {
+  it('W7 a newer dead run is reached after 1,500 silent but live ones', async () => {
     const db = await freshRows();
     await parkedSessions(db, 'u', 1_500, 1);
     await db.query(`UPDATE chat_runs SET state = 'running'`);
@@ -99,27 +99,27 @@ describe('which runs are checked', () => {
   });
 });
 
-type Deed = 'say' | 'claim' | 'finish' | 'fail' | 'abort' | 'cancel' | 'stuck' | 'unstuck' | 'close';
+type Action = 'say' | 'claim' | 'finish' | 'fail' | 'abort' | 'cancel' | 'stuck' | 'unstuck' | 'close';
 
-/** Does it to the run that it fits, if there is one. */
-async function carryOut(session: Session, deed: Deed, n: number): Promise<void> {
+/** Applies the action to a matching run, if there is one. */
+async function carryOut(session: Session, action: Action, n: number): Promise<void> {
   const runs = await session.runs();
   const open = runs.filter(({ state }) => state === 'queued' || state === 'running');
   const head = open[0]?.['seq'] as number | undefined;
   const claimed = open.find(({ state }) => state === 'running');
-  if (deed === 'say') await session.say(`message ${n}`);
-  else if (deed === 'claim' && head !== undefined) await session.claim(head, fence(n + 1));
-  else if (deed === 'finish' && claimed)
+  if (action === 'say') await session.say(`message ${n}`);
+  else if (action === 'claim' && head !== undefined) await session.claim(head, fence(n + 1));
+  else if (action === 'finish' && claimed)
     await session.settleStep(claimed['seq'] as number, claimed['fence'] as Fence, { end: true });
-  else if (deed === 'fail' && head !== undefined) await session.settleRun(head, 'error');
-  else if (deed === 'abort' && (await session.abort())['aborted']) await session.settleRun(head!, 'aborted');
-  else if (deed === 'cancel' && open.length > 0) await session.cancelQueued(open.at(-1)!['message_id'] as string);
-  else if (deed === 'stuck') await noteStuck(session.db, session.id, 'NonDeterministicError');
-  else if (deed === 'unstuck') await noteStuck(session.db, session.id, null);
-  else if (deed === 'close') await session.close(true);
+  else if (action === 'fail' && head !== undefined) await session.settleRun(head, 'error');
+  else if (action === 'abort' && (await session.abort())['aborted']) await session.settleRun(head!, 'aborted');
+  else if (action === 'cancel' && open.length > 0) await session.cancelQueued(open.at(-1)!['message_id'] as string);
+  else if (action === 'stuck') await noteStuck(session.db, session.id, 'NonDeterministicError');
+  else if (action === 'unstuck') await noteStuck(session.db, session.id, null);
+  else if (action === 'close') await session.close(true);
 }
 
-/** New sessions of `user` with queued runs each, in few statements; the triggers and constraints apply as ever. */
+/** New sessions of `user` with queued runs each, in few statements; triggers and constraints apply. */
 async function parkedSessions(db: pg.Pool, user: string, sessions: number, runs: number): Promise<void> {
   await db.query(
     `SELECT open_session('ses_' || substr(md5($1 || n), 1, 12) || rpad(n::text, 14, 'x'), $1, 'a', NULL, NULL, '{}', NULL)
@@ -149,7 +149,7 @@ async function sequentialScans(client: pg.ClientBase): Promise<number> {
   return found!['scans'] as number;
 }
 
-/** The quickest of ten executions, each rolled back: other processes may take the CPU during one of them. */
+/** The fastest of ten executions, each rolled back, because other processes may take the CPU. */
 async function costOf(db: pg.Pool, sql: string, params: unknown[]) {
   const costs: { ms: number; buffers: number; scans: number }[] = [];
   const client = await db.connect();
@@ -183,7 +183,7 @@ it('Q1 W7 a sweep reads at most 5,000 buffers and no whole table, however many r
   const sweep = () => costOf(db, 'SELECT * FROM claim_due_runs($1)', [AT_ONCE]);
   const scrape = () => costOf(db, 'SELECT * FROM open_work($1)', [COUNTED]);
   const costs = { idle: await sweep(), scrape: await scrape() };
-  // So many are due that a sweep takes as much as it may.
+  // More are due than a sweep may claim.
   await parkedSessions(db, 'due', 2 * DUE, 1);
   await db.query(`UPDATE chat_runs SET state = 'running' WHERE session_id IN (
                     SELECT session_id FROM sessions WHERE user_id = 'due' ORDER BY 1 LIMIT ${DUE})`);

@@ -21,13 +21,13 @@ const todos = (project: string) =>
     project,
   ]);
 
-/** Everything but the log and the claim of the run. */
+/** Everything except the log and the claim of the run. */
 async function allButLogAndClaim(session: Session): Promise<unknown> {
   const [row, chat, messages, _runs, parts, deltas, _events, ...others] = await session.everything();
   return [row, chat, messages, parts, deltas, ...others];
 }
 
-it('S5 a tool that opens a project: project, lock, transition and pending tool are one write', async () => {
+it('S5 a tool that opens a project: project, lock, transition and pending tool are one transaction', async () => {
   const session = await Session.at('chatting', db);
   const run = await calling(session);
   const raise = build('new');
@@ -53,7 +53,7 @@ it('S5 a tool that opens a project: project, lock, transition and pending tool a
   });
 });
 
-it('S5 a call that goes ahead after a crash finds what it began, and begins nothing twice', async () => {
+it('S5 a call that is started again after a crash finds its first start, and starts nothing twice', async () => {
   const session = await Session.at('chatting', db);
   const run = await calling(session);
   const raise = build('new');
@@ -79,7 +79,7 @@ const REFUSED = [
     code: 'InvalidTransition',
   },
   {
-    why: 'the wrong phase before the want of a project',
+    why: 'the wrong phase before the missing project',
     at: 'building',
     locked: false,
     raise: build('required'),
@@ -116,7 +116,7 @@ it('S5 a locked project is built in again', async () => {
   expect((await session.row())['project_id']).toBe(project);
 });
 
-it('S5 outcome, todos, state, what was set aside and the transition land together, and pending_tool goes', async () => {
+it('S5 outcome, todos, state, full output and transition are committed together, and pending_tool is cleared', async () => {
   const project = newId('prj');
   const session = await Session.at('building', db, { project });
   const run = await calling(session);
@@ -163,7 +163,7 @@ it('S5 outcome, todos, state, what was set aside and the transition land togethe
   expect((await session.parts(run))[0]).toMatchObject({ tool_state: 'output-available', data: { output: 'made' } });
 });
 
-it('S5 an outcome sent again gets the same answer and lands once', async () => {
+it('S5 a repeated outcome gets the same result and is stored once', async () => {
   const session = await Session.at('building', db, { project: newId('prj') });
   const run = await calling(session);
   await session.beginTool(run, FIRST, 'call_1');
@@ -178,7 +178,7 @@ it('S5 an outcome sent again gets the same answer and lands once', async () => {
 it.each([
   { why: 'that failed', at: 'building', data: { state: 'output-error', errorText: 'no' } },
   { why: 'whose event has become illegal', at: 'chatting', data: {} },
-] as const)('S5 a tool $why raises and writes nothing but its outcome', async ({ at, data }) => {
+] as const)('S5 a tool $why raises no event and writes nothing but its outcome', async ({ at, data }) => {
   const project = newId('prj');
   const session = await Session.at(at, db, { project });
   const run = await calling(session);
@@ -205,7 +205,7 @@ it.each([
   expect((await session.parts(run))[0]).toMatchObject({ tool_state: 'output-error' });
 });
 
-it('S5 a cancel while a tool runs: the outcome lands, its event is judged by the new phase', async () => {
+it('S5 a cancel while a tool runs: the outcome is stored, its event is checked against the new phase', async () => {
   const session = await Session.at('building', db);
   const run = await calling(session, ['call_1', 'call_2']);
   await session.beginTool(run, FIRST, 'call_1', { event: 'todo_done_build', at: 'result', project: null });
@@ -217,7 +217,7 @@ it('S5 a cancel while a tool runs: the outcome lands, its event is judged by the
   expect(await phaseByLog(session)).toBe(await session.phase());
 });
 
-it('S8 after a loss pending_tool says exactly which call was in flight', async () => {
+it('S8 after a crash pending_tool says exactly which call was in flight', async () => {
   const session = await Session.at('chatting', db);
   const run = await calling(session, ['call_1', 'call_2', 'call_3']);
   await session.beginTool(run, FIRST, 'call_1');
@@ -231,7 +231,7 @@ it('S8 after a loss pending_tool says exactly which call was in flight', async (
   ]);
 });
 
-it('K6 state goes to its scope, the last change of a key counts, and deletions go the same way', async () => {
+it('K6 state is written to its scope, the last change of a key wins, and deletions work the same way', async () => {
   const session = await Session.at('chatting', db, { user: 'scoped' });
   const run = await calling(session, ['call_1', 'call_2']);
   const finish = async (ordinal: number, callId: string, state: object[]) => {
@@ -265,7 +265,7 @@ it('K6 state goes to its scope, the last change of a key counts, and deletions g
   expect((await session.run(run))['temp']).toBeNull();
 });
 
-it('K5 sessions of one user that write the same keys and todos at once wait in turn, never for each other', async () => {
+it('K5 concurrent sessions of one user that write the same keys and todos do not deadlock', async () => {
   const project = newId('prj');
   const sessions = await Promise.all(
     Array.from({ length: 6 }, () => Session.at('chatting', db, { user: 'busy', project })),
@@ -296,7 +296,7 @@ it('K5 sessions of one user that write the same keys and todos at once wait in t
   );
 });
 
-it('S5 a call that the run did not make is neither begun nor finished', async () => {
+it('S5 a call that does not belong to the run is neither started nor finished', async () => {
   const session = await Session.at('chatting', db);
   const first = await calling(session);
   await session.settleRun(first, 'aborted');
@@ -311,7 +311,7 @@ it('S5 a call that the run did not make is neither begun nor finished', async ()
   expect(await session.everything()).toEqual(before);
 });
 
-it('K1 what a tool call loads of state is bounded, however much of it there is', async () => {
+it('K1 the state that a tool call loads is bounded, whatever its total size', async () => {
   const session = await Session.at('chatting', db, { user: 'hoarder' });
   const run = await calling(session);
   const load = async () => {

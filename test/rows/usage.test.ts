@@ -14,7 +14,7 @@ const sum = (usages: readonly Partial<Numbers>[]): Numbers =>
     KEYS.map((key) => [key, usages.reduce((total, usage) => total + (usage[key] ?? 0), 0)]),
   ) as Numbers;
 
-/** The sums that a session should hold, from its messages alone. */
+/** A session's expected sums, computed from its messages. */
 function recompute(messages: readonly Row[]): Row {
   const answers = messages
     .filter((message) => message['role'] === 'assistant')
@@ -42,11 +42,11 @@ const step = fc.record({
 });
 const turn = fc.record({
   steps: fc.array(step, { maxLength: 4 }),
-  end: fc.constantFrom('finished', 'aborted', 'error', 'cancelled', 'lost and taken again'),
+  end: fc.constantFrom('finished', 'aborted', 'error', 'cancelled', 'lost and claimed again'),
   hidden: fc.boolean(),
 });
 
-it('U2 the sums of a session are those of its messages, whatever has happened to its turns', async () => {
+it('U2 the sums of a session are those of its messages, whatever happened to its turns', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(turn, { minLength: 1, maxLength: 6 }), async (turns) => {
       const session = await Session.at('chatting', db);
@@ -65,7 +65,7 @@ it('U2 the sums of a session are those of its messages, whatever has happened to
             cost,
             end: end === 'finished' && n === steps.length - 1,
           };
-          const lost = end === 'lost and taken again';
+          const lost = end === 'lost and claimed again';
           if (lost) await session.claim(run, [0, ordinal, 2], n);
           const writer: Fence = lost ? [0, ordinal, 2] : fence;
           if (lost) expect(await session.settleStep(run, fence, settlement)).toEqual({ kind: 'lost' });
@@ -103,7 +103,7 @@ it('U2 the sums of a session are those of its messages, whatever has happened to
   );
 });
 
-it('U1 a step keeps its five numbers, its model and its finish reason, and nothing else is summed', async () => {
+it('U1 a step stores its five numbers, its model and its finish reason, and nothing else is summed', async () => {
   const session = await Session.at('chatting', db);
   await session.say('hello');
   await session.claim(1, [0, 1, 1]);
