@@ -12,11 +12,11 @@ import type { Models } from '../agent/models.ts';
 import type { AgentRegistry } from '../agent/registry.ts';
 import type { Bus } from '../bus/bus.ts';
 import { TASK_QUEUE } from '../workflows/definitions.ts';
-import { Erasures } from './erasures.ts';
-import { repeat } from './repeat.ts';
+import { carryOutErasures } from './erasures.ts';
+import { repeat, type Task } from './repeat.ts';
 import { type RetentionSettings, sweepExpired } from './retention.ts';
-import { StuckCheck } from './stuck.ts';
-import { Sweeper } from './sweeper.ts';
+import { checkForStuck } from './stuck.ts';
+import { sweepRuns } from './sweeper.ts';
 import { createWarmWorker } from './warm-worker.ts';
 import { workflowSlots } from './workflow-slots.ts';
 
@@ -58,34 +58,41 @@ export interface SessionWorker {
 
 /** Creates a worker; it polls nothing before `run`. */
 export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
-  const { log, settings, registry = new Registry() } = parts;
+  const { bus, db, log, registry = new Registry() } = parts;
   const worker = await createWarmWorker(optionsOf(parts, registry), log);
-  const client = new Client({ connection: parts.clientConnection, namespace: parts.namespace });
-  countBus(parts.bus, registry);
-  watchWork(parts.db, registry);
-  const { db, bus } = parts;
-  const { sweepIntervalMs } = settings;
-  const sweeper = new Sweeper({ db, client, log, woken: countWakes(registry) });
-  const stuck = new StuckCheck({ db, bus, client, log });
-  const erasures = new Erasures({ db, client, log, workspaces: settings.workspaces });
+  countBus(bus, registry);
+  watchWork(db, registry);
+  const tasks = tasksOf(parts, countWakes(registry));
   return {
     shutdown: () => worker.shutdown(),
     run: async () => {
       const stopping = new AbortController();
-      const periodic = [
-        repeat(sweepIntervalMs, () => sweeper.run(), stopping.signal),
-        repeat(sweepIntervalMs * SWEEPS_PER_STUCK_CHECK, (signal) => stuck.run(signal), stopping.signal),
-        repeat(sweepIntervalMs, () => erasures.run(), stopping.signal),
-        repeat(RETENTION_INTERVAL_MS, (signal) => sweepExpired({ db, log, settings }, signal), stopping.signal),
-      ];
+      const repeated = tasks.map((task) => repeat(task, log, stopping.signal));
       try {
         await worker.run();
       } finally {
         stopping.abort();
-        await Promise.all(periodic);
+        await Promise.all(repeated);
       }
     },
   };
+}
+
+function tasksOf({ clientConnection, namespace, settings, ...parts }: WorkerParts, woken: () => void): Task[] {
+  const client = new Client({ connection: clientConnection, namespace });
+  const deps = { ...parts, client, woken, workspaces: settings.workspaces };
+  const { sweepIntervalMs: intervalMs } = settings;
+  const stuckIntervalMs = intervalMs * SWEEPS_PER_STUCK_CHECK;
+  return [
+    { name: 'sweeping', intervalMs, run: () => sweepRuns(deps) },
+    { name: 'checking for stuck sessions', intervalMs: stuckIntervalMs, run: (signal) => checkForStuck(deps, signal) },
+    { name: 'erasing', intervalMs, run: () => carryOutErasures(deps) },
+    {
+      name: 'deleting expired rows',
+      intervalMs: RETENTION_INTERVAL_MS,
+      run: (signal) => sweepExpired(parts.db, settings, signal),
+    },
+  ];
 }
 
 function optionsOf(parts: WorkerParts, registry: Registry): Parameters<typeof createWarmWorker>[0] {

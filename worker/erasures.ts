@@ -11,58 +11,45 @@ const DEADLINE_MS = 3_000;
 /** At once, and again a minute later: a tool that was running may have written a file in between. */
 const PASSES = 2;
 
+interface ErasureDeps {
+  db: pg.Pool;
+  client: Client;
+  log: Logger;
+  workspaces: string;
+}
+
 /** Ends the workflows and removes the folders of erased sessions. What fails is tried again every minute. */
-export class Erasures {
-  private readonly deps: { db: pg.Pool; client: Client; log: Logger; workspaces: string };
-
-  constructor(deps: Erasures['deps']) {
-    this.deps = deps;
+export async function carryOutErasures(deps: ErasureDeps): Promise<void> {
+  const done: number[] = [];
+  for (const erasure of await claimErasures(deps.db, BATCH)) {
+    if ((await carryOut(deps, erasure)) && erasure.passes >= PASSES) done.push(erasure.id);
   }
+  if (done.length > 0) await finishErasures(deps.db, done);
+}
 
-  /** Works off what is due; never rejects. */
-  async run(): Promise<void> {
-    const { db, log } = this.deps;
-    try {
-      const claimed = await claimErasures(db, BATCH);
-      const done: number[] = [];
-      for (const erasure of claimed) {
-        if ((await this.carryOut(erasure)) && erasure.passes >= PASSES) done.push(erasure.id);
-      }
-      if (done.length > 0) await finishErasures(db, done);
-    } catch (error) {
-      log.warn({ err: error }, 'the queue of erasures could not be read');
-    }
+async function carryOut({ client, log, workspaces }: ErasureDeps, erasure: Erasure): Promise<boolean> {
+  const { workflow_id: session, folder } = erasure;
+  try {
+    if (session !== null) await terminate(client, session);
+    if (folder !== null) await removeFolder(workspaces, folder);
+    return true;
+  } catch (error) {
+    log.warn({ err: error, session, folder }, 'an erasure is not complete; trying again in a minute');
+    return false;
   }
+}
 
-  private async carryOut(erasure: Erasure): Promise<boolean> {
-    try {
-      if (erasure.workflow_id !== null) await this.terminate(erasure.workflow_id);
-      if (erasure.folder !== null) await this.remove(erasure.folder);
-      return true;
-    } catch (error) {
-      const { workflow_id: session, folder } = erasure;
-      this.deps.log.warn({ err: error, session, folder }, 'an erasure is not complete; trying again in a minute');
-      return false;
-    }
-  }
+async function terminate({ connection, workflow }: Client, workflowId: string): Promise<void> {
+  const end = () => workflow.getHandle(workflowId).terminate('erased');
+  await connection.withDeadline(Date.now() + DEADLINE_MS, end).catch((error: unknown) => {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+  });
+}
 
-  private async terminate(workflowId: string): Promise<void> {
-    const { client } = this.deps;
-    try {
-      await client.connection.withDeadline(Date.now() + DEADLINE_MS, () =>
-        client.workflow.getHandle(workflowId).terminate('erased'),
-      );
-    } catch (error) {
-      if (!(error instanceof WorkflowNotFoundError)) throw error;
-    }
-  }
-
-  /** Removes a folder, and its user's folder where that was the last one. Links are removed, not followed. */
-  private async remove(folder: string): Promise<void> {
-    const { workspaces } = this.deps;
-    const root = path.join(workspaces, folder);
-    requireWorkspace(workspaces, path.dirname(root));
-    await rm(root, { recursive: true, force: true });
-    await rmdir(path.join(workspaces, folder.split('/')[0] ?? folder)).catch(() => {});
-  }
+/** Removes a folder, and its user's folder if that is empty then. Links are removed, not followed. */
+async function removeFolder(workspaces: string, folder: string): Promise<void> {
+  const root = path.join(workspaces, folder);
+  requireWorkspace(workspaces, path.dirname(root));
+  await rm(root, { recursive: true, force: true });
+  await rmdir(path.join(workspaces, folder.split('/')[0] ?? folder)).catch(() => {});
 }

@@ -1,4 +1,3 @@
-import type { Logger } from 'pino';
 import type pg from 'pg';
 import { sweepOutputs, sweepRefusals } from '../store/retention.ts';
 
@@ -12,20 +11,12 @@ export interface RetentionSettings {
   retentionOutputsMs: number;
 }
 
-/** Deletes what has expired, in bounded batches; several workers share the work. Never rejects. */
-export async function sweepExpired(
-  { db, log, settings }: { db: pg.Pool; log: Logger; settings: RetentionSettings },
-  signal: AbortSignal,
-): Promise<void> {
-  const sweeps = [
-    () => sweepRefusals(db, settings.retentionRefusalsMs, BATCH),
-    () => sweepOutputs(db, settings.retentionOutputsMs, BATCH),
-  ];
-  try {
-    for (const sweep of sweeps) {
-      for (let batch = 0; batch < BATCHES && !signal.aborted; batch += 1) if ((await sweep()) === 0) break;
-    }
-  } catch (error) {
-    log.warn({ err: error }, 'expired rows could not be deleted');
+/** Deletes what has expired, in bounded batches; several workers share the work. */
+export async function sweepExpired(db: pg.Pool, ages: RetentionSettings, signal: AbortSignal): Promise<void> {
+  for (const sweep of [
+    () => sweepRefusals(db, ages.retentionRefusalsMs, BATCH),
+    () => sweepOutputs(db, ages.retentionOutputsMs, BATCH),
+  ]) {
+    for (let batch = 0; batch < BATCHES && !signal.aborted; batch += 1) if ((await sweep()) === 0) break;
   }
 }

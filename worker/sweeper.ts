@@ -9,53 +9,44 @@ import { submitUpdate } from '../workflows/definitions.ts';
 export const AT_ONCE = 75;
 const DEADLINE_MS = 3_000;
 
+interface SweeperDeps {
+  db: pg.Pool;
+  client: Client;
+  log: Logger;
+  /** Called for each session that is woken. */
+  woken: () => void;
+}
+
 /**
  * Wakes sessions with an accepted message that nobody works on: the wake-up was lost with its sender, Temporal was away,
  * or the workflow was terminated. An unneeded wake-up does no harm: the row decides what runs.
  */
-export class Sweeper {
-  private readonly deps: { db: pg.Pool; client: Client; log: Logger; woken: () => void };
+export async function sweepRuns(deps: SweeperDeps): Promise<void> {
+  const runs = await claimDueRuns(deps.db, AT_ONCE);
+  await Promise.all(runs.map((run) => wake(deps, run)));
+}
 
-  constructor(deps: Sweeper['deps']) {
-    this.deps = deps;
+async function wake({ client, log, woken }: SweeperDeps, run: DueRun): Promise<void> {
+  try {
+    if (run.state === 'running' && (await isRunning(client, run.session_id))) return;
+    log.info({ session: run.session_id, run: run.run_seq }, 'waking a session with a forgotten message');
+    woken();
+    await sendUpdate(client, run, {
+      name: submitUpdate,
+      id: `sweep:${run.run_seq}:${Date.now()}`,
+      args: { run_seq: run.run_seq, message_id: run.message_id, model: run.model },
+      deadlineMs: DEADLINE_MS,
+    });
+  } catch (error) {
+    log.warn({ err: error, session: run.session_id, run: run.run_seq }, 'a session could not be woken');
   }
+}
 
-  /** Sweeps once; never rejects. */
-  async run(): Promise<void> {
-    try {
-      const runs = await claimDueRuns(this.deps.db, AT_ONCE);
-      await Promise.all(runs.map((run) => this.wake(run)));
-    } catch (error) {
-      this.deps.log.warn({ err: error }, 'sweeping failed');
-    }
-  }
-
-  private async wake(run: DueRun): Promise<void> {
-    const { client, log, woken } = this.deps;
-    try {
-      if (run.state === 'running' && (await this.isAlive(run.session_id))) return;
-      log.info({ session: run.session_id, run: run.run_seq }, 'waking a session with a forgotten message');
-      woken();
-      await sendUpdate(client, run, {
-        name: submitUpdate,
-        id: `sweep:${run.run_seq}:${Date.now()}`,
-        args: { run_seq: run.run_seq, message_id: run.message_id, model: run.model },
-        deadlineMs: DEADLINE_MS,
-      });
-    } catch (error) {
-      log.warn({ err: error, session: run.session_id, run: run.run_seq }, 'a session could not be woken');
-    }
-  }
-
-  private async isAlive(sessionId: string): Promise<boolean> {
-    const { client } = this.deps;
-    try {
-      const { status } = await client.connection.withDeadline(Date.now() + DEADLINE_MS, () =>
-        client.workflow.getHandle(sessionId).describe(),
-      );
-      return status.name === 'RUNNING';
-    } catch {
-      return false;
-    }
+async function isRunning({ connection, workflow }: Client, sessionId: string): Promise<boolean> {
+  try {
+    const describe = () => workflow.getHandle(sessionId).describe();
+    return (await connection.withDeadline(Date.now() + DEADLINE_MS, describe)).status.name === 'RUNNING';
+  } catch {
+    return false;
   }
 }

@@ -28,12 +28,9 @@ const PACE_MS = 20;
 const LITTLE = 20;
 /** A step is handed over within this time on a machine without a free core; the heartbeat time-out is three times as long. */
 const HANDED_OVER_MS = 10_000;
-/**
- * A command, sent again under its key after each 503 (5 s), is answered within this time on a machine without a free core:
- * docs/deploys.md says of what it consists.
- */
-const ANSWERED_MS = 15_000;
-const SETTINGS = { PERDURE_HEARTBEAT_TIMEOUT: '30s', PERDURE_SHUTDOWN_GRACE: '1s', PERDURE_DRAIN_DELAY: '300ms' };
+/** A command is answered within this time on a machine without a free core (docs/deploys.md), which is when a host gives up. */
+const ANSWERED_MS = 5_000;
+const SETTINGS = { PERDURE_HEARTBEAT_TIMEOUT: '30s', PERDURE_SHUTDOWN_GRACE: '1s', PERDURE_DRAIN_DELAY: '1s' };
 
 const wordsOf = (count: number) => Array.from({ length: count }, (_, n) => `word${n} `);
 
@@ -115,15 +112,13 @@ async function stored(user: string, session: string): Promise<UIMessage[]> {
   return ((await response.json()) as { items: UIMessage[] }).items;
 }
 
-/** Sends a command until it is answered with 200, each time under the same key. Returns the milliseconds that took. */
+/** Sends a command. Returns the milliseconds until its answer. */
 async function openProject(session: string, key: string): Promise<number> {
   const sentAt = performance.now();
-  for (;;) {
-    const path = `/api/sessions/${session}/open`;
-    const response = await post('commander', path, { project_id: 'prj-of-a-deploy' }, { 'idempotency-key': key });
-    if (response.status === 200) return performance.now() - sentAt;
-    expect([response.status, await response.json()]).toEqual([503, expect.objectContaining({ code: 'Unavailable' })]);
-  }
+  const path = `/api/sessions/${session}/open`;
+  const response = await post('commander', path, { project_id: 'prj-of-a-deploy' }, { 'idempotency-key': key });
+  expect([response.status, await response.json()]).toEqual([200, expect.anything()]);
+  return performance.now() - sentAt;
 }
 
 const textsOf = (message: UIMessage | undefined) =>
