@@ -74,7 +74,7 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
   for (let tries = 1; ; tries += 1) {
     const port = await choosePort('Temporal', options.port ?? freePort);
     const uiPort = options.headless ? undefined : await choosePort("Temporal's UI", options.uiPort ?? freePort);
-    const server = await launch(cli, argsOf(options, port, uiPort), logFile);
+    const server = await launch(cli, argsOf(options, port, uiPort), logFile, options.env);
     await writePid(pidFile, server.pid);
     const address = `127.0.0.1:${port}`;
     try {
@@ -113,10 +113,10 @@ function readDynamicConfig(text: string): Record<string, string | number | boole
   return Object.fromEntries(Object.entries(settings).map(([key, [{ value }]]) => [key, value]));
 }
 
-async function launch(cli: string, args: string[], logFile: string): Promise<TiedProcess> {
+async function launch(cli: string, args: string[], logFile: string, env?: NodeJS.ProcessEnv): Promise<TiedProcess> {
   const output = openSync(logFile, 'w');
   try {
-    return await spawnTied(cli, args, { stopPlan: STOP_PLAN, output });
+    return await spawnTied(cli, args, { stopPlan: STOP_PLAN, output, ...(env && { env }) });
   } finally {
     closeSync(output);
   }
