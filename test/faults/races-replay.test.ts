@@ -1,5 +1,6 @@
 // Histories with concurrent commands must replay; otherwise the session is stuck on its next worker.
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, expect, it } from 'vitest';
 import { fetchHistory, listExecutions } from '../../tools/scripts/histories/history.ts';
 import { replay } from '../../tools/scripts/histories/replay.ts';
@@ -11,11 +12,17 @@ import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { inParallel } from './parallel.ts';
+import { raise } from './rows.ts';
+import { aroundCalls } from './sql-calls.ts';
 
 const SESSIONS = 24;
 /** Longer than the time-out of a workflow task, shorter than that of a statement. */
 const SLOW_S = 3.5;
 const WAITS = 'wait for the command';
+const GREETS = 'hello';
+const IDLE_MS = 2_000;
+/** Longer than a workflow task is kept open without a heartbeat, and than the idle time. */
+const WAIT_MS = 2_500;
 
 const asked = Promise.withResolvers<void>();
 const answered = Promise.withResolvers<void>();
@@ -23,12 +30,14 @@ const answered = Promise.withResolvers<void>();
 let runtime: TestRuntime;
 beforeAll(async () => {
   runtime = await startRuntime({
+    settings: { idleCloseMs: IDLE_MS },
     script: async (request) => {
       if (lastUserText(request) === WAITS) {
         asked.resolve();
         await answered.promise;
         return [say('here it is')];
       }
+      if (lastUserText(request) === GREETS) return [say('hello')];
       return request.messages.at(-1)?.role === 'tool'
         ? [say('done')]
         : [say('first'), callTool('call_1', 'build_and_deploy', { confirm_new_project: true })];
@@ -87,6 +96,25 @@ it('W5 a history replays in which a command outlasts its workflow task while one
   await session.ended(second);
   expect(order).toEqual(['ended', 'opened']);
   await expectToReplay([session.id]);
+});
+
+it('W5 two commands at once that wait at the row while the idle timer fires replay', async () => {
+  const before = ({ name }: { name: string }) => delay(name.startsWith('cmd_') ? WAIT_MS : 0);
+  using _slow = aroundCalls(runtime.db, { before });
+  const ids = Array.from({ length: 6 }, () => '');
+  await inParallel(ids.length, ids.length, async (nth) => {
+    const session = await TestSession.open(runtime);
+    ids[nth] = session.id;
+    await raise(runtime.db, session.id, ['start_build', 'todo_done_build']);
+    await session.ended(await session.send(GREETS));
+    // So that the timer fires at another moment of the commands in each session.
+    await delay((nth * IDLE_MS) / ids.length);
+    await Promise.allSettled([
+      session.command(updates.publish),
+      session.command(updates.openExisting, { project_id: `p-${session.id}` }),
+    ]);
+  });
+  await expectToReplay(ids);
 });
 
 async function expectToReplay(ids: readonly string[]): Promise<void> {

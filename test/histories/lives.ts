@@ -243,9 +243,9 @@ const idleTimerInCommands: Scenario = {
     runtime.model.script(inOrder(...build));
     const session = await open(runtime);
     await turn(session);
-    const isCommand = ({ name }: SqlCall) => ['raise_event', 'open_existing'].includes(name);
     // The timer fires during the second command.
-    using _slow = aroundCalls(runtime.db, { before: (call) => delay(isCommand(call) ? SLOW_MS : 0) });
+    const before = ({ name }: SqlCall) => delay(name.startsWith('cmd_') ? SLOW_MS : 0);
+    using _slow = aroundCalls(runtime.db, { before });
     await Promise.allSettled([
       session.command(updates.publish),
       session.command(updates.openExisting, { project_id: 'bakery' }),
