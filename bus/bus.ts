@@ -1,28 +1,28 @@
 import { z } from 'zod';
 
-/** Says that a session changed, so that its readers read it. Ids only, never content. */
+/** A notification that a session changed, so that its readers read it. Ids only, never content. */
 export interface Pointer {
   session: string;
   run?: number;
-  /** stream: the answer has grown; status: the session's status has changed; abort: that run is to stop. */
+  /** stream: the answer has grown; status: the session's status has changed; abort: the run must stop. */
   kind: 'stream' | 'status' | 'abort';
 }
 
-/** What listeners get: a pointer, or that pointers may have been missed. */
+/** What listeners receive: a pointer, or `reconnected`: pointers may have been missed. */
 export type BusEvent = Pointer | { kind: 'reconnected' };
 
 /**
  * Sends pointers from any process to every process. Delivery is at most once and unordered between sessions: listeners
- * read the rows, and check for changes when told `reconnected` and from time to time.
+ * read the rows, and check for changes periodically and after `reconnected`.
  */
 export interface Bus {
   /** Sends a pointer asynchronously. Never throws, never waits. */
   publish(pointer: Pointer): void;
   /** Calls `listener` for every pointer of any process, this one included, until the returned function is called. */
   subscribe(listener: (event: BusEvent) => void): () => void;
-  /** Batches sent so far, and times that listening has begun. */
+  /** Number of batches sent, and of times that listening began. */
   readonly counts?: Readonly<{ batches: number; listenings: number }>;
-  /** Sends the pointers that are left, then closes. */
+  /** Sends the remaining pointers, then closes. */
   close(): Promise<void>;
 }
 
@@ -43,8 +43,8 @@ export function unpack(text: string): Pointer[] | undefined {
 }
 
 /**
- * Pointers as payloads of at most `maxBytes`, equal ones merged, in the order in which each was first seen. Ids are
- * ASCII, so a character is a byte.
+ * Pointers as payloads of at most `maxBytes`, without duplicates, in the order of their first occurrence. Ids are ASCII, so
+ * a character is a byte.
  */
 export function pack(pointers: Iterable<Pointer>, maxBytes: number): string[] {
   const payloads: string[] = [];

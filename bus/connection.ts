@@ -1,28 +1,29 @@
+import { addAbortListener } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
+import { backoffMs } from './backoff.ts';
 
-const FIRST_RETRY_MS = 50;
-const LONGEST_RETRY_MS = 2_000;
+const BACKOFF = { first: 50, longest: 2_000 };
 const CONNECT_TIMEOUT_MS = 3_000;
-/** A connection whose other end is gone without a word is noticed within two of these. */
+/** A connection whose peer is gone is noticed within twice this time. */
 const PING_MS = 5_000;
 const END_TIMEOUT_MS = 500;
 
 interface Options {
   connectionString: string;
   applicationName: string;
-  /** Called with each new connection before it is handed out; what it throws counts as a failed connection. */
+  /** Called with each new client before it is used; if it throws, the connection counts as failed. */
   prepare?: (client: pg.Client) => Promise<void>;
-  /** Called when `client` is there. */
+  /** Called when `client` is set. */
   onConnected?: () => void;
   onError: (error: unknown) => void;
 }
 
 /**
- * One connection that is made again when it breaks, with backoff, until it is closed. Owns:
+ * One connection that is replaced when it breaks, with backoff, until it is closed:
  *
- * 1. At most one client is there at any time; `client` is undefined while there is none.
- * 2. `prepare` has run on every client before `client` shows it.
+ * 1. `client` is undefined while there is no connection.
+ * 2. `prepare` has completed for every client before `client` is set.
  * 3. Every failure is reported once, and never thrown.
  */
 export class LastingConnection {
@@ -42,18 +43,20 @@ export class LastingConnection {
   }
 
   private async keepConnected(): Promise<void> {
+    const { signal } = this.closing;
     let failures = 0;
-    while (!this.closing.signal.aborted) {
+    while (!signal.aborted) {
       try {
         await this.connectOnce(() => (failures = 0));
       } catch (error) {
-        if (!this.closing.signal.aborted) this.options.onError(error);
+        if (!signal.aborted) this.options.onError(error);
       }
-      await this.pause(Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** failures++));
+      failures += 1;
+      await delay(backoffMs(failures, BACKOFF), undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
-  /** Connects, and returns when the connection is over. */
+  /** Connects, and returns when the connection has ended. */
   private async connectOnce(onConnected: () => void): Promise<void> {
     const client = new pg.Client({
       connectionString: this.options.connectionString,
@@ -62,40 +65,25 @@ export class LastingConnection {
       query_timeout: PING_MS,
       keepAlive: true,
     });
-    const over = new Promise<void>((resolve, reject) => {
-      client.on('error', reject);
-      client.on('end', resolve);
-    });
-    over.catch(() => {});
+    const { promise: end, resolve, reject } = Promise.withResolvers<void>();
+    end.catch(() => {});
+    client.on('error', reject);
+    client.on('end', () => resolve());
+    const closing = addAbortListener(this.closing.signal, () => resolve());
+    let pings: NodeJS.Timeout | undefined;
     try {
       await client.connect();
       await this.options.prepare?.(client);
       this.client = client;
       onConnected();
       this.options.onConnected?.();
-      await Promise.race([over, this.ping(client), this.whenClosing()]);
+      pings = setInterval(() => void client.query('SELECT 1').catch(reject), PING_MS).unref();
+      await end;
     } finally {
+      clearInterval(pings);
+      closing[Symbol.dispose]();
       this.client = undefined;
       await Promise.race([client.end(), delay(END_TIMEOUT_MS, undefined, { ref: false })]).catch(() => {});
     }
-  }
-
-  private async ping(client: pg.Client): Promise<void> {
-    while (!this.closing.signal.aborted && this.client === client) {
-      await this.pause(PING_MS);
-      if (!this.closing.signal.aborted && this.client === client) await client.query('SELECT 1');
-    }
-  }
-
-  private whenClosing(): Promise<void> {
-    const { signal } = this.closing;
-    return new Promise((resolve) => {
-      if (signal.aborted) resolve();
-      else signal.addEventListener('abort', () => resolve(), { once: true });
-    });
-  }
-
-  private async pause(ms: number): Promise<void> {
-    await delay(ms, undefined, { signal: this.closing.signal, ref: false }).catch(() => {});
   }
 }

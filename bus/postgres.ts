@@ -5,33 +5,33 @@ import { LastingConnection } from './connection.ts';
 import { Listeners } from './listeners.ts';
 
 const CHANNEL = 'perdure';
-/** Postgres takes payloads of fewer than 8,000 bytes. */
+/** Payloads of NOTIFY are limited to less than 8,000 bytes. */
 const MAX_PAYLOAD_BYTES = 7_900;
 const MERGE_MS = 10;
 /** Status pointers are batched for this time, unless a more urgent pointer is sent before. */
 const STATUS_DELAY_MS = 30;
-/** Batches that may be sent without delay after a pause. */
+/** Batches that may be sent without delay after an idle time. */
 const BURST = 5;
-/** Further pointers are dropped while Postgres is unavailable: readers check for changes when it is back. */
+/** Further pointers are dropped while Postgres is unavailable: readers check for changes after `reconnected`. */
 const MAX_WAITING = 10_000;
 
 interface Options {
-  /** Straight to Postgres, past any pooler: LISTEN belongs to a connection. */
+  /** A direct connection, not through a pooler: LISTEN applies to one connection. */
   connectionString: string;
   /** Called with every error; the bus itself continues. */
   onError?: (error: unknown) => void;
 }
 
 /**
- * A bus on Postgres' NOTIFY. Owns two connections per process, one to publish and one to listen:
+ * A bus over Postgres' NOTIFY, with two connections per process, one to publish and one to listen:
  *
  * 1. NOTIFY is sent on its own connection, never in a transaction that writes: notifying transactions commit one at a
  *    time in the whole cluster.
- * 2. A process sends at most one batch every 10 ms; after a pause the first few are sent at once, so that the pointers of
- *    a single turn are not delayed. Status pointers are batched for 30 ms. Pointers that arrive while a batch is being
+ * 2. A process sends at most one batch every 10 ms; after an idle time the first few are sent at once, so that the pointers
+ *    of a single turn are not delayed. Status pointers are batched for 30 ms. Pointers that arrive while a batch is being
  *    sent or delayed form the next batch, without duplicates.
  * 3. Only `close` waits for Postgres. While Postgres is unavailable a bounded number of pointers is kept.
- * 4. Each time that listening begins, the first included, listeners are told `reconnected`.
+ * 4. Whenever listening begins, including the first time, listeners receive `reconnected`.
  */
 export function createPostgresBus({ connectionString, onError = () => {} }: Options): Bus {
   const listeners = new Listeners(onError);
@@ -75,7 +75,7 @@ class Publisher {
   private statusDelay: NodeJS.Timeout | undefined;
   private closed = false;
   batches = 0;
-  /** When the batches sent so far would have been due at one per 10 ms. */
+  /** The time until which the batches sent so far use up the rate of one per 10 ms. */
   private paidUntil = 0;
 
   constructor(connectionString: string, onError: (error: unknown) => void) {

@@ -1,8 +1,8 @@
 import { changedSessions, type SessionVersion } from '../store/changes.ts';
 import type { Db } from '../store/db.ts';
+import { backoffMs } from '../bus/backoff.ts';
 import { AutoResetEvent } from './auto-reset-event.ts';
 import type { ClientLog } from './log.ts';
-import { retryDelayMs } from './retry-delay.ts';
 
 /** Time between the starts of two polls: readers see a change whose pointer was lost within a second. */
 const POLL_MS = 700;
@@ -61,9 +61,9 @@ export class ChangePoll {
     const { signal } = this.closing;
     let failures = 0;
     let tookMs = 0;
-    while (this.known.size > 0) {
+    while (this.known.size > 0 && !signal.aborted) {
       const pause = Math.max(POLL_MS - tookMs, tookMs * (1 / MAX_SHARE - 1));
-      await this.wake.wait(failures > 0 ? retryDelayMs(failures) : pause, signal);
+      await this.wake.wait(failures > 0 ? backoffMs(failures) : pause, signal);
       const from = performance.now();
       try {
         await this.poll();

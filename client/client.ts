@@ -3,12 +3,11 @@ import type { UIMessageChunk } from 'ai';
 import type pg from 'pg';
 import type { Bus } from '../bus/bus.ts';
 import { createPostgresBus } from '../bus/postgres.ts';
-import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { RendezvousEvent } from '../domain/rendezvous.ts';
 import { byteLength, cleanJson } from '../domain/text.ts';
 import { isAlias } from '../domain/alias.ts';
-import { parseInput } from '../wire/input.ts';
+import { InvalidInput, parseInput } from '../wire/input.ts';
 import { openBody } from '../wire/requests.ts';
 import { createPool } from '../store/db.ts';
 import { openSession, type SessionView } from '../store/sessions.ts';
@@ -121,7 +120,7 @@ export class PerdureClient {
     const { catalog } = this.options;
     const metadata = cleanJson(input.metadata ?? {}) as Record<string, unknown>;
     if (byteLength(JSON.stringify(metadata)) > MAX_METADATA_BYTES) {
-      throw new PerdureError('TooLarge', `metadata: expected at most ${MAX_METADATA_BYTES} bytes`);
+      throw new InvalidInput([{ field: 'metadata', expected: `at most ${MAX_METADATA_BYTES} bytes` }], 'TooLarge');
     }
     const sessionId = newId('ses');
     const session = {
@@ -256,7 +255,7 @@ export class PerdureClient {
     return { postgres: postgres.status === 'fulfilled', temporal: server.status === 'fulfilled' };
   }
 
-  /** Closes the connections that this client has opened itself. */
+  /** Ends all streams and closes the connections that this client has opened itself. */
   async end(): Promise<void> {
     this.watch.close();
     this.sessionFeeds.close();

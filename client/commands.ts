@@ -1,22 +1,21 @@
 import type { Client } from '@temporalio/client';
 import {
   argumentFault,
-  type ArgumentKind,
   COMMAND_NAMES,
   type CommandArgs,
   commandEntry,
   type CommandInput,
   type CommandName,
   type CommandOutcome,
-  ID_EXPECTED,
-  ID_PATTERN,
 } from '../domain/command-table.ts';
-import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { cleanText } from '../domain/text.ts';
 import type { Db } from '../store/db.ts';
 import { logReason } from '../store/events.ts';
 import { findSession } from '../store/sessions.ts';
+import { commandArguments } from '../wire/commands.ts';
+import { parseInput } from '../wire/input.ts';
+import { idempotencyKey as idempotencyKeySchema } from '../wire/requests.ts';
 import { updateOf } from '../workflows/definitions.ts';
 import { messageNotFound, sessionNotFound, updateError } from './refusals.ts';
 import { sendUpdate } from './updates.ts';
@@ -54,56 +53,54 @@ interface Deps {
   temporal: Client;
 }
 
+type Given = Readonly<Record<string, unknown>>;
+
 /** Creates the methods from the command table. */
 export function createCommands(deps: Deps): Commands {
-  const method = (name: CommandName) => (user: string, session: string, input?: CommandOptions & Given) =>
-    send(deps, { user, session, name, input: input ?? {} });
+  const method = (name: CommandName) => {
+    const schema = commandArguments(name);
+    return async (user: string, session: string, { idempotencyKey, ...given }: CommandOptions & Given = {}) => {
+      refuseOddMessage(name, given);
+      const key = parseInput(idempotencyKeySchema.optional(), idempotencyKey, ['Idempotency-Key']);
+      const args = parseInput(schema, given);
+      return send(deps, { user, session, name, commandId: key ?? newId('cmd'), args });
+    };
+  };
   return Object.fromEntries(COMMAND_NAMES.map((name) => [name, method(name)])) as unknown as Commands;
 }
 
-type Given = Readonly<Record<string, unknown>>;
+/** No message has a malformed id. */
+function refuseOddMessage(name: CommandName, given: Given): void {
+  for (const [argument, kind] of Object.entries(commandEntry(name).arguments)) {
+    if (kind === 'message' && argumentFault(kind, given[argument]) !== undefined) throw messageNotFound();
+  }
+}
 
 interface Sent {
   user: string;
   session: string;
   name: CommandName;
-  input: CommandOptions & Given;
+  commandId: string;
+  args: Given;
 }
 
-async function send({ db, temporal }: Deps, { user, session: id, name, input }: Sent): Promise<unknown> {
-  const { idempotencyKey, ...given } = input;
-  const command_id = commandIdOf(idempotencyKey);
-  const kinds = Object.entries(commandEntry(name).arguments);
-  for (const [argument, kind] of kinds) check(argument, kind, given[argument]);
+async function send({ db, temporal }: Deps, { user, session: id, name, commandId, args }: Sent): Promise<unknown> {
   const session = await findSession(db, user, id);
   if (session === undefined) throw sessionNotFound();
-  const args: CommandArgs & Record<string, unknown> = { command_id };
-  for (const [argument, kind] of kinds) {
-    const value = given[argument];
-    if (kind !== 'reason?') args[argument] = value;
+  const sent: CommandArgs & Record<string, unknown> = { command_id: commandId };
+  for (const [argument, kind] of Object.entries(commandEntry(name).arguments)) {
+    const value = args[argument];
+    if (kind !== 'reason?') sent[argument] = value;
     else if (typeof value === 'string' && value !== '') {
-      const key = `${name}:${command_id}/reason`;
-      args.reason_seq = await logReason(db, session.session_id, 'user', cleanText(value), key);
+      const key = `${name}:${commandId}/reason`;
+      sent.reason_seq = await logReason(db, session.session_id, 'user', cleanText(value), key);
     }
   }
   try {
     const target = { ...session, user_id: user };
-    const update = { name: updateOf(name), id: `${name}:${command_id}`, args, deadlineMs: DEADLINE_MS };
+    const update = { name: updateOf(name), id: `${name}:${commandId}`, args: sent, deadlineMs: DEADLINE_MS };
     return await sendUpdate(temporal, target, update);
   } catch (error) {
     throw updateError(error);
   }
-}
-
-/** Checked here, so that no malformed argument gets into a history. */
-function check(argument: string, kind: ArgumentKind, value: unknown): void {
-  const fault = argumentFault(kind, value);
-  if (fault === undefined) return;
-  throw kind === 'message' ? messageNotFound() : new PerdureError('BadRequest', `${argument}: expected ${fault}`);
-}
-
-function commandIdOf(key: string | undefined): string {
-  if (key === undefined) return newId('cmd');
-  if (ID_PATTERN.test(key)) return key;
-  throw new PerdureError('BadRequest', `Idempotency-Key: expected ${ID_EXPECTED}`);
 }

@@ -1,7 +1,7 @@
 import type { Pointer } from '../bus/bus.ts';
 import { PerdureError } from '../domain/errors.ts';
+import { backoffMs } from '../bus/backoff.ts';
 import { AutoResetEvent } from './auto-reset-event.ts';
-import { retryDelayMs } from './retry-delay.ts';
 import type { SessionWatch } from './watch.ts';
 
 /** Non-urgent changes within this time are read together. */
@@ -22,8 +22,8 @@ export interface Reading<T> {
 
 /**
  * Reads once, then on every change of the session, one reading at a time, and yields the items of each. Watching starts
- * before the first reading, so that no change is missed. Ends with `done` or the signal. A failed reading is retried
- * for a minute.
+ * before the first reading, so that no change is missed. Ends with `done`, the signal, or `close` of the watch. A failed
+ * reading is retried for a minute.
  * @throws what `read` throws: a PerdureError at once, other errors after that minute
  */
 export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>): AsyncGenerator<T[], void, void> {
@@ -37,7 +37,7 @@ export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>):
   let failures = 0;
   let failingSince = 0;
   try {
-    while (reading.signal?.aborted !== true) {
+    while (reading.signal?.aborted !== true && !watch.isClosed) {
       clearTimeout(soon);
       soon = undefined;
       try {
@@ -51,7 +51,7 @@ export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>):
         failures += 1;
         reading.onFailure(error);
       }
-      await wake.wait(failures > 0 ? retryDelayMs(failures) : undefined, reading.signal);
+      await wake.wait(failures > 0 ? backoffMs(failures) : undefined, reading.signal);
     }
   } finally {
     unwatch();

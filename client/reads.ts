@@ -7,9 +7,9 @@ import { readEvents, readToolOutput, type SessionEvent } from '../store/events.t
 import { messagePosition, readMessages, type StoredMessage } from '../store/messages.ts';
 import { findSession, listSessions, readSession, type SessionFilter, type SessionView } from '../store/sessions.ts';
 import { readStatus } from '../store/status.ts';
+import { parseInput } from '../wire/input.ts';
+import { logFilter, messageFilter, sessionFilter } from '../wire/requests.ts';
 import { messageNotFound, sessionNotFound } from './refusals.ts';
-
-const PAGE = 50;
 
 /** A page of a list, and the cursor of the next page; null: this is the last page. */
 export interface Page<T> {
@@ -26,7 +26,11 @@ export interface MessageFilter {
   hidden?: boolean | undefined;
 }
 
-/** Reads for the owner of a session; all other users get `SessionNotFound`. */
+/**
+ * Reads for the owner of a session; all other users get `SessionNotFound`. Pages have at most 200 items, 50 by default;
+ * pages of messages and of the log also at most 8 MiB, unless one item is larger.
+ * @throws {PerdureError} `BadRequest`, naming the invalid field
+ */
 export class Reads {
   private readonly db: Db;
 
@@ -49,18 +53,18 @@ export class Reads {
 
   /** A user's sessions, newest first. */
   async sessions(user: string, filter: Partial<SessionFilter> = {}): Promise<Page<SessionView>> {
-    const limit = filter.limit ?? PAGE;
-    const rows = await listSessions(this.db, user, { ...filter, limit: limit + 1 });
-    const items = rows.slice(0, limit);
-    return { items, next: rows.length > limit ? (items.at(-1)?.session.session_id ?? null) : null };
+    const given = parseInput(sessionFilter, filter);
+    const rows = await listSessions(this.db, user, { ...given, limit: given.limit + 1 });
+    const items = rows.slice(0, given.limit);
+    return { items, next: rows.length > given.limit ? (items.at(-1)?.session.session_id ?? null) : null };
   }
 
   /** UIMessages in order; `next` continues towards older ones, or with `after` towards newer ones. */
   async messages(user: string, id: string, filter: MessageFilter = {}): Promise<Page<StoredMessage>> {
-    const { limit = PAGE, hidden = false } = filter;
+    const { limit, hidden, ...given } = parseInput(messageFilter, filter);
     const sessionId = await this.sessionId(user, id);
-    const after = await this.position(sessionId, filter.after);
-    const before = await this.position(sessionId, filter.before);
+    const after = await this.position(sessionId, given.after);
+    const before = await this.position(sessionId, given.before);
     const { items, more } = await readMessages(this.db, sessionId, { after, before, hidden, limit });
     const next = more ? (items.at(after === undefined ? 0 : -1)?.id ?? null) : null;
     return { items: items.map((message) => withSession(message, sessionId)), next };
@@ -87,10 +91,10 @@ export class Reads {
   }
 
   /** The session's log after event `after`, oldest first. */
-  async log(user: string, id: string, { after = 0, limit = PAGE } = {}): Promise<Page<SessionEvent>> {
-    const rows = await readEvents(this.db, await this.sessionId(user, id), after, limit + 1);
-    const items = rows.slice(0, limit);
-    return { items, next: rows.length > limit ? String(items.at(-1)?.seq) : null };
+  async log(user: string, id: string, filter: { after?: number; limit?: number } = {}): Promise<Page<SessionEvent>> {
+    const { after, limit } = parseInput(logFilter, filter);
+    const { items, more } = await readEvents(this.db, await this.sessionId(user, id), after, limit);
+    return { items, next: more ? String(items.at(-1)?.seq) : null };
   }
 
   /** The full output of a tool call that was truncated for the model. */

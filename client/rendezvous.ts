@@ -54,7 +54,7 @@ export class Rendezvous {
     const reader = feed.join();
     let told: Known | undefined;
     try {
-      while (options.signal?.aborted !== true && !feed.isOver) {
+      while (options.signal?.aborted !== true && !feed.isOver && !this.closing.signal.aborted) {
         if (reader.isReady) {
           const { known } = feed;
           const events = told === undefined ? beginning(known) : changes(told, known);
@@ -125,7 +125,7 @@ export class Rendezvous {
     const { signal } = this.closing;
     this.isChecking = true;
     let since = performance.now();
-    while (this.feeds.size > 0) {
+    while (this.feeds.size > 0 && !signal.aborted) {
       await this.wakeCheck.wait(checkMs, signal);
       const from = performance.now();
       try {

@@ -44,7 +44,7 @@ interface Deps {
 /** Accepts messages. The caller waits only for the row; the workflow is woken in the background. */
 export class Submission {
   private readonly deps: Deps;
-  /** Cache: an alias never moves to another session. */
+  /** Cache of aliases' sessions. An alias moves to another session only if its session is erased. */
   private readonly aliases = new Map<string, string>();
 
   constructor(deps: Deps) {
@@ -60,24 +60,25 @@ export class Submission {
     const { db, catalog, maxMessageBytes, maxQueue, bus } = this.deps;
     const message = newMessage(input, maxMessageBytes);
     modelOf(catalog, message.model);
-    const sessionId = await (options.open === true ? this.resolveOrOpen(userId, id) : this.resolve(userId, id));
-    if (sessionId === undefined) throw sessionNotFound();
-    const accepted = await acceptMessage(db, { sessionId, userId }, message, maxQueue);
+    const resolve = () => (options.open === true ? this.resolveOrOpen(userId, id) : this.resolve(userId, id));
+    const accept = async (sessionId: string | undefined) => {
+      if (sessionId === undefined) throw sessionNotFound();
+      return { sessionId, ...(await acceptMessage(db, { sessionId, userId }, message, maxQueue)) };
+    };
+    let accepted = await accept(await resolve());
+    // The session of a cached alias may have been erased since.
+    if (!accepted.ok && accepted.code === 'SessionNotFound' && this.aliases.delete(keyOf(userId, id))) {
+      accepted = await accept(await resolve());
+    }
     if (!accepted.ok) throw refusalError(accepted);
+    const { sessionId } = accepted;
     if (accepted.state === 'queued') {
       void this.wake(userId, sessionId, message.id, accepted);
       bus.publish({ session: sessionId, kind: 'status' });
     }
     const { run_seq, position, state, code = null } = accepted;
-    return {
-      session_id: sessionId,
-      message_id: message.id,
-      run_seq,
-      position,
-      repeated: !accepted.accepted,
-      state,
-      code,
-    };
+    const repeated = !accepted.accepted;
+    return { session_id: sessionId, message_id: message.id, run_seq, position, repeated, state, code };
   }
 
   /** The id of a session, given its id or an alias; undefined: no session has this alias. */

@@ -9,6 +9,7 @@ it.each([
   ],
   ['a lock times out', Object.assign(new Error('canceling statement due to lock timeout'), { code: '55P03' })],
   ['it refuses', Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })],
+  ['the network is down', Object.assign(new Error('connect ENETUNREACH'), { code: 'ENETUNREACH' })],
   ['every address refuses the connection', new AggregateError([Object.assign(new Error(), { code: 'ECONNREFUSED' })])],
 ])('Q1 Postgres is unavailable when %s', (_what, error) => {
   expect(isUnavailable(error)).toBe(true);

@@ -11,6 +11,7 @@ const NODE_CODES = new Set([
   'EPIPE',
   'ETIMEDOUT',
   'EHOSTUNREACH',
+  'ENETUNREACH',
   'EAI_AGAIN',
 ]);
 /** Error messages of pg without a code. */

@@ -3,8 +3,8 @@ import { canonicalJson } from '../domain/canonical-json.ts';
 import { type OpenSession, titleOf } from '../domain/rendezvous.ts';
 import type { Db } from '../store/db.ts';
 import { newestOpen, openAmong, type OpenRow } from '../store/rendezvous.ts';
+import { backoffMs } from '../bus/backoff.ts';
 import { AutoResetEvent } from './auto-reset-event.ts';
-import { retryDelayMs } from './retry-delay.ts';
 
 /** A new reader gets this many sessions, the newest ones. */
 const FIRST_TOLD = 200;
@@ -106,7 +106,7 @@ export class UserFeed {
         if (performance.now() - failingSince > GIVE_UP_MS) return this.fail(error);
         this.putBack(due);
       }
-      const pause = failures > 0 ? retryDelayMs(failures) : READ_EVERY_MS;
+      const pause = failures > 0 ? backoffMs(failures) : READ_EVERY_MS;
       await delay(pause, undefined, { signal, ref: false }).catch(() => {});
     }
   }

@@ -12,6 +12,8 @@ export class SessionWatch {
   private readonly watchers = new Map<string, Set<Watcher>>();
   private readonly poll: ChangePoll;
   private readonly unsubscribe: () => void;
+  /** True after `close`: nothing is watched anymore. */
+  isClosed = false;
 
   constructor(bus: Bus, pollOptions: Omit<ChangePollOptions, 'onChange'>) {
     this.poll = new ChangePoll({
@@ -39,10 +41,12 @@ export class SessionWatch {
     };
   }
 
+  /** Notifies all watchers a last time. */
   close(): void {
+    this.isClosed = true;
     this.unsubscribe();
     this.poll.close();
-    this.watchers.clear();
+    for (const sessionId of this.watchers.keys()) this.tell(sessionId, undefined);
   }
 
   private tell(sessionId: string, pointer: Pointer | undefined): void {

@@ -1,36 +1,36 @@
-// The commands of a session, each in one place. Everything else derives from this table: the workflow's updates, signals and
-// handlers, the client's methods, the HTTP routes, OpenAPI and the tables in docs/. A new command is an entry here and an
-// SQL function `cmd_<name>` (CONTRIBUTING.md). It is data only: the workflow sandbox imports it.
+// The table of commands. The workflow's updates, signals and handlers, the client's methods, the HTTP routes, OpenAPI and the
+// tables in docs/ derive from it. A new command is an entry here and an SQL function `cmd_<name>` (CONTRIBUTING.md). Data
+// only, because the workflow sandbox imports it.
 import type { ErrorCode } from './errors.ts';
 import type { Phase } from './phases.ts';
 
 /**
- * What an argument is.
+ * The kind of an argument.
  *
  * - `id`: an id that the client chose.
- * - `message`: the id of a message; one that is malformed is `MessageNotFound`.
- * - `flag?`: true, or false where it is missing.
- * - `reason?`: words of the user. They are stored in the event log first; only the event's number reaches Temporal.
+ * - `message`: the id of a message; a malformed one is `MessageNotFound`.
+ * - `flag?`: true or false; default false.
+ * - `reason?`: text of the user. It is stored in the event log first; only the event's number reaches Temporal.
  * - an array: one of these words.
  */
 export type ArgumentKind = 'id' | 'message' | 'flag?' | 'reason?' | readonly string[];
 
 /**
- * What a member of an outcome is, and what the workflow does with it.
+ * The kind of a member of an outcome, and what the workflow does with it.
  *
- * - `flag`: true or false; nothing.
- * - `aborted run`: number of the run that was asked to stop, or null. The workflow cancels its activity.
- * - `dequeued run`: number of the run that was cancelled. The workflow takes it out of its queue.
- * - `dropped messages`: ids of queued messages that were cancelled. The workflow takes them out of its queue.
+ * - `flag`: true or false. Nothing.
+ * - `aborted run`: number of the run to abort, or null. The workflow cancels its activity.
+ * - `dequeued run`: number of the cancelled run. The workflow removes it from its queue.
+ * - `dropped messages`: ids of cancelled queued messages. The workflow removes them from its queue.
  */
 export type OutcomeKind = 'flag' | 'aborted run' | 'dequeued run' | 'dropped messages';
 
-/** An entry of the table. Its key names the update, the client's method, the operation of OpenAPI and the SQL function. */
+/** An entry of the table. Its key is the name of the update, the client's method, the OpenAPI operation and the SQL function. */
 export interface CommandEntry {
   /** One line, for OpenAPI and docs. */
   summary: string;
   method: 'post' | 'delete';
-  /** Behind /api/sessions/:id. A path parameter fills the argument of its name; the other arguments are the body. */
+  /** Appended to /api/sessions/:id. Path parameters are the arguments of their names; the other arguments are the body. */
   path: `/${string}`;
   /** A second path, with the session in the query. */
   alias?: `/api/${string}`;
@@ -39,11 +39,11 @@ export interface CommandEntry {
   outcome: Readonly<Record<string, OutcomeKind>>;
   /** Refusals besides `SessionNotFound`. */
   errors: readonly ErrorCode[];
-  /** The session is closed behind it: the workflow ends. */
+  /** It closes the session: the workflow ends. */
   closes?: true;
 }
 
-/** New entries go to the end: handlers are registered in this order, and histories depend on it. */
+/** Add entries at the end: handlers are registered in this order, on which histories depend. */
 const COMMANDS = {
   publish: {
     summary: 'Publish what was verified',
@@ -115,7 +115,7 @@ type Table = typeof COMMANDS;
 export type CommandName = keyof Table;
 export const COMMAND_NAMES = Object.keys(COMMANDS) as CommandName[];
 
-/** A command's entry, typed as one of any command. */
+/** The entry of a command. */
 export function commandEntry(name: CommandName): CommandEntry {
   return COMMANDS[name];
 }
@@ -134,7 +134,7 @@ export type CommandInput<Name extends CommandName, Kinds = Table[Name]['argument
   [K in Exclude<keyof Kinds, Optional<Kinds>>]: ArgumentOf<Kinds[K]>;
 } & { [K in Optional<Kinds>]?: ArgumentOf<Kinds[K]> };
 
-/** Every command carries the id under which its outcome is recorded: a repeat gets the same answer. */
+/** Members of every command's arguments. The outcome is recorded under the id: a repeat gets the same outcome. */
 export interface CommandArgs {
   /** At most 64 characters; `<command>:<id>` is the key of the record. */
   command_id: string;
@@ -145,7 +145,7 @@ export interface CommandArgs {
 /** The arguments of an update: never content. */
 export type UpdateArgs<Name extends CommandName> = CommandArgs & Omit<CommandInput<Name>, 'reason'>;
 
-/** What a session is after a command: of two marks the one with the greater event_seq is newer. */
+/** The state of a session after a command. Of two marks the one with the greater event_seq is newer. */
 export interface SessionMark {
   phase: Phase;
   project_id: string | null;
@@ -160,18 +160,18 @@ type MemberOf<Kind> = Kind extends 'flag'
       ? string[]
       : number;
 
-/** What a command answers that was carried out. */
+/** The outcome of a command that was carried out. */
 export type CommandOutcome<Name extends CommandName, Kinds = Table[Name]['outcome']> = SessionMark & {
   [K in keyof Kinds]: MemberOf<Kinds[K]>;
 };
 
-/** The members of an outcome that are of a kind, with their values. */
+/** The values of those members of an outcome that are of the given kind. */
 export function outcomeMembers(name: CommandName, outcome: object, kind: OutcomeKind): unknown[] {
   const kinds = Object.entries(commandEntry(name).outcome);
   return kinds.flatMap(([member, of]) => (of === kind ? [(outcome as Record<string, unknown>)[member]] : []));
 }
 
-/** The run that a command has aborted; null: none. */
+/** The run that a command aborts; null: none. */
 export function abortedRun(name: CommandName, outcome: object): number | null {
   const [run] = outcomeMembers(name, outcome, 'aborted run');
   return typeof run === 'number' ? run : null;
@@ -180,7 +180,7 @@ export function abortedRun(name: CommandName, outcome: object): number | null {
 export const ID_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 export const ID_EXPECTED = 'an id of 1 to 64 letters, digits, _ and -';
 
-/** What is wrong with an argument, as "expected …"; undefined: nothing. Reasons are checked where they are stored. */
+/** What an argument was expected to be; undefined: it is valid. Reasons are checked where they are stored. */
 export function argumentFault(kind: ArgumentKind, value: unknown): string | undefined {
   if (kind === 'reason?') return undefined;
   if (kind === 'flag?') return value === undefined || typeof value === 'boolean' ? undefined : 'true or false';
@@ -190,7 +190,7 @@ export function argumentFault(kind: ArgumentKind, value: unknown): string | unde
   return kind.includes(value as string) ? undefined : kind.map((word) => `"${word}"`).join(' or ');
 }
 
-/** `cancelQueued` → `cancel_queued`, as SQL names it. */
+/** `cancelQueued` → `cancel_queued`, the name in SQL. */
 export function snakeCase(name: string): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

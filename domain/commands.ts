@@ -4,16 +4,14 @@ import type { PendingTool, RunEnd, RunState } from './runs.ts';
 
 export type { SessionMark };
 
-// What travels between client, workflow and activities: ids, enums, counts and digests, never content.
+// Arguments and results of updates and activities: ids, enums, counts and digests, never content.
 
-/**
- * Who caused an event: a user through the client, an operator through a raw signal, the system itself, or a tool of an
- * agent, which sends no commands.
- */
+/** Who caused an event: a user through the client, an operator through a raw signal, the system, or a tool of an agent. */
 export const ACTORS = ['user', 'operator', 'system', 'tool'] as const;
+/** The senders of commands. */
 export type Actor = Exclude<(typeof ACTORS)[number], 'tool'>;
 
-/** Why a command was not carried out, as the row judged it. */
+/** Why a command was not carried out, from the session's row. */
 export interface Refusal {
   ok: false;
   code: string;
@@ -23,12 +21,12 @@ export interface Refusal {
   locked_project_id?: string;
 }
 
-/** What an activity asks the row to do: a command with its arguments, or to record that a signal was refused. */
+/** A command with its arguments, or a refused signal to record. */
 export type CommandRequest =
   | ({ command: CommandName } & Readonly<Record<string, unknown>>)
   | { command: 'refuse'; name: string; code: string };
 
-/** What `applyCommand` is asked to do. */
+/** Arguments of `applyCommand`. */
 export interface ApplyArgs {
   session_id: string;
   actor: Actor;
@@ -38,14 +36,13 @@ export interface ApplyArgs {
 }
 
 /**
- * What `applyCommand` answers: the recorded outcome or refusal. `closed` is there only where it is not what the command
- * implies: true where a refused or repeated command left the session closed, false where the session was reopened after a
- * close that is repeated.
+ * Result of `applyCommand`: the recorded outcome or refusal. `closed` is set only if it is not what the command implies: true
+ * if a refused or repeated command left the session closed, false if the session was reopened after a repeated close.
  */
 export type AppliedCommand = (CarriedOut | Refusal) & { closed?: boolean };
 export type CarriedOut = { ok: true } & SessionMark & Record<string, unknown>;
 
-/** A run as the workflow's queue holds it. */
+/** A run in the workflow's queue. */
 export interface QueuedRun {
   run_seq: number;
   message_id: string;
@@ -53,23 +50,23 @@ export interface QueuedRun {
   model: string | null;
 }
 
-/** A tool call that waits for its turn. */
+/** A tool call to run. */
 export interface ToolCallRef {
   tool_call_id: string;
-  /** The tool's name, or `unknown` where no tool of the agent has it: a model's invention never enters a history. */
+  /** The tool's name; `unknown` if the agent has no such tool, because text of a model must not enter a history. */
   name: string;
 }
 
-/** An open run as a workflow finds it when it loads. */
+/** An open run when a workflow loads. */
 export interface LoadedRun extends QueuedRun {
   state: Extract<RunState, 'queued' | 'running' | 'waiting'>;
   /** Steps settled so far. */
   step: number;
-  /** An abort was asked for and not yet carried out. */
+  /** An abort was requested and not yet carried out. */
   abort: boolean;
-  /** Epoch milliseconds; null: not begun. */
+  /** Epoch milliseconds; null: not started. */
   started_at: number | null;
-  /** Calls of the last settled step that have no outcome. */
+  /** Calls of the last settled step without an outcome. */
   open_calls: ToolCallRef[];
 }
 
@@ -85,49 +82,49 @@ export interface LoadedSession extends SessionMark {
   settings: WorkflowSettings;
 }
 
-/** A load of a session by its workflow: the how many-th of the execution, and its time there in epoch milliseconds. */
+/** A load of a session by its workflow: its number in the execution, and the workflow's time in epoch milliseconds. */
 export interface LoadArgs {
   session_id: string;
   load: number;
   asked_at: number;
 }
 
-/** Settings that a workflow learns when it loads; they hold until it starts anew. Durations in milliseconds. */
+/** Settings that a workflow gets when it loads. Durations in milliseconds. */
 export interface WorkflowSettings {
   idle_close_ms: number;
   continue_as_new_events: number;
   heartbeat_timeout_ms: number;
-  /** Longest that a run may take; activities end themselves at this, the server's time-out is only the fallback. */
+  /** Maximum duration of a run. Activities end themselves then; the server's time-out is only the fallback. */
   wall_clock_ms: number;
-  /** The agent's model, where a message names none. */
+  /** The model for messages without one. */
   default_model: string;
 }
 
-/** Which step of which run to make, and with what right to write. */
+/** Arguments of `streamStep`; epoch and ordinal are the fence. */
 export interface StepArgs {
   session_id: string;
   run_seq: number;
   step: number;
   epoch: number;
   ordinal: number;
-  /** Which try of this step it is, from 1; raised by the workflow after a retryable failure of the provider. */
+  /** Number of the attempt at this step, from 1; the workflow increases it after a retryable failure of the provider. */
   attempt: number;
-  /** When the run began, in epoch milliseconds of the workflow's time. */
+  /** When the run started: the workflow's time in epoch milliseconds. */
   started_at: number;
 }
 
-/** Which tool call to run, and with what right to write. */
+/** Arguments of `runTool`; epoch and ordinal are the fence. */
 export interface ToolArgs extends ToolCallRef {
   session_id: string;
   run_seq: number;
   step: number;
   epoch: number;
   ordinal: number;
-  /** An activity before this one has begun the call, told of the transition at its start, and run nothing. */
+  /** An earlier activity has begun the call and returned the transition at its start, without running the tool. */
   begun?: true;
 }
 
-/** Why a piece of work did not begin. */
+/** Why a step or tool call did not begin. */
 export type NotBegun =
   | { kind: 'ended'; state: RunState; code: string | null }
   | { kind: 'earlier'; runs: QueuedRun[] }
@@ -135,12 +132,12 @@ export type NotBegun =
   | { kind: 'abort' }
   | { kind: 'lost' };
 
-/** What became of a step. */
+/** Result of `streamStep`. */
 export type StepOutcome =
   | NotBegun
   | {
       kind: 'settled';
-      /** The run's state behind this step: running where there is more to do. */
+      /** The run's state after this step; running: there is more to do. */
       state: RunState;
       code: string | null;
       finish_reason: string;
@@ -148,13 +145,13 @@ export type StepOutcome =
       tokens: number;
       tool_calls: ToolCallRef[];
     }
-  /** `reason` is one of the few that we have words for, none of a provider's. */
+  /** `reason` is one of our own texts, never a provider's. */
   | { kind: 'retry'; code: string; reason: string; delay_ms: number };
 
-/** What a workflow sends of an activity's arguments: whose session it is the activity knows by the workflow's id. */
+/** Arguments of an activity without the session's id, which the activity takes from the workflow's id. */
 export type Sent<Args> = Omit<Args, 'session_id'>;
 
-/** What a workflow may ask for. */
+/** The activities of session workflows. */
 export interface SessionActivities {
   /** @throws SessionNotFound */
   loadSession(args: LoadArgs): Promise<LoadedSession>;
@@ -164,17 +161,17 @@ export interface SessionActivities {
   settleRun(args: SettleArgs): Promise<RunOutcome>;
 }
 
-/** What became of a tool call. `begun`: it moved the session's phase, and is to be run now. */
+/** Result of `runTool`. `begun`: it changed the session's phase, and its tool is to be run now. */
 export type ToolOutcome = NotBegun | (SessionMark & { kind: 'settled' | 'begun' });
 
-/** How a run ended, as its row says. */
+/** How a run ended. */
 export interface RunOutcome {
   kind: 'ended';
   state: RunState;
   code: string | null;
 }
 
-/** What `settleRun` is asked to write. */
+/** Arguments of `settleRun`. */
 export interface SettleArgs {
   session_id: string;
   run_seq: number;
@@ -182,9 +179,9 @@ export interface SettleArgs {
   code?: string;
 }
 
-/** What the query `snapshot` answers: the workflow's own view of the session. */
+/** Result of the query `snapshot`: the workflow's view of the session. */
 export interface SessionSnapshot extends SessionMark {
-  /** The session has just begun or continued as new and has not read its row: nothing else here is known yet. */
+  /** The execution has not loaded the session yet: the other members are not known. */
   loading: boolean;
   user_id: string;
   pending_tool: ToolCallRef | null;

@@ -1,8 +1,8 @@
 import type { Phase, PhaseEvent } from './phases.ts';
 
 /**
- * Every error that a caller may see, with its HTTP status. The code is the error's name everywhere: problem details, Temporal
- * failures, tool errors, metrics.
+ * Every error code with its HTTP status. The same code is used in problem details, Temporal failures, tool errors and
+ * metrics.
  */
 export const ERROR_STATUS = {
   BadRequest: 400,
@@ -50,7 +50,7 @@ export function isErrorCode(code: string): code is ErrorCode {
 /** The message below as a template for SQL: %s is replaced by the phase, %e by the event. */
 export const INVALID_TRANSITION_FORMAT = 'a session in phase "%s" cannot take the event "%e"';
 
-/** The message for an illegal transition; the same in SQL, in the workflow, over HTTP and for the model. */
+/** The message for an illegal transition: the same in SQL, in the workflow, over HTTP and for the model. */
 export function invalidTransitionMessage(phase: Phase, event: PhaseEvent): string {
   return INVALID_TRANSITION_FORMAT.replace('%s', phase).replace('%e', event);
 }

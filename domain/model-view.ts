@@ -1,4 +1,4 @@
-/** A part of an AI SDK UIMessage; only the fields that are read here. */
+/** A part of an AI SDK UIMessage: the fields that are read here. */
 interface StoredPart {
   type: string;
 }
@@ -25,16 +25,14 @@ const INTERRUPTED_TOOL_TEXT = 'interrupted, outcome unknown';
 /**
  * What the model sees of stored messages. A pure function.
  *
- * - A `data-interrupted` part drops what the lost attempt wrote: everything back to and including the latest
+ * - A `data-interrupted` part removes what the lost attempt wrote: everything back to and including the latest
  *   `step-start` before it (without one, everything before it), and itself.
  * - `data-*` parts are for readers, not for the model.
- * - Every tool call has an outcome: one without gets an error, "aborted by the user" where `runStates` has the message
- *   as `aborted`, else "interrupted, outcome unknown". A denied one says so. Inputs are objects, for providers refuse
- *   anything else.
- * - Empty texts, steps without text, file or tool call, and messages in which nothing is left are dropped: providers
- *   refuse them.
+ * - A tool call without an outcome gets an error: "aborted by the user" if `runStates` has the message as `aborted`, else
+ *   "interrupted, outcome unknown"; a denied one says so. Inputs that are not objects become {}: providers refuse others.
+ * - Empty texts, steps without text, file or tool call, and empty messages are removed, because providers refuse them.
  *
- * @param runStates the state of the run that wrote a message, by message id; what is not in it was not aborted
+ * @param runStates the state of the run that wrote a message, by message id; messages that are missing were not aborted
  */
 export function modelView<Part extends StoredPart, Message extends StoredMessage<Part>>(
   messages: readonly Message[],
@@ -87,7 +85,7 @@ function isToolPart<Part extends StoredPart>(part: Part): part is Part & ToolPar
   return part.type === 'dynamic-tool' || part.type.startsWith('tool-');
 }
 
-/** The part with an outcome and without its approval, for which the SDK would ask again. */
+/** The part with an outcome, and without its approval, which the SDK would request again. */
 function withOutcome<Part extends ToolPart>(part: Part, missing: string): Part {
   const { approval, ...rest } = part;
   const input = isObject(part.input) ? part.input : {};

@@ -1,9 +1,9 @@
 /**
- * A JSON text with a change made to each of its strings, keys included, and to nothing else: numbers and structure stay,
- * and the result is valid JSON whatever `change` answers. Of two keys of an object that become the same the last counts.
+ * Applies `change` to each string of a JSON text, including keys, and to nothing else: the result is valid JSON whatever
+ * `change` returns. If two keys of an object become equal, the last one counts.
  */
 export function changeStrings(json: string, change: (text: string) => string): string {
-  // Most texts stay as they are. Whatever `change` would find in a string it has to find in its JSON form as well.
+  // Most texts do not change. `change` must find in the JSON form whatever it would find in the string.
   if (change(json) === json) return json;
   let changed = '';
   let copied = 0;
@@ -15,7 +15,7 @@ export function changeStrings(json: string, change: (text: string) => string): s
   return changed + json.slice(copied);
 }
 
-/** The index behind the closing quote of the string that opens at `start`. */
+/** The index after the closing quote of the string that starts at `start`. */
 function endOfString(json: string, start: number): number {
   for (let at = start + 1; at < json.length; at += 1) {
     if (json[at] === '"') return at + 1;

@@ -6,10 +6,10 @@ export type RunState = (typeof RUN_STATES)[number];
 export type RunEnd = 'finished' | 'aborted' | 'error';
 
 /**
- * Which attempt at a run's work may write: (epoch, ordinal, attempt), compared in that order by the database's int[].
- * The epoch rises with every load of the run by a workflow, the ordinal with every step or tool call that the workflow
- * schedules, the attempt with every retry by the Temporal server. The fourth part is there once an attempt has renewed its
- * own claim, after a write of which it does not know whether it landed.
+ * The fence of an attempt: (epoch, ordinal, attempt), compared in that order by Postgres as an int[]. The epoch increases
+ * with every load by a workflow, the ordinal with every step or tool call that the workflow schedules, the attempt with
+ * every retry by the Temporal server. The fourth part exists once an attempt has renewed its own claim, after a write
+ * with an unknown result.
  */
 export type Fence = readonly [epoch: number, ordinal: number, attempt: number, renewal?: number];
 
@@ -29,7 +29,7 @@ export type RunErrorCode =
   | 'WorkspaceNotUsable'
   | 'Internal';
 
-/** Why a run ends as an error. The message is for the user and says what to do. */
+/** Why a run ends as an error. The message tells the user what to do. */
 export interface RunFailure {
   code: RunErrorCode;
   message: string;
@@ -37,7 +37,7 @@ export interface RunFailure {
   cause?: unknown;
 }
 
-/** What R5 shows of a session. `started_at` is in epoch milliseconds. */
+/** The status of a session (R5). `started_at` is in epoch milliseconds. */
 export interface SessionStatus {
   state: 'idle' | 'busy' | 'retrying' | 'waiting' | 'error';
   attempt?: number;
@@ -46,7 +46,7 @@ export interface SessionStatus {
   message_id?: string;
 }
 
-/** The tool call in flight, as the row `sessions.pending_tool` holds it; never the input. Times in ISO 8601. */
+/** The tool call in flight, as in `sessions.pending_tool`; never its input. Times in ISO 8601. */
 export interface PendingTool {
   tool_call_id: string;
   name: string;
@@ -55,7 +55,7 @@ export interface PendingTool {
   started_at: string;
 }
 
-/** The names in a message's metadata that only the system writes: they are stripped from what clients send. */
+/** Keys of a message's metadata that only the system writes; those of clients are removed. */
 export const RESERVED_METADATA = [
   'usage',
   'steps',
@@ -65,7 +65,7 @@ export const RESERVED_METADATA = [
   'session_id',
 ] as const;
 
-/** What a status says while a run waits to try again: "rate limited, retry in 12 s". */
+/** The status message while a run waits for a retry: "rate limited, retry in 12 s". */
 export function retryMessage(reason: string, delayMs: number): string {
   return `${reason}, retry in ${Math.max(1, Math.round(delayMs / 1000))} s`;
 }

@@ -1,25 +1,25 @@
 import type { RunState, SessionStatus } from './runs.ts';
 
-/** What the rows say that a status is made of. Times in epoch milliseconds. */
+/** The rows behind a status. Times in epoch milliseconds. */
 export interface StatusRow {
-  /** A hard error has stopped the queue until the next submission. */
+  /** An error has stopped the queue until the next message. */
   paused: boolean;
-  /** The deployed code cannot carry on the session's workflow. */
+  /** The deployed code cannot replay the session's workflow. */
   stuck: boolean;
-  /** The run at work, else the first that is queued. */
+  /** The run in flight, else the first queued one. */
   run: {
     state: Extract<RunState, 'queued' | 'running' | 'waiting'>;
     message_id: string;
     started_at: number;
     retry: { attempt: number; reason: string; at: number } | null;
   } | null;
-  /** What went wrong in the last run that ended in an error. */
+  /** The message of the last run that ended in an error. */
   error_message: string | null;
 }
 
 const STUCK = 'the deployed code cannot go on with this session, which waits for code that can';
 
-/** What a session is doing, from its rows. */
+/** A session's status. */
 export function statusOf({ paused, stuck, run, error_message }: StatusRow): SessionStatus {
   if (stuck && run?.state !== 'waiting') {
     if (run === null) return { state: 'error', message: STUCK };

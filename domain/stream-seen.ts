@@ -5,7 +5,7 @@ export interface SeenPart {
   index: number;
   /** Number of UTF-16 units of the text or raw input that have been sent. */
   units: number;
-  /** Nothing of it can change anymore. */
+  /** It cannot change anymore. */
   final: boolean;
   tool?: SeenTool;
   /** Provider metadata of a text part, as canonical JSON. */

@@ -35,7 +35,7 @@ export function advance(seen: Seen, snapshot: AnswerSnapshot): { seen: Seen; chu
   return { seen: reader.seen(), chunks: reader.chunks };
 }
 
-/** How far a tool is: a transient chunk, of a stored answer and of one in memory alike. */
+/** A tool's progress as a transient chunk, for stored answers and those in memory. */
 export function progressChunk(data: { tool_call_id: string; data: unknown }): UIMessageChunk {
   return { type: 'data-progress', transient: true, data };
 }

@@ -1,22 +1,22 @@
-/** What a step leads to: tool calls and then the next step, another try after a wait, or the end of the turn. */
+/** The result of a step: tool calls and then the next step, a retry after a wait, or the end of the turn. */
 export type StepNext<Call, Retry, End> =
   | { kind: 'settled'; calls: readonly Call[] }
   | { kind: 'retry'; retry: Retry }
   | { kind: 'end'; end: End };
 
-/** What a turn is made of. The workflow schedules activities for it; a turn in memory does it itself. */
+/** The actions of a turn. The workflow schedules activities for them; a turn in memory does them itself. */
 export interface TurnActions<Call, Retry, End> {
-  /** Makes the next step. `attempt` counts from 1 and rises when the model provider fails temporarily. */
+  /** Runs the next step. `attempt` starts at 1 and increases when the model provider fails temporarily. */
   step(attempt: number): Promise<StepNext<Call, Retry, End>>;
-  /** Runs one tool call. Answers the turn's end where it ends the turn. */
+  /** Runs one tool call. Returns the turn's end if the call ends the turn. */
   tool(call: Call): Promise<End | undefined>;
-  /** Waits before a step is tried again. */
+  /** Waits before a retry of a step. */
   wait(retry: Retry): Promise<void>;
 }
 
 /**
- * The loop of every turn, in a workflow and in memory: steps until one ends the turn, with the tool calls of each in the
- * model's order before the next. Begins with `calls`, those of the last settled step without an outcome.
+ * The loop of every turn, in a workflow and in memory: runs steps until one ends the turn; after each step its tool calls,
+ * in the model's order. Begins with `calls`, those of the last settled step without an outcome.
  */
 export async function turnLoop<Call, Retry, End>(
   calls: readonly Call[],

@@ -9,12 +9,12 @@ const changeRow = z.object({
 });
 
 /**
- * What a session's rows were when they were last looked at; to be compared only. `state` differs after any change of the
- * session or its runs, `stream` when the answer of run `run`, which is at work, has grown.
+ * An opaque version of a session's rows. `state` differs after any change of the session or its runs, `stream` when the
+ * answer of the running run `run` has grown.
  */
 export type SessionVersion = Omit<z.output<typeof changeRow>, 'session_id'>;
 
-/** Those of some sessions that differ from the version that the caller knows; undefined: it knows none. */
+/** Returns those of the given sessions that differ from the version that the caller knows, with their new version. */
 export async function changedSessions(
   db: Db,
   known: readonly (readonly [sessionId: string, version: SessionVersion | undefined])[],

@@ -1,17 +1,17 @@
 import pg from 'pg';
 import type { z } from 'zod';
 
-/** A pool, or a client inside a transaction: what every function of the store takes first. */
+/** A pool, or a client inside a transaction. */
 export type Db = pg.Pool | pg.ClientBase;
 
 const INT8 = 20;
+/** bigint as numbers: all of ours are safe integers. Given with each statement, because a pool may be the caller's own. */
 const types = new pg.TypeOverrides();
 types.setTypeParser(INT8, Number);
 
 /**
- * How long Postgres may keep us waiting, in milliseconds; each may be given in the URL instead. Short pieces of work of a
- * workflow have 10 s: connecting and a statement together stay below. What the server does not end itself, for it is frozen or
- * the network swallows its words, our side gives up a second later.
+ * Time limits in milliseconds; the URL may override each. A local activity of a workflow has 10 s, more than connecting and
+ * a statement take together. `query_timeout` is for a server that is frozen or unreachable.
  */
 const TIMEOUTS = {
   connectionTimeoutMillis: 3_000,
@@ -20,34 +20,33 @@ const TIMEOUTS = {
   idle_in_transaction_session_timeout: 10_000,
   query_timeout: 6_000,
 };
-/** An idle connection is asked after this whether its other end is there. */
+/** Time until an idle connection sends TCP keep-alive probes. */
 const KEEP_ALIVE_MS = 5_000;
 
-/** A pool of connections. bigint columns come as numbers: none of ours leaves the safe integers. */
+/** Creates a pool of connections. */
 export function createPool(connectionString: string, { max = 10 }: { max?: number } = {}): pg.Pool {
   const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS };
   const pool = new pg.Pool({ connectionString, max, types, ...TIMEOUTS, ...keepAlive });
-  // A server that goes away ends idle connections too; unheard, that error would end the process. Whoever asks next is
-  // told by the connection that cannot be made.
+  // Without a listener, a broken idle connection would end the process. The next statement reports the outage.
   pool.on('error', () => {});
   return pool;
 }
 
-/** Names of prepared statements by their text: planning one costs more than running it. */
+/** Names of prepared statements, by their text. */
 const names = new Map<string, string>();
 
 function nameOf(sql: string): string {
   const known = names.get(sql);
   if (known !== undefined) return known;
-  // Its first words tell in Postgres' log what it is; it takes names of up to 63 characters.
+  // Its beginning identifies it in Postgres' log. Names have at most 63 characters.
   const name = `${names.size + 1} ${sql.trim().replaceAll(/\s+/g, ' ').slice(0, 40)}`;
   names.set(sql, name);
   return name;
 }
 
-/** Runs a statement, prepared once a connection, and parses every row. Its text is one of few: values are parameters. */
+/** Runs a statement, prepared once per connection, and parses its rows. The text must not contain values. */
 export async function many<T>(db: Db, schema: z.ZodType<T>, sql: string, params: unknown[] = []): Promise<T[]> {
-  const { rows } = await db.query({ name: nameOf(sql), text: sql, values: params });
+  const { rows } = await db.query({ name: nameOf(sql), text: sql, values: params, types });
   return rows.map((row) => schema.parse(row));
 }
 
@@ -59,13 +58,13 @@ export async function maybeOne<T>(
   params: unknown[] = [],
 ): Promise<T | undefined> {
   const rows = await many(db, schema, sql, params);
-  if (rows.length > 1) throw new Error('a statement that should give one row gave several');
+  if (rows.length > 1) throw new Error('expected one row of a statement');
   return rows[0];
 }
 
 /**
- * Calls a function of store/sql and parses the value that it returns. jsonb arguments are given as JSON text.
- * @throws {Error} the function returned a value of another shape; the message holds none of it
+ * Calls a function of store/sql and parses its result. jsonb arguments are passed as JSON text.
+ * @throws {Error} an unexpected result, which the message does not contain
  */
 export async function call<T>(db: Db, schema: z.ZodType<T>, name: string, args: readonly unknown[]): Promise<T> {
   const places = args.map((_, index) => `$${index + 1}`).join(', ');
@@ -73,13 +72,14 @@ export async function call<T>(db: Db, schema: z.ZodType<T>, name: string, args: 
     name: `call ${name}`,
     text: `SELECT ${name}(${places}) AS value`,
     values: [...args],
+    types,
   });
   const parsed = schema.safeParse(rows[0]?.value);
   if (!parsed.success) throw new Error(`${name}() returned an unexpected value`, { cause: parsed.error });
   return parsed.data;
 }
 
-/** A value as a jsonb argument; null stays SQL's null. */
+/** A value as a jsonb argument; null and undefined are SQL's null. */
 export function jsonb(value: unknown): string | null {
   return value === null || value === undefined ? null : JSON.stringify(value);
 }

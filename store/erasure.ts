@@ -6,7 +6,7 @@ const erased = z.object({
   runs: z.array(z.object({ session_id: z.string(), run_seq: z.number() })),
 });
 
-/** The sessions that an erasure removed, and the runs that were at work in them. */
+/** The sessions that were erased, and their runs that were running. */
 export type Erased = z.infer<typeof erased>;
 
 /**
@@ -21,7 +21,7 @@ export async function eraseSession(
   return (await call(db, erased.nullable(), 'erase_session', [sessionId, userId, home])) ?? undefined;
 }
 
-/** Some of a user's sessions, for erasing all of them. */
+/** Up to 100 of a user's sessions. */
 export async function someSessionsOf(db: Db, userId: string): Promise<string[]> {
   const rows = await many(
     db,
@@ -44,15 +44,15 @@ const erasure = z.object({
   passes: z.number(),
 });
 
-/** What an erasure has left to do outside of Postgres. `folder` is absolute or relative to the folder of workspaces. */
+/** Work of an erasure outside of Postgres. `folder` is absolute or relative to the folder of workspaces. */
 export type Erasure = z.infer<typeof erasure>;
 
-/** Takes due erasures, which nobody else takes for a minute. */
+/** Claims due erasures for a minute. */
 export function claimErasures(db: Db, limit: number): Promise<Erasure[]> {
   return call(db, z.array(erasure), 'claim_erasures', [limit]);
 }
 
-/** Takes finished erasures off the queue. */
+/** Removes finished erasures from the queue. */
 export async function finishErasures(db: Db, ids: readonly number[]): Promise<void> {
   await db.query('DELETE FROM erasures WHERE id = ANY($1)', [ids]);
 }

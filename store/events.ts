@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ACTORS, type Actor } from '../domain/commands.ts';
 import { call, type Db, many, maybeOne } from './db.ts';
-import { isoTime } from './results.ts';
+import { isoTime, MAX_PAGE_BYTES } from './results.ts';
 
 const eventRow = z.object({
   seq: z.number(),
@@ -14,15 +14,28 @@ const eventRow = z.object({
 /** An entry of a session's log. */
 export type SessionEvent = z.output<typeof eventRow>;
 
-/** The events after number `after`, oldest first. */
-export function readEvents(db: Db, sessionId: string, after: number, limit: number): Promise<SessionEvent[]> {
-  return many(
+/** The events after number `after`, oldest first: at most `limit`, and `MAX_PAGE_BYTES` unless one is larger. */
+export async function readEvents(
+  db: Db,
+  sessionId: string,
+  after: number,
+  limit: number,
+): Promise<{ items: SessionEvent[]; more: boolean }> {
+  const rows = await many(
     db,
-    eventRow,
-    `SELECT seq, at, kind, actor, data FROM session_events
-      WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`,
-    [sessionId, after, limit],
+    eventRow.extend({ found: z.number() }),
+    `SELECT seq, at, kind, actor, data, found
+       FROM (
+         SELECT *, count(*) OVER () AS found, row_number() OVER one_by_one AS nth,
+                sum(octet_length(data::text)) OVER one_by_one AS bytes
+           FROM (SELECT * FROM session_events WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3 + 1) events
+         WINDOW one_by_one AS (ORDER BY seq)
+       ) page
+      WHERE nth = 1 OR (nth <= $3 AND bytes <= $4)
+      ORDER BY seq`,
+    [sessionId, after, limit, MAX_PAGE_BYTES],
   );
+  return { items: rows.map(({ found: _found, ...event }) => event), more: (rows[0]?.found ?? 0) > rows.length };
 }
 
 /** Stores the text of a command's reason, once per `id`, and returns the number of its event. */

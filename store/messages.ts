@@ -3,16 +3,17 @@ import { PHASES } from '../domain/phases.ts';
 import type { PartData } from '../domain/part-data.ts';
 import { RUN_STATES } from '../domain/runs.ts';
 import { call, type Db, many, maybeOne } from './db.ts';
+import { MAX_PAGE_BYTES } from './results.ts';
 import { settlePartData } from './settle-part.ts';
 
-/** A user message as it is accepted. Everything in it is clean and within the caps. */
+/** A valid user message, to be accepted. */
 export interface NewMessage {
   id: string;
-  /** The id that its answer will have. */
+  /** The id of its answer. */
   answerId: string;
   parts: { id: string; data: PartData }[];
   metadata: Record<string, unknown>;
-  /** `provider/model`; null: the one that was used last. */
+  /** `provider/model`; null: the model used last. */
   model: string | null;
 }
 
@@ -21,9 +22,9 @@ const acceptance = z.object({
   accepted: z.boolean(),
   run_seq: z.number(),
   state: z.enum(RUN_STATES),
-  /** Of a repeat whose run ended in an error. */
+  /** Error code of a repeat's run. */
   code: z.string().nullish(),
-  /** Open runs ahead of it. */
+  /** Number of open runs ahead of it. */
   position: z.number(),
   model: z.string().nullable(),
   agent: z.string(),
@@ -44,7 +45,7 @@ export type Acceptance = z.infer<typeof acceptance>;
 /** Why a message was not accepted; nothing was written. */
 export type AcceptanceRefusal = z.infer<typeof acceptanceRefusal>;
 
-/** Accepts a message for a user's session, or says why not; once this answers, the message is kept. */
+/** Accepts a message for a user's session, or returns why not. Once this returns, the message is stored. */
 export function acceptMessage(
   db: Db,
   session: { sessionId: string; userId: string },
@@ -71,10 +72,10 @@ const messageRow = z.object({
   parts: z.array(z.object({ data: z.looseObject({ type: z.string() }), text: z.string().nullable() })),
 });
 
-/** A stored message: an AI SDK UIMessage but for the session's id in its metadata. */
+/** A stored message: an AI SDK UIMessage, except for the session's id in its metadata. */
 export type StoredMessage = Omit<z.output<typeof messageRow>, 'parts'> & { parts: PartData[] };
 
-/** Where a message stands; undefined: the session has none of this id. */
+/** The position of a message; undefined: the session has no such message. */
 export async function messagePosition(db: Db, sessionId: string, messageId: string): Promise<number | undefined> {
   const row = await maybeOne(
     db,
@@ -85,19 +86,16 @@ export async function messagePosition(db: Db, sessionId: string, messageId: stri
   return row?.position;
 }
 
-/** A page of messages, and whether there are more in the direction of reading. */
+/** A page of messages in order, and whether there are more in the direction of reading. */
 export interface MessagePage {
   items: StoredMessage[];
   more: boolean;
 }
 
-/** Longest page in bytes of JSON, unless one message is longer: many large ones at once would fill a host's memory. */
-const MAX_PAGE_BYTES = 8 * 1024 * 1024;
-
 /**
- * Messages in order, parts as they are now, with the text that is still streaming in: those above position `after`,
- * else those below position `before`, else the last ones. `hidden`: those that a rewind, an edit, a compaction or a
- * cancel has hidden as well. A page is at most `limit` long, and shorter where messages are large.
+ * Reads messages with their current parts, including streamed text: those after position `after`, or those before position
+ * `before`, or the last ones. `hidden` includes messages that a rewind, an edit, a compaction or a cancel has hidden. At
+ * most `limit` messages, fewer if they are large.
  */
 export async function readMessages(
   db: Db,

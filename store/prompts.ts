@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { call, type Db, maybeOne } from './db.ts';
 
-/** Stores a session's prompt; its sections once, whoever uses them. Does nothing once the session has been erased. */
+/** Stores a prompt of a session; each section is stored once for all sessions. Does nothing for an erased session. */
 export async function keepPrompt(
   db: Db,
   sessionId: string,

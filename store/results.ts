@@ -56,3 +56,6 @@ export const appliedCommand = z.discriminatedUnion('ok', [
     locked_project_id: z.string().exactOptional(),
   }),
 ]);
+
+/** Maximum length of a page in bytes of JSON, unless one item is larger. Limits a host's memory. */
+export const MAX_PAGE_BYTES = 8 * 1024 * 1024;

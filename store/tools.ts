@@ -6,7 +6,7 @@ import { call, type Db, many, maybeOne } from './db.ts';
 import { json, lost, notBegun, sessionMark } from './results.ts';
 import type { Claim } from './runs.ts';
 
-/** The scopes of state: this session, this user, everybody, this turn. */
+/** The scopes of state: this session, this user, all users, this turn. */
 export type StateScope = 'session' | 'user' | 'app' | 'temp';
 
 /** One change of state; without a value the key is deleted. */
@@ -44,7 +44,7 @@ export interface RaiseRequest {
   event?: PhaseEvent;
   at?: 'start' | 'result';
   project: 'new' | 'required' | null;
-  /** The id that a new project gets. */
+  /** The id of a new project. */
   new_project_id?: string;
 }
 
@@ -56,7 +56,7 @@ const toolRefusal = z.object({
   locked_project_id: z.string().exactOptional(),
 });
 
-/** Why a tool may not run. The model sees it. */
+/** Why a tool may not run, for the model. */
 export type ToolRefusal = z.infer<typeof toolRefusal>;
 
 const settledTool = z.object({ kind: z.literal('settled'), ...sessionMark.shape });
@@ -73,7 +73,7 @@ export interface ToolEffects {
   event?: PhaseEvent;
   state: StateChange[];
   todos: { name: string; done: boolean }[];
-  /** The whole output, if the outcome has only its beginning. */
+  /** The full output, if the outcome contains a truncated one. */
   aside?: string;
 }
 
@@ -87,8 +87,8 @@ export async function loadToolCall(
 }
 
 /**
- * Claims a call and commits what it asks for before it runs. `again`: an earlier attempt began it and left no outcome;
- * `settled`: it has an outcome. Repeating it with the same `pending` answers `begun` again.
+ * Claims a call before it runs. `again`: an earlier attempt began it and left no outcome; `settled`: it has an outcome. A
+ * repeat with the same `pending` returns `begun`.
  */
 export function beginTool(
   db: Db,

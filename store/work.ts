@@ -17,7 +17,7 @@ export type OpenWork = z.infer<typeof openWork>;
 
 export const COUNTED = 10_000;
 
-/** Reads the work of all sessions. A run behind another one, or in a paused queue, is queued but not late. */
+/** Reads the open work of all sessions. Runs that cannot start (behind an open run, in a paused queue) are not late. */
 export async function readOpenWork(db: Db): Promise<OpenWork> {
   const [work] = await many(db, openWork, 'SELECT * FROM open_work($1)', [COUNTED]);
   if (work === undefined) throw new Error('open_work: expected one row');

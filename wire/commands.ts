@@ -38,13 +38,19 @@ export function pathArguments({ path }: CommandEntry): string[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
 }
 
+/** The schema of a command's arguments, except those named in `without`. */
+export function commandArguments(
+  name: CommandName,
+  without: readonly string[] = [],
+): z.ZodType<Record<string, unknown>> {
+  const kinds = Object.entries(commandEntry(name).arguments).filter(([argument]) => !without.includes(argument));
+  return z.strictObject(Object.fromEntries(kinds.map(([argument, kind]) => [argument, argumentSchema(kind)])));
+}
+
 /** The schema of a command's body: the arguments that are not in its path. Undefined: no body. */
 export function commandBody(name: CommandName): z.ZodType<Record<string, unknown>> | undefined {
   const entry = commandEntry(name);
-  if (entry.method === 'delete') return undefined;
-  const inPath = pathArguments(entry);
-  const others = Object.entries(entry.arguments).filter(([argument]) => !inPath.includes(argument));
-  return z.strictObject(Object.fromEntries(others.map(([argument, kind]) => [argument, argumentSchema(kind)])));
+  return entry.method === 'delete' ? undefined : commandArguments(name, pathArguments(entry));
 }
 
 /** The schema of a command's response. */

@@ -35,13 +35,13 @@ export function parseInput<T>(schema: z.ZodType<T>, value: unknown, prefix: read
   const parsed = schema.safeParse(value, { error: expectation });
   if (parsed.success) return parsed.data;
   throw new InvalidInput(
-    parsed.error.issues.map((issue) => {
-      if (issue.code === 'unrecognized_keys') {
-        const [key = ''] = issue.keys;
+    parsed.error.issues.flatMap((issue) => {
+      const path = [...prefix, ...issue.path];
+      if (issue.code !== 'unrecognized_keys') return { field: fieldOf(path) || 'body', expected: issue.message };
+      return issue.keys.map((key) => {
         const expected = NOT_SUPPORTED.has(key) ? 'nothing (not supported yet)' : 'no such field';
-        return { field: fieldOf([...prefix, ...issue.path, key]), expected };
-      }
-      return { field: fieldOf([...prefix, ...issue.path]) || 'body', expected: issue.message };
+        return { field: fieldOf([...path, key]), expected };
+      });
     }),
   );
 }

@@ -140,14 +140,12 @@ const flag = z
 
 /** Default page length. */
 const PAGE = 50;
-const LONGEST_PAGE = 200;
+const MAX_PAGE = 200;
+const capped = (given: number) => Math.min(given, MAX_PAGE);
 const limit = wholeNumber(1)
-  .transform((given) => Math.min(given, LONGEST_PAGE))
+  .transform(capped)
   .meta(
-    describedAs(
-      { ...whole(1), default: PAGE },
-      `Length of the page; values above ${LONGEST_PAGE} count as ${LONGEST_PAGE}`,
-    ),
+    describedAs({ ...whole(1), default: PAGE }, `Length of the page; values above ${MAX_PAGE} count as ${MAX_PAGE}`),
   )
   .default(PAGE);
 
@@ -159,21 +157,20 @@ export const sessionQuery = z.strictObject({
   session_id: z.string('the id of a session in the query').min(1, 'the id of a session in the query').max(128),
 });
 
-export const sessionsQuery = z.strictObject({
+const sessionTerms = {
   project: term.optional(),
   agent: term.optional(),
   parent: term.optional(),
-  archived: flag.optional(),
   after: term.optional(),
-  limit,
-});
+};
+export const sessionsQuery = z.strictObject({ ...sessionTerms, archived: flag.optional(), limit });
 
+const oneDirection = (query: { before?: unknown; after?: unknown }) =>
+  query.before === undefined || query.after === undefined;
+const EITHER = { path: ['before'], message: 'either before or after' };
 export const messagesQuery = z
   .strictObject({ before: id.optional(), after: id.optional(), hidden: flag.default(false), limit })
-  .refine((query) => query.before === undefined || query.after === undefined, {
-    path: ['before'],
-    message: 'either before or after',
-  });
+  .refine(oneDirection, EITHER);
 
 export const logQuery = z.strictObject({
   after: wholeNumber(0)
@@ -181,3 +178,20 @@ export const logQuery = z.strictObject({
     .default(0),
   limit,
 });
+
+// The same for perdure/client, which is given values instead of texts.
+const pageLength = z.int().min(1).transform(capped).default(PAGE);
+export const sessionFilter = z.strictObject({
+  ...sessionTerms,
+  archived: z.boolean().default(false),
+  limit: pageLength,
+});
+export const messageFilter = z
+  .strictObject({
+    before: z.string().optional(),
+    after: z.string().optional(),
+    hidden: z.boolean().default(false),
+    limit: pageLength,
+  })
+  .refine(oneDirection, EITHER);
+export const logFilter = z.strictObject({ after: z.int().min(0).default(0), limit: pageLength });

@@ -1,4 +1,5 @@
 import { Client, Connection } from '@temporalio/client';
+import pg from 'pg';
 import { expect, it } from 'vitest';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { newId } from '../../domain/ids.ts';
@@ -53,6 +54,13 @@ it('H5 refuses what HTTP refuses, with the same message, and stores nothing', as
   await expect(client.openSession('ada', { agent: 'a', headless: true } as object)).rejects.toThrow(
     'headless: expected',
   );
+  await expect(client.openSession('ada', { agnet: 'a', modle: 'b' } as object)).rejects.toMatchObject({
+    errors: [{ field: 'agnet' }, { field: 'modle' }],
+  });
+  await expect(client.openSession('ada', { metadata: { key: 'x'.repeat(20_000) } })).rejects.toMatchObject({
+    code: 'TooLarge',
+    errors: [{ field: 'metadata', expected: 'at most 16384 bytes' }],
+  });
   expect((await client.reads.messages('ada', session.session_id)).items).toEqual([]);
 });
 
@@ -66,4 +74,83 @@ it('H5 refuses options that would have no effect', async () => {
   const options = { database: db, bus, temporal, directDatabaseUrl: 'postgres://127.0.0.1:1/none' };
   expect(() => createClient(options)).toThrow('directDatabaseUrl: expected none');
   await db.end();
+});
+
+/** A client on a new database, with a pool that has pg's own settings. Temporal cannot be reached. */
+async function clientOnPlainPool(stops: AsyncDisposableStack) {
+  const database = new pg.Pool({ connectionString: await freshDatabase() });
+  stops.defer(() => database.end());
+  const temporal = new Client({ connection: Connection.lazy({ address: '127.0.0.1:1' }) });
+  const catalog = {
+    agents: ['writer'],
+    defaultAgent: 'writer',
+    models: { has: () => true, list: () => [] },
+    workspaces: '/',
+  };
+  const client = createClient({ database, bus: createMemoryBus(), temporal, catalog });
+  stops.defer(() => client.end());
+  return { client, database };
+}
+
+it('H5 works with a pool of the caller, which returns bigint columns as texts', async () => {
+  await using stops = new AsyncDisposableStack();
+  const { client } = await clientOnPlainPool(stops);
+  const sent = await client.submit('ada', 'chat-1', { id: 'm1', text: 'hello' }, { open: true });
+  expect((await client.reads.messages('ada', 'chat-1', { limit: 1 })).items).toMatchObject([{ id: 'm1' }]);
+  expect((await client.reads.messages('ada', 'chat-1', { after: 'm1' })).items).toEqual([]);
+  expect((await client.reads.session('ada', 'chat-1')).chat.total_tokens).toBe(0);
+  expect((await client.reads.log('ada', 'chat-1')).items).toMatchObject([{ seq: 1, kind: 'opened' }]);
+  expect(await client.runInFlight('ada', 'chat-1')).toEqual({ session: sent.session_id, run: sent.run_seq });
+});
+
+it('H5 commands and reads refuse arguments that would be ignored or that Postgres would refuse', async () => {
+  await using stops = new AsyncDisposableStack();
+  const { client } = await clientOnPlainPool(stops);
+  const { session_id: id } = (await client.openSession('ada')).session;
+  const { commands, reads } = client;
+  const refused: [call: Promise<unknown>, message: string][] = [
+    [commands.close('ada', id, { abrot: true } as object), 'abrot: expected no such field'],
+    [commands.close('ada', id, { abort: 'yes' } as object), 'abort: expected true or false'],
+    [commands.cancel('ada', id, { reason: 'x'.repeat(2_001) }), 'reason: expected at most 2000 characters'],
+    [commands.cancel('ada', id, { reason: 5 } as object), 'reason: expected a string'],
+    [commands.abort('ada', id, { idempotencyKey: 'no spaces' }), 'Idempotency-Key: expected an id'],
+    [reads.sessions('ada', { limit: 0 }), 'limit: expected at least 1'],
+    [reads.sessions('ada', { limit: 1.5 }), 'limit: expected a whole number'],
+    [reads.sessions('ada', { projet: 'x' } as object), 'projet: expected no such field'],
+    [reads.sessions('ada', { project: 'a\0' }), 'project: expected 1 to 128 characters'],
+    [reads.messages('ada', id, { before: 'm1', after: 'm2' }), 'before: expected either before or after'],
+    [reads.log('ada', id, { after: -1 }), 'after: expected at least 0'],
+  ];
+  for (const [call, message] of refused) {
+    await expect(call).rejects.toMatchObject({ code: 'BadRequest', message: expect.stringContaining(message) });
+  }
+  await expect(commands.cancelQueued('ada', id, { message_id: 'no id' })).rejects.toThrow('no such message');
+});
+
+it('T9 a chat id whose session another process has erased opens a new session', async () => {
+  await using stops = new AsyncDisposableStack();
+  const { client, database } = await clientOnPlainPool(stops);
+  const first = await client.submit('ada', 'chat-1', { id: 'm1', text: 'hello' }, { open: true });
+  await database.query(`SELECT erase_session($1, 'ada', 'home')`, [first.session_id]);
+  await expect(client.submit('ada', 'chat-1', { id: 'm1', text: 'hello' })).rejects.toMatchObject({
+    code: 'SessionNotFound',
+  });
+  const second = await client.submit('ada', 'chat-1', { id: 'm1', text: 'hello' }, { open: true });
+  expect(second).toMatchObject({ repeated: false, run_seq: 1 });
+  expect(second.session_id).not.toBe(first.session_id);
+});
+
+it('R2 streams end with their client, and a new one does not begin', async () => {
+  await using stops = new AsyncDisposableStack();
+  const { client } = await clientOnPlainPool(stops);
+  const { session_id: id } = (await client.openSession('ada')).session;
+  const [events, rendezvous] = [client.events('ada', id), client.rendezvous('ada')];
+  expect(await events.next()).toMatchObject({ value: { event: 'status' } });
+  expect(await rendezvous.next()).toMatchObject({ value: { event: 'session_open' } });
+  expect(await rendezvous.next()).toMatchObject({ value: { event: 'ready' } });
+  const waiting = Promise.all([events.next(), rendezvous.next()]);
+  await client.end();
+  expect(await waiting).toEqual([{ done: true }, { done: true }]);
+  expect(await client.events('ada', id).next()).toEqual({ done: true });
+  expect(await client.rendezvous('ada').next()).toEqual({ done: true });
 });

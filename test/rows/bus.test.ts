@@ -1,8 +1,10 @@
+import { getEventListeners } from 'node:events';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { type Bus, type BusEvent, pack, type Pointer, unpack } from '../../bus/bus.ts';
+import { LastingConnection } from '../../bus/connection.ts';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { createPostgresBus } from '../../bus/postgres.ts';
 
@@ -175,6 +177,31 @@ describe('the bus in Postgres', () => {
     lost.publish({ session: 'ses_lost', kind: 'status' });
     await expect(lost.close()).resolves.toBeUndefined();
   });
+});
+
+it('R2 a connection that is replaced again and again leaves no listeners behind', async () => {
+  const own = await freshDatabase({ empty: true });
+  const killer = new pg.Client({ connectionString: own });
+  await killer.connect();
+  let connected = 0;
+  const connection = new LastingConnection({
+    connectionString: own,
+    applicationName: 'perdure replaced',
+    onConnected: () => (connected += 1),
+    onError,
+  });
+  try {
+    for (let n = 1; n <= 4; n += 1) {
+      await eventually(() => expect(connected).toBe(n));
+      await killer.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                           WHERE datname = current_database() AND application_name = 'perdure replaced'`);
+    }
+    await eventually(() => expect(connected).toBe(5));
+    expect(getEventListeners(connection['closing'].signal, 'abort').length).toBeLessThanOrEqual(1);
+  } finally {
+    await connection.close();
+    await killer.end();
+  }
 });
 
 it('R2 payloads stay below Postgres’ limit of 8,000 bytes, and no pointer is lost', () => {

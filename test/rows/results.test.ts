@@ -20,8 +20,18 @@ it('S12 an event that does not match the schema is an error, and events of tools
   const session = await Session.at('chatting', db);
   const run = await session.runWithCalls(['call_1']);
   await session.beginTool(run, [0, 2, 1], 'call_1', { event: 'start_build', at: 'start', project: null });
-  const log = await readEvents(db, session.id, 0, 10);
-  expect(log.map(({ actor }) => actor)).toEqual(['user', 'tool']);
+  const { items } = await readEvents(db, session.id, 0, 10);
+  expect(items.map(({ actor }) => actor)).toEqual(['user', 'tool']);
   await call(db, z.unknown(), 'append_event', [session.id, 'extra', 'nobody', '{}', null]);
   await expect(readEvents(db, session.id, 0, 10)).rejects.toThrow(z.ZodError);
+});
+
+it('S12 a page of the log has at most 8 MiB, and says that there is more', async () => {
+  const session = await Session.at('chatting', db);
+  const data = JSON.stringify({ text: 'x'.repeat(3 * 1024 * 1024) });
+  for (let n = 0; n < 3; n += 1) await call(db, z.unknown(), 'append_event', [session.id, 'extra', 'user', data, null]);
+  const first = await readEvents(db, session.id, 0, 10);
+  expect(first).toMatchObject({ items: [{ seq: 1 }, { seq: 2 }, { seq: 3 }], more: true });
+  expect(await readEvents(db, session.id, 3, 10)).toMatchObject({ items: [{ seq: 4 }], more: false });
+  expect(await readEvents(db, session.id, 0, 1)).toMatchObject({ items: [{ seq: 1 }], more: true });
 });
