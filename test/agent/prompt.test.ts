@@ -29,7 +29,7 @@ function git(...args: string[]): void {
 }
 
 describe('the prompt', () => {
-  it('P1 has its sections in their one order, instructions from the outermost folder inward', async () => {
+  it('P1 has its sections in a fixed order, with instructions from the outermost folder inward', async () => {
     write('AGENTS.md', 'outermost');
     write('team/CONTEXT.md', 'context of the team');
     write('team/AGENTS.md', 'agents of the team');
@@ -69,14 +69,14 @@ describe('the prompt', () => {
     expect(new Set([one, ...others].map(({ digest }) => digest)).size).toBe(7);
   });
 
-  it('P1 looks at nothing above the boundary', async () => {
+  it('P1 reads nothing above the boundary', async () => {
     write('AGENTS.md', 'secret of the host');
     const { system } = await assemble({ boundary: path.join(boundary, 'team') });
     expect(system).not.toContain('secret of the host');
     expect((await assemble({ boundary: path.join(boundary, 'elsewhere') })).system).not.toContain('secret');
   });
 
-  it('Q3 a link that leads out of the boundary is left out; one file under two names is read once', async () => {
+  it('Q3 a link that leads out of the boundary is ignored; a file with two names is read once', async () => {
     const outside = mkdtempSync(path.join(os.tmpdir(), 'perdure-outside-'));
     writeFileSync(path.join(outside, 'secret'), 'secret of the host');
     symlinkSync(path.join(outside, 'secret'), path.join(workspaceRoot, 'AGENTS.md'));
@@ -87,7 +87,7 @@ describe('the prompt', () => {
     expect(system.match(/said once/g)).toHaveLength(1);
   });
 
-  it('T5 instruction files are cleaned and capped', async () => {
+  it('T5 instruction files are sanitized and truncated', async () => {
     write('AGENTS.md', `a\0b ${'x'.repeat(100_000)}`);
     const { system } = await assemble();
     expect(system).toContain('a\uFFFDb');
@@ -111,7 +111,7 @@ describe('the prompt', () => {
 describe('the git state', () => {
   const stateOf = async () => /- Git: (.*)/.exec((await assemble()).system)?.[1];
 
-  it('P1 tells branch, and clean or dirty', async () => {
+  it('P1 contains the branch, and clean or dirty', async () => {
     git('init');
     expect(await stateOf()).toBe('branch trunk, no commit yet');
     write('team/site/a.txt', 'a');
@@ -149,7 +149,7 @@ describe('the git state', () => {
     expect(() => realpathSync(proof)).toThrow('ENOENT');
   });
 
-  it('P1 a repository that cannot be read is said to be so', async () => {
+  it('P1 says so if a repository cannot be read', async () => {
     mkdirSync(path.join(workspaceRoot, '.git'));
     expect(await stateOf()).toBe('unreadable');
     write('team/site/.git/HEAD', 'ref: refs/heads/../../../../secret');

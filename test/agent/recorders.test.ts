@@ -1,4 +1,4 @@
-// The same scripted model, played in memory and through a worker: the same message, and the same end.
+// The same scripted model, in memory and through a worker: the same message, and the same end.
 import { mkdirSync, mkdtempSync } from 'node:fs';
 import path from 'node:path';
 import type { UIMessage, UIMessageChunk } from 'ai';
@@ -35,10 +35,10 @@ mkdirSync(scratch, { recursive: true });
 const again = [report({ input: 700, output: 10, cached: 100 }), callTool('x', 'look', { at: 'it' })];
 
 interface Play {
-  /** What the model says, a call each; the last is repeated. */
+  /** The model's answers, one per call; the last one is repeated. */
   says: ModelAction[][];
   limits?: NonNullable<AgentDefinition['limits']>;
-  /** Aborted as soon as this is in the answer. */
+  /** Abort as soon as this is in the answer. */
   abortAt?: string;
 }
 
@@ -53,7 +53,7 @@ const PLAYS: Record<string, Play> = {
       [say('done')],
     ],
   },
-  'a tool that fails, bad input, and a tool that is not there': {
+  'a tool that fails, bad input, and an unknown tool': {
     says: [
       [
         callTool('x', 'stumble', { words: 'no luck' }),
@@ -64,7 +64,7 @@ const PLAYS: Record<string, Play> = {
       [say('so be it')],
     ],
   },
-  'tools that move the phase, legally and not': {
+  'tools with legal and illegal phase events': {
     says: [
       [
         callTool('x', 'build_and_deploy', { confirm_new_project: true }),
@@ -97,7 +97,7 @@ const PLAYS: Record<string, Play> = {
 
 const pause = defineTool({
   name: 'pause',
-  description: 'Says that it is at work, and goes on until it is stopped.',
+  description: 'Reports progress, and runs until it is stopped.',
   input: z.object({}),
   execute: (_input, ctx) => {
     ctx.progress('a tool at work');
@@ -142,7 +142,7 @@ beforeAll(async () => {
   runtime = await startRuntime({ agents, settings: { providerAttempts: ATTEMPTS } });
 });
 
-/** Two plays at once are told apart by the user's text. */
+/** Distinguishes concurrent plays by the user's text. */
 const asked = new Map<string, number>();
 function script(scripts: ReadonlyMap<string, ModelAction[][]>): void {
   runtime.model.script((request) => {
@@ -170,7 +170,7 @@ async function inMemory(play: Play, agent: AgentDefinition): Promise<Outcome> {
     if (play.abortAt && shown(chunk, await reduced(chunks)).includes(play.abortAt)) abort.abort();
   }
   const message = session.messages.at(-1)!;
-  expect(await reduced(chunks), 'what it yields is the message').toEqual(plain(message));
+  expect(await reduced(chunks), 'its chunks reduce to the message').toEqual(plain(message));
   const last = chunks.at(-1)!;
   const end =
     { finish: 'finished', abort: 'aborted' }[last.type as 'finish'] ?? (last as { errorText: string }).errorText;
@@ -198,7 +198,7 @@ async function stored(play: Play, agent: AgentDefinition): Promise<Outcome> {
   return normal({ parts, metadata, end: ended.error_message ?? ended.state });
 }
 
-/** Without what differs by right: ids, and the prompt's digest, for the workspaces differ. */
+/** Without ids and the prompt's digest, which differ because the workspaces do. */
 function normal(outcome: Outcome): Outcome {
   const ids = new Map<string, string>();
   const json = canonicalJson(outcome).replaceAll(/\b(?:prt|call|prj)_[0-9A-Za-z]+/g, (id) => {

@@ -19,7 +19,7 @@ const agent = (id: string, more = '') =>
   `{ id: '${id}', description: 'd', mode: 'primary', prompt: 'p', tools: [] ${more}}`;
 
 describe('agents', () => {
-  it('H9 without a module there is the reference agent', async () => {
+  it('H9 without a module the reference agent is used', async () => {
     const agents = await loadAgents(undefined, [siteBuilder]);
     expect([agents.default, agents.list(), agents.get('site-builder')]).toEqual([
       siteBuilder,
@@ -34,10 +34,10 @@ describe('agents', () => {
     expect(agents.get('two').id).toBe('two');
   });
 
-  it('H9 a module imports what it needs of perdure by that name, wherever it lies', () => {
+  it('H9 a module anywhere on disk can import `perdure`', () => {
     const file = moduleOf(`import { defineAgent } from 'perdure'; import { PHASES } from 'perdure/domain';
       export default [defineAgent({ ...${agent('mine')}, description: PHASES[0] })];`);
-    // In a process of its own: the test runner has an idea of its own of what a name means.
+    // In a separate process, because the test runner resolves imports differently.
     const script = `import { loadAgents } from ${JSON.stringify(path.join(import.meta.dirname, '../../agent/registry.ts'))};
       const { default: mine } = await loadAgents(${JSON.stringify(file)}, []);
       console.log(mine.id, mine.description);`;
@@ -57,13 +57,13 @@ describe('agents', () => {
     await expect(loadAgents(file, [siteBuilder])).rejects.toThrow(file);
   });
 
-  it('H9 a module that is not there is named', async () => {
+  it('H9 a missing module is named', async () => {
     await expect(loadAgents('/nowhere/agents.mjs', [siteBuilder])).rejects.toThrow(
       '/nowhere/agents.mjs cannot be loaded',
     );
   });
 
-  it('H9 an unknown agent is AgentNotConfigured, with those that are', () => {
+  it('H9 an unknown agent is AgentNotConfigured, with the configured ones', () => {
     expect(() => agentRegistry([siteBuilder]).get('nobody')).toThrow(
       expect.objectContaining({
         code: 'AgentNotConfigured',

@@ -35,7 +35,7 @@ const toolsOf = (message: UIMessage | undefined) =>
   (message?.parts ?? []).flatMap((part) => ('toolCallId' in part ? [`${part.type.slice(5)} ${part.state}`] : []));
 
 describe('with the rehearsal model', () => {
-  it('H10 walks a session from chatting through building to verifying, with a page in the workspace', async () => {
+  it('H10 moves a session from chatting through building to verifying, with a page in the workspace', async () => {
     const chunks = await all(run(session, 'Please build me a site about <owls>.', rehearsal));
     expect([session.phase, session.projectId]).toEqual(['verifying', expect.stringMatching(/^prj_/)]);
     expect([...session.todos.values()]).toEqual([{ name: 'build', done: true }]);
@@ -56,7 +56,7 @@ describe('with the rehearsal model', () => {
     expect(page).toContain('<h1>A site about &lt;owls&gt;</h1>');
   });
 
-  it('R1 what it yields reduces to the message that is kept', async () => {
+  it('R1 its chunks reduce to the stored message', async () => {
     const chunks = await all(run(session, 'build a site', rehearsal));
     const stream = new ReadableStream<UIMessageChunk>({
       start(controller) {
@@ -69,7 +69,7 @@ describe('with the rehearsal model', () => {
     expect(reduced).toEqual(session.messages.at(-1));
   });
 
-  it('H6 in its first line says what it is, and only chats when nothing is to be built', async () => {
+  it('H6 says in its first line that it is a rehearsal model, and only chats if nothing is to be built', async () => {
     await all(run(session, 'hello, are you rebuilding?', rehearsal));
     expect([session.phase, session.projectId, existsSync(path.join(session.workspaceRoot, 'index.html'))]).toEqual([
       'chatting',
@@ -98,7 +98,7 @@ describe('with the rehearsal model', () => {
     ]);
   });
 
-  it('S5 says why it cannot build while the site waits to be judged', async () => {
+  it('S5 says why it cannot build while the site waits for approval', async () => {
     session.phase = 'verifying';
     await all(run(session, 'build a site', rehearsal));
     expect(session.phase).toBe('verifying');
@@ -107,7 +107,7 @@ describe('with the rehearsal model', () => {
     );
   });
 
-  it('R4 stops in mid-word', async () => {
+  it('R4 stops in the middle of a word', async () => {
     const abort = new AbortController();
     const slow = { ...rehearsal, model: rehearsalModel({ delayMs: 5 }) };
     const types: string[] = [];
@@ -177,7 +177,7 @@ describe('with a scripted model', () => {
     expect(system_prompt_digest).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  it('R7 a limit ends the turn and is named', async () => {
+  it('R7 a limit ends the turn with an error that names it', async () => {
     server.script(() => [callTool('x', 'count', {}), report({ input: 900, output: 200 })]);
     const errorOf = async (limits: NonNullable<AgentDefinition['limits']>) =>
       (await all(run(sessionWith({ limits }), 'count', model()))).at(-1);
@@ -238,7 +238,7 @@ describe('with a scripted model', () => {
     expect(await outputs()).toEqual([{ b: 2 }, { 'temp:a': 1, b: 2 }]);
   });
 
-  it('R6 a failure ends the turn with a sentence, and what was said before stays', async () => {
+  it('R6 a failure ends the turn with an error text, and earlier text stays', async () => {
     const talking = sessionWith();
     let step = 0;
     server.script(() => (step++ === 0 ? [say('first'), callTool('x', 'count', {})] : [fail(401)]));

@@ -26,7 +26,7 @@ describe('failures', () => {
     expect(at.server.requests.length - before).toBe(1);
   });
 
-  it('T5 a connection cut in mid-stream throws after what had come', async () => {
+  it('T5 a connection cut while streaming throws after the received chunks', async () => {
     const { chunks, error, result } = await at.play(() => [say('Hel'), say('lo'), cut()]);
     expect(chunks.map((chunk) => chunk.type)).toEqual(['start-step', 'text-start', 'text-delta', 'text-delta']);
     expect(result).toBeUndefined();
@@ -42,13 +42,13 @@ describe('failures', () => {
 
   it.each([
     [
-      'an error event in mid-stream',
+      'an error event while streaming',
       'data: {"error":{"message":"Overloaded","type":"overloaded_error"}}\n\n',
       'Overloaded',
     ],
-    ['a stream that ends without saying why', 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n', 'NetworkError'],
+    ['a stream that ends without a finish reason', 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n', 'NetworkError'],
     ['a stream of garbage', 'data: {"choices":[{"delta"\n\n', 'NetworkError'],
-  ])('R6 %s can be tried again', async (_name, body, code) => {
+  ])('R6 %s can be retried', async (_name, body, code) => {
     const odd = createServer((_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' });
       response.end(body);
@@ -80,7 +80,7 @@ describe('abort', () => {
       waits.push((request.endedAt ?? Number.NaN) - abortedAt);
     }
     const [median = Number.NaN] = waits.toSorted((a, b) => a - b).slice(10);
-    // Alone on a machine it is about 1 ms.
+    // On an idle machine it is about 1 ms.
     expect(median).toBeLessThan(20);
   });
 
@@ -97,7 +97,7 @@ describe('abort', () => {
     expect(at.server.requests).toHaveLength(index + 1);
   });
 
-  it('R4 a reader that leaves the generator ends the call', async () => {
+  it('R4 ending the iteration ends the call', async () => {
     const index = at.server.requests.length;
     const step = at.step(() => [say('one'), hang()]);
     for await (const chunk of step) if (chunk.type === 'text-delta') break;

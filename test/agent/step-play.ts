@@ -1,4 +1,4 @@
-// Plays one step against a scripted provider, for the tests beside it.
+// Runs one step against a scripted provider, for the tests in this folder.
 import type { UIMessage, UIMessageChunk } from 'ai';
 import { z } from 'zod';
 import { type ModelScript, type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
@@ -17,7 +17,7 @@ export const hello: UIMessage[] = [{ id: 'msg_1', role: 'user', parts: [{ type: 
 
 type Step = AsyncGenerator<UIMessageChunk, StepResult, void>;
 
-/** What a step gave, and how it ended. */
+/** The chunks of a step, and how it ended. */
 export interface Played {
   chunks: UIMessageChunk[];
   result: StepResult | undefined;

@@ -1,5 +1,5 @@
-// What the providers' own protocols make of a step: OpenAI's responses and Anthropic's messages, played by a small
-// server, for the scripted one speaks chat completions only.
+// A step over the providers' own protocols: OpenAI's responses and Anthropic's messages, from a small server, because the
+// scripted one has chat completions only.
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { UIMessage } from 'ai';
@@ -92,13 +92,13 @@ describe('Anthropic', () => {
     ];
   });
 
-  it('U1 cache reads, cache writes and thinking are numbers of their own', async () => {
+  it('U1 cache reads, cache writes and thinking are counted separately', async () => {
     const { result } = await stepOf(model());
     expect(result?.usage).toEqual({ input: 10, output: 25, reasoning: 15, cache_read: 500, cache_write: 90 });
     expect(result?.toolCalls).toEqual([{ toolCallId: 'call_ours', toolName: 'write_file', input: { path: 'a' } }]);
   });
 
-  it('R1 signed reasoning goes back as it came, with the tool call under our id', async () => {
+  it('R1 signed reasoning is sent back unchanged, with the tool call under our id', async () => {
     const { chunks } = await stepOf(model());
     const signed = chunks.findLast((chunk) => chunk.type.startsWith('reasoning') && 'providerMetadata' in chunk);
     expect(signed).toMatchObject({ providerMetadata: { anthropic: { signature: 'sig' } } });
@@ -142,7 +142,7 @@ describe('Anthropic', () => {
     ]);
   });
 
-  it('R6 an overload in mid-stream is one', async () => {
+  it('R6 an overload while streaming is reported as Overloaded', async () => {
     events = [
       { type: 'message_start', message: message(cached) },
       ...block(0, { type: 'text', text: '' }, { type: 'text_delta', text: 'Hel' }).slice(0, 2),
@@ -155,7 +155,7 @@ describe('Anthropic', () => {
 });
 
 describe('OpenAI', () => {
-  it('T3 leaves nothing at the provider, whose copies would know other tool call ids than ours', async () => {
+  it('T3 stores nothing at the provider, whose copies would have other tool call ids', async () => {
     vi.stubEnv('OPENAI_BASE_URL', url);
     const response = { id: 'r', created_at: 1, model: 'gpt-5', output: [] };
     const call = {

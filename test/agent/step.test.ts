@@ -44,7 +44,7 @@ describe('one step', () => {
     ]);
   });
 
-  it('R1 hands a chunk on while the provider is still silent about the next', async () => {
+  it('R1 yields a chunk before the provider sends the next', async () => {
     const gate = Promise.withResolvers<void>();
     const step = at.step(async function* script() {
       yield say('first');
@@ -66,7 +66,7 @@ describe('one step', () => {
     expect(body).toMatchObject({ temperature: 0.2, max_tokens: 99, stream_options: { include_usage: true } });
   });
 
-  it('U1 counts cached and reasoning tokens apart', async () => {
+  it('U1 counts cached and reasoning tokens separately', async () => {
     const { result } = await play(() => [say('hi'), report({ input: 1_000, output: 50, reasoning: 30, cached: 600 })]);
     expect(result?.usage).toEqual({ input: 400, output: 20, reasoning: 30, cache_read: 600, cache_write: 0 });
   });
@@ -83,7 +83,7 @@ describe('one step', () => {
 });
 
 describe('tool calls', () => {
-  it('T3 have ids of ours when a provider repeats its own within a step', async () => {
+  it('T3 have our unique ids even if a provider repeats its own within a step', async () => {
     const { chunks, result } = await play(() => [
       callTool('call_1', 'write_file', { path: 'a' }, 4),
       callTool('call_1', 'write_file', { path: 'b' }, 4),
@@ -100,7 +100,7 @@ describe('tool calls', () => {
     }
   });
 
-  it('T3 keep the provider’s id as metadata, and go back to it under ours', async () => {
+  it('T3 keep the provider’s id as metadata, and are sent back to it under ours', async () => {
     const { chunks } = await play(() => [callTool('call_1', 'write_file', { path: 'a' })]);
     expect(chunks.find((chunk) => chunk.type === 'tool-input-available')).toMatchObject({
       toolCallId: 'call_ours_1',
@@ -122,7 +122,7 @@ describe('tool calls', () => {
     expect(messages.at(-1)).toMatchObject({ role: 'tool', tool_call_id: 'call_ours_1', content: 'written' });
   });
 
-  it('R6 an unknown tool is an error that names those there are, under a name that providers take back', async () => {
+  it('R6 an unknown tool is an error that names the existing ones, under a name that providers accept', async () => {
     const { chunks, result } = await play(() => [callTool('c', 'rm -rf /', { a: 1 })]);
     expect(result?.toolCalls).toEqual([
       { toolCallId: 'call_ours_1', toolName: 'rm_-rf__', input: { a: 1 }, invalid: true },
@@ -137,7 +137,7 @@ describe('tool calls', () => {
     );
   });
 
-  it('P5 bad input is an error that says what is wrong', async () => {
+  it('P5 invalid input is an error that says what is wrong', async () => {
     const wrong = await play(() => [callTool('c', 'write_file', { path: 7 })]);
     const broken = await play(() => [callTool('c', 'write_file', '{"path": "a')]);
     const textOf = ({ chunks }: Played) => chunks.find((chunk) => chunk.type === 'tool-input-error')?.errorText;
@@ -146,7 +146,7 @@ describe('tool calls', () => {
     expect([wrong, broken].map(({ result }) => result?.toolCalls[0]?.invalid)).toEqual([true, true]);
   });
 
-  it('P5 input is kept as the model wrote it; the schema’s transforms wait for the tool', async () => {
+  it('P5 input is stored as the model wrote it; the schema’s transforms are applied when the tool runs', async () => {
     const shout = defineTool({
       name: 'shout',
       description: 'Shouts.',
@@ -174,7 +174,7 @@ describe('text that Postgres refuses', () => {
     expect(deltas.join('')).not.toMatch(/\\u0000|\\ud83d/i);
   });
 
-  it('T5 keeps a pair whole that the provider splits over two deltas, in text and reasoning', async () => {
+  it('T5 keeps a surrogate pair that the provider splits over two deltas, in text and reasoning', async () => {
     const { chunks } = await play(() => [
       think('a\uD83D'),
       think('\uDE00'),

@@ -1,5 +1,5 @@
-// That what the negative controls break is broken: they replace functions of the database, which go on changing. That a
-// campaign then finds it is in docs/chaos.md.
+// The negative controls replace functions of the database, which change over time: these tests check that they still break
+// something. docs/chaos.md shows that a campaign then finds it.
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
@@ -19,7 +19,7 @@ it('Q1 without the fence a zombie writes', async () => {
   expect(await session.settleStep(1, ZOMBIE, { end: true })).toMatchObject({ state: 'finished' });
 });
 
-it('Q1 without receipts a command is carried out twice, and so is a tool call', async () => {
+it('Q1 without idempotency records a command is carried out twice, and so is a tool call', async () => {
   const db = await freshRows();
   await breakOf('receipt').prepare?.(db);
   const session = await Session.at('verifying', db);

@@ -12,7 +12,7 @@ const TIMEOUT_MS = 240_000;
 const LEAST_FAULTS = 20;
 /** Of about fifty; some are about events that do not occur in every campaign. */
 const LEAST_PROMISES = 45;
-/** Nothing dies and nothing is cut off by them. */
+/** Faults that stop and cut off nothing. */
 const SLOWNESS = ['postgres-slow', 'postgres-disk-slow', 'link-latency', 'link-loss'] as const;
 
 /** Runs a campaign of seed 1 and expects no violation; its evidence is kept if there is one. */
@@ -24,7 +24,7 @@ async function run(faults: readonly FaultKind[], seconds: number, gapMs: number)
   return report;
 }
 
-it('Q1 processes and servers die under load: every promise holds', { timeout: TIMEOUT_MS }, async () => {
+it('Q1 processes and servers are killed under load: every promise holds', { timeout: TIMEOUT_MS }, async () => {
   const report = await run(FAULT_KINDS, 35, 1_300);
   expect(report.injected.length).toBeGreaterThanOrEqual(LEAST_FAULTS);
   expect(report.turns).toBeGreaterThan(LEAST_FAULTS);

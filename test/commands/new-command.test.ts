@@ -1,5 +1,5 @@
-// A command is one entry of the table and one SQL function. This adds one to a running system: the table with the entry
-// is what client and host import here, and what the worker's workflow bundle is made of.
+// A command is one entry of the table and one SQL function. This test adds one to a running system: client, host and the
+// worker's workflow bundle use the table with the new entry.
 import { beforeAll, expect, it, vi } from 'vitest';
 import type { CommandEntry } from '../../domain/command-table.ts';
 import { newId } from '../../domain/ids.ts';
@@ -27,7 +27,7 @@ vi.mock(import('../../domain/command-table.ts'), async (original) => {
   return { ...table, COMMAND_NAMES: names, commandEntry: entry, UNSUPPORTED_COMMANDS: unsupported as never };
 });
 
-/** Aborts the run where it is told to, and answers what it was given. */
+/** An SQL function that aborts the run if requested, and returns its arguments. */
 const FUNCTION = `
   CREATE FUNCTION cmd_rewind(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
   DECLARE

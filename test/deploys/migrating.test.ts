@@ -53,7 +53,7 @@ async function contents(): Promise<unknown> {
   return [...found, functions].map(({ rows }) => rows as unknown);
 }
 
-it('H1 a migration that has to wait for a table does not block the statements of others', async () => {
+it('H1 a migration that waits for a table does not block other statements', async () => {
   const name = '9001_column.sql';
   const next = await build({ migrations: { [name]: 'ALTER TABLE chat_sessions ADD COLUMN extra text;' } });
   const backup = await db.connect();
@@ -126,7 +126,7 @@ it('H1 the bodies of SQL functions are checked, whatever the order in which they
   );
 });
 
-it('H1 where it finds a migration that it does not know, an older build changes nothing and says so', async () => {
+it('H1 if an older build finds an unknown migration, it changes nothing and says so', async () => {
   const older = await build();
   const newer = await build({
     migrations: { '9001_newer.sql': `INSERT INTO phase_transitions VALUES ('done', 'newer', 'done');` },
@@ -151,7 +151,7 @@ it('H1 `npm run migrate` exits with 1 and one line that says so', async () => {
   expect(await contents()).toEqual(before);
 });
 
-it('H1 an older build does not bring its functions back, and its workers start beside newer ones', async () => {
+it('H1 an older build does not restore its functions, and its workers start beside newer ones', async () => {
   const newer = await build({
     functions: { 'extra.sql': 'CREATE OR REPLACE FUNCTION extra() RETURNS integer LANGUAGE sql AS $$ SELECT 1 $$;' },
   });
@@ -163,7 +163,7 @@ it('H1 an older build does not bring its functions back, and its workers start b
   expect(await migrate(url, { ...(await build()), replace: true })).toEqual(['store/sql']);
 });
 
-it('H1 a worker lacks migrations and functions that were never applied', async () => {
+it('H1 a worker reports migrations and functions that were not applied', async () => {
   await db.query(`DELETE FROM schema_functions`);
   expect(await missingMigrations(db)).toEqual(['store/sql']);
   await db.query('DROP TABLE schema_functions, schema_migrations');

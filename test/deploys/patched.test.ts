@@ -58,14 +58,14 @@ async function histories() {
   );
 }
 
-/** How often a history marks that the change was there. Today's code has patches of its own. */
+/** The number of markers of the change in a history. Today's code has patches of its own. */
 const markers = (history: { events: { eventType: string }[] }) =>
   [...JSON.stringify(history.events).matchAll(/"data":"([^"]+)"/g)].filter(
     ([, data]) => Buffer.from(data!, 'base64').toString() === `{"id":"${CHANGE}","deprecated":false}`,
   ).length;
 
-describe('a change that is incompatible', () => {
-  it('W5 goes through patched: old and new workers side by side under load, then the new ones alone', async () => {
+describe('an incompatible change', () => {
+  it('W5 is deployed with `patched`: old and new workers side by side under load, then only new ones', async () => {
     const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => TestSession.open(runtime)));
     await talk(sessions, 2);
     const before = await histories();

@@ -21,10 +21,10 @@ import { Balancer } from './balancer.ts';
 
 const TALKERS = 6;
 const LONG = 3;
-/** An answer that is begun before the deploy takes 100 s: it does not end within the grace period. */
+/** An answer that starts before the deploy takes 100 s, so it does not end within the grace period. */
 const LONG_WORDS = 5_000;
 const PACE_MS = 20;
-/** Characters of a long answer that are saved before the deploy begins. */
+/** Characters of a long answer that are stored before the deploy starts. */
 const LITTLE = 20;
 /** A step is handed over within this time on a machine without a free core; the heartbeat time-out is three times as long. */
 const HANDED_OVER_MS = 10_000;
@@ -124,7 +124,7 @@ async function openProject(session: string, key: string): Promise<number> {
 const textsOf = (message: UIMessage | undefined) =>
   (message?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : []));
 
-it('R2 T5 a rolling restart of two workers and two hosts under load loses no word, no command and no reader', async () => {
+it('R2 T5 a rolling restart of two workers and two hosts under load loses no text, no command and no reader', async () => {
   const [oldWorkers, oldHosts] = await Promise.all([
     Promise.all([processes.worker(SETTINGS), processes.worker(SETTINGS)]),
     Promise.all([processes.host(SETTINGS), processes.host(SETTINGS)]),
@@ -159,7 +159,7 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no wor
     async () => {
       for (const { user, session } of longOnes) {
         const [said = ''] = textsOf((await stored(user, session)).at(-1));
-        expect(said.length, 'what is said before the deploy').toBeGreaterThan(LITTLE);
+        expect(said.length, 'stored before the deploy').toBeGreaterThan(LITTLE);
       }
     },
     { timeout: 30_000 },
@@ -175,7 +175,7 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no wor
     balancer.add(await processes.host(SETTINGS));
     host.kill('SIGTERM');
     expect(await host.exited).toEqual({ code: 0, signal: null });
-    expect(balancer.drained.has(host), 'it said that it was not ready before it went').toBe(true);
+    expect(balancer.drained.has(host), 'it was not ready before it stopped').toBe(true);
   }
   await delay(500);
   deployed.abort();
@@ -193,25 +193,25 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no wor
     const answers = (await stored(user, session)).filter(({ role }) => role === 'assistant');
     expect(turns.map(({ answer }) => answer)).toEqual(answers);
     for (const answer of answers) {
-      expect(textsOf(answer).at(-1), 'the whole of it').toBe(wordsOf(25).join(''));
+      expect(textsOf(answer).at(-1), 'the complete answer').toBe(wordsOf(25).join(''));
       expect(answer.parts.filter(({ type }) => type === 'tool-write_file')).toMatchObject([
         { state: 'output-available' },
       ]);
     }
     broken += turns.reduce((sum, { connections }) => sum + connections - 1, 0);
   }
-  expect(broken, 'readers that lost their host and came back').toBeGreaterThan(0);
+  expect(broken, 'readers that lost their host and reconnected').toBeGreaterThan(0);
   for (const { user, session, answer } of await Promise.all(long)) {
     expect(answer).toEqual((await stored(user, session)).at(-1));
     const [lost] = textsOf(answer);
-    expect(lost!.length, 'what was said before the deploy stays').toBeGreaterThan(LITTLE);
+    expect(lost!.length, 'text from before the deploy stays').toBeGreaterThan(LITTLE);
     expect(wordsOf(LONG_WORDS).join('').startsWith(lost!)).toBe(true);
     expect(answer?.parts.map(({ type }) => type)).toContain('data-interrupted');
     expect(textsOf(answer).at(-1)).toBe(wordsOf(25).join(''));
   }
   for (let n = 0; n < LONG; n += 1) {
     const [first, second] = model.requests.filter(({ body }) => lastUserText(body) === `long ${n}`);
-    expect(second!.startedAt - first!.endedAt!, 'milliseconds until another worker goes on').toBeLessThan(
+    expect(second!.startedAt - first!.endedAt!, 'milliseconds until another worker continues').toBeLessThan(
       HANDED_OVER_MS,
     );
   }

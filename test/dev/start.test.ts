@@ -73,7 +73,7 @@ function start(env: Record<string, string> = {}) {
   return run;
 }
 
-/** Ours, without what would replace an embedded part, and with a Temporal CLI that is there. */
+/** The environment without settings that replace an embedded part, and with an existing Temporal CLI. */
 function environment(): NodeJS.ProcessEnv {
   const cache = path.join(parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] }).dir, 'bin', 'temporal-1.9.1');
   const { DATABASE_URL: _d, TEMPORAL_ADDRESS: _t, PORT: _p, ...rest } = process.env;
@@ -156,7 +156,7 @@ describe('npm start', { timeout: 60_000 }, () => {
 
   it('H1 uses the next port if the default is taken, and reports it', async () => {
     const squatter = createServer();
-    // Whether it is we who take it or something else: it is taken.
+    // Another process may have taken it already, which is as good.
     await new Promise<void>((resolve) => squatter.once('error', () => resolve()).listen(8787, '127.0.0.1', resolve));
     const run = start();
     const { page } = await addressesOf(run);

@@ -70,7 +70,7 @@ describe('Temporal development server', () => {
   });
 });
 
-describe('the Temporal CLI is looked for', () => {
+describe('the Temporal CLI is searched', () => {
   async function fakeCli(file: string): Promise<string> {
     await mkdir(path.dirname(file), { recursive: true });
     await writeFile(file, '#!/bin/sh\necho temporal version 9.9.9\n');

@@ -1,4 +1,4 @@
-// The TypeScript that stands in the documentation.
+// The TypeScript examples of the documentation.
 import { pages } from './shell-blocks.ts';
 
 export interface CodeBlock {

@@ -41,7 +41,7 @@ it('H2 docs/http.md has the row of each command', async () => {
   for (const name of COMMAND_NAMES) expect(rows).toContainEqual(httpRow(name));
 });
 
-it('H5 docs/library.md has the row of each method of a command, and of no other', async () => {
+it('H5 docs/library.md has a row for each command’s method, and no others', async () => {
   const rows = await rowsOf('library.md');
   const from = rows.findIndex(([first]) => first === 'method') + 2;
   const table = rows.slice(from, from + COMMAND_NAMES.length);

@@ -18,7 +18,7 @@ const REHEARSAL = 'rehearsal/site-builder';
 const FOLLOW_S = 3;
 const ENDLESS = /\/(?:events|rendezvous)\b/;
 const CURL_CUT_OFF = 28;
-/** The answer to a command that the session's phase does not allow. */
+/** The response to a command that the session's phase does not allow. */
 const REFUSED = /InvalidTransition/;
 
 /** Commands that need the whole machine, and the file that runs them. */

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 
 const root = path.join(import.meta.dirname, '..', '..');
 
-/** The rows of the table: clause and the test files that are to show it. */
+/** The rows of the table: clause and its test files. */
 async function rows(): Promise<{ clause: string; files: string[] }[]> {
   const text = await readFile(path.join(root, 'docs', 'conformance.md'), 'utf8');
   return text

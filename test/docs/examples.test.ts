@@ -1,5 +1,5 @@
-// TypeScript in the documentation is what a reader can use: all of it is type-checked, the agents are loaded, and what
-// talks to a host does so.
+// The TypeScript examples in the documentation work: all are type-checked, the agents are loaded, and the transport runs
+// against a host.
 import { execFile, spawnSync } from 'node:child_process';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -16,7 +16,7 @@ const run = promisify(execFile);
 /** Below node_modules, so that packages are found. */
 const folder = path.join(ROOT, 'node_modules', '.cache', 'perdure', `docs-${process.pid}`);
 
-/** What the examples take as given. */
+/** Declarations that the examples assume. */
 const GIVEN = `
 import type { AgentDefinition } from 'perdure';
 import type { PerdureClient } from 'perdure/client';

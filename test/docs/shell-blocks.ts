@@ -1,9 +1,9 @@
-// The commands that stand in the documentation, as a reader would copy them.
+// The shell commands in the documentation, as a reader would copy them.
 import { spawnSync } from 'node:child_process';
 import { glob, readFile } from 'node:fs/promises';
 import path from 'node:path';
 
-/** A command of a page; `line` is where it begins. */
+/** A command of a page; `line` is its first line. */
 export interface DocumentedCommand {
   file: string;
   line: number;
@@ -12,7 +12,7 @@ export interface DocumentedCommand {
 
 const root = path.join(import.meta.dirname, '..', '..');
 const FENCE = /^```(\w*)\s*$/;
-/** What a line begins with that is typed into a shell: a program of ours, perhaps behind settings. */
+/** The start of a shell command: a known program, after optional settings. */
 const COMMAND = /^(?:[A-Z][A-Z_]*=\S*\s+)*(?:curl|npm|npx|node|temporal|psql|docker|git|promtool)\s/;
 
 /** Every page of the documentation, with its text. */
@@ -35,7 +35,7 @@ export function commandsOf({ file, text }: { file: string; text: string }): Docu
       open = undefined;
     }
   }
-  if (open) throw new Error(`${file}:${open.line}: the command has no end`);
+  if (open) throw new Error(`${file}:${open.line}: the command is incomplete`);
   return found;
 }
 

@@ -55,7 +55,7 @@ describe('files of the workspace', () => {
     await expect(readTextFile(root, file)).rejects.toThrow(message);
   });
 
-  it('H6 no link leads out: neither a folder on the way, nor the file, nor one that dangles', async () => {
+  it('H6 links are not followed: neither a folder in the path, nor the file, nor a dangling one', async () => {
     symlinkSync(outside, path.join(root, 'folder'));
     symlinkSync(path.join(outside, 'secret.txt'), path.join(root, 'file'));
     symlinkSync(path.join(outside, 'not-yet'), path.join(root, 'dangling'));
@@ -76,14 +76,14 @@ describe('files of the workspace', () => {
     expect(readFileSync(path.join(outside, 'secret.txt'), 'utf8')).toBe('secret');
   });
 
-  it('H6 a workspace that is reached through a link works', async () => {
+  it('H6 a workspace below a link works', async () => {
     const link = path.join(path.dirname(root), 'link');
     symlinkSync(root, link);
     await writeTextFile(link, 'a/b.txt', 'x');
     expect(await readTextFile(link, 'a/b.txt')).toBe('x');
   });
 
-  it('H6 sizes are capped, and what is no file is refused', async () => {
+  it('H6 sizes are limited, and anything but a file is refused', async () => {
     await expect(writeTextFile(root, 'big', 'x'.repeat(MAX_FILE_BYTES + 1))).rejects.toThrow(/at most 262144/);
     writeFileSync(path.join(root, 'big'), 'x'.repeat(MAX_FILE_BYTES + 1));
     mkdirSync(path.join(root, 'folder'));
@@ -95,7 +95,7 @@ describe('files of the workspace', () => {
     await expect(writeTextFile(root, 'big/x', 'x')).rejects.toThrow('big/x: a part of the path is a file');
   });
 
-  it('Q3 errors never show where the workspace lies', async () => {
+  it('Q3 errors never contain the workspace’s path', async () => {
     for (const file of ['missing.txt', 'missing/deep.txt', 'x'.repeat(300)]) {
       const error = await readTextFile(root, file).catch((thrown: unknown) => thrown as Error);
       expect(error).toMatchObject({ code: 'WorkspaceError', message: expect.not.stringContaining(root) });

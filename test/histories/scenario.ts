@@ -1,4 +1,4 @@
-// What a recorded scenario is made of, and the small steps that scenarios share.
+// Types of recorded scenarios, and steps that scenarios share.
 import { setTimeout as delay } from 'node:timers/promises';
 import { newId } from '../../domain/ids.ts';
 import { updates } from '../../workflows/definitions.ts';
@@ -9,19 +9,19 @@ import type { ModelScript } from '../../tools/test-kit/model-server.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import type { RuntimeOptions, TestRuntime } from '../../tools/test-kit/system.ts';
 
-/** Something that happens to a session, for its histories to be recorded. It has servers and a worker of its own. */
+/** A scenario whose histories are recorded. It has its own servers and worker. */
 export interface Scenario {
   /** Name of its files. */
   name: string;
   options?: RuntimeOptions;
-  /** Plays it; answers the sessions whose histories are kept. */
+  /** Plays it; returns the sessions whose histories are recorded. */
   play(runtime: TestRuntime): Promise<TestSession>;
 }
 
-/** Words that stand in every kind of content of the scenarios; no history may hold them. */
+/** A text in every kind of content of the scenarios; no history may contain it. */
 export const CANARY = 'canary-7f3a';
 
-/** Answers with the next of these; the last one again when they are used up. */
+/** A script that gives these answers in order; the last one is repeated. */
 export function inOrder(...answers: ModelAction[][]): ModelScript {
   let next = 0;
   return () => answers[Math.min(next++, answers.length - 1)] ?? [];
@@ -29,7 +29,7 @@ export function inOrder(...answers: ModelAction[][]): ModelScript {
 
 export const words = [say(`Certainly. ${CANARY}`)];
 
-/** What builds a site: the three tools that lead from chatting to verifying, one a step. */
+/** Builds a site: the three tool calls that lead from chatting to verifying, one per step. */
 export const build: ModelAction[][] = [
   [callTool('call_1', 'build_and_deploy', { confirm_new_project: true, name: CANARY })],
   [callTool('call_1', 'write_file', { path: 'index.html', content: `<h1>${CANARY}</h1>` })],
@@ -37,7 +37,7 @@ export const build: ModelAction[][] = [
   [say('It is built.')],
 ];
 
-/** A session of ada's with all the tools that scenarios need. */
+/** A session of ada with all the tools that scenarios need. */
 export function open(runtime: TestRuntime): Promise<TestSession> {
   return TestSession.open(runtime, { agent: faultAgent.id });
 }
@@ -47,7 +47,7 @@ export async function turn(session: TestSession, text = `Please. ${CANARY}`): Pr
   await session.ended(await session.send(text));
 }
 
-/** A turn that hangs in mid-stream. Answers its run when the first words are there. */
+/** A turn whose model hangs while streaming. Returns its run once the first text is stored. */
 export async function hangingTurn(runtime: TestRuntime, session: TestSession): Promise<number> {
   runtime.model.script(() => [say(`Once upon a time. ${CANARY}`), hang()]);
   const run = await session.send(`A story. ${CANARY}`);
@@ -55,7 +55,7 @@ export async function hangingTurn(runtime: TestRuntime, session: TestSession): P
   return run;
 }
 
-/** Waits until the answer of a run has words. */
+/** Waits until the answer of a run has text. */
 async function atWork(session: TestSession, run: number): Promise<void> {
   const { answer_id: answer } = await session.run(run);
   await eventually(async () => {
@@ -63,7 +63,7 @@ async function atWork(session: TestSession, run: number): Promise<void> {
   });
 }
 
-/** Waits until the session's phase is this. */
+/** Waits for a phase. */
 export async function inPhase(session: TestSession, phase: string): Promise<void> {
   await eventually(async () => {
     const row = await session.row();
@@ -80,14 +80,14 @@ export async function refused(command: Promise<unknown>): Promise<void> {
   if (outcome !== 'refused') throw new Error('a command that should be refused was carried out');
 }
 
-/** Closes a session, as often as it takes: the server refuses when something happens at the workflow's very end. */
+/** Closes a session, with retries, because the server refuses an update that arrives as the workflow ends. */
 export async function close(session: TestSession, args: { abort?: boolean } = {}): Promise<void> {
   const command = { ...args, command_id: newId('cmd') };
   await eventually(() => session.command(updates.close, command));
   await session.handle.result();
 }
 
-/** Waits until the workflow has nothing scheduled and nothing to do: then its history is whole. */
+/** Waits until the workflow has nothing scheduled and nothing to do, so that its history is complete. */
 export async function quiet(session: TestSession): Promise<void> {
   let length = -1;
   await eventually(

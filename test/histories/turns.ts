@@ -1,4 +1,4 @@
-// Scenarios of turns: what a model and its tools do.
+// Scenarios of turns with models and tools.
 import { updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -151,7 +151,7 @@ const providerError: Scenario = {
     const queued = await session.accept(`And this. ${CANARY}`);
     await session.wake(queued.run, queued.message);
     await session.ended(first);
-    // The queue is paused: waking it does not start it, a new message does.
+    // The queue is paused: a wake-up does not resume it, a new message does.
     await session.wake(queued.run, queued.message);
     await refused(session.ended(queued.run, 500));
     runtime.model.script(inOrder(words));

@@ -1,4 +1,4 @@
-// The workflow code with pieces replaced: what it would be after a change.
+// The workflow code with replacements, as after a change.
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { capturingBundle } from '../../tools/scripts/histories/replay.ts';
@@ -6,10 +6,10 @@ import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');
 
-/** A piece of the source, which must be there once, and what takes its place. */
+/** A piece of the source, which must occur exactly once, and its replacement. */
 export type Edit = [from: string, to: string];
 
-/** A bundle of the workflow code with pieces of a file replaced. Its folder goes after the test's file. */
+/** A bundle of the workflow code with replacements in one file. Its folder is deleted after the test file. */
 export async function variant(file: string, ...edits: Edit[]): Promise<{ code: string }> {
   const dir = scratchDir();
   await mkdir(dir);

@@ -1,5 +1,4 @@
-// docker-compose.yml and Dockerfile, as far as they can be judged without a container engine. `npm run try:image` carries
-// out what they say.
+// Static checks of docker-compose.yml and Dockerfile, without a container engine. `npm run try:image` executes their steps.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -12,7 +11,7 @@ import { duration } from '../../config/units.ts';
 import { COMPOSE_FILE, composeServices, type Service } from '../../tools/test-kit/compose.ts';
 import { buildContext, dockerfile, ROOT, type Stage } from '../../tools/test-kit/image.ts';
 
-// Its types cannot be resolved.
+// TypeScript cannot resolve its types.
 const { DCLinter } = createRequire(import.meta.url)('dclint') as {
   DCLinter: new (config: object) => { lintFiles(files: string[], deep: boolean): { messages: object[] }[] };
 };
@@ -22,8 +21,8 @@ const SECRETS = {
   PERDURE_JWT_SECRET: 'a secret of at least thirty-two bytes',
 };
 const OURS = ['migrate', 'worker', 'host'];
-/** Rules of taste: ours is the order in which the services start. */
-const TASTE = ['service-keys-order', 'services-alphabetical-order', 'top-level-properties-order'];
+/** Rules about order: ours is the order in which the services start. */
+const ORDER_RULES = ['service-keys-order', 'services-alphabetical-order', 'top-level-properties-order'];
 
 const read = (file: string) => readFile(path.join(ROOT, file), 'utf8');
 
@@ -35,13 +34,13 @@ describe('docker-compose.yml', () => {
     ours = OURS.map((name) => services[name]!);
   });
 
-  it('H1 is what the compose specification allows', () => {
-    const rules = Object.fromEntries(TASTE.map((rule) => [rule, 0]));
+  it('H1 conforms to the compose specification', () => {
+    const rules = Object.fromEntries(ORDER_RULES.map((rule) => [rule, 0]));
     const linter = new DCLinter({ rules, quiet: true, debug: false, exclude: [] });
     expect(linter.lintFiles([COMPOSE_FILE], false).map(({ messages }) => messages)).toEqual([[]]);
   });
 
-  it('H3 says which secret is missing', async () => {
+  it('H3 names a missing secret', async () => {
     const without = async (name: keyof typeof SECRETS, more = {}) =>
       composeServices({ ...SECRETS, [name]: '', ...more });
     await expect(without('POSTGRES_PASSWORD')).rejects.toThrow(/^POSTGRES_PASSWORD is missing/);
@@ -50,13 +49,13 @@ describe('docker-compose.yml', () => {
     expect(keys['host']?.environment).toMatchObject({ PERDURE_JWKS_URL: 'https://id.example/jwks' });
   });
 
-  it('H1 asks for what .env.example names, and nothing else', async () => {
+  it('H1 uses exactly the variables in .env.example', async () => {
     const asked = Array.from((await read('docker-compose.yml')).matchAll(/\$\{(\w+)/g), ([, name]) => name);
     const named = Array.from((await read('.env.example')).matchAll(/^(\w+)=/gm), ([, name]) => name);
     expect(new Set(asked)).toEqual(new Set(named));
   });
 
-  it('H1 sets settings that there are, to values that they take', () => {
+  it('H1 sets existing settings to valid values', () => {
     for (const { environment } of ours) {
       const names = Object.keys(environment);
       expect(names.filter((name) => !SETTINGS.includes(name))).toEqual([]);
@@ -64,13 +63,13 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('H1 runs programs that the package has', async () => {
+  it('H1 runs programs of the package', async () => {
     const { bin } = JSON.parse(await read('package.json')) as { bin: Record<string, string> };
     for (const { command } of ours) expect(Object.values(bin)).toContain(command[1]);
     expect(ours.map(({ command }) => command[0])).toEqual(['node', 'node', 'node']);
   });
 
-  it('H1 runs scripts that are there, and gives the server our settings', () => {
+  it('H1 runs existing scripts, and gives the Temporal server our settings', () => {
     for (const { entrypoint, volumes, environment } of Object.values(services)) {
       const named = [...entrypoint.slice(1), environment['DYNAMIC_CONFIG_FILE_PATH'] ?? ''].filter(
         (file) => file !== '',
@@ -85,7 +84,7 @@ describe('docker-compose.yml', () => {
     expect(services['temporal']?.environment['DYNAMIC_CONFIG_FILE_PATH']).toBe('/deploy/temporal-dynamic.yaml');
   });
 
-  it('H1 lets a worker and a host end in order before they are killed', () => {
+  it('H1 gives a worker and a host time for a graceful shutdown', () => {
     const ms = (text = '0ms') => duration('1s', 0).parse(text);
     for (const { environment, stop_grace_period } of ours.slice(1)) {
       const needed = ms(environment['PERDURE_SHUTDOWN_GRACE']) + ms(environment['PERDURE_DRAIN_DELAY']);
@@ -94,13 +93,13 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  it('H3 is reached from this machine only', () => {
+  it('H3 publishes ports on loopback only', () => {
     const ports = Object.values(services).flatMap((service) => service.ports);
     expect(ports).toHaveLength(3);
     for (const port of ports) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/);
   });
 
-  it('H1 starts in order, after what is healthy or done, and again after a crash', () => {
+  it('H1 starts services after their dependencies are healthy or done, and restarts them after a crash', () => {
     for (const { depends_on, restart } of Object.values(services)) {
       expect(restart).toMatch(/^(?:unless-stopped|on-failure:\d+)$/);
       for (const [name, { condition }] of Object.entries(depends_on)) {
@@ -109,7 +108,7 @@ describe('docker-compose.yml', () => {
         else expect([condition, theirs]).toEqual(['service_completed_successfully', 'on-failure:5']);
       }
     }
-    // `up --wait` takes the end of a service for a failure unless another one waits for it.
+    // `up --wait` treats a service that exits as failed unless another service depends on it.
     const ends = Object.entries(services).filter(([, { restart }]) => restart.startsWith('on-failure'));
     const awaited = Object.values(services).flatMap(({ depends_on }) => Object.keys(depends_on));
     for (const [name] of ends) expect(awaited).toContain(name);
@@ -117,7 +116,7 @@ describe('docker-compose.yml', () => {
     expect(waits.map(([name]) => name)).toEqual(Object.keys(services).filter((name) => name !== 'postgres'));
   });
 
-  it('H1 names exact versions, the same ones as we test with', async () => {
+  it('H1 pins exact versions, the same as in tests', async () => {
     const images = Object.fromEntries(Object.values(services).map(({ image }) => image.split(':') as [string, string]));
     for (const version of Object.values(images)) expect(version).toMatch(/^\d+\.\d+/);
     expect(images['temporalio/server']).toBe(images['temporalio/admin-tools']);
@@ -136,11 +135,11 @@ describe('the Dockerfile', () => {
     stages = await dockerfile();
   });
 
-  it('H1 is one', async () => {
+  it('H1 is valid', async () => {
     expect(validate(await read('Dockerfile'))).toEqual([]);
   });
 
-  it('H1 copies what is there', async () => {
+  it('H1 copies existing files', async () => {
     const context = await buildContext();
     const copies = stages.flatMap(({ steps }) => steps).filter(({ keyword }) => keyword === 'COPY');
     const names = stages.map(({ name }) => name);
@@ -151,13 +150,13 @@ describe('the Dockerfile', () => {
     expect(copies.length).toBeGreaterThan(4);
   });
 
-  it('Q3 sees no secrets, and nothing that is not in the repository', async () => {
+  it('Q3 has no secrets and only files of the repository in its context', async () => {
     const context = await buildContext();
     expect(context).toContain('worker/main.ts');
     expect(context.filter((file) => /(?:^|\/)(?:\.env|\.git\/|node_modules|\.perdure|dist\/)/.test(file))).toEqual([]);
   });
 
-  it('H1 ends in an image without what only serves development, for nobody’s root', () => {
+  it('H1 produces an image without development dependencies, which does not run as root', () => {
     const { steps } = stages.at(-1)!;
     expect(steps.find(({ keyword }) => keyword === 'USER')?.text).toMatch(/^[1-9]\d*:[1-9]\d*$/);
     expect(steps.find(({ keyword }) => keyword === 'CMD')?.args).toEqual(['node', 'dist/host/main.js']);
@@ -166,7 +165,7 @@ describe('the Dockerfile', () => {
     expect(source?.steps.find(({ keyword }) => keyword === 'RUN')?.text).toContain('npm ci --omit=dev');
   });
 
-  it('H1 has the Node that we test with', async () => {
+  it('H1 uses the Node version of the tests', async () => {
     const { optionalDependencies } = JSON.parse(await read('package.json')) as {
       optionalDependencies: Record<string, string>;
     };

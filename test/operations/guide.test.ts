@@ -1,4 +1,4 @@
-// What docs/operations.md says in tables, against what there is.
+// Compares the tables of docs/operations.md with the code.
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, it } from 'vitest';
@@ -21,13 +21,13 @@ function table(heading: string): string[][] {
 
 const named = (cell: string) => Array.from(cell.matchAll(/`([A-Z][A-Z_]+)`/g), ([, name = '']) => name);
 
-it('H1 every setting stands in the table of settings once, and nothing else does', () => {
+it('H1 the table of settings has every setting once, and nothing else', () => {
   const told = table('Settings').flatMap(([names = '']) => named(names));
   expect(told.toSorted((a, b) => a.localeCompare(b))).toEqual([...SETTINGS].toSorted((a, b) => a.localeCompare(b)));
 });
 
-it('H1 the defaults in the table are those that are in force', () => {
-  /** That a port was given is no value. */
+it('H1 the table has the actual defaults', () => {
+  /** Without `portIsSet`, which is not a value. */
   const values = (config: Config) => ({ ...config, portIsSet: true, temporalEnv: {} });
   const inForce = values(parseConfig({}, '/srv'));
   let compared = 0;
@@ -35,7 +35,7 @@ it('H1 the defaults in the table are those that are in force', () => {
     const [settings, told] = [named(names), defaults.split(', ')];
     for (const [at, name] of settings.entries()) {
       const value = told[at]?.replaceAll('`', '') ?? '';
-      // Words, and names of others, say what is so without it; Temporal's are its own.
+      // A default in words, or another setting's name, cannot be parsed; Temporal's defaults are not ours.
       if (!/\d|^info$|^\./.test(value) || value.includes(' ') || name.startsWith('TEMPORAL_')) continue;
       expect({ name, config: values(parseConfig({ [name]: value }, '/srv')) }).toEqual({ name, config: inForce });
       compared += 1;
@@ -44,7 +44,7 @@ it('H1 the defaults in the table are those that are in force', () => {
   expect(compared).toBeGreaterThan(15);
 });
 
-it('H1 every alert is in the table that says what to do, and nothing else is', async () => {
+it('H1 the table of alerts has every alert, and nothing else', async () => {
   const told = table('Metrics and alerts').flatMap(([cell = '']) => /^`(Perdure\w+)`$/.exec(cell)?.[1] ?? []);
   expect(told.toSorted((a, b) => a.localeCompare(b))).toEqual(
     (await alerts()).map(({ alert }) => alert).toSorted((a, b) => a.localeCompare(b)),

@@ -1,19 +1,19 @@
-// A scrape as Prometheus would read it.
+// Parses a scrape like Prometheus.
 import parse from 'parse-prometheus-text-format';
 
 export interface Scrape {
   names: string[];
-  /** Metrics as they are declared, with the names of the labels that their samples have. */
+  /** Declared metrics, with the names of their samples' labels. */
   families: Map<string, Set<string>>;
   /** Every value of every label of every metric. */
   labelValues: string[];
-  /** The sum of the samples that have these labels; undefined: there is none. Of a histogram ask for its `_count`. */
+  /** The sum of the samples with these labels; undefined: there are none. For a histogram use its `_count`. */
   value(name: string, labels?: Record<string, string>): number | undefined;
 }
 
-/** @throws what is no metric of Prometheus' text format, or its family stands twice */
+/** @throws for text that is not in Prometheus' format, or a metric that is declared twice */
 export function parsed(text: string): Scrape {
-  // The parser throws the histograms of different labels together: as samples without a type they stay apart.
+  // The parser merges histograms of different labels; as samples without a type they stay separate.
   const families = parse(text.replaceAll(/^# TYPE \S+ histogram$/gm, ''));
   const typed = Array.from(text.matchAll(/^# TYPE (\S+)/gm), ([, name]) => name);
   const twice = typed.filter((name, index) => typed.indexOf(name) !== index);

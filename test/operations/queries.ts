@@ -1,4 +1,4 @@
-// What a query of Prometheus asks for.
+// The metrics and labels that a Prometheus query uses.
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parser } from '@prometheus-io/lezer-promql';
@@ -9,7 +9,7 @@ const ROOT = path.join(import.meta.dirname, '..', '..');
 export interface Query {
   text: string;
   metrics: string[];
-  /** Labels that are matched or grouped by, but for those that Prometheus itself adds. */
+  /** Labels in matchers and groupings, without those that Prometheus adds. */
   labels: string[];
 }
 
@@ -24,10 +24,10 @@ export async function alerts(): Promise<Alert[]> {
   return (parse(text) as { groups: { rules: Alert[] }[] }).groups.flatMap(({ rules }) => rules);
 }
 
-/** `instance` is Prometheus' own; `le` is that of every histogram. */
+/** Prometheus adds `instance`; every histogram has `le`. */
 const ALWAYS = new Set(['instance', 'le']);
 
-/** @throws {Error} where the query is none */
+/** @throws {Error} if the query is invalid */
 export function queryOf(text: string): Query {
   const [metrics, labels] = [new Set<string>(), new Set<string>()];
   parser.parse(text).iterate({

@@ -1,4 +1,4 @@
-// What operators read: the scrapes of a worker and a host, and their logs, after real turns through the real stack.
+// What operators read: metrics and logs of a worker and a host after real turns.
 import { createHash } from 'node:crypto';
 import { glob, readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -15,7 +15,7 @@ import { alerts, queryOf } from './queries.ts';
 const CANARY = createHash('sha256').update('canary').digest('hex').slice(0, 16);
 const USER = 'grace-hopper';
 
-/** The SDK's counter of what fails, which is not in a scrape before something has. */
+/** The SDK's counter of failures, which is missing in a scrape before the first failure. */
 const OF_FAILURES = 'temporal_workflow_task_execution_failed_total';
 
 let host: HostProcess;
@@ -41,7 +41,7 @@ beforeAll(async () => {
   const processes = await processesOn({ databaseUrl: await freshDatabase(), ...namespace }, model.url);
   const port = await freePort();
   metricsUrl = `http://127.0.0.1:${port}/metrics`;
-  // On a busy machine a first message may wait for longer than the sweeper likes, and be woken: then counts differ.
+  // On a busy machine the sweeper could wake a slow first message, and counts would differ.
   const settings = { PERDURE_METRICS_PORT: String(port), PERDURE_SWEEP_INTERVAL: '1h' };
   [worker, host] = await Promise.all([processes.worker(settings), processes.host()]);
   afterAll(async () => {
@@ -75,12 +75,12 @@ beforeAll(async () => {
   await client.workflow.getHandle(signalled).signal('publish');
 }, 60_000);
 
-/** A worker counts when its work is done, which its readers may see before. */
+/** Waits, because a worker counts after its work is done, which readers may see earlier. */
 const settled = (check: (counted: Scrape) => void) =>
   eventually(async () => check(await scrape(metricsUrl)), { timeout: 10_000 });
 
-describe('the scrape of a worker', () => {
-  it('H1 counts turns, steps, tokens, tool calls and refusals', async () => {
+describe('the metrics of a worker', () => {
+  it('H1 count turns, steps, tokens, tool calls and refusals', async () => {
     await settled((counted) => {
       const value = counted.value.bind(counted);
       expect(value('perdure_turns_total', { outcome: 'finished', code: '' })).toBe(2);
@@ -92,7 +92,7 @@ describe('the scrape of a worker', () => {
     });
   });
 
-  it('H1 times first chunks, commits and aborts, and sees the queue', async () => {
+  it('H1 measure first chunks, commits and aborts, and the queue', async () => {
     await settled((counted) => {
       const value = counted.value.bind(counted);
       expect(value('perdure_model_first_chunk_seconds_count', { model: 'openai/test' })).toBe(4);
@@ -106,7 +106,7 @@ describe('the scrape of a worker', () => {
     });
   });
 
-  it('H1 has the SDK’s own numbers, in seconds', async () => {
+  it('H1 include the SDK’s metrics, in seconds', async () => {
     const counted = await scrape(metricsUrl);
     expect(counted.value('temporal_workflow_completed_total') ?? 0).toBe(0);
     expect(counted.names).toEqual(
@@ -121,8 +121,8 @@ describe('the scrape of a worker', () => {
   });
 });
 
-it('H1 the scrape of a host has requests, refusals, streams and its bus', async () => {
-  // A stream is over for its reader before it is for its host.
+it('H1 the metrics of a host include requests, refusals, streams and its bus', async () => {
+  // A reader sees the end of a stream before the host counts it.
   const counted = await eventually(async () => {
     const found = await scrape(`${host.url}/metrics`);
     expect(found.value('perdure_http_streams', { route: 'chat' })).toBe(0);
@@ -135,7 +135,7 @@ it('H1 the scrape of a host has requests, refusals, streams and its bus', async 
   expect(counted.value('perdure_bus_listening_total')).toBeGreaterThanOrEqual(1);
 });
 
-it('Q3 no metric names a session, a user or anything that somebody said', async () => {
+it('Q3 no metric contains a session, a user or content', async () => {
   for (const url of [metricsUrl, `${host.url}/metrics`]) {
     const { labelValues } = await scrape(url);
     expect(labelValues.filter((value) => /(?:ses|msg|prt|prj|call)_|canary/.test(value))).toEqual([]);
@@ -158,7 +158,7 @@ it('W2 a refused signal is in the log of the workflow and of the activity, each 
   expect(said(/^refused: /, session)).toMatchObject([{ actor: 'user', command: 'publish' }]);
 });
 
-it('Q3 no log line holds what somebody said, and every line that knows of a session says which', async () => {
+it('Q3 no log line contains content, and every line about a session names it', async () => {
   const lines: LogLine[] = [...(await worker.logs()), ...(await host.logs())];
   expect(lines.length).toBeGreaterThan(4);
   expect(lines.filter((line) => JSON.stringify(line).includes(CANARY))).toEqual([]);
@@ -170,11 +170,11 @@ it('Q3 no log line holds what somebody said, and every line that knows of a sess
 
 describe('the operator’s guide', () => {
   const guide = () => readFile('docs/operations.md', 'utf8');
-  /** Of a histogram queries name the parts. */
+  /** The metric of a query's series: a histogram's series have suffixes. */
   const familyOf = (name: string, { families }: Scrape) =>
     [name, name.replace(/_(?:bucket|sum|count)$/, '')].find((each) => families.has(each));
 
-  it('H1 has every metric of ours in its table, with its labels and whose it is, and no other', async () => {
+  it('H1 has exactly our metrics in its table, each with its labels and process', async () => {
     const [ofWorker, ofHost] = await Promise.all([metricsUrl, `${host.url}/metrics`].map(scrape));
     const told = (await guide()).split('\n').flatMap((line) => {
       const [, names = '', of = ''] = /^\| ((?:`perdure_\S+?`(?:, )?)+) +\| (worker|host|both) /.exec(line) ?? [];
@@ -198,7 +198,7 @@ describe('the operator’s guide', () => {
     }
   });
 
-  it('H1 and the alerts ask for metrics and labels that there are', async () => {
+  it('H1 and the alerts use existing metrics and labels', async () => {
     const scrapes = await Promise.all([metricsUrl, `${host.url}/metrics`].map(scrape));
     const dashboard = /^For a dashboard:[^]*?\n\n/m.exec(await guide())?.[0] ?? '';
     const queries = [

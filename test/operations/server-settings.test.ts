@@ -7,7 +7,7 @@ import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshNamespace } from '../../tools/test-kit/servers.ts';
 import { warnOfMissingServerSettings } from '../../worker/server-settings.ts';
 
-/** The server's defaults of the settings that a worker can check. */
+/** The server's defaults for the settings that a worker can check. */
 const DEFAULTS = {
   'frontend.enableCancelWorkerPollsOnShutdown': false,
   'frontend.WorkerCommandsEnabled': false,
@@ -17,7 +17,7 @@ const DEFAULTS = {
   'history.maxInFlightUpdates': 10,
 };
 
-/** What a worker warns of, and for how many milliseconds it checked. */
+/** A worker's warnings, and how long its check took, in milliseconds. */
 async function warnings(address: string, namespace: string) {
   const lines: { key: string; docs: string; level: number }[] = [];
   const log = pino({}, { write: (line) => void lines.push(JSON.parse(line) as (typeof lines)[number]) });
@@ -26,7 +26,7 @@ async function warnings(address: string, namespace: string) {
   return { lines, ms: performance.now() - startedAt };
 }
 
-it('H1 a worker warns of nothing on a server with our settings', async () => {
+it('H1 a worker logs no warning on a server with our settings', async () => {
   const { address, namespace } = await freshNamespace();
   expect((await warnings(address, namespace)).lines).toEqual([]);
 });

@@ -1,4 +1,4 @@
-// What `npm pack` makes, installed into a project that knows nothing of this repository.
+// The result of `npm pack`, installed into a project outside of this repository.
 import { execFile } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import path from 'node:path';
@@ -20,7 +20,7 @@ beforeAll(async () => {
   await run('npm', ['pack', '--silent', '--pack-destination', project], { cwd: root });
   const tarball = (await readdir(project)).find((name) => name.endsWith('.tgz'))!;
   await run('tar', ['-xzf', path.join(project, tarball), '-C', installed, '--strip-components=1']);
-  // What npm would install beside it: what it says that it depends on, and nothing else.
+  // Only the declared dependencies, as npm would install them.
   const { dependencies } = JSON.parse(await readFile(path.join(installed, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>;
   };
@@ -30,7 +30,7 @@ beforeAll(async () => {
   }
 }, 180_000);
 
-/** Type-checks the project, and makes JavaScript of it. Answers what TypeScript has to say. */
+/** Type-checks the project and compiles it to JavaScript. Returns TypeScript's output. */
 async function compile(...options: string[]): Promise<string> {
   const args = [path.join(modules, 'typescript', 'bin', 'tsc'), '-p', project, '--pretty', 'false', ...options];
   const { stdout } = await run(process.execPath, args, { cwd: project }).catch(
@@ -63,13 +63,13 @@ describe('the packed tarball', () => {
     expect(await readdir(installed)).toEqual(['LICENSE', 'README.md', 'dist', 'package.json']);
   });
 
-  it('H5 type-checks in another project, its own declarations included', { timeout: 60_000 }, async () => {
+  it('H5 type-checks in another project, including its own declarations', { timeout: 60_000 }, async () => {
     expect(await compile('--skipLibCheck')).toBe('');
     const whole = await compile('--skipLibCheck', 'false', '--noEmit');
     expect(whole.split('\n').filter((line) => line.startsWith('node_modules/perdure/'))).toEqual([]);
   });
 
-  it('H5 has programs: a migration, a worker, a host with its page', { timeout: 60_000 }, async () => {
+  it('H5 has programs: migrate, worker, and host with the chat page', { timeout: 60_000 }, async () => {
     const { address, namespace } = await freshNamespace();
     const port = await freePort();
     const env = {

@@ -19,7 +19,7 @@ interface Definitions {
 const namesOf = (definitions: { name?: string }[] = []) =>
   definitions.map(({ name }) => name ?? '').toSorted((a, b) => a.localeCompare(b));
 
-it('H4 a session answers to its names in Temporal', async () => {
+it('H4 a session has the documented names of type, updates, signals and queries', async () => {
   const session = await TestSession.open(runtime);
   await session.ended(await session.send('hi'));
   const { definition } = await session.handle.query<Definitions>('__temporal_workflow_metadata');

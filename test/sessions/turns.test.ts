@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 
 describe('a turn', () => {
-  it('W1 one message makes one answer', async () => {
+  it('W1 one message gets one answer', async () => {
     runtime.model.script(() => [say('Hello '), say('there')]);
     const session = await TestSession.open(runtime);
     const run = await session.ended(await session.send('hi'));
@@ -22,7 +22,7 @@ describe('a turn', () => {
     ]);
   });
 
-  it('S5 a build walks the phases', async () => {
+  it('S5 a build moves through the phases', async () => {
     runtime.model.script((request) => {
       const tools = request.messages
         .slice(request.messages.findLastIndex((m) => m.role === 'user'))
@@ -48,7 +48,7 @@ describe('a turn', () => {
     expect(await session.command(updates.publish)).toMatchObject({ phase: 'done' });
   });
 
-  it('R4 an abort ends the model call and keeps the words', async () => {
+  it('R4 an abort ends the model call and keeps the text', async () => {
     runtime.model.script(() => [say('Once upon'), hang()]);
     const session = await TestSession.open(runtime);
     const before = runtime.model.requests.length;

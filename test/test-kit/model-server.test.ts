@@ -23,7 +23,7 @@ async function model(script: ModelScript) {
 const inputSchema = jsonSchema({ type: 'object', properties: { at: { type: 'string' } } });
 const tools: ToolSet = { look: { description: 'looks', inputSchema } };
 
-it('streams text, reasoning, tool calls and usage as a provider does', async () => {
+it('streams text, reasoning, tool calls and usage like a provider', async () => {
   const scripted = await model(() => [
     think('hm'),
     ...saySlowly('héllo 🌍 world', 3),
@@ -48,7 +48,7 @@ it('streams text, reasoning, tool calls and usage as a provider does', async () 
   });
 });
 
-it('answers in one piece when no stream is asked for', async () => {
+it('responds without streaming if no stream is requested', async () => {
   const scripted = await model((request) => [say(`you said ${lastUserText(request)}`)]);
   const result = await generateText({ model: scripted, prompt: 'hello' });
   expect(result.text).toBe('you said hello');
@@ -63,7 +63,7 @@ it('serves the chat completions of the OpenAI provider too', async () => {
   expect(await result.text).toBe('hello');
 });
 
-it('waits for the test where the script does, and sees the client let go', async () => {
+it('waits where the script waits for the test, and detects that the client disconnects', async () => {
   const gate = Promise.withResolvers<void>();
   const scripted = await model(async function* () {
     yield say('one');

@@ -21,7 +21,7 @@ it('a fresh database is migrated, an empty one is empty', async () => {
   expect(await tablesOf(await freshDatabase({ empty: true }))).toEqual([]);
 });
 
-it('a fresh namespace takes workflows with our search attributes at once', async () => {
+it('a fresh namespace accepts workflows with our search attributes at once', async () => {
   const { client, namespace } = await freshNamespace();
   expect(await missingSearchAttributes(client.connection, namespace)).toEqual([]);
   await client.workflow.start('nothing', {

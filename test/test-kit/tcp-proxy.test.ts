@@ -10,7 +10,7 @@ afterEach(async () => {
 const sockets: Socket[] = [];
 const closing: (() => Promise<unknown>)[] = [];
 
-/** A server that sends back what it gets, behind a proxy. */
+/** An echo server behind a proxy. */
 async function echo() {
   const server = createServer((socket) => socket.pipe(socket).on('error', () => {})).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -33,7 +33,7 @@ async function roundTrip(client: Socket, text: string): Promise<{ text: string; 
   return { text: back, ms: performance.now() - began };
 }
 
-it('Q1 the proxy passes everything on in order, also what is larger than it holds back', async () => {
+it('Q1 the proxy passes everything on in order, also data larger than its buffer', async () => {
   const { proxy, client } = await echo();
   proxy.holdBack = latency(() => Math.random() * 3);
   const text = Array.from({ length: 300_000 }, (_, n) => `${n} `).join('');
@@ -58,7 +58,7 @@ it('Q1 the proxy delays, stalls and resets', async () => {
   await closed;
 });
 
-it('Q1 only statements are held back, and lost packets as TCP would', () => {
+it('Q1 only statements are delayed, and lost packets are delayed like TCP retransmissions', () => {
   const hold = slowStatements(() => 1_000);
   expect(hold(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]), 'up')).toBe(0);
   expect(hold(Buffer.from('p'), 'up')).toBe(0);

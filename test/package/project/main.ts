@@ -1,4 +1,4 @@
-// A project of its own that uses Perdure by its public names only: type-checked as it is, and run as JavaScript.
+// A separate project that uses Perdure's public names only: type-checked, and run as JavaScript.
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
@@ -30,7 +30,7 @@ async function inMemory(): Promise<string> {
   return text;
 }
 
-/** The words of a session's first turn, over the client. */
+/** The text of a session's first turn, through the client. */
 async function overClient(client: PerdureClient): Promise<{ text: string; phase: Phase }> {
   const { session } = await client.openSession('ada', { agent: 'croupier' });
   const { run_seq: runSeq } = await client.submit('ada', session.session_id, { id: 'm1', text: 'hello' });
@@ -43,7 +43,7 @@ async function overClient(client: PerdureClient): Promise<{ text: string; phase:
   return { text, phase: session.phase };
 }
 
-/** The same over HTTP, through any server that knows `fetch` handlers. */
+/** The same over HTTP, with a `fetch` handler. */
 async function overHttp(client: PerdureClient): Promise<{ status: number; code: unknown }> {
   const identify: Identify = async (request) => {
     const user = request.headers.get('x-user');

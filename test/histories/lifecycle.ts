@@ -1,4 +1,4 @@
-// Scenarios of a session's life: commands, closing and opening, continuing as new, and what is lost on the way.
+// Scenarios of a session's lifecycle: commands, closing and opening, continuing as new, and lost workers and claims.
 import { setTimeout as delay } from 'node:timers/promises';
 import { signals, updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
@@ -145,7 +145,7 @@ const lostWorker: Scenario = {
   async play(runtime) {
     runtime.model.script(inOrder([callTool('call_1', 'pay', { amount: 7 })], words));
     await runtime.first.stop();
-    // It dies when the tool has run and its outcome is not yet stored.
+    // The worker dies when the tool has run and its outcome is not stored yet.
     const doomed = await startDoomedWorker(runtime, { before: 'finish_tool' });
     const session = await open(runtime);
     const run = await session.send(`Pay. ${CANARY}`);
@@ -173,7 +173,7 @@ const lostClaim: Scenario = {
     const session = await open(runtime);
     const run = await session.send(`What is it? ${CANARY}`);
     await runtime.model.request(0);
-    // Somebody else loads the session: what this workflow has scheduled is overtaken, and it has to load again.
+    // Another load of the session fences off what this workflow has scheduled, so that it must load again.
     await runtime.db.query('SELECT load_session($1, $2, 1, $3)', [session.id, 'another', Date.now()]);
     letGo();
     await session.ended(run);
@@ -276,7 +276,7 @@ const failedActivity: Scenario = {
   async play(runtime) {
     runtime.model.script(inOrder(words));
     const session = await open(runtime);
-    // An error of the database that no retry can mend.
+    // A permanent error of the database.
     await runtime.db.query('ALTER FUNCTION settle_step RENAME TO settle_step_away');
     await turn(session);
     await runtime.db.query('ALTER FUNCTION settle_step_away RENAME TO settle_step');
@@ -285,7 +285,7 @@ const failedActivity: Scenario = {
   },
 };
 
-export const lives = [
+export const lifecycle = [
   closeAndReopen,
   idleClose,
   continueAsNewIdle,
