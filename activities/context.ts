@@ -6,9 +6,9 @@ import type { Bus } from '../bus/bus.ts';
 import type { Usage } from '../domain/usage.ts';
 import type { WorkerMetrics } from './metrics.ts';
 
-/** Callbacks of the library's user. */
+/** Callbacks of the application. */
 export interface Hooks {
-  /** The price of a step in US dollars, where the host knows it. */
+  /** The price of a step in US dollars; undefined: unknown. */
   cost?(step: { model: string; usage: Usage }): number | undefined;
 }
 
@@ -31,12 +31,12 @@ export interface ActivitySettings {
   idleCloseMs: number;
   continueAsNewEvents: number;
   heartbeatTimeoutMs: number;
-  /** Longest time that a chunk of an answer waits before it is written. */
+  /** A chunk of an answer is written after at most this time. */
   saveBufferMs: number;
-  /** Most chunks that wait before they are written. */
+  /** Chunks of an answer are written when this many wait. */
   saveBufferSize: number;
-  /** Folder below which workspaces lie. */
+  /** Folder of all workspaces. */
   workspaces: string;
-  /** Attempts at a step while the provider fails temporarily. */
+  /** Maximum of attempts at a step while the provider fails temporarily. */
   providerAttempts: number;
 }

@@ -9,14 +9,17 @@ import { PerdureError } from '../domain/errors.ts';
  * (57), system (58); a cached plan that a migration made invalid (0A000), a read-only standby (25006), an idle transaction
  * time-out (25P03), a lock time-out (55P03).
  */
-const PASSING = /^(?:08|40|53|57|58|0A000|25006|25P03|55P03)/;
+const TEMPORARY = /^(?:08|40|53|57|58|0A000|25006|25P03|55P03)/;
+
+/** Every code of Postgres has a digit; the system's EPIPE has none. */
+const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 
 /** The activity and its session. */
 type About = Pick<Info, 'activityType' | 'workflowExecution'>;
 
 /**
  * Keeps content out of failures: an activity's error reaches Temporal as a code without message or stack. The error itself
- * is logged. Errors that a retry cannot help are marked as not retryable.
+ * is logged. Permanent errors are marked as not retryable.
  */
 export class CodesOnlyInterceptor implements ActivityInboundCallsInterceptor {
   private readonly log: Logger;
@@ -58,23 +61,18 @@ function judge(error: unknown): { code: string; nonRetryable: boolean } {
     return { code: error.type ?? 'Internal', nonRetryable: error.nonRetryable === true };
   }
   if (error instanceof PerdureError) return { code: error.code, nonRetryable: true };
-  const sqlState = (error as { code?: unknown } | null)?.code;
-  if (typeof sqlState === 'string' && /^[0-9A-Z]{5}$/.test(sqlState)) {
-    return PASSING.test(sqlState)
-      ? { code: 'DatabaseUnavailable', nonRetryable: false }
-      : { code: 'Internal', nonRetryable: true };
-  }
-  return isConnectionError(error)
+  return isTemporary(error)
     ? { code: 'DatabaseUnavailable', nonRetryable: false }
     : { code: 'Internal', nonRetryable: true };
 }
 
-/** Whether an error of Postgres is temporary. */
-export function isPassing(error: unknown): boolean {
-  return judge(error).code === 'DatabaseUnavailable';
+/** Whether an error of Postgres or its client is temporary. */
+export function isTemporary(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' && SQLSTATE.test(code) ? TEMPORARY.test(code) : isConnectionError(error);
 }
 
-/** The Postgres client reports lost connections by system code, or by message only. */
+/** The Postgres client reports lost connections with a system code, or only in the message. */
 function isConnectionError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError) return error.errors.some(isConnectionError);

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { Flusher } from './flusher.ts';
 import { type Batch, PartRows } from '../agent/part-rows.ts';
 
-it('T5 nothing is written after a batch that could not be stored', async () => {
+it('T5 no writes after a lost batch', async () => {
   const rows = new PartRows(0);
   const written: Batch[] = [];
   const { promise: lost, reject: lose } = Promise.withResolvers<never>();

@@ -1,20 +1,20 @@
 import type { Batch, PartRows } from '../agent/part-rows.ts';
 
-/** What storing a batch answers. `abort`: stored, but the run is to stop. `lost`: not stored, another attempt has the run. */
+/** The result of storing a batch. `abort`: stored, but the run is to stop. `lost`: not stored, another attempt has the run. */
 type BatchState = 'live' | 'abort' | 'lost';
 
-/** When a growing answer is written: at once, then at most every `ms`, sooner when `size` chunks wait. */
+/** Batches are written every `ms`, or earlier when `size` chunks wait. */
 export interface SavePolicy {
   ms: number;
   size: number;
 }
 
-/** Stores a batch. Its first chunk came at `since`, in the time of `performance.now()`. */
+/** Stores a batch. `since` is when its first chunk was added, by `performance.now()`. */
 type Write = (batch: Batch, since: number) => Promise<BatchState>;
 
 /**
- * Writes the rows of a step, one batch at a time: the first content at once, what comes meanwhile in the next batch. If a
- * batch cannot be stored, `failed` is called, `stop` throws the error, and nothing more is written.
+ * Writes the rows of a step, one batch at a time, the first content at once. If a batch cannot be stored, `failed` is
+ * called, `stop` throws the error, and nothing more is written.
  */
 export class Flusher {
   private readonly rows: PartRows;

@@ -10,7 +10,7 @@ export interface WorkerMetrics {
   /** From the model call to its first chunk. */
   firstChunk(model: string, seconds: number): void;
   /** From a chunk of the model to its commit. */
-  landed(seconds: number): void;
+  written(seconds: number): void;
   /** From the arrival of an abort at the worker until the last text is written and the model's connection is closed. */
   aborted(seconds: number): void;
   /** `tool` is the name of an agent's tool, else `unknown`. */
@@ -42,7 +42,7 @@ export function workerMetrics(registry: Registry): WorkerMetrics {
     },
     turnEnded: (outcome, code) => turns.inc({ outcome, code: code ?? '' }),
     firstChunk: (model, seconds) => first.observe({ model }, seconds),
-    landed: (seconds) => lag.observe(seconds),
+    written: (seconds) => lag.observe(seconds),
     aborted: (seconds) => abort.observe(seconds),
     toolCalled: (tool, outcome) => tools.inc({ tool, outcome }),
   };

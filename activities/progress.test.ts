@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { Json } from '../domain/text.ts';
 import { Progress } from './progress.ts';
 
-it('P5 progress is written one at a time, the newest only, and not after the end of its call', async () => {
+it('P5 only the newest progress is written, one write at a time, and none after the end of its call', async () => {
   const written: Json[] = [];
   let atOnce = 0;
   let most = 0;

@@ -1,6 +1,6 @@
 import type { Json } from '../domain/text.ts';
 
-/** Shortest time between two writes. */
+/** Minimum time between two writes. */
 const EVERY_MS = 100;
 
 /**
@@ -15,7 +15,7 @@ export class Progress {
   private lastStart = -Infinity;
   private over = false;
 
-  /** @param write must not reject: a failed report does not stop the tool */
+  /** @param write must not reject */
   constructor(write: (data: Json) => Promise<void>) {
     this.write = write;
   }

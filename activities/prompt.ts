@@ -10,18 +10,18 @@ import { loadView } from '../store/view.ts';
 import { requireWorkspace } from '../workspaces/folder.ts';
 import type { ActivityContext } from './context.ts';
 
-/** What one model call is given. */
+/** The prompt of one model call. */
 export interface StepPrompt {
   system: string;
   messages: UIMessage[];
   digest: string;
-  /** Settles when the prompt is stored under its digest. A call after a failure tries again. */
-  kept: () => Promise<void>;
+  /** Settles when the prompt is stored under its digest. If that failed, a call retries. */
+  stored: () => Promise<void>;
 }
 
-/** System texts by session and digest, newest last. A turn's later steps find theirs here, or in the database. */
+/** System texts by session and digest, newest last: a cache for the later steps of a turn. */
 const known = new Map<string, string>();
-const KNOWN_AT_MOST = 256;
+const MAX_KNOWN = 256;
 
 /** Loads the model's view of the conversation and, once a turn, assembles the system prompt. */
 export async function stepPrompt(
@@ -59,11 +59,11 @@ async function systemOf(
   context: ActivityContext,
   claimed: ClaimedStep,
   { sessionId, agent, model }: { sessionId: string; agent: AgentDefinition; model: ResolvedModel },
-): Promise<Pick<StepPrompt, 'system' | 'digest' | 'kept'>> {
+): Promise<Pick<StepPrompt, 'system' | 'digest' | 'stored'>> {
   if (claimed.digest !== null) {
     const system =
       known.get(`${sessionId} ${claimed.digest}`) ?? (await storedSystem(context, sessionId, claimed.digest));
-    if (system !== undefined) return { system, digest: claimed.digest, kept: () => Promise.resolve() };
+    if (system !== undefined) return { system, digest: claimed.digest, stored: () => Promise.resolve() };
   }
   const folder = workspaceOf(context, { sessionId, ...claimed });
   const prompt = await assemblePrompt({
@@ -73,7 +73,7 @@ async function systemOf(
     date: new Date().toISOString().slice(0, 10),
     model: model.ref,
   });
-  return { system: prompt.system, digest: prompt.digest, kept: keeping(context, sessionId, prompt) };
+  return { system: prompt.system, digest: prompt.digest, stored: storing(context, sessionId, prompt) };
 }
 
 async function storedSystem(context: ActivityContext, sessionId: string, digest: string): Promise<string | undefined> {
@@ -81,17 +81,17 @@ async function storedSystem(context: ActivityContext, sessionId: string, digest:
   return sections && systemText(sections);
 }
 
-/** Keeps a prompt that this process has not kept before, beside the model call rather than before it. */
-function keeping(context: ActivityContext, sessionId: string, prompt: AssembledPrompt): () => Promise<void> {
-  const keep = async () => {
+/** Stores a prompt that this process has not stored before, during the model call instead of before it. */
+function storing(context: ActivityContext, sessionId: string, prompt: AssembledPrompt): () => Promise<void> {
+  const store = async () => {
     const name = `${sessionId} ${prompt.digest}`;
     if (known.has(name)) return;
     await keepPrompt(context.db, sessionId, prompt);
-    if (known.size >= KNOWN_AT_MOST) known.delete([...known.keys()][0] ?? '');
+    if (known.size >= MAX_KNOWN) known.delete(known.keys().next().value ?? '');
     known.set(name, prompt.system);
   };
-  const first = keep();
-  // The returned function tries again. If the step fails before it is called, the rejection must not be unhandled.
+  const first = store();
+  // The returned function retries. If the step fails before it is called, the rejection must not be unhandled.
   first.catch(() => {});
-  return () => first.catch(keep);
+  return () => first.catch(store);
 }

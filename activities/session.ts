@@ -1,5 +1,6 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import { limitsOf } from '../agent/define.ts';
+import { abortedRun } from '../domain/command-table.ts';
 import type {
   AppliedCommand,
   ApplyArgs,
@@ -38,10 +39,9 @@ export async function command(context: ActivityContext, args: ApplyArgs): Promis
     logRefusal(context, args, outcome);
     return outcome;
   }
-  const run = outcome['run_seq'];
-  if (outcome['aborted'] === true && typeof run === 'number') {
-    context.bus.publish({ session: args.session_id, run, kind: 'abort' });
-  }
+  const { command: name } = args.request;
+  const run = name === 'refuse' ? null : abortedRun(name, outcome);
+  if (run !== null) context.bus.publish({ session: args.session_id, run, kind: 'abort' });
   context.bus.publish({ session: args.session_id, kind: 'status' });
   return outcome;
 }

@@ -49,7 +49,7 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
   add(chunk: UIMessageChunk): void {
     if (this.call === undefined) return;
     const { model, at, flusher } = this.call;
-    // `start-step` is ours, not the model's.
+    // `start-step` is not from the model.
     if (!this.receivedFirst && chunk.type !== 'start-step') {
       this.receivedFirst = true;
       this.work.context.metrics.firstChunk(model.ref, (performance.now() - at) / 1000);
@@ -64,9 +64,9 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
 
   async complete({ result, tokens, calls, isLast, failure }: CompletedStep): Promise<StepOutcome> {
     const { context, step, agent } = this.work;
-    if (this.call === undefined) throw new Error('a step was completed that was not prepared');
+    if (this.call === undefined) throw new Error('complete() without prepare()');
     const { prompt } = this.call;
-    await writeUntilStored(this.work, () => prompt.kept());
+    await writeUntilStored(this.work, () => prompt.stored());
     const costUsd = context.hooks.cost?.({ model: result.model, usage: result.usage });
     const settlement = {
       metadata: { system_prompt_digest: prompt.digest, model: result.model },
@@ -94,7 +94,7 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
   }
 
   async breakOff(end: BrokenStep): Promise<StepOutcome> {
-    const { context, claim, stop } = this.work;
+    const { context, stop } = this.work;
     if (end.kind === 'lost') {
       logOvertaken(this.work);
       return { kind: 'lost' };
@@ -108,7 +108,7 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
       case 'shutdown':
         throw ApplicationFailure.retryable('Shutdown', 'Shutdown');
       case 'error':
-        return failRun(context, claim, end.failure);
+        return failRun(this.work, end.failure);
       case 'retry':
         return this.noteRetry(end.retry);
     }
@@ -122,7 +122,7 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
     return { kind: 'retry', code, reason, delay_ms: delayMs };
   }
 
-  /** Writes what has come since the last batch. If the claim was lost meanwhile, the end of the step finds out. */
+  /** Writes what was added since the last batch. A lost claim is detected when the step ends. */
   private async writeRest(): Promise<void> {
     if (!this.rows.dirty) return;
     const batch = this.rows.take();
@@ -144,7 +144,7 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
             appendStream(db, claim, { metadata: first, ...batch }),
           );
           first = undefined;
-          context.metrics.landed((performance.now() - since) / 1000);
+          context.metrics.written((performance.now() - since) / 1000);
           if (state !== 'lost') bus.publish({ ...this.run, kind: 'stream' });
           return state;
         },
@@ -155,7 +155,7 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
   }
 }
 
-/** Calls by id and name. A name that no tool has is left out: what a model invents never enters a history. */
+/** Calls by id and name. Unknown names are replaced, because a model's text must not enter a history. */
 function refsOf(agent: AgentDefinition, calls: readonly StepToolCall[]): ToolCallRef[] {
   const names = new Set(agent.tools.map((tool) => tool.name));
   return calls.map((call) => ({

@@ -22,7 +22,7 @@ export async function makeStep(context: ActivityContext, args: StepArgs): Promis
   if (claimed.kind !== 'claimed') return claimed;
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'status' });
   const found = agentOf(context, claimed.agent);
-  if ('missing' in found) return await failRun(context, claim, found.missing);
+  if ('missing' in found) return await failRun({ context, claim, stop }, found.missing);
   const { agent } = found;
   stop.limitTo(limitsOf(agent).wall_clock_ms - claimed.elapsed_ms);
   const { step, attempt } = args;

@@ -12,7 +12,7 @@ import { Progress } from './progress.ts';
 /** A tool's context, and what the tool wrote through it: stored with its outcome or not at all. */
 export interface BufferedContext {
   ctx: ToolContext;
-  /** The call is over: progress that it still reports is ignored. */
+  /** The call is over: further progress is ignored. */
   end(): Promise<void>;
   changes(): { state: StateEdit[]; todos: Todo[] };
 }
@@ -68,7 +68,7 @@ export function hideIn({ hide }: Pick<ActivityContext, 'hide'>, value: Json): Js
   return JSON.parse(changeStrings(JSON.stringify(value), hide)) as Json;
 }
 
-/** The state that was loaded, by name. */
+/** The loaded state by full name. */
 function loadedState({ state, temp }: LoadedToolCall): Map<string, Json> {
   return new Map([
     ...state.map((entry) => [fullName(entry), entry.value] as const),

@@ -23,9 +23,8 @@ export async function runToolCall(context: ActivityContext, args: ToolArgs): Pro
   stop.limitTo(limits.wall_clock_ms - call.elapsed_ms);
   const { data } = call;
   const toolName = data.type === 'dynamic-tool' ? String(data['toolName']) : data.type.slice('tool-'.length);
-  const request = {
-    ...{ tools: agent?.tools ?? [], toolName, input: data['input'] },
-    ...{ stop, maxOutputBytes: limits.tool_output_bytes },
-  };
-  return await performToolCall(request, new PostgresToolCall({ context, args, claim, call, stop }));
+  return await performToolCall(
+    { tools: agent?.tools ?? [], toolName, input: data['input'], stop, maxOutputBytes: limits.tool_output_bytes },
+    new PostgresToolCall({ context, args, claim, call, stop }),
+  );
 }

@@ -2,23 +2,24 @@ import pRetry from 'p-retry';
 import type { StopSignal } from '../agent/stop.ts';
 import { type Claim, renewClaim } from '../store/runs.ts';
 import type { ActivityContext } from './context.ts';
-import { isPassing } from './failures.ts';
+import { isTemporary } from './failures.ts';
 
-/** Long enough for a restart of Postgres or the election of another one; after it Temporal retries the activity. */
-const LONGEST_MS = 60_000;
+/** How much longer an attempt that has been stopped retries, in seconds: long enough for a restart of Postgres. */
+const AFTER_STOP_S = 60;
 
 /** An attempt that writes what exists only in its memory: paid-for model output, or the outcome of a tool. */
 export interface Writer {
   context: ActivityContext;
   claim: Claim;
-  /** It heartbeats meanwhile. */
+  /** It heartbeats meanwhile. Fires at the latest at the turn's time limit. */
   stop: StopSignal;
 }
 
 /**
- * Writes under a claim, and retries while Postgres is away. Before a retry the claim is renewed: the first statement may
- * still be on its way, and a server that wakes up later may read it.
- * @throws what Postgres' client throws, if it is no passing failure, has lasted for a minute, or the worker shuts down
+ * Writes under a claim, and retries while Postgres is away, because a second attempt would call the model again. Before a
+ * retry the claim is renewed: the server may still execute the first statement when it wakes up.
+ * @throws the error of Postgres' client if it is not temporary, the worker shuts down, or the attempt was stopped a
+ * minute ago
  */
 export async function writeUntilStored<T>(writer: Writer, write: (claim: Claim) => Promise<T>): Promise<T> {
   const { context, claim } = writer;
@@ -31,8 +32,8 @@ export async function writeUntilStored<T>(writer: Writer, write: (claim: Claim) 
 }
 
 /**
- * Claims, and retries while Postgres is away. Each retry carries a greater fence: it takes over what the first one may
- * have claimed, and the first one is refused if it arrives late.
+ * Claims, and retries while Postgres is away. Each retry has a greater fence: it takes over what an earlier one may have
+ * claimed, and an earlier one that arrives late is refused.
  * @throws as `writeUntilStored`
  */
 export function claimUntilAnswered<T>(writer: Writer, claimWith: (claim: Claim) => Promise<T>): Promise<T> {
@@ -47,12 +48,11 @@ export function claimUntilAnswered<T>(writer: Writer, claimWith: (claim: Claim) 
 function retryWhileAway<T>({ context, claim, stop }: Writer, run: (attempt: number) => Promise<T>): Promise<T> {
   return pRetry(run, {
     retries: Infinity,
-    maxRetryTime: LONGEST_MS,
     minTimeout: 50,
     maxTimeout: 1_000,
     randomize: true,
     shouldRetry: ({ error, attemptNumber }) => {
-      if (!isPassing(error) || stop.why === 'shutdown') return false;
+      if (!isTemporary(error) || stop.why === 'shutdown' || stop.seconds > AFTER_STOP_S) return false;
       if (attemptNumber === 1) context.log.warn({ err: error, ...labels(claim) }, 'not written yet: trying again');
       return true;
     },
@@ -61,7 +61,7 @@ function retryWhileAway<T>({ context, claim, stop }: Writer, run: (attempt: numb
 
 const logged = new WeakSet<Claim>();
 
-/** Logs, once an attempt, that another one has its run: nothing that it writes counts any more. */
+/** Logs, once per attempt, that another attempt has taken its run. */
 export function logOvertaken({ context, claim }: Pick<Writer, 'context' | 'claim'>): void {
   if (logged.has(claim)) return;
   logged.add(claim);

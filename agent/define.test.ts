@@ -19,7 +19,7 @@ const agent: AgentDefinition = {
 };
 
 describe('definitions', () => {
-  it('P2 come back as they are', () => {
+  it('P2 valid definitions are returned unchanged', () => {
     expect(defineAgent(agent)).toBe(agent);
     expect(defineTool(tool)).toBe(tool);
   });
@@ -30,10 +30,10 @@ describe('definitions', () => {
     ['model', { model: 'gpt' }, /model: expected provider\/model/],
     ['limits', { limits: { steps: 0 } }, /limits\.steps: /],
     ['tools', { tools: [{ ...tool, input: {} }] }, /tools\.0\.input: expected a zod schema/],
-    ['tools', { tools: [tool, tool] }, /"look" is there twice/],
+    ['tools', { tools: [tool, tool] }, /the name "look" is used twice/],
     ['tool of it', { tools: [{ ...tool, protected: true }] }, /agent "a": tools\.0\.protected: not supported yet/],
     ['unknown field', { temprature: 1 }, /temprature: no such field/],
-  ])('P2 a wrong %s is named', (_field, wrong, message) => {
+  ])('P2 an invalid %s is named', (_field, wrong, message) => {
     expect(() => defineAgent({ ...agent, ...wrong } as AgentDefinition)).toThrow(message);
   });
 
@@ -62,12 +62,12 @@ describe('definitions', () => {
     ['name', { name: 'a/b' }, /tool "a\/b": name: expected 1 to 64/],
     ['execute', { execute: 'x' }, /tool "look": execute: expected a function/],
     ['raises', { raises: { event: 'jump', at: 'start' } }, /tool "look": raises/],
-    ['input', { input: z.string() }, /tool "look": input: expected a schema of an object/],
-  ])('P5 a wrong %s is named', (_field, wrong, message) => {
+    ['input', { input: z.string() }, /tool "look": input: expected the schema of an object/],
+  ])('P5 an invalid %s is named', (_field, wrong, message) => {
     expect(() => defineTool({ ...tool, ...wrong } as ToolDefinition)).toThrow(message);
   });
 
-  it('P5 types execute by the schema of the input', () => {
+  it('P5 the schema of the input determines the type of execute', () => {
     const named = { name: 'look', description: 'Looks.' };
     const input = z.object({ n: z.string().transform(Number) });
     const shown = defineTool({ ...named, input, execute: ({ n }) => n.toFixed(2) });
@@ -78,7 +78,7 @@ describe('definitions', () => {
     defineTool({ ...named, input, project: ({ n }) => n, execute: () => null });
   });
 
-  it('R7 limits an agent does not set are the defaults', () => {
+  it('R7 limits that an agent does not set have their defaults', () => {
     expect(limitsOf(agent)).toEqual(DEFAULT_LIMITS);
     expect(limitsOf({ ...agent, limits: { steps: 3 } })).toEqual({ ...DEFAULT_LIMITS, steps: 3 });
     expect(DEFAULT_LIMITS).toEqual({

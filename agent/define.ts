@@ -3,7 +3,7 @@ import { PHASE_EVENTS, type PhaseEvent } from '../domain/phases.ts';
 import type { Json } from '../domain/text.ts';
 import { toolJsonSchema } from './tool-schema.ts';
 
-/** A transition requested by a tool: `start` commits it before the tool runs, `result` with its outcome. */
+/** A transition that a tool requests: committed before the tool runs (`start`), or with its outcome (`result`). */
 export interface Raise {
   event: PhaseEvent;
   at: 'start' | 'result';
@@ -45,12 +45,12 @@ export interface ToolCache {
 
 /** What a tool can use while it runs. */
 export interface ToolContext {
-  /** Fires when the run is aborted: stop at once, and throw. */
+  /** Fires when the run is aborted: stop at once and throw. */
   readonly signal: AbortSignal;
   readonly toolCallId: string;
   readonly sessionId: string;
   readonly userId: string;
-  /** The session's project; after the tool's own `start_build` with `new`, the new project. */
+  /** The session's project, or the one that this call has created. */
   readonly projectId: string | null;
   /** Absolute path of the session's workspace; the folder exists. */
   readonly workspaceRoot: string;
@@ -69,11 +69,11 @@ export interface ToolDefinition<Input = unknown> {
   name: string;
   description: string;
   input: z.ZodType<Input>;
-  /** True if running it twice with the same input is safe: it is repeated after a crash then. */
+  /** True if running it twice with the same input is safe: it is then repeated after a crash. */
   repeatable?: boolean;
   /** The transition that a call requests; null: none for this input. */
   raises?: Raise | ((input: Input) => Raise | null);
-  /** The project of a call: `new` creates and locks one at the start, `required` needs a locked one. */
+  /** The project of a call: `new` (with an event in `raises`) creates and locks one at the start, `required` needs one. */
   project?(input: Input): 'new' | 'required' | null;
   /** Returns a JSON value; the message of a thrown error is shown to the model. */
   execute(input: Input, ctx: ToolContext): unknown;
@@ -167,7 +167,7 @@ export function defineTool<Input>(definition: ToolDefinition<Input>): ToolDefini
   check(toolSchema, definition, 'tool', definition);
   const tool = definition as ToolDefinition;
   if (toolJsonSchema(tool)['type'] !== 'object') {
-    throw new DefinitionError(`tool "${tool.name}": input: expected a schema of an object, as models need one`);
+    throw new DefinitionError(`tool "${tool.name}": input: expected the schema of an object`);
   }
   return tool;
 }
@@ -180,7 +180,8 @@ export function defineAgent(definition: AgentDefinition): AgentDefinition {
   check(agentSchema, definition, 'agent', definition);
   const names = definition.tools.map((tool) => tool.name);
   const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined) throw new DefinitionError(`agent "${definition.id}": tools: "${twice}" is there twice`);
+  if (twice !== undefined)
+    throw new DefinitionError(`agent "${definition.id}": tools: the name "${twice}" is used twice`);
   return definition;
 }
 

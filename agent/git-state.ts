@@ -4,13 +4,13 @@ import { lstatSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { foldersInward } from './instructions.ts';
+import { foldersBetween } from './instructions.ts';
 
 const run = promisify(execFile);
 
-/** Timeout of git, in milliseconds; after it the state is unknown. */
-const PATIENCE = 1_000;
-/** A repository of 50,000 tags has a list of references that is as long. */
+/** After this the state is unknown. */
+const GIT_TIMEOUT_MS = 1_000;
+/** The `packed-refs` of a repository with 50,000 tags is this long. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
 /**
@@ -18,7 +18,7 @@ const MAX_FILE_BYTES = 4 * 1024 * 1024;
  * undefined without one. Branch and commit are read from the files; only whether it is clean needs git itself.
  */
 export async function gitStateOf(workspaceRoot: string, boundary: string): Promise<string | undefined> {
-  const folder = foldersInward(workspaceRoot, boundary).findLast(hasGitFolder);
+  const folder = foldersBetween(boundary, workspaceRoot).findLast(hasGitFolder);
   if (folder === undefined) return undefined;
   const gitDir = path.join(folder, '.git');
   const head = readHead(gitDir);
@@ -43,7 +43,7 @@ function readHead(gitDir: string): Head | undefined {
   const head = readText(path.join(gitDir, 'HEAD'))?.trim();
   if (head === undefined) return undefined;
   if (COMMIT.test(head)) return { commit: head };
-  // The name of a branch that could not be one (two dots lead elsewhere) is not followed.
+  // An invalid branch name is not followed: ".." would lead out of the folder.
   const [, ref] = /^ref: (refs\/heads\/[^\s~^:?*[\\]{1,255})$/.exec(head) ?? [];
   if (ref === undefined || ref.includes('..')) return undefined;
   const branch = ref.slice('refs/heads/'.length);
@@ -72,31 +72,37 @@ async function cleanOrDirty(folder: string, gitDir: string, commit: string | und
   if (commit === undefined) return 'no commit yet';
   try {
     const args = ['--no-optional-locks', 'status', '--porcelain', '--ignore-submodules=all'];
-    const env = { PATH: process.env['PATH'], ...shadowOf(folder, gitDir, commit) };
-    const { stdout } = await run('git', args, { cwd: folder, env, timeout: PATIENCE, maxBuffer: 16 * 1024 * 1024 });
+    const env = { PATH: process.env['PATH'], ...gitEnvironment(folder, gitDir, commit) };
+    const { stdout } = await run('git', args, {
+      cwd: folder,
+      env,
+      timeout: GIT_TIMEOUT_MS,
+      maxBuffer: 16 * 1024 * 1024,
+    });
     return stdout === '' ? 'clean' : 'dirty';
   } catch {
     return 'state unknown';
   }
 }
 
-let shadows: string | undefined;
+/** Holds a git folder of our own for each repository. */
+let gitFolders: string | undefined;
 
 /**
- * An environment in which git sees the repository's objects, index and files, but a git folder of our own: the
- * repository's configuration can name programs that `git status` would run, and a tool may have written it.
+ * Environment variables with which git uses the repository's objects, index and files, but an empty configuration of our
+ * own: a tool may have written the repository's, which can name programs that `git status` would run.
  */
-function shadowOf(folder: string, gitDir: string, commit: string): Record<string, string> {
-  shadows ??= temporaryFolder();
-  const shadow = path.join(shadows, createHash('sha256').update(folder).digest('hex').slice(0, 16));
-  if (readText(path.join(shadow, 'HEAD')) !== commit) {
-    mkdirSync(path.join(shadow, 'objects'), { recursive: true });
-    mkdirSync(path.join(shadow, 'refs'), { recursive: true });
-    writeFileSync(path.join(shadow, 'config'), '[core]\n\trepositoryformatversion = 0\n\tbare = false\n');
-    writeFileSync(path.join(shadow, 'HEAD'), commit);
+function gitEnvironment(folder: string, gitDir: string, commit: string): Record<string, string> {
+  gitFolders ??= temporaryFolder();
+  const ours = path.join(gitFolders, createHash('sha256').update(folder).digest('hex').slice(0, 16));
+  if (readText(path.join(ours, 'HEAD')) !== commit) {
+    mkdirSync(path.join(ours, 'objects'), { recursive: true });
+    mkdirSync(path.join(ours, 'refs'), { recursive: true });
+    writeFileSync(path.join(ours, 'config'), '[core]\n\trepositoryformatversion = 0\n\tbare = false\n');
+    writeFileSync(path.join(ours, 'HEAD'), commit);
   }
   return {
-    GIT_DIR: shadow,
+    GIT_DIR: ours,
     GIT_WORK_TREE: folder,
     GIT_INDEX_FILE: path.join(gitDir, 'index'),
     GIT_OBJECT_DIRECTORY: path.join(gitDir, 'objects'),

@@ -1,10 +1,10 @@
 import type { RunFailure } from '../domain/runs.ts';
 import type { Limits } from './define.ts';
 
-/** The limits of a turn that can end it. */
+/** The limits that can end a turn. */
 export type LimitName = 'steps' | 'tokens' | 'wall_clock';
 
-/** The limit that keeps a run from its next step, if any. */
+/** The limit that prevents the next step, if any. */
 export function limitReached(
   limits: Limits,
   run: { step: number; tokens: number; timeLeftMs: number },
@@ -14,14 +14,14 @@ export function limitReached(
   return run.timeLeftMs <= 0 ? 'wall_clock' : undefined;
 }
 
-/** How a turn ends at a limit, in words for the user. */
+/** How a turn ends at a limit. */
 export function limitFailure(limit: LimitName, limits: Limits): RunFailure {
   const reached = {
     steps: `${limits.steps} steps`,
     tokens: `${limits.tokens} tokens`,
     wall_clock: duration(limits.wall_clock_ms),
   }[limit];
-  const message = `The turn reached its limit of ${reached} (${limit}). Send a message to go on from here.`;
+  const message = `The turn reached its limit of ${reached} (${limit}). Send a message to continue.`;
   return { code: 'LimitReached', message };
 }
 

@@ -48,7 +48,7 @@ export interface ModelSettings {
   providers?: Readonly<Record<string, (model: string) => ModelObject>>;
 }
 
-/** For a model that the catalog does not know: small enough for those in use today. */
+/** Limits of models that are not in the catalog: no current model has smaller ones. */
 const UNKNOWN = { context_limit: 128_000, max_output: 8_192 };
 
 const WELL_KNOWN: Readonly<Record<string, string>> = { openai: 'gpt-5', anthropic: 'claude-sonnet-4-5' };
@@ -102,8 +102,8 @@ function compatible(baseURL: string, apiKey: string | undefined): ProviderEntry 
 
 function openai(apiKey: string): ProviderEntry {
   const provider = createOpenAI({ apiKey });
-  // With store, a later call would refer to the provider's copies of earlier items, and these know other tool call ids
-  // than ours and are gone after some weeks. Without it every call carries all of the conversation.
+  // With `store`, later calls would refer to the provider's copies of earlier items, which have other tool call ids than
+  // ours and expire after some weeks. Without it every call sends the whole conversation.
   return { model: (id) => provider(id), options: { openai: { store: false } } };
 }
 

@@ -13,7 +13,7 @@ interface OpenPart {
   row: PartWrite;
   /** Text so far, in UTF-16 units: that of a text or reasoning part, or the raw input of a tool call. */
   text: string;
-  /** How much of `text` is written or in a batch. */
+  /** How much of `text` has been taken. */
   written: number;
   stored: boolean;
 }
@@ -22,7 +22,7 @@ interface OpenPart {
  * Turns the chunks of one step into rows. It owns the step's parts: their ids, indexes and text so far.
  *
  * 1. A part is inserted once, its growth is appended as deltas, and it is written whole again only when it is complete.
- * 2. `take` gives everything since the last `take`. A batch that could not be written is not taken back.
+ * 2. `take` returns each change once. A batch that could not be written is not returned again.
  * 3. A reader of the rows gets the message that the AI SDK's reducer makes of the chunks.
  */
 export class PartRows {
@@ -46,12 +46,12 @@ export class PartRows {
     return this.content;
   }
 
-  /** Ends the parts of a lost attempt where they are, and adds a `data-interrupted` part after them. */
+  /** Ends the parts that a lost attempt left incomplete, and adds a `data-interrupted` part after them. */
   async interrupt(lost: readonly LostPart[]): Promise<void> {
     const last = lost.at(-1);
     if (last === undefined) return;
     this.index = last.index + 1;
-    // An attempt that was lost before its first content has left only the mark of the attempt before it.
+    // The attempt was lost before its first content: the part is that of the attempt before it.
     if (last.type === 'data-interrupted') return;
     for (const part of lost) {
       const ended = await endOfLostPart(part);
@@ -95,7 +95,7 @@ export class PartRows {
     }
   }
 
-  /** Everything since the last take. */
+  /** Everything since the last `take`. */
   take(): Batch {
     const parts = this.finished.splice(0);
     const deltas: DeltaWrite[] = [];
@@ -116,7 +116,7 @@ export class PartRows {
     return { parts, deltas };
   }
 
-  /** Keeps in each open tool call the input that has come. An aborted step ends so; nothing is added after it. */
+  /** Gives each open tool call the input received so far. Call it last, when a step is aborted. */
   async freeze(): Promise<void> {
     for (const part of this.open.values()) {
       if (part.row.tool_call_id === undefined || part.text === '') continue;
@@ -152,7 +152,7 @@ export class PartRows {
     if (data.type === 'reasoning') row.data = { ...data, id: row.id };
     const part: OpenPart = { row, text: '', written: 0, stored: false };
     this.open.set(key, part);
-    // An empty text is not worth a write; the name of a tool is.
+    // An empty text is not written yet; the name of a tool is.
     if (row.tool_call_id !== undefined) this.change(part);
   }
 

@@ -40,7 +40,7 @@ export function toolState(data: Record<string, unknown>): Pick<PartWrite, 'tool_
     : {};
 }
 
-/** The final form of a part that a lost attempt left: it ends where it is. Undefined if it had ended already. */
+/** The final form of a part that a lost attempt left incomplete; undefined if it was complete. */
 export async function endOfLostPart({ text, ...part }: LostPart): Promise<PartWrite | undefined> {
   const { data } = part;
   if (data['state'] === 'streaming') {

@@ -5,7 +5,7 @@ import { gitStateOf } from './git-state.ts';
 import { projectInstructions } from './instructions.ts';
 import { toolJsonSchema } from './tool-schema.ts';
 
-/** An entry of the prompt's skill index; the skill's body is read on demand. */
+/** An entry of the prompt's skill index. */
 export interface SkillEntry {
   name: string;
   /** One line. */
@@ -19,7 +19,7 @@ export interface PromptInput {
   /** Absolute path of the outermost folder whose instructions are read. */
   boundary: string;
   skills?: readonly SkillEntry[];
-  /** The day, `yyyy-mm-dd`: digest and the provider's cache hold for it. */
+  /** The day, `yyyy-mm-dd`: the digest and the provider's cached prompt change with it. */
   date: string;
   /** `provider/model`. */
   model: string;
@@ -27,7 +27,7 @@ export interface PromptInput {
 }
 
 export interface AssembledPrompt {
-  /** Agent prompt, project instructions, skill index, environment and tool catalog; only the environment is of one session. */
+  /** Agent prompt, project instructions, skill index, environment and tool catalog. Only the environment is session-specific. */
   sections: readonly string[];
   /** The first four sections: the system text. */
   system: string;
@@ -40,8 +40,8 @@ export interface AssembledPrompt {
 }
 
 /**
- * The prompt of a turn: its five sections in their one order. The same inputs and files give the same bytes. Takes well
- * under a millisecond, or a few more in a git repository, where `git status` runs.
+ * The prompt of a turn: five sections in a fixed order. The same inputs and files give the same bytes. Takes less than a
+ * millisecond, or a few in a git repository, where `git status` runs.
  */
 export async function assemblePrompt(input: PromptInput): Promise<AssembledPrompt> {
   const { agent, workspaceRoot, boundary } = input;

@@ -29,7 +29,7 @@ describe('retryable', () => {
     expect(classifyProviderError(apiError(status))).toMatchObject({ kind: 'retryable', code });
   });
 
-  it('R6 waits as long as Retry-After says, in seconds, milliseconds or as a date', () => {
+  it('R6 the delay is the provider’s Retry-After, in seconds, milliseconds or as a date', () => {
     const waitOf = (headers: Record<string, string>) => {
       const failure = classifyProviderError(apiError(429, '', headers));
       return failure.kind === 'retryable' ? failure.retryAfterMs : undefined;
@@ -44,7 +44,7 @@ describe('retryable', () => {
     expect([waitOf({}), waitOf({ 'retry-after': 'soon' })]).toEqual([undefined, undefined]);
   });
 
-  it('R6 errors that come inside a stream are told apart by their type', () => {
+  it('R6 errors inside a stream are classified by their type', () => {
     const inStream = (type: string, message = 'x') => classifyProviderError(new StreamProviderError({ type, message }));
     expect(inStream('overloaded_error')).toMatchObject({ code: 'Overloaded' });
     expect(inStream('rate_limit_error', 'Please try again in 1.5s.')).toMatchObject({
@@ -56,7 +56,7 @@ describe('retryable', () => {
     expect(inStream('invalid_request_error', 'prompt is too long: 9 tokens')).toMatchObject({ code: 'ContextTooLong' });
   });
 
-  it('R6 the system’s own network errors are network errors', () => {
+  it('R6 the system’s network errors are classified as network errors', () => {
     const reset = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' });
     const failures = [reset, new TypeError('terminated'), new Error('outer', { cause: reset })];
     for (const error of [...failures, new DOMException('late', 'TimeoutError')]) {
@@ -84,7 +84,7 @@ describe('final', () => {
     expect(failure.kind === 'final' && failure.message).toMatch(advice);
   });
 
-  it('R6 a missing key, an unknown model and a mistake of ours have their own', () => {
+  it('R6 a missing key, an unknown model and an internal error have codes of their own', () => {
     expect(classifyProviderError(new LoadAPIKeyError({ message: 'no key' }))).toMatchObject({
       code: 'ProviderUnauthorized',
     });
@@ -98,13 +98,13 @@ describe('final', () => {
     expect(classifyProviderError('odd')).toMatchObject({ kind: 'final', code: 'Internal' });
   });
 
-  it('R6 a step that a content filter ended is a failure of the turn', () => {
+  it('R6 a step ended by a content filter is a failure of the turn', () => {
     expect(failureOfFinish('content-filter')).toMatchObject({ kind: 'final', code: 'ContentFilter' });
     expect([failureOfFinish('stop'), failureOfFinish('length')]).toEqual([undefined, undefined]);
   });
 });
 
-it('Q3 no failure repeats what the provider or the request said', () => {
+it('Q3 failures contain no text of the provider or the request', () => {
   for (const status of [undefined, 400, 401, 402, 404, 413, 422, 429, 500, 529]) {
     for (const body of ['', 'context_length_exceeded', 'content_filter', 'insufficient_quota']) {
       expect(JSON.stringify(classifyProviderError(apiError(status, body)))).not.toContain(SECRET);
@@ -112,7 +112,7 @@ it('Q3 no failure repeats what the provider or the request said', () => {
   }
 });
 
-it('R6 waits twice as long after each attempt, up to 30 s, a little more by chance, and never less than asked', () => {
+it('R6 the delay doubles with each attempt up to 30 s, with jitter, and is never shorter than Retry-After', () => {
   expect([1, 2, 3, 4, 5].map((attempt) => backoffMs(attempt, undefined, () => 0))).toEqual([
     500, 1_000, 2_000, 4_000, 8_000,
   ]);

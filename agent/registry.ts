@@ -26,7 +26,7 @@ export async function loadAgents(
   if (modulePath === undefined) return agentRegistry(fallback);
   const exported = await importDefault(modulePath);
   if (typeof exported !== 'object' || exported === null) {
-    throw new DefinitionError(`${modulePath}: the default export has to be an array of defineAgent(…) results`);
+    throw new DefinitionError(`${modulePath}: expected an array of defineAgent(…) results as the default export`);
   }
   try {
     const agents = (Array.isArray(exported) ? exported : [exported]) as AgentDefinition[];
@@ -42,10 +42,10 @@ export async function loadAgents(
  */
 export function agentRegistry(agents: readonly AgentDefinition[]): AgentRegistry {
   const [first] = agents;
-  if (first === undefined) throw new DefinitionError('there has to be at least one agent');
+  if (first === undefined) throw new DefinitionError('expected at least one agent');
   const byId = new Map<string, AgentDefinition>();
   for (const agent of agents) {
-    if (byId.has(agent.id)) throw new DefinitionError(`agent "${agent.id}" is there twice`);
+    if (byId.has(agent.id)) throw new DefinitionError(`agent "${agent.id}": id: used twice`);
     byId.set(agent.id, agent);
   }
   return { get: (id) => byId.get(id) ?? notConfigured(id, byId), default: first, list: () => [...byId.values()] };

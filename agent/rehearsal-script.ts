@@ -1,7 +1,7 @@
 import type { ModelPrompt } from './model-object.ts';
 
-/** The rehearsal model's response to a prompt: text, a tool call, or both. */
-export interface Line {
+/** A response of the rehearsal model: text, a tool call, or both. */
+export interface Reply {
   text: string;
   call?: { toolName: string; input: Record<string, unknown> };
 }
@@ -21,7 +21,7 @@ interface Outcome {
  * The next response, a function of the prompt alone. If the user's latest text contains "build": create a project (or
  * build the locked one again), write a page, complete the todo, and tell the user to publish or revert.
  */
-export function nextLine(prompt: ModelPrompt, tools: readonly string[]): Line {
+export function nextReply(prompt: ModelPrompt, tools: readonly string[]): Reply {
   const lastUser = prompt.findLastIndex((message) => message.role === 'user');
   const request = lastUser < 0 ? '' : textOf(prompt[lastUser]);
   if (!/\bbuild\b/i.test(request) || !tools.includes('build_and_deploy')) return { text: `${INTRODUCTION}\n\n${HELP}` };
@@ -30,13 +30,13 @@ export function nextLine(prompt: ModelPrompt, tools: readonly string[]): Line {
   return afterBuild(outcomes) ?? nextStep(outcomes, request);
 }
 
-function opening(before: ModelPrompt): Line {
+function opening(before: ModelPrompt): Reply {
   const built = outcomesOf(before).some((outcome) => outcome.toolName === 'build_and_deploy' && outcome.ok);
   return { text: `${INTRODUCTION}\n\nLet me build that.`, call: build(!built) };
 }
 
-/** What follows a build that was refused; undefined when it was not, or when the session is building already. */
-function afterBuild(outcomes: readonly Outcome[]): Line | undefined {
+/** The reply to a refused build; undefined if none was refused, or if the session is already building. */
+function afterBuild(outcomes: readonly Outcome[]): Reply | undefined {
   const builds = outcomes.filter((outcome) => outcome.toolName === 'build_and_deploy');
   const last = builds.at(-1);
   if (!last || last.ok || /"building"/.test(last.text)) return undefined;
@@ -49,7 +49,7 @@ function afterBuild(outcomes: readonly Outcome[]): Line | undefined {
   return { text: `I could not start to build: ${last.text}` };
 }
 
-function nextStep(outcomes: readonly Outcome[], request: string): Line {
+function nextStep(outcomes: readonly Outcome[], request: string): Reply {
   const done = (toolName: string) => outcomes.some((outcome) => outcome.toolName === toolName && outcome.ok);
   const failed = outcomes.at(-1);
   if (failed && !failed.ok && failed.toolName !== 'build_and_deploy')
@@ -64,7 +64,7 @@ function nextStep(outcomes: readonly Outcome[], request: string): Line {
   return { text: 'The site is built: look at index.html in the workspace, then publish it, or revert it to build on.' };
 }
 
-function build(isNew: boolean): NonNullable<Line['call']> {
+function build(isNew: boolean): NonNullable<Reply['call']> {
   return { toolName: 'build_and_deploy', input: isNew ? { confirm_new_project: true } : {} };
 }
 

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ModelObject, ModelPrompt } from './model-object.ts';
-import { type Line, nextLine } from './rehearsal-script.ts';
+import { type Reply, nextReply } from './rehearsal-script.ts';
 
 export const REHEARSAL_PROVIDER = 'rehearsal';
 
@@ -11,7 +11,7 @@ type CallOptions = Parameters<ModelObject['doStream']>[0];
 type StreamResult = Awaited<ReturnType<ModelObject['doStream']>>;
 type StreamPart = StreamResult['stream'] extends ReadableStream<infer Part> ? Part : never;
 
-/** Default pause between two words. */
+/** Pause between two words. */
 const DELAY_MS = 12;
 /** Characters per chunk of a tool's input. */
 const INPUT_PIECE = 48;
@@ -26,13 +26,13 @@ export function rehearsalModel({ delayMs = DELAY_MS }: { delayMs?: number } = {}
     provider: REHEARSAL_PROVIDER,
     modelId: REHEARSAL_MODEL.slice(REHEARSAL_PROVIDER.length + 1),
     supportedUrls: {},
-    doStream: async (options) => ({ stream: streamOf(play(options, delayMs)) }),
+    doStream: async (options) => ({ stream: streamOf(partsOf(options, delayMs)) }),
     doGenerate: async (options) => {
-      const line = lineOf(options);
-      const call = line.call && { type: 'tool-call' as const, toolCallId: 'call_1', ...callOf(line.call) };
+      const reply = replyOf(options);
+      const call = reply.call && { type: 'tool-call' as const, toolCallId: 'call_1', ...callOf(reply.call) };
       return {
-        content: [{ type: 'text', text: line.text }, ...(call ? [call] : [])],
-        ...endOf(options.prompt, line),
+        content: [{ type: 'text', text: reply.text }, ...(call ? [call] : [])],
+        ...endOf(options.prompt, reply),
         warnings: [],
       };
     },
@@ -52,21 +52,21 @@ function streamOf(parts: AsyncGenerator<StreamPart, void, void>): ReadableStream
   });
 }
 
-async function* play(options: CallOptions, delayMs: number): AsyncGenerator<StreamPart, void, void> {
-  const line = lineOf(options);
+async function* partsOf(options: CallOptions, delayMs: number): AsyncGenerator<StreamPart, void, void> {
+  const reply = replyOf(options);
   const pause = async () => {
     options.abortSignal?.throwIfAborted();
     if (delayMs > 0) await sleep(delayMs, undefined, options.abortSignal ? { signal: options.abortSignal } : {});
   };
   yield { type: 'stream-start', warnings: [] };
   yield { type: 'text-start', id: 'text' };
-  for (const word of line.text.match(/\s*\S+/g) ?? []) {
+  for (const word of reply.text.match(/\s*\S+/g) ?? []) {
     await pause();
     yield { type: 'text-delta', id: 'text', delta: word };
   }
   yield { type: 'text-end', id: 'text' };
-  if (line.call) {
-    const { toolName, input } = callOf(line.call);
+  if (reply.call) {
+    const { toolName, input } = callOf(reply.call);
     yield { type: 'tool-input-start', id: 'call_1', toolName };
     for (let at = 0; at < input.length; at += INPUT_PIECE) {
       await pause();
@@ -75,22 +75,22 @@ async function* play(options: CallOptions, delayMs: number): AsyncGenerator<Stre
     yield { type: 'tool-input-end', id: 'call_1' };
     yield { type: 'tool-call', toolCallId: 'call_1', toolName, input };
   }
-  yield { type: 'finish', ...endOf(options.prompt, line) };
+  yield { type: 'finish', ...endOf(options.prompt, reply) };
 }
 
-function lineOf(options: CallOptions): Line {
-  return nextLine(options.prompt, options.tools?.map((tool) => tool.name) ?? []);
+function replyOf(options: CallOptions): Reply {
+  return nextReply(options.prompt, options.tools?.map((tool) => tool.name) ?? []);
 }
 
-function callOf(call: NonNullable<Line['call']>): { toolName: string; input: string } {
+function callOf(call: NonNullable<Reply['call']>): { toolName: string; input: string } {
   return { toolName: call.toolName, input: JSON.stringify(call.input) };
 }
 
 /** Finish reason and usage. A token is four characters here. */
-function endOf(prompt: ModelPrompt, line: Line) {
+function endOf(prompt: ModelPrompt, reply: Reply) {
   const input = Math.ceil(JSON.stringify(prompt).length / 4);
-  const output = Math.ceil((line.text.length + (line.call ? callOf(line.call).input.length : 0)) / 4);
-  const finishReason = line.call
+  const output = Math.ceil((reply.text.length + (reply.call ? callOf(reply.call).input.length : 0)) / 4);
+  const finishReason = reply.call
     ? { unified: 'tool-calls' as const, raw: 'tool_calls' }
     : { unified: 'stop' as const, raw: 'stop' };
   return {

@@ -11,19 +11,19 @@ import type { StepToolCall } from './step-chunks.ts';
 import { type StepResult, streamStep } from './step.ts';
 import type { StopReason, StopSignal } from './stop.ts';
 
-// One attempt at a step, for workers and for runs in memory. A `StepRecorder` stores it: in Postgres, or in memory.
+// One attempt at a step, for workers and for runs in memory. A `StepRecorder` stores it, in Postgres or in memory.
 
 /** One attempt at a step. */
 export interface StepAttempt {
   agent: AgentDefinition;
-  /** Steps of the run that are settled. */
+  /** Settled steps of the run. */
   step: number;
-  /** Tokens that the run has spent, cache reads not counted. */
+  /** Tokens that the run has spent, without cache reads. */
   tokens: number;
-  /** Which attempt at this step it is, from 1, and how many there may be. */
+  /** The number of this attempt, from 1, and the maximum. */
   attempt: number;
   attempts: number;
-  /** Knows the remaining time of the run. */
+  /** Has the run's remaining time. */
   stop: StopSignal;
 }
 
@@ -37,11 +37,11 @@ export interface ModelCall {
 /** A step that the model has completed. */
 export interface CompletedStep {
   result: StepResult;
-  /** What counts against the limit of tokens. */
+  /** Counted towards the limit of tokens. */
   tokens: number;
-  /** The calls to run. Those with bad input have their outcome already. */
+  /** The calls to run; invalid ones already have an outcome. */
   calls: StepToolCall[];
-  /** The turn is over: there is no call, and so nothing for the model to answer. */
+  /** There are no tool calls, so the turn is over. */
   isLast: boolean;
   /** Ends the turn as an error. */
   failure?: RunFailure;
@@ -66,15 +66,15 @@ export type BrokenStep =
 export interface StepRecorder<Next> {
   /** Assembles the model call. @throws {PerdureError} the model or the workspace cannot be used */
   prepare(): Promise<ModelCall>;
-  /** Takes one chunk of the model. A promise holds the model back. */
+  /** Records one chunk of the model. A promise delays the next one. */
   add(chunk: UIMessageChunk): void | Promise<void>;
-  /** No more chunks come. @throws where a batch of them could not be stored: no writes after a lost batch */
+  /** The last chunk was added. @throws if a batch could not be stored: no writes after a lost batch */
   close(): Promise<void>;
   complete(step: CompletedStep): Promise<Next>;
   breakOff(end: BrokenStep): Promise<Next>;
 }
 
-/** Makes one attempt at a step: limits, model call, and how it ended. Storage errors are thrown, model errors are not. */
+/** Makes one attempt at a step: checks limits, calls the model, records the result. Throws storage errors only. */
 export async function attemptStep<Next>(attempt: StepAttempt, recorder: StepRecorder<Next>): Promise<Next> {
   const { agent, stop } = attempt;
   const limits = limitsOf(agent);

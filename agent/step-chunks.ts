@@ -3,7 +3,7 @@ import { type Cleaner, cleanJson, cleanText, JsonTextCleaner, TextCleaner } from
 import type { ToolDefinition } from './define.ts';
 import { invalidCallText } from './step-tools.ts';
 
-/** A tool call of a step. `input` is JSON as the model wrote it, cleaned. */
+/** A tool call of a step. `input` is the model's JSON, cleaned. */
 export interface StepToolCall {
   toolCallId: string;
   toolName: string;
@@ -25,12 +25,12 @@ interface OpenCall {
 const MAX_TOOL_NAME = 64;
 
 /**
- * Makes the UIMessage chunks of one step from the AI SDK's stream parts. Owns, for one step:
+ * Converts the AI SDK's stream parts of one step to UIMessage chunks:
  *
- * 1. The tool call ids. A call gets an id of ours when its input starts, or when it arrives complete. The provider's ids may
- *    repeat within a step: pieces belong to the latest call with the id, and inputs are completed in order of their start.
- * 2. The text. U+0000 and lone surrogates are replaced, and a pair split over two pieces stays whole.
- * 3. `start-step`, which is sent with the first content: a call that fails before any content leaves no step.
+ * 1. Each tool call gets an id of ours when its input starts, or when it arrives complete. The provider's ids may repeat
+ *    within a step: deltas belong to the latest call with the id, and inputs complete in the order in which they started.
+ * 2. U+0000 and lone surrogates in texts are replaced; a surrogate pair that is split over two deltas is kept.
+ * 3. `start-step` is sent with the first content: a call that fails before any content leaves no step.
  */
 export class StepChunks {
   readonly toolCalls: StepToolCall[] = [];
@@ -45,7 +45,6 @@ export class StepChunks {
     this.newToolCallId = newToolCallId;
   }
 
-  /** The chunks that a part makes: none, one, or a few. */
   of(part: Part): UIMessageChunk[] {
     const chunks = this.chunksOf(part);
     if (chunks.length === 0 || this.started) return chunks;
@@ -79,10 +78,10 @@ export class StepChunks {
       case 'tool-call':
         return this.toolCall(part);
       case 'tool-error':
-        // The error of an invalid call is sent with the call itself.
+        // The error of an invalid call is sent with the call.
         return part.providerExecuted ? other(part) : [];
       case 'custom':
-        // It announces the answer with a first count of tokens, which is no content.
+        // A first token count, not content.
         return part.kind === 'anthropic.message_start' ? [] : other(part);
       case 'file':
       case 'reasoning-file':
@@ -143,7 +142,7 @@ export class StepChunks {
     return call;
   }
 
-  /** The call that is complete now; one that came whole, without a start, is new. */
+  /** The call that is complete now: an open one, or a new one that arrived complete. */
   private close(providerId: string): OpenCall {
     const at = this.openCalls.findIndex((open) => open.providerId === providerId);
     return (
@@ -156,8 +155,8 @@ export class StepChunks {
   }
 
   /**
-   * The name under which a call is kept. One that no tool has becomes a name that providers take back (they refuse a
-   * conversation that holds any other), and the part a dynamic one.
+   * The name under which a call is stored. The part of an unknown tool is dynamic, and characters that providers refuse in
+   * a conversation are replaced in its name.
    */
   private named(name: string): { toolName: string; dynamic: { dynamic?: true } } {
     if (this.tools.some((tool) => tool.name === name)) return { toolName: name, dynamic: {} };
@@ -177,7 +176,7 @@ function inputDelta(toolCallId: string, inputTextDelta: string): UIMessageChunk[
   return inputTextDelta === '' ? [] : [{ type: 'tool-input-delta', toolCallId, inputTextDelta }];
 }
 
-/** The SDK's own chunk for a part, every string in it cleaned. */
+/** The SDK's chunk for a part, with cleaned strings. */
 function other(part: Part): UIMessageChunk[] {
   const chunk = toUIMessageChunk(part, { sendSources: true });
   return chunk ? [cleanJson(chunk) as UIMessageChunk] : [];
@@ -189,7 +188,7 @@ function metadataOf(part: { providerMetadata?: unknown }): { providerMetadata?: 
   return part.providerMetadata ? { providerMetadata: cleanJson(part.providerMetadata) as Metadata } : {};
 }
 
-/** The provider's metadata of a call, and the id that the provider gave it. */
+/** The provider's metadata and id of a call. */
 function callMetadata(providerId: string, part: { providerMetadata?: unknown }) {
   const perdure = { providerToolCallId: cleanText(providerId).slice(0, 256) };
   return { providerMetadata: { ...metadataOf(part).providerMetadata, perdure } };

@@ -19,7 +19,7 @@ function asSdkTool(definition: ToolDefinition): Tool {
   const inputSchema = jsonSchema(toolJsonSchema(definition), {
     validate: async (value) => {
       const parsed = await definition.input.safeParseAsync(value);
-      // Keep the input as the model wrote it: it is parsed again before the tool runs, so that transforms apply once.
+      // Return the model's input: it is parsed again before the tool runs, so that transforms apply once.
       return parsed.success ? { success: true, value } : { success: false, error: parsed.error };
     },
   });
@@ -30,7 +30,7 @@ function asSdkTool(definition: ToolDefinition): Tool {
 export function invalidCallText(toolName: string, error: unknown, tools: readonly ToolDefinition[]): string {
   if (NoSuchToolError.isInstance(error)) {
     const names = tools.map((tool) => tool.name).join(', ');
-    return `There is no tool "${toolName}". ${names ? `The tools are: ${names}.` : 'There are no tools at all.'}`;
+    return `There is no tool "${toolName}". ${names ? `The tools are: ${names}.` : 'There are no tools.'}`;
   }
   if (InvalidToolInputError.isInstance(error)) {
     const issues = issuesOf(error.cause);

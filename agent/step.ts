@@ -18,7 +18,7 @@ export interface StepInput {
   model: ResolvedModel;
   /** The first four sections of the prompt. */
   system: string;
-  /** What the model sees, prepared by `modelView`. */
+  /** Prepared by `modelView`. */
   messages: UIMessage[];
   tools: readonly ToolDefinition[];
   /** Fires when the run is aborted; the provider's connection is closed at once. */
@@ -40,11 +40,11 @@ export interface StepResult {
 }
 
 /**
- * One model call. Yields the body of one step as UIMessage chunks, each as soon as it comes from the provider:
- * `start-step` with the first content, text, reasoning, tool inputs, files and sources, `finish-step`. No `start` and no
- * `finish`. Leaving the generator early ends the call.
+ * One model call. Yields the chunks of one step as they arrive from the provider: `start-step` with the first content, text,
+ * reasoning, tool inputs, files and sources, `finish-step`; no `start` and no `finish`. Leaving the generator early ends
+ * the call.
  *
- * @throws the provider's error as it is, for `classifyProviderError`; the signal's reason when it fired
+ * @throws the provider's error, for `classifyProviderError`; the signal's reason if it fired
  */
 export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChunk, StepResult, void> {
   const left = new AbortController();
@@ -91,7 +91,7 @@ async function callOptions(input: StepInput, abortSignal: AbortSignal) {
     messages: withCacheMark(await convertToModelMessages(input.messages)),
     tools: sdkTools(input.tools),
     abortSignal,
-    // The workflow retries, and shows it in the status.
+    // The caller retries, and shows it in the status.
     maxRetries: 0,
     ...(temperature !== undefined && { temperature }),
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),

@@ -1,14 +1,15 @@
 import { z } from 'zod';
+
 /** A JSON Schema (draft 7) as providers take it. */
 export type JsonSchema = Record<string, unknown>;
 
 const schemas = new WeakMap<object, JsonSchema>();
 
-/** The JSON Schema of a tool's input; made once a tool. */
+/** The JSON Schema of a tool's input; cached. */
 export function toolJsonSchema(tool: { input: z.ZodType }): JsonSchema {
   const known = schemas.get(tool);
   if (known) return known;
-  // What a model writes is the schema's input; transforms and defaults are applied when the tool runs.
+  // The schema's input side: transforms and defaults are applied when the tool runs.
   const { $schema: _dialect, ...schema } = z.toJSONSchema(tool.input, {
     target: 'draft-7',
     io: 'input',

@@ -10,7 +10,7 @@ it('K1 a value larger than the limit is refused, naming its key, its size and th
   expect(edits()).toEqual([]);
 });
 
-it('K1 a scope that would grow beyond its limit refuses the key that is too much, and no other scope', () => {
+it('K1 a key that would exceed the limit of its scope is refused; other scopes are not affected', () => {
   const values = new Map<string, Json>();
   const { state } = toolState(values);
   const large = 'x'.repeat(60_000);
@@ -26,7 +26,7 @@ it('K1 a scope that would grow beyond its limit refuses the key that is too much
   many.state.set('app:7', 'again');
 });
 
-it('K1 a key that may be among those that were not loaded is neither read nor written', () => {
+it('K1 in a scope that was not loaded completely, unknown keys can be neither read nor written', () => {
   const { state, edits } = toolState(new Map<string, Json>([['user:known', 1]]), new Set(['user'] as const));
   expect(state.get('user:known')).toBe(1);
   expect(state.get('other')).toBeUndefined();

@@ -29,7 +29,7 @@ describe('a tool', () => {
     expect(await outcomeOf(tool, { n: '7' })).toEqual({ ok: true, output: { got: { n: 7, d: true } } });
   });
 
-  it('P5 bad input is an error that names the field', async () => {
+  it('P5 invalid input is an error that names the field', async () => {
     const tool = toolOf(() => null, z.object({ at: z.object({ x: z.number() }) }));
     const outcome = await outcomeOf(tool, { at: { x: 'left' } });
     expect(outcome).toMatchObject({
@@ -38,7 +38,7 @@ describe('a tool', () => {
     });
   });
 
-  it('P5 what it throws is an error that the model sees: the message, cleaned and capped, no stack', async () => {
+  it('P5 the model sees the message of a thrown error, cleaned and capped, without its stack', async () => {
     expect(await outcomeOf(toolOf(() => Promise.reject(new Error('no\0 luck'))))).toEqual({
       ok: false,
       errorText: 'no\uFFFD luck',
@@ -133,7 +133,7 @@ describe('the plan of a call', () => {
     });
   });
 
-  it('P5 bad input is refused before the tool is asked for its transition', async () => {
+  it('P5 invalid input is refused before the tool is asked for its transition', async () => {
     expect(await plans('todo_complete', {})).toMatchObject({ ok: false });
   });
 });

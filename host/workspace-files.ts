@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { oddPath } from '../workspaces/paths.ts';
+import { pathFault } from '../workspaces/paths.ts';
 import { folderInside, openInside } from '../workspaces/open.ts';
 
 /** A file of a workspace: path relative to the workspace, with slashes; `updated_at` in ISO 8601. */
@@ -70,7 +70,7 @@ export interface OpenFile {
  * dot, and files larger than 16 MiB. If the file grows meanwhile, only its length at opening is sent.
  */
 export async function openFileInside(root: string, file: string): Promise<OpenFile | undefined> {
-  if (oddPath(file) !== undefined || file.split(/[\\/]/).some((name) => name.startsWith('.'))) return undefined;
+  if (pathFault(file) !== undefined || file.split(/[\\/]/).some((name) => name.startsWith('.'))) return undefined;
   const handle = await openInside(root, file, constants.O_RDONLY).catch(() => undefined);
   if (handle === undefined) return undefined;
   const stat = await handle.stat().catch(() => undefined);

@@ -2,12 +2,12 @@ import { constants, type Dirent, existsSync, type Stats } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readdir, realpath } from 'node:fs/promises';
 import path from 'node:path';
 
-/** On Linux a path can start at an open folder's descriptor, so no folder on the path can be swapped meanwhile. */
+/** On Linux a path can start at an open folder's descriptor, so that no folder on it can be replaced by a link meanwhile. */
 const BY_DESCRIPTOR = existsSync('/proc/self/fd');
-/** Missing on Windows, where creating links needs a privilege. */
+/** Not on Windows, where creating links requires a privilege. */
 const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
 const FOLDER = constants.O_RDONLY | NO_FOLLOW | (constants.O_DIRECTORY ?? 0);
-/** Otherwise opening a named pipe would wait for a writer. */
+/** Without it, opening a named pipe would wait for a writer. */
 const NO_WAIT = constants.O_NONBLOCK ?? 0;
 
 export interface OpenOptions {
@@ -20,7 +20,7 @@ export interface OpenOptions {
 /**
  * Opens a file below `root`, folder by folder, without following any link, even if folders change meanwhile. The caller
  * closes it. Do not pass `O_TRUNC`: truncate the opened file.
- * @param file relative, without ".." (see `oddPath`)
+ * @param file relative, without ".." (see `pathFault`)
  * @throws {NodeJS.ErrnoException} `ELOOP` for a link, else what the system says
  */
 export async function openInside(
@@ -50,9 +50,9 @@ class Folder implements AsyncDisposable {
     this.handle = handle;
   }
 
-  static async descend(root: string, way: string, make: boolean): Promise<Folder> {
-    const names = path.normalize(way).split(path.sep);
-    if (names.includes('..') || path.isAbsolute(way)) throw linkOnTheWay();
+  static async descend(root: string, relative: string, make: boolean): Promise<Folder> {
+    const names = path.normalize(relative).split(path.sep);
+    if (names.includes('..') || path.isAbsolute(relative)) throw linkError();
     const real = await realpath(root);
     let folder = new Folder(real, BY_DESCRIPTOR ? await open(real, FOLDER) : undefined);
     for (const name of names.filter((each) => each !== '' && each !== '.')) {
@@ -66,15 +66,14 @@ class Folder implements AsyncDisposable {
     const handle = await open(this.at(name), flags | NO_FOLLOW | NO_WAIT, mode);
     if (this.handle !== undefined || (await isAt(handle, path.join(this.path, name)))) return handle;
     await handle.close();
-    throw linkOnTheWay();
+    throw linkError();
   }
 
-  /** Its entries. */
   entries(): Promise<Dirent[]> {
     return readdir(this.at('.'), { withFileTypes: true });
   }
 
-  /** Stat of an entry; a link is not followed. */
+  /** Does not follow a link. */
   stat(name: string): Promise<Stats> {
     return lstat(this.at(name));
   }
@@ -85,12 +84,12 @@ class Folder implements AsyncDisposable {
 
   private async enter(name: string, make: boolean): Promise<Folder> {
     const target = this.at(name);
-    if (make) await mkdir(target).catch(unlessThere);
+    if (make) await mkdir(target).catch(unlessExists);
     const next = path.join(this.path, name);
     const stat = await this.stat(name);
-    if (stat.isSymbolicLink()) throw linkOnTheWay();
+    if (stat.isSymbolicLink()) throw linkError();
     if (!stat.isDirectory()) throw Object.assign(new Error('not a folder'), { code: 'ENOTDIR' });
-    // A folder may have become a link since it was listed; only opening it decides.
+    // The folder may have been replaced by a link since `stat`; opening it detects that.
     return new Folder(next, this.handle && (await open(target, FOLDER)));
   }
 
@@ -105,10 +104,10 @@ async function isAt(handle: FileHandle, target: string): Promise<boolean> {
   return real === target && now.dev === opened.dev && now.ino === opened.ino;
 }
 
-function unlessThere(error: unknown): void {
+function unlessExists(error: unknown): void {
   if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
 }
 
-function linkOnTheWay(): NodeJS.ErrnoException {
-  return Object.assign(new Error('a link is on the way'), { code: 'ELOOP' });
+function linkError(): NodeJS.ErrnoException {
+  return Object.assign(new Error('the path contains a link'), { code: 'ELOOP' });
 }

@@ -21,19 +21,17 @@ export function workspaceRoot(
 
 const MAX_PATH = 512;
 
-/**
- * Why a path cannot name a file of a workspace; undefined: its text is valid. Links are checked when the file is opened.
- */
-export function oddPath(file: string): string | undefined {
-  if (file === '' || file.length > MAX_PATH) return `a path has 1 to ${MAX_PATH} characters`;
-  if (file.includes('\0')) return 'a path cannot hold U+0000';
+/** What is wrong with the path of a file in a workspace; undefined: nothing. Links are checked when it is opened. */
+export function pathFault(file: string): string | undefined {
+  if (file === '' || file.length > MAX_PATH) return `expected 1 to ${MAX_PATH} characters`;
+  if (file.includes('\0')) return 'expected no U+0000';
   if (path.isAbsolute(file) || path.win32.isAbsolute(file)) {
     return `${file} is absolute; use a path relative to the workspace`;
   }
   const names = file.split(/[\\/]/);
-  if (names.includes('..')) return `${file} holds ".."; use a path below the workspace`;
+  if (names.includes('..')) return `${file} contains ".."; use a path below the workspace`;
   // Settings in .git can make git run programs.
-  if (names.some((name) => name.toLowerCase() === '.git')) return `${file}: .git is not for tools`;
+  if (names.some((name) => name.toLowerCase() === '.git')) return `${file}: .git is not accessible`;
   if (names.at(-1) === '' || names.at(-1) === '.') return `${file} names a folder, not a file`;
   return undefined;
 }

@@ -65,7 +65,7 @@ export const todoComplete = defineTool({
 
 export const writeFile = defineTool({
   name: 'write_file',
-  description: 'Writes a text file of the site, and the folders on the way. What was in it before is replaced.',
+  description: 'Writes a text file of the site, creating its folders. Replaces an existing file.',
   input: z.object({ path: filePath, content: z.string() }),
   repeatable: true,
   async execute(input, ctx) {

@@ -1,14 +1,14 @@
 import { constants } from 'node:fs';
 import { readdir } from 'node:fs/promises';
-import { oddPath } from '../../workspaces/paths.ts';
+import { pathFault } from '../../workspaces/paths.ts';
 import { openInside } from '../../workspaces/open.ts';
 
-/** Maximum size of a file written or read, in bytes. */
+/** Maximum size of a file that is written or read. */
 export const MAX_FILE_BYTES = 256 * 1024;
 
-const NAMES_IN_LIST = 200;
+const MAX_LISTED = 200;
 
-/** A refused path or file; the message tells the model the field and the reason. */
+/** A refused path or file, with a message for the model. */
 class WorkspaceError extends Error {
   readonly code = 'WorkspaceError';
 
@@ -28,7 +28,7 @@ export async function writeTextFile(root: string, file: string, content: string)
   if (bytes.length > MAX_FILE_BYTES) {
     throw new WorkspaceError(`${file} would be ${bytes.length} bytes long; at most ${MAX_FILE_BYTES} are allowed`);
   }
-  refuseOdd(file);
+  checkPath(file);
   try {
     await using handle = await openInside(root, file, constants.O_WRONLY | constants.O_CREAT, { makeFolders: true });
     if (!(await handle.stat()).isFile()) throw new WorkspaceError(`${file} is not a file`);
@@ -45,7 +45,7 @@ export async function writeTextFile(root: string, file: string, content: string)
  * @throws {WorkspaceError} as `writeTextFile`, and if the file is missing or not text
  */
 export async function readTextFile(root: string, file: string): Promise<string> {
-  refuseOdd(file);
+  checkPath(file);
   try {
     await using handle = await openInside(root, file, constants.O_RDONLY);
     const stat = await handle.stat();
@@ -59,25 +59,25 @@ export async function readTextFile(root: string, file: string): Promise<string> 
   }
 }
 
-function refuseOdd(file: string): void {
-  const odd = oddPath(file);
-  if (odd !== undefined) throw new WorkspaceError(odd);
+function checkPath(file: string): void {
+  const fault = pathFault(file);
+  if (fault !== undefined) throw new WorkspaceError(fault);
 }
 
-/** The names of what is in the workspace's top folder, at most 200, sorted; folders end with a slash. */
+/** The entries of the workspace's top folder, at most 200, sorted; folders end with a slash. */
 export async function listTopFolder(root: string): Promise<string[]> {
   const entries = await readdir(root, { withFileTypes: true });
   return entries
     .map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name))
     .toSorted()
-    .slice(0, NAMES_IN_LIST);
+    .slice(0, MAX_LISTED);
 }
 
-const SENTENCES: Readonly<Record<string, string>> = {
+const REASONS: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
   EISDIR: 'it is a folder',
   ENOTDIR: 'a part of the path is a file, not a folder',
-  ELOOP: 'a link is on the way; links are not followed',
+  ELOOP: 'the path contains a link',
   EACCES: 'access was refused',
   EPERM: 'access was refused',
   ENOSPC: 'the disk is full',
@@ -85,9 +85,9 @@ const SENTENCES: Readonly<Record<string, string>> = {
   ENXIO: 'it is not a file',
 };
 
-/** Replaces the system's message, which would show the worker's paths to the model. */
+/** Replaces the system's message, which contains paths of the worker. */
 function explained(file: string, error: unknown): WorkspaceError {
   if (error instanceof WorkspaceError) return error;
   const { code } = error as NodeJS.ErrnoException;
-  return new WorkspaceError(`${file}: ${SENTENCES[code ?? ''] ?? `it cannot be used (${code ?? 'unknown error'})`}`);
+  return new WorkspaceError(`${file}: ${REASONS[code ?? ''] ?? `it cannot be used (${code ?? 'unknown error'})`}`);
 }

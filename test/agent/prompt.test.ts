@@ -95,7 +95,7 @@ describe('the prompt', () => {
     expect(system.length).toBeLessThan(70_000);
   });
 
-  it('P1 takes well under a millisecond without a repository', async () => {
+  it('P1 takes less than a millisecond without a repository', async () => {
     write('AGENTS.md', 'be brief');
     await assemble();
     const times: number[] = [];

@@ -46,12 +46,12 @@ describe('agents', () => {
   });
 
   it.each([
-    ['no default export', 'export const agents = []', /default export has to be an array/],
+    ['no default export', 'export const agents = []', /expected an array of .* as the default export/],
     ['an empty array', 'export default []', /at least one agent/],
     ['a bad agent', `export default [${agent('a', ', limits: { steps: -1 }')}]`, /agent "a": limits\.steps/],
-    ['an id twice', `export default [${agent('a')}, ${agent('a')}]`, /agent "a" is there twice/],
+    ['an id twice', `export default [${agent('a')}, ${agent('a')}]`, /agent "a": id: used twice/],
     ['a module that throws', 'throw new Error("no luck")', /cannot be loaded: no luck/],
-  ])('H9 %s is an error that names module and problem', async (_name, source, message) => {
+  ])('H9 %s is an error that names the module and the problem', async (_name, source, message) => {
     const file = moduleOf(source);
     await expect(loadAgents(file, [siteBuilder])).rejects.toThrow(message);
     await expect(loadAgents(file, [siteBuilder])).rejects.toThrow(file);

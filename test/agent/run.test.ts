@@ -79,7 +79,7 @@ describe('with the rehearsal model', () => {
     expect(textOf(session.messages.at(-1)).split('\n')[0]).toMatch(/rehearsal model/);
   });
 
-  it('S5 builds again in the locked project: after publish, after revert, and in a conversation it does not remember', async () => {
+  it('S5 builds again in the locked project: after publish, after revert, and without the earlier messages', async () => {
     await all(run(session, 'build a site', rehearsal));
     const { projectId } = session;
     session.phase = 'done';
@@ -183,7 +183,7 @@ describe('with a scripted model', () => {
       (await all(run(sessionWith({ limits }), 'count', model()))).at(-1);
     const error = (limit: string) => ({
       type: 'error',
-      errorText: `The turn reached its limit of ${limit}. Send a message to go on from here.`,
+      errorText: `The turn reached its limit of ${limit}. Send a message to continue.`,
     });
     expect(await errorOf({ steps: 3 })).toEqual(error('3 steps (steps)'));
     expect(await errorOf({ tokens: 2_000 })).toEqual(error('2000 tokens (tokens)'));
@@ -200,7 +200,7 @@ describe('with a scripted model', () => {
     });
   });
 
-  it('P2 the agent’s timeout is that of each model call, not of the turn, and a call that exceeds it is repeated', async () => {
+  it('P2 the agent’s timeout limits each model call, not the turn, and a call that exceeds it is retried', async () => {
     const steps = 6;
     let call = 0;
     server.script(async function* () {

@@ -84,7 +84,7 @@ describe('abort', () => {
     expect(median).toBeLessThan(20);
   });
 
-  it('R4 before the first byte, and before the call, does the same', async () => {
+  it('R4 the same before the first byte, and before the call', async () => {
     const abort = new AbortController();
     const index = at.server.requests.length;
     const pending = at.play(() => [hang()], { signal: abort.signal });

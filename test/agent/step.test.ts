@@ -71,7 +71,7 @@ describe('one step', () => {
     expect(result?.usage).toEqual({ input: 400, output: 20, reasoning: 30, cache_read: 600, cache_write: 0 });
   });
 
-  it('R6 ends with the provider’s reason when it is the length or the content filter', async () => {
+  it('R6 returns the provider’s finish reason for length and content filter', async () => {
     const long = await play(() => [say('cut off'), finish('length')]);
     const filtered = await play(() => [say('no'), finish('content_filter')]);
     expect([long.result?.finishReason, filtered.result?.finishReason]).toEqual(['length', 'content-filter']);
@@ -159,7 +159,7 @@ describe('tool calls', () => {
 });
 
 describe('text that Postgres refuses', () => {
-  it('T5 leaves neither U+0000 nor lone surrogates in text, reasoning, names, ids and inputs', async () => {
+  it('T5 replaces U+0000 and lone surrogates in text, reasoning, names, ids and inputs', async () => {
     const bad = 'a\0b\uD83Dc';
     const { chunks, result } = await play(() => [
       think(bad),

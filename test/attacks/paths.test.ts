@@ -250,7 +250,7 @@ describe('workspace_root', () => {
     await mkdir(path.join(folder, 'site'));
     const { outcomes, status } = await turn(later.id, [write('x.txt', 1), read('secret.txt', 2)]);
     expect(outcomes).toEqual([]);
-    expect(status).toMatchObject({ state: 'error', message: expect.stringContaining('a link is on the way') });
+    expect(status).toMatchObject({ state: 'error', message: expect.stringContaining('its path contains a link') });
     expect(await ada.get(`/api/sessions/${later.id}/files`)).toMatchObject({
       status: 422,
       body: { code: 'WorkspaceNotUsable', detail: expect.not.stringContaining(outside) },
@@ -273,7 +273,7 @@ describe('workspace_root', () => {
     const run = await TestSession.of(runtime, id).ended(run_seq);
     const parts = await TestSession.of(runtime, id).parts(run.answer_id);
     const errors = parts.flatMap((part) => ('errorText' in part ? [part['errorText']] : []));
-    expect(errors).toEqual([expect.stringContaining('a link is on the way'), expect.stringContaining('a link')]);
+    expect(errors).toEqual([expect.stringContaining('its path contains a link'), expect.stringContaining('a link')]);
     await expectUntouched();
   });
 

@@ -1,7 +1,7 @@
 // Postgres or Temporal is down for a time in the middle of a turn.
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parseConfig } from '../../config/config.ts';
 import { createDatabase } from '../../tools/dev/databases.ts';
 import { freePort } from '../../tools/dev/ports.ts';
@@ -18,6 +18,7 @@ import { startSystem, type TestRuntime } from '../../tools/test-kit/system.ts';
 import faultAgent, { effects } from './agent.ts';
 import { Gate } from './gate.ts';
 import { expectSound } from './sound.ts';
+import { aroundCalls } from './sql-calls.ts';
 
 const OPTIONS = { agents: [faultAgent] };
 const BACK_MS = 40_000;
@@ -42,10 +43,11 @@ describe('Postgres is down', { timeout: 90_000 }, () => {
   }, 60_000);
   afterAll(async () => {
     await runtime.stop();
+    vi.restoreAllMocks();
     await postgres.stop();
   });
 
-  it('T5 while a step streams: its text is written when Postgres is back, and the model is not called again', async () => {
+  it('T5 while a step streams, for ten minutes: its text is written when Postgres is back, and the model is not called again', async () => {
     const gate = new Gate();
     runtime.model.script(() => lateWords(gate));
     const session = await TestSession.open(runtime, { agent: 'faults' });
@@ -56,6 +58,14 @@ describe('Postgres is down', { timeout: 90_000 }, () => {
     gate.open();
     const request = await runtime.model.request(0);
     await request.ended;
+    let tries = 0;
+    using _ = aroundCalls(runtime.db, { before: () => (tries += 1) });
+    await eventually(() => expect(tries).toBeGreaterThan(1));
+    // Ten minutes pass at once. The clock never goes back: the worker keeps the new time until it has stopped.
+    const now = performance.now.bind(performance);
+    vi.spyOn(performance, 'now').mockImplementation(() => now() + 600_000);
+    const before = tries;
+    await eventually(() => expect(tries).toBeGreaterThan(before + 1));
     postgres = await start();
     const run = await eventually(() => session.ended(seq, 0), { timeout: BACK_MS });
     expect(run.state).toBe('finished');
