@@ -9,6 +9,7 @@ import { createPostgresBus } from '../../bus/postgres.ts';
 import { createPool } from '../../store/db.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
+import { useOwnWorkflowThreads } from '../../worker/workflow-threads.ts';
 import faultAgent from './agent.ts';
 import type { DoomedWorker } from './doomed.ts';
 import { aroundCalls, type SqlCall } from './sql-calls.ts';
@@ -27,6 +28,7 @@ const [connection, clientConnection] = await Promise.all([
   NativeConnection.connect({ address: doom.address }),
   Connection.connect({ address: doom.address }),
 ]);
+useOwnWorkflowThreads();
 const worker = await createWorker({
   connection,
   clientConnection,

@@ -17,6 +17,7 @@ import siteBuilder from '../../examples/site-builder/agent.ts';
 import { createPool } from '../../store/db.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker, type SessionWorker, type WorkerParts } from '../../worker/create.ts';
+import { useOwnWorkflowThreads } from '../../worker/workflow-threads.ts';
 import { quietRuntime } from '../scripts/histories/quiet.ts';
 import { type ModelScript, type ModelServer, startModelServer } from './model-server.ts';
 import type { FreshNamespace } from './namespaces.ts';
@@ -93,6 +94,8 @@ export const SETTINGS = {
 /** Starts a worker with a database and a namespace. */
 export async function startSystem(servers: SystemServers, options: RuntimeOptions = {}): Promise<TestRuntime> {
   quietRuntime();
+  // As the worker program does: half the CPU per workflow.
+  useOwnWorkflowThreads();
   const { databaseUrl, address, namespace, client } = servers;
   const workspaces = await mkdtemp(path.join(tmpdir(), 'perdure-workspaces-'));
   const model = await startModelServer(options.script ?? (() => []));

@@ -1,6 +1,7 @@
 // Replays histories against workflow code, and says where one breaks.
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, DefaultLogger, type InjectedSinks, Worker } from '@temporalio/worker';
+import { useOwnWorkflowThreads } from '../../../worker/workflow-threads.ts';
 import type { Asked, CaptureSinks } from './capture.ts';
 import { attributesOf, type History, type HistoryEvent, typeOf } from './history.ts';
 import { contentOf } from './payloads.ts';
@@ -44,6 +45,7 @@ export async function replay<Of extends NamedHistory>(
   histories: readonly Of[],
 ): Promise<Replayed<Of>[]> {
   quietRuntime();
+  useOwnWorkflowThreads();
   const seen = new Map<string, Seen>(
     histories.map(({ name }) => [name, { asked: [], activities: new Map(), upTo: 0 }]),
   );
