@@ -32,34 +32,27 @@ export async function appliedDigests(db: pg.Pool | pg.Client): Promise<string[]>
   return rows.map((row) => row.digest);
 }
 
-/** Replaces the functions and the transitions, and records the digest as the newest. Runs inside a transaction. */
-export async function applyFunctions(db: pg.ClientBase, { sql, transitions, digest }: Functions): Promise<void> {
+/** Replaces the functions, and records the digest as the newest. Runs inside a transaction. */
+export async function applyFunctions(db: pg.ClientBase, { sql, digest }: Functions): Promise<void> {
   // SQL functions call one another in any order: created unchecked first, then again with their bodies checked.
   await db.query('SET LOCAL check_function_bodies = off');
   await db.query(sql);
   await db.query('SET LOCAL check_function_bodies = on');
   await db.query(sql);
+  await db.query('DELETE FROM schema_functions WHERE digest = $1', [digest]);
+  await db.query('INSERT INTO schema_functions (digest) VALUES ($1)', [digest]);
+}
+
+/** Brings the table of transitions to the domain's, whoever changed it. */
+export async function applyTransitions(db: pg.ClientBase, { transitions }: Functions): Promise<void> {
   await db.query(
     `WITH wanted AS (
        SELECT * FROM jsonb_to_recordset($1::jsonb) AS row(phase text, event text, next text)
      ), removed AS (
        DELETE FROM phase_transitions WHERE (phase, event) NOT IN (SELECT phase, event FROM wanted)
      )
-     INSERT INTO phase_transitions SELECT phase, event, next FROM wanted
-     ON CONFLICT (phase, event) DO UPDATE SET next = excluded.next`,
+     INSERT INTO phase_transitions AS stored SELECT phase, event, next FROM wanted
+     ON CONFLICT (phase, event) DO UPDATE SET next = excluded.next WHERE stored.next <> excluded.next`,
     [transitions],
   );
-  await db.query('DELETE FROM schema_functions WHERE digest = $1', [digest]);
-  await db.query('INSERT INTO schema_functions (digest) VALUES ($1)', [digest]);
-}
-
-/** Whether the stored transitions differ from the domain's table: somebody changed them by hand. */
-export async function transitionsDiffer(db: pg.Client, { transitions }: Functions): Promise<boolean> {
-  const { rowCount } = await db.query(
-    `SELECT FROM jsonb_to_recordset($1::jsonb) AS wanted(phase text, event text, next text)
-       FULL JOIN phase_transitions stored USING (phase, event, next)
-      WHERE wanted.phase IS NULL OR stored.phase IS NULL`,
-    [transitions],
-  );
-  return rowCount !== 0;
 }

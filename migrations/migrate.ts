@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { appliedDigests, applyFunctions, type Functions, readFunctions, transitionsDiffer } from './functions.ts';
+import { appliedDigests, applyFunctions, applyTransitions, readFunctions } from './functions.ts';
 
 /** Arbitrary: the advisory lock under which the migrations of one database run one after another. */
 const MIGRATION_LOCK = 7_073_647_205;
@@ -136,18 +136,15 @@ export async function migrate(databaseUrl: string, options: MigrateOptions = {})
     refuseNewer(unknown, options.replace !== true && replaced.includes(functions.digest));
     await db.query(BOOKKEEPING);
     for (const file of missing) await applyMigration(db, folder, file);
-    const current = await bringFunctions(db, functions, newest);
+    const current = newest === functions.digest;
+    await inTransaction(db, async () => {
+      if (!current) await applyFunctions(db, functions);
+      await applyTransitions(db, functions);
+    });
     return [...missing.map(({ name }) => name), ...(current ? [] : [FUNCTIONS])];
   } finally {
     await db.end();
   }
-}
-
-/** True: they were this build's already. */
-async function bringFunctions(db: pg.Client, functions: Functions, newest: string | undefined): Promise<boolean> {
-  if (newest === functions.digest && !(await transitionsDiffer(db, functions))) return true;
-  await inTransaction(db, () => applyFunctions(db, functions));
-  return newest === functions.digest;
 }
 
 function refuseNewer(unknown: readonly string[], replaced: boolean): void {

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import type { z } from 'zod';
+import { z } from 'zod';
 
 /** A pool, or a client inside a transaction. */
 export type Db = pg.Pool | pg.ClientBase;
@@ -50,6 +50,12 @@ export async function many<T>(db: Db, schema: z.ZodType<T>, sql: string, params:
   return rows.map((row) => schema.parse(row));
 }
 
+/** The values of a statement's only column. */
+export async function column<T>(db: Db, schema: z.ZodType<T>, sql: string, params: unknown[] = []): Promise<T[]> {
+  const rows = await many(db, z.record(z.string(), schema), sql, params);
+  return rows.flatMap((row) => Object.values(row));
+}
+
 /** The only row of a statement, or undefined. */
 export async function maybeOne<T>(
   db: Db,
@@ -77,6 +83,11 @@ export async function call<T>(db: Db, schema: z.ZodType<T>, name: string, args: 
   const parsed = schema.safeParse(rows[0]?.value);
   if (!parsed.success) throw new Error(`${name}() returned an unexpected value`, { cause: parsed.error });
   return parsed.data;
+}
+
+/** The schema of a result that may be null, which becomes undefined. */
+export function maybe<T>(schema: z.ZodType<T>) {
+  return schema.nullable().transform((value) => value ?? undefined);
 }
 
 /** A value as a jsonb argument; null and undefined are SQL's null. */

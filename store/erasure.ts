@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { call, type Db, many } from './db.ts';
+import { call, column, type Db, maybe } from './db.ts';
 
 const erased = z.object({
   sessions: z.array(z.string()),
@@ -14,22 +14,16 @@ export type Erased = z.infer<typeof erased>;
  * @param home the user's folder, relative to the folder of workspaces
  * @returns undefined: the user has no such session
  */
-export async function eraseSession(
+export function eraseSession(
   db: Db,
   { sessionId, userId, home }: { sessionId: string; userId: string; home: string },
 ): Promise<Erased | undefined> {
-  return (await call(db, erased.nullable(), 'erase_session', [sessionId, userId, home])) ?? undefined;
+  return call(db, maybe(erased), 'erase_session', [sessionId, userId, home]);
 }
 
 /** Up to 100 of a user's sessions. */
-export async function someSessionsOf(db: Db, userId: string): Promise<string[]> {
-  const rows = await many(
-    db,
-    z.object({ session_id: z.string() }),
-    'SELECT session_id FROM sessions WHERE user_id = $1 LIMIT 100',
-    [userId],
-  );
-  return rows.map((row) => row.session_id);
+export function someSessionsOf(db: Db, userId: string): Promise<string[]> {
+  return column(db, z.string(), 'SELECT session_id FROM sessions WHERE user_id = $1 LIMIT 100', [userId]);
 }
 
 /** Removes a user's projects and `user:` state, and queues the removal of the projects' files. */

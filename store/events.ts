@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ACTORS, type Actor } from '../domain/commands.ts';
-import { call, type Db, many, maybeOne } from './db.ts';
+import { call, column, type Db, many } from './db.ts';
 import { isoTime, MAX_PAGE_BYTES } from './results.ts';
 
 const eventRow = z.object({
@@ -45,11 +45,7 @@ export function logReason(db: Db, sessionId: string, actor: Actor, reason: strin
 
 /** The full output of a tool call that was truncated for the model. */
 export async function readToolOutput(db: Db, sessionId: string, toolCallId: string): Promise<string | undefined> {
-  const row = await maybeOne(
-    db,
-    z.object({ output: z.string() }),
-    'SELECT output FROM tool_outputs WHERE session_id = $1 AND tool_call_id = $2',
-    [sessionId, toolCallId],
-  );
-  return row?.output;
+  const sql = 'SELECT output FROM tool_outputs WHERE session_id = $1 AND tool_call_id = $2';
+  const [output] = await column(db, z.string(), sql, [sessionId, toolCallId]);
+  return output;
 }

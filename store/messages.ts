@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { PHASES } from '../domain/phases.ts';
 import type { PartData } from '../domain/part-data.ts';
 import { RUN_STATES } from '../domain/runs.ts';
-import { call, type Db, many, maybeOne } from './db.ts';
+import { call, column, type Db, many } from './db.ts';
 import { MAX_PAGE_BYTES } from './results.ts';
 import { settlePartData } from './settle-part.ts';
 
@@ -77,13 +77,9 @@ export type StoredMessage = Omit<z.output<typeof messageRow>, 'parts'> & { parts
 
 /** The position of a message; undefined: the session has no such message. */
 export async function messagePosition(db: Db, sessionId: string, messageId: string): Promise<number | undefined> {
-  const row = await maybeOne(
-    db,
-    z.object({ position: z.number() }),
-    'SELECT position FROM chat_messages WHERE session_id = $1 AND id = $2',
-    [sessionId, messageId],
-  );
-  return row?.position;
+  const sql = 'SELECT position FROM chat_messages WHERE session_id = $1 AND id = $2';
+  const [position] = await column(db, z.number(), sql, [sessionId, messageId]);
+  return position;
 }
 
 /** A page of messages in order, and whether there are more in the direction of reading. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { call, type Db, maybeOne } from './db.ts';
+import { call, column, type Db } from './db.ts';
 
 /** Stores a prompt of a session; each section is stored once for all sessions. Does nothing for an erased session. */
 export async function keepPrompt(
@@ -12,13 +12,13 @@ export async function keepPrompt(
 
 /** The sections of a session's prompt, in order; undefined: it is not stored. */
 export async function readPrompt(db: Db, sessionId: string, digest: string): Promise<string[] | undefined> {
-  const row = await maybeOne(
+  const [sections] = await column(
     db,
-    z.object({ bodies: z.array(z.string()) }),
+    z.array(z.string()),
     `SELECT ARRAY(SELECT s.body FROM unnest(p.sections) WITH ORDINALITY AS listed(digest, n)
-                    JOIN prompt_sections s USING (digest) ORDER BY n) AS bodies
+                    JOIN prompt_sections s USING (digest) ORDER BY n)
        FROM system_prompts p WHERE p.session_id = $1 AND p.digest = $2`,
     [sessionId, digest],
   );
-  return row?.bodies;
+  return sections;
 }

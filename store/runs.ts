@@ -4,7 +4,7 @@ import type { LoadArgs, LoadedSession, NotBegun, ToolCallRef } from '../domain/c
 import type { DeltaWrite, PartWrite } from '../domain/part-data.ts';
 import { type Fence, RUN_STATES, type RunEnd, type RunErrorCode, type RunState } from '../domain/runs.ts';
 import type { Usage } from '../domain/usage.ts';
-import { call, type Db, jsonb } from './db.ts';
+import { call, type Db, jsonb, maybe } from './db.ts';
 import { ended, lost, notBegun, queuedRun, sessionMark, time, toolCallRef } from './results.ts';
 
 // Writes of a run. Each statement checks the fence itself.
@@ -50,6 +50,11 @@ export interface Claim {
   fence: Fence;
 }
 
+/** Calls a function whose first arguments are session, run and fence. */
+export function callClaimed<T>(db: Db, schema: z.ZodType<T>, name: string, claim: Claim, args: unknown[]): Promise<T> {
+  return call(db, schema, name, [claim.sessionId, claim.runSeq, claim.fence, ...args]);
+}
+
 const settledStep = z.object({
   kind: z.literal('settled'),
   state: z.enum(RUN_STATES),
@@ -91,13 +96,12 @@ const loadedSession = z.object({
  * newest one leaves the epoch as it is: its workflow has been replaced, or has been given another worker's answer.
  * @param execution the run id of the workflow
  */
-export async function loadSession(
+export function loadSession(
   db: Db,
   { session_id, load, asked_at }: LoadArgs,
   execution: string,
 ): Promise<Omit<LoadedSession, 'settings'> | undefined> {
-  const args = [session_id, execution, load, asked_at];
-  return (await call(db, loadedSession.nullable(), 'load_session', args)) ?? undefined;
+  return call(db, maybe(loadedSession), 'load_session', [session_id, execution, load, asked_at]);
 }
 
 /** Claims a step, unless it is settled, may not begin now, or has a greater fence. */
@@ -133,14 +137,8 @@ export function appendStream(
   claim: Claim,
   batch: { metadata?: object | undefined; parts: PartWrite[]; deltas: DeltaWrite[] },
 ): Promise<'live' | 'abort' | 'lost'> {
-  return call(db, streamState, 'append_stream', [
-    claim.sessionId,
-    claim.runSeq,
-    claim.fence,
-    jsonb(batch.metadata),
-    JSON.stringify(batch.parts),
-    JSON.stringify(batch.deltas),
-  ]);
+  const { metadata, parts, deltas } = batch;
+  return callClaimed(db, streamState, 'append_stream', claim, [jsonb(metadata), jsonb(parts), jsonb(deltas)]);
 }
 
 /** What a settled step writes besides its parts. */
@@ -164,32 +162,11 @@ export interface StepSettlement {
 
 /** Settles a step in one transaction: parts, usage, sums, idempotency record, and the end of the run if it is the last. */
 export function settleStep(db: Db, claim: Claim, s: StepSettlement): Promise<SettledStep | { kind: 'lost' }> {
-  const step = {
-    step: s.step,
-    usage: s.usage,
-    model: s.model,
-    finish_reason: s.finishReason,
-    tokens: s.tokens,
-    ...(s.costUsd === undefined ? {} : { cost_usd: s.costUsd }),
-    ...(s.failure && { failure: s.failure }),
-  };
-  const receipt = {
-    finish_reason: s.finishReason,
-    model: s.model,
-    tokens: s.tokens,
-    tool_calls: s.toolCalls,
-    end: s.end,
-  };
-  return call(db, stepSettlement, 'settle_step', [
-    claim.sessionId,
-    claim.runSeq,
-    claim.fence,
-    JSON.stringify(s.metadata),
-    JSON.stringify(s.parts),
-    s.nextIndex,
-    JSON.stringify(step),
-    JSON.stringify(receipt),
-  ]);
+  const result = { model: s.model, finish_reason: s.finishReason, tokens: s.tokens };
+  const step = { ...result, step: s.step, usage: s.usage, cost_usd: s.costUsd, failure: s.failure };
+  const receipt = { ...result, tool_calls: s.toolCalls, end: s.end };
+  const written = [jsonb(s.metadata), jsonb(s.parts), s.nextIndex, jsonb(step), jsonb(receipt)];
+  return callClaimed(db, stepSettlement, 'settle_step', claim, written);
 }
 
 /** Shows in the status that the run waits for a retry; `at` in epoch milliseconds. False: another attempt has the run. */
@@ -198,7 +175,7 @@ export function noteRetry(
   claim: Claim,
   retry: { attempt: number; reason: string; at: number },
 ): Promise<boolean> {
-  return call(db, z.boolean(), 'note_retry', [claim.sessionId, claim.runSeq, claim.fence, JSON.stringify(retry)]);
+  return callClaimed(db, z.boolean(), 'note_retry', claim, [jsonb(retry)]);
 }
 
 /** An abnormal end of a run. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { RUN_STATES, type SessionStatus } from '../domain/runs.ts';
 import { type StatusRow, statusOf } from '../domain/status.ts';
 import { sessionView } from '../wire/responses.ts';
-import { type Db, many, maybeOne } from './db.ts';
+import { column, type Db, many, maybeOne } from './db.ts';
 import { time } from './results.ts';
 
 /** Selects the row of `sessionStatus`; in the statement `c` is the session's row of chat_sessions. */
@@ -43,13 +43,9 @@ export const sessionStatus = statusRow.transform(statusOf);
 
 /** A session's status; undefined: there is no such session. */
 export async function readStatus(db: Db, sessionId: string): Promise<SessionStatus | undefined> {
-  const row = await maybeOne(
-    db,
-    z.object({ status: sessionStatus }),
-    `SELECT ${STATUS_SQL} AS status FROM chat_sessions c WHERE c.session_id = $1`,
-    [sessionId],
-  );
-  return row?.status;
+  const sql = `SELECT ${STATUS_SQL} FROM chat_sessions c WHERE c.session_id = $1`;
+  const [status] = await column(db, sessionStatus, sql, [sessionId]);
+  return status;
 }
 
 const stateRow = z.object({

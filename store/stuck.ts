@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { call, type Db, many } from './db.ts';
+import { call, column, type Db } from './db.ts';
 
 /** Records why a session's workflow cannot continue, or with null that it does again. False: nothing changed. */
 export function noteStuck(db: Db, sessionId: string, cause: string | null): Promise<boolean> {
@@ -13,7 +13,6 @@ const KNOWN = `
     ORDER BY session_id LIMIT $2)`;
 
 /** The sessions recorded as stuck: those of `sessions`, and up to `limit` others. */
-export async function stuckSessions(db: Db, sessions: readonly string[], limit: number): Promise<string[]> {
-  const rows = await many(db, z.object({ session_id: z.string() }), KNOWN, [sessions, limit]);
-  return rows.map((row) => row.session_id);
+export function stuckSessions(db: Db, sessions: readonly string[], limit: number): Promise<string[]> {
+  return column(db, z.string(), KNOWN, [sessions, limit]);
 }

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { PHASE_EVENTS, type PhaseEvent, PHASES } from '../domain/phases.ts';
 import type { PendingTool } from '../domain/runs.ts';
 import type { Json } from '../domain/text.ts';
-import { call, type Db, many, maybeOne } from './db.ts';
+import { call, column, type Db, jsonb, many, maybe } from './db.ts';
 import { json, lost, notBegun, sessionMark } from './results.ts';
-import type { Claim } from './runs.ts';
+import { callClaimed, type Claim } from './runs.ts';
 
 /** The scopes of state: this session, this user, all users, this turn. */
 export type StateScope = 'session' | 'user' | 'app' | 'temp';
@@ -77,13 +77,13 @@ export interface ToolEffects {
   aside?: string;
 }
 
-export async function loadToolCall(
+export function loadToolCall(
   db: Db,
   sessionId: string,
   runSeq: number,
   toolCallId: string,
 ): Promise<LoadedToolCall | undefined> {
-  return (await call(db, loadedToolCall.nullable(), 'load_tool_call', [sessionId, runSeq, toolCallId])) ?? undefined;
+  return call(db, maybe(loadedToolCall), 'load_tool_call', [sessionId, runSeq, toolCallId]);
 }
 
 /**
@@ -96,13 +96,7 @@ export function beginTool(
   pending: PendingTool,
   raise: RaiseRequest | null,
 ): Promise<z.infer<typeof toolClaim>> {
-  return call(db, toolClaim, 'begin_tool', [
-    claim.sessionId,
-    claim.runSeq,
-    claim.fence,
-    JSON.stringify(pending),
-    raise && JSON.stringify(raise),
-  ]);
+  return callClaimed(db, toolClaim, 'begin_tool', claim, [jsonb(pending), jsonb(raise)]);
 }
 
 /** Stores a call's outcome and its other writes, and clears pending_tool. `illegal`: see finish_tool. */
@@ -112,15 +106,8 @@ export function finishTool(
   toolCallId: string,
   outcome: { data: Record<string, unknown>; effects: ToolEffects; illegal: string },
 ): Promise<z.infer<typeof toolSettlement>> {
-  return call(db, toolSettlement, 'finish_tool', [
-    claim.sessionId,
-    claim.runSeq,
-    claim.fence,
-    toolCallId,
-    JSON.stringify(outcome.data),
-    JSON.stringify(outcome.effects),
-    outcome.illegal,
-  ]);
+  const { data, effects, illegal } = outcome;
+  return callClaimed(db, toolSettlement, 'finish_tool', claim, [toolCallId, jsonb(data), jsonb(effects), illegal]);
 }
 
 /** Stores a tool's progress for readers. It is removed with the end of the call. */
@@ -144,17 +131,11 @@ export function listTodos(db: Db, projectId: string): Promise<z.infer<typeof tod
   );
 }
 
-const cacheRow = z.object({ value: json });
-
 /** A cached value of the session that has not expired. */
 export async function readCache(db: Db, sessionId: string, key: string): Promise<Json | undefined> {
-  const row = await maybeOne(
-    db,
-    cacheRow,
-    'SELECT value FROM tool_cache WHERE session_id = $1 AND key = $2 AND expires_at > clock_timestamp()',
-    [sessionId, key],
-  );
-  return row?.value;
+  const sql = 'SELECT value FROM tool_cache WHERE session_id = $1 AND key = $2 AND expires_at > clock_timestamp()';
+  const [value] = await column(db, json, sql, [sessionId, key]);
+  return value;
 }
 
 /** Caches a value for `ttlMs`, and deletes the session's expired values. */
