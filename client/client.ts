@@ -1,6 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { UIMessageChunk } from 'ai';
 import type pg from 'pg';
+import type { z } from 'zod';
 import type { Bus } from '../bus/bus.ts';
 import { createPostgresBus } from '../bus/postgres.ts';
 import { newId } from '../domain/ids.ts';
@@ -60,15 +61,8 @@ export interface ClientOptions {
   log?: ClientLog;
 }
 
-/** Input of `openSession`. */
-export interface OpenInput {
-  agent?: string | undefined;
-  project_id?: string | null | undefined;
-  /** `provider/model`. */
-  model?: string | null | undefined;
-  workspace_root?: string | null | undefined;
-  metadata?: Record<string, unknown> | undefined;
-}
+/** Input of `openSession`: the body of POST /api/sessions. */
+export type OpenInput = z.input<typeof openBody>;
 
 /** The signal ends the reading; the run continues. */
 interface ReadOptions {

@@ -1,3 +1,4 @@
+import type { z } from 'zod';
 import { PerdureError } from '../domain/errors.ts';
 import type { SessionStatus } from '../domain/runs.ts';
 import { ID_PATTERN } from '../domain/command-table.ts';
@@ -5,7 +6,7 @@ import { currentRun } from '../store/answers.ts';
 import type { Db } from '../store/db.ts';
 import { readEvents, readToolOutput, type SessionEvent } from '../store/events.ts';
 import { messagePosition, readMessages, type StoredMessage } from '../store/messages.ts';
-import { findSession, listSessions, readSession, type SessionFilter, type SessionView } from '../store/sessions.ts';
+import { findSession, listSessions, readSession, type SessionView } from '../store/sessions.ts';
 import { readStatus } from '../store/status.ts';
 import { parseInput } from '../wire/input.ts';
 import { logFilter, messageFilter, sessionFilter } from '../wire/requests.ts';
@@ -18,13 +19,7 @@ export interface Page<T> {
 }
 
 /** Selects messages before or after a given one; by default the last ones. */
-export interface MessageFilter {
-  before?: string | undefined;
-  after?: string | undefined;
-  limit?: number | undefined;
-  /** Include hidden messages. */
-  hidden?: boolean | undefined;
-}
+export type MessageFilter = z.input<typeof messageFilter>;
 
 /**
  * Reads for the owner of a session; all other users get `SessionNotFound`. Pages have at most 200 items, 50 by default;
@@ -52,7 +47,7 @@ export class Reads {
   }
 
   /** A user's sessions, newest first. */
-  async sessions(user: string, filter: Partial<SessionFilter> = {}): Promise<Page<SessionView>> {
+  async sessions(user: string, filter: z.input<typeof sessionFilter> = {}): Promise<Page<SessionView>> {
     const given = parseInput(sessionFilter, filter);
     const rows = await listSessions(this.db, user, { ...given, limit: given.limit + 1 });
     const items = rows.slice(0, given.limit);
@@ -91,7 +86,7 @@ export class Reads {
   }
 
   /** The session's log after event `after`, oldest first. */
-  async log(user: string, id: string, filter: { after?: number; limit?: number } = {}): Promise<Page<SessionEvent>> {
+  async log(user: string, id: string, filter: z.input<typeof logFilter> = {}): Promise<Page<SessionEvent>> {
     const { after, limit } = parseInput(logFilter, filter);
     const { items, more } = await readEvents(this.db, await this.sessionId(user, id), after, limit);
     return { items, next: more ? String(items.at(-1)?.seq) : null };

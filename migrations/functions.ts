@@ -6,7 +6,7 @@ import { transitionRows } from '../domain/phases.ts';
 
 const FUNCTIONS = path.join(import.meta.dirname, '..', 'store', 'sql');
 
-/** The part of the schema that every build brings anew: SQL functions and views, and the table of phase transitions. */
+/** The part of the schema that each build replaces: SQL functions and views, and the table of phase transitions. */
 export interface Functions {
   sql: string;
   /** A jsonb array of { phase, event, next }. */

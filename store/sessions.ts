@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { PerdureError } from '../domain/errors.ts';
 import { PHASES } from '../domain/phases.ts';
+import type { sessionFilter } from '../wire/requests.ts';
 import { sessionView } from '../wire/responses.ts';
 import { call, type Db, many, maybeOne } from './db.ts';
 import { sessionStatus, STATUS_SQL } from './status.ts';
@@ -88,21 +89,9 @@ export function readSession(db: Db, userId: string, sessionId: string): Promise<
   return maybeOne(db, sessionRow, `${SELECT_OF_USER} AND s.session_id = $2`, [userId, sessionId]);
 }
 
-/** Which sessions are listed. */
-export interface SessionFilter {
-  project?: string | undefined;
-  agent?: string | undefined;
-  parent?: string | undefined;
-  /** Include archived sessions. */
-  archived?: boolean | undefined;
-  /** Only sessions older than this one. */
-  after?: string | undefined;
-  limit: number;
-}
-
 /** A user's sessions, newest first; side chats are left out. */
-export function listSessions(db: Db, userId: string, filter: SessionFilter): Promise<SessionView[]> {
-  const { project = null, agent = null, parent = null, archived = false, after = null, limit } = filter;
+export function listSessions(db: Db, userId: string, filter: z.output<typeof sessionFilter>): Promise<SessionView[]> {
+  const { project = null, agent = null, parent = null, archived, after = null, limit } = filter;
   return many(
     db,
     sessionRow,

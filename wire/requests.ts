@@ -157,6 +157,7 @@ export const sessionQuery = z.strictObject({
   session_id: z.string('the id of a session in the query').min(1, 'the id of a session in the query').max(128),
 });
 
+/** `after` is the id of the last session of the previous page. */
 const sessionTerms = {
   project: term.optional(),
   agent: term.optional(),
