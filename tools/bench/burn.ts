@@ -1,4 +1,4 @@
-// Keeps a core busy until its parent is gone.
+// Keeps a core busy until its parent process ends.
 import { serveParent } from './child.ts';
 
 /** Time between two checks for the parent. */

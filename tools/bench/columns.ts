@@ -7,7 +7,7 @@ export const COLUMNS = {
   firstToken: 'first token over floor, ms',
   bytes20: 'bytes a turn at 20',
   bytes200: 'bytes a turn at 200',
-  death: 'worker killed in mid-stream: goes on after, ms',
+  death: 'worker killed while streaming: continues after, ms',
 } as const;
 
 export type Column = keyof typeof COLUMNS;

@@ -1,4 +1,4 @@
-// The model server: a process that speaks chat completions on loopback and records the times of its requests.
+// The model server: a process with the chat completions API on loopback and records the times of its requests.
 import { type RecordedRequest, startModelServer } from '../test-kit/model-server.ts';
 import { serveParent } from './child.ts';
 import { now } from './clock.ts';

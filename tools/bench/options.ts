@@ -11,7 +11,7 @@ export interface Options {
 
 /**
  * `--rounds n`, `--minutes n`, `--only name` (several times), `--markdown`.
- * @throws {Error} saying what is wrong and which names there are
+ * @throws {Error} naming the invalid option and the valid names
  */
 export function parseOptions(args: string[], names: readonly string[]): Options {
   const { values } = parseArgs({

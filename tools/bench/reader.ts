@@ -1,4 +1,4 @@
-// A reader process: follows the answers that it is told to and reports when it saw each chunk.
+// A reader process: follows answers on request and reports when it received each chunk.
 import { serveParent } from './child.ts';
 import { connectClient } from './client.ts';
 

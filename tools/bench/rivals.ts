@@ -1,5 +1,5 @@
-// Figures of other systems doing the same work, measured for the first design on 2 cores with a model without delay, over
-// a floor of 7.7 to 9.6 ms (plain) and 10 to 11 ms (tool).
+// Figures of other systems doing the same work, measured before Perdure was written, on 2 cores with a model without delay
+// and with a floor of 7.7 to 9.6 ms (plain) and 10 to 11 ms (tool).
 import { type Column, COLUMNS } from './columns.ts';
 import type { Result } from './figure.ts';
 

@@ -1,5 +1,5 @@
 // `npm pack` runs this first: it builds dist/, the contents of the package. JavaScript and declarations of its exports and
-// programs, the SQL of migrations and store, the chat page, and the workflows' bundle, so that no consumer has to make one.
+// programs, the SQL of migrations and store, the chat page, and the workflow bundle, so that users need no bundler.
 import { spawnSync } from 'node:child_process';
 import { cp, glob, mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -21,7 +21,7 @@ await buildPage();
 await mkdir(path.join(dist, 'web'), { recursive: true });
 await cp(path.join(root, 'web', 'dist'), path.join(dist, 'web', 'dist'), { recursive: true });
 
-// The files of the API's page and their licence only: the whole package has twelve megabytes.
+// Only the files of the API's page and their licence, because the whole package has twelve megabytes.
 const swaggerUi = path.join(root, 'node_modules', 'swagger-ui-dist');
 for (const file of ['swagger-ui-bundle.js', 'swagger-ui.css', 'swagger-ui-bundle.js.LICENSE.txt', 'LICENSE', 'NOTICE'])
   await cp(path.join(swaggerUi, file), path.join(dist, 'swagger-ui', file));

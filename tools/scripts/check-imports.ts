@@ -1,5 +1,5 @@
-// Holds the source tree to the rules of import-rules.ts: which folder may import what, that tests outside test/ are pure,
-// and how many folders are at the top. Reads every file by syntax. Import cycles are found by oxlint.
+// Checks the rules of import-rules.ts: which folder may import what, that tests outside test/ are pure, and how many
+// top-level folders there are. Parses every file. oxlint finds import cycles.
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import path from 'node:path';
@@ -43,7 +43,7 @@ function allowsPackage(rule: FolderRule, name: string): boolean {
   return rule.packages.some((one) => (one.endsWith('*') ? name.startsWith(one.slice(0, -1)) : name === one));
 }
 
-/** What is wrong with one import; undefined when nothing is. */
+/** The problem of an import; undefined: none. */
 function problemOf(file: string, { specifier, typeOnly }: Import): string | undefined {
   const rule = isTest(file) ? undefined : (IMPORT_RULES[file] ?? IMPORT_RULES[folderOf(file)]);
   if (specifier.startsWith('node:')) return undefined;
@@ -78,7 +78,7 @@ function impurities(test: string, imports: ReadonlyMap<string, Import[]>): strin
   return found;
 }
 
-/** Problems of the folders at the top: too many, or one with code that has no import rule. */
+/** Problems of the top-level folders: too many, or one with code but without an import rule. */
 function folderProblems(files: readonly string[]): string[] {
   const folders = readdirSync(root, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && !NOT_OURS.includes(entry.name))

@@ -1,5 +1,5 @@
-// `npm run count [-- <ref>…]`: lines of code per folder, in the working tree or in any commits, side by side. Product
-// code, tests and tools are counted apart; documentation, data and lockfiles are not counted.
+// `npm run count [-- <ref>…]`: lines of code per folder, in the working tree or in several commits, side by side.
+// Product code, tests and tools are counted separately; documentation, data and lockfiles are not counted.
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 
@@ -15,7 +15,7 @@ type Kind = (typeof KINDS)[number];
 const root = path.join(import.meta.dirname, '..', '..');
 const CODE = ['ts', 'tsx', 'js', 'sql', 'css', 'html', 'sh'];
 const COMMENT_OR_BLANK = String.raw`^[[:space:]]*(//|/?\*|--|$)`;
-// Commits before the folder tools/ have its parts at the top.
+// In commits before the folder tools/ its parts are top-level folders.
 const TOOLS: ReadonlySet<string> = new Set(['tools', 'bench', 'chaos', 'dev', 'scripts']);
 const TEST = /\.test\.tsx?$|^test\/|^tools\/test-kit\/|^vitest\.config\.ts$/;
 
@@ -38,7 +38,7 @@ function kindOf(file: string): Kind {
   return TOOLS.has(file.split('/')[0] ?? '') ? 'tools' : 'product';
 }
 
-/** The folder at the top; for tools and the test kit the one below, wherever it was. */
+/** The top-level folder; for tools and the test kit the folder below it, also in older commits. */
 function folderOf(file: string): string {
   const [folder] = file
     .replace(/^tools\//, '')

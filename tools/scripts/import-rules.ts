@@ -1,10 +1,10 @@
-/** What the code of a folder may import besides the folder's own files. */
+/** What a folder's code may import besides the folder's own files. */
 export type FolderRule = {
   /** Folders, or single files, of this repository. */
   own: readonly string[];
   /** Packages; a trailing `*` stands for any rest of the name. */
   packages: readonly string[] | 'any';
-  /** Folders and packages of which only types may be imported. */
+  /** Folders and packages from which only types may be imported. */
   typesOf?: readonly string[];
 };
 
@@ -15,7 +15,7 @@ export const UNRESTRICTED: ReadonlySet<string> = new Set(['test', 'tools']);
 
 export const MOST_TOP_FOLDERS = 20;
 
-/** What tests beside the code must not import, not even through other files: sockets, processes, databases, servers. */
+/** What tests next to the code must not import, directly or through other files: sockets, processes, databases, servers. */
 export const NOT_IN_UNIT_TESTS: ReadonlySet<string> = new Set([
   ...['node:http', 'node:https', 'node:http2', 'node:net', 'node:child_process', 'node:worker_threads', 'node:cluster'],
   ...['@hono/node-server', '@temporalio/client', '@temporalio/testing', '@temporalio/worker', 'pg', 'playwright-core'],

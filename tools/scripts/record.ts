@@ -1,6 +1,6 @@
-// `npm run record [-- <scenario>…]`: records the histories of test/histories/ anew by playing their scenarios.
-// `npm run record -- --keep <change>`: the same, and keeps those that are there, for the old way of a `patched` change.
-// `npm run record -- --inputs`: keeps the histories, and takes down anew what the workflow asks for when it replays them.
+// `npm run record [-- <scenario>…]`: plays the scenarios of test/histories/ and replaces their recordings.
+// `npm run record -- --keep <change>`: the same, but keeps the existing recordings, for the old way of a `patched` change.
+// `npm run record -- --inputs`: keeps the histories, and records the inputs again from a replay with the current code.
 // `npm run record -- --last N`, `-- --session ses_…`: saves histories of the server that the environment names, the newest
 // N or those of one session, pseudonymized. `--out <folder>` saves them elsewhere.
 import path from 'node:path';
@@ -22,7 +22,7 @@ import { serverHistories } from './histories/server.ts';
 
 const workflows = path.join(import.meta.dirname, '..', '..', 'workflows', 'index.ts');
 
-/** Writes histories with what the code asks for when it replays them. */
+/** Writes histories with their inputs, taken from a replay. */
 async function save(histories: NamedHistory[], dir = HISTORIES): Promise<number> {
   const replayed = await replay(await capturingBundle(workflows), histories);
   for (const { of, broke } of replayed) {

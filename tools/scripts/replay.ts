@@ -1,6 +1,6 @@
-// `npm run replay`: replays the recorded histories against the workflow code as it is now. With `-- --last N` also the
+// `npm run replay`: replays the recorded histories against the current workflow code. With `-- --last N` also the
 // newest N histories of the server that the environment names, with `-- --session ses_…` those of one session: run it
-// before a deploy. Fails naming what broke, and at which event.
+// before a deploy. If a history breaks, it fails and names the history and the event.
 import { isDeepStrictEqual } from 'node:util';
 import path from 'node:path';
 import { parseConfig } from '../../config/config.ts';
@@ -9,7 +9,7 @@ import { fromServer, parseOptions, runCommand } from './histories/options.ts';
 import { capturingBundle, type NamedHistory, replay, type Replayed } from './histories/replay.ts';
 import { serverHistories } from './histories/server.ts';
 
-/** Replays histories and says what is wrong with those that something is wrong with; answers how many. */
+/** Replays histories and prints those that break; returns their number. */
 async function check<H extends NamedHistory>(
   bundle: { code: string },
   histories: H[],
@@ -28,7 +28,7 @@ async function check<H extends NamedHistory>(
 await runCommand(async () => {
   const { values } = parseOptions({ options: { last: { type: 'string' }, session: { type: 'string' } } });
   const which = fromServer(values);
-  // A server that cannot be reached is told of before anything takes long.
+  // Reads from the server first, so that a wrong address is reported at once.
   const found = which === undefined ? [] : await serverHistories(parseConfig(process.env), which);
   const bundle = await capturingBundle(path.join(import.meta.dirname, '..', '..', 'workflows', 'index.ts'));
   const recorded = await readHistories(HISTORIES);

@@ -1,4 +1,4 @@
-// False alarms: whether a worker without spare CPU is taken for dead. All cores are kept busy while sessions stream.
+// False alarms: whether a worker without spare CPU misses its heartbeats. All cores are busy while sessions stream.
 import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import { AGENT } from '../agents.ts';
@@ -80,7 +80,7 @@ async function measure(world: World, minutes: number): Promise<Result[]> {
   ];
 }
 
-async function withFire<T>(use: () => Promise<T>): Promise<T> {
+async function withBusyCores<T>(use: () => Promise<T>): Promise<T> {
   const burning: Child[] = [];
   try {
     for (let core = 0; core < os.availableParallelism(); core += 1) burning.push(await startChild('burn'));
@@ -96,6 +96,6 @@ export const alarm: Figure = {
   measure: (bench: Bench) =>
     withWorld(bench, { name: 'alarm', workers: WORKERS }, (world) => {
       if (bench.minutes > MOST_MINUTES) throw new Error(`--minutes: expected at most ${MOST_MINUTES}`);
-      return withFire(() => measure(world, bench.minutes));
+      return withBusyCores(() => measure(world, bench.minutes));
     }),
 };

@@ -111,11 +111,11 @@ async function measure(bench: Bench, world: World, signal: Signal): Promise<Resu
     { ...call(0.5, 4_000), ...(signal === 'SIGKILL' && { column: 'death' }) },
     call(0.99, 7_000),
     {
-      name: `commands after a ${from}, the slowest answer`,
+      name: `commands after a ${from}, the slowest response`,
       value: Math.max(...samples.commands),
       unit: 'ms',
       target: { atMost: 4_000 },
-      detail: `${spread(samples.commands)}, ${samples.unanswered} without an answer`,
+      detail: `${spread(samples.commands)}, ${samples.unanswered} without a response`,
     },
   ];
 }

@@ -25,7 +25,7 @@ async function untilText(response: Response): Promise<{ at: number; rest: Readab
   }
 }
 
-/** Milliseconds from reconnecting at `other` to the first words, after the host of the stream was killed. */
+/** Milliseconds from reconnecting at `other` to the first text, after the host of the stream was killed. */
 async function tryOnce(system: System, dir: string, other: string): Promise<number> {
   const doomed = await startHost(system, dir);
   const session = await system.client.open();
@@ -58,7 +58,7 @@ export const hostKilled: Figure = {
       const samples: number[] = [];
       for (let n = 0; n < TRIES; n += 1) samples.push(await tryOnce(system, dir, other.url));
       const result = {
-        name: 'host killed: reconnecting to words from another host, slowest',
+        name: 'host killed: from reconnecting to text from another host, slowest',
         value: percentile(samples, 1),
         unit: 'ms',
         target: { atMost: 200 },

@@ -1,4 +1,4 @@
-// What readers of sessions cost a host and Postgres while nothing happens.
+// The load of readers of idle sessions on a host and Postgres.
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -42,7 +42,7 @@ async function withHost<T>(system: System, use: (place: Place) => Promise<T>): P
   return await use({ host, readers });
 }
 
-/** Opens a reader for each of so many new sessions. */
+/** Opens a reader for each of `count` new sessions. */
 async function openReaders({ db }: System, { host, readers }: Place, count: number): Promise<void> {
   const sessions = Array.from({ length: count }, () => newId('ses'));
   await db.query(`SELECT open_session(id, $2, $3, NULL, NULL, '{}', NULL) FROM unnest($1::text[]) AS id`, [
@@ -51,7 +51,7 @@ async function openReaders({ db }: System, { host, readers }: Place, count: numb
   await readers.call('open', { port: Number(new URL(host.url).port), sessions, user: USER });
 }
 
-/** Transactions and milliseconds of CPU a second, from everything that runs. */
+/** Transactions and milliseconds of CPU per second, of all processes. */
 async function costs({ db, pids }: System, host: { pid: number }) {
   const read = async () => {
     // Connections report what they did after up to a second.
@@ -68,7 +68,7 @@ async function costs({ db, pids }: System, host: { pid: number }) {
   return { transactions: perSecond('transactions'), host: perSecond('host'), postgres: perSecond('postgres') };
 }
 
-/** Milliseconds until the host has accepted a message, one after the other. */
+/** Milliseconds until the host has accepted a message, measured one after the other. */
 async function acceptTimes({ client }: System, url: string): Promise<number[]> {
   const session = await client.open();
   const times: number[] = [];
@@ -122,7 +122,7 @@ async function measureIdle({ system }: Bench): Promise<Result[]> {
   });
 }
 
-/** Bytes of heap that the host uses, the least of some samples: what the last garbage collection has left. */
+/** Bytes of the host's heap: the minimum of several samples, which is the heap after a garbage collection. */
 async function heapOf({ url }: { url: string }, forMs: number): Promise<number> {
   const samples: number[] = [];
   const until = now() + forMs;

@@ -10,7 +10,7 @@ interface Attempt {
   lost: boolean;
 }
 
-/** Stored parts equal the model's output, step by step: all of it for a settled step, its beginning for a lost attempt. */
+/** Stored parts equal the model's output, step by step: all of it for a settled step, a prefix for a lost attempt. */
 export function checkAnswers(ledger: Ledger, evidence: Evidence): Map<number, RunRow> {
   const settled = new Map<number, RunRow>();
   const parts = by(evidence.parts, (part) => `${part.session_id}/${part.message_id}`);

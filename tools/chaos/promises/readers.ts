@@ -5,7 +5,7 @@ import type { Reading } from '../api.ts';
 import { by, type Evidence, type PartRow } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 
-/** The AI SDK's reduction of what a reader received equals the stored message, or its beginning if the reader was cut off. */
+/** The AI SDK's reduction of what a reader received equals the stored message, or a prefix of it if the reader was cut off. */
 export async function checkReaders(ledger: Ledger, evidence: Evidence): Promise<void> {
   const parts = by(evidence.parts, (part) => part.message_id);
   const messages = new Map(evidence.messages.map((row) => [row.id, row]));

@@ -1,21 +1,21 @@
-// In the workflow's sandbox: tells outside what the workflow asks for and what it answers. Replaying checks neither.
+// Runs in the workflow sandbox: reports the inputs of what the workflow schedules, and its results. A replay checks neither.
 import { proxySinks, type Sinks, type WorkflowInterceptors } from '@temporalio/workflow';
 
-/** What a workflow asked for or answered, as plain JSON. */
+/** Something that a workflow scheduled or returned, as plain JSON. */
 export type Asked = Record<string, unknown>;
 
 export interface CaptureSinks extends Sinks {
   capture: {
-    /** The workflow is given the events up to this number. */
+    /** The workflow has processed the events up to this number. */
     activated(historyLength: number): void;
-    /** `seq` is that of the SDK, for an activity. */
+    /** The SDK's sequence number of an activity. */
     asked(asked: Asked, seq?: number): void;
   };
 }
 
 const { capture } = proxySinks<CaptureSinks>();
 
-/** Found by its name: interceptors of the workflows in whose bundle this module is. */
+/** The SDK finds this export by its name: interceptors for the workflows of a bundle that includes this module. */
 export const interceptors = (): WorkflowInterceptors => ({
   internals: [
     {

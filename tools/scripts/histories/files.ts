@@ -1,21 +1,21 @@
-// Recorded histories as files: `<name>.json`, and beside it `<name>.inputs.json` with what the workflow asked for. A
-// line an event, so that a diff can be read.
+// Recorded histories as files: `<name>.json`, and `<name>.inputs.json` with the inputs of what the workflow scheduled. One
+// line per event, so that diffs are readable.
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { Asked } from './capture.ts';
 import type { History } from './history.ts';
 import type { NamedHistory } from './replay.ts';
 
-/** Where the histories of the repository are. */
+/** The folder of the repository's recorded histories. */
 export const HISTORIES = path.join(import.meta.dirname, '..', '..', '..', 'test', 'histories');
 
 const INPUTS = '.inputs.json';
-/** Names of histories from a server begin so. */
+/** Prefix of histories from a server. */
 export const FROM_SERVER = 'server-';
-/** And those of recordings that are kept for the sake of a change. */
+/** Prefix of recordings that are kept for a `patched` change. */
 const KEPT = 'kept-';
 
-/** A history, and the inputs that were recorded with it. */
+/** A history and its recorded inputs. */
 export interface RecordedHistory extends NamedHistory {
   inputs: Asked[];
 }
@@ -47,13 +47,13 @@ export async function removeHistories(dir: string, scenario?: string): Promise<v
   await Promise.all(old.map((file) => rm(path.join(dir, file))));
 }
 
-/** Renames the recordings of all scenarios, so that recording anew leaves them: `kept-<change>.<scenario>.<n>`. */
+/** Renames the recordings of all scenarios, so that a new recording keeps them: `kept-<change>.<scenario>.<n>`. */
 export async function keepHistories(dir: string, change: string): Promise<void> {
   const files = await scenarioFiles(dir);
   await Promise.all(files.map((file) => rename(path.join(dir, file), path.join(dir, `${KEPT}${change}.${file}`))));
 }
 
-/** The files that recording the scenarios has made. */
+/** The files of recorded scenarios. */
 async function scenarioFiles(dir: string): Promise<string[]> {
   const files = (await readdir(dir)).filter((file) => file.endsWith('.json'));
   return files.filter((file) => !file.startsWith(FROM_SERVER) && !file.startsWith(KEPT));

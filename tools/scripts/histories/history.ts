@@ -1,9 +1,9 @@
-// Temporal histories as JSON, as the CLI and the UI write them too.
+// Temporal histories as JSON, in the format of the CLI and the UI.
 import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { SESSION_WORKFLOW } from '../../../workflows/definitions.ts';
 
-/** An event: its attributes stand under a name that ends in `EventAttributes`. */
+/** An event; its attributes are in the field whose name ends in `EventAttributes`. */
 export interface HistoryEvent {
   eventId: string;
   eventTime: string;
@@ -16,7 +16,7 @@ export interface History {
   events: HistoryEvent[];
 }
 
-/** Which execution of which session. */
+/** An execution of a session. */
 export interface Execution {
   workflowId: string;
   runId: string;
@@ -28,7 +28,7 @@ export function attributesOf(event: HistoryEvent | undefined): Record<string, un
   return (name === undefined ? undefined : (event?.[name] ?? {})) as Record<string, unknown>;
 }
 
-/** An event's type as people read it: `ActivityTaskScheduled`. */
+/** An event's type in readable form: `ActivityTaskScheduled`. */
 export function typeOf(event: HistoryEvent): string {
   const words = event.eventType.replace('EVENT_TYPE_', '').toLowerCase().split('_');
   return words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');

@@ -1,15 +1,15 @@
-// What the commands about histories are told.
+// Command line options of the commands about histories.
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 
-/** A mistake of the one who typed the command: said without a stack, exit code 2. */
+/** Invalid arguments: printed without a stack, exit code 2. */
 export class UsageError extends Error {}
 
 const SESSION = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** Which histories of a server: the newest so many, or those of one session; undefined: none. */
+/** Which histories of a server: the newest N, or those of one session; undefined: none. */
 export type FromServer = { last: number } | { session: string };
 
-/** @throws {UsageError} naming the option that is not known, or has no value */
+/** @throws {UsageError} naming the option that is unknown or has no value */
 export function parseOptions<const T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
   try {
     return parseArgs(config);
@@ -36,7 +36,7 @@ export function fromServer({
   return { last: Number(last) };
 }
 
-/** Runs a command; what went wrong is said in a line. */
+/** Runs a command; prints an error in one line. */
 export async function runCommand(command: () => Promise<number>): Promise<void> {
   try {
     process.exitCode = await command();

@@ -1,4 +1,4 @@
-// Payloads stand in histories as { metadata: { encoding }, data }, both in base64.
+// Payloads in histories are { metadata: { encoding }, data }, both in base64.
 
 /** A payload of a history in JSON. */
 interface Payload {
@@ -8,14 +8,14 @@ interface Payload {
 
 const JSON_PLAIN = Buffer.from('json/plain').toString('base64');
 
-/** True for a payload that holds JSON. */
+/** True for a payload with JSON. */
 function isJsonPayload(value: unknown): value is Payload & { data: string } {
   if (typeof value !== 'object' || value === null) return false;
   const { metadata, data } = value as Payload;
   return metadata?.['encoding'] === JSON_PLAIN && typeof data === 'string';
 }
 
-/** What a JSON payload holds; undefined: it is none. */
+/** The value of a JSON payload; undefined: it is not one. */
 export function contentOf(payload: unknown): unknown {
   return isJsonPayload(payload) ? JSON.parse(Buffer.from(payload.data, 'base64').toString('utf8')) : undefined;
 }
@@ -24,7 +24,7 @@ function encode<P extends Payload>(payload: P, value: unknown): P {
   return { ...payload, data: Buffer.from(JSON.stringify(value)).toString('base64') };
 }
 
-/** A copy of a value in which every JSON payload is replaced by what `change` makes of it. */
+/** A copy of a value in which `change` is applied to every JSON payload. */
 export function mapPayloads(value: unknown, change: (content: unknown) => unknown): unknown {
   if (isJsonPayload(value)) return encode(value, change(contentOf(value)));
   if (Array.isArray(value)) return value.map((item) => mapPayloads(item, change));
@@ -32,7 +32,7 @@ export function mapPayloads(value: unknown, change: (content: unknown) => unknow
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, mapPayloads(item, change)]));
 }
 
-/** All that a history says, payloads decoded, as one text to search in. */
+/** A history with decoded payloads, as one text to search. */
 export function readable(value: unknown): string {
   return JSON.stringify(value, (_key, item: unknown) => (isJsonPayload(item) ? contentOf(item) : item));
 }

@@ -1,12 +1,12 @@
-// Takes out of histories who and where: what is left is what replaying needs. One instance for all histories of a
-// recording, so that what was the same stays the same.
+// Replaces names in histories and removes what replaying does not need. One instance per recording, so that equal names
+// get equal pseudonyms.
 import type { History, HistoryEvent } from './history.ts';
 import { mapPayloads, readable } from './payloads.ts';
 
-/** Our own ids; client-made ones are known by the field that they stand in. */
+/** Our own ids; ids of clients are recognized by their field. */
 const OUR_ID = /\b([a-z]{3,4})_[0-9a-f]{12}[0-9A-Za-z]{14}\b/g;
 
-/** Fields that hold a name from outside, and what it names. */
+/** Fields that contain a name from outside, and its kind. */
 const NAMES: Readonly<Record<string, string>> = {
   user_id: 'user',
   PerdureUser: 'user',
@@ -21,10 +21,10 @@ const NAMES: Readonly<Record<string, string>> = {
 /** `<command>:<id>`, with what the server appends. */
 const UPDATE_IDS = new Set(['updateId', 'inboundUpdateId', 'protocolInstanceId', 'acceptedRequestMessageId']);
 
-/** What people type in freely. */
+/** Free text of users and operators. */
 const FREE_TEXT = new Set(['reason', 'details_text']);
 
-/** Of no use for replaying, or of the machine that it ran on. */
+/** Fields that replaying does not need, or that identify a machine. */
 const LEFT_OUT = new Set([
   'identity',
   'taskId',
@@ -44,13 +44,13 @@ export class Pseudonyms {
 
   /**
    * A copy of a history without names.
-   * @throws when a name is left in a place that this does not know
+   * @throws if a name is left in an unknown place
    */
   history(history: History): History {
     const events = history.events.map((event) => this.event(event));
     const text = readable(events);
     for (const [name, pseudonym] of this.given) {
-      // Short names are parts of other words.
+      // Short names may be parts of other words.
       if (name.length > 4 && name !== pseudonym && text.includes(name)) {
         throw new Error(
           `the history would still name the ${pseudonym.replace(/[-_].*/, '')} that becomes ${pseudonym}`,
@@ -67,7 +67,7 @@ export class Pseudonyms {
     return { ...changed, userMetadata: mapPayloads(userMetadata, (summary) => this.summary(event, String(summary))) };
   }
 
-  /** A session's summary is `<agent> · <user>`; those of activities name no user. */
+  /** A session's summary is `<agent> · <user>`; summaries of activities contain no user. */
   private summary(event: HistoryEvent, summary: string): string {
     const at = summary.indexOf(' · ');
     if (event.eventType !== 'EVENT_TYPE_WORKFLOW_EXECUTION_STARTED' || at < 0) return this.ids(summary);
@@ -86,7 +86,7 @@ export class Pseudonyms {
     );
   }
 
-  /** What a payload holds, or a field of it. */
+  /** The value of a payload, or one of its fields. */
   private content(key: string, value: unknown): unknown {
     if (Array.isArray(value)) return value.map((item) => this.content(key, item));
     if (typeof value === 'string') {

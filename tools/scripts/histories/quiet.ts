@@ -2,7 +2,7 @@ import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/w
 
 let installed = false;
 
-/** Keeps the SDK from writing to the terminal: what matters of it is reported by whoever calls it. */
+/** Stops the SDK from writing to the terminal; the callers report what matters. */
 export function quietRuntime(): void {
   if (installed) return;
   installed = true;

@@ -1,4 +1,4 @@
-// Plays scenarios on servers of its own, and takes down the histories that they leave.
+// Plays scenarios on its own servers, and records their histories.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -17,12 +17,12 @@ import { Pseudonyms } from './pseudonyms.ts';
 import type { NamedHistory } from './replay.ts';
 
 const TEMPLATE = 'perdure_template';
-/** Most scenarios wait more than they compute. */
+/** Scenarios run concurrently, because most of them wait more than they compute. */
 const AT_ONCE = 3;
 
 /**
- * Plays every scenario, and takes down the histories of its session, pseudonymized: `<scenario>.1`, `<scenario>.2`, a
- * number for each of the workflow's executions, in order.
+ * Plays every scenario and records the histories of its session, pseudonymized: `<scenario>.1`, `<scenario>.2`, one per
+ * execution of the workflow, in order.
  *
  * @param cacheDir PERDURE_DIR, where the Temporal executable is kept
  */
@@ -73,7 +73,7 @@ async function record(scenario: Scenario, servers: SystemServers): Promise<Named
 /** The histories of all executions of a session, in order. */
 async function historiesOf({ client }: SystemServers, session: TestSession): Promise<History[]> {
   const { runId } = await session.handle.describe();
-  // What can be listed lags behind what has happened.
+  // Visibility lists executions with a delay.
   const executions = await eventually(async () => {
     const listed = await listExecutions(client, { limit: 100, workflowId: session.id });
     if (!listed.some((execution) => execution.runId === runId)) throw new Error('not listed yet');

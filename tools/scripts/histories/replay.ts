@@ -1,4 +1,4 @@
-// Replays histories against workflow code, and says where one breaks.
+// Replays histories against workflow code, and reports where one breaks.
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, DefaultLogger, type InjectedSinks, Worker } from '@temporalio/worker';
 import { useOwnWorkflowThreads } from '../../../worker/workflow-threads.ts';
@@ -7,7 +7,7 @@ import { attributesOf, type History, type HistoryEvent, typeOf } from './history
 import { contentOf } from './payloads.ts';
 import { quietRuntime } from './quiet.ts';
 
-/** A history and the name by which people know it: its file, or its session and run. */
+/** A history and its display name: its file, or its session and run. */
 export interface NamedHistory {
   name: string;
   history: History;
@@ -15,22 +15,22 @@ export interface NamedHistory {
 
 export interface Replayed<Of extends NamedHistory> {
   of: Of;
-  /** The event at which the code did something else than the history says, and what; undefined: it did the same. */
+  /** The event at which the code differs from the history, and how; undefined: it replays. */
   broke: string | undefined;
-  /** What the code asked for and answered, where the bundle has capture.ts in it. */
+  /** What the code scheduled and returned, if the bundle includes capture.ts. */
   asked: Asked[];
 }
 
-/** What was seen of a workflow while it replayed. */
+/** Observations during a replay. */
 interface Seen {
   asked: Asked[];
-  /** Types of the activities asked for, by their number. */
+  /** Types of scheduled activities, by their sequence number. */
   activities: Map<string, string>;
-  /** Number of the newest event that the workflow was given. */
+  /** Number of the newest event that the workflow has processed. */
   upTo: number;
 }
 
-/** A bundle of workflow code that also tells what the workflow asks for. */
+/** A bundle of workflow code that includes capture.ts. */
 export function capturingBundle(workflowsPath: string): Promise<{ code: string }> {
   return bundleWorkflowCode({
     workflowsPath,
@@ -39,7 +39,7 @@ export function capturingBundle(workflowsPath: string): Promise<{ code: string }
   });
 }
 
-/** Replays histories, all of them: one that breaks keeps no other from being replayed. */
+/** Replays all histories, also after one breaks. */
 export async function replay<Of extends NamedHistory>(
   workflowBundle: { codePath: string } | { code: string },
   histories: readonly Of[],
@@ -55,7 +55,7 @@ export async function replay<Of extends NamedHistory>(
       asked: { fn: (info, asked, seq) => askedFor(seen.get(info.workflowId), asked, seq), callDuringReplay: true },
     },
   };
-  // A name stands in for the workflow's id, on which nothing in the workflow depends: so results are told apart.
+  // The name is passed as the workflow id, on which no workflow code depends, to match results to histories.
   const source = histories.map(({ name, history }) => ({ workflowId: name, history }));
   const errors = new Map<string, Error | undefined>();
   for await (const { workflowId, error } of Worker.runReplayHistories({ workflowBundle, sinks }, source)) {
@@ -74,7 +74,7 @@ function activated(seen: Seen | undefined, historyLength: number): void {
 }
 
 function askedFor(seen: Seen | undefined, asked: Asked, seq: number | undefined): void {
-  // What comes out of the sandbox has prototypes of its own.
+  // Values from the sandbox have other prototypes.
   seen?.asked.push(JSON.parse(JSON.stringify(asked)) as Asked);
   if (seq !== undefined) seen?.activities.set(String(seq), String(asked['activity'] ?? asked['localActivity']));
 }
@@ -85,12 +85,12 @@ function placeOf(message: string, history: History, seen: Seen | undefined): str
   if (named) return `event ${named[1]} (${named[2]})`;
   const event = history.events.find((each) => isOtherActivity(each, seen));
   if (event) return `event ${event.eventId} (${typeOf(event)})`;
-  // No event is to blame but the workflow task: its code threw.
+  // No other event is named: the code threw in this workflow task.
   const task = history.events.find((each) => Number(each.eventId) === seen?.upTo);
   return task ? `event ${task.eventId} (${typeOf(task)})` : 'an event that the error does not name';
 }
 
-/** True for an activity in the history under whose number the code has asked for another one. */
+/** True for an activity in the history for whose number the code has scheduled another type. */
 function isOtherActivity(event: HistoryEvent, seen: Seen | undefined): boolean {
   const attributes = attributesOf(event);
   if (event.eventType === 'EVENT_TYPE_ACTIVITY_TASK_SCHEDULED') {
@@ -107,7 +107,7 @@ function differs(recorded: string, asked: string | undefined): boolean {
   return asked !== undefined && asked !== recorded;
 }
 
-/** The one sentence of the SDK's message that says what happened. */
+/** The sentence of the SDK's message that says what happened. */
 function reasonOf(message: string): string {
   const quoted = /message: "((?:[^"\\]|\\.)*)"/.exec(message)?.[1];
   return (quoted ?? message).replace(/^\[\w+\] /, '');

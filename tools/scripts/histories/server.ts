@@ -1,4 +1,4 @@
-// Histories of a running server, the one that the environment names.
+// Histories of the running server that the environment names.
 import { Client, Connection, isGrpcServiceError } from '@temporalio/client';
 import type { Config } from '../../../config/config.ts';
 import { temporalConnectConfig } from '../../../config/temporal.ts';
@@ -6,13 +6,13 @@ import { type Execution, fetchHistory, type History, listExecutions } from './hi
 import type { FromServer } from './options.ts';
 
 const CONNECT_MS = 5_000;
-/** Executions of one session are few: it continues as new after hundreds of events. */
+/** A session has few executions, because it continues as new after hundreds of events. */
 const OF_ONE_SESSION = 1_000;
 const AT_ONCE = 8;
 
 /**
- * The histories of executions of sessions, newest first: those that are open as far as they have come.
- * @throws {Error} the server cannot be reached, or has none
+ * The histories of executions of sessions, newest first; those of open executions up to their last event.
+ * @throws {Error} if the server cannot be reached, or has none
  */
 export async function serverHistories(
   config: Config,
