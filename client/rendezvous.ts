@@ -30,7 +30,7 @@ interface Deps {
  * Streams each user's sessions to the user's tabs. A process has one bus listener and one feed per user, so a change
  * costs one reading however many tabs follow it, and none without a follower. A pointer names only the session; its
  * owner never changes and is looked up once. Changes whose pointers were lost are found by one periodic statement for
- * all users: the sessions changed since the last such statement.
+ * all users: the sessions changed since the last such statement, and the known ones that have been erased.
  */
 export class Rendezvous {
   private readonly deps: Required<Deps>;
@@ -106,11 +106,14 @@ export class Rendezvous {
     this.withoutOwner.clear();
     this.lookUp = undefined;
     try {
+      const erased = new Set(sessions);
       for (const { session_id, user_id } of await limit(() => ownersOf(db, sessions))) {
         if (this.owners.size >= MAX_KNOWN_OWNERS) this.owners.clear();
         this.owners.set(session_id, user_id);
         this.changed(session_id, user_id);
+        erased.delete(session_id);
       }
+      for (const id of erased) for (const feed of this.feeds.values()) if (feed.known.has(id)) feed.read(id);
     } catch (error) {
       log.warn({ err: error }, 'the owners of changed sessions could not be read');
       this.wakeCheck.set();
@@ -142,7 +145,11 @@ export class Rendezvous {
     const { db, limit } = this.deps;
     const users = [...this.feeds.keys()];
     for (let at = 0; at < users.length; at += BATCH) {
-      const found = await limit(() => changedWithin(db, users.slice(at, at + BATCH), withinMs));
+      const batch = users.slice(at, at + BATCH);
+      const known = batch.flatMap((user_id) =>
+        [...(this.feeds.get(user_id)?.known.keys() ?? [])].map((session_id) => ({ session_id, user_id })),
+      );
+      const found = await limit(() => changedWithin(db, batch, withinMs, known));
       for (const { session_id, user_id } of found) this.feeds.get(user_id)?.read(session_id);
     }
   }

@@ -41,6 +41,7 @@ export interface RouteDescription<Path extends string, Query extends z.ZodObject
   command?: string;
   /** Path parameters. They are not validated: an unknown id gets SessionNotFound, not BadRequest. */
   params: Record<ParamName<Path>, z.ZodType>;
+  /** Unset: no query parameters; open routes ignore them, because probes and previewed pages may send any. */
   query?: Query;
   body?: z.ZodType<Body>;
   /** Reads a body that is too large to buffer. Unset: the whole body is read and parsed by `body`. */
@@ -117,7 +118,8 @@ export class Api {
     description: RouteDescription<Path, Query, Body>,
     handler: RouteHandler<Path, Query, Body>,
   ): void {
-    const { command, query, body, idempotent = false } = description;
+    const { command, body, idempotent = false, open } = description;
+    const query = description.query ?? (open === true ? z.object() : z.strictObject({}));
     const limit = { bytes: this.maxBodyBytes, setting: 'PERDURE_MAX_BODY' };
     const read = description.readBody ?? (body && ((request: Request) => readBody(request, body, limit)));
     this.routes.push({ method, path, description });
@@ -126,7 +128,7 @@ export class Api {
       return handler(c, {
         user: c.get('user'),
         params: c.req.param() as Record<ParamName<Path>, string>,
-        query: parseInput(query ?? z.object(), c.req.query()) as z.output<Query>,
+        query: parseInput(query, queryOf(c)) as z.output<Query>,
         body: (await read?.(c.req.raw)) as Body,
         idempotencyKey: keyOf(c, idempotent),
       });
@@ -148,6 +150,12 @@ export function json(schema: z.ZodType, description: string, headers?: Record<st
 /** A stream of server-sent events. OpenAPI 3.1 cannot describe single events, so `description` does. */
 export function events(description: string, headers?: Record<string, z.ZodType>): RouteResponse {
   return { mediaType: 'text/event-stream', description, ...(headers && { headers }) };
+}
+
+/** Query parameters by name. A repeated one is an array, which no schema accepts. */
+function queryOf(c: RequestContext): Record<string, unknown> {
+  const given = Object.entries(c.req.queries());
+  return Object.fromEntries(given.map(([name, values]) => [name, values.length === 1 ? values[0] : values]));
 }
 
 /** @throws {InvalidInput} for a key where it would have no effect: the caller would rely on it */

@@ -100,12 +100,10 @@ function responseOf({ description, schema, mediaType, headers }: RouteResponse) 
 function problemsOf(route: DescribedRoute['description']): ZodOpenApiResponsesObject {
   const codes: ErrorCode[] = [
     ...(route.errors ?? []),
-    ...((route.body ?? route.query ?? route.idempotent) ? (['BadRequest'] as const) : []),
     ...(route.body ? (['TooLarge'] as const) : []),
-    ...(route.open === true ? [] : (['Unauthorized'] as const)),
+    ...(route.open === true ? [] : (['BadRequest', 'Unauthorized', 'Unavailable'] as const)),
     'Forbidden',
     'Internal',
-    ...(route.open === true ? [] : (['Unavailable'] as const)),
   ];
   return Object.fromEntries([...byStatus(codes)].map(([status, some]) => [status, problemResponse(status, some)]));
 }

@@ -52,8 +52,16 @@ export function openAmong(db: Db, userId: string, sessionIds: readonly string[])
 const ownerRow = z.object({ session_id: z.string(), user_id: z.string() });
 type OwnerRow = z.output<typeof ownerRow>;
 
-/** The sessions of some users whose rows, open runs or newest run changed within `ms`, by Postgres' clock. */
-export function changedWithin(db: Db, userIds: readonly string[], ms: number): Promise<OwnerRow[]> {
+/**
+ * The sessions of some users whose rows, open runs or newest run changed within `ms`, by Postgres' clock, and those of
+ * `known` that have been erased.
+ */
+export function changedWithin(
+  db: Db,
+  userIds: readonly string[],
+  ms: number,
+  known: readonly OwnerRow[],
+): Promise<OwnerRow[]> {
   return many(
     db,
     ownerRow,
@@ -67,8 +75,11 @@ export function changedWithin(db: Db, userIds: readonly string[], ms: number): P
                         WHERE r.session_id = s.session_id AND r.state IN ('queued', 'running', 'waiting')
                           AND r.updated_at > since)
                OR (SELECT r.updated_at FROM chat_runs r
-                    WHERE r.session_id = s.session_id ORDER BY r.seq DESC LIMIT 1) > since))`,
-    [userIds, ms],
+                    WHERE r.session_id = s.session_id ORDER BY r.seq DESC LIMIT 1) > since))
+     UNION ALL
+     SELECT k.session_id, k.user_id FROM unnest($3::text[], $4::text[]) k (session_id, user_id)
+      WHERE NOT EXISTS (SELECT FROM sessions s WHERE s.session_id = k.session_id)`,
+    [userIds, ms, known.map(({ session_id }) => session_id), known.map(({ user_id }) => user_id)],
   );
 }
 

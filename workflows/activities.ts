@@ -3,15 +3,15 @@ import type { SessionActivities, WorkflowSettings } from '../domain/commands.ts'
 
 export type LocalActivities = Pick<SessionActivities, 'loadSession' | 'applyCommand' | 'settleRun'>;
 
-/** Short database work of one session: its marker is the only event, and it takes no slot from the streaming activities. */
+/** Short database work, as local activities: one event each, and no slot that a streaming activity needs. */
 export const localActivities: LocalActivities = proxyLocalActivities<LocalActivities>({
   startToCloseTimeout: '10s',
-  // A longer backoff is a timer: the workflow task is not kept open for it.
+  // A longer backoff uses a timer and ends the workflow task.
   localRetryThreshold: '2s',
   retry: { initialInterval: '100ms', maximumInterval: '5s' },
 });
 
-/** The activity itself ends at the turn's wall clock; the server's time-out, this much later, is for a hung activity. */
+/** The activity ends itself at the turn's time limit; the server times out a hung activity this much later. */
 const GRACE_MS = 60_000;
 
 type Streaming = Pick<SessionActivities, 'streamStep' | 'runTool'>;

@@ -11,9 +11,9 @@ import {
 import type { QueuedRun, SessionMark, SessionSnapshot } from '../domain/commands.ts';
 import type { SessionStatus } from '../domain/runs.ts';
 
-// The names by which others reach a session: signals from the Temporal UI, the CLI and any SDK; updates from the client.
+// The signals (for the Temporal UI, the CLI and any SDK), updates (for the client) and queries of a session.
 
-/** Wakes the session for a message whose row has already accepted it. */
+/** Wakes the session for a message that Postgres has already accepted. */
 export const submitUpdate = defineUpdate<{ position: number }, [QueuedRun]>('submit');
 
 /** A command's update definition, typed as one of any command. */
@@ -21,12 +21,12 @@ export function updateOf(name: CommandName): UpdateDefinition<SessionMark, [Comm
   return defineUpdate(name);
 }
 
-/** The update of each command. The table promises the members of its outcome; the row's function keeps the promise. */
+/** The update of each command. Its outcome has the members of the command table, as the SQL function returns them. */
 export const updates = Object.fromEntries(COMMAND_NAMES.map((name) => [name, updateOf(name)])) as unknown as {
   readonly [Name in CommandName]: UpdateDefinition<CommandOutcome<Name>, [UpdateArgs<Name>]>;
 };
 
-/** The signals. A reason in one is visible in Temporal's history; the client keeps reasons out of it. */
+/** The signals. A reason in a signal stays visible in the history; the client stores reasons in Postgres instead. */
 export const signals = Object.fromEntries(SIGNALS.map((name) => [name, defineSignal(name)])) as {
   readonly [Name in (typeof SIGNALS)[number]]: SignalDefinition<[Readonly<Record<string, unknown>>?]>;
 };

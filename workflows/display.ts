@@ -3,8 +3,8 @@ import { SEARCH_ATTRIBUTES } from './start.ts';
 import type { SessionState } from './state.ts';
 
 /**
- * Shows operators what the session is. Search attributes hold lasting states only, for each change is an event and a
- * write; the details cost nothing.
+ * Updates search attributes and current details, for operators. Search attributes hold slowly changing state only,
+ * because each change is an event and a write; details are neither.
  */
 export function show(session: SessionState): void {
   if (!session.loaded) return;
@@ -20,7 +20,7 @@ export function show(session: SessionState): void {
   if (changes.length > 0) upsertSearchAttributes(changes);
 }
 
-/** Brings the details up to date alone, which no history notices. */
+/** Updates the current details only, which adds no event to the history. */
 export function showDetails(session: SessionState): void {
   setCurrentDetails(details(session));
 }

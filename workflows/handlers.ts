@@ -18,7 +18,7 @@ import type { SessionState } from './state.ts';
 
 type Given = Readonly<Record<string, unknown>>;
 
-/** Registers every signal, update and query of a session. Signals and updates share one way to the row. */
+/** Registers all signals, updates and queries. Commands by signal and by update run the same code. */
 export function registerHandlers(session: SessionState): void {
   const submit = async (run: QueuedRun) => {
     await session.sequencer.next('wake');
@@ -43,7 +43,7 @@ export function registerHandlers(session: SessionState): void {
   setHandler(snapshotQuery, () => session.snapshot(workflowInfo().historyLength));
 }
 
-/** Nobody waits for a signal's answer: a refusal is recorded, and a failure must not end the workflow. */
+/** A signal has no answer: refusals are recorded in the event log, and a failure must not fail the workflow. */
 async function signalled(session: SessionState, name: (typeof SIGNALS)[number], given: Given): Promise<void> {
   const id = `signal-${uuid4()}`;
   const request = signalRequest(name, given);
@@ -61,7 +61,7 @@ function signalRequest(name: string, given: Given): CommandRequest {
   return { command, ...argumentsOf(command, given, true) };
 }
 
-/** What a command's request takes of the given arguments. Of reasons, only a raw signal's: others are stored already. */
+/** The request's arguments. Reasons are taken from raw signals only; the client has stored those of updates. */
 function argumentsOf(name: CommandName, given: Given, withReason = false): Given {
   const entries = Object.entries(commandEntry(name).arguments);
   return Object.fromEntries(
@@ -82,7 +82,7 @@ function faultOf(name: CommandName, given: Given): string | undefined {
   return undefined;
 }
 
-/** Refuses malformed input only: the row judges whether a command is legal now. */
+/** Refuses malformed input only: Postgres decides whether the command is legal now. */
 function validate(name: CommandName, args: CommandArgs & Given): void {
   const isId = typeof args?.command_id === 'string' && ID_PATTERN.test(args.command_id);
   const fault = isId ? faultOf(name, args) : `command_id: expected ${ID_EXPECTED}`;
@@ -102,7 +102,7 @@ interface Command {
   request: CommandRequest;
 }
 
-/** Has the row carry out a command, and applies its answer to the workflow's state. */
+/** Executes a command in Postgres and applies its outcome to the workflow's state. */
 async function carryOut(session: SessionState, { actor, name, id, request }: Command): Promise<AppliedCommand> {
   await session.sequencer.next('command');
   session.touch();
@@ -126,13 +126,13 @@ function applyOutcome(session: SessionState, name: CommandName, outcome: Carried
   session.queue = session.queue.filter((each) => !dropped.has(each.message_id));
 }
 
-/** The row is closed, unless a message that the workflow knows of was accepted since. */
+/** Ends the session, which is closed in Postgres, unless a message is queued that was accepted later. */
 function endUnlessQueued(session: SessionState): void {
   session.closed = session.queue.every((each) => each.abort);
   session.ending = session.closed;
 }
 
-/** The row's outcome as an update answers it. @throws {ApplicationFailure} of its code, where it is a refusal */
+/** The result of an update. @throws {ApplicationFailure} with the code of a refusal */
 function answer(outcome: AppliedCommand): SessionMark {
   if (outcome.ok) {
     const { ok: _ok, ...rest } = outcome;

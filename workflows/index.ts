@@ -1,2 +1,2 @@
-// The worker's bundle is made from here: every export is a workflow type.
+// Entry point of the workflow bundle: every export is a workflow type.
 export { session } from './session.ts';

@@ -1,6 +1,6 @@
-// How the parts of a session's workflow ran before the patch "one-part-at-a-time" (sequencer.ts). Histories from then replay
-// with it, except for some in which the idle timer fired during a local activity. To be removed with the patch
-// (docs/deploys.md).
+// How the parts of a session's workflow ran before the patch "one-part-at-a-time" (sequencer.ts), for replaying histories
+// from before it. Some of them cannot be replayed: the idle timer fired during a local activity. Remove this file together
+// with the patch (docs/deploys.md).
 import { CancellationScope, condition } from '@temporalio/workflow';
 import { type LocalActivities, localActivities } from './activities.ts';
 import { historyNow, type Part, type Sequencer } from './sequencer.ts';

@@ -1,15 +1,15 @@
-// The parts of a session's workflow (its main loop, the turn, the idle timer, the handlers of updates and signals) run one
-// at a time, and the choice between them must come out the same when the history is replayed. Two things differ then:
+// The parts of a session's workflow (main loop, turn, idle timer, cancellation, handlers of updates and signals) run one at a
+// time, and in the same order on replay. Two things differ on replay:
 //
-// - What comes in separate activations may come in one. A local activity that takes longer than a workflow task is kept
-//   alive with heartbeats, and what happens meanwhile (a timer, another update, the end of an activity) is told to the
-//   workflow before the local activity's outcome. On replay both are told together, and their continuations interleave.
-// - A workflow task that recorded nothing is merged with the next one: what it ran sees a later clock and a longer history.
+// - Events that arrived in separate activations may arrive in one. A local activity that takes longer than a workflow task
+//   is kept alive by workflow task heartbeats, and events meanwhile (a timer, another update, an activity's result) reach
+//   the workflow before the local activity's result. On replay all of them arrive together.
+// - A workflow task that recorded nothing is merged with the next one, so its code sees a later clock and a longer history.
 //
-// Hence the rule: whatever has arrived only registers that it is ready. The next part is chosen when nothing else can
-// run: no local activity is in flight and all microtasks are done. It is chosen by a fixed order of the parts, not by the
-// order in which promises were resolved, and runs until it waits for something other than a local activity. No part decides
-// anything by the clock, or by a length of the history that is not taken down where replay has the same one.
+// Therefore an event only marks its part as ready. The next part is chosen when no local activity is in flight and all
+// microtasks are done, by a fixed priority and not by the order in which promises were resolved. It runs until it waits for
+// something other than a local activity. No part decides by the clock, or by a history length other than the one that
+// noteHistory recorded at a point that is the same on replay.
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
 import { type LocalActivities, localActivities } from './activities.ts';
 
@@ -23,22 +23,22 @@ interface History {
   isLong: boolean;
 }
 
-/** Decides which part of a session's workflow runs. Code that changes state or schedules anything runs in its turn only. */
+/** Decides which part runs. Only the running part changes state or schedules anything. */
 export interface Sequencer {
   readonly local: LocalActivities;
-  /** Awaits work on local activities, during which no other part runs. To be called by the part that runs. */
+  /** Awaits work on local activities, during which no other part runs. Call it from the running part. */
   exclusively<T>(work: () => Promise<T>): Promise<T>;
-  /** Waits for the caller's turn. */
+  /** Waits until the caller is the running part. */
   next(part: Part): Promise<void>;
-  /** Waits for the caller's turn, with a condition that holds then. */
+  /** Waits until the condition holds and the caller is the running part. */
   until(part: Part, isReady: () => boolean): Promise<void>;
-  /** Takes down the history's length. To be called where a command follows in the same workflow task. */
+  /** Records the history's length. Call it only where a command follows in the same workflow task. */
   noteHistory(): void;
-  /** Number of events, and whether the server advises to continue as new: the same on replay. */
+  /** The recorded number of events, and whether the server suggested continue-as-new: the same on replay. */
   history(): History;
 }
 
-/** Awaits something that takes long (an activity, a timer), then the caller's turn. Other parts run meanwhile. */
+/** Awaits an activity or a timer while other parts run, then waits until the caller is the running part. */
 export async function resume<T>(sequencer: Sequencer, part: Part, work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -73,8 +73,8 @@ export class OneAtATime implements Sequencer {
   }
 
   async until(part: Part, isReady: () => boolean): Promise<void> {
-    // Handlers start while an activation's jobs are still being applied. Registering in a microtask, they are not chosen
-    // before all of the activation has arrived.
+    // Handlers start while the jobs of an activation are still being applied. The microtask delays their registration until
+    // all jobs have been applied.
     await Promise.resolve();
     const waiter = { part, isReady };
     const chosen = CancellationScope.nonCancellable(() => condition(() => this.choose(waiter)));
@@ -91,7 +91,7 @@ export class OneAtATime implements Sequencer {
     return this.lastHistory;
   }
 
-  /** Evaluated by the SDK when all microtasks are done. `running` until the chosen part has gone on: one at a time. */
+  /** The SDK evaluates this when all microtasks are done. True for one waiter at a time, because it sets `running`. */
   private choose(waiter: Waiter): boolean {
     if (this.running) return false;
     const ready = this.waiting.filter(({ isReady }) => isReady());
@@ -103,7 +103,7 @@ export class OneAtATime implements Sequencer {
   }
 }
 
-/** As the workflow task that is at work sees it. */
+/** The history as of the current workflow task. */
 export function historyNow(): History {
   const { historyLength, continueAsNewSuggested } = workflowInfo();
   return { length: historyLength, isLong: continueAsNewSuggested };

@@ -14,9 +14,8 @@ import { LONGEST_HISTORY, SessionState } from './state.ts';
 import { runTurn } from './turn.ts';
 
 /**
- * A session: one conversation with one agent, for as long as somebody talks to it. Its only input is its id; it loads the
- * rest from its rows at each start (first use, reopened, continued as new). Nothing is lost with an execution: ended at
- * any point, the next command starts another one from the rows.
+ * A session: one conversation with one agent. Its only input is its id; each execution (first use, reopened, continued as
+ * new) loads everything else from Postgres, so an execution may end at any point: the next command starts another one.
  */
 export async function session(sessionId: string): Promise<void> {
   const state = new SessionState(sessionId, patched('one-part-at-a-time'));
@@ -39,14 +38,14 @@ async function live(state: SessionState): Promise<void> {
       show(state);
     }
     if (state.cancelled) throw new CancelledFailure('the session was cancelled');
-    // No await between this check and the end: a handler that began meanwhile would not finish.
+    // No await between this check and the end: a handler that started in between would not finish.
     if (!mayEnd(state)) continue;
     if (isOver(state)) return;
     await continueAsNew<typeof session>(state.sessionId);
   }
 }
 
-/** Every handler has answered, and the session is over or its history is long enough. */
+/** All handlers have finished, and the session is over or its history is long. */
 function mayEnd(state: SessionState): boolean {
   return allHandlersFinished() && (isOver(state) || isLong(state));
 }
@@ -55,7 +54,7 @@ function isOver(state: SessionState): boolean {
   return state.ending && state.current === null && state.queue.length === 0;
 }
 
-/** Long enough to continue as new: earlier while nothing is queued, later between turns or where a turn was cut. */
+/** Long enough to continue as new. The limit is lower while nothing is queued. */
 function isLong(state: SessionState): boolean {
   const { length, isLong: isVeryLong } = state.sequencer.history();
   if (state.isCut || length > LONGEST_HISTORY || isVeryLong) return true;
@@ -68,12 +67,12 @@ async function cancelWith(state: SessionState, workflow: CancellationScope): Pro
   state.cancel();
 }
 
-/** The main loop gets the cancellation too and ends the workflow; unhandled here, it would fail the workflow task. */
+/** The main loop also gets the cancellation and ends the workflow; unhandled here, it would fail the workflow task. */
 function unlessCancelled(error: unknown): void {
   if (!isCancellation(error)) throw error;
 }
 
-/** Ends the session after `idle_close_ms` without a command or a turn. The timer is set again only when it has fired. */
+/** Ends the session after `idle_close_ms` without a command or turn. To save events, activity does not restart the timer. */
 async function closeWhenIdle(state: SessionState): Promise<void> {
   for (;;) {
     const left = state.untilIdle();

@@ -2,7 +2,7 @@ import { defineSearchAttributeKey, TypedSearchAttributes } from '@temporalio/com
 import type { Phase } from '../domain/phases.ts';
 import { SESSION_WORKFLOW, TASK_QUEUE } from './definitions.ts';
 
-/** What is known of a session by whoever starts its workflow; the workflow corrects what has changed since. */
+/** What the caller that starts a workflow knows about its session; the workflow corrects outdated values. */
 export interface StartFacts {
   sessionId: string;
   userId: string;
@@ -19,9 +19,8 @@ export const SEARCH_ATTRIBUTES = {
 } as const;
 
 /**
- * How a session's workflow is started or, where it runs already, used: for every update-with-start, of the client and of
- * the sweeper alike. A short task time-out: a task that is handed to a worker in the moment of its death is lost for so long,
- * and with the default a frozen worker swallows tasks for ten seconds.
+ * Start options of a session's workflow, for every update-with-start. The workflow task time-out is short because a task
+ * given to a dead or frozen worker is lost until it times out, by default after ten seconds.
  */
 export function sessionStart({ sessionId, userId, agent, phase, projectId }: StartFacts) {
   const attributes = new TypedSearchAttributes([

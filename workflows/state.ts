@@ -13,7 +13,7 @@ import { retryMessage } from '../domain/runs.ts';
 import { Overlapping } from './overlapping.ts';
 import { OneAtATime, type Sequencer } from './sequencer.ts';
 
-/** The run at work, and how far it is. */
+/** The current run and its progress. */
 export interface CurrentRun extends LoadedRun {
   started_at: number;
   scope: CancellationScope | null;
@@ -21,20 +21,20 @@ export interface CurrentRun extends LoadedRun {
   last_model: string | null;
   tokens: number;
   retry: { attempt: number; reason: string; delay_ms: number } | null;
-  /** `wakes` of the session when it began. */
+  /** The session's `wakes` when the run began. */
   wakes: number;
 }
 
-/** Past this many events a turn is cut at a step's boundary, to go on in the workflow's next execution. */
+/** Above this many events the turn stops after the current step and continues in the workflow's next execution. */
 export const LONGEST_HISTORY = 1_000;
 
 /**
- * What a session's workflow holds: the mirror of its row. The row is the referee, so:
+ * The workflow's copy of its session in Postgres, which is the source of truth:
  *
- * 1. `loaded` is false until the row has been read; no handler judges before.
- * 2. Phase and project follow the row's answers in the order of their event numbers, never going back.
- * 3. The queue is in order of run number; what has ended is not in it.
- * 4. It may be paused less than the row is, never more: an unpaused queue asks the row, a paused one asks nobody.
+ * 1. `loaded` is false until the session has been read; handlers wait for that.
+ * 2. Phase and project follow the outcomes from Postgres in the order of their event numbers.
+ * 3. The queue is sorted by run number and contains no ended runs.
+ * 4. It is never paused while the row is not: a step of an unpaused queue asks the row, a paused queue asks nobody.
  */
 export class SessionState {
   readonly sessionId: string;
@@ -48,27 +48,27 @@ export class SessionState {
   queue: LoadedRun[] = [];
   current: CurrentRun | null = null;
   paused = false;
-  /** Messages that the session was woken for: each may have ended a pause at the row. */
+  /** Number of submitted messages; each may have ended a pause in Postgres. */
   wakes = 0;
   lastError: string | null = null;
-  /** Asked to close, or idle for too long: ends when nothing is left to do. */
+  /** Closed, or idle for too long: the workflow ends when nothing is left to do. */
   ending = false;
   closed = false;
-  /** The history is too long for the current turn to go on in this execution. */
+  /** The current turn continues in the next execution, because the history is too long. */
   isCut = false;
-  /** Cancelled from outside, through Temporal. */
+  /** The workflow was cancelled through Temporal. */
   cancelled = false;
   /** Workflow time of the last command or turn. */
   private lastActive = Date.now();
-  /** Commands and turns so far, and how many of them there were when the idle timer was last set. */
+  /** Number of commands and turns, now and when the idle timer was last set. */
   private activity = 0;
   private activityBeforeTimer = -1;
-  /** Runs that are over, as far as this execution has seen them end. */
+  /** Runs that have ended in this execution. */
   private readonly over = new Set<number>();
   private ordinals = 0;
   private loads = 0;
 
-  /** @param isSequential see sequencer.ts; false in histories from before */
+  /** @param isSequential see sequencer.ts; false in histories from before that patch */
   constructor(sessionId: string, isSequential: boolean) {
     this.sessionId = sessionId;
     this.sequencer = isSequential ? new OneAtATime() : new Overlapping(() => this.loaded);
@@ -82,14 +82,13 @@ export class SessionState {
     return this.sequencer instanceof OneAtATime;
   }
 
-  /** Reads the row under a new epoch: from then on, what other executions have scheduled is rejected. */
+  /** Reads the session under a new epoch, which fences off what other executions have scheduled. */
   async reload(): Promise<void> {
     this.loads += 1;
     const args = { session_id: this.sessionId, load: this.loads, asked_at: Date.now() };
     this.load(await this.sequencer.exclusively(() => this.local.loadSession(args)));
   }
 
-  /** Takes over what the row says. */
   private load(row: LoadedSession): void {
     this.follow(row);
     this.userId = row.user_id;
@@ -102,19 +101,19 @@ export class SessionState {
     this.loaded = true;
   }
 
-  /** Follows a newer answer of the row. */
+  /** Takes phase and project from an outcome, unless a newer one has been applied. */
   follow(mark: SessionMark): void {
     if (mark.event_seq < this.mark.event_seq) return;
     this.mark = { phase: mark.phase, project_id: mark.project_id, event_seq: mark.event_seq };
   }
 
-  /** The second part of the next fence. */
+  /** The ordinal of the next fence. */
   nextOrdinal(): number {
     this.ordinals += 1;
     return this.ordinals;
   }
 
-  /** Puts a run into its place in the queue, unless it is known or over. */
+  /** Adds a run to the queue, unless it is there, current, or over. */
   enqueue(run: QueuedRun): void {
     const known = this.queue.some((each) => each.run_seq === run.run_seq) || this.current?.run_seq === run.run_seq;
     if (known || this.over.has(run.run_seq)) return;
@@ -126,7 +125,7 @@ export class SessionState {
     this.queue = this.queue.filter((run) => run.run_seq !== runSeq);
   }
 
-  /** The run that may begin now. One that has begun goes on, paused or not. */
+  /** The run that may start now. A pause does not stop a run that has started. */
   nextRun(): LoadedRun | undefined {
     const next = this.queue[0];
     return next !== undefined && (!this.paused || next.state !== 'queued') ? next : undefined;
@@ -147,19 +146,18 @@ export class SessionState {
     return this.current;
   }
 
-  /** The row paused the queue at `wakes`. Woken since, the row is to say again: a submission may have been faster. */
+  /** Pauses the queue, unless a message was submitted after `wakes`, which may have ended the pause already. */
   pause(wakes: number): void {
     this.paused = wakes === this.wakes;
   }
 
-  /** The current run is over. */
   ended(run: QueuedRun): void {
     this.over.add(run.run_seq);
     this.current = null;
     this.noteActivity();
   }
 
-  /** Something was asked of the session: it is neither idle nor closed. */
+  /** Notes a command or message: the session is neither idle nor closed. */
   touch(): void {
     this.noteActivity();
     this.ending = false;
@@ -171,19 +169,19 @@ export class SessionState {
     this.activity += 1;
   }
 
-  /** Milliseconds until the session may have been idle for long enough; 0: it has been. */
+  /** Milliseconds until the next check whether the session has been idle long enough; 0: it has. */
   untilIdle(): number {
     const idle = this.settings.idle_close_ms;
     const left = this.lastActive + idle - Date.now();
     const isBusy = this.current !== null || this.queue.length > 0;
-    // Decided by the count, not by the clock, which differs on replay.
+    // Compares counts, because the clock may differ on replay.
     const isIdle = this.isSequential ? this.activity === this.activityBeforeTimer : left <= 0;
     this.activityBeforeTimer = this.activity;
     if (isIdle && !isBusy) return 0;
     return left > 0 ? left : idle;
   }
 
-  /** Stops the run: at once if it is the current one, when its turn comes if it is queued. */
+  /** Aborts the current run at once, or a queued run when it starts. */
   abort(runSeq: number): void {
     for (const run of this.queue) if (run.run_seq === runSeq) run.abort = true;
     if (this.current?.run_seq !== runSeq) return;
@@ -191,13 +189,13 @@ export class SessionState {
     this.current.scope?.cancel();
   }
 
-  /** Ends the current run as aborted, and then the workflow; what is queued stays queued in its rows. */
+  /** Aborts the current run and ends the workflow; queued messages stay queued in Postgres. */
   cancel(): void {
     this.cancelled = true;
     this.current?.scope?.cancel();
   }
 
-  /** How many messages are ahead of one. */
+  /** Number of messages ahead of a run. */
   position(runSeq: number): number {
     const open = this.current === null ? this.queue : [this.current, ...this.queue];
     return open.filter((run) => run.run_seq < runSeq).length;

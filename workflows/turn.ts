@@ -6,12 +6,12 @@ import { show } from './display.ts';
 import { resume } from './sequencer.ts';
 import { type CurrentRun, LONGEST_HISTORY, type SessionState } from './state.ts';
 
-/** How a turn left the run: over, or to be taken up again (after a reload, or in the workflow's next execution). */
+/** How a turn ended: the run is over, or continues later (after a reload, or in the workflow's next execution). */
 type TurnEnd = { kind: 'over'; state: string; code: string | null } | { kind: 'again' };
 
 /**
- * Executes one run: steps until there are no tool calls, tools in the model's order. Everything it decides on is in the
- * row, so it can be taken up at any point by another execution of the workflow.
+ * Executes one run: steps until there are no tool calls, tools in the model's order. All progress is in Postgres, so
+ * another execution of the workflow can continue the run at any point.
  */
 export async function runTurn(session: SessionState, queued: LoadedRun): Promise<void> {
   const run = session.begin(queued);
@@ -23,7 +23,7 @@ export async function runTurn(session: SessionState, queued: LoadedRun): Promise
       return steps(session, run);
     });
   } catch (error) {
-    // With a dead worker an abort comes as a heartbeat time-out, not as a cancellation: whatever it is, it is the abort.
+    // After an abort any error counts as the abort: if the worker is dead, it is a heartbeat time-out.
     if (!run.abort && !isCancellation(error)) log.error('a turn failed', { run: run.run_seq });
     end = await settle(session, run, run.abort || isCancellation(error) ? 'aborted' : 'error');
   }
@@ -89,13 +89,13 @@ async function step(
   return { kind: 'end', end: { kind: 'again' } };
 }
 
-/** One tool call. Answers what kept it from its outcome, if anything did. */
+/** One tool call. Returns why it did not run to its end, if so. */
 async function tool(session: SessionState, run: CurrentRun, call: ToolCallRef): Promise<NotBegun | undefined> {
   run.tool = call;
   show(session);
   let outcome = await runTool(session, run, call);
   if (outcome.kind === 'begun') {
-    // The phase has moved: it is shown now, not when a build of an hour is over.
+    // Show the new phase before the tool runs, which may take an hour.
     session.follow(outcome);
     show(session);
     outcome = await runTool(session, run, { ...call, begun: true });
@@ -134,14 +134,14 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
       for (const earlier of outcome.runs) session.enqueue(earlier);
       return { kind: 'again' };
     case 'lost':
-      // Somebody else has taken the run since this execution loaded it: load again, under a greater epoch.
+      // Another execution has claimed the run: load again, which raises the epoch.
       await session.reload();
       if (run.wakes !== session.wakes) session.paused = false;
       return { kind: 'again' };
   }
 }
 
-/** Ends the run's row, whatever has been cancelled around it. */
+/** Ends the run in Postgres, even if the turn has been cancelled. */
 async function settle(session: SessionState, run: CurrentRun, end: 'aborted' | 'error'): Promise<TurnEnd> {
   const settled = () => session.local.settleRun({ session_id: session.sessionId, run_seq: run.run_seq, end });
   const outcome = await CancellationScope.nonCancellable(() => session.sequencer.exclusively(settled));

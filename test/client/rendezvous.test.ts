@@ -121,6 +121,15 @@ it('S6 finds changes without a pointer', async () => {
   await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_close', session_id: session }));
 });
 
+it('T9 finds an erasure without a pointer', async () => {
+  const user = newUser();
+  const session = await openSession(user);
+  const told = readerOf(meetingOf(200), user);
+  await untilReady(told);
+  await db.query(`SELECT erase_session($1, $2, 'nowhere')`, [session, user]);
+  await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_close', session_id: session }));
+});
+
 it('S6 reads only changes: nothing for users with many unchanged sessions, with one statement for all', async () => {
   const crowd = await Promise.all(
     Array.from({ length: 20 }, async () => {

@@ -3,6 +3,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { templateOf } from '../../host/api.ts';
 import { tokenUser } from '../../host/index.ts';
+import { requestTo, routesOf } from '../attacks/routes.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import type { OpenApi } from '../../tools/test-kit/described.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
@@ -135,9 +136,27 @@ describe('invalid requests', () => {
     ['/api/sessions', 'limit=ten', 'limit: expected a whole number'],
     ['/api/sessions', 'archived=1', 'archived: expected true or false'],
     ['/api/sessions', 'project=%00', 'project: expected 1 to 128 characters'],
+    ['/api/sessions', 'limit=1&limit=2', 'limit: expected'],
   ])('H7 %s?%s is refused with the parameter named', async (path, query, words) => {
     const { status, body } = await ada.get(`${path}?${query}`);
     expect([status, body.detail]).toEqual([400, expect.stringContaining(words)]);
+  });
+
+  it('H7 every authenticated route refuses an unknown query parameter', async () => {
+    const routes = (await routesOf(host.url)).filter(({ open }) => !open);
+    expect(routes.length).toBeGreaterThan(20);
+    for (const route of routes) {
+      const params = Object.fromEntries(route.params.map((name) => [name, 'x']));
+      const query = Object.fromEntries([...route.query, 'unknown'].map((name) => [name, '1']));
+      const { path, init } = requestTo(route, { params, query });
+      const response = await ada.fetch(path, init);
+      const { errors } = (await response.json()) as { errors?: object[] };
+      expect([route.name, response.status, errors]).toEqual([
+        route.name,
+        400,
+        expect.arrayContaining([{ field: 'unknown', expected: 'no such field' }]),
+      ]);
+    }
   });
 
   it('S9 metadata and model are not compared: the same id and parts are the same message', async () => {

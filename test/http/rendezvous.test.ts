@@ -214,6 +214,17 @@ describe('tabs of one user', () => {
     expect(new Set(strange.told.map(({ session_id }) => session_id))).toEqual(new Set([undefined, own]));
   });
 
+  it('T9 see a session close when it is erased, by itself or with its user, through any host', async () => {
+    const user = newUser();
+    // The tab's host has not yet heard of any of these sessions by a pointer.
+    const [one, two] = [await openSession(here.as(user)), await openSession(here.as(user))];
+    const readers = [await Tab.open(here, user), await Tab.open(there, user)];
+    expect((await here.as(user).delete(`/api/sessions/${one}`)).status).toBe(204);
+    for (const tab of readers) await tab.untilLast(one, { event: 'session_close' });
+    expect((await here.as(user).delete('/api/users/me')).status).toBe(204);
+    for (const tab of readers) await tab.untilLast(two, { event: 'session_close' });
+  });
+
   it('W8 get no event when a session’s workflow ends by idling', async () => {
     const user = newUser();
     const caller = here.as(user);
@@ -243,6 +254,23 @@ describe('tabs of one user', () => {
       const apply = `SELECT apply_command($1, $2, '{}', 'user', $2 || ':1')`;
       await admin.query(apply, [session, 'publish']);
       await admin.query(apply, [session, 'close']);
+    } finally {
+      await admin.end();
+    }
+    await tab.untilLast(session, { event: 'session_close' });
+  });
+
+  it('T9 S6 miss no erasure while their host’s LISTEN connection is down', async () => {
+    const user = newUser();
+    const session = await openSession(here.as(user));
+    const tab = await Tab.open(here, user);
+    await untilNothingIsLeft(tab, here.as(user));
+    const admin = new pg.Client({ connectionString: runtime.databaseUrl });
+    await admin.connect();
+    try {
+      await admin.query(`SELECT erase_session($1, $2, 'nowhere')`, [session, user]);
+      await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                          WHERE datname = current_database() AND application_name = 'perdure listen'`);
     } finally {
       await admin.end();
     }
