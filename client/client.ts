@@ -89,7 +89,7 @@ export class PerdureClient {
 
   constructor(options: ClientOptions) {
     const { temporal, catalog, maxMessageBytes = MAX_MESSAGE_BYTES, maxQueue = MAX_QUEUE } = options;
-    refuseUnused(options);
+    refuseInvalid(options);
     this.options = options;
     this.log = options.log ?? { warn: () => {} };
     this.db = this.poolOf(options.commandConnections ?? COMMAND_CONNECTIONS);
@@ -281,8 +281,13 @@ export class PerdureClient {
   }
 }
 
-/** @throws {TypeError} for options that would have no effect */
-function refuseUnused({ database, commandConnections, readConnections, bus, directDatabaseUrl }: ClientOptions): void {
+/** @throws {TypeError} for options that are out of range or would have no effect */
+function refuseInvalid(options: ClientOptions): void {
+  const { database, commandConnections, readConnections, maxMessageBytes, maxQueue, bus, directDatabaseUrl } = options;
+  for (const [name, value = 1] of Object.entries({ commandConnections, readConnections, maxMessageBytes, maxQueue })) {
+    if (!Number.isSafeInteger(value) || value < 1)
+      throw new TypeError(`${name}: expected a whole number of at least 1`);
+  }
   if (typeof database !== 'string' && (commandConnections ?? readConnections) !== undefined) {
     throw new TypeError('commandConnections, readConnections: expected none with a pool of your own');
   }
@@ -293,7 +298,7 @@ function refuseUnused({ database, commandConnections, readConnections, bus, dire
 
 /**
  * Creates a client of a Perdure installation. It connects at first use.
- * @throws {TypeError} naming an option that is missing, or that would have no effect
+ * @throws {TypeError} naming an option that is missing, out of range, or without effect
  */
 export function createClient(options: ClientOptions): PerdureClient {
   return new PerdureClient(options);

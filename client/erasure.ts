@@ -6,7 +6,7 @@ import { findSession } from '../store/sessions.ts';
 import { userFolder } from '../workspaces/paths.ts';
 import { sessionNotFound } from './refusals.ts';
 
-/** A workflow not terminated by then is terminated by a worker, from the erasure queue. */
+/** Workflows not terminated within this time of a request are terminated by workers, from the erasure queue. */
 const TERMINATE_MS = 2_000;
 
 /**
@@ -25,16 +25,17 @@ export class Erasure {
     const found = await findSession(this.deps.db, userId, id);
     const erased = found && (await this.rows(userId, found.session_id));
     if (erased === undefined) throw sessionNotFound();
-    await this.end(erased);
+    await this.end(erased, Date.now() + TERMINATE_MS);
   }
 
   /** Repeatable. A session that the user opens meanwhile may be erased too. */
   async user(userId: string): Promise<void> {
     const { db } = this.deps;
+    const deadline = Date.now() + TERMINATE_MS;
     for (let ids = await someSessionsOf(db, userId); ids.length > 0; ids = await someSessionsOf(db, userId)) {
       for (const id of ids) {
         const erased = await this.rows(userId, id);
-        if (erased) await this.end(erased);
+        if (erased) await this.end(erased, deadline);
       }
     }
     await eraseUserRest(db, userId, userFolder('', userId));
@@ -45,13 +46,12 @@ export class Erasure {
   }
 
   /** Terminates their workflows and notifies their readers. */
-  private async end({ sessions, runs }: Erased): Promise<void> {
+  private async end({ sessions, runs }: Erased, deadline: number): Promise<void> {
     const { temporal, bus } = this.deps;
     for (const { session_id, run_seq } of runs) bus.publish({ session: session_id, run: run_seq, kind: 'abort' });
     for (const session of sessions) bus.publish({ session, kind: 'status' });
+    if (Date.now() >= deadline) return;
     const terminate = (session: string) => temporal.workflow.getHandle(session).terminate('erased');
-    await temporal.connection
-      .withDeadline(Date.now() + TERMINATE_MS, () => Promise.allSettled(sessions.map(terminate)))
-      .catch(() => {});
+    await temporal.connection.withDeadline(deadline, () => Promise.allSettled(sessions.map(terminate))).catch(() => {});
   }
 }

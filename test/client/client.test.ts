@@ -64,7 +64,7 @@ it('H5 refuses what HTTP refuses, with the same message, and stores nothing', as
   expect((await client.reads.messages('ada', session.session_id)).items).toEqual([]);
 });
 
-it('H5 refuses options that would have no effect', async () => {
+it('H5 refuses options that are out of range or would have no effect', async () => {
   const temporal = new Client({ connection: Connection.lazy() });
   const db = createPool('postgres://127.0.0.1:1/none');
   const bus = createMemoryBus();
@@ -73,6 +73,10 @@ it('H5 refuses options that would have no effect', async () => {
   }
   const options = { database: db, bus, temporal, directDatabaseUrl: 'postgres://127.0.0.1:1/none' };
   expect(() => createClient(options)).toThrow('directDatabaseUrl: expected none');
+  for (const name of ['commandConnections', 'readConnections', 'maxMessageBytes', 'maxQueue']) {
+    const given = { database: 'postgres://127.0.0.1:1/none', bus, temporal, [name]: -1 };
+    expect(() => createClient(given)).toThrow(`${name}: expected a whole number of at least 1`);
+  }
   await db.end();
 });
 
@@ -153,4 +157,17 @@ it('R2 streams end with their client, and a new one does not begin', async () =>
   expect(await waiting).toEqual([{ done: true }, { done: true }]);
   expect(await client.events('ada', id).next()).toEqual({ done: true });
   expect(await client.rendezvous('ada').next()).toEqual({ done: true });
+});
+
+it('T9 erasing a user waits for an unreachable Temporal once, not for each session', async () => {
+  await using stops = new AsyncDisposableStack();
+  const { client, database } = await clientOnPlainPool(stops);
+  for (let n = 0; n < 5; n += 1) await client.openSession('ada');
+  const from = performance.now();
+  await client.eraseUser('ada');
+  expect(performance.now() - from).toBeLessThan(6_000);
+  const { rows } = await database.query(
+    'SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM erasures) AS queued',
+  );
+  expect(rows).toEqual([{ count: '0', queued: '10' }]);
 });
