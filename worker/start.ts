@@ -8,6 +8,7 @@ import { createModels, type ModelSettings } from '../agent/models.ts';
 import { agentRegistry, loadAgents } from '../agent/registry.ts';
 import { createPostgresBus } from '../bus/postgres.ts';
 import { type Config, type DatabaseConfig, type Env, parseConfig, requireDatabase } from '../config/config.ts';
+import { ConfigError } from '../config/error.ts';
 import { createLogger, type Logger } from '../config/log.ts';
 import { loadModels } from '../config/models.ts';
 import { hideSecrets } from '../config/secrets.ts';
@@ -30,7 +31,7 @@ const CONNECTIONS = 20;
 export interface WorkerOptions {
   /** Environment variables with the configuration; default: the process's. */
   env?: Env;
-  /** The first is the default agent; default: those of PERDURE_AGENTS, else the reference agent. */
+  /** The first is the default agent; default: those of PERDURE_AGENTS (never both), else the reference agent. */
   agents?: readonly AgentDefinition[];
   /** Model providers besides the built-in ones, by name. */
   providers?: NonNullable<ModelSettings['providers']>;
@@ -39,6 +40,15 @@ export interface WorkerOptions {
   /** Further metrics to serve at PERDURE_METRICS_PORT, under other names, in Prometheus' text format. */
   moreMetrics?: () => Promise<string>;
 }
+
+const OPTIONS: Readonly<Record<keyof WorkerOptions, true>> = {
+  env: true,
+  agents: true,
+  providers: true,
+  hooks: true,
+  log: true,
+  moreMetrics: true,
+};
 
 /** A running worker. */
 export interface StartedWorker {
@@ -51,9 +61,15 @@ export interface StartedWorker {
 /**
  * Starts a worker with the configuration of the environment. Waits for Postgres and Temporal without limit, and logs that.
  * @throws {ConfigError} naming every variable that cannot be used, or the search attributes that the namespace lacks
+ * @throws {TypeError} naming an unknown option
  */
 export async function startWorker(options: WorkerOptions = {}): Promise<StartedWorker> {
+  const unknown = Object.keys(options).find((name) => !Object.hasOwn(OPTIONS, name));
+  if (unknown !== undefined) throw new TypeError(`${unknown}: no such option of startWorker`);
   const config = requireDatabase(parseConfig(options.env ?? process.env));
+  if (options.agents && config.agentsModule !== undefined) {
+    throw new ConfigError([{ name: 'PERDURE_AGENTS', expected: 'nothing with `agents` of startWorker' }]);
+  }
   const log = options.log ?? createLogger('worker', config);
   const { agents, models } = await definitions(config, options);
   const { parts, close } = await connect(config, log);

@@ -80,7 +80,7 @@ describe('sessions', () => {
     expect({ status, code: body.code }).toEqual({ status: 404, code: 'ProjectNotFound' });
   });
 
-  it.each(['?limt=2', '/ID/messages?behind=m1', '/ID/log?from=3'])(
+  it.each(['?limt=2', '/ID/messages?behind=m1', '/ID/log?from=3', '/ID?hidden=true', '/ID/status?after=2'])(
     'H2 an unknown query parameter is refused by name: %s',
     async (query) => {
       const { status, body } = await ada.get(`/api/sessions${query.replace('ID', await openSession())}`);

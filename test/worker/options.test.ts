@@ -1,0 +1,110 @@
+// What the options of `startWorker` and the fields of an agent and a message change, seen by the model provider.
+import path from 'node:path';
+import { pino } from 'pino';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { z } from 'zod';
+import { defineAgent, defineTool } from '../../agent/define.ts';
+import { createModels } from '../../agent/models.ts';
+import { createClient, type PerdureClient } from '../../client/index.ts';
+import { quietRuntime } from '../../tools/scripts/histories/quiet.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { report, say } from '../../tools/test-kit/model-actions.ts';
+import { type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
+import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
+import { type StartedWorker, startWorker } from '../../worker/start.ts';
+
+const look = defineTool({ name: 'look', description: 'Looks around.', input: z.object({}), execute: () => null });
+const agent = { description: 'Tries options.', mode: 'primary', prompt: 'Be brief.', tools: [look] } as const;
+const agents = [
+  defineAgent({ ...agent, id: 'plain' }),
+  defineAgent({ ...agent, id: 'tuned', model: 'openai/of-agent', temperature: 0.3, max_output_tokens: 77 }),
+];
+
+const lines: string[] = [];
+let model: ModelServer;
+let client: PerdureClient;
+let worker: StartedWorker;
+let metricsPort: number;
+
+beforeAll(async () => {
+  quietRuntime();
+  model = await startModelServer(() => [say('hello'), report({ input: 10, output: 5 })]);
+  const database = await freshDatabase();
+  const { address, namespace, client: temporal } = await freshNamespace();
+  metricsPort = await freePort();
+  worker = await startWorker({
+    env: {
+      DATABASE_URL: database,
+      TEMPORAL_ADDRESS: address,
+      TEMPORAL_NAMESPACE: namespace,
+      OPENAI_BASE_URL: model.url,
+      PERDURE_MODEL: 'openai/default',
+      PERDURE_DIR: path.resolve('node_modules/.cache/perdure-options'),
+      PERDURE_WORKSPACES: scratchDir(),
+      PERDURE_METRICS_PORT: String(metricsPort),
+    },
+    agents,
+    providers: { acme: (id) => createModels({ openaiBaseUrl: model.url }).resolve(`openai/acme-${id}`).model },
+    hooks: { cost: (step) => (step.model === 'acme/fast' ? step.usage.output * 0.01 : undefined) },
+    log: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),
+    moreMetrics: () => Promise.resolve('of_mine 1\n'),
+  });
+  client = createClient({ database, temporal });
+}, 60_000);
+
+afterAll(async () => {
+  await client?.end();
+  await worker?.stop();
+  await model?.close();
+});
+
+/** The request to the model for one message, and the session afterwards. */
+async function ask(options: { agent: string; model?: string }, message: { model?: string } = {}) {
+  const { session } = await client.openSession('ada', options);
+  const { run_seq } = await client.submit('ada', session.session_id, { text: session.session_id, ...message });
+  for await (const _ of client.follow('ada', session.session_id, run_seq));
+  const { body } = model.requests.find((request) => JSON.stringify(request.body).includes(session.session_id))!;
+  const { chat } = await client.reads.session('ada', session.session_id);
+  return { body: body as unknown as Record<string, unknown>, chat };
+}
+
+it('P2 an agent’s prompt, tools, model, temperature and max_output_tokens reach the provider', async () => {
+  const { body } = await ask({ agent: 'tuned' });
+  expect(body).toMatchObject({ model: 'of-agent', temperature: 0.3, max_tokens: 77 });
+  expect(JSON.stringify(body['messages'])).toContain('Be brief.');
+  expect(body['tools']).toMatchObject([{ function: { name: 'look', description: 'Looks around.' } }]);
+  const plain = (await ask({ agent: 'plain' })).body;
+  expect([plain['model'], plain['temperature'], plain['max_tokens']]).toEqual(['default', undefined, undefined]);
+});
+
+it('P2 the model is the message’s, else the session’s, else the agent’s, else PERDURE_MODEL', async () => {
+  const asked = async (...args: Parameters<typeof ask>) => (await ask(...args)).body['model'];
+  expect(await asked({ agent: 'tuned', model: 'openai/of-session' }, { model: 'openai/of-message' })).toBe(
+    'of-message',
+  );
+  expect(await asked({ agent: 'tuned', model: 'openai/of-session' })).toBe('of-session');
+  expect(await asked({ agent: 'tuned' })).toBe('of-agent');
+  expect(await asked({ agent: 'plain' })).toBe('default');
+});
+
+it('H5 providers add models, and hooks.cost adds the price of a step to the session', async () => {
+  const priced = await ask({ agent: 'plain' }, { model: 'acme/fast' });
+  expect(priced.body['model']).toBe('acme-fast');
+  expect(priced.chat.cost_usd).toBeCloseTo(0.05);
+  expect((await ask({ agent: 'plain' })).chat.cost_usd).toBeNull();
+});
+
+it('H5 moreMetrics are served with the worker’s, and log receives its lines', async () => {
+  const metrics = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text();
+  expect(metrics).toContain('of_mine 1');
+  expect(metrics).toContain('perdure_steps_total');
+  await eventually(() => expect(lines.join('')).toContain('"agents":["plain","tuned"]'));
+});
+
+it('H5 agents and PERDURE_AGENTS exclude each other, and unknown options are refused by name', async () => {
+  const env = { DATABASE_URL: 'postgres://localhost:1/none', PERDURE_AGENTS: './agents.ts' };
+  await expect(startWorker({ env, agents })).rejects.toThrow('PERDURE_AGENTS: expected nothing with `agents`');
+  const misspelt = { agent: agents } as object;
+  await expect(startWorker(misspelt)).rejects.toThrow('agent: no such option');
+});
