@@ -111,7 +111,7 @@ async function fewUpdatesInFlight(client: Client, namespace: string): Promise<bo
   });
 }
 
-/** Runs `use` on a workflow that nobody works on and that times out after `timeoutMs`, then deletes it. */
+/** Runs `use` on a workflow that no worker executes and that times out after `timeoutMs`, then deletes it. */
 async function withProbe<T>(
   client: Client,
   timeoutMs: number,

@@ -36,7 +36,7 @@ export function useOwnWorkflowThreads(): void {
 }
 
 /**
- * Terminates a thread whose heartbeat counter stands still: it is in an endless loop. The SDK's worker then fails and its
+ * Terminates a thread whose heartbeat counter does not change: it is in an endless loop. The SDK's worker then fails and its
  * process exits, which is better than taking tasks and completing none. It counts checks instead of measuring time, since
  * time also passes while a process is frozen.
  */

@@ -200,7 +200,7 @@ describe('another user', () => {
   });
 
   it('Q3 sees only their own sessions in the rendezvous', async () => {
-    const told: string[] = [];
+    const received: string[] = [];
     const response = await eve.fetch('/api/rendezvous');
     const events = eventsOf(response);
     const read = async (until: (event: string, id: string | undefined) => boolean) => {
@@ -208,7 +208,7 @@ describe('another user', () => {
         const { value } = await events.next();
         if (value === undefined) return;
         const { event, data } = value as ServerSentEvent;
-        told.push(JSON.stringify(data));
+        received.push(JSON.stringify(data));
         if (until(event, data.session_id as string | undefined)) return;
       }
     };
@@ -218,8 +218,8 @@ describe('another user', () => {
     const own = (await eve.post('/api/sessions', {})).body.session.session_id as string;
     await read((_event, id) => id === own);
     await events.return(undefined);
-    for (const foreign of [hers, other, SECRET, ADAS.project]) expect(told.join('\n')).not.toContain(foreign);
-    expect(told.join('\n')).toContain(eves);
+    for (const foreign of [hers, other, SECRET, ADAS.project]) expect(received.join('\n')).not.toContain(foreign);
+    expect(received.join('\n')).toContain(eves);
     await eventually(async () => expect((await ada.get(`/api/sessions/${hers}/status`)).body.state).toBe('idle'));
   });
 

@@ -53,7 +53,7 @@ async function openRun(session: string): Promise<void> {
 }
 
 interface Reader {
-  told: unknown[];
+  received: unknown[];
   failure: () => unknown;
 }
 
@@ -61,12 +61,12 @@ const readers = new AbortController();
 afterAll(() => readers.abort());
 
 function follow(stream: AsyncGenerator): Reader {
-  const told: unknown[] = [];
+  const received: unknown[] = [];
   let failure: unknown;
   void (async () => {
-    for await (const item of stream) told.push(item);
+    for await (const item of stream) received.push(item);
   })().catch((error: unknown) => (failure = error));
-  return { told, failure: () => failure };
+  return { received, failure: () => failure };
 }
 const events = (session: string, { user = 'ada', of = client } = {}) =>
   follow(of.events(user, session, { signal: readers.signal }));
@@ -74,11 +74,11 @@ const answer = (session: string, { of = client } = {}) =>
   follow(of.follow('ada', session, 1, { signal: readers.signal }));
 
 /** Milliseconds until `reader` receives a new event. */
-async function untilTold(reader: Reader, change: () => Promise<unknown>): Promise<number> {
-  const before = reader.told.length;
+async function untilReceived(reader: Reader, change: () => Promise<unknown>): Promise<number> {
+  const before = reader.received.length;
   const from = performance.now();
   await change();
-  await eventually(() => expect(reader.told.length).toBeGreaterThan(before));
+  await eventually(() => expect(reader.received.length).toBeGreaterThan(before));
   return performance.now() - from;
 }
 
@@ -91,7 +91,9 @@ it('R5 R2 200 idle readers cost at most 20 transactions a second, and receive a 
     ...sessions.slice(READERS / 2).map((session) => events(session, { of: counted })),
   ];
   const [growing, follower] = [all[0]!, events(silent, { of: counted })];
-  await eventually(() => expect([...all.slice(READERS / 2), follower].every(({ told }) => told.length > 0)).toBe(true));
+  await eventually(() =>
+    expect([...all.slice(READERS / 2), follower].every(({ received }) => received.length > 0)).toBe(true),
+  );
   await delay(2_000);
   const before = transactions;
   await delay(SECONDS * 1_000);
@@ -108,29 +110,29 @@ it('R5 R2 200 idle readers cost at most 20 transactions a second, and receive a 
       JSON.stringify(deltas),
     ]);
   const lost = [
-    await untilTold(growing, () => append([{ part_id: 'p1', start: 0, text: 'The ' }], parts)),
-    await untilTold(growing, () => append([{ part_id: 'p1', start: 4, text: 'end.' }])),
-    await untilTold(follower, () => db.query('SELECT write_phase($1, $2)', [silent, 'start_build'])),
-    await untilTold(follower, () =>
+    await untilReceived(growing, () => append([{ part_id: 'p1', start: 0, text: 'The ' }], parts)),
+    await untilReceived(growing, () => append([{ part_id: 'p1', start: 4, text: 'end.' }])),
+    await untilReceived(follower, () => db.query('SELECT write_phase($1, $2)', [silent, 'start_build'])),
+    await untilReceived(follower, () =>
       db.query(`SELECT note_retry($1, 1, '{1,1,1}', $2)`, [silent, { attempt: 2, reason: 'busy', at: Date.now() }]),
     ),
-    await untilTold(follower, () =>
+    await untilReceived(follower, () =>
       db.query(`SELECT settle_run($1, 1, '{1,1,1}', 'aborted', NULL, NULL, NULL)`, [silent]),
     ),
   ];
-  const told = await untilTold(follower, async () => {
+  const received = await untilReceived(follower, async () => {
     await db.query('SELECT write_phase($1, $2)', [silent, 'cancel']);
     bus.publish({ session: silent, kind: 'status' });
   });
-  console.log(`milliseconds without a pointer ${lost.map(Math.round).join(', ')}, with it ${Math.round(told)}`);
+  console.log(`milliseconds without a pointer ${lost.map(Math.round).join(', ')}, with it ${Math.round(received)}`);
   for (const each of lost) expect(each).toBeLessThan(1_000);
-  expect(told).toBeLessThan(500);
+  expect(received).toBeLessThan(500);
 });
 
 it('R5 readers of a deleted session end with SessionNotFound, and no other readers do', async () => {
   const [gone, kept] = [await openSession(), await openSession()];
   const [one, other] = [events(gone), events(kept)];
-  await eventually(() => expect([one.told.length, other.told.length]).toEqual([1, 1]));
+  await eventually(() => expect([one.received.length, other.received.length]).toEqual([1, 1]));
   await db.query('ALTER TABLE session_events DISABLE TRIGGER guard');
   await db.query('DELETE FROM session_events WHERE session_id = $1', [gone]);
   await db.query('DELETE FROM chat_sessions WHERE session_id = $1', [gone]);
@@ -145,13 +147,13 @@ it('R5 readers of a deleted session end with SessionNotFound, and no other reade
 it('R2 a failed poll disconnects no reader, and missed changes are sent when polling works again', async () => {
   const session = await openSession();
   const reader = events(session);
-  await eventually(() => expect(reader.told).toHaveLength(1));
+  await eventually(() => expect(reader.received).toHaveLength(1));
   await db.query('ALTER FUNCTION changed_sessions RENAME TO changed_sessions_away');
   await db.query('SELECT write_phase($1, $2)', [session, 'start_build']);
   await delay(2_000);
-  expect(reader.told).toHaveLength(1);
+  expect(reader.received).toHaveLength(1);
   await db.query('ALTER FUNCTION changed_sessions_away RENAME TO changed_sessions');
-  await eventually(() => expect(reader.told).toHaveLength(2), { timeout: 6_000 });
+  await eventually(() => expect(reader.received).toHaveLength(2), { timeout: 6_000 });
   expect(reader.failure()).toBeUndefined();
 });
 
@@ -177,6 +179,6 @@ it('S9 readers that wait for slow statements do not use the connections for acce
   expect(performance.now() - from, 'milliseconds').toBeLessThan(1_000);
   await blocker.query('COMMIT');
   blocker.release();
-  const isReady = ({ told }: Reader) => told.some((event) => (event as { event: string }).event === 'ready');
+  const isReady = ({ received }: Reader) => received.some((event) => (event as { event: string }).event === 'ready');
   await eventually(() => expect(all.every(isReady)).toBe(true), { timeout: 20_000 });
 });

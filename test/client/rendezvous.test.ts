@@ -42,15 +42,16 @@ function meetingOf(checkMs = 60_000, commitMs = 15_000): Rendezvous {
 
 /** The events of a new reader. */
 function readerOf(meeting: Rendezvous, user: string): RendezvousEvent[] {
-  const told: RendezvousEvent[] = [];
+  const received: RendezvousEvent[] = [];
   const { signal } = open.find((each) => each.meeting === meeting)!.gone;
   void (async () => {
-    for await (const events of meeting.follow(user, { signal })) told.push(...events);
+    for await (const events of meeting.follow(user, { signal })) received.push(...events);
   })();
-  return told;
+  return received;
 }
 
-const untilReady = (told: RendezvousEvent[]) => eventually(() => expect(told).toContainEqual({ event: 'ready' }));
+const untilReady = (received: RendezvousEvent[]) =>
+  eventually(() => expect(received).toContainEqual({ event: 'ready' }));
 
 async function openSession(user: string): Promise<string> {
   const id = newId('ses');
@@ -62,7 +63,7 @@ async function closeSession(id: string): Promise<void> {
   await db.query(`SELECT apply_command($1, 'close', '{}', 'user', $2)`, [id, newId('cmd')]);
 }
 
-function tell(session: string): void {
+function publish(session: string): void {
   bus.publish({ session, kind: 'status' });
 }
 
@@ -77,14 +78,14 @@ it('S6 reads a changed session once for all tabs of its user, and not once per p
   await Promise.all(tabs.map(untilReady));
   const [before, from] = [queries, performance.now()];
   for (let at = 0; at < 500; at++) {
-    tell(session);
+    publish(session);
     if (at % 25 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
   await db.query('SELECT write_phase($1, $2)', [last, 'start_build']);
-  tell(last);
-  for (const told of tabs) {
+  publish(last);
+  for (const received of tabs) {
     await eventually(() =>
-      expect(told.at(-1)).toMatchObject({ event: 'session_update', session_id: last, phase: 'building' }),
+      expect(received.at(-1)).toMatchObject({ event: 'session_update', session_id: last, phase: 'building' }),
     );
   }
   // The owner's id, at most twice; the write; and one read in 200 ms.
@@ -96,18 +97,18 @@ it('S6 reads nothing without readers, and nothing for other users', async () => 
   const [own, others] = [await openSession(user), await openSession(other)];
   const meeting = meetingOf();
   const before = queries;
-  for (const session of [own, others]) tell(session);
+  for (const session of [own, others]) publish(session);
   await new Promise((resolve) => setImmediate(resolve));
   expect(queries).toBe(before);
-  const told = readerOf(meeting, user);
-  await untilReady(told);
+  const received = readerOf(meeting, user);
+  await untilReady(received);
   const ready = queries;
-  tell(others);
+  publish(others);
   await eventually(() => expect([queries, db.idleCount]).toEqual([ready + 1, db.totalCount]));
-  for (let at = 0; at < 100; at++) tell(others);
-  tell(await openSession(user));
-  await eventually(() => expect(told).toHaveLength(3));
-  expect(told.map((event) => 'session_id' in event && event.session_id)).not.toContain(others);
+  for (let at = 0; at < 100; at++) publish(others);
+  publish(await openSession(user));
+  await eventually(() => expect(received).toHaveLength(3));
+  expect(received.map((event) => 'session_id' in event && event.session_id)).not.toContain(others);
   // Opening it, reading its owner, and reading it.
   expect(queries - ready).toBe(4);
 });
@@ -115,19 +116,19 @@ it('S6 reads nothing without readers, and nothing for other users', async () => 
 it('S6 finds changes without a pointer', async () => {
   const user = newUser();
   const session = await openSession(user);
-  const told = readerOf(meetingOf(200), user);
-  await untilReady(told);
+  const received = readerOf(meetingOf(200), user);
+  await untilReady(received);
   await closeSession(session);
-  await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_close', session_id: session }));
+  await eventually(() => expect(received.at(-1)).toMatchObject({ event: 'session_close', session_id: session }));
 });
 
 it('T9 finds an erasure without a pointer', async () => {
   const user = newUser();
   const session = await openSession(user);
-  const told = readerOf(meetingOf(200), user);
-  await untilReady(told);
+  const received = readerOf(meetingOf(200), user);
+  await untilReady(received);
   await db.query(`SELECT erase_session($1, $2, 'nowhere')`, [session, user]);
-  await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_close', session_id: session }));
+  await eventually(() => expect(received.at(-1)).toMatchObject({ event: 'session_close', session_id: session }));
 });
 
 it('S6 reads only changes: nothing for users with many unchanged sessions, with one statement for all', async () => {
@@ -148,28 +149,28 @@ it('S6 reads only changes: nothing for users with many unchanged sessions, with 
   const checks = Math.ceil((performance.now() - from) / 100) + 1;
   expect(queries - before, 'statements').toBeLessThanOrEqual(checks);
   expect(queries - before, 'statements').toBeGreaterThan(1);
-  const [changed, told] = [crowd[7]!.sessions[3]!, tabs[7]!];
+  const [changed, received] = [crowd[7]!.sessions[3]!, tabs[7]!];
   await db.query('SELECT write_phase($1, $2)', [changed, 'start_build']);
   await eventually(() =>
-    expect(told.at(-1)).toMatchObject({ event: 'session_update', session_id: changed, phase: 'building' }),
+    expect(received.at(-1)).toMatchObject({ event: 'session_update', session_id: changed, phase: 'building' }),
   );
-  expect(told).toHaveLength(52);
-  for (const other of tabs) if (other !== told) expect(other).toHaveLength(51);
+  expect(received).toHaveLength(52);
+  for (const other of tabs) if (other !== received) expect(other).toHaveLength(51);
 });
 
 it('S6 sends missed changes when Postgres can be read again', async () => {
   const user = newUser();
   const session = await openSession(user);
-  const told = readerOf(meetingOf(), user);
-  await untilReady(told);
+  const received = readerOf(meetingOf(), user);
+  await untilReady(received);
   await db.query('SELECT write_phase($1, $2)', [session, 'start_build']);
   await db.query('ALTER TABLE session_aliases RENAME TO session_aliases_away');
   const before = queries;
-  tell(session);
+  publish(session);
   await eventually(() => expect(queries).toBeGreaterThanOrEqual(before + 2));
-  expect(told.at(-1)).toEqual({ event: 'ready' });
+  expect(received.at(-1)).toEqual({ event: 'ready' });
   await db.query('ALTER TABLE session_aliases_away RENAME TO session_aliases');
-  await eventually(() => expect(told.at(-1)).toMatchObject({ session_id: session, phase: 'building' }));
+  await eventually(() => expect(received.at(-1)).toMatchObject({ session_id: session, phase: 'building' }));
 });
 
 it('S6 starts with the newest 200 sessions, and adds older ones when they change', async () => {
@@ -177,20 +178,20 @@ it('S6 starts with the newest 200 sessions, and adds older ones when they change
   const sessions: string[] = [];
   for (let at = 0; at < 210; at++) sessions.push(await openSession(user));
   // They were opened just now, which must not count as a change.
-  const told = readerOf(meetingOf(200, 0), user);
-  await untilReady(told);
+  const received = readerOf(meetingOf(200, 0), user);
+  await untilReady(received);
   const newest = sessions.toReversed().slice(0, 200);
-  expect(told.slice(0, -1).map((event) => 'session_id' in event && event.session_id)).toEqual(newest);
+  expect(received.slice(0, -1).map((event) => 'session_id' in event && event.session_id)).toEqual(newest);
   const oldest = sessions[0]!;
   await db.query('SELECT write_phase($1, $2)', [oldest, 'start_build']);
-  tell(oldest);
-  await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_open', session_id: oldest }));
+  publish(oldest);
+  await eventually(() => expect(received.at(-1)).toMatchObject({ event: 'session_open', session_id: oldest }));
   // Further full reads keep it, until it is closed.
   const before = queries;
   await eventually(() => expect(queries).toBeGreaterThan(before + 4));
-  expect(told).toHaveLength(202);
+  expect(received).toHaveLength(202);
   await closeSession(oldest);
-  await eventually(() => expect(told.at(-1)).toMatchObject({ event: 'session_close', session_id: oldest }));
+  await eventually(() => expect(received.at(-1)).toMatchObject({ event: 'session_close', session_id: oldest }));
 });
 
 it('S6 excludes archived sessions and side chats', async () => {

@@ -22,9 +22,9 @@ beforeAll(async () => {
 });
 
 /** A session whose model gives these answers, one per call; the last one is repeated. */
-async function talkTo(...sayings: ModelAction[][]): Promise<TestSession> {
+async function talkTo(...answers: ModelAction[][]): Promise<TestSession> {
   const before = runtime.model.requests.length;
-  runtime.model.script((_request, index) => sayings[Math.min(index - before, sayings.length - 1)]!);
+  runtime.model.script((_request, index) => answers[Math.min(index - before, answers.length - 1)]!);
   return TestSession.open(runtime, { agent: 'faults' });
 }
 
@@ -65,7 +65,7 @@ describe('an abort', () => {
     await expectToGoOn(session);
   });
 
-  it('R4 in a tool: its signal fires, its call keeps its state, and the model is told of the abort', async () => {
+  it('R4 in a tool: its signal fires, its call keeps its state, and the model is received of the abort', async () => {
     const session = await talkTo([callTool('call_1', 'wait', {})]);
     const seq = await session.send('go');
     await eventually(async () => expect(await effects(runtime.workspaces, session.id)).toHaveLength(1));
@@ -81,9 +81,9 @@ describe('an abort', () => {
 
   it('R4 by the client: it is published once', async () => {
     const session = await talkTo([say('Once'), hang()]);
-    const told: unknown[] = [];
+    const received: unknown[] = [];
     const unsubscribe = runtime.bus.subscribe((pointer) => {
-      if (pointer.kind === 'abort' && pointer.session === session.id) told.push(pointer);
+      if (pointer.kind === 'abort' && pointer.session === session.id) received.push(pointer);
     });
     const client = createClient({ database: runtime.db, bus: runtime.bus, temporal: runtime.temporal });
     const seq = await session.send('go');
@@ -92,7 +92,7 @@ describe('an abort', () => {
     expect((await session.ended(seq)).state).toBe('aborted');
     await expectToGoOn(session);
     unsubscribe();
-    expect(told).toHaveLength(1);
+    expect(received).toHaveLength(1);
     await client.end();
   });
 

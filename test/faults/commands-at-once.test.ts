@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 
 /** Sends one command; returns what the caller gets: `ok`, or the code of the refusal. */
-async function told(session: TestSession, n: number): Promise<string> {
+async function responseTo(session: TestSession, n: number): Promise<string> {
   const name = NAMES[n % NAMES.length]!;
   const options = { idempotencyKey: `c${n}` };
   try {
@@ -41,7 +41,7 @@ it.each(WHEN)('W2 fifty commands of one session at once, %s: each caller gets th
     await session.send('go');
     await runtime.model.request(index);
   }
-  const answers = await Promise.all(Array.from({ length: COMMANDS }, (_, n) => told(session, n)));
+  const answers = await Promise.all(Array.from({ length: COMMANDS }, (_, n) => responseTo(session, n)));
   const rows = await commandRows(runtime.db, session.id);
   const recorded = new Map(
     rows.map(({ command_id, data }) => {

@@ -28,7 +28,7 @@ beforeAll(async () => {
 }, 60_000);
 
 /** What the sender of a command gets: `ok`, or the code of the failure. */
-async function told(session: TestSession, command: (typeof COMMANDS)[number]): Promise<string> {
+async function responseTo(session: TestSession, command: (typeof COMMANDS)[number]): Promise<string> {
   try {
     await session.command(command as typeof updates.abort);
     return 'ok';
@@ -42,7 +42,7 @@ it('H2 commands that the server did not pass on to the workflow are sent again',
   for (let round = 0; round < ROUNDS; round += 1) {
     const session = await TestSession.open(runtime);
     const sent = Array.from({ length: AT_ONCE }, (_, n) => COMMANDS[n % COMMANDS.length]!);
-    const answers = await Promise.all(sent.map((command) => told(session, command)));
+    const answers = await Promise.all(sent.map((command) => responseTo(session, command)));
     const expected = sent.map((command) => (command === updates.publish ? 'InvalidTransition' : 'ok'));
     expect(answers).toEqual(expected);
   }

@@ -29,9 +29,9 @@ beforeAll(async () => {
 });
 
 /** A session whose model gives these answers, one per call; the last one is repeated. */
-async function talkTo(...sayings: ModelAction[][]): Promise<TestSession> {
+async function talkTo(...answers: ModelAction[][]): Promise<TestSession> {
   const before = runtime.model.requests.length;
-  runtime.model.script((_request, index) => sayings[Math.min(index - before, sayings.length - 1)]!);
+  runtime.model.script((_request, index) => answers[Math.min(index - before, answers.length - 1)]!);
   return TestSession.open(runtime, { agent: 'faults' });
 }
 

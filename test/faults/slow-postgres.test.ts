@@ -32,7 +32,7 @@ async function* slowly(...actions: ModelAction[]): AsyncIterable<ModelAction> {
   }
 }
 
-async function slow(...sayings: Iterable<ModelAction>[] | [AsyncIterable<ModelAction>]): Promise<Slow> {
+async function slow(...answers: Iterable<ModelAction>[] | [AsyncIterable<ModelAction>]): Promise<Slow> {
   const url = new URL(await freshDatabase());
   const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
   const proxied = new URL(url);
@@ -42,7 +42,7 @@ async function slow(...sayings: Iterable<ModelAction>[] | [AsyncIterable<ModelAc
     {
       agents: [faultAgent],
       settings: { heartbeatTimeoutMs: HEARTBEAT_MS, sweepIntervalMs: 3_600_000 },
-      script: (_request, index) => sayings[Math.min(index, sayings.length - 1)]!,
+      script: (_request, index) => answers[Math.min(index, answers.length - 1)]!,
     },
   );
   const db = createPool(url.href);

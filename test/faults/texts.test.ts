@@ -17,9 +17,9 @@ beforeAll(async () => {
 });
 
 /** The answer's parts if the model gives these answers, one per call. */
-async function answer(...sayings: ModelAction[][]): Promise<(Record<string, unknown> & { type: string })[]> {
+async function answer(...answers: ModelAction[][]): Promise<(Record<string, unknown> & { type: string })[]> {
   const before = runtime.model.requests.length;
-  runtime.model.script((_request, index) => sayings[index - before] ?? [say('done')]);
+  runtime.model.script((_request, index) => answers[index - before] ?? [say('done')]);
   const session = await TestSession.open(runtime, { agent: 'faults' });
   const run = await session.ended(await session.send('go'));
   expect(run.state).toBe('finished');

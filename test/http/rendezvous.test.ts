@@ -14,7 +14,7 @@ import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts'
 const REHEARSAL = 'rehearsal/site-builder';
 const IDLE_CLOSE_MS = 500;
 
-interface Told {
+interface ReceivedEvent {
   event: string;
   session_id: string;
   phase: string;
@@ -58,7 +58,7 @@ afterEach(() => {
 
 /** A reader of its user's sessions. */
 class Tab {
-  readonly told: Told[] = [];
+  readonly received: ReceivedEvent[] = [];
   private readonly gone = new AbortController();
 
   static async open(host: TestHost, user: string): Promise<Tab> {
@@ -67,7 +67,7 @@ class Tab {
     const response = await host.as(user).fetch('/api/rendezvous', { signal: tab.gone.signal });
     expect(response.headers.get('content-type')).toContain('text/event-stream');
     void tab.read(response).catch(() => {});
-    await tab.until(() => expect(tab.told.map(({ event }) => event)).toContain('ready'));
+    await tab.until(() => expect(tab.received.map(({ event }) => event)).toContain('ready'));
     return tab;
   }
 
@@ -80,18 +80,18 @@ class Tab {
     return eventually(check, { timeout: 2_000 });
   }
 
-  untilLast(session: string, expected: Partial<Told>): Promise<void> {
+  untilLast(session: string, expected: Partial<ReceivedEvent>): Promise<void> {
     return this.until(() => expect(this.of(session).at(-1)).toMatchObject(expected));
   }
 
-  of(session: string): Told[] {
-    return this.told.filter(({ session_id }) => session_id === session);
+  of(session: string): ReceivedEvent[] {
+    return this.received.filter(({ session_id }) => session_id === session);
   }
 
   private async read(response: Response): Promise<void> {
     for await (const { event, data } of eventsOf(response)) {
       expect(event).toBe(data.event);
-      this.told.push(data as Told);
+      this.received.push(data as ReceivedEvent);
     }
   }
 }
@@ -127,13 +127,13 @@ describe('tabs of one user', () => {
   it('S6 are two sessions, and each gets events of the other; a late tab reads the open ones first, then ready', async () => {
     const user = newUser();
     const first = await Tab.open(here, user);
-    expect(first.told).toEqual([{ event: 'ready' }]);
+    expect(first.received).toEqual([{ event: 'ready' }]);
     const one = await openSession(here.as(user));
     const two = await openSession(there.as(user));
     await first.untilLast(one, { event: 'session_open' });
     await first.untilLast(two, { event: 'session_open' });
     const late = await Tab.open(there, user);
-    expect(late.told).toEqual([
+    expect(late.received).toEqual([
       {
         event: 'session_open',
         session_id: two,
@@ -171,7 +171,7 @@ describe('tabs of one user', () => {
     const message = { id: newId('msg'), role: 'user', parts: [{ type: 'text', text: 'fail' }] };
     const chat = await there.as(user).post('/api/chat', { id: 'my-tab', messages: [message] });
     const session = chat.headers.get('x-perdure-session')!;
-    await tab.untilLast(session, { state: 'error', alias: 'my-tab', title: 'fail' } as Partial<Told>);
+    await tab.untilLast(session, { state: 'error', alias: 'my-tab', title: 'fail' } as Partial<ReceivedEvent>);
   });
 
   it('S6 W8 see a session close, and open again with the next command', async () => {
@@ -182,7 +182,7 @@ describe('tabs of one user', () => {
     expect((await caller.post(`/api/sessions/${session}/close`)).status).toBe(200);
     await tab.untilLast(session, { event: 'session_close', phase: 'chatting' });
     const late = await Tab.open(here, user);
-    expect(late.told).toEqual([{ event: 'ready' }]);
+    expect(late.received).toEqual([{ event: 'ready' }]);
     await caller.post(`/api/sessions/${session}/open`, { project_id: `pots-${users}` });
     for (const each of [tab, late])
       await each.untilLast(session, { event: 'session_open', project_id: `pots-${users}` });
@@ -211,7 +211,7 @@ describe('tabs of one user', () => {
     expect(cancelled).toMatchObject({ status: 200, body: { aborted: true } });
     await tab.untilLast(session, { state: 'idle' });
     const own = await untilNothingIsLeft(strange, stranger);
-    expect(new Set(strange.told.map(({ session_id }) => session_id))).toEqual(new Set([undefined, own]));
+    expect(new Set(strange.received.map(({ session_id }) => session_id))).toEqual(new Set([undefined, own]));
   });
 
   it('T9 see a session close when it is erased, by itself or with its user, through any host', async () => {
@@ -232,13 +232,13 @@ describe('tabs of one user', () => {
     const tab = await Tab.open(there, user);
     await caller.post(`/api/sessions/${session}/open`, { project_id: `idle-${users}` });
     await tab.untilLast(session, { project_id: `idle-${users}` });
-    const before = tab.told.length;
+    const before = tab.received.length;
     const workflow = runtime.temporal.workflow.getHandle(session);
     await eventually(async () => expect((await workflow.describe()).status.name).toBe('COMPLETED'));
     const marker = await untilNothingIsLeft(tab, caller);
-    expect(tab.told.slice(before).map(({ session_id }) => session_id)).toEqual([marker]);
+    expect(tab.received.slice(before).map(({ session_id }) => session_id)).toEqual([marker]);
     const late = await Tab.open(there, user);
-    expect(late.told.map(({ session_id }) => session_id)).toEqual([marker, session, undefined]);
+    expect(late.received.map(({ session_id }) => session_id)).toEqual([marker, session, undefined]);
   });
 
   it('S6 miss no change while their host’s LISTEN connection is down', async () => {

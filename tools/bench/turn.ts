@@ -38,7 +38,7 @@ export async function turn(
   const acceptedAt = now();
   const followed = await (by === 'sender'
     ? system.client.follow(sessionId, runSeq)
-    : followAfar(system, sessionId, runSeq));
+    : followInReader(system, sessionId, runSeq));
   if (followed.last !== 'finish') throw new Error(`a turn ended with ${followed.last}`);
   const since = (at: number | undefined) => (at ?? Number.NaN) - startedAt;
   return {
@@ -50,7 +50,7 @@ export async function turn(
   };
 }
 
-async function followAfar({ reader }: System, sessionId: string, runSeq: number): Promise<Followed> {
+async function followInReader({ reader }: System, sessionId: string, runSeq: number): Promise<Followed> {
   await reader.call('follow', { sessionId, runSeq });
   return reader.call<Followed>('followed', { sessionId, runSeq });
 }
