@@ -43,6 +43,9 @@ describe('definitions', () => {
     ['inspectable', false],
     ['subagents', ['b']],
     ['mcp', []],
+    ['headless', true],
+    ['initiative', {}],
+    ['instructions', 'Be brief.'],
   ])('P2 %s, which has no effect yet, is refused by name', (field, value) => {
     expect(() => defineAgent({ ...agent, [field]: value })).toThrow(`agent "a": ${field}: not supported yet`);
   });

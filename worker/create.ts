@@ -27,7 +27,8 @@ const LOCAL_ACTIVITY_SLOTS = 100;
 const WORKFLOW_SLOTS = { cached: 8, replayed: 3 };
 /** A check for stuck sessions follows every fifth interval of the sweeper. */
 const SWEEPS_PER_STUCK_CHECK = 5;
-const RETENTION_INTERVAL_MS = 60_000;
+/** Expired rows are deleted once a minute, or every 60 sweeps if that is sooner. */
+const RETENTION = { intervalMs: 60_000, sweeps: 60 };
 /** 0.42 MB each. */
 const CACHED_SESSIONS = 1_000;
 
@@ -89,7 +90,7 @@ function tasksOf({ clientConnection, namespace, settings, ...parts }: WorkerPart
     { name: 'erasing', intervalMs, run: () => carryOutErasures(deps) },
     {
       name: 'deleting expired rows',
-      intervalMs: RETENTION_INTERVAL_MS,
+      intervalMs: Math.min(RETENTION.intervalMs, intervalMs * RETENTION.sweeps),
       run: (signal) => sweepExpired(parts.db, settings, signal),
     },
   ];

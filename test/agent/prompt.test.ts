@@ -69,6 +69,20 @@ describe('the prompt', () => {
     expect(new Set([one, ...others].map(({ digest }) => digest)).size).toBe(7);
   });
 
+  it('P1 only the environment differs between sessions: all other sections have the same bytes', async () => {
+    write('AGENTS.md', 'outermost');
+    const sections: (readonly string[])[] = [];
+    for (const name of ['one', 'other']) {
+      const folder = path.join(boundary, 'team', name);
+      mkdirSync(folder);
+      writeFileSync(path.join(folder, 'AGENTS.md'), 'nearest');
+      sections.push((await assemble({ workspaceRoot: folder })).sections);
+    }
+    const [one, other] = sections;
+    expect(one).toHaveLength(5);
+    expect(one!.map((section, n) => section === other![n])).toEqual([true, true, true, false, true]);
+  });
+
   it('P1 reads nothing above the boundary', async () => {
     write('AGENTS.md', 'secret of the host');
     const { system } = await assemble({ boundary: path.join(boundary, 'team') });

@@ -18,7 +18,7 @@ let late: Gate;
 
 beforeAll(async () => {
   runtime = await startRuntime({
-    settings: { sweepIntervalMs: 100 },
+    settings: { sweepIntervalMs: 50, retentionRefusalsMs: 3_600_000, retentionOutputsMs: 7_200_000 },
     script: async function* () {
       yield say(`${CANARY} said`);
       await late.pass();
@@ -101,4 +101,34 @@ it('T9 another user’s session cannot be erased', async () => {
   expect((await host.as('eve').delete(`/api/sessions/${session.session_id as string}`)).status).toBe(404);
   expect((await host.as('eve').delete('/api/users/me')).status).toBe(204);
   expect((await host.as('carl').get(`/api/sessions/${session.session_id as string}`)).status).toBe(200);
+});
+
+it('T9 workers delete what has expired, by the configured ages', async () => {
+  const { db } = runtime;
+  const { session_id: id } = (await host.as('dora').post('/api/sessions', {})).body.session as { session_id: string };
+  await db.query(
+    `INSERT INTO session_events (session_id, seq, kind, actor, data, at)
+     SELECT $1, n, CASE n WHEN 4 THEN 'reason' ELSE 'refused' END, 'user', '{}', now() - (4 - n) * interval '59 minutes'
+       FROM generate_series(2, 4) AS n`,
+    [id],
+  );
+  await db.query(
+    `INSERT INTO tool_outputs SELECT $1, 'call_' || hours, 'x', now() - hours * interval '1 hour' FROM unnest('{1,3}'::int[]) AS hours`,
+    [id],
+  );
+  await db.query(
+    `INSERT INTO tool_cache SELECT $1, 'key_' || minutes, '1', now() + minutes * interval '1 minute' FROM unnest('{-1,1}'::int[]) AS minutes`,
+    [id],
+  );
+  const left = async () => {
+    const { rows } = await db.query<{ left: string }>(
+      `SELECT seq::text AS left FROM session_events WHERE session_id = $1
+       UNION ALL SELECT tool_call_id FROM tool_outputs WHERE session_id = $1
+       UNION ALL SELECT key FROM tool_cache WHERE session_id = $1`,
+      [id],
+    );
+    return rows.map((row) => row.left);
+  };
+  expect(await left()).toEqual(['1', '2', '3', '4', 'call_1', 'call_3', 'key_-1', 'key_1']);
+  await eventually(async () => expect(await left()).toEqual(['1', '3', '4', 'call_1', 'key_1']), { timeout: 10_000 });
 });

@@ -32,11 +32,12 @@ it('W1 createWorker replaces no global of the process it runs in', async () => {
       settings: { ...SETTINGS, workspaces: 'unused' },
       workflowBundle: await workflowBundle(path.resolve('node_modules/.cache/perdure')),
     });
-    expect({ ...threads }).toEqual(before);
-    expect(threads.Worker).toBe(before.Worker);
+    const after = { ...threads };
     const running = worker.run();
     worker.shutdown();
     await running;
+    expect(after).toEqual(before);
+    expect(after.Worker).toBe(before.Worker);
   } finally {
     await Promise.all([connection.close(), clientConnection.close(), db.end()]);
   }

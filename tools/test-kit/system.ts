@@ -7,7 +7,6 @@ import { NativeConnection } from '@temporalio/worker';
 import type pg from 'pg';
 import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
-import type { ActivitySettings } from '../../activities/context.ts';
 import { createModels, type Models } from '../../agent/models.ts';
 import type { AgentDefinition } from '../../agent/define.ts';
 import { agentRegistry, type AgentRegistry } from '../../agent/registry.ts';
@@ -27,7 +26,7 @@ export interface RuntimeOptions {
   /** Unset: the scripted model. */
   defaultModel?: string;
   agents?: readonly AgentDefinition[];
-  settings?: Partial<ActivitySettings & { sweepIntervalMs: number; shutdownGraceMs: number }>;
+  settings?: Partial<WorkerParts['settings']>;
   /** Removes secrets from what tools bring. */
   hide?: (text: string) => string;
 }
