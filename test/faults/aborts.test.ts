@@ -86,8 +86,9 @@ describe('an abort', () => {
       if (pointer.kind === 'abort' && pointer.session === session.id) received.push(pointer);
     });
     const client = createClient({ database: runtime.db, bus: runtime.bus, temporal: runtime.temporal });
+    const calls = runtime.model.requests.length;
     const seq = await session.send('go');
-    await runtime.model.request(runtime.model.requests.length - 1);
+    await runtime.model.request(calls);
     expect(await client.commands.abort(session.user, session.id)).toMatchObject({ aborted: true });
     expect((await session.ended(seq)).state).toBe('aborted');
     await expectToGoOn(session);
