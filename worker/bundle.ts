@@ -26,11 +26,18 @@ export async function bundleDigest(root: string): Promise<string> {
 
 /** The workflow code for the sandbox. Bundling takes seconds, so the result is cached in `cacheDir` by its digest. */
 export async function workflowBundle(cacheDir: string): Promise<{ codePath: string }> {
-  if (existsSync(BUILT)) return { codePath: BUILT };
-  const codePath = path.join(cacheDir, `workflows-${(await bundleDigest(ROOT)).slice(0, 32)}.js`);
+  return existsSync(BUILT) ? { codePath: BUILT } : cachedBundle(cacheDir);
+}
+
+/** The same with modules of interceptors, which the digest covers too, but not what those import. */
+export async function cachedBundle(cacheDir: string, interceptors: string[] = []): Promise<{ codePath: string }> {
+  const hash = createHash('sha256').update(await bundleDigest(ROOT));
+  for (const file of interceptors) hash.update(await readFile(file));
+  const codePath = path.join(cacheDir, `workflows-${hash.digest('hex').slice(0, 32)}.js`);
   if (existsSync(codePath)) return { codePath };
   const workflowsPath = path.join(ROOT, 'workflows', 'index.ts');
-  const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('WARN') });
+  const logger = new DefaultLogger('WARN');
+  const { code } = await bundleWorkflowCode({ workflowsPath, workflowInterceptorModules: interceptors, logger });
   await mkdir(cacheDir, { recursive: true });
   // Several workers may do this at once: each writes a file of its own and renames it; the content is the same.
   const draft = `${codePath}.${randomUUID()}`;

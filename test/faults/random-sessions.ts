@@ -9,15 +9,28 @@ import type { TestSession } from '../../tools/test-kit/session.ts';
 import { raise } from './rows.ts';
 import { aroundCalls, type SqlCall } from './sql-calls.ts';
 
+/** A local activity that is at the row for longer is kept alive with heartbeats: 80 % of the time-out of a workflow task. */
+const HEARTBEAT_MS = 1_600;
+export const IDLE_MS = 2_000;
+/** The longest delay of a row: longer than two heartbeats, and than the idle time. */
+const SLOWEST_MS = 4_000;
+/** How long to wait for the answers of a session, in milliseconds. */
+const ANSWERS_MS = 60_000;
+
 /** What happens to one session. Times in milliseconds. */
 export interface Plan {
   acts: { act: Act; wait: number }[];
   /** How long the nth call of the database by a local activity takes, before and after its transaction. */
-  slow: { before: number; after: number }[];
+  slow: Slow[];
   answers: (keyof typeof ANSWERS)[];
 }
 
-/** A random one is taken for each request of a session. */
+interface Slow {
+  before: number;
+  after: number;
+}
+
+/** One of these, chosen at random, answers each model request of a session. */
 const ANSWERS = {
   words: () => [say('done')],
   build: () => [callTool('call_1', 'build_and_deploy', { confirm_new_project: true })],
@@ -29,11 +42,11 @@ const ANSWERS = {
 
 async function* slowly(): AsyncIterable<ModelAction> {
   yield say('wait');
-  await delay(700);
+  await delay(350);
   yield say(' for it');
 }
 
-/** What can happen to a session; what is refused, or meets the end of the workflow, is fine. */
+/** What can happen to a session. Refusals, and acts that come after the end of the workflow, are expected. */
 const ACTS = {
   send: (session) => session.send(`for ${session.id}`),
   publish: (session) => session.command(updates.publish),
@@ -60,64 +73,79 @@ const ACTS = {
 
 type Act = keyof typeof ACTS;
 
-/** Longer than the heartbeat of a workflow task (1.6 s), and than the idle time. */
-const SLOWEST_MS = 5_000;
-
+const anyAct = fc.oneof(
+  { weight: 3, arbitrary: fc.constant<Act>('send') },
+  { weight: 15, arbitrary: fc.constantFrom(...(Object.keys(ACTS) as Act[])) },
+);
+const anyCommand = fc.constantFrom<Act>('publishBuilt', 'openExisting', 'cancel', 'revert', 'abort');
 const wait = fc.oneof(
   { weight: 6, arbitrary: fc.constant(0) },
-  { weight: 2, arbitrary: fc.integer({ min: 1, max: 300 }) },
-  { weight: 2, arbitrary: fc.integer({ min: 300, max: 2_500 }) },
+  { weight: 2, arbitrary: fc.integer({ min: 1, max: 200 }) },
+  { weight: 2, arbitrary: fc.integer({ min: 200, max: IDLE_MS }) },
 );
-const slow = fc.oneof(
+const slowness = fc.oneof(
   { weight: 6, arbitrary: fc.constant(0) },
-  { weight: 1, arbitrary: fc.integer({ min: 1, max: 1_600 }) },
-  { weight: 2, arbitrary: fc.integer({ min: 1_600, max: SLOWEST_MS }) },
+  { weight: 1, arbitrary: fc.integer({ min: 1, max: HEARTBEAT_MS }) },
+  { weight: 3, arbitrary: fc.integer({ min: HEARTBEAT_MS, max: SLOWEST_MS }) },
 );
-const plan: fc.Arbitrary<Plan> = fc.record({
-  acts: fc.array(
-    fc.record({
-      act: fc.oneof(
-        { weight: 4, arbitrary: fc.constant<Act>('send') },
-        { weight: 14, arbitrary: fc.constantFrom(...(Object.keys(ACTS) as Act[])) },
-      ),
-      wait,
-    }),
-    { minLength: 6, maxLength: 12, size: 'max' },
+const slow: fc.Arbitrary<Slow> = fc.oneof(
+  slowness.map((before) => ({ before, after: 0 })),
+  slowness.map((after) => ({ before: 0, after })),
+);
+const answers = fc.array(
+  fc.oneof(
+    { weight: 1, arbitrary: fc.constant('words' as const) },
+    { weight: 1, arbitrary: fc.constantFrom(...(Object.keys(ANSWERS) as Plan['answers'])) },
   ),
-  slow: fc.array(
-    fc.oneof(
-      slow.map((before) => ({ before, after: 0 })),
-      slow.map((after) => ({ before: 0, after })),
-    ),
-    { minLength: 8, maxLength: 8 },
-  ),
-  answers: fc.array(fc.constantFrom(...(Object.keys(ANSWERS) as Plan['answers'])), { minLength: 6, maxLength: 6 }),
+  { minLength: 4, maxLength: 4 },
+);
+/** Anything, in any order. */
+const anything: fc.Arbitrary<Plan> = fc.record({
+  acts: fc.array(fc.record({ act: anyAct, wait }), { minLength: 2, maxLength: 6, size: 'max' }),
+  slow: fc.array(slow, { minLength: 6, maxLength: 6 }),
+  answers,
 });
+/** Commands at once, each at the row for longer than a heartbeat; the idle timer fires during the first one. */
+const idleTimerAtTheRow: fc.Arbitrary<Plan> = fc.record({
+  acts: fc
+    .tuple(anyCommand, fc.integer({ min: IDLE_MS - HEARTBEAT_MS, max: IDLE_MS - 200 }), anyCommand, anyCommand)
+    .map(([first, later, second, third]) => [
+      { act: first, wait: 0 },
+      { act: second, wait: later },
+      { act: third, wait: 0 },
+    ]),
+  // The first two calls load the session and carry out the first command.
+  slow: fc
+    .array(fc.integer({ min: HEARTBEAT_MS + 100, max: 2 * HEARTBEAT_MS }), { minLength: 2, maxLength: 2 })
+    .map((delays) => [0, 0, ...delays].map((before) => ({ before, after: 0 }))),
+  answers,
+});
+const plan = fc.oneof({ weight: 3, arbitrary: anything }, { weight: 1, arbitrary: idleTimerAtTheRow });
 
 /** The plans of `count` sessions: the same for the same seed. */
 export function plans(seed: number, count: number): Plan[] {
   return fc.sample(plan, { seed, numRuns: count });
 }
 
-/** Answers each session's requests by its plan. */
+/** Answers each session's model requests by its plan. */
 export function scriptOf(planOf: ReadonlyMap<string, Plan>): ModelScript {
   const requests = new Map<string, number>();
   return (request) => {
     const session = lastUserText(request).replace('for ', '');
-    const { answers = [] } = planOf.get(session) ?? {};
+    const { answers: choices = [] } = planOf.get(session) ?? {};
     const nth = requests.get(session) ?? 0;
     requests.set(session, nth + 1);
-    return ANSWERS[answers[nth % answers.length] ?? 'words']();
+    return ANSWERS[choices[nth % choices.length] ?? 'words']();
   };
 }
 
-/** Calls that streaming activities make; all others are a local activity's. */
+/** Calls made by streaming activities; all others are made by local activities. */
 const OF_STREAMS = /step|tool|chunk|claim|view|usage|prompt|state/;
 
-/** Makes the database slow for the local activities of each session, by its plan. */
+/** Slows down the database calls of each session's local activities, by its plan. */
 export function slowRows(db: pg.Pool, planOf: ReadonlyMap<string, Plan>): Disposable {
   const calls = new Map<string, number>();
-  const delayOf = ({ name, args }: SqlCall, when: 'before' | 'after') => {
+  const delayOf = ({ name, args }: SqlCall, when: keyof Slow) => {
     const session = String(args[0]);
     const delays = planOf.get(session)?.slow;
     if (delays === undefined || OF_STREAMS.test(name)) return 0;
@@ -131,13 +159,26 @@ export function slowRows(db: pg.Pool, planOf: ReadonlyMap<string, Plan>): Dispos
   });
 }
 
-/** Lets everything in a plan happen to a session, waits for the answers, and for the session to close, as long as it is idle. */
+/** The run ids of the executions that have read a session's row, by session. Executions ended before ran no code. */
+export function watchExecutions(db: pg.Pool): { of: ReadonlyMap<string, ReadonlySet<string>> } & Disposable {
+  const of = new Map<string, Set<string>>();
+  const watching = aroundCalls(db, {
+    before: ({ name, args: [session, execution] }) => {
+      if (name !== 'load_session') return;
+      const known = of.get(String(session)) ?? new Set();
+      of.set(String(session), known.add(String(execution)));
+    },
+  });
+  return { of, [Symbol.dispose]: () => watching[Symbol.dispose]() };
+}
+
+/** Carries out a session's plan, waits for the answers, and for an idle session to close. */
 export async function live(session: TestSession, db: pg.Pool, { acts }: Plan): Promise<void> {
-  const answers: Promise<unknown>[] = [ACTS.send(session).catch(() => {})];
+  const answered: Promise<unknown>[] = [];
   for (const { act, wait: ms } of acts) {
     if (ms > 0) await delay(ms);
-    answers.push(ACTS[act](session, db).catch(() => {}));
+    answered.push(ACTS[act](session, db).catch(() => {}));
   }
-  await Promise.race([Promise.all(answers), delay(SLOWEST_MS * 4)]);
-  await Promise.race([session.handle.result().catch(() => {}), delay(SLOWEST_MS)]);
+  await Promise.race([Promise.all(answered), delay(ANSWERS_MS)]);
+  await Promise.race([session.handle.result().catch(() => {}), delay(2 * IDLE_MS)]);
 }

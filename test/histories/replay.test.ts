@@ -36,7 +36,7 @@ describe('recorded histories', () => {
   });
 
   it('W5 what the workflow asks for and answers is what was recorded, inputs, time-outs and summaries included', async () => {
-    const results = await replay(await capturingBundle(path.join(root, 'workflows', 'index.ts')), recorded);
+    const results = await replay(await capturingBundle(), recorded);
     expect(results.map(({ of, asked }) => ({ name: of.name, asked }))).toEqual(
       recorded.map(({ name, inputs }) => ({ name, asked: inputs })),
     );

@@ -1,7 +1,7 @@
 // The workflow code with replacements, as after a change.
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { capturingBundle } from '../../tools/scripts/histories/replay.ts';
+import { capturingBundleOf } from '../../tools/scripts/histories/replay.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');
@@ -24,5 +24,5 @@ export async function variant(file: string, ...edits: Edit[]): Promise<{ code: s
     source = source.replace(from, to);
   }
   await writeFile(path.join(dir, file), source);
-  return capturingBundle(path.join(dir, 'workflows', 'index.ts'));
+  return capturingBundleOf(path.join(dir, 'workflows', 'index.ts'));
 }

@@ -20,11 +20,9 @@ import { recordScenarios } from './histories/recording.ts';
 import { capturingBundle, type NamedHistory, replay } from './histories/replay.ts';
 import { serverHistories } from './histories/server.ts';
 
-const workflows = path.join(import.meta.dirname, '..', '..', 'workflows', 'index.ts');
-
 /** Writes histories with their inputs, taken from a replay. */
 async function save(histories: NamedHistory[], dir = HISTORIES): Promise<number> {
-  const replayed = await replay(await capturingBundle(workflows), histories);
+  const replayed = await replay(await capturingBundle(), histories);
   for (const { of, broke } of replayed) {
     if (broke !== undefined) throw new Error(`${of.name} does not replay with this code: it broke at ${broke}`);
   }

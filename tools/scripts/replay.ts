@@ -2,7 +2,6 @@
 // newest N histories of the server that the environment names, with `-- --session ses_…` those of one session: run it
 // before a deploy. If a history breaks, it fails and names the history and the event.
 import { isDeepStrictEqual } from 'node:util';
-import path from 'node:path';
 import { parseConfig } from '../../config/config.ts';
 import { HISTORIES, readHistories } from './histories/files.ts';
 import { fromServer, parseOptions, runCommand } from './histories/options.ts';
@@ -11,7 +10,7 @@ import { serverHistories } from './histories/server.ts';
 
 /** Replays histories and prints those that break; returns their number. */
 async function check<H extends NamedHistory>(
-  bundle: { code: string },
+  bundle: { codePath: string },
   histories: H[],
   judge: (result: Replayed<H>) => string | undefined,
 ): Promise<number> {
@@ -30,7 +29,7 @@ await runCommand(async () => {
   const which = fromServer(values);
   // Reads from the server first, so that a wrong address is reported at once.
   const found = which === undefined ? [] : await serverHistories(parseConfig(process.env), which);
-  const bundle = await capturingBundle(path.join(import.meta.dirname, '..', '..', 'workflows', 'index.ts'));
+  const bundle = await capturingBundle();
   const recorded = await readHistories(HISTORIES);
   let broken = await check(bundle, recorded, ({ of: { inputs }, broke, asked }) => {
     if (broke !== undefined) return `broke at ${broke}`;

@@ -1,7 +1,9 @@
 // Replays histories against workflow code, and reports where one breaks.
+import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, DefaultLogger, type InjectedSinks, Worker } from '@temporalio/worker';
-import { useOwnWorkflowThreads } from '../../../worker/workflow-threads.ts';
+import { cachedBundle } from '../../../worker/bundle.ts';
+import { useLeanSandbox } from '../../../worker/lean-sandbox.ts';
 import type { Asked, CaptureSinks } from './capture.ts';
 import { attributesOf, type History, type HistoryEvent, typeOf } from './history.ts';
 import { contentOf } from './payloads.ts';
@@ -30,43 +32,61 @@ interface Seen {
   upTo: number;
 }
 
-/** A bundle of workflow code that includes capture.ts. */
-export function capturingBundle(workflowsPath: string): Promise<{ code: string }> {
-  return bundleWorkflowCode({
-    workflowsPath,
-    workflowInterceptorModules: [fileURLToPath(new URL('capture.ts', import.meta.url))],
-    logger: new DefaultLogger('ERROR'),
-  });
+const CAPTURE = fileURLToPath(new URL('capture.ts', import.meta.url));
+const CACHE = path.join(import.meta.dirname, '..', '..', '..', 'node_modules', '.cache', 'perdure');
+
+/** A bundle of other workflow code that includes capture.ts. */
+export function capturingBundleOf(workflowsPath: string): Promise<{ code: string }> {
+  const logger = new DefaultLogger('ERROR');
+  return bundleWorkflowCode({ workflowsPath, workflowInterceptorModules: [CAPTURE], logger });
 }
 
-/** Replays all histories, also after one breaks. */
+/** A bundle of today's workflow code that includes capture.ts. */
+export function capturingBundle(): Promise<{ codePath: string }> {
+  return cachedBundle(CACHE, [CAPTURE]);
+}
+
+/**
+ * Replays all histories: after one that breaks it goes on with the next.
+ * @throws {Error} the SDK ended before all of them were replayed
+ */
 export async function replay<Of extends NamedHistory>(
   workflowBundle: { codePath: string } | { code: string },
   histories: readonly Of[],
 ): Promise<Replayed<Of>[]> {
+  const replayed = await Array.fromAsync(replayEach(workflowBundle, histories));
+  const missing = histories[replayed.length];
+  if (missing !== undefined) throw new Error(`${missing.name} was not replayed`);
+  return replayed;
+}
+
+/** Replays each history as it comes. */
+export async function* replayEach<Of extends NamedHistory>(
+  workflowBundle: { codePath: string } | { code: string },
+  histories: Iterable<Of> | AsyncIterable<Of>,
+): AsyncGenerator<Replayed<Of>> {
   quietRuntime();
-  useOwnWorkflowThreads();
-  const seen = new Map<string, Seen>(
-    histories.map(({ name }) => [name, { asked: [], activities: new Map(), upTo: 0 }]),
-  );
+  // The SDK replays in this thread.
+  useLeanSandbox();
+  let current: { of: Of; seen: Seen } | undefined;
   const sinks: InjectedSinks<CaptureSinks> = {
     capture: {
-      activated: { fn: (info, length) => activated(seen.get(info.workflowId), length), callDuringReplay: true },
-      asked: { fn: (info, asked, seq) => askedFor(seen.get(info.workflowId), asked, seq), callDuringReplay: true },
+      activated: { fn: (_info, length) => activated(current?.seen, length), callDuringReplay: true },
+      asked: { fn: (_info, asked, seq) => askedFor(current?.seen, asked, seq), callDuringReplay: true },
     },
   };
-  // The name is passed as the workflow id, on which no workflow code depends, to match results to histories.
-  const source = histories.map(({ name, history }) => ({ workflowId: name, history }));
-  const errors = new Map<string, Error | undefined>();
-  for await (const { workflowId, error } of Worker.runReplayHistories({ workflowBundle, sinks }, source)) {
-    errors.set(workflowId, error);
+  // The SDK replays one history at a time, in this order.
+  async function* source() {
+    for await (const of of histories) {
+      current = { of, seen: { asked: [], activities: new Map(), upTo: 0 } };
+      yield { workflowId: of.name, history: of.history };
+    }
   }
-  return histories.map((of) => {
-    const one = seen.get(of.name);
-    const error = errors.has(of.name) ? errors.get(of.name) : new Error('it was not replayed');
-    const broke = error && `${placeOf(error.message, of.history, one)}: ${reasonOf(error.message)}`;
-    return { of, broke, asked: one?.asked ?? [] };
-  });
+  for await (const { error } of Worker.runReplayHistories({ workflowBundle, sinks }, source())) {
+    const { of, seen } = current!;
+    const broke = error && `${placeOf(error.message, of.history, seen)}: ${reasonOf(error.message)}`;
+    yield { of, broke, asked: seen.asked };
+  }
 }
 
 function activated(seen: Seen | undefined, historyLength: number): void {
