@@ -125,7 +125,7 @@ describe('a session that is closed', () => {
     const session = await open();
     await raise(runtime.db, session.id, ['start_build', 'todo_done_build']);
     // By another execution: of the newest one Temporal itself answers a repeated update, without the workflow.
-    const before = `SELECT cmd_publish($1, '{}', 'user', 'publish:before') - 'ok' AS outcome`;
+    const before = `SELECT apply_command($1, 'publish', '{}', 'user', 'publish:before') - 'ok' AS outcome`;
     const { rows } = await runtime.db.query<{ outcome: unknown }>(before, [session.id]);
     await session.command(names.updates.close);
     await session.handle.result();

@@ -99,7 +99,12 @@ it('W5 a history replays in which a command outlasts its workflow task while one
 });
 
 it('W5 two commands at once that wait at the row while the idle timer fires replay', async () => {
-  const before = ({ name }: { name: string }) => delay(name.startsWith('cmd_') ? WAIT_MS : 0);
+  let waited = 0;
+  const before = ({ name }: { name: string }) => {
+    if (name !== 'apply_command') return undefined;
+    waited += 1;
+    return delay(WAIT_MS);
+  };
   using _slow = aroundCalls(runtime.db, { before });
   const ids = Array.from({ length: 6 }, () => '');
   await inParallel(ids.length, ids.length, async (nth) => {
@@ -114,6 +119,7 @@ it('W5 two commands at once that wait at the row while the idle timer fires repl
       session.command(updates.openExisting, { project_id: `p-${session.id}` }),
     ]);
   });
+  expect(waited).toBeGreaterThanOrEqual(2 * ids.length);
   await expectToReplay(ids);
 });
 

@@ -244,7 +244,7 @@ const idleTimerInCommands: Scenario = {
     const session = await open(runtime);
     await turn(session);
     // The timer fires during the second command.
-    const before = ({ name }: SqlCall) => delay(name.startsWith('cmd_') ? SLOW_MS : 0);
+    const before = ({ name }: SqlCall) => delay(name === 'apply_command' ? SLOW_MS : 0);
     using _slow = aroundCalls(runtime.db, { before });
     await Promise.allSettled([
       session.command(updates.publish),
