@@ -3,7 +3,7 @@ import type { UIMessage } from 'ai';
 import { newId } from '../domain/ids.ts';
 import type { Phase } from '../domain/phases.ts';
 import { cleanJson, type Json } from '../domain/text.ts';
-import type { AgentDefinition, Todo, ToolCache, ToolContext } from './define.ts';
+import { type AgentDefinition, defineAgent, type Todo, type ToolCache, type ToolContext } from './define.ts';
 import { fullName, toolState } from './tool-state.ts';
 import { toolTodos } from './tool-todos.ts';
 
@@ -27,7 +27,10 @@ export interface MemorySession {
   readonly cache: ToolCache;
 }
 
-/** A new session in phase chatting. */
+/**
+ * A new session in phase chatting.
+ * @throws {DefinitionError} naming the field of the agent that is invalid
+ */
 export function memorySession(options: {
   agent: AgentDefinition;
   workspaceRoot: string;
@@ -36,7 +39,7 @@ export function memorySession(options: {
   return {
     id: newId('ses'),
     userId: options.userId ?? 'local',
-    agent: options.agent,
+    agent: defineAgent(options.agent),
     workspaceRoot: path.resolve(options.workspaceRoot),
     phase: 'chatting',
     projectId: null,

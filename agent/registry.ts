@@ -29,8 +29,7 @@ export async function loadAgents(
     throw new DefinitionError(`${modulePath}: expected an array of defineAgent(…) results as the default export`);
   }
   try {
-    const agents = (Array.isArray(exported) ? exported : [exported]) as AgentDefinition[];
-    return agentRegistry(agents.map((agent) => defineAgent(agent)));
+    return agentRegistry((Array.isArray(exported) ? exported : [exported]) as AgentDefinition[]);
   } catch (error) {
     throw new DefinitionError(`${modulePath}: ${(error as Error).message}`, { cause: error });
   }
@@ -38,13 +37,13 @@ export async function loadAgents(
 
 /**
  * A registry of the given agents.
- * @throws {DefinitionError} for no agents or a duplicate id
+ * @throws {DefinitionError} for no agents, an invalid one or a duplicate id
  */
 export function agentRegistry(agents: readonly AgentDefinition[]): AgentRegistry {
   const [first] = agents;
   if (first === undefined) throw new DefinitionError('expected at least one agent');
   const byId = new Map<string, AgentDefinition>();
-  for (const agent of agents) {
+  for (const agent of agents.map((each) => defineAgent(each))) {
     if (byId.has(agent.id)) throw new DefinitionError(`agent "${agent.id}": id: used twice`);
     byId.set(agent.id, agent);
   }

@@ -4,6 +4,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import siteBuilder from '../../examples/site-builder/agent.ts';
+import { memorySession } from '../../agent/memory.ts';
 import { agentRegistry, loadAgents } from '../../agent/registry.ts';
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'perdure-agents-'));
@@ -70,5 +71,12 @@ describe('agents', () => {
         message: 'there is no agent "nobody"; configured: site-builder',
       }),
     );
+  });
+
+  it('P2 a field without effect is refused by name where agents are given as objects', () => {
+    const charging = { ...siteBuilder, permissions: [{ permission: 'charge', pattern: '*', action: 'deny' }] };
+    const expected = 'agent "site-builder": permissions: not supported yet';
+    expect(() => agentRegistry([charging])).toThrow(expected);
+    expect(() => memorySession({ agent: charging, workspaceRoot: '.' })).toThrow(expected);
   });
 });

@@ -1,0 +1,138 @@
+// Every field that users may set: the test that shows its effect, and its place in the docs. The types make a field without
+// an entry an error of `tsc`; fields that are not here are refused by name.
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+import type { AgentDefinition, Limits, ToolDefinition } from '../../agent/define.ts';
+import type { ClientOptions } from '../../client/client.ts';
+import type { HostParts } from '../../host/context.ts';
+import { chatBody, openBody, submitBody } from '../../wire/requests.ts';
+import type { WorkerOptions } from '../../worker/start.ts';
+
+const ROOT = path.join(import.meta.dirname, '..', '..');
+
+/** A test file below the root, and the beginning of the test's name. */
+type Shown = readonly [file: string, name: string];
+type Fields<T> = Readonly<Record<keyof T, Shown>>;
+
+const OPTIONS_TEST = 'test/worker/options.test.ts';
+const REACHES_PROVIDER: Shown = [OPTIONS_TEST, 'P2 an agent’s prompt, tools, model, temperature and max_output_tokens'];
+const MODEL: Shown = [OPTIONS_TEST, 'P2 the model is the message’s, else the session’s'];
+const CHAT: Shown = ['test/http/without-temporal.test.ts', 'H8 opens a session at the first use of an alias'];
+const SENT: Shown = ['test/http/without-temporal.test.ts', 'T3 keep the client’s id and their order'];
+const OPENED: Shown = ['test/http/without-temporal.test.ts', 'H2 open with the given options and return'];
+const METADATA: Shown = ['test/http/without-temporal.test.ts', 'H8 have the session in their metadata'];
+const NOT_YET: Shown = [
+  'test/http/without-temporal.test.ts',
+  'H8 editing, regenerating and answering approvals are 501',
+];
+const CLIENT_OPTIONS: Shown = ['test/client/client.test.ts', 'H5 refuses options that are out of range'];
+const ONE_ANSWER: Shown = ['test/sessions/turns.test.ts', 'W1 one message gets one answer'];
+
+const limits: Fields<Limits> = {
+  steps: ['test/agent/run.test.ts', 'R7 a limit ends the turn'],
+  tokens: ['test/agent/run.test.ts', 'R7 a limit ends the turn'],
+  wall_clock_ms: ['test/faults/providers.test.ts', 'R7 wall_clock'],
+  tool_output_bytes: ['test/faults/providers.test.ts', 'R7 the full text of a tool output over its limit'],
+};
+
+// `description` has no effect: it is for readers of the definition.
+const agent: Fields<Omit<Required<AgentDefinition>, 'description'>> = {
+  id: ['test/agent/registry.test.ts', 'H9 an unknown agent is AgentNotConfigured'],
+  mode: ['agent/define.test.ts', 'P2 mode %s is refused'],
+  prompt: REACHES_PROVIDER,
+  model: MODEL,
+  temperature: REACHES_PROVIDER,
+  max_output_tokens: REACHES_PROVIDER,
+  timeout: ['test/agent/run.test.ts', 'P2 the agent’s timeout limits each model call'],
+  tools: REACHES_PROVIDER,
+  limits: limits.steps,
+};
+
+const tool: Fields<Required<ToolDefinition>> = {
+  name: REACHES_PROVIDER,
+  description: REACHES_PROVIDER,
+  input: ['agent/tool.test.ts', 'P5 gets its parsed input'],
+  execute: ['agent/tool.test.ts', 'P5 gets its parsed input'],
+  repeatable: ['test/faults/killed-in-a-run.test.ts', 'R3 that had run and is repeatable'],
+  raises: ['test/sessions/turns.test.ts', 'S5 a build moves through the phases'],
+  project: ['test/agent/recorders.test.ts', 'R1 one message, in memory and stored'],
+};
+
+const open: Fields<typeof openBody.shape> = {
+  agent: OPENED,
+  project_id: OPENED,
+  model: MODEL,
+  workspace_root: ['test/attacks/paths.test.ts', 'Q3 is a folder below the caller’s own'],
+  metadata: OPENED,
+};
+
+const message: Fields<typeof submitBody.shape> = {
+  id: SENT,
+  text: SENT,
+  parts: SENT,
+  metadata: METADATA,
+  model: MODEL,
+};
+
+const chat: Fields<typeof chatBody.shape> = {
+  id: CHAT,
+  messages: ['test/http/turns.test.ts', 'H8 the stock DefaultChatTransport works'],
+  trigger: NOT_YET,
+  messageId: NOT_YET,
+  model: ['test/http/without-temporal.test.ts', 'H8 %s is refused with the field named'],
+};
+
+const startWorker: Fields<Required<WorkerOptions>> = {
+  env: REACHES_PROVIDER,
+  agents: REACHES_PROVIDER,
+  providers: [OPTIONS_TEST, 'H5 providers add models'],
+  hooks: [OPTIONS_TEST, 'H5 providers add models'],
+  log: [OPTIONS_TEST, 'H5 moreMetrics are served'],
+  moreMetrics: [OPTIONS_TEST, 'H5 moreMetrics are served'],
+};
+
+const createClient: Fields<Required<ClientOptions>> = {
+  database: ['test/client/client.test.ts', 'H5 works with a pool of the caller'],
+  temporal: ONE_ANSWER,
+  commandConnections: CLIENT_OPTIONS,
+  readConnections: CLIENT_OPTIONS,
+  bus: CLIENT_OPTIONS,
+  directDatabaseUrl: CLIENT_OPTIONS,
+  catalog: ['test/http/without-temporal.test.ts', 'H2 %j is refused with the problem named'],
+  maxMessageBytes: ['test/http/without-temporal.test.ts', 'H2 an invalid message is refused'],
+  maxQueue: ['test/http/without-temporal.test.ts', 'W7 beyond the limit of the queue'],
+  log: ['test/client/client.test.ts', 'R2 a stream that is opened while Postgres does not respond'],
+};
+
+const createHost: Fields<Required<HostParts>> = {
+  client: CHAT,
+  identify: ['test/http/tokens.test.ts', 'H3 uses the subject as user'],
+  log: ['test/attacks/connections.test.ts', 'Q3 after all these attacks the host has logged no error'],
+  metrics: ['test/operations/scrape.test.ts', 'H1 the metrics of a host include'],
+  maxBodyBytes: ['test/attacks/connections.test.ts', 'Q3 is refused by its Content-Length'],
+  maxTranscriptBytes: ['test/http/turns.test.ts', 'H8 the stock DefaultChatTransport works'],
+  maxReaders: ['test/attacks/readers.test.ts', 'Q3 a user has a limited number of streams'],
+  page: ['test/http/static-page.test.ts', 'H1 with its content type'],
+  previews: ['test/http/files.test.ts', 'H6 serves files to a frame'],
+};
+
+const TABLES: readonly [page: string, about: string, fields: Readonly<Record<string, Shown>>][] = [
+  ['library.md', 'an agent', agent],
+  ['library.md', 'limits', limits],
+  ['library.md', 'a tool', tool],
+  ['http.md', 'POST /api/sessions', open],
+  ['http.md', 'POST /api/sessions/:id/messages', message],
+  ['http.md', 'POST /api/chat', chat],
+  ['library.md', 'startWorker', startWorker],
+  ['library.md', 'createClient', createClient],
+  ['library.md', 'createHost', createHost],
+];
+
+it.each(TABLES)('H5 %s documents each field of %s, and a test shows its effect', async (page, _about, fields) => {
+  const text = await readFile(path.join(ROOT, 'docs', page), 'utf8');
+  for (const [field, [file, name]] of Object.entries(fields)) {
+    expect(text, `docs/${page} on ${field}`).toMatch(new RegExp(`\`[^\`\n]*\\b${field}\\b[^\`\n]*\``));
+    expect(await readFile(path.join(ROOT, file), 'utf8'), `the test of ${field}`).toContain(`'${name}`);
+  }
+});
