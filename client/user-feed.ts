@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { canonicalJson } from '../domain/canonical-json.ts';
-import { type OpenSession, titleOf } from '../domain/rendezvous.ts';
+import type { OpenSession } from '../domain/rendezvous.ts';
 import type { Db } from '../store/db.ts';
-import { newestOpen, openAmong, type OpenRow } from '../store/rendezvous.ts';
+import { newestOpen, openAmong } from '../store/rendezvous.ts';
 import { backoffMs } from '../bus/backoff.ts';
 import { AutoResetEvent } from './auto-reset-event.ts';
 
@@ -136,7 +136,7 @@ export class UserFeed {
   }
 
   /** The newest open sessions, and other known sessions that are still open. */
-  private async allRows(): Promise<OpenRow[]> {
+  private async allRows(): Promise<OpenSession[]> {
     const { db, userId } = this.options;
     const rows = await newestOpen(db, userId, FIRST_TOLD);
     const found = new Set(rows.map((row) => row.session_id));
@@ -145,13 +145,9 @@ export class UserFeed {
   }
 
   /** The same object as before if nothing has changed. */
-  private sessionOf(row: OpenRow): OpenSession {
-    const { session_id, project_id, phase, agent, alias, updated_at } = row;
-    const { state } = row.status;
-    const title = titleOf(row.first_text);
-    const session = { session_id, project_id, phase, agent, state, title, alias, updated_at };
-    const before = this.known.get(session_id);
-    return before && canonicalJson({ ...before }) === canonicalJson(session) ? before : session;
+  private sessionOf(session: OpenSession): OpenSession {
+    const before = this.known.get(session.session_id);
+    return before && canonicalJson(before) === canonicalJson(session) ? before : session;
   }
 
   private wakeReaders(): void {

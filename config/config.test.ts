@@ -12,8 +12,8 @@ function problemsOf(env: Record<string, string>): string {
   throw new Error('the environment was accepted');
 }
 
-describe('configuration is the environment, read by one pure function', () => {
-  it('H1 has a value for everything when nothing is set', () => {
+describe('parseConfig', () => {
+  it('H1 every setting has a default', () => {
     const config = parseConfig({}, '/srv/app');
     expect(config).toMatchObject({
       port: 8787,
@@ -44,11 +44,11 @@ describe('configuration is the environment, read by one pure function', () => {
     expect(config.agentsModule).toBe('/srv/app/agents.ts');
   });
 
-  it('H1 takes an empty variable as one that is not set', () => {
+  it('H1 an empty variable counts as unset', () => {
     expect(parseConfig({ PORT: '', OPENAI_API_KEY: '' })).toMatchObject({ portIsSet: false, openaiApiKey: undefined });
   });
 
-  it('H1 listens through the direct database, which is the ordinary one unless it is given', () => {
+  it('H1 PERDURE_DIRECT_DATABASE_URL defaults to DATABASE_URL', () => {
     const pooled = 'postgres://u:p@pooler:6432/db';
     expect(parseConfig({ DATABASE_URL: pooled }).directDatabaseUrl).toBe(pooled);
     const direct = 'postgres://u:p@db:5432/db';

@@ -82,7 +82,7 @@ it('Q3 a secret too short to be removed causes a warning with its setting', () =
   expect(logged(() => {})).toBe('');
 });
 
-it('Q3 a password with a "%" that begins no escape is removed, too', () => {
+it('Q3 a password with a literal "%" is removed, too', () => {
   const lines: string[] = [];
   const config = parseConfig({ DATABASE_URL: 'postgres://u:canary%@h/d' });
   createLogger('test', config, { write: (line) => void lines.push(line) }).info('canary%');

@@ -35,7 +35,7 @@ describe('the model’s view', () => {
     expect(viewOf([text('no step'), interrupted, step, text('3')])).toEqual([step, text('3')]);
   });
 
-  it('T5 a tool call of an aborted run was aborted by the user, of any other its outcome is unknown', () => {
+  it('T5 a tool call without an outcome gets an error: aborted by the user in an aborted run, else outcome unknown', () => {
     const open = call('c1', { state: 'input-available' });
     const aborted = viewOf([step, open], new Map([['msg_a', 'aborted']]));
     expect(aborted[1]).toEqual(call('c1', { state: 'output-error', errorText: 'aborted by the user' }));
@@ -60,7 +60,7 @@ describe('the model’s view', () => {
     );
   });
 
-  it('X9 drops data parts, empty texts, and messages in which nothing is left', () => {
+  it('X9 removes data parts, empty texts and empty messages', () => {
     const messages = [
       answer([{ type: 'data-status', data: 1 }, step, text('')], 'msg_1'),
       answer([step, { type: 'reasoning', text: 'only thought' }], 'msg_2'),
@@ -69,7 +69,7 @@ describe('the model’s view', () => {
     expect(modelView(messages)).toEqual([answer([text('x')], 'msg_3')]);
   });
 
-  it('R3 makes objects of inputs that are none, for providers refuse a conversation that holds any other', () => {
+  it('R3 inputs that are not objects become {}, because providers refuse others', () => {
     const bad = call('c1', { state: 'output-error', input: '{"path":', errorText: 'no JSON' });
     expect(viewOf([step, bad])[1]).toMatchObject({ input: {}, errorText: 'no JSON' });
   });

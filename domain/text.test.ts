@@ -88,7 +88,7 @@ describe('clean JSON text', () => {
   });
 });
 
-it('R7 a prefix in bytes cuts no character', () => {
+it('R7 truncation to a number of bytes never cuts a character', () => {
   expect([headOf('aé😀', 1), headOf('aé😀', 2), headOf('aé😀', 3), headOf('aé😀', 6), headOf('aé😀', 7)]).toEqual([
     'a',
     'a',

@@ -4,7 +4,7 @@ import { cases } from '../tools/test-kit/cases.ts';
 import { addUsage, fromLanguageModelUsage, totalTokens, ZERO_USAGE } from './usage.ts';
 
 describe('usage', () => {
-  it('U1 takes cache counts out of the input and reasoning out of the output', () => {
+  it('U1 subtracts cache counts from the input and reasoning from the output', () => {
     const usage = fromLanguageModelUsage({
       inputTokens: 1_000,
       outputTokens: 300,
@@ -19,7 +19,7 @@ describe('usage', () => {
     expect(fromLanguageModelUsage({ inputTokens: Number.NaN, outputTokens: undefined })).toEqual(ZERO_USAGE);
   });
 
-  it('U1 a server that counts reasoning beside its completion tokens is taken at its total', () => {
+  it('U1 the reported total decides if a server counts reasoning outside of its completion tokens', () => {
     const reported = {
       inputTokens: 10,
       outputTokens: 20,
@@ -31,7 +31,7 @@ describe('usage', () => {
     expect(fromLanguageModelUsage(untold)).toEqual({ ...ZERO_USAGE, input: 10, output: 20, reasoning: 70 });
   });
 
-  it('U1 cache writes that only the raw usage holds are taken out of the input, and never counted twice', () => {
+  it('U1 cache writes that are only in the raw usage are subtracted from the input, once', () => {
     const reported = { inputTokens: 100, outputTokens: 5, inputTokenDetails: { cacheReadTokens: 30 } };
     const raw = { prompt_tokens_details: { cached_tokens: 30, cache_write_tokens: 60 } };
     const usage = { ...ZERO_USAGE, input: 10, output: 5, cache_read: 30, cache_write: 60 };

@@ -1,15 +1,10 @@
 import { z } from 'zod';
-import { ACTORS, type Actor } from '../domain/commands.ts';
+import type { Actor } from '../domain/commands.ts';
+import { logEntry } from '../wire/responses.ts';
 import { call, column, type Db, many } from './db.ts';
 import { isoTime, MAX_PAGE_BYTES } from './results.ts';
 
-const eventRow = z.object({
-  seq: z.number(),
-  at: isoTime,
-  kind: z.string(),
-  actor: z.enum(ACTORS),
-  data: z.record(z.string(), z.unknown()),
-});
+const eventRow = logEntry.extend({ at: isoTime });
 
 /** An entry of a session's log. */
 export type SessionEvent = z.output<typeof eventRow>;

@@ -1,23 +1,25 @@
 import { z } from 'zod';
 import { PHASES } from '../domain/phases.ts';
+import { type OpenSession, titleOf } from '../domain/rendezvous.ts';
 import { type Db, many } from './db.ts';
 import { isoTime } from './results.ts';
 import { sessionStatus, STATUS_SQL } from './status.ts';
 
-const openRow = z.object({
-  session_id: z.string(),
-  project_id: z.string().nullable(),
-  phase: z.enum(PHASES),
-  agent: z.string(),
-  status: sessionStatus,
-  /** The beginning of its first user message. */
-  first_text: z.string().nullable(),
-  alias: z.string().nullable(),
-  updated_at: isoTime,
-});
-
-/** An open session of a user. */
-export type OpenRow = z.output<typeof openRow>;
+const openRow = z
+  .object({
+    session_id: z.string(),
+    project_id: z.string().nullable(),
+    phase: z.enum(PHASES),
+    agent: z.string(),
+    status: sessionStatus,
+    /** The beginning of its first user message. */
+    first_text: z.string().nullable(),
+    alias: z.string().nullable(),
+    updated_at: isoTime,
+  })
+  .transform(({ status, first_text, ...row }): OpenSession => {
+    return { ...row, state: status.state, title: titleOf(first_text) };
+  });
 
 /** Enough for a title after some empty lines. */
 const FIRST_CHARACTERS = 400;
@@ -40,12 +42,12 @@ const OPEN_SQL = `
      AND NOT coalesce(c.metadata @> '{"ephemeral": true}', false)`;
 
 /** The newest `limit` open sessions of a user: not closed, not archived, no side chats. */
-export function newestOpen(db: Db, userId: string, limit: number): Promise<OpenRow[]> {
+export function newestOpen(db: Db, userId: string, limit: number): Promise<OpenSession[]> {
   return many(db, openRow, `${OPEN_SQL} ORDER BY s.session_id DESC LIMIT $2`, [userId, limit]);
 }
 
 /** Those of the given sessions that are open and the user's. */
-export function openAmong(db: Db, userId: string, sessionIds: readonly string[]): Promise<OpenRow[]> {
+export function openAmong(db: Db, userId: string, sessionIds: readonly string[]): Promise<OpenSession[]> {
   return many(db, openRow, `${OPEN_SQL} AND s.session_id = ANY($2)`, [userId, sessionIds]);
 }
 
