@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import type { AgentDefinition, Limits, ToolDefinition } from '../../agent/define.ts';
 import type { ClientOptions } from '../../client/client.ts';
 import type { HostParts } from '../../host/context.ts';
-import { chatBody, openBody, submitBody } from '../../wire/requests.ts';
+import type { chatBody, openBody, submitBody } from '../../wire/requests.ts';
 import type { WorkerOptions } from '../../worker/start.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');
