@@ -31,7 +31,7 @@ beforeAll(async () => {
     script: scriptOf(planOf),
   });
   await Promise.all(Array.from({ length: WORKERS - 1 }, () => runtime.startWorker()));
-});
+}, 120_000);
 
 it(
   `W5 ${HISTORIES} histories of random sessions on slow rows replay (seed ${SEED})`,
