@@ -29,7 +29,7 @@ async function dropFence(db: pg.Pool): Promise<void> {
 /** Neither commands nor tool calls find their recorded outcome. */
 async function dropReceipts(db: pg.Pool): Promise<void> {
   const known = 'EXISTS (SELECT FROM session_events WHERE session_id = p_session AND command_id = p_command_id)';
-  await weaken(db, 'receipt', "data -> 'outcome'", 'NULL::jsonb');
+  await weaken(db, 'begin_command', 'AND command_id = p_command_id', 'AND false');
   await weaken(db, 'append_event', 'p_data, p_command_id', `p_data, CASE WHEN NOT ${known} THEN p_command_id END`);
   await weaken(db, 'begin_tool', "v_state.pending_tool ->> 'tool_call_id' = p_pending ->> 'tool_call_id'", 'false');
 }
