@@ -44,12 +44,12 @@ export const DOCS_FILES: Readonly<Record<string, DocsFile>> = {
   'swagger-ui.css': { type: 'text/css; charset=utf-8', read: () => swaggerFile('swagger-ui.css') },
 };
 
-const kept = new Map<string, Uint8Array<ArrayBuffer>>();
+const cached = new Map<string, Uint8Array<ArrayBuffer>>();
 
 /** Cached: the file is large, and the route needs no authentication. */
 async function swaggerFile(name: string): Promise<Uint8Array<ArrayBuffer>> {
-  const known = kept.get(name) ?? new Uint8Array(await readFile(path.join(swaggerFolder(), name)));
-  kept.set(name, known);
+  const known = cached.get(name) ?? new Uint8Array(await readFile(path.join(swaggerFolder(), name)));
+  cached.set(name, known);
   return known;
 }
 

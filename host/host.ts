@@ -18,7 +18,7 @@ import { rendezvousRoutes } from './routes/rendezvous.ts';
 import { erasureRoutes } from './routes/erasure.ts';
 import { sessionRoutes } from './routes/sessions.ts';
 import { statusRoutes } from './routes/status.ts';
-import { programHeaders } from './security-headers.ts';
+import { apiHeaders } from './security-headers.ts';
 
 /** The HTTP API as a `fetch` handler for any server. The caller closes what it passed in. */
 export interface Host {
@@ -36,7 +36,7 @@ export function createHost(hostParts: HostParts): Host {
   const app: App = new Hono<HostEnv>();
   app.use(measured(parts));
   app.use(withoutBody);
-  app.use(forPrograms);
+  app.use(withDefaultHeaders);
   app.use(previewSites(parts));
   app.use(guarded(parts));
   const api = new Api(app, parts.maxBodyBytes);
@@ -66,10 +66,10 @@ export function createHost(hostParts: HostParts): Host {
 }
 
 /** Adds default headers to responses without a content security policy of their own (pages and previews have one). */
-const forPrograms: MiddlewareHandler<HostEnv> = async (c, next) => {
+const withDefaultHeaders: MiddlewareHandler<HostEnv> = async (c, next) => {
   await next();
   if (c.res.headers.has('content-security-policy')) return;
-  await programHeaders(c, async () => {});
+  await apiHeaders(c, async () => {});
   if (!c.res.headers.has('cache-control')) c.res.headers.set('cache-control', 'no-store');
 };
 

@@ -94,8 +94,8 @@ async function main(): Promise<void> {
   const { maxBodyBytes, maxTranscriptBytes, maxReaders } = config;
   const parts = { client, identify, log, metrics, maxBodyBytes, maxTranscriptBytes, maxReaders, page, previews };
   const host = createHost(parts);
-  const ending = new OrderlyStop(host, config.readerTimeoutMs);
-  const server = createLimitedServer(ending.serve, config);
+  const orderlyStop = new OrderlyStop(host, config.readerTimeoutMs);
+  const server = createLimitedServer(orderlyStop.serve, config);
   server.listen(config.port, config.host);
   await once(server, 'listening');
 
@@ -109,7 +109,7 @@ async function main(): Promise<void> {
   await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
   log.info('stopping');
   stopping.abort();
-  await ending.stop(server, { drainDelayMs: config.drainDelayMs, graceMs: config.shutdownGraceMs });
+  await orderlyStop.stop(server, { drainDelayMs: config.drainDelayMs, graceMs: config.shutdownGraceMs });
   await client.end();
   await bus.close();
   log.info('stopped');

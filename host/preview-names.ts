@@ -10,7 +10,7 @@ const TAG_BYTES = 16;
 const TIME_BYTES = 4;
 const LABEL_LENGTH = 63;
 /** Longer paths would make host names longer than 253 characters, the limit of DNS. */
-const MAX_WAY_BYTES = 110;
+const MAX_PATH_BYTES = 110;
 
 /**
  * One host name per workspace that serves the workspace's files at the root, so that absolute paths such as
@@ -24,9 +24,9 @@ export class PreviewNames {
   }
 
   /** The host name for a relative path, valid until `until` (epoch seconds); undefined: the path is too long. */
-  nameOf(way: string, until: number): string | undefined {
-    const bytes = Buffer.from(way);
-    if (bytes.length > MAX_WAY_BYTES) return undefined;
+  nameOf(path: string, until: number): string | undefined {
+    const bytes = Buffer.from(path);
+    if (bytes.length > MAX_PATH_BYTES) return undefined;
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv(CIPHER, this.key, iv);
     const time = Buffer.alloc(TIME_BYTES);
@@ -40,7 +40,7 @@ export class PreviewNames {
    * The relative path that a host name encrypts; undefined: not a preview's host name.
    * @throws {PerdureError} `NotFound` for a forged or expired name
    */
-  wayOf(hostname: string): string | undefined {
+  pathOf(hostname: string): string | undefined {
     if (!hostname.endsWith(DOMAIN)) return undefined;
     try {
       const sealed = bytesOf(hostname.slice(0, -DOMAIN.length).replaceAll('.', ''));

@@ -64,9 +64,8 @@ export class Previews {
 
   /** The folder of a preview's host name; undefined: not a preview's host name. @throws {PerdureError} `NotFound` */
   readName(hostname: string): string | undefined {
-    const way = this.names?.wayOf(hostname);
-    if (way === undefined) return undefined;
-    return this.requireRoot(path.join(this.workspaces, way));
+    const folder = this.names?.pathOf(hostname);
+    return folder === undefined ? undefined : this.requireRoot(path.join(this.workspaces, folder));
   }
 
   /** The folder of a preview's token. @throws {PerdureError} `NotFound` for a forged or expired token */

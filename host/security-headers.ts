@@ -5,7 +5,7 @@ import { secureHeaders } from 'hono/secure-headers';
 const COMMON = { strictTransportSecurity: false, xFrameOptions: 'DENY' } as const;
 
 /** API responses: browsers must not render them, frame them or share them with another origin. */
-export const programHeaders: MiddlewareHandler = secureHeaders({
+export const apiHeaders: MiddlewareHandler = secureHeaders({
   ...COMMON,
   overwrite: false,
   // Browsers refuse to open a sandboxed document with this policy.

@@ -10,8 +10,8 @@ export interface ServerLimits {
   maxConnections: number;
 }
 
-/** Maximum interval of the check for slow requests, in milliseconds. */
-const LOOK_MS = 5_000;
+/** Maximum interval of the check for slow requests. */
+const CHECK_MS = 5_000;
 
 /** Creates a server with limits on slow senders and connections. It does not listen yet. */
 export function createLimitedServer(serve: OrderlyStop['serve'], limits: ServerLimits): Server {
@@ -19,7 +19,7 @@ export function createLimitedServer(serve: OrderlyStop['serve'], limits: ServerL
   const serverOptions = {
     requestTimeout: requestTimeoutMs,
     headersTimeout: requestTimeoutMs,
-    connectionsCheckingInterval: Math.min(LOOK_MS, Math.ceil(requestTimeoutMs / 4)),
+    connectionsCheckingInterval: Math.min(CHECK_MS, Math.ceil(requestTimeoutMs / 4)),
   };
   const server = createAdaptorServer({ fetch: serve, createServer, serverOptions }) as Server;
   server.maxConnections = maxConnections;

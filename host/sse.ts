@@ -54,12 +54,12 @@ class EventSource<T> implements UnderlyingDefaultSource<Uint8Array> {
 
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
     const { closing, keepAliveMs = KEEP_ALIVE_MS } = this.options;
-    const breakOff = () => {
+    const abort = () => {
       this.finish();
       controller.error(new Error('the host stops'));
     };
-    if (closing.aborted) return breakOff();
-    closing.addEventListener('abort', breakOff, { once: true, signal: this.over.signal });
+    if (closing.aborted) return abort();
+    closing.addEventListener('abort', abort, { once: true, signal: this.over.signal });
     this.keepAlive = setTimeout(() => {
       this.keepAlive?.refresh();
       // No keep-alives while the reader has not accepted earlier data.

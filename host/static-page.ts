@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { Hono } from 'hono';
+import { etag } from 'hono/etag';
 import type { Page } from './context.ts';
 import { pageHeaders } from './security-headers.ts';
 
@@ -17,7 +18,7 @@ const HASHED = '/assets/';
 const FOREVER = 'public, max-age=31536000, immutable';
 
 interface StaticFile {
-  status: number;
+  status: 200 | 503;
   body: Uint8Array<ArrayBuffer>;
   headers: Record<string, string>;
 }
@@ -41,17 +42,12 @@ export async function staticPage(dir: string, options: { local?: boolean } = {})
     const { pathname } = new URL(url);
     return pathname === '/' ? (files.get('/index.html') ?? NOT_BUILT) : files.get(pathname);
   };
-  const app = new Hono().use(pageHeaders(options));
-  app.get('*', ({ req }) => answer(req.raw, fileOf(req.raw) ?? NOT_BUILT));
+  const app = new Hono().use(pageHeaders(options), etag());
+  app.get('*', (c) => {
+    const { body, status, headers } = fileOf(c.req.raw) ?? NOT_BUILT;
+    return c.newResponse(body, status, headers);
+  });
   return (request) => (fileOf(request) ? app.fetch(request) : undefined);
-}
-
-function answer(request: Request, { status, body, headers }: StaticFile): Response {
-  const isKnown = request.headers
-    .get('if-none-match')
-    ?.split(/,\s*/)
-    .includes(headers['etag'] ?? '');
-  return isKnown ? new Response(null, { status: 304, headers }) : new Response(body, { status, headers });
 }
 
 async function readFiles(dir: string): Promise<Map<string, StaticFile>> {

@@ -36,13 +36,13 @@ export class OrderlyStop {
 
   /** The host's response; `outgoing` is the ServerResponse of the HTTP/1 server that sends it. */
   readonly serve = async (request: Request, { outgoing }: { outgoing: object }): Promise<Response> => {
-    const carrier = outgoing as ServerResponse;
-    cutOffIdle(carrier, this.readerTimeoutMs);
-    const response = await (this.ended ? gone() : this.host.fetch(request));
-    if (isStream(response)) {
-      if (this.ended) return gone(response);
-      this.streams.add(carrier);
-      carrier.once('close', () => this.streams.delete(carrier));
+    const connection = outgoing as ServerResponse;
+    closeIfNotReading(connection, this.readerTimeoutMs);
+    const response = await (this.ended ? stoppingResponse() : this.host.fetch(request));
+    if (isEventStream(response)) {
+      if (this.ended) return stoppingResponse(response);
+      this.streams.add(connection);
+      connection.once('close', () => this.streams.delete(connection));
     }
     if (!this.draining) return response;
     response.headers.set('connection', 'close');
@@ -56,7 +56,7 @@ export class OrderlyStop {
     const closed = once(server, 'close');
     this.ended = true;
     server.close();
-    for (const stream of this.streams) breakOff(stream);
+    for (const stream of this.streams) endStream(stream);
     await Promise.race([closed, sleep(graceMs, undefined, { ref: false })]);
     server.closeAllConnections();
     await closed;
@@ -64,9 +64,9 @@ export class OrderlyStop {
 }
 
 /** Closes a connection whose reader accepts no data. An idle stream with nothing to send stays open. */
-function cutOffIdle(answer: ServerResponse, afterMs: number): void {
-  answer.setTimeout(afterMs, () => {
-    if ((answer.socket?.writableLength ?? 0) > 0) answer.destroy();
+function closeIfNotReading(connection: ServerResponse, afterMs: number): void {
+  connection.setTimeout(afterMs, () => {
+    if ((connection.socket?.writableLength ?? 0) > 0) connection.destroy();
   });
 }
 
@@ -76,7 +76,7 @@ async function notReady(response: Response): Promise<Response> {
 }
 
 /** The 503 response of a stopping host, replacing a response that came too late. */
-async function gone(late?: Response): Promise<Response> {
+async function stoppingResponse(late?: Response): Promise<Response> {
   await late?.body?.cancel();
   const error = new PerdureError('Unavailable', 'this host is stopping; send the request to another one');
   const response = problemResponse(problemOf(error));
@@ -85,11 +85,11 @@ async function gone(late?: Response): Promise<Response> {
 }
 
 /** Ends a stream after the data already written, or at once if the reader accepts no data. */
-function breakOff(stream: ServerResponse): void {
+function endStream(stream: ServerResponse): void {
   if (stream.writableNeedDrain) stream.destroy();
   else stream.socket?.destroySoon();
 }
 
-function isStream(response: Response): boolean {
+function isEventStream(response: Response): boolean {
   return response.headers.get('content-type')?.startsWith('text/event-stream') === true;
 }

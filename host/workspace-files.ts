@@ -26,7 +26,7 @@ export async function listFiles(root: string): Promise<WorkspaceFile[]> {
   const files: WorkspaceFile[] = [];
   const folders = [''];
   for (let at = 0; at < folders.length && at < FOLDERS_IN_LIST && files.length < FILES_IN_LIST; at++) {
-    const found = await lookInto(root, folders[at] ?? '', FILES_IN_LIST - files.length);
+    const found = await readFolder(root, folders[at] ?? '', FILES_IN_LIST - files.length);
     folders.push(...found.folders);
     files.push(...found.files);
   }
@@ -34,17 +34,17 @@ export async function listFiles(root: string): Promise<WorkspaceFile[]> {
 }
 
 /** The contents of one folder. Files deleted during the listing are skipped; a deleted folder is empty. */
-async function lookInto(
+async function readFolder(
   root: string,
-  way: string,
+  folderPath: string,
   most: number,
 ): Promise<{ folders: string[]; files: WorkspaceFile[] }> {
   try {
-    await using folder = await folderInside(root, way);
+    await using folder = await folderInside(root, folderPath);
     const entries = (await folder.entries())
       .filter(({ name }) => !name.startsWith('.'))
       .toSorted((one, other) => (one.name < other.name ? -1 : 1));
-    const nameOf = (name: string) => (way === '' ? name : `${way}/${name}`);
+    const nameOf = (name: string) => (folderPath === '' ? name : `${folderPath}/${name}`);
     const names = entries.filter((entry) => entry.isFile()).slice(0, most);
     const stats = await Promise.all(names.map(({ name }) => folder.stat(name).catch(() => undefined)));
     return {

@@ -57,14 +57,15 @@ class Access {
     return 'taken';
   }
 
-  /** Calls back each time the server accepts a new token. Returns a function that unsubscribes. */
-  onAccess(callback: () => void): () => void {
+  /** Calls back each time the server accepts a new token, until the signal fires. */
+  onAccess(callback: () => void, signal?: AbortSignal): void {
     let asked = this.isAsked;
-    return this.view.subscribe(() => {
+    const unsubscribe = this.view.subscribe(() => {
       const was = asked;
       asked = this.isAsked;
       if (was && !asked) callback();
     });
+    signal?.addEventListener('abort', unsubscribe);
   }
 
   private get token(): string | undefined {

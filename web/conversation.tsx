@@ -12,7 +12,7 @@ import { WaitingList } from './waiting-list.tsx';
 
 /** Minimum interval between redraws of a streaming answer; faster ones would not be noticed. */
 const REDRAW_MS = 40;
-const LOOK_MS = 150;
+const REFRESH_MS = 150;
 
 /** The messages, the waiting messages and the input field. */
 export function Conversation({ session, view }: { session: TabSession; view: View }) {
@@ -26,7 +26,7 @@ export function Conversation({ session, view }: { session: TabSession; view: Vie
   const toolsEnded = countToolsEnded(messages);
   useEffect(() => {
     // Debounced: loading a conversation reports many ended tools at once.
-    const timer = setTimeout(() => void session.refreshPreview(), toolsEnded > 0 ? LOOK_MS : 0);
+    const timer = setTimeout(() => void session.refreshPreview(), toolsEnded > 0 ? REFRESH_MS : 0);
     return () => clearTimeout(timer);
   }, [session, toolsEnded]);
 
@@ -44,7 +44,7 @@ export function Conversation({ session, view }: { session: TabSession; view: Vie
             Show earlier messages
           </button>
         )}
-        {/* Read out when an answer is whole, not word by word. */}
+        {/* Screen readers read an answer when it is complete, not word by word. */}
         <div role="log" aria-live="polite" aria-busy={isStreaming} aria-label="Messages">
           {shown.length === 0 && !isWorking && <Welcome onPick={(text) => session.send(text)} />}
           {shown.map((message) => (

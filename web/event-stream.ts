@@ -26,7 +26,7 @@ export class EventStream<Events extends object> {
   private readonly listeners: { [Name in keyof Events]: (data: Events[Name]) => void };
   private readonly closing = new AbortController();
   private reading: AbortController | undefined;
-  private again: ReturnType<typeof setTimeout> | undefined;
+  private retry: ReturnType<typeof setTimeout> | undefined;
   private wait = FIRST_WAIT_MS;
 
   constructor(
@@ -40,10 +40,7 @@ export class EventStream<Events extends object> {
     const { signal } = this.closing;
     document.addEventListener('visibilitychange', () => this.follow(), { signal });
     window.addEventListener('online', () => this.follow(), { signal });
-    signal.addEventListener(
-      'abort',
-      access.onAccess(() => this.follow()),
-    );
+    access.onAccess(() => this.follow(), signal);
     this.follow();
   }
 
@@ -54,7 +51,7 @@ export class EventStream<Events extends object> {
 
   /** Reconnects, or disconnects if the tab is hidden or the stream closed. */
   private follow(): void {
-    clearTimeout(this.again);
+    clearTimeout(this.retry);
     this.reading?.abort();
     this.reading = undefined;
     if (this.closing.signal.aborted || document.visibilityState !== 'visible' || access.isAsked) return;
@@ -64,30 +61,30 @@ export class EventStream<Events extends object> {
   }
 
   private async read(reading: AbortController): Promise<void> {
-    const isLetIn = await this.readAll(reading).catch(() => true);
+    const isAuthorized = await this.readAll(reading).catch(() => true);
     if (reading.signal.aborted && reading !== this.reading) return;
     // Continues once the user has entered a token; until then the connection does not count as lost.
-    if (!isLetIn) return;
+    if (!isAuthorized) return;
     this.handlers.lost();
-    this.again = setTimeout(() => this.follow(), this.wait * (0.5 + Math.random()));
+    this.retry = setTimeout(() => this.follow(), this.wait * (0.5 + Math.random()));
     this.wait = Math.min(this.wait * 2, LONGEST_WAIT_MS);
   }
 
   /** Reads to the end. False if the server requires a token. */
   private async readAll(reading: AbortController): Promise<boolean> {
     let silence = setTimeout(() => reading.abort(), SILENCE_MS);
-    const heard = () => {
+    const received = () => {
       clearTimeout(silence);
       silence = setTimeout(() => reading.abort(), SILENCE_MS);
     };
     try {
       const { ok, status, body } = await access.fetch(this.url, { signal: reading.signal, cache: 'no-store' });
       if (!ok || body === null) return status !== 401;
-      const parser = new EventSourceParserStream({ onComment: heard });
+      const parser = new EventSourceParserStream({ onComment: received });
       const events = body.pipeThrough(new TextDecoderStream()).pipeThrough(parser).getReader();
       for (let next = await events.read(); !next.done; next = await events.read()) {
-        heard();
-        this.tell(next.value.event, next.value.data);
+        received();
+        this.dispatch(next.value.event, next.value.data);
       }
       return true;
     } finally {
@@ -95,7 +92,7 @@ export class EventStream<Events extends object> {
     }
   }
 
-  private tell(name: string | undefined, data: string): void {
+  private dispatch(name: string | undefined, data: string): void {
     // Ignore the server's `error` event: it closes the stream next.
     if (name === undefined || !Object.hasOwn(this.listeners, name)) return;
     this.wait = FIRST_WAIT_MS;

@@ -55,7 +55,7 @@ function CodeBlock({ children }: ComponentProps<'pre'> & ExtraProps) {
     <div className="code-block">
       <div className="bar">
         <span>{languageOf(children)}</span>
-        {/* Clipboards are for secure pages only. */}
+        {/* The clipboard is available in secure contexts only. */}
         {window.isSecureContext && (
           <button type="button" className="quiet" onClick={() => void copy()}>
             {copied ? 'Copied' : 'Copy'}

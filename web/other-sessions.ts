@@ -32,10 +32,7 @@ export class OtherSessions {
       else this.view.update({ sessions: data });
     });
     document.addEventListener('visibilitychange', () => this.takeTurn(), { signal });
-    signal.addEventListener(
-      'abort',
-      access.onAccess(() => this.takeTurn()),
-    );
+    access.onAccess(() => this.takeTurn(), signal);
     this.takeTurn();
   }
 

@@ -4,9 +4,9 @@ import type { Store } from './store.ts';
 import type { Waiting } from './transcript.ts';
 
 /** How messages are sent. */
-interface Ways {
+interface Routes {
   /** chat: no session yet, the first message opens it. none: wait. */
-  way(): 'queue' | 'chat' | 'none';
+  route(): 'queue' | 'chat' | 'none';
   say(message: UIMessage): Promise<void>;
   /** `state`: it was accepted earlier and does not run again. */
   submit(message: UIMessage): Promise<{ state?: string }>;
@@ -14,7 +14,7 @@ interface Ways {
   isSaid(messageId: string): boolean;
 }
 
-const AGAIN_MS = 3_000;
+const RETRY_MS = 3_000;
 
 /**
  * Messages for the server's queue. They are sent in order, one at a time, and retried until the server accepts or
@@ -22,13 +22,13 @@ const AGAIN_MS = 3_000;
  */
 export class Outbox {
   private readonly view: Store<{ waiting: Waiting[] }>;
-  private readonly ways: Ways;
-  private again: ReturnType<typeof setTimeout> | undefined;
+  private readonly routes: Routes;
+  private retry: ReturnType<typeof setTimeout> | undefined;
   private isSending = false;
 
-  constructor(view: Store<{ waiting: Waiting[] }>, ways: Ways) {
+  constructor(view: Store<{ waiting: Waiting[] }>, routes: Routes) {
     this.view = view;
-    this.ways = ways;
+    this.routes = routes;
   }
 
   add(message: UIMessage): void {
@@ -54,7 +54,7 @@ export class Outbox {
 
   /** Sends unsent messages now. */
   flush(): void {
-    clearTimeout(this.again);
+    clearTimeout(this.retry);
     if (!this.isSending) void this.sendAll();
   }
 
@@ -69,16 +69,16 @@ export class Outbox {
 
   /** False: retry later. */
   private async sendOne({ message }: Waiting): Promise<boolean> {
-    const way = this.ways.way();
-    if (way === 'none') return false;
-    if (way === 'chat') {
+    const route = this.routes.route();
+    if (route === 'none') return false;
+    if (route === 'chat') {
       this.remove(message.id);
-      void this.ways.say(message);
+      void this.routes.say(message);
       return false;
     }
     try {
-      const { state } = await this.ways.submit(message);
-      if (state !== undefined || this.ways.isSaid(message.id)) this.remove(message.id);
+      const { state } = await this.routes.submit(message);
+      if (state !== undefined || this.routes.isSaid(message.id)) this.remove(message.id);
       else this.put({ message, state: 'queued' });
       return true;
     } catch (error) {
@@ -89,8 +89,8 @@ export class Outbox {
   }
 
   private flushLater(): void {
-    clearTimeout(this.again);
-    this.again = setTimeout(() => this.flush(), AGAIN_MS);
+    clearTimeout(this.retry);
+    this.retry = setTimeout(() => this.flush(), RETRY_MS);
   }
 
   private next(): Waiting | undefined {

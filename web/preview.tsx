@@ -25,7 +25,7 @@ export function Preview({ shown, onReload }: { shown: Shown; onReload: () => voi
           </button>
         </div>
       </div>
-      {/* A new element for each address: one that goes from page to page would fill the tab's history. */}
+      {/* A new element for each URL: changing the URL of one frame would add entries to the tab's history. */}
       {isOpen && <iframe key={shown.url} src={shown.url} sandbox="allow-scripts" title="The site that was built" />}
       {isOpen && !shown.isAtRoot && (
         <p className="note">

@@ -77,7 +77,7 @@ function Row({ session, onCommand }: RowProps) {
   };
   return (
     <li>
-      {/* It comes with a copy of what this tab keeps, the token among it. */}
+      {/* `opener` copies this tab's sessionStorage, with the token, to the new tab. */}
       <a href={addressOf(session_id)} target="_blank" rel="opener">
         {name}
       </a>

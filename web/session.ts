@@ -48,7 +48,7 @@ export class TabSession {
     });
     this.sync = new ChatSync({ chat: this.chat, view: this.view, tab, api: this.api });
     this.outbox = new Outbox(this.view, {
-      way: () => (access.isAsked ? 'none' : this.tab.opened ? 'queue' : this.sync.isStreaming ? 'none' : 'chat'),
+      route: () => (access.isAsked ? 'none' : this.tab.opened ? 'queue' : this.sync.isStreaming ? 'none' : 'chat'),
       say: (message) => this.say(message),
       submit: (message) => this.api.submit(message),
       isSaid: (id) => this.chat.messages.some((message) => message.id === id),

@@ -38,7 +38,7 @@ function Form({ isRefused }: { isRefused: boolean }) {
     >
       <label htmlFor="token">This server requires an access token:</label>
       <div className="entry">
-        {/* No password of a person, so none to be kept by the browser: the tab forgets it when it is closed. */}
+        {/* Not a password, so the browser must not store it; it is forgotten when the tab is closed. */}
         <input
           ref={field}
           id="token"

@@ -1,39 +1,25 @@
 import type { Logger } from 'pino';
 import pRetry from 'p-retry';
 
-const BACKOFF = { retries: Infinity, minTimeout: 250, maxTimeout: 10_000 };
-
-/** Calls `connect` until it succeeds, with backoff. Each failure is logged with the address that did not answer. */
+/**
+ * Calls `connect` until it succeeds, with backoff. Each failure is logged with the address that did not answer, or as
+ * the error's own message if the schema is too old.
+ */
 export function untilReachable<T>(log: Logger, name: string, address: string, connect: () => Promise<T>): Promise<T> {
   return pRetry(connect, {
-    ...BACKOFF,
-    onFailedAttempt: ({ error, retryDelay }) =>
-      log.warn({ err: error, address, retry_in_ms: retryDelay }, `${name} cannot be reached at ${address}`),
+    retries: Infinity,
+    minTimeout: 250,
+    maxTimeout: 10_000,
+    onFailedAttempt: ({ error, retryDelay }) => {
+      const message = error instanceof SchemaTooOld ? error.message : `${name} cannot be reached at ${address}`;
+      log.warn({ err: error, address, retry_in_ms: retryDelay }, message);
+    },
   });
 }
 
-/** Waits until no migration is missing; `missing` returns the names of those that the schema lacks. */
-export async function untilMigrated(log: Logger, missing: () => Promise<string[]>): Promise<void> {
-  await pRetry(
-    async () => {
-      const names = await missing();
-      if (names.length > 0) throw new SchemaTooOld(names);
-    },
-    {
-      ...BACKOFF,
-      onFailedAttempt: ({ error, retryDelay }) => {
-        if (!(error instanceof SchemaTooOld)) throw error;
-        log.warn({ missing: error.missing, retry_in_ms: retryDelay }, error.message);
-      },
-    },
-  );
-}
-
-class SchemaTooOld extends Error {
-  readonly missing: readonly string[];
-
+/** The schema lacks migrations that this code needs. */
+export class SchemaTooOld extends Error {
   constructor(missing: readonly string[]) {
-    super('the schema is older than this code: run `npm run migrate`');
-    this.missing = missing;
+    super(`the schema is older than this code: run \`npm run migrate\` (missing: ${missing.join(', ')})`);
   }
 }

@@ -21,8 +21,8 @@ const RESOURCE_EXHAUSTED = 8;
 type Check = (client: Client, namespace: string) => Promise<boolean>;
 
 /**
- * The keys of deploy/temporal-dynamic.yaml whose effect a client can observe, each with a check that is true where the
- * server lacks the setting. The others show only under load, after minutes or with a failing session.
+ * The keys of deploy/temporal-dynamic.yaml whose effect a client can observe, each with a check that is true if the
+ * setting is missing. The others have an effect only under load, after minutes or with a failing session.
  */
 const CHECKS: Readonly<Record<string, Check>> = {
   'frontend.enableCancelWorkerPollsOnShutdown': lacksCapability('workerPollCompleteOnShutdown'),
@@ -35,7 +35,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
 
 /**
  * Logs one warning per setting that the Temporal server lacks, over a connection of its own without the SDK's retries,
- * which hide that the server is out of resources. A check that fails says nothing. Never rejects.
+ * which hide that the server is out of resources. A check that fails logs nothing. Never rejects.
  */
 export async function warnOfMissingServerSettings(
   options: ConnectionOptions,
@@ -102,11 +102,10 @@ async function fewUpdatesInFlight(client: Client, namespace: string): Promise<bo
       Promise.allSettled(Array.from({ length: UPDATES }, send)),
     );
     return sent.some(
-      ({ status, ...rest }) =>
-        status === 'rejected' &&
-        'reason' in rest &&
-        isGrpcServiceError(rest.reason) &&
-        (rest.reason.code as number) === RESOURCE_EXHAUSTED,
+      (each) =>
+        each.status === 'rejected' &&
+        isGrpcServiceError(each.reason) &&
+        (each.reason.code as number) === RESOURCE_EXHAUSTED,
     );
   });
 }

@@ -19,7 +19,7 @@ import { createPool } from '../store/db.ts';
 import { workflowBundle } from './bundle.ts';
 import { createWorker, type SessionWorker } from './create.ts';
 import { serveMetrics } from './metrics-server.ts';
-import { untilMigrated, untilReachable } from './reach.ts';
+import { SchemaTooOld, untilReachable } from './reach.ts';
 import { requireSearchAttributes } from './search-attributes.ts';
 import { warnOfMissingServerSettings } from './server-settings.ts';
 
@@ -125,9 +125,10 @@ async function connect(config: DatabaseConfig, log: Logger) {
   const db = createPool(config.databaseUrl, { max: CONNECTIONS });
   const onError = (error: unknown) => log.warn({ err: error }, 'bus');
   const bus = createPostgresBus({ connectionString: config.directDatabaseUrl, onError });
-  await untilMigrated(log, () =>
-    untilReachable(log, 'Postgres', new URL(config.databaseUrl).host, () => missingMigrations(db)),
-  );
+  await untilReachable(log, 'Postgres', new URL(config.databaseUrl).host, async () => {
+    const missing = await missingMigrations(db);
+    if (missing.length > 0) throw new SchemaTooOld(missing);
+  });
   const [connection, clientConnection] = await untilReachable(log, 'Temporal', connectionOptions.address, () =>
     Promise.all([NativeConnection.connect(connectionOptions), Connection.connect(connectionOptions)]),
   );

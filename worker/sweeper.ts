@@ -18,8 +18,8 @@ interface SweeperDeps {
 }
 
 /**
- * Wakes sessions with an accepted message that nobody works on: the wake-up was lost with its sender, Temporal was away,
- * or the workflow was terminated. An unneeded wake-up does no harm: the row decides what runs.
+ * Wakes sessions with an accepted message that no workflow processes: the wake-up was lost, Temporal was unreachable, or
+ * the workflow was terminated. An unneeded wake-up does no harm: the row decides what runs.
  */
 export async function sweepRuns(deps: SweeperDeps): Promise<void> {
   const runs = await claimDueRuns(deps.db, AT_ONCE);

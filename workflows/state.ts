@@ -34,7 +34,7 @@ export const LONGEST_HISTORY = 1_000;
  * 1. `loaded` is false until the session has been read; handlers wait for that.
  * 2. Phase and project follow the outcomes from Postgres in the order of their event numbers.
  * 3. The queue is sorted by run number and contains no ended runs.
- * 4. It is never paused while the row is not: a step of an unpaused queue asks the row, a paused queue asks nobody.
+ * 4. It is never paused while the row is not: each step of an unpaused queue asks Postgres, a paused queue does not.
  */
 export class SessionState {
   readonly sessionId: string;

@@ -57,14 +57,14 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
       const { id, parts: said, metadata } = newestMessage(body);
       if (body.messageId) await refuseEdit(parts, user, body.id, body.messageId);
       // Before accepting the message: its sender must be able to read the answer.
-      const leave = readers.admit(user, 'chat');
+      const release = readers.admit(user, 'chat');
       const submitted = await client
         .submit(user, body.id, { id, parts: said, metadata, model: body.model }, { open: true })
         .catch((error: unknown) => {
-          leave();
+          release();
           throw error instanceof InvalidInput ? error.under(`messages[${body.messages.length - 1}]`) : error;
         });
-      return answerStream(c, parts, { session: submitted.session_id, run: submitted.run_seq, leave });
+      return answerStream(c, parts, { session: submitted.session_id, run: submitted.run_seq, release });
     },
   );
 
@@ -81,7 +81,7 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
     async (c, { user, params }) => {
       const found = await client.runInFlight(user, params.id);
       if (found === undefined) return c.body(null, 204);
-      return answerStream(c, parts, { ...found, leave: readers.admit(user, 'chat') });
+      return answerStream(c, parts, { ...found, release: readers.admit(user, 'chat') });
     },
   );
 }
@@ -105,7 +105,7 @@ async function refuseEdit({ client }: RouteParts, user: string, id: string, mess
 function answerStream(
   c: RequestContext,
   { client, log, closing }: RouteParts,
-  { session, run, leave }: { session: string; run: number; leave: () => void },
+  { session, run, release }: { session: string; run: number; release: () => void },
 ): Response {
   const user = c.get('user');
   return eventStream<UIMessageChunk[]>({
@@ -120,6 +120,6 @@ function answerStream(
     closing,
     // The AI SDK ignores event names, so it sees an error, not the end of the answer.
     expiry: expiryOf(c, ({ detail }) => ({ type: 'error', errorText: detail })),
-    onOver: leave,
+    onOver: release,
   });
 }

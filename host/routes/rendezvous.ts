@@ -28,7 +28,7 @@ export function rendezvousRoutes(api: Api, { client, readers, log, closing }: Ro
     (c, { user }) =>
       eventStream<RendezvousEvent[]>({
         read: (signal) => client.rendezvousInBatches(user, { signal }),
-        write: (told) => told.map((data) => namedEvent(data.event, data)).join(''),
+        write: (batch) => batch.map((data) => namedEvent(data.event, data)).join(''),
         fail: (error) => {
           log.error({ err: error }, 'a rendezvous failed');
           return namedEvent('error', problemOf(error));
