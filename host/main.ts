@@ -76,10 +76,11 @@ async function main(): Promise<void> {
   const onError = (error: unknown) => log.warn({ err: error }, 'bus');
   const bus = createPostgresBus({ connectionString: config.directDatabaseUrl, onError });
   countBus(bus, registry);
+  const workflows = temporalClient(temporal);
   const client = createClient({
     database: config.databaseUrl,
     bus,
-    temporal: temporalClient(temporal),
+    temporal: workflows,
     catalog: await catalogOf(config),
     maxMessageBytes: config.maxMessageBytes,
     commandConnections: config.commandConnections,
@@ -112,6 +113,7 @@ async function main(): Promise<void> {
   await orderlyStop.stop(server, { drainDelayMs: config.drainDelayMs, graceMs: config.shutdownGraceMs });
   await client.end();
   await bus.close();
+  await workflows.connection.close();
   log.info('stopped');
 }
 
