@@ -30,9 +30,10 @@ it('Q3 redaction gives valid JSON of the same shape for any value and any secret
   );
 });
 
-it('Q3 redaction of a string of 10 MB takes less than a second', () => {
+it('Q3 redaction of a string of 10 MB takes less than a second of CPU', () => {
   const json = JSON.stringify({ long: 'a"b\n'.repeat(2_500_000), short: '123456' });
-  const from = performance.now();
+  const from = process.cpuUsage();
   expect(changeStrings(json, hide)).toBe(json.replace('123456', '[redacted]'));
-  expect(performance.now() - from).toBeLessThan(1_000);
+  const { user, system } = process.cpuUsage(from);
+  expect((user + system) / 1_000).toBeLessThan(1_000);
 });
