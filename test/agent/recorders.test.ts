@@ -91,7 +91,7 @@ const PLAYS: Record<string, Play> = {
   'a provider that refuses after a step': { says: [[say('first'), callTool('x', 'look', { at: 'a' })], [fail(401)]] },
   'a provider’s content filter': { says: [[say('no'), callTool('x', 'look', { at: 'a' }), finish('content_filter')]] },
   'an abort in mid-text': { says: [[think('hm'), say('one '), hang()]], abortAt: 'one ' },
-  'an abort in a tool’s input': { says: [[callTool('x', 'echo', '{"words":"hel'), hang()]], abortAt: 'tool-echo' },
+  'an abort in a tool’s input': { says: [[callTool('x', 'echo', '{"words":"hel'), hang()]], abortAt: 'hel' },
   'an abort in a tool': { says: [[say('I wait'), callTool('x', 'pause', {})]], abortAt: 'a tool at work' },
 };
 
