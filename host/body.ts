@@ -40,12 +40,25 @@ export async function* textOf(request: Request, limit: BodyLimit): AsyncGenerato
     }
   };
   let bytes = 0;
-  for await (const chunk of request.body ?? []) {
-    bytes += chunk.byteLength;
-    if (bytes > limit.bytes) throw tooLarge('body', limit);
-    yield decode(chunk);
+  try {
+    for await (const chunk of request.body?.values({ preventCancel: true }) ?? []) {
+      bytes += chunk.byteLength;
+      if (bytes > limit.bytes) throw tooLarge('body', limit);
+      yield decode(chunk);
+    }
+    yield decode();
+  } finally {
+    if (request.body) discard(request.body, limit.bytes).catch(() => {});
   }
-  yield decode();
+}
+
+/**
+ * Reads the rest of a refused body. The server closes a connection with unread data half a second after the response,
+ * when a proxy may already use it for another user. Beyond `most` bytes it may do so.
+ */
+async function discard(body: ReadableStream<Uint8Array>, most: number): Promise<void> {
+  let left = most;
+  for await (const { byteLength } of body) if ((left -= byteLength) < 0) return;
 }
 
 export function tooLarge(field: string, { bytes, setting }: BodyLimit): PerdureError {

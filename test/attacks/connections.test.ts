@@ -133,6 +133,28 @@ describe('an endless body', () => {
   });
 });
 
+describe('a body that is refused before its end', () => {
+  it.each([
+    ['not JSON', 400, `${CHAT}content-length: ${MB}\r\n\r\n`, `{x${' '.repeat(MB - 2)}`],
+    ['nested too deeply', 400, `${CHAT}content-length: ${MB}\r\n\r\n`, `{"x":${'['.repeat(MB - 5)}`],
+    [
+      'too large without a Content-Length',
+      413,
+      `${HEAD}transfer-encoding: chunked\r\n\r\n`,
+      `${`10000\r\n${' '.repeat(0x10000)}\r\n`.repeat(24)}0\r\n\r\n`,
+    ],
+  ])('Q3 %s leaves the connection usable: behind a proxy, others share it', async (_what, status, head, body) => {
+    const connection = await answered(head + body);
+    expect(connection.statuses).toEqual([status]);
+    for (let later = 1; later <= 10; later++) {
+      connection.write('GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n');
+      await Promise.race([connection.closed, eventually(() => expect(connection.statuses).toHaveLength(1 + later))]);
+      expect(connection.isOpen).toBe(true);
+      await delay(80);
+    }
+  });
+});
+
 describe('large responses', () => {
   it('Q3 are split into pages of some megabytes, so that many at once fit into memory', async () => {
     const greedy = host.as('greedy');
