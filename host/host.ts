@@ -3,7 +3,7 @@ import { routePath } from 'hono/route';
 import { PerdureError } from '../domain/errors.ts';
 import { Api } from './api.ts';
 import type { App, HostEnv, HostParts, RequestContext, RouteParts } from './context.ts';
-import { challengeOf, problemOf, problemResponse } from './problem.ts';
+import { challengeOf, loggedProblem, problemOf, problemResponse } from './problem.ts';
 import { Readers } from './readers.ts';
 import { chatRoutes } from './routes/chat.ts';
 import { commandRoutes } from './routes/commands.ts';
@@ -107,12 +107,9 @@ function measured({ metrics }: HostParts): MiddlewareHandler<HostEnv> {
 }
 
 function answerError(error: unknown, c: RequestContext, { metrics, log }: HostParts): Response {
-  const problem = problemOf(error);
+  const session = c.req.param('id');
+  const problem = loggedProblem(error, log, { method: c.req.method, route: routePath(c), ...(session && { session }) });
   const command = c.get('command') as string | undefined;
   if (command !== undefined) metrics.refused(command, problem.code);
-  const session = c.req.param('id');
-  const request = { method: c.req.method, route: routePath(c), code: problem.code, ...(session && { session }) };
-  if (problem.code === 'Internal') log.error({ err: error, ...request }, 'a request failed');
-  else if (problem.code === 'Unavailable') log.warn({ err: error, ...request }, 'a request could not be served');
   return problemResponse(problem, challengeOf(error));
 }

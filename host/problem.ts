@@ -1,4 +1,5 @@
 import { isUnavailable } from '../client/unavailable.ts';
+import type { Logger } from '../config/log.ts';
 import { ERROR_STATUS, type ErrorCode, PerdureError } from '../domain/errors.ts';
 import { type FieldError, InvalidInput } from '../wire/input.ts';
 import { InvalidToken } from './identify.ts';
@@ -21,6 +22,15 @@ export function problemOf(error: unknown): Problem {
   }
   if (isUnavailable(error)) return problem('Unavailable', 'the database cannot be reached; try again in a moment');
   return problem('Internal', "an internal error; see the server's log");
+}
+
+/** As `problemOf`, and logs what is not the caller's fault: `Internal` as an error, `Unavailable` as a warning. */
+export function loggedProblem(error: unknown, log: Logger, request: object): Problem {
+  const details = problemOf(error);
+  const line = { err: error, ...request, code: details.code };
+  if (details.code === 'Internal') log.error(line, 'a request failed');
+  else if (details.code === 'Unavailable') log.warn(line, 'a request could not be served');
+  return details;
 }
 
 function problem(code: ErrorCode, detail: string): Problem {

@@ -5,7 +5,7 @@ import { chatBody, sessionRef, userMessage } from '../../wire/requests.ts';
 import { type Api, events } from '../api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
 import { notSupported } from '../not-supported.ts';
-import { problemOf } from '../problem.ts';
+import { loggedProblem } from '../problem.ts';
 import { expiryOf } from '../expiry.ts';
 import { dataLine, eventStream } from '../sse.ts';
 import { readTranscript } from '../transcript.ts';
@@ -112,10 +112,7 @@ function answerStream(
     read: (signal) => client.followInBatches(user, session, run, { signal }),
     write: (chunks) => chunks.map(dataLine).join(''),
     end: 'data: [DONE]\n\n',
-    fail: (error) => {
-      log.error({ err: error, session, run }, 'a stream failed');
-      return dataLine({ type: 'error', errorText: problemOf(error).detail });
-    },
+    fail: (error) => dataLine({ type: 'error', errorText: loggedProblem(error, log, { session, run }).detail }),
     headers: { 'x-vercel-ai-ui-message-stream': 'v1', [SESSION_HEADER]: session },
     closing,
     // The AI SDK ignores event names, so it sees an error, not the end of the answer.

@@ -1,7 +1,7 @@
 import type { RendezvousEvent } from '../../domain/rendezvous.ts';
 import { type Api, events } from '../api.ts';
 import type { RouteParts } from '../context.ts';
-import { problemOf } from '../problem.ts';
+import { loggedProblem } from '../problem.ts';
 import { eventStream, namedEvent } from '../sse.ts';
 import { expiryOf } from '../expiry.ts';
 
@@ -29,10 +29,7 @@ export function rendezvousRoutes(api: Api, { client, readers, log, closing }: Ro
       eventStream<RendezvousEvent[]>({
         read: (signal) => client.rendezvousInBatches(user, { signal }),
         write: (batch) => batch.map((data) => namedEvent(data.event, data)).join(''),
-        fail: (error) => {
-          log.error({ err: error }, 'a rendezvous failed');
-          return namedEvent('error', problemOf(error));
-        },
+        fail: (error) => namedEvent('error', loggedProblem(error, log, {})),
         closing,
         expiry: expiryOf(c),
         onOver: readers.admit(user, 'rendezvous'),

@@ -3,7 +3,7 @@ import { sessionStatus } from '../../wire/responses.ts';
 import { sessionRef } from '../../wire/requests.ts';
 import { type Api, events, json } from '../api.ts';
 import type { RouteParts } from '../context.ts';
-import { problemOf } from '../problem.ts';
+import { loggedProblem } from '../problem.ts';
 import { eventStream, namedEvent } from '../sse.ts';
 import { expiryOf } from '../expiry.ts';
 
@@ -45,10 +45,7 @@ export function statusRoutes(api: Api, { client, readers, log, closing }: RouteP
       return eventStream<TurnEvent>({
         read: (signal) => client.events(user, session, { signal }),
         write: ({ event, data }) => namedEvent(event, data),
-        fail: (error) => {
-          log.error({ err: error, session }, 'a stream of events failed');
-          return namedEvent('error', problemOf(error));
-        },
+        fail: (error) => namedEvent('error', loggedProblem(error, log, { session })),
         closing,
         expiry: expiryOf(c),
         onOver: readers.admit(user, 'events'),

@@ -50,18 +50,23 @@ async function atWork(user: string) {
   await caller.post(`/api/sessions/${id}/messages`, { text: `${CANARY} queued` });
   await mkdir(folder, { recursive: true });
   await writeFile(path.join(folder, 'index.html'), CANARY);
-  const readers = [`/api/sessions/${id}/events`, `/api/sessions/${id}/stream`].map(async (at) => {
-    const response = await caller.fetch(at);
-    for await (const _event of eventsOf(response));
-  });
-  return { caller, id, folder, readers: Promise.allSettled(readers) };
+  const streams = [`/api/sessions/${id}/events`, `/api/chat/${id}/stream`].map((at) => caller.fetch(at));
+  const readers = (await Promise.all(streams)).map(lastEventOf);
+  return { caller, id, folder, readers: Promise.all(readers) };
+}
+
+async function lastEventOf(response: Response): Promise<unknown> {
+  let last: unknown;
+  for await (const { data } of eventsOf(response)) last = data;
+  return last;
 }
 
 async function expectGone({ caller, id, folder, readers }: Awaited<ReturnType<typeof atWork>>) {
   late.open();
   expect((await caller.get(`/api/sessions/${id}`)).status).toBe(404);
   expect((await caller.post(`/api/sessions/${id}/messages`, { text: CANARY })).status).toBe(404);
-  await readers;
+  expect(await readers).toMatchObject([{ code: 'SessionNotFound' }, { type: 'error' }]);
+  expect(host.logs.filter(({ level }) => level >= 50)).toEqual([]);
   await eventually(() => expect(existsSync(folder)).toBe(false));
   await eventually(async () => {
     const { status } = await runtime.temporal.workflow.getHandle(id).describe();
