@@ -8,6 +8,7 @@ import {
 import { fromLanguageModelUsage, type Usage, ZERO_USAGE } from '../domain/usage.ts';
 import type { ToolDefinition } from './define.ts';
 import type { ResolvedModel } from './models.ts';
+import { withoutRefusedFiles } from './refused-files.ts';
 import { StepChunks, type StepToolCall } from './step-chunks.ts';
 import { sdkTools } from './step-tools.ts';
 
@@ -86,7 +87,7 @@ function resultOf(model: string, finished: FinishedStep | undefined, toolCalls: 
 async function callOptions(input: StepInput, abortSignal: AbortSignal) {
   const { model, system, temperature, maxOutputTokens } = input;
   return {
-    model: model.model,
+    model: withoutRefusedFiles(model.model),
     ...(system !== '' && { instructions: { role: 'system' as const, content: system, ...CACHED } }),
     messages: withCacheMark(await convertToModelMessages(input.messages)),
     tools: sdkTools(input.tools),

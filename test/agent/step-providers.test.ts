@@ -50,6 +50,29 @@ function withAnswer(parts: UIMessage['parts']): UIMessage[] {
   return [...hello, { id: 'msg_2', role: 'assistant', parts: [{ type: 'step-start' }, ...parts] }];
 }
 
+describe.each([
+  ['OpenAI', () => createModels({ openaiApiKey: 'k' }).resolve('openai/gpt-test')],
+  ['Anthropic', () => createModels({ anthropicApiKey: 'k', anthropicBaseUrl: url }).resolve('anthropic/claude-test')],
+  ['a compatible server', () => createModels({ openaiBaseUrl: url }).resolve('openai/test')],
+])('%s', (_name, model) => {
+  it('R6 files that the provider does not accept are replaced by a note, and others are sent', async () => {
+    vi.stubEnv('OPENAI_BASE_URL', url);
+    const file = (mediaType: string, filename?: string) => ({
+      type: 'file' as const,
+      mediaType,
+      ...(filename !== undefined && { filename }),
+      url: `data:${mediaType};base64,aGVsbG8=`,
+    });
+    const parts = [file('application/msword', 'a.doc'), file('audio/ogg'), file('image/png')];
+    await stepOf(model(), [{ id: 'msg_1', role: 'user', parts }]);
+    expect(bodies).toHaveLength(1);
+    const sent = JSON.stringify(bodies[0]);
+    expect(sent).toContain(String.raw`[file \"a.doc\" of type application/msword: this model cannot read it]`);
+    expect(sent).toContain('[file of type audio/ogg: this model cannot read it]');
+    expect(sent.match(/aGVsbG8=/g)).toHaveLength(1);
+  });
+});
+
 describe('Anthropic', () => {
   const model = () => createModels({ anthropicApiKey: 'k', anthropicBaseUrl: url }).resolve('anthropic/claude-test');
   const block = (index: number, content_block: object, ...deltas: object[]): Event[] => [

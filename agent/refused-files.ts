@@ -1,0 +1,50 @@
+import { UnsupportedFunctionalityError, wrapLanguageModel } from 'ai';
+import type { ModelObject, ModelPrompt } from './model-object.ts';
+
+type Call = Parameters<ModelObject['doStream']>[0];
+type Answer = Awaited<ReturnType<ModelObject['doStream']>>;
+
+/**
+ * The model, but files of types that its provider does not accept are replaced by a note. Messages stay in the
+ * conversation, so one such file would otherwise fail every later turn of its session.
+ */
+export function withoutRefusedFiles(model: ModelObject): ModelObject {
+  return wrapLanguageModel({
+    model,
+    middleware: {
+      specificationVersion: 'v4',
+      wrapStream: ({ model: inner, params }) => streamWithNotes(inner, params),
+    },
+  });
+}
+
+async function streamWithNotes(model: ModelObject, call: Call): Promise<Answer> {
+  try {
+    return await model.doStream(call);
+  } catch (error) {
+    const types = new Set(mediaTypes(call.prompt));
+    if (!UnsupportedFunctionalityError.isInstance(error) || types.size === 0) throw error;
+    const named = [...types].filter((type) => error.functionality.includes(type));
+    // Some providers do not say which type they refuse.
+    const prompt = withNotes(call.prompt, named.length > 0 ? new Set(named) : types);
+    return streamWithNotes(model, { ...call, prompt });
+  }
+}
+
+function mediaTypes(prompt: ModelPrompt): string[] {
+  return prompt.flatMap((message) =>
+    message.role === 'user' ? message.content.flatMap((part) => (part.type === 'file' ? [part.mediaType] : [])) : [],
+  );
+}
+
+function withNotes(prompt: ModelPrompt, refused: ReadonlySet<string>): ModelPrompt {
+  return prompt.map((message) => {
+    if (message.role !== 'user') return message;
+    const content = message.content.map((part) => {
+      if (part.type !== 'file' || !refused.has(part.mediaType)) return part;
+      const name = part.filename === undefined ? '' : ` ${JSON.stringify(part.filename)}`;
+      return { type: 'text' as const, text: `[file${name} of type ${part.mediaType}: this model cannot read it]` };
+    });
+    return { ...message, content };
+  });
+}
