@@ -7,6 +7,7 @@ import { loadToolCall } from '../store/tools.ts';
 import type { ActivityContext } from './context.ts';
 import { ActivityStop } from './stop.ts';
 import { PostgresToolCall } from './tool-recorder.ts';
+import { retryWhileAway } from './write-until-stored.ts';
 
 /**
  * Runs one tool call, from claim to stored outcome. Idempotent by the outcome on the part. A call that an earlier attempt
@@ -16,7 +17,11 @@ export async function runToolCall(context: ActivityContext, args: ToolArgs): Pro
   using stop = new ActivityStop(context, args);
   const fence = [args.epoch, args.ordinal, Context.current().info.attempt] as const;
   const claim: Claim = { sessionId: args.session_id, runSeq: args.run_seq, fence };
-  const call = await loadToolCall(context.db, args.session_id, args.run_seq, args.tool_call_id);
+  // The attempt retries this itself: of a call that the previous activity began (args.begun), only the first attempt knows
+  // that the tool has not run yet.
+  const call = await retryWhileAway({ context, claim, stop }, () =>
+    loadToolCall(context.db, args.session_id, args.run_seq, args.tool_call_id),
+  );
   if (call === undefined) throw ApplicationFailure.nonRetryable('ToolCallNotFound', 'ToolCallNotFound');
   const agent = context.agents.list().find((each) => each.id === call.agent);
   const limits = limitsOf(agent ?? context.agents.default);

@@ -45,7 +45,11 @@ export function claimUntilAnswered<T>(writer: Writer, claimWith: (claim: Claim) 
   });
 }
 
-function retryWhileAway<T>({ context, claim, stop }: Writer, run: (attempt: number) => Promise<T>): Promise<T> {
+/**
+ * Runs a statement, and retries while Postgres is away. `run` gets the number of the try, from 1.
+ * @throws as `writeUntilStored`
+ */
+export function retryWhileAway<T>({ context, claim, stop }: Writer, run: (attempt: number) => Promise<T>): Promise<T> {
   return pRetry(run, {
     retries: Infinity,
     minTimeout: 50,
@@ -53,7 +57,8 @@ function retryWhileAway<T>({ context, claim, stop }: Writer, run: (attempt: numb
     randomize: true,
     shouldRetry: ({ error, attemptNumber }) => {
       if (!isTemporary(error) || stop.why === 'shutdown' || stop.seconds > AFTER_STOP_S) return false;
-      if (attemptNumber === 1) context.log.warn({ err: error, ...labels(claim) }, 'not written yet: trying again');
+      if (attemptNumber === 1)
+        context.log.warn({ err: error, ...labels(claim) }, 'Postgres did not answer: trying again');
       return true;
     },
   });

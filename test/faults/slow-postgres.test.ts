@@ -1,6 +1,8 @@
 // Postgres is slower than the heartbeat time-out: a healthy attempt must not time out.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { type AgentDefinition, defineAgent, defineTool } from '../../agent/define.ts';
 import { createPool } from '../../store/db.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
@@ -9,6 +11,7 @@ import { startSystem, type TestRuntime } from '../../tools/test-kit/system.ts';
 import { startTcpProxy } from '../../tools/test-kit/tcp-proxy.ts';
 import faultAgent, { effects } from './agent.ts';
 import { expectSound } from './sound.ts';
+import { aroundCalls } from './sql-calls.ts';
 
 const HEARTBEAT_MS = 2_000;
 const SLOW_MS = 2_500;
@@ -32,7 +35,10 @@ async function* slowly(...actions: ModelAction[]): AsyncIterable<ModelAction> {
   }
 }
 
-async function slow(...answers: Iterable<ModelAction>[] | [AsyncIterable<ModelAction>]): Promise<Slow> {
+async function slow(
+  answers: readonly (Iterable<ModelAction> | AsyncIterable<ModelAction>)[],
+  agents: readonly AgentDefinition[] = [faultAgent],
+): Promise<Slow> {
   const url = new URL(await freshDatabase());
   const proxy = await startTcpProxy({ host: url.hostname, port: Number(url.port) });
   const proxied = new URL(url);
@@ -40,7 +46,7 @@ async function slow(...answers: Iterable<ModelAction>[] | [AsyncIterable<ModelAc
   const runtime = await startSystem(
     { databaseUrl: proxied.href, ...(await freshNamespace()) },
     {
-      agents: [faultAgent],
+      agents,
       settings: { heartbeatTimeoutMs: HEARTBEAT_MS, sweepIntervalMs: 3_600_000 },
       script: (_request, index) => answers[Math.min(index, answers.length - 1)]!,
     },
@@ -90,7 +96,7 @@ async function answer({ session }: Slow): Promise<unknown[]> {
 describe.concurrent('with Postgres slower than the heartbeat time-out', { timeout: 90_000 }, () => {
   it('T5 a slow claim of a step: one model call, one complete answer', async () => {
     // The model is slow too, so a false time-out would hit an attempt that is still running.
-    const the = await slow(slowly(say('Hello '), say('there')));
+    const the = await slow([slowly(say('Hello '), say('there'))]);
     await the.slowDown('claim_step');
     expect(await answer(the)).toEqual(hello);
     expect(the.runtime.model.requests).toHaveLength(1);
@@ -98,14 +104,14 @@ describe.concurrent('with Postgres slower than the heartbeat time-out', { timeou
   });
 
   it('T5 every statement slow: one model call, one complete answer', async () => {
-    const the = await slow([say('Hello '), say('there')]);
+    const the = await slow([[say('Hello '), say('there')]]);
     the.slowDownAll();
     expect(await answer(the)).toEqual(hello);
     expect(the.runtime.model.requests).toHaveLength(1);
   });
 
   it('R3 a slow start of a tool that is not repeatable: it runs once, and its outcome is stored', async () => {
-    const the = await slow([callTool('call_1', 'pay', { amount: 5 })], [say('paid')]);
+    const the = await slow([[callTool('call_1', 'pay', { amount: 5 })], [say('paid')]]);
     await the.slowDown('begin_tool');
     expect(await answer(the)).toMatchObject([
       {},
@@ -119,7 +125,7 @@ describe.concurrent('with Postgres slower than the heartbeat time-out', { timeou
   });
 
   it('R3 the response to `begin_tool` is lost: the same attempt repeats it, and runs the tool once', async () => {
-    const the = await slow([callTool('call_1', 'pay', { amount: 5 })], [say('paid')]);
+    const the = await slow([[callTool('call_1', 'pay', { amount: 5 })], [say('paid')]]);
     let lost = 0;
     const query = the.runtime.db.query.bind(the.runtime.db) as (...args: unknown[]) => Promise<unknown>;
     the.runtime.db.query = (async (...args: unknown[]) => {
@@ -136,5 +142,34 @@ describe.concurrent('with Postgres slower than the heartbeat time-out', { timeou
     ]);
     expect(lost).toBe(1);
     expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
+  });
+
+  it('R3 the connection is lost between the event at a tool’s start and the tool: the tool runs once', async () => {
+    let launched = 0;
+    const launch = defineTool({
+      name: 'launch',
+      description: 'Launches. Doing it twice is a disaster.',
+      input: z.object({}),
+      raises: { event: 'start_build', at: 'start' },
+      execute: () => ({ launched: (launched += 1) }),
+    });
+    const agents = [defineAgent({ ...faultAgent, tools: [launch] })];
+    const the = await slow([[callTool('call_1', 'launch', {})], [say('launched')]], agents);
+    let loads = 0;
+    using _hook = aroundCalls(the.runtime.db, {
+      before: ({ name }) => {
+        if (name !== 'load_tool_call') return;
+        loads += 1;
+        // The first load is that of the activity that raises the event.
+        if (loads === 2) throw Object.assign(new Error('Connection terminated unexpectedly'), { code: 'ECONNRESET' });
+      },
+    });
+    expect(await answer(the)).toMatchObject([
+      {},
+      { state: 'output-available', output: { launched: 1 } },
+      {},
+      { text: 'launched' },
+    ]);
+    expect(launched).toBe(1);
   });
 });
