@@ -44,7 +44,7 @@ export interface CommandEntry {
 }
 
 /** Add entries at the end: handlers are registered in this order, on which histories depend. */
-const COMMANDS = {
+export const COMMANDS = {
   publish: {
     summary: 'Publish what was verified',
     method: 'post',

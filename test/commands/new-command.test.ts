@@ -21,10 +21,10 @@ const ENTRY: CommandEntry = vi.hoisted(() => ({
 
 vi.mock(import('../../domain/command-table.ts'), async (original) => {
   const table = await original();
-  const names = [...table.COMMAND_NAMES, 'rewind'] as typeof table.COMMAND_NAMES;
-  const entry = (name: string) => (name === 'rewind' ? ENTRY : table.commandEntry(name as (typeof names)[number]));
+  Object.assign(table.COMMANDS, { rewind: ENTRY });
+  const names = Object.keys(table.COMMANDS) as typeof table.COMMAND_NAMES;
   const unsupported = table.UNSUPPORTED_COMMANDS.filter((name) => name !== 'rewind');
-  return { ...table, COMMAND_NAMES: names, commandEntry: entry, UNSUPPORTED_COMMANDS: unsupported as never };
+  return { ...table, COMMAND_NAMES: names, UNSUPPORTED_COMMANDS: unsupported as never };
 });
 
 /** An SQL function that aborts the run if requested, and returns its arguments. */
