@@ -1,14 +1,16 @@
+import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { Registry } from 'prom-client';
 
 /**
  * Serves a registry to Prometheus at /metrics, and nothing else.
  * @param more further metrics in Prometheus' text format, under other names; left out of the response when it rejects
+ * @throws {Error} the address cannot be used, such as EADDRINUSE
  */
-export function serveMetrics(
+export async function serveMetrics(
   registry: Registry,
   { host, port, more }: { host: string; port: number; more?: (() => Promise<string>) | undefined },
-): Server {
+): Promise<Server> {
   const server = createServer((request, response) => {
     if (request.url !== '/metrics') {
       response.writeHead(404).end();
@@ -22,5 +24,7 @@ export function serveMetrics(
       () => response.writeHead(500).end(),
     );
   });
-  return server.listen(port, host);
+  server.listen(port, host);
+  await once(server, 'listening');
+  return server;
 }

@@ -72,12 +72,17 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
   }
   const log = options.log ?? createLogger('worker', config);
   const { agents, models } = await definitions(config, options);
+  await using opened = new AsyncDisposableStack();
   const { parts, close } = await connect(config, log);
+  opened.defer(close);
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const { metricsPort } = config;
   const served = { host: config.host, more: options.moreMetrics };
-  const metrics = metricsPort === undefined ? undefined : serveMetrics(registry, { ...served, port: metricsPort });
+  if (metricsPort !== undefined) {
+    const metrics = await serveMetrics(registry, { ...served, port: metricsPort });
+    opened.defer(() => void metrics.close());
+  }
   const worker = await createWorker({
     ...parts,
     agents,
@@ -92,10 +97,7 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
   log.info({ agents: agents.list().map((agent) => agent.id), model: models.defaultRef }, 'ready');
   const { connectionOptions, namespace } = temporalConnectConfig(config);
   void warnOfMissingServerSettings(connectionOptions, namespace, log);
-  const done = runToEnd(worker, async () => {
-    metrics?.close();
-    await close();
-  });
+  const done = runToEnd(worker, opened.move());
   const stop = () => {
     worker.shutdown();
     return done;
@@ -103,12 +105,9 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
   return { done, stop };
 }
 
-async function runToEnd(worker: SessionWorker, close: () => Promise<void>): Promise<void> {
-  try {
-    await worker.run();
-  } finally {
-    await close();
-  }
+async function runToEnd(worker: SessionWorker, opened: AsyncDisposableStack): Promise<void> {
+  await using _closing = opened;
+  await worker.run();
 }
 
 async function definitions(config: Config, { agents, providers = {} }: WorkerOptions) {

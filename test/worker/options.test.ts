@@ -1,5 +1,6 @@
 // What the options of `startWorker` and the fields of an agent and a message change, seen by the model provider.
 import path from 'node:path';
+import pg from 'pg';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -26,6 +27,7 @@ let model: ModelServer;
 let client: PerdureClient;
 let worker: StartedWorker;
 let metricsPort: number;
+let env: Record<string, string>;
 
 beforeAll(async () => {
   quietRuntime();
@@ -33,17 +35,18 @@ beforeAll(async () => {
   const database = await freshDatabase();
   const { address, namespace, client: temporal } = await freshNamespace();
   metricsPort = await freePort();
+  env = {
+    DATABASE_URL: database,
+    TEMPORAL_ADDRESS: address,
+    TEMPORAL_NAMESPACE: namespace,
+    OPENAI_BASE_URL: model.url,
+    PERDURE_MODEL: 'openai/default',
+    PERDURE_DIR: path.resolve('node_modules/.cache/perdure-options'),
+    PERDURE_WORKSPACES: scratchDir(),
+    PERDURE_METRICS_PORT: String(metricsPort),
+  };
   worker = await startWorker({
-    env: {
-      DATABASE_URL: database,
-      TEMPORAL_ADDRESS: address,
-      TEMPORAL_NAMESPACE: namespace,
-      OPENAI_BASE_URL: model.url,
-      PERDURE_MODEL: 'openai/default',
-      PERDURE_DIR: path.resolve('node_modules/.cache/perdure-options'),
-      PERDURE_WORKSPACES: scratchDir(),
-      PERDURE_METRICS_PORT: String(metricsPort),
-    },
+    env,
     agents,
     providers: { acme: (id) => createModels({ openaiBaseUrl: model.url }).resolve(`openai/acme-${id}`).model },
     hooks: { cost: (step) => (step.model === 'acme/fast' ? step.usage.output * 0.01 : undefined) },
@@ -102,9 +105,20 @@ it('H5 moreMetrics are served with the worker’s, and log receives its lines', 
   await eventually(() => expect(lines.join('')).toContain('"agents":["plain","tuned"]'));
 });
 
+it('H5 a worker whose metrics port is in use does not start, and closes its connections', async () => {
+  const database = await freshDatabase();
+  await expect(startWorker({ env: { ...env, DATABASE_URL: database }, agents })).rejects.toThrow('EADDRINUSE');
+  const db = new pg.Client({ connectionString: env['DATABASE_URL']! });
+  await db.connect();
+  const open = 'SELECT pid, query FROM pg_stat_activity WHERE datname = $1';
+  const name = new URL(database).pathname.slice(1);
+  await eventually(async () => expect((await db.query(open, [name])).rows).toEqual([]));
+  await db.end();
+});
+
 it('H5 agents and PERDURE_AGENTS exclude each other, and unknown options are refused by name', async () => {
-  const env = { DATABASE_URL: 'postgres://localhost:1/none', PERDURE_AGENTS: './agents.ts' };
-  await expect(startWorker({ env, agents })).rejects.toThrow('PERDURE_AGENTS: expected nothing with `agents`');
+  const both = { DATABASE_URL: 'postgres://localhost:1/none', PERDURE_AGENTS: './agents.ts' };
+  await expect(startWorker({ env: both, agents })).rejects.toThrow('PERDURE_AGENTS: expected nothing with `agents`');
   const misspelt = { agent: agents } as object;
   await expect(startWorker(misspelt)).rejects.toThrow('agent: no such option');
 });
