@@ -14,7 +14,7 @@ import type { Bus } from '../bus/bus.ts';
 import { TASK_QUEUE } from '../workflows/definitions.ts';
 import { carryOutErasures } from './erasures.ts';
 import { repeat, type Task } from './repeat.ts';
-import { type RetentionSettings, sweepExpired } from './retention.ts';
+import { expirySweep, type RetentionSettings } from './retention.ts';
 import { checkForStuck } from './stuck.ts';
 import { sweepRuns } from './sweeper.ts';
 import { createWarmWorker } from './warm-worker.ts';
@@ -91,7 +91,7 @@ function tasksOf({ clientConnection, namespace, settings, ...parts }: WorkerPart
     {
       name: 'deleting expired rows',
       intervalMs: Math.min(RETENTION.intervalMs, intervalMs * RETENTION.sweeps),
-      run: (signal) => sweepExpired(parts.db, settings, signal),
+      run: expirySweep(parts.db, settings),
     },
   ];
 }

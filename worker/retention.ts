@@ -11,12 +11,17 @@ export interface RetentionSettings {
   retentionOutputsMs: number;
 }
 
-/** Deletes what has expired, in bounded batches; several workers share the work. */
-export async function sweepExpired(db: pg.Pool, ages: RetentionSettings, signal: AbortSignal): Promise<void> {
-  for (const sweep of [
-    () => sweepRefusals(db, ages.retentionRefusalsMs, BATCH),
-    () => sweepOutputs(db, ages.retentionOutputsMs, BATCH),
-  ]) {
-    for (let batch = 0; batch < BATCHES && !signal.aborted; batch += 1) if ((await sweep()) === 0) break;
-  }
+/** A task that deletes what has expired, in bounded batches; several workers share the work. */
+export function expirySweep(db: pg.Pool, ages: RetentionSettings): (signal: AbortSignal) => Promise<void> {
+  /** Where the next batch of refusals begins; undefined: at the oldest. */
+  let after: string | undefined;
+  const sweeps = [
+    async () => (after = await sweepRefusals(db, ages.retentionRefusalsMs, BATCH, after)) !== undefined,
+    async () => (await sweepOutputs(db, ages.retentionOutputsMs, BATCH)) > 0,
+  ];
+  return async (signal) => {
+    for (const sweep of sweeps) {
+      for (let batch = 0; batch < BATCHES && !signal.aborted; batch += 1) if (!(await sweep())) break;
+    }
+  };
 }

@@ -82,7 +82,7 @@ END $$;
 CREATE OR REPLACE FUNCTION claim_erasures(p_limit integer) RETURNS jsonb LANGUAGE sql AS $$
   WITH claimed AS (
     UPDATE erasures SET passes = passes + 1, due_at = clock_timestamp() + interval '1 minute'
-     WHERE id IN (SELECT id FROM erasures WHERE due_at <= clock_timestamp()
+     WHERE id IN (SELECT id FROM erasures WHERE due_at <= now()
                    ORDER BY due_at LIMIT p_limit FOR UPDATE SKIP LOCKED)
     RETURNING id, workflow_id, folder, passes
   )
