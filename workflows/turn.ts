@@ -83,6 +83,7 @@ async function step(
   run.last_model = outcome.model;
   run.tokens += outcome.tokens;
   run.step += 1;
+  // The same length on replay, as in noteHistory: whichever way it goes on, a command follows in this workflow task.
   if (workflowInfo().historyLength <= LONGEST_HISTORY) return { kind: 'settled', calls };
   session.isCut = true;
   session.queue.unshift({ ...run, state: 'running', open_calls: calls });
