@@ -7,7 +7,7 @@ import {
   type OutcomeKind,
 } from '../domain/command-table.ts';
 import { PHASES } from '../domain/phases.ts';
-import { id, reason } from './requests.ts';
+import { id, messageRef, reason } from './requests.ts';
 
 // Request and response schemas of commands, derived from the command table.
 
@@ -27,7 +27,8 @@ const MEMBERS: Readonly<Record<OutcomeKind, z.ZodType>> = {
 };
 
 function argumentSchema(kind: ArgumentKind): z.ZodType {
-  if (kind === 'id' || kind === 'message') return id;
+  if (kind === 'id') return id;
+  if (kind === 'message') return messageRef;
   if (kind === 'flag?') return z.boolean('true or false').optional();
   if (kind === 'reason?') return reason;
   return z.enum(kind, kind.map((word) => `"${word}"`).join(' or '));
@@ -36,6 +37,11 @@ function argumentSchema(kind: ArgumentKind): z.ZodType {
 /** The arguments in a command's path. */
 export function pathArguments({ path }: CommandEntry): string[] {
   return [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name);
+}
+
+/** The schemas of the arguments in a command's path, by name. */
+export function pathParameters(entry: CommandEntry): Record<string, z.ZodType> {
+  return Object.fromEntries(pathArguments(entry).map((name) => [name, argumentSchema(entry.arguments[name]!)]));
 }
 
 /** The schema of a command's arguments, except those named in `without`. */

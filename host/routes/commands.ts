@@ -1,6 +1,6 @@
-import { commandAnswer, commandBody, pathArguments } from '../../wire/commands.ts';
+import { commandAnswer, commandBody, pathParameters } from '../../wire/commands.ts';
 import { COMMAND_NAMES, commandEntry, type CommandName, UNSUPPORTED_COMMANDS } from '../../domain/command-table.ts';
-import { messageRef, sessionQuery, sessionRef } from '../../wire/requests.ts';
+import { sessionQuery, sessionRef } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
 import type { HostParts } from '../context.ts';
 import { notSupported } from '../not-supported.ts';
@@ -42,11 +42,10 @@ function commandRoute(api: Api, { client }: HostParts, name: CommandName): void 
     responses: { 200: json(commandAnswer(name), 'The state of the session afterwards') },
     errors: ['SessionNotFound' as const, ...entry.errors],
   };
-  const inPath = Object.fromEntries(pathArguments(entry).map((argument) => [argument, messageRef]));
   const path: string = `/api/sessions/:id${entry.path}`;
   api[entry.method](
     path,
-    { ...description, params: { id: sessionRef, ...inPath } },
+    { ...description, params: { id: sessionRef, ...pathParameters(entry) } },
     async (c, { user, params, body: given, idempotencyKey }) => {
       const { id = '', ...fromPath }: Record<string, string> = params;
       return c.json(await command(user, id, { ...given, ...fromPath, idempotencyKey }));

@@ -13,8 +13,8 @@ import { variant } from '../histories/variant.ts';
 const ENTRY: CommandEntry = vi.hoisted(() => ({
   summary: 'Rewind to a message',
   method: 'post',
-  path: '/messages/:message_id/rewind',
-  arguments: { message_id: 'message', abort: 'flag?', how: ['softly', 'firmly'], reason: 'reason?' },
+  path: '/messages/:message_id/rewind/:point_id',
+  arguments: { message_id: 'message', point_id: 'id', abort: 'flag?', how: ['softly', 'firmly'], reason: 'reason?' },
   outcome: { aborted: 'flag', run_seq: 'aborted run', dropped: 'dropped messages' },
   errors: ['RunInFlight'],
 }));
@@ -68,7 +68,7 @@ it('H2 H4 an entry and an SQL function make a route, an update, a client method 
   const run = await session.send('go');
   await runtime.model.request(0);
   const ada = host.as('ada');
-  const path = `/api/sessions/${session.id}/messages/m1/rewind`;
+  const path = `/api/sessions/${session.id}/messages/m1/rewind/p1`;
   expect(await ada.post(path, { how: 'softly' })).toMatchObject({ status: 409, body: { code: 'RunInFlight' } });
   expect(await ada.post(path, { how: 'wildly' })).toMatchObject({
     status: 400,
@@ -83,18 +83,27 @@ it('H2 H4 an entry and an SQL function make a route, an update, a client method 
   expect((await ada.post(path, body, key)).body).toEqual(first.body);
   expect((await log(session)).slice(-2)).toMatchObject([
     { kind: 'reason', data: { text: CANARY } },
-    { kind: 'rewound', actor: 'user', data: { args: { message_id: 'm1', how: 'firmly', abort: true } } },
+    {
+      kind: 'rewound',
+      actor: 'user',
+      data: { args: { message_id: 'm1', point_id: 'p1', how: 'firmly', abort: true } },
+    },
   ]);
 
   const { commands } = host.client as unknown as { commands: Record<string, (...args: unknown[]) => Promise<unknown>> };
-  const outcome = await commands['rewind']!('ada', session.id, { message_id: 'm1', how: 'softly' });
+  const outcome = await commands['rewind']!('ada', session.id, { message_id: 'm1', point_id: 'p1', how: 'softly' });
   expect(outcome).toMatchObject({ aborted: false, run_seq: null });
   await expect(commands['rewind']!('ada', session.id, { message_id: 'no id' })).rejects.toThrow('no such message');
   const { body: document } = await ada.get('/openapi.json');
-  expect(document.paths['/api/sessions/{id}/messages/{message_id}/rewind'].post).toMatchObject({
-    operationId: 'rewind',
-    summary: ENTRY.summary,
+  const operation = document.paths['/api/sessions/{id}/messages/{message_id}/rewind/{point_id}'].post;
+  expect(operation).toMatchObject({ operationId: 'rewind', summary: ENTRY.summary });
+  expect(await ada.post(path.replace('p1', 'p%201'), { how: 'softly' })).toMatchObject({
+    status: 400,
+    body: { errors: [{ field: 'point_id' }] },
   });
+  const described = (name: string) => operation.parameters.find((each: { name: string }) => each.name === name);
+  expect(described('message_id')).toMatchObject({ description: 'The id of a message' });
+  expect(described('point_id')).not.toHaveProperty('description');
   const { definition } = await session.handle.query<{ definition: { updateDefinitions: { name: string }[] } }>(
     '__temporal_workflow_metadata',
   );
@@ -105,12 +114,16 @@ it('H2 H4 an entry and an SQL function make a route, an update, a client method 
 it('W2 the signal of its name carries it out, and a malformed one is refused and recorded', async () => {
   const session = await TestSession.open(runtime);
   await session.command({ type: 'update', name: 'abort' } as never);
-  await session.handle.signal(signals.rewind, { message_id: 'not an id', how: 'softly' });
-  await session.handle.signal(signals.rewind, { message_id: 'm1', how: 'softly' });
+  await session.handle.signal(signals.rewind, { message_id: 'not an id', point_id: 'p1', how: 'softly' });
+  await session.handle.signal(signals.rewind, { message_id: 'm1', point_id: 'p1', how: 'softly' });
   await vi.waitFor(async () => {
     expect((await log(session)).slice(-2)).toMatchObject([
       { kind: 'refused', actor: 'operator', data: { command: 'rewind', outcome: { code: 'BadRequest' } } },
-      { kind: 'rewound', actor: 'operator', data: { args: { message_id: 'm1', how: 'softly', abort: false } } },
+      {
+        kind: 'rewound',
+        actor: 'operator',
+        data: { args: { message_id: 'm1', point_id: 'p1', how: 'softly', abort: false } },
+      },
     ]);
   });
 });
