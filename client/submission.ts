@@ -12,7 +12,7 @@ import { type MessageInput, newMessage } from './message.ts';
 import { refusalError, sessionNotFound } from './refusals.ts';
 import { sendUpdate } from './updates.ts';
 
-/** A wake-up without a response by then is left to the workers' sweeper, which finds messages without a run. */
+/** A wake-up without a response by then is left to the workers' sweeper, which finds runs that stay queued. */
 const WAKE_DEADLINE_MS = 3_000;
 const KNOWN_ALIASES = 10_000;
 

@@ -35,14 +35,14 @@ describe('recorded histories', () => {
     expect(results).toHaveLength(recorded.length);
   });
 
-  it('W5 what the workflow asks for and answers is what was recorded, inputs, time-outs and summaries included', async () => {
+  it('W5 the workflow’s requests and answers equal the recorded ones, including inputs, time-outs and summaries', async () => {
     const results = await replay(await capturingBundle(), recorded);
     expect(results.map(({ of, asked }) => ({ name: of.name, asked }))).toEqual(
       recorded.map(({ name, inputs }) => ({ name, asked: inputs })),
     );
   });
 
-  it('W3 none holds a word of what was said', () => {
+  it('W3 none contains content of a message', () => {
     const telling = recorded.filter(({ history, inputs }) => readable([history, inputs]).includes(CANARY));
     expect(telling.map(({ name }) => name)).toEqual([]);
   });
@@ -74,7 +74,7 @@ describe('pseudonyms', () => {
     return { metadata: { encoding: encoded('json/plain') }, data: encoded(JSON.stringify(content)) };
   }
 
-  it('W5 users, and the ids that clients bring, become numbers; the same ones the same numbers', () => {
+  it('W5 users and ids chosen by clients become numbers, the same number for the same id', () => {
     const accepted = {
       eventId: '2',
       eventTime: '2026-01-01T00:00:00Z',
@@ -95,7 +95,7 @@ describe('pseudonyms', () => {
     expect(text).toContain('"ses_00000000000100000000000000"');
   });
 
-  it('W5 a history that names somebody in a place that nobody thought of is not saved', () => {
+  it('W5 a history with a name in an unexpected field is not saved', () => {
     const odd = {
       eventId: '2',
       eventTime: '',

@@ -39,6 +39,6 @@ async function weaken(db: pg.Pool, name: string, words: string, others: string):
   const { rows } = await db.query<{ text: string }>(`SELECT pg_get_functiondef($1::regproc) AS text`, [name]);
   const { text } = rows[0]!;
   if (text.split(words).length !== 2)
-    throw new Error(`${name}() does not hold "${words}" once: the break has to follow it`);
+    throw new Error(`${name}() was expected to contain "${words}" once: adapt this break to the function`);
   await db.query(text.replace(words, () => others));
 }

@@ -8,7 +8,8 @@ export type FolderRule = {
   typesOf?: readonly string[];
 };
 
-const ALL_BUT_FACES = ['domain', 'wire', 'workspaces', 'workflows', 'agent', 'store', 'bus', 'activities', 'config'];
+/** The folders that client, host, worker and web are built on. */
+const INNER_FOLDERS = ['domain', 'wire', 'workspaces', 'workflows', 'agent', 'store', 'bus', 'activities', 'config'];
 
 /** Folders that may import anything. Product code cannot import them, because no rule names them. */
 export const UNRESTRICTED: ReadonlySet<string> = new Set(['test', 'tools']);
@@ -21,7 +22,7 @@ export const NOT_IN_UNIT_TESTS: ReadonlySet<string> = new Set([
   ...['@hono/node-server', '@temporalio/client', '@temporalio/testing', '@temporalio/worker', 'pg', 'playwright-core'],
 ]);
 
-/** The table of docs/architecture.md. Dependencies go down only: host → client → store → domain. */
+/** What each folder may import, as drawn in docs/architecture.md. Dependencies go down only: host → client → store → domain. */
 export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   // Pure rules: the workflow sandbox and the chat page import them too.
   domain: { own: [], packages: [], typesOf: ['ai'] },
@@ -41,7 +42,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
     packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'p-retry', 'pg', 'pino', 'prom-client', 'zod'],
     typesOf: ['@temporalio/worker'],
   },
-  worker: { own: [...ALL_BUT_FACES, 'examples', 'migrations/migrate.ts', 'client/updates.ts'], packages: 'any' },
+  worker: { own: [...INNER_FOLDERS, 'examples', 'migrations/migrate.ts', 'client/updates.ts'], packages: 'any' },
   client: {
     own: ['store', 'bus', 'domain', 'wire', 'config', 'workspaces', 'workflows/definitions.ts', 'workflows/start.ts'],
     packages: ['@temporalio/client', '@temporalio/common', 'p-retry', 'pg', 'zod'],
@@ -52,7 +53,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
     packages: ['@hono/*', 'ai', 'hono', 'jose', 'pino', 'prom-client', 'zod', 'zod-openapi'],
   },
   // The entry point, which assembles the process.
-  'host/main.ts': { own: [...ALL_BUT_FACES, 'client', 'host', 'examples'], packages: 'any' },
+  'host/main.ts': { own: [...INNER_FOLDERS, 'client', 'host', 'examples'], packages: 'any' },
   web: {
     own: ['domain'],
     packages: [
@@ -66,7 +67,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
       'remend',
       'zod',
     ],
-    typesOf: [...ALL_BUT_FACES, 'host'],
+    typesOf: [...INNER_FOLDERS, 'host'],
   },
   examples: { own: ['agent', 'domain', 'workspaces'], packages: ['zod'] },
   migrations: { own: ['domain', 'config'], packages: ['pg', '@temporalio/client'] },
