@@ -20,11 +20,11 @@ export function countBus(bus: Bus, registry: Registry): void {
   counter('perdure_bus_listening_total', listening, 'listenings');
 }
 
-/** Counts sessions with forgotten messages that were woken. */
+/** Counts sessions that the sweeper woke. */
 export function countWakes(registry: Registry): () => void {
   const wakes = new Counter({
     name: 'perdure_sweeper_wakes_total',
-    help: 'Sessions with a forgotten message that were woken.',
+    help: 'Sessions that the sweeper woke because their wake-up was lost.',
     registers: [registry],
   });
   return () => wakes.inc();

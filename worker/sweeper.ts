@@ -29,7 +29,7 @@ export async function sweepRuns(deps: SweeperDeps): Promise<void> {
 async function wake({ client, log, woken }: SweeperDeps, run: DueRun): Promise<void> {
   try {
     if (run.state === 'running' && (await isRunning(client, run.session_id))) return;
-    log.info({ session: run.session_id, run: run.run_seq }, 'waking a session with a forgotten message');
+    log.info({ session: run.session_id, run: run.run_seq }, 'waking a session whose wake-up was lost');
     woken();
     await sendUpdate(client, run, {
       name: submitUpdate,
