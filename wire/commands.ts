@@ -41,7 +41,9 @@ export function pathArguments({ path }: CommandEntry): string[] {
 
 /** The schemas of the arguments in a command's path, by name. */
 export function pathParameters(entry: CommandEntry): Record<string, z.ZodType> {
-  return Object.fromEntries(pathArguments(entry).map((name) => [name, argumentSchema(entry.arguments[name]!)]));
+  const names = new Set(pathArguments(entry));
+  const inPath = Object.entries(entry.arguments).filter(([name]) => names.has(name));
+  return Object.fromEntries(inPath.map(([name, kind]) => [name, argumentSchema(kind)]));
 }
 
 /** The schema of a command's arguments, except those named in `without`. */

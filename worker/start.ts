@@ -106,8 +106,11 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
 }
 
 async function runToEnd(worker: SessionWorker, opened: AsyncDisposableStack): Promise<void> {
-  await using _closing = opened;
-  await worker.run();
+  try {
+    await worker.run();
+  } finally {
+    await opened.disposeAsync();
+  }
 }
 
 async function definitions(config: Config, { agents, providers = {} }: WorkerOptions) {

@@ -101,7 +101,8 @@ it('H2 H4 an entry and an SQL function make a route, an update, a client method 
     status: 400,
     body: { errors: [{ field: 'point_id' }] },
   });
-  const described = (name: string) => operation.parameters.find((each: { name: string }) => each.name === name);
+  const parameters = operation.parameters as { name: string }[];
+  const described = (name: string) => parameters.find((each) => each.name === name);
   expect(described('message_id')).toMatchObject({ description: 'The id of a message' });
   expect(described('point_id')).not.toHaveProperty('description');
   const { definition } = await session.handle.query<{ definition: { updateDefinitions: { name: string }[] } }>(
