@@ -43,13 +43,17 @@ function countsOf(log: string): Counts {
 
 /** The SQL function it calls, else its first words. */
 function nameOf(text: string): string {
-  return /^SELECT (\w+)\(/.exec(text.trim())?.[1] ?? text.trim().replaceAll(/\s+/g, ' ').slice(0, 30);
+  return /^SELECT (?:\* FROM )?(\w+)\(/.exec(text.trim())?.[1] ?? text.trim().replaceAll(/\s+/g, ' ').slice(0, 30);
 }
 
-/** A host's only statement for a turn accepts the message; a worker's are all for turns, except its sweeper's and locks. */
+/** Statements of a worker's repeated tasks: sweeping, checking for stuck sessions, erasing, deleting what has expired. */
+const REPEATED =
+  /^(?:claim_due_runs|claim_erasures|sweep_\w+|pg_advisory\w*|SELECT session_id FROM chat_se.*|SELECT 1)$/;
+
+/** A host's only statement for a turn accepts the message; a worker's are all for turns, except its repeated tasks'. */
 function kindOf(who: string, name: string): Kind {
   if (name === 'pg_notify') return 'pointer';
-  if (name === 'SELECT 1' || name.startsWith('WITH asleep') || name.startsWith('pg_advisory')) return 'housekeeping';
+  if (REPEATED.test(name)) return 'housekeeping';
   return who === 'worker' || name === 'accept_message' ? 'turn' : 'reader';
 }
 
