@@ -53,6 +53,8 @@ const WEIGHTS: Readonly<Record<FaultKind, number>> = {
   'link-stall': 5,
 };
 
+const FEW_KINDS = 4;
+
 /** Faults that may cost an attempt: its worker, or the server that the worker reports to, is gone or unreachable. */
 const DEATHS: ReadonlySet<FaultKind> = new Set([
   'worker-kill',
@@ -97,6 +99,8 @@ export async function injectFaults(
 ): Promise<Injected[]> {
   const { random, seconds, gapMs } = options;
   const weights = Object.fromEntries(options.kinds.map((kind) => [kind, WEIGHTS[kind]]));
+  // A campaign of a few kinds has each of them, however rare.
+  const untried = new Set(options.kinds.length > FEW_KINDS ? [] : options.kinds);
   const began = Date.now();
   const injected: Injected[] = [];
   const lasting: Promise<unknown>[] = [];
@@ -105,7 +109,8 @@ export async function injectFaults(
     const at = (Date.now() - began) / 1000;
     if (at >= seconds) break;
     const found = somewhere(() => {
-      const kind = random.weighted<FaultKind>(weights);
+      const kind = untried.size > 0 ? random.pick([...untried]) : random.weighted<FaultKind>(weights);
+      untried.delete(kind);
       const made = inject(kind, { world, readers, random, longestMs: seconds * 1_000 * LONGEST_SHARE });
       return made && { kind, ...made };
     });

@@ -129,7 +129,9 @@ async function awaitReady(server: TiedProcess, address: string, logFile: string)
   void server.exited.then(() => (ended = true));
   while (!(await serves(address))) {
     if (ended || Date.now() > deadline) {
-      const reason = readFileSync(logFile, 'utf8').trimEnd().split('\n').slice(-5).join('\n');
+      const lines = readFileSync(logFile, 'utf8').trimEnd().split('\n');
+      // A stack trace may follow the reason.
+      const reason = lines.find((line) => ADDRESS_TAKEN.test(line)) ?? lines.slice(-5).join('\n');
       throw new DevError('TemporalFailed', `the Temporal server did not come up: ${reason}\n(log: ${logFile})`);
     }
     await delay(POLL_MS);
