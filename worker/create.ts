@@ -87,7 +87,7 @@ function tasksOf({ clientConnection, namespace, settings, ...parts }: WorkerPart
   return [
     { name: 'sweeping', intervalMs, run: () => sweepRuns(deps) },
     { name: 'checking for stuck sessions', intervalMs: stuckIntervalMs, run: (signal) => checkForStuck(deps, signal) },
-    { name: 'erasing', intervalMs, run: () => carryOutErasures(deps) },
+    { name: 'erasing', intervalMs, run: (signal) => carryOutErasures(deps, signal) },
     {
       name: 'deleting expired rows',
       intervalMs: Math.min(RETENTION.intervalMs, intervalMs * RETENTION.sweeps),

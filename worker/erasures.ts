@@ -18,10 +18,11 @@ interface ErasureDeps {
   workspaces: string;
 }
 
-/** Ends the workflows and removes the folders of erased sessions. What fails is tried again every minute. */
-export async function carryOutErasures(deps: ErasureDeps): Promise<void> {
+/** Ends the workflows and removes the folders of erased sessions, until the signal. What is left is due again in a minute. */
+export async function carryOutErasures(deps: ErasureDeps, signal: AbortSignal): Promise<void> {
   const done: number[] = [];
   for (const erasure of await claimErasures(deps.db, BATCH)) {
+    if (signal.aborted) break;
     if ((await carryOut(deps, erasure)) && erasure.passes >= PASSES) done.push(erasure.id);
   }
   if (done.length > 0) await finishErasures(deps.db, done);

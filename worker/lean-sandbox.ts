@@ -6,8 +6,8 @@ type RunInContext = (this: vm.Script, context: vm.Context, options?: vm.RunningS
 let installed = false;
 
 /**
- * From now on the SDK runs workflows in this thread without two of its services, which together take more than half of
- * their CPU (docs/performance.md). To be called before the SDK runs its first workflow here, and only by our own programs.
+ * From now on the SDK runs workflows in this thread without two of its services, which take much of their CPU
+ * (docs/performance.md). To be called before the SDK runs its first workflow here, and only by our own programs.
  *
  * - The time limit of each call into the sandbox: Node starts a thread for each call with a limit, and a turn makes about
  *   thirty. workflow-threads.ts detects an endless loop by the heartbeat counter instead.
