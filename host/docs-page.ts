@@ -44,13 +44,18 @@ export const DOCS_FILES: Readonly<Record<string, DocsFile>> = {
   'swagger-ui.css': { type: 'text/css; charset=utf-8', read: () => swaggerFile('swagger-ui.css') },
 };
 
-const cached = new Map<string, Uint8Array<ArrayBuffer>>();
+const cached = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
 
-/** Cached: the file is large, and the route needs no authentication. */
-async function swaggerFile(name: string): Promise<Uint8Array<ArrayBuffer>> {
-  const known = cached.get(name) ?? new Uint8Array(await readFile(path.join(swaggerFolder(), name)));
-  cached.set(name, known);
-  return known;
+/** Reads it once, also for many requests at once: the file is large, and the route needs no authentication. */
+function swaggerFile(name: string): Promise<Uint8Array<ArrayBuffer>> {
+  const file = cached.get(name) ?? readSwaggerFile(name);
+  cached.set(name, file);
+  file.catch(() => cached.delete(name));
+  return file;
+}
+
+async function readSwaggerFile(name: string): Promise<Uint8Array<ArrayBuffer>> {
+  return new Uint8Array(await readFile(path.join(swaggerFolder(), name)));
 }
 
 function bytes(text: string): Uint8Array<ArrayBuffer> {

@@ -1,3 +1,4 @@
+import { Hono } from 'hono';
 import { z } from 'zod';
 import { PerdureError } from '../../domain/errors.ts';
 import type { Api } from '../api.ts';
@@ -35,14 +36,14 @@ export function docsRoutes(api: Api): void {
   );
 }
 
-const withPageHeaders = pageHeaders();
+type File = { body: Uint8Array<ArrayBuffer>; type: string };
+
+/** An app of its own sets the response once: Hono copies the body of one that replaces another. */
+const files = new Hono<{ Bindings: File }>().use(pageHeaders());
+files.get('*', ({ env, body }) => body(env.body, 200, { 'content-type': env.type, 'cache-control': 'no-cache' }));
 
 async function answer(c: RequestContext, name: string): Promise<Response> {
   const file = Object.hasOwn(DOCS_FILES, name) ? DOCS_FILES[name] : undefined;
   if (file === undefined) throw new PerdureError('NotFound', `there is no ${c.req.path}`);
-  const body = await file.read();
-  await withPageHeaders(c, async () => {
-    c.res = c.body(body, 200, { 'content-type': file.type, 'cache-control': 'no-cache' });
-  });
-  return c.res;
+  return files.fetch(c.req.raw, { body: await file.read(), type: file.type });
 }
