@@ -23,7 +23,7 @@ export class Erasure {
   /** @throws {PerdureError} `SessionNotFound` */
   async session(userId: string, id: string): Promise<void> {
     const found = await findSession(this.deps.db, userId, id);
-    const erased = found && (await this.rows(userId, found.session_id));
+    const erased = found && (await this.rows(userId, found.session_id, false));
     if (erased === undefined) throw sessionNotFound();
     await this.end(erased, Date.now() + TERMINATE_MS);
   }
@@ -34,15 +34,15 @@ export class Erasure {
     const deadline = Date.now() + TERMINATE_MS;
     for (let ids = await someSessionsOf(db, userId); ids.length > 0; ids = await someSessionsOf(db, userId)) {
       for (const id of ids) {
-        const erased = await this.rows(userId, id);
+        const erased = await this.rows(userId, id, true);
         if (erased) await this.end(erased, deadline);
       }
     }
     await eraseUserRest(db, userId, userFolder('', userId));
   }
 
-  private rows(userId: string, sessionId: string): Promise<Erased | undefined> {
-    return eraseSession(this.deps.db, { sessionId, userId, home: userFolder('', userId) });
+  private rows(userId: string, sessionId: string, wholeUser: boolean): Promise<Erased | undefined> {
+    return eraseSession(this.deps.db, { sessionId, userId, home: userFolder('', userId), wholeUser });
   }
 
   /** Terminates their workflows and notifies their readers. */

@@ -11,14 +11,15 @@ export type Erased = z.infer<typeof erased>;
 
 /**
  * Removes every row of a session and its descendants, and queues the removal of its files.
- * @param home the user's folder, relative to the folder of workspaces
+ * @param options.home the user's folder, relative to the folder of workspaces
+ * @param options.wholeUser all sessions of the user are being erased: also remove folders that others of them use
  * @returns undefined: the user has no such session
  */
 export function eraseSession(
   db: Db,
-  { sessionId, userId, home }: { sessionId: string; userId: string; home: string },
+  { sessionId, userId, home, wholeUser }: { sessionId: string; userId: string; home: string; wholeUser: boolean },
 ): Promise<Erased | undefined> {
-  return call(db, maybe(erased), 'erase_session', [sessionId, userId, home]);
+  return call(db, maybe(erased), 'erase_session', [sessionId, userId, home, wholeUser]);
 }
 
 /** Up to 100 of a user's sessions. */

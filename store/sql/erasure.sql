@@ -28,8 +28,9 @@ $$;
 
 -- Erases a session and its descendants. `p_home` is the user's folder, relative to the folder of workspaces. Returns the
 -- erased sessions and their running runs, { sessions: [id], runs: [{ session_id, run_seq }] }; null: the user has no such
--- session. Locks the session first, like every command, then its runs, which waits for batches being appended.
-CREATE OR REPLACE FUNCTION erase_session(p_session text, p_user text, p_home text) RETURNS jsonb
+-- session. Keeps folders that other sessions of the user use, unless the whole user is being erased: that check reads all of
+-- them. Locks the session first, like every command, then its runs, which waits for batches being appended.
+CREATE OR REPLACE FUNCTION erase_session(p_session text, p_user text, p_home text, p_whole_user boolean) RETURNS jsonb
 LANGUAGE plpgsql SET perdure.writer = 'erase' AS $$
 DECLARE
   v_sessions text[];
@@ -64,7 +65,7 @@ BEGIN
   DELETE FROM sessions WHERE session_id = ANY (v_sessions);
   PERFORM queue_erasure(each, NULL) FROM unnest(v_sessions) AS each;
   PERFORM queue_erasure(NULL, p_home || '/' || folder) FROM unnest(v_folders) AS folder
-    WHERE NOT folder_in_use(p_user, p_home, folder);
+    WHERE p_whole_user OR NOT folder_in_use(p_user, p_home, folder);
   PERFORM drop_sections(v_sections);
   RETURN jsonb_build_object('sessions', v_sessions, 'runs', v_runs);
 END $$;

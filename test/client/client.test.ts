@@ -135,7 +135,7 @@ it('T9 a chat id whose session another process has erased opens a new session', 
   await using stops = new AsyncDisposableStack();
   const { client, database } = await clientOnPlainPool(stops);
   const first = await client.submit('ada', 'chat-1', { id: 'm1', text: 'hello' }, { open: true });
-  await database.query(`SELECT erase_session($1, 'ada', 'home')`, [first.session_id]);
+  await database.query(`SELECT erase_session($1, 'ada', 'home', false)`, [first.session_id]);
   await expect(client.submit('ada', 'chat-1', { id: 'm1', text: 'hello' })).rejects.toMatchObject({
     code: 'SessionNotFound',
   });

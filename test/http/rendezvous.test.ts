@@ -268,7 +268,7 @@ describe('tabs of one user', () => {
     const admin = new pg.Client({ connectionString: runtime.databaseUrl });
     await admin.connect();
     try {
-      await admin.query(`SELECT erase_session($1, $2, 'nowhere')`, [session, user]);
+      await admin.query(`SELECT erase_session($1, $2, 'nowhere', false)`, [session, user]);
       await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                           WHERE datname = current_database() AND application_name = 'perdure listen'`);
     } finally {

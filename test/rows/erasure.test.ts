@@ -10,7 +10,8 @@ import { freshRows, refusal, rows, Session, textPart } from './session.ts';
 
 const db = await freshRows();
 const HOME = 'a-home';
-const erase = (session: Session) => eraseSession(db, { sessionId: session.id, userId: session.user, home: HOME });
+const erase = ({ id, user }: Session, wholeUser = false) =>
+  eraseSession(db, { sessionId: id, userId: user, home: HOME, wholeUser });
 const prompt = (digest: string, own: string) => ({ digest, sections: ['shared agent', '', '', own, 'shared tools'] });
 
 /** A session with a running run and a row in every session table, all of which contain `canary`. */
@@ -152,6 +153,11 @@ it('T9 a folder that another session or a project uses is kept', async () => {
   }
   await erase(inner);
   expect(new Set(await queued())).toEqual(new Set([`${HOME}/${inner.id}`, `${HOME}/site/sub`]));
+  const [first] = [await open('both'), await open('both')];
+  await erase(first, true);
+  expect(new Set(await queued()), 'the whole user is being erased').toEqual(
+    new Set([`${HOME}/${first.id}`, `${HOME}/both`]),
+  );
 });
 
 it('T9 erasing a user deletes everything: sessions, projects, todos, state', async () => {

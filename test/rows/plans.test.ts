@@ -3,6 +3,7 @@ import pg from 'pg';
 import { beforeAll, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
+import { eraseSession, someSessionsOf } from '../../store/erasure.ts';
 import { readTurns } from '../../store/status.ts';
 import { claimDueRuns } from '../../store/sweep.ts';
 import { freshRows, rows, Session, textPart } from './session.ts';
@@ -231,6 +232,23 @@ it('Q2 the sweeper reads open runs only', async () => {
     const found = await claimDueRuns(client, 100);
     expect((await blocksRead(client)) - before).toBeLessThan(300);
     expect(found.map((run) => run.session_id)).toContain(sleeper.id);
+  } finally {
+    client.release();
+  }
+});
+
+it('T9 erasing all sessions of a user reads no others for each', async () => {
+  const client = await db.connect();
+  try {
+    await client.query(`SELECT open_session('ses_' || lpad(to_hex(n), 12, '0') || repeat('y', 14), 'hoarder', 'a', NULL, NULL, '{}', NULL)
+                          FROM generate_series(1, 2000) AS n`);
+    const ids = await someSessionsOf(client, 'hoarder');
+    const erase = (sessionId: string) =>
+      eraseSession(client, { sessionId, userId: 'hoarder', home: 'h', wholeUser: true });
+    for (const id of ids.splice(0, 10)) await erase(id);
+    const before = await blocksRead(client);
+    for (const id of ids) await erase(id);
+    expect(((await blocksRead(client)) - before) / ids.length).toBeLessThan(300);
   } finally {
     client.release();
   }
