@@ -23,7 +23,6 @@ interface Deps {
   /** Limits concurrent statements. */
   limit?: <T>(work: () => Promise<T>) => Promise<T>;
   checkMs?: number;
-  commitMs?: number;
 }
 
 /**
@@ -44,21 +43,21 @@ export class Rendezvous {
   private lookUp: NodeJS.Timeout | undefined;
 
   constructor(deps: Deps) {
-    this.deps = { limit: (work) => work(), checkMs: CHECK_MS, commitMs: COMMIT_MS, ...deps };
-    this.unsubscribe = deps.bus.subscribe((event) => this.hear(event));
+    this.deps = { limit: (work) => work(), checkMs: CHECK_MS, ...deps };
+    this.unsubscribe = deps.bus.subscribe((event) => this.onEvent(event));
   }
 
   /** Yields the events of each reading as one batch; ends with the signal or with `close`. */
   async *follow(userId: string, options: { signal?: AbortSignal }): AsyncGenerator<RendezvousEvent[], void, void> {
     const feed = this.feedOf(userId);
     const reader = feed.join();
-    let told: Known | undefined;
+    let sent: Known | undefined;
     try {
       while (options.signal?.aborted !== true && !feed.isOver && !this.closing.signal.aborted) {
         if (reader.isReady) {
           const { known } = feed;
-          const events = told === undefined ? beginning(known) : changes(told, known);
-          told = known;
+          const events = sent === undefined ? beginning(known) : changes(sent, known);
+          sent = known;
           if (events.length > 0) yield events;
         }
         await reader.wake.wait(undefined, options.signal);
@@ -88,7 +87,7 @@ export class Rendezvous {
     return feed;
   }
 
-  private hear(event: BusEvent): void {
+  private onEvent(event: BusEvent): void {
     if (this.feeds.size === 0) return;
     if (event.kind === 'reconnected') return this.wakeCheck.set();
     if (event.kind === 'status') this.changed(event.session, this.owners.get(event.session));
@@ -124,7 +123,7 @@ export class Rendezvous {
    * Checks for changes periodically while there are followers. After a failed check the next one covers its time, too.
    */
   private async keepChecking(): Promise<void> {
-    const { log, checkMs, commitMs } = this.deps;
+    const { log, checkMs } = this.deps;
     const { signal } = this.closing;
     this.isChecking = true;
     let since = performance.now();
@@ -132,7 +131,7 @@ export class Rendezvous {
       await this.wakeCheck.wait(checkMs, signal);
       const from = performance.now();
       try {
-        await this.check(from - since + commitMs);
+        await this.check(from - since + COMMIT_MS);
         since = from;
       } catch (error) {
         log.warn({ err: error }, "changes of users' sessions could not be read");
@@ -160,13 +159,13 @@ function beginning(known: Known): RendezvousEvent[] {
   return [...newestFirst.map((session) => eventOf('session_open', session)), { event: 'ready' }];
 }
 
-function changes(told: Known, known: Known): RendezvousEvent[] {
-  if (told === known) return [];
-  const gone = [...told.values()].filter(({ session_id }) => !known.has(session_id));
-  const changed = [...known.values()].filter((session) => told.get(session.session_id) !== session);
+function changes(sent: Known, known: Known): RendezvousEvent[] {
+  if (sent === known) return [];
+  const gone = [...sent.values()].filter(({ session_id }) => !known.has(session_id));
+  const changed = [...known.values()].filter((session) => sent.get(session.session_id) !== session);
   return [
     ...gone.map((session) => eventOf('session_close', session)),
-    ...changed.map((session) => eventOf(told.has(session.session_id) ? 'session_update' : 'session_open', session)),
+    ...changed.map((session) => eventOf(sent.has(session.session_id) ? 'session_update' : 'session_open', session)),
   ];
 }
 

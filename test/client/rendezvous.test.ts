@@ -34,8 +34,8 @@ beforeEach(() => {
   };
 });
 
-function meetingOf(checkMs = 60_000, commitMs = 15_000): Rendezvous {
-  const meeting = new Rendezvous({ db, bus, log: { warn: () => {} }, checkMs, commitMs });
+function meetingOf(checkMs = 60_000): Rendezvous {
+  const meeting = new Rendezvous({ db, bus, log: { warn: () => {} }, checkMs });
   open.push({ meeting, gone: new AbortController() });
   return meeting;
 }
@@ -61,6 +61,19 @@ async function openSession(user: string): Promise<string> {
 
 async function closeSession(id: string): Promise<void> {
   await db.query(`SELECT apply_command($1, 'close', '{}', 'user', $2)`, [id, newId('cmd')]);
+}
+
+/** Sessions that were opened just now count as changed. */
+async function age(user: string, sessions: readonly string[]): Promise<void> {
+  const longAgo = "updated_at = updated_at - interval '1 hour'";
+  const client = await db.connect();
+  await client.query('BEGIN');
+  // Without the triggers, which allow no writes but those of the functions.
+  await client.query('SET LOCAL session_replication_role = replica');
+  await client.query(`UPDATE sessions SET ${longAgo} WHERE user_id = $1`, [user]);
+  await client.query(`UPDATE chat_sessions SET ${longAgo} WHERE session_id = ANY($1)`, [sessions]);
+  await client.query('COMMIT');
+  client.release();
 }
 
 function publish(session: string): void {
@@ -127,7 +140,7 @@ it('T9 finds an erasure without a pointer', async () => {
   const session = await openSession(user);
   const received = readerOf(meetingOf(200), user);
   await untilReady(received);
-  await db.query(`SELECT erase_session($1, $2, 'nowhere')`, [session, user]);
+  await db.query(`SELECT erase_session($1, $2, 'nowhere', false)`, [session, user]);
   await eventually(() => expect(received.at(-1)).toMatchObject({ event: 'session_close', session_id: session }));
 });
 
@@ -140,11 +153,10 @@ it('S6 reads only changes: nothing for users with many unchanged sessions, with 
       return { user, sessions };
     }),
   );
-  const meeting = meetingOf(100, 0);
+  for (const { user, sessions } of crowd) await age(user, sessions);
+  const meeting = meetingOf(100);
   const tabs = crowd.map(({ user }) => readerOf(meeting, user));
   await Promise.all(tabs.map(untilReady));
-  // A poll that began before the last tab was ready may still find the session opened for it.
-  await delay(300);
   const [before, from] = [queries, performance.now()];
   await delay(1_000);
   const checks = Math.ceil((performance.now() - from) / 100) + 1;
@@ -178,8 +190,8 @@ it('S6 starts with the newest 200 sessions, and adds older ones when they change
   const user = newUser();
   const sessions: string[] = [];
   for (let at = 0; at < 210; at++) sessions.push(await openSession(user));
-  // They were opened just now, which must not count as a change.
-  const received = readerOf(meetingOf(200, 0), user);
+  await age(user, sessions);
+  const received = readerOf(meetingOf(200), user);
   await untilReady(received);
   const newest = sessions.toReversed().slice(0, 200);
   expect(received.slice(0, -1).map((event) => 'session_id' in event && event.session_id)).toEqual(newest);
