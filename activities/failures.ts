@@ -3,16 +3,7 @@ import { ApplicationFailure, CancelledFailure, CompleteAsyncError } from '@tempo
 import type { ActivityInboundCallsInterceptor } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { PerdureError } from '../domain/errors.ts';
-
-/**
- * SQLSTATE classes of temporary errors: connection (08), transaction rollback (40), resources (53), operator intervention
- * (57), system (58); a cached plan that a migration made invalid (0A000), a read-only standby (25006), an idle transaction
- * time-out (25P03), a lock time-out (55P03).
- */
-const TEMPORARY = /^(?:08|40|53|57|58|0A000|25006|25P03|55P03)/;
-
-/** Every code of Postgres has a digit; the system's EPIPE has none. */
-const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
+import { isTemporary } from '../store/temporary-errors.ts';
 
 /** The activity and its session. */
 type About = Pick<Info, 'activityType' | 'workflowExecution'>;
@@ -64,23 +55,4 @@ function judge(error: unknown): { code: string; nonRetryable: boolean } {
   return isTemporary(error)
     ? { code: 'DatabaseUnavailable', nonRetryable: false }
     : { code: 'Internal', nonRetryable: true };
-}
-
-/** Whether an error of Postgres or its client is temporary. */
-export function isTemporary(error: unknown): boolean {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' && SQLSTATE.test(code) ? TEMPORARY.test(code) : isConnectionError(error);
-}
-
-/** The Postgres client reports lost connections with a system code, or only in the message. */
-function isConnectionError(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  if (error instanceof AggregateError) return error.errors.some(isConnectionError);
-  const { code } = error as NodeJS.ErrnoException;
-  return (
-    (code !== undefined && /^E[A-Z_]+$/.test(code)) ||
-    /connection terminated|timeout exceeded when trying to connect|timeout expired|query read timeout|client has encountered a connection error|not queryable/i.test(
-      error.message,
-    )
-  );
 }

@@ -2,7 +2,7 @@ import pRetry from 'p-retry';
 import type { StopSignal } from '../agent/stop.ts';
 import { type Claim, renewClaim } from '../store/runs.ts';
 import type { ActivityContext } from './context.ts';
-import { isTemporary } from './failures.ts';
+import { isTemporary } from '../store/temporary-errors.ts';
 
 /** How much longer an attempt that has been stopped retries, in seconds: long enough for a restart of Postgres. */
 const AFTER_STOP_S = 60;

@@ -18,11 +18,12 @@ export class SessionWatch {
   constructor(bus: Bus, pollOptions: Omit<ChangePollOptions, 'onChange'>) {
     this.poll = new ChangePoll({
       ...pollOptions,
-      onChange: (session, run) => this.tell(session, run === undefined ? undefined : { session, run, kind: 'stream' }),
+      onChange: (session, run) =>
+        this.notify(session, run === undefined ? undefined : { session, run, kind: 'stream' }),
     });
     this.unsubscribe = bus.subscribe((event) => {
       if (event.kind === 'reconnected') this.poll.pollNow();
-      else this.tell(event.session, event);
+      else this.notify(event.session, event);
     });
   }
 
@@ -46,10 +47,10 @@ export class SessionWatch {
     this.isClosed = true;
     this.unsubscribe();
     this.poll.close();
-    for (const sessionId of this.watchers.keys()) this.tell(sessionId, undefined);
+    for (const sessionId of this.watchers.keys()) this.notify(sessionId, undefined);
   }
 
-  private tell(sessionId: string, pointer: Pointer | undefined): void {
+  private notify(sessionId: string, pointer: Pointer | undefined): void {
     for (const watcher of this.watchers.get(sessionId) ?? []) watcher(pointer);
   }
 }

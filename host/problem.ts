@@ -1,4 +1,4 @@
-import { isUnavailable } from '../client/unavailable.ts';
+import { isTemporary } from '../store/temporary-errors.ts';
 import type { Logger } from '../config/log.ts';
 import { ERROR_STATUS, type ErrorCode, PerdureError } from '../domain/errors.ts';
 import { type FieldError, InvalidInput } from '../wire/input.ts';
@@ -20,7 +20,7 @@ export function problemOf(error: unknown): Problem {
     const errors = error instanceof InvalidInput ? { errors: error.errors } : {};
     return { ...problem(error.code, error.message), ...errors };
   }
-  if (isUnavailable(error)) return problem('Unavailable', 'the database cannot be reached; try again in a moment');
+  if (isTemporary(error)) return problem('Unavailable', 'the database cannot be reached; try again in a moment');
   return problem('Internal', "an internal error; see the server's log");
 }
 

@@ -49,7 +49,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
     typesOf: ['ai'],
   },
   host: {
-    own: ['client', 'domain', 'wire', 'config', 'workspaces'],
+    own: ['client', 'domain', 'wire', 'config', 'workspaces', 'store/temporary-errors.ts'],
     packages: ['@hono/*', 'ai', 'hono', 'jose', 'pino', 'prom-client', 'zod', 'zod-openapi'],
   },
   // The entry point, which assembles the process.
