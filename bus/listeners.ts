@@ -16,7 +16,7 @@ export class Listeners {
     return () => void this.listeners.delete(entry);
   }
 
-  tell(event: BusEvent): void {
+  notify(event: BusEvent): void {
     for (const listener of this.listeners) {
       try {
         listener(event);

@@ -9,7 +9,7 @@ export function createMemoryBus({ onError = () => {} }: { onError?: (error: unkn
     publish(pointer: Pointer) {
       const copy = { ...pointer };
       queueMicrotask(() => {
-        if (!closed) listeners.tell(copy);
+        if (!closed) listeners.notify(copy);
       });
     },
     subscribe: (listener) => listeners.add(listener),

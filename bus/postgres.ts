@@ -40,7 +40,7 @@ export function createPostgresBus({ connectionString, onError = () => {} }: Opti
     connectionString,
     applicationName: 'perdure listen',
     prepare: async (client) => {
-      await listen(client, (event) => listeners.tell(event));
+      await listen(client, (event) => listeners.notify(event));
       listenings += 1;
     },
     onError,
@@ -59,12 +59,12 @@ export function createPostgresBus({ connectionString, onError = () => {} }: Opti
   };
 }
 
-async function listen(client: pg.Client, tell: (event: BusEvent) => void): Promise<void> {
+async function listen(client: pg.Client, deliver: (event: BusEvent) => void): Promise<void> {
   client.on('notification', ({ payload = '' }) => {
-    for (const pointer of unpack(payload) ?? []) tell(pointer);
+    for (const pointer of unpack(payload) ?? []) deliver(pointer);
   });
   await client.query(`LISTEN ${CHANNEL}`);
-  tell({ kind: 'reconnected' });
+  deliver({ kind: 'reconnected' });
 }
 
 class Publisher {

@@ -164,8 +164,8 @@ export interface StepSettlement {
 export function settleStep(db: Db, claim: Claim, s: StepSettlement): Promise<SettledStep | { kind: 'lost' }> {
   const result = { model: s.model, finish_reason: s.finishReason, tokens: s.tokens };
   const step = { ...result, step: s.step, usage: s.usage, cost_usd: s.costUsd, failure: s.failure };
-  const receipt = { ...result, tool_calls: s.toolCalls, end: s.end };
-  const written = [jsonb(s.metadata), jsonb(s.parts), s.nextIndex, jsonb(step), jsonb(receipt)];
+  const outcome = { ...result, tool_calls: s.toolCalls, end: s.end };
+  const written = [jsonb(s.metadata), jsonb(s.parts), s.nextIndex, jsonb(step), jsonb(outcome)];
   return callClaimed(db, stepSettlement, 'settle_step', claim, written);
 }
 

@@ -28,7 +28,7 @@ export class OtherSessions {
     const { signal } = this.closing;
     this.channel.addEventListener('message', ({ data }: MessageEvent<OpenSession[] | typeof ASK>) => {
       if (access.hasToken) return;
-      if (data === ASK) this.tell();
+      if (data === ASK) this.answer();
       else this.view.update({ sessions: data });
     });
     document.addEventListener('visibilitychange', () => this.takeTurn(), { signal });
@@ -53,11 +53,11 @@ export class OtherSessions {
     else {
       // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a channel has no other origins
       this.channel.postMessage(ASK);
-      locks.request(SHARED, { signal }, () => this.follow(signal, () => this.tell())).catch(() => {});
+      locks.request(SHARED, { signal }, () => this.follow(signal, () => this.answer())).catch(() => {});
     }
   }
 
-  private tell(): void {
+  private answer(): void {
     const { sessions } = this.view.get();
     if (sessions === undefined || this.closing.signal.aborted) return;
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a channel has no other origins

@@ -20,7 +20,7 @@ export type Part = keyof typeof PRIORITY;
 
 interface History {
   length: number;
-  isLong: boolean;
+  continueAsNewSuggested: boolean;
 }
 
 /** Decides which part runs. Only the running part changes state or schedules anything. */
@@ -106,5 +106,5 @@ export class OneAtATime implements Sequencer {
 /** The history as of the current workflow task. */
 export function historyNow(): History {
   const { historyLength, continueAsNewSuggested } = workflowInfo();
-  return { length: historyLength, isLong: continueAsNewSuggested };
+  return { length: historyLength, continueAsNewSuggested };
 }

@@ -56,8 +56,8 @@ function isOver(state: SessionState): boolean {
 
 /** Long enough to continue as new. The limit is lower while nothing is queued. */
 function isLong(state: SessionState): boolean {
-  const { length, isLong: isVeryLong } = state.sequencer.history();
-  if (state.isCut || length > LONGEST_HISTORY || isVeryLong) return true;
+  const { length, continueAsNewSuggested } = state.sequencer.history();
+  if (state.isCut || length > LONGEST_HISTORY || continueAsNewSuggested) return true;
   return length > state.settings.continue_as_new_events && (state.queue.length === 0 || state.paused);
 }
 

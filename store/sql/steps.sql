@@ -1,7 +1,7 @@
 -- Model steps: claiming, streaming and settling them.
 
 -- The recorded result of a run's newest settled step, with the run's current state.
-CREATE OR REPLACE FUNCTION step_receipt(p_run chat_runs) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION step_outcome(p_run chat_runs) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT p_run.last_step || jsonb_build_object('kind', 'settled', 'state', p_run.state, 'code', p_run.error_code)
 $$;
 
@@ -17,7 +17,7 @@ BEGIN
   PERFORM lock_session(p_session);
   SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run;
   IF v_run.step = p_step + 1 AND v_run.last_step IS NOT NULL THEN
-    RETURN step_receipt(v_run);
+    RETURN step_outcome(v_run);
   ELSIF v_run.step > p_step THEN
     RETURN '{"kind": "lost"}';
   END IF;
@@ -99,13 +99,13 @@ CREATE OR REPLACE FUNCTION add_usage(a jsonb, b jsonb) RETURNS jsonb LANGUAGE sq
     FROM unnest(ARRAY['input', 'output', 'reasoning', 'cache_read', 'cache_write']) AS key
 $$;
 
--- Settles a finished step: its parts, the answer's usage, the session's sums, the idempotency record `p_receipt`, and the
--- end of the run if that has "end": true. Returns step_receipt() or lost; a repeat by the same attempt changes nothing.
+-- Settles a finished step: its parts, the answer's usage, the session's sums, the idempotency record `p_outcome`, and the
+-- end of the run if that has "end": true. Returns step_outcome() or lost; a repeat by the same attempt changes nothing.
 -- `p_step` is { step, usage, model, finish_reason, cost_usd?, tokens, failure?: { code, message, toolError } }; a failure
 -- ends the run as an error.
 CREATE OR REPLACE FUNCTION settle_step(
   p_session text, p_run integer, p_fence integer[], p_metadata jsonb, p_parts jsonb, p_next_index integer,
-  p_step jsonb, p_receipt jsonb
+  p_step jsonb, p_outcome jsonb
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_run chat_runs;
@@ -115,7 +115,7 @@ BEGIN
   PERFORM lock_session(p_session);
   SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run AND fence = p_fence FOR UPDATE;
   IF v_run.step = v_step + 1 THEN
-    RETURN step_receipt(v_run);
+    RETURN step_outcome(v_run);
   ELSIF v_run.state IS DISTINCT FROM 'running' OR v_run.step <> v_step THEN
     RETURN '{"kind": "lost"}';
   END IF;
@@ -139,18 +139,18 @@ BEGIN
          updated_at = clock_timestamp()
    WHERE session_id = p_session;
   UPDATE chat_runs
-     SET step = v_step + 1, settled_parts = p_next_index, last_step = p_receipt,
+     SET step = v_step + 1, settled_parts = p_next_index, last_step = p_outcome,
          tokens = tokens + (p_step ->> 'tokens')::bigint, updated_at = clock_timestamp()
    WHERE session_id = p_session AND seq = p_run;
   IF p_step ? 'failure' THEN
     PERFORM settle_run(p_session, p_run, p_fence, 'error', p_step #>> '{failure,code}', p_step #>> '{failure,message}',
                        p_step #>> '{failure,toolError}');
-  ELSIF (p_receipt ->> 'end')::boolean THEN
+  ELSIF (p_outcome ->> 'end')::boolean THEN
     PERFORM end_run(p_session, p_run, CASE WHEN v_run.abort_requested_at IS NULL THEN 'finished' ELSE 'aborted' END,
                     NULL, NULL);
   END IF;
   SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run;
-  RETURN step_receipt(v_run);
+  RETURN step_outcome(v_run);
 END $$;
 
 -- Moves the deltas of a message into its parts; readers see no difference.
