@@ -7,7 +7,7 @@ import { callTool, fail, hang, type ModelAction, say } from '../../tools/test-ki
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent, { effects } from './agent.ts';
-import { startDoomedWorker } from './doomed.ts';
+import { startWorkerProcess } from './worker-process.ts';
 import { Gate } from './gate.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls } from './sql-calls.ts';
@@ -123,12 +123,12 @@ describe('an abort', () => {
 
   it('R4 without a worker: it is carried out when one has started', async () => {
     deserted.model.script(() => [say('Once upon'), hang()]);
-    const doomed = await startDoomedWorker(deserted, null);
+    const killed = await startWorkerProcess(deserted, null);
     const session = await TestSession.open(deserted, { agent: 'faults' });
     const seq = await session.send('go');
     await deserted.model.request(0);
-    process.kill(doomed.pid, 'SIGKILL');
-    await doomed.exited;
+    process.kill(killed.pid, 'SIGKILL');
+    await killed.exited;
     // Without a worker the update may time out; repeated under the same id it is one abort.
     const abort = () => session.command(names.updates.abort, { command_id: 'abort-1' });
     const aborting = abort().catch(abort);

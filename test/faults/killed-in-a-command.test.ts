@@ -1,10 +1,10 @@
-// A worker dies between the commit of a command and its response; another one takes over.
+// A worker crashes between the commit of a command and its response; another one takes over.
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { PhaseEvent } from '../../domain/phases.ts';
 import * as names from '../../workflows/definitions.ts';
 import { hang, say } from '../../tools/test-kit/model-actions.ts';
-import type { Death } from './doomed.ts';
-import { Lanes, type Rescue } from './rescue.ts';
+import type { CrashPoint } from './worker-process.ts';
+import { Lanes, type CrashCase } from './crash-cases.ts';
 import { commandRows, raise } from './rows.ts';
 
 const CONCURRENT = 4;
@@ -15,14 +15,14 @@ const ID = 'cmd_once';
 
 /** A command to a session without a run: sent once, and again when the worker has been replaced. */
 function command(options: {
-  dies: Death;
+  crashesAt: CrashPoint;
   path?: readonly PhaseEvent[];
-  send(the: Rescue): Promise<object>;
+  send(the: CrashCase): Promise<object>;
   outcome: object;
   row: object;
 }): Promise<void> {
-  return lanes.rescue({
-    dies: options.dies,
+  return lanes.play({
+    crashesAt: options.crashesAt,
     play: async (the) => {
       await raise(the.runtime.db, the.session.id, options.path ?? []);
       return { sending: options.send(the) };
@@ -42,7 +42,7 @@ const VERIFYING = ['start_build', 'todo_done_build'] as const;
 describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => {
   it('W2 publish', () =>
     command({
-      dies: { after: 'apply_command', holding: '"publish"' },
+      crashesAt: { after: 'apply_command', holding: '"publish"' },
       path: VERIFYING,
       send: ({ session }) => session.command(names.updates.publish, { command_id: ID }),
       outcome: { phase: 'done' },
@@ -51,7 +51,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 revert', () =>
     command({
-      dies: { after: 'apply_command', holding: '"revert"' },
+      crashesAt: { after: 'apply_command', holding: '"revert"' },
       path: VERIFYING,
       send: ({ session }) => session.command(names.updates.revert, { command_id: ID }),
       outcome: { phase: 'building' },
@@ -60,7 +60,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 cancel', () =>
     command({
-      dies: { after: 'apply_command', holding: '"cancel"' },
+      crashesAt: { after: 'apply_command', holding: '"cancel"' },
       path: ['start_build'],
       send: ({ session }) => session.command(names.updates.cancel, { command_id: ID }),
       outcome: { phase: 'chatting', cancelled: true, aborted: false },
@@ -69,7 +69,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 openExisting', () =>
     command({
-      dies: { after: 'apply_command', holding: '"open_existing"' },
+      crashesAt: { after: 'apply_command', holding: '"open_existing"' },
       send: ({ session }) =>
         session.command(names.updates.openExisting, { command_id: ID, project_id: `p_${session.id}` }),
       outcome: { phase: 'chatting', project_id: expect.stringMatching(/^p_/) as string },
@@ -78,15 +78,15 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 
   it('W2 close', () =>
     command({
-      dies: { after: 'apply_command', holding: '"close"' },
+      crashesAt: { after: 'apply_command', holding: '"close"' },
       send: ({ session }) => session.command(names.updates.close, { command_id: ID }),
       outcome: { aborted: false, dropped: [] },
       row: { phase: 'chatting' },
     }));
 
   it('W2 abort, of the run in flight', () =>
-    lanes.rescue({
-      dies: { after: 'apply_command', holding: '"abort"' },
+    lanes.play({
+      crashesAt: { after: 'apply_command', holding: '"abort"' },
       model: () => [say('Once upon'), hang()],
       play: async (the) => ({
         run: await begun(the),
@@ -101,8 +101,8 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
     }));
 
   it('W2 cancelQueued, and the run before it continues', () =>
-    lanes.rescue({
-      dies: { after: 'apply_command', holding: '"cancel_queued"' },
+    lanes.play({
+      crashesAt: { after: 'apply_command', holding: '"cancel_queued"' },
       model: (nth) => (nth === 0 ? [say('lost'), hang()] : [say('found')]),
       play: async (the) => {
         const run = await begun(the);
@@ -120,8 +120,8 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
     }));
 
   it('W2 a raw signal with a reason, recorded once', () =>
-    lanes.rescue({
-      dies: { after: 'apply_command', holding: '"cancel"' },
+    lanes.play({
+      crashesAt: { after: 'apply_command', holding: '"cancel"' },
       model: () => [say('Once upon'), hang()],
       play: async (the) => {
         const run = await begun(the);
@@ -136,8 +136,8 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
     }));
 
   it('W2 a raw signal that is refused, logged once', () =>
-    lanes.rescue({
-      dies: { after: 'apply_command', holding: '"refuse"' },
+    lanes.play({
+      crashesAt: { after: 'apply_command', holding: '"refuse"' },
       play: async (the) => {
         await the.session.signalWithStart(names.signals.rewind, { message_id: 'msg_1' });
       },
@@ -152,7 +152,7 @@ describe.concurrent('a worker killed in a command', { timeout: 120_000 }, () => 
 });
 
 /** Sends a message and waits until its answer streams. Returns its run. */
-async function begun(the: Rescue): Promise<number> {
+async function begun(the: CrashCase): Promise<number> {
   const index = the.runtime.model.requests.length;
   const run = await the.session.send('go');
   await the.runtime.model.request(index);

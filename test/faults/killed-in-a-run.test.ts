@@ -1,10 +1,10 @@
-// A worker dies between the commit of an activity and its completion in Temporal; another one takes over.
+// A worker crashes between the commit of an activity and its completion in Temporal; another one takes over.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { updates } from '../../workflows/definitions.ts';
 import { callTool, fail, finish, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { effects } from './agent.ts';
-import type { Death } from './doomed.ts';
-import { Lanes, type Rescue, type Saying } from './rescue.ts';
+import type { CrashPoint } from './worker-process.ts';
+import { Lanes, type CrashCase, type Saying } from './crash-cases.ts';
 
 const CONCURRENT = 4;
 const lanes = new Lanes();
@@ -20,14 +20,14 @@ const tool =
 const HELLO = [{ type: 'step-start' }, { type: 'text', text: 'Hello there', state: 'done' }];
 const UNKNOWN = { state: 'output-error', errorText: expect.stringContaining('outcome is unknown') as string };
 
-/** Sends one message, kills the worker at `dies`, and passes the stored parts to `then`. */
+/** Sends one message, kills the worker at `crashesAt`, and passes the stored parts to `then`. */
 function turn(
-  dies: Death,
+  crashesAt: CrashPoint,
   model: Saying,
-  then: (the: Rescue, parts: unknown[]) => Promise<void> | void,
+  then: (the: CrashCase, parts: unknown[]) => Promise<void> | void,
 ): Promise<void> {
-  return lanes.rescue({
-    dies,
+  return lanes.play({
+    crashesAt,
     model,
     play: async ({ session }) => {
       const { run, message } = await session.accept('go');
@@ -146,8 +146,8 @@ describe.concurrent('a worker killed in a tool', { timeout: 120_000 }, () => {
 
 describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () => {
   it('R6 after a final failure was written: the model is not called again', () =>
-    lanes.rescue({
-      dies: { after: 'settle_run' },
+    lanes.play({
+      crashesAt: { after: 'settle_run' },
       model: () => [fail(401)],
       play: async ({ session }) => {
         const { run, message } = await session.accept('go');
@@ -165,8 +165,8 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
     }));
 
   it('R6 after a filtered step was settled: the model is not called again', () =>
-    lanes.rescue({
-      dies: { after: 'settle_step' },
+    lanes.play({
+      crashesAt: { after: 'settle_step' },
       model: () => [say('I must not'), finish('content_filter')],
       play: async ({ session }) => {
         const { run, message } = await session.accept('go');
@@ -180,8 +180,8 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
     }));
 
   it('R4 after an abort was written', () =>
-    lanes.rescue({
-      dies: { after: 'settle_run' },
+    lanes.play({
+      crashesAt: { after: 'settle_run' },
       model: (nth) => (nth === 0 ? [say('Once upon'), hang()] : [say('next')]),
       play: async (the) => {
         const { run } = await sent(the);
@@ -198,7 +198,7 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
 });
 
 /** Sends a message and waits until its answer streams. */
-async function sent(the: Rescue): Promise<{ run: number }> {
+async function sent(the: CrashCase): Promise<{ run: number }> {
   const index = the.runtime.model.requests.length;
   const run = await the.session.send('go');
   await the.runtime.model.request(index);

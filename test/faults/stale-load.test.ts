@@ -6,7 +6,7 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { type RunningWorker, startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
-import { startDoomedWorker } from './doomed.ts';
+import { startWorkerProcess } from './worker-process.ts';
 import { Gate } from './gate.ts';
 import { expectSound } from './sound.ts';
 
@@ -36,7 +36,7 @@ it.each(LOADERS)(
       yield say(' only');
     });
     await worker.stop();
-    const frozen = await startDoomedWorker(runtime, { before: 'load_session', signal: 'SIGSTOP' });
+    const frozen = await startWorkerProcess(runtime, { before: 'load_session', signal: 'SIGSTOP' });
     try {
       const { run, message } = await session.accept('go');
       const woken = session.wake(run, message).catch(() => {});

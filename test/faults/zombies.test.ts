@@ -6,7 +6,7 @@ import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts'
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import faultAgent, { effects } from './agent.ts';
-import { startDoomedWorker } from './doomed.ts';
+import { startWorkerProcess } from './worker-process.ts';
 import { Gate } from './gate.ts';
 import { allRows } from './rows.ts';
 import { expectSound } from './sound.ts';
@@ -144,7 +144,7 @@ describe('a timed-out attempt resumes', { timeout: 60_000 }, () => {
       }
     });
     await runtime.first.stop();
-    const frozen = await startDoomedWorker(runtime, null);
+    const frozen = await startWorkerProcess(runtime, null);
     try {
       const run = await session.send('go');
       const { answer_id: answer } = await session.run(run);

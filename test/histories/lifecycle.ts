@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { signals, updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
-import { startDoomedWorker } from '../faults/doomed.ts';
+import { startWorkerProcess } from '../faults/worker-process.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import {
@@ -145,11 +145,11 @@ const lostWorker: Scenario = {
   async play(runtime) {
     runtime.model.script(inOrder([callTool('call_1', 'pay', { amount: 7 })], words));
     await runtime.first.stop();
-    // The worker dies when the tool has run and its outcome is not stored yet.
-    const doomed = await startDoomedWorker(runtime, { before: 'finish_tool' });
+    // The worker crashes when the tool has run and its outcome is not stored yet.
+    const killed = await startWorkerProcess(runtime, { before: 'finish_tool' });
     const session = await open(runtime);
     const run = await session.send(`Pay. ${CANARY}`);
-    await doomed.exited;
+    await killed.exited;
     await runtime.startWorker();
     await session.ended(run);
     return session;

@@ -84,14 +84,14 @@ async function usageOf(host: HostProcess): Promise<{ bytes: number; seconds: num
 
 describe('a host that is killed or stopped', () => {
   it('R2 killed while streaming: its reader continues at another host, from the first chunk, at once', async () => {
-    const [doomed, other] = await Promise.all([processes.host(), processes.host()]);
+    const [killed, other] = await Promise.all([processes.host(), processes.host()]);
     const session = await open(other.as('ada'));
     const text = 'talk, then hold';
-    const answer = await untilSpeaking(await chat(doomed.as('ada'), session, text));
+    const answer = await untilSpeaking(await chat(killed.as('ada'), session, text));
     const lost = (async () => {
       for await (const _ of { [Symbol.asyncIterator]: () => answer });
     })().catch((error: unknown) => error);
-    doomed.kill('SIGKILL');
+    killed.kill('SIGKILL');
     expect(await lost).toBeInstanceOf(Error);
     const from = performance.now();
     const chunks: UIMessageChunk[] = [];

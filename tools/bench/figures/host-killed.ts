@@ -27,15 +27,15 @@ async function untilText(response: Response): Promise<{ at: number; rest: Readab
 
 /** Milliseconds from reconnecting at `other` to the first text, after the host of the stream was killed. */
 async function tryOnce(system: System, dir: string, other: string): Promise<number> {
-  const doomed = await startHost(system, dir);
+  const killed = await startHost(system, dir);
   const session = await system.client.open();
   const text = messageOf({ key: randomUUID(), chunks: 400, pace: 5 });
   const messages = [{ id: `msg-${randomUUID()}`, role: 'user', parts: [{ type: 'text', text }] }];
   const body = JSON.stringify({ id: session, messages });
-  const { rest } = await untilText(await fetch(`${doomed.url}/api/chat`, { method: 'POST', headers: HEADERS, body }));
+  const { rest } = await untilText(await fetch(`${killed.url}/api/chat`, { method: 'POST', headers: HEADERS, body }));
   await delay(300);
-  process.kill(doomed.pid, 'SIGKILL');
-  await doomed.exited;
+  process.kill(killed.pid, 'SIGKILL');
+  await killed.exited;
   while (
     await rest.read().then(
       ({ done }) => !done,

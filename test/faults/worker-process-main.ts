@@ -1,4 +1,4 @@
-// A worker that kills itself before or after a chosen database call, like a crash. See doomed.ts.
+// A worker that kills itself before or after a chosen database call, like a crash. See worker-process.ts.
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
@@ -11,34 +11,35 @@ import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
 import { useOwnWorkflowThreads } from '../../worker/workflow-threads.ts';
 import faultAgent from './agent.ts';
-import type { DoomedWorker } from './doomed.ts';
+import type { WorkerProcess } from './worker-process.ts';
 import { aroundCalls, type SqlCall } from './sql-calls.ts';
 
-const doom = JSON.parse(process.env['PERDURE_TEST_WORKER']!) as DoomedWorker;
+const options = JSON.parse(process.env['PERDURE_TEST_WORKER']!) as WorkerProcess;
 const log = pino();
-const db = createPool(doom.databaseUrl);
+const db = createPool(options.databaseUrl);
 let calls = 0;
 const die = (when: 'before' | 'after') => (call: SqlCall) => {
-  if (doom.dies?.[when] !== call.name || !JSON.stringify(call.args).includes(doom.dies.holding ?? '')) return;
+  if (options.crashesAt?.[when] !== call.name || !JSON.stringify(call.args).includes(options.crashesAt.holding ?? ''))
+    return;
   calls += 1;
-  if (calls === (doom.dies.nth ?? 1)) process.kill(process.pid, doom.dies.signal ?? 'SIGKILL');
+  if (calls === (options.crashesAt.nth ?? 1)) process.kill(process.pid, options.crashesAt.signal ?? 'SIGKILL');
 };
 aroundCalls(db, { before: die('before'), after: die('after') });
 const [connection, clientConnection] = await Promise.all([
-  NativeConnection.connect({ address: doom.address }),
-  Connection.connect({ address: doom.address }),
+  NativeConnection.connect({ address: options.address }),
+  Connection.connect({ address: options.address }),
 ]);
 useOwnWorkflowThreads();
 const worker = await createWorker({
   connection,
   clientConnection,
-  namespace: doom.namespace,
+  namespace: options.namespace,
   db,
-  bus: createPostgresBus({ connectionString: doom.databaseUrl }),
+  bus: createPostgresBus({ connectionString: options.databaseUrl }),
   agents: agentRegistry([faultAgent]),
-  models: createModels({ openaiApiKey: 'test', openaiBaseUrl: doom.modelUrl, defaultModel: 'openai/test' }),
+  models: createModels({ openaiApiKey: 'test', openaiBaseUrl: options.modelUrl, defaultModel: 'openai/test' }),
   log,
-  settings: doom.settings,
+  settings: options.settings,
   workflowBundle: await workflowBundle(path.resolve('node_modules/.cache/perdure')),
 });
 process.once('SIGTERM', () => worker.shutdown());

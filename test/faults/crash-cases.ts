@@ -5,14 +5,14 @@ import type { ChatRequest } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
-import { type Death, startDoomedWorker } from './doomed.ts';
+import { type CrashPoint, startWorkerProcess } from './worker-process.ts';
 import { expectSound } from './sound.ts';
 
 /** The model's answer to the nth request of a case. */
 export type Saying = (nth: number, request: ChatRequest) => ModelAction[] | AsyncIterable<ModelAction>;
 
-/** A session whose first worker dies, and its servers. */
-export interface Rescue {
+/** A session whose first worker crashes, and its servers. */
+export interface CrashCase {
   runtime: TestRuntime;
   session: TestSession;
   /** How often the model was called. */
@@ -37,18 +37,18 @@ export class Lanes {
   }
 
   /**
-   * Plays a case: starts a worker that dies at `dies`, runs `play`, and starts a second worker when the first is dead.
+   * Plays a case: starts a worker that crashes at `crashesAt`, runs `play`, and starts a second worker when the first is dead.
    * `afterwards` may await what `play` started.
    */
-  async rescue<Begun>(options: {
-    dies: Death;
+  async play<Begun>(options: {
+    crashesAt: CrashPoint;
     model?: Saying;
-    play(rescue: Rescue): Promise<Begun>;
-    afterwards(rescue: Rescue, begun: Begun): Promise<void>;
+    play(crashCase: CrashCase): Promise<Begun>;
+    afterwards(crashCase: CrashCase, begun: Begun): Promise<void>;
   }): Promise<void> {
     const runtime = this.free.pop() ?? (await new Promise<TestRuntime>((resolve) => this.waiting.push(resolve)));
     try {
-      await rescue(runtime, options);
+      await playOn(runtime, options);
     } finally {
       const next = this.waiting.shift();
       if (next) next(runtime);
@@ -57,25 +57,25 @@ export class Lanes {
   }
 }
 
-async function rescue<Begun>(
+async function playOn<Begun>(
   runtime: TestRuntime,
-  { dies, model = () => [], play, afterwards }: Parameters<typeof Lanes.prototype.rescue<Begun>>[0],
+  { crashesAt, model = () => [], play, afterwards }: Parameters<typeof Lanes.prototype.play<Begun>>[0],
 ): Promise<void> {
   const before = runtime.model.requests.length;
   runtime.model.script((request, index) => model(index - before, request));
   const session = await TestSession.open(runtime, { agent: 'faults' });
-  const the: Rescue = { runtime, session, modelCalls: () => runtime.model.requests.length - before };
-  const doomed: TiedProcess = await startDoomedWorker(runtime, dies);
-  let rescuer: Awaited<ReturnType<TestRuntime['startWorker']>> | undefined;
+  const the: CrashCase = { runtime, session, modelCalls: () => runtime.model.requests.length - before };
+  const killed: TiedProcess = await startWorkerProcess(runtime, crashesAt);
+  let second: Awaited<ReturnType<TestRuntime['startWorker']>> | undefined;
   try {
     const begun = await play(the);
-    expect(await doomed.exited, 'the first worker is dead').toMatchObject({ signal: 'SIGKILL' });
-    rescuer = await runtime.startWorker();
+    expect(await killed.exited, 'the first worker is dead').toMatchObject({ signal: 'SIGKILL' });
+    second = await runtime.startWorker();
     await afterwards(the, begun);
     await expectSound(runtime, session.id);
   } finally {
-    await doomed.stop();
-    await rescuer?.stop();
+    await killed.stop();
+    await second?.stop();
     await session.handle.terminate().catch(() => {});
   }
 }

@@ -5,7 +5,7 @@ import type { WorkerParts } from '../../worker/create.ts';
 import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 
 /** When a worker kills or freezes itself: before or after its process's nth call of an SQL function. */
-export interface Death {
+export interface CrashPoint {
   before?: string;
   after?: string;
   nth?: number;
@@ -16,32 +16,32 @@ export interface Death {
 }
 
 /** The settings of the process. */
-export interface DoomedWorker {
+export interface WorkerProcess {
   databaseUrl: string;
   address: string;
   namespace: string;
   modelUrl: string;
   settings: WorkerParts['settings'];
-  dies: Death | null;
+  crashesAt: CrashPoint | null;
 }
 
 /**
  * A worker in a process of its own, on the servers of a runtime. With a death it kills itself at that call; without one the
  * test stops it (SIGSTOP, SIGKILL, by its pid). In any case it ends with this process.
  */
-export function startDoomedWorker(runtime: TestRuntime, dies: Death | null): Promise<TiedProcess> {
-  const doomed: DoomedWorker = {
+export function startWorkerProcess(runtime: TestRuntime, crashesAt: CrashPoint | null): Promise<TiedProcess> {
+  const options: WorkerProcess = {
     databaseUrl: runtime.databaseUrl,
     address: runtime.address,
     namespace: runtime.namespace,
     modelUrl: runtime.model.url,
     settings: runtime.settings,
-    dies,
+    crashesAt,
   };
   return startNodeProcess({
     name: 'worker',
-    entry: path.join(import.meta.dirname, 'doomed-main.ts'),
-    env: { ...process.env, PERDURE_TEST_WORKER: JSON.stringify(doomed) },
+    entry: path.join(import.meta.dirname, 'worker-process-main.ts'),
+    env: { ...process.env, PERDURE_TEST_WORKER: JSON.stringify(options) },
     logDir: runtime.workspaces,
     graceMs: 3_000,
     say: () => {},
