@@ -4,9 +4,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Files that take half a minute or more, or folders with such files: started late, one alone would delay the end of a run. */
 const LONGEST = [
-  'test/campaign/chaos',
-  'test/streams/',
   'test/campaign/',
+  'test/streams/',
   'test/http/schemathesis',
   'test/deploys/',
   'test/faults/',
@@ -29,12 +28,15 @@ function rank({ moduleId }: TestSpecification): number {
 }
 
 /** A project whose tests use the run's Postgres and Temporal; all such projects share one of each. */
-function withServers(name: string, include: string[], exclude: string[] = []): TestProjectInlineConfiguration {
+function withServers(
+  name: string,
+  include: string[],
+  { exclude = [], isolate = false }: { exclude?: string[]; isolate?: boolean } = {},
+): TestProjectInlineConfiguration {
   const globalSetup = ['test/global-setup.ts'];
-  return { extends: true, test: { name, include, exclude: [...NOT_OURS, ...exclude], globalSetup } };
+  return { extends: true, test: { name, include, exclude: [...NOT_OURS, ...exclude], globalSetup, isolate } };
 }
 
-const rows = withServers('rows', ['test/rows/**/*.test.ts']);
 const source = (file: string) => path.join(import.meta.dirname, file);
 
 export default defineConfig({
@@ -50,6 +52,8 @@ export default defineConfig({
     hookTimeout: 30_000,
     // Tests wait for servers more than they compute.
     maxWorkers: 2,
+    // Files share a process and its modules, which cost three seconds of a busy machine per file.
+    isolate: false,
     sequence: { sequencer: LongestFirst },
     projects: [
       // Pure rules, beside their code. Needs no server and starts none.
@@ -57,11 +61,11 @@ export default defineConfig({
         extends: true,
         test: { name: 'unit', include: ['**/*.test.{ts,tsx}'], exclude: [...NOT_OURS, 'test/**'] },
       },
-      // Files share a process and its modules: both cost half a second of CPU per file.
-      { ...rows, test: { ...rows.test, isolate: false } },
+      withServers('rows', ['test/rows/**/*.test.ts']),
       withServers('browser', ['test/browser/**/*.test.ts']),
-      withServers('campaign', ['test/campaign/**/*.test.ts']),
-      withServers('system', ['test/**/*.test.ts'], ['test/{rows,browser,campaign}/**']),
+      // They change the priority of their process.
+      withServers('campaign', ['test/campaign/**/*.test.ts'], { isolate: true }),
+      withServers('system', ['test/**/*.test.ts'], { exclude: ['test/{rows,browser,campaign}/**'] }),
     ],
   },
 });

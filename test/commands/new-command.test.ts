@@ -1,6 +1,6 @@
 // A command is one entry of the table and one SQL function. This test adds one to a running system: client, host and the
 // worker's workflow bundle use the table with the new entry.
-import { beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type { CommandEntry } from '../../domain/command-table.ts';
 import { newId } from '../../domain/ids.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
@@ -9,6 +9,13 @@ import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts'
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { signals } from '../../workflows/definitions.ts';
 import { variant } from '../histories/variant.ts';
+
+// Other files of this process have loaded the table without the entry, or are going to.
+vi.hoisted(() => vi.resetModules());
+afterAll(() => {
+  vi.doUnmock(import('../../domain/command-table.ts'));
+  vi.resetModules();
+});
 
 const ENTRY: CommandEntry = vi.hoisted(() => ({
   summary: 'Rewind to a message',

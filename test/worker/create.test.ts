@@ -4,7 +4,7 @@ import threads from 'node:worker_threads';
 import { Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { createModels } from '../../agent/models.ts';
 import { agentRegistry } from '../../agent/registry.ts';
 import { createMemoryBus } from '../../bus/memory.ts';
@@ -15,6 +15,9 @@ import { SETTINGS } from '../../tools/test-kit/system.ts';
 import { quietRuntime } from '../../tools/scripts/histories/quiet.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
+
+// Other files of this process replace globals, once: as far as these modules know, nobody has.
+vi.hoisted(() => vi.resetModules());
 
 it('W1 createWorker replaces no global of the process it runs in', async () => {
   quietRuntime();

@@ -11,8 +11,8 @@ import { type NamedHistory, replayEach } from '../../tools/scripts/histories/rep
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
-import faultAgent from './agent.ts';
-import { inParallel } from './parallel.ts';
+import faultAgent from '../faults/agent.ts';
+import { inParallel } from '../faults/parallel.ts';
 import { IDLE_MS, live, type Plan, plans, scriptOf, slowRows, watchExecutions } from './random-sessions.ts';
 
 const HISTORIES = Number(process.env['HISTORIES'] ?? 500);

@@ -6,8 +6,8 @@ import { signals, updates } from '../../workflows/definitions.ts';
 import { callTool, fail, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
 import type { TestSession } from '../../tools/test-kit/session.ts';
-import { raise } from './rows.ts';
-import { aroundCalls, type SqlCall } from './sql-calls.ts';
+import { raise } from '../faults/rows.ts';
+import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
 
 /** A local activity that is at the row for longer is kept alive with heartbeats: 80 % of the time-out of a workflow task. */
 const HEARTBEAT_MS = 1_600;
