@@ -51,7 +51,7 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 30_000,
     // Tests wait for servers more than they compute.
-    maxWorkers: 2,
+    maxWorkers: 3,
     // Files share a process and its modules, which cost three seconds of a busy machine per file.
     isolate: false,
     sequence: { sequencer: LongestFirst },

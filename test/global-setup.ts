@@ -23,10 +23,10 @@ declare module 'vitest' {
 
 const TEMPLATE = 'perdure_template';
 
-/** Saves CPU: no system worker per namespace, which polls three task queues a second; garbage collection a quarter as often. */
+/** Saves CPU: no system worker per namespace, which polls three task queues a second; little garbage collection. */
 const LIGHT_TEMPORAL = {
   dynamicConfig: { 'worker.perNamespaceWorkerCount': 0 },
-  env: { ...process.env, GOGC: '400' },
+  env: { ...process.env, GOGC: '1600', GOMEMLIMIT: '1536MiB' },
 };
 
 /** The run's servers. */

@@ -8,7 +8,7 @@ it(
   'Q1 slow Postgres, disk and links: every promise holds, no step calls the model twice',
   { timeout: 240_000 },
   async () => {
-    const report = await shortCampaign(SLOWNESS, 25, 1_500);
+    const report = await shortCampaign(SLOWNESS, 15, 1_500);
     expect(report.faults['postgres-slow']).toBeGreaterThanOrEqual(1);
     expect(report.turns).toBeGreaterThan(10);
   },

@@ -1,4 +1,4 @@
-// A message arrives while its workflow ends by a close or by the idle timer.
+// A message arrives while its workflow ends by a close or by the idle timer. RACES=5000 runs that many of each.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { updates } from '../../workflows/definitions.ts';
@@ -12,11 +12,12 @@ import { expectSound } from './sound.ts';
 import { aroundCalls, type SqlCall } from './sql-calls.ts';
 
 const SESSIONS = 10;
-const ROUNDS = 20;
+const ROUNDS = Math.ceil(Number(process.env['RACES'] ?? 100) / SESSIONS);
+const TIMES = `${SESSIONS * ROUNDS} times`;
 /** No sweeper, so that a lost message stays lost and the test fails. */
 const NEVER = 3_600_000;
 
-describe('a message races with', { timeout: 120_000 }, () => {
+describe('a message races with', { timeout: 60_000 + SESSIONS * ROUNDS * 300 }, () => {
   describe('a close', () => {
     let runtime: TestRuntime;
     beforeAll(async () => {
@@ -26,7 +27,7 @@ describe('a message races with', { timeout: 120_000 }, () => {
       });
     });
 
-    it('W8 200 times: every message is answered once, every close gets a response', async () => {
+    it(`W8 ${TIMES}: every message is answered once, every close gets a response`, async () => {
       let closed = 0;
       let refused = 0;
       await inParallel(SESSIONS, SESSIONS, async (s) => {
@@ -48,7 +49,7 @@ describe('a message races with', { timeout: 120_000 }, () => {
       expect(Math.min(closed, refused), 'both won some races').toBeGreaterThan(0);
     });
 
-    it('W8 that aborts, 200 times: every message is answered, aborted, or listed as dropped', async () => {
+    it(`W8 that aborts, ${TIMES}: every message is answered, aborted, or listed as dropped`, async () => {
       await inParallel(SESSIONS, SESSIONS, async (s) => {
         const session = await TestSession.open(runtime);
         for (let round = 0; round < ROUNDS; round += 1) {
@@ -80,7 +81,7 @@ describe('a message races with', { timeout: 120_000 }, () => {
       });
     });
 
-    it('W8 200 times: every message is answered once, every command gets a response', async () => {
+    it(`W8 ${TIMES}: every message is answered once, every command gets a response`, async () => {
       let closed = 0;
       let open = 0;
       await inParallel(SESSIONS, SESSIONS, async (s) => {

@@ -13,7 +13,7 @@ import { scratchDir } from '../../tools/test-kit/scratch.ts';
 // may be a 5xx or differ from the document.
 
 const SECRET = 'a secret of at least thirty-two bytes';
-const SECONDS = 35;
+const SECONDS = 20;
 /** Streams that end only when the reader disconnects: tested in test/http/turns.test.ts and rendezvous.test.ts. */
 const ENDLESS = ['/api/sessions/{id}/events', '/api/rendezvous'];
 /** 503 and 501 pass, because the document has them for a deployment that lacks something. */

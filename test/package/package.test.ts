@@ -14,6 +14,8 @@ const project = scratchDir();
 const installed = path.join(project, 'node_modules', 'perdure');
 const run = promisify(execFile);
 
+/** Lines of TypeScript's output about the project. */
+let errors: string[];
 beforeAll(async () => {
   await cp(path.join(import.meta.dirname, 'project'), project, { recursive: true });
   await mkdir(installed, { recursive: true });
@@ -28,15 +30,24 @@ beforeAll(async () => {
     await mkdir(path.dirname(path.join(project, 'node_modules', name)), { recursive: true });
     await symlink(path.join(modules, name), path.join(project, 'node_modules', name));
   }
+  errors = await compile();
 }, 180_000);
 
-/** Type-checks the project and compiles it to JavaScript. Returns TypeScript's output. */
-async function compile(...options: string[]): Promise<string> {
-  const args = [path.join(modules, 'typescript', 'bin', 'tsc'), '-p', project, '--pretty', 'false', ...options];
+/** Type-checks the project, also the declarations that it uses, and compiles it to JavaScript. Returns TypeScript's output. */
+async function compile(): Promise<string[]> {
+  const args = [
+    path.join(modules, 'typescript', 'bin', 'tsc'),
+    '-p',
+    project,
+    '--pretty',
+    'false',
+    '--skipLibCheck',
+    'false',
+  ];
   const { stdout } = await run(process.execPath, args, { cwd: project }).catch(
     (error: unknown) => error as { stdout: string },
   );
-  return stdout;
+  return stdout.split('\n');
 }
 
 describe('the packed tarball', () => {
@@ -63,10 +74,9 @@ describe('the packed tarball', () => {
     expect(await readdir(installed)).toEqual(['LICENSE', 'README.md', 'dist', 'package.json']);
   });
 
-  it('H5 type-checks in another project, including its own declarations', { timeout: 60_000 }, async () => {
-    expect(await compile('--skipLibCheck')).toBe('');
-    const whole = await compile('--skipLibCheck', 'false', '--noEmit');
-    expect(whole.split('\n').filter((line) => line.startsWith('node_modules/perdure/'))).toEqual([]);
+  it('H5 type-checks in another project, including its own declarations', () => {
+    // A message's further lines are indented. Declarations of other packages are not ours to mend.
+    expect(errors.filter((line) => !/^(?:\s|$|node_modules\/(?!perdure\/))/.test(line))).toEqual([]);
   });
 
   it('H5 has programs: migrate, worker, and host with the chat page', { timeout: 60_000 }, async () => {
@@ -100,7 +110,6 @@ describe('the packed tarball', () => {
 
   it('H5 works in plain Node: a run in memory, a worker, a client, a fetch handler', { timeout: 60_000 }, async () => {
     const [database, { address, namespace }] = [await freshDatabase({ empty: true }), await freshNamespace()];
-    await compile('--skipLibCheck');
     const { stdout } = await run(process.execPath, [path.join(project, 'out', 'main.js')], {
       cwd: project,
       env: {
