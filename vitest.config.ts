@@ -51,7 +51,9 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 30_000,
     // Tests wait for servers more than they compute.
-    maxWorkers: 3,
+    maxWorkers: 2,
+    // Fewer collections of young objects, which live as long as a turn: a tenth of the CPU.
+    execArgv: ['--min-semi-space-size=64', '--max-semi-space-size=128'],
     // Files share a process and its modules, which cost three seconds of a busy machine per file.
     isolate: false,
     sequence: { sequencer: LongestFirst },

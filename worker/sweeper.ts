@@ -6,7 +6,7 @@ import { claimDueRuns, type DueRun } from '../store/sweep.ts';
 import { submitUpdate } from '../workflows/definitions.ts';
 
 /** Runs of each state per sweep: a full sweep stays below 5,000 buffers of Postgres. */
-export const AT_ONCE = 60;
+export const AT_ONCE = 50;
 const DEADLINE_MS = 3_000;
 
 interface SweeperDeps {

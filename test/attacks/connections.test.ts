@@ -98,7 +98,7 @@ describe('a slow client', () => {
 
   it('Q3 that does not read its responses is disconnected, and the unsent data is not kept in memory', async () => {
     const before = await megabytes();
-    const greedy = await Promise.all(Array.from({ length: CONNECTIONS - 10 }, connected));
+    const greedy = await Promise.all(Array.from({ length: CONNECTIONS / 3 }, connected));
     for (const connection of greedy) {
       connection.pause();
       connection.write('GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(PIPELINED));
@@ -108,9 +108,9 @@ describe('a slow client', () => {
     // All responses share one copy of the file, which has 1.4 MB.
     expect((await megabytes()) - before, 'megabytes').toBeLessThan(200);
     await delay(READER_MS * 2);
-    for (const connection of greedy) connection.resume();
-    await Promise.all(greedy.map((connection) => connection.closed));
-    for (const connection of greedy) expect(connection.statuses.length).toBeLessThan(PIPELINED);
+    const received = await Promise.all(greedy.map((connection) => connection.readToEnd()));
+    // What was in the kernel's buffers; not a tenth of what was requested.
+    for (const bytes of received) expect(bytes / MB, 'megabytes').toBeLessThan((1.4 * PIPELINED) / 10);
   });
 });
 

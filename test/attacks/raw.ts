@@ -63,8 +63,12 @@ export class RawConnection implements Disposable {
     this.socket.pause();
   }
 
-  resume(): void {
-    this.socket.resume();
+  /** Reads on after a pause, without keeping what it reads. Returns its number of bytes when the connection is closed. */
+  async readToEnd(): Promise<number> {
+    const before = this.socket.bytesRead;
+    this.socket.removeAllListeners('data').resume();
+    await this.closed;
+    return this.socket.bytesRead - before;
   }
 
   [Symbol.dispose](): void {

@@ -30,7 +30,7 @@ beforeAll(async () => {
   setPriority(PRIORITY);
   runtime = await startRuntime({
     agents: [faultAgent],
-    settings: { idleCloseMs: IDLE_MS, continueAsNewEvents: 20, sweepIntervalMs: 3_600_000 },
+    settings: { idleCloseMs: IDLE_MS, continueAsNewEvents: 12, sweepIntervalMs: 3_600_000 },
     script: scriptOf(planOf),
   });
   await Promise.all(Array.from({ length: WORKERS - 1 }, () => runtime.startWorker()));

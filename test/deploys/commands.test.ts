@@ -84,7 +84,7 @@ function run(script: 'replay' | 'record', args: string[], env: Record<string, st
 }
 
 describe('replay and record with a running server', () => {
-  it('W5 the newest histories of over a hundred replay, and the command says how many', async () => {
+  it('W5 replays the newest of over a hundred histories, and prints how many', async () => {
     const recorded = (await readdir(path.join(root, 'test/histories'))).filter((file) =>
       file.endsWith('.inputs.json'),
     ).length;
@@ -108,22 +108,22 @@ describe('replay and record with a running server', () => {
     expect(histories.length).toBeGreaterThan(1);
     const results = await replay(await workflowBundle(path.join(root, 'node_modules/.cache/perdure')), histories);
     expect(results.filter(({ broke }) => broke)).toEqual([]);
-    expectNobodyNamed(readable(histories));
+    expectNoNames(readable(histories));
   });
 
-  it('W5 the newest ones are recorded, open and closed, and name nobody: no user, project, worker, reason or session', async () => {
+  it('W5 the newest ones are recorded, open and closed, without names of users, projects, workers, sessions or reasons', async () => {
     const dir = scratchDir();
     expect((await run('record', ['--last', '1000', '--out', dir])).code).toBe(0);
     const histories = await readHistories(dir);
     expect(histories).toHaveLength(total);
     const text = readable(histories);
-    expectNobodyNamed(text);
+    expectNoNames(text);
     expect(text).toContain('"PerdureUser":"user-1"');
     const results = await replay(await workflowBundle(path.join(root, 'node_modules/.cache/perdure')), histories);
     expect(results.filter(({ broke }) => broke)).toEqual([]);
   });
 
-  it('W5 wrong arguments, an unknown session and a server that is away are named, in a line', async () => {
+  it('W5 wrong arguments, an unknown session and an unreachable server are each reported in one line', async () => {
     const away = `127.0.0.1:${await freePort()}`;
     const answers = await Promise.all([
       run('replay', ['--last', 'many']),
@@ -151,7 +151,7 @@ describe('replay and record with a running server', () => {
   });
 });
 
-function expectNobodyNamed(text: string): void {
+function expectNoNames(text: string): void {
   const names = [USER, 'grace', PROJECT, chained.id, '"identity"', 'stackTrace', '"memo"'];
   expect(names.filter((name) => text.includes(name))).toEqual([]);
 }

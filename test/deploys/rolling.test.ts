@@ -19,7 +19,7 @@ import { reduced } from '../../tools/test-kit/reduce.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { Balancer } from './balancer.ts';
 
-const TALKERS = 6;
+const TALKERS = 4;
 const LONG = 3;
 /** An answer that starts before the deploy takes 100 s, so it does not end within the grace period. */
 const LONG_WORDS = 5_000;

@@ -65,7 +65,7 @@ describe('an abort', () => {
     await expectToGoOn(session);
   });
 
-  it('R4 in a tool: its signal fires, its call keeps its state, and the model is received of the abort', async () => {
+  it('R4 in a tool: its signal fires, its call keeps its state, and the next request tells the model of the abort', async () => {
     const session = await talkTo([callTool('call_1', 'wait', {})]);
     const seq = await session.send('go');
     await eventually(async () => expect(await effects(runtime.workspaces, session.id)).toHaveLength(1));

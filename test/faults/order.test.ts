@@ -8,7 +8,7 @@ import faultAgent from './agent.ts';
 import { inParallel } from './parallel.ts';
 import { expectSound } from './sound.ts';
 
-const SESSIONS = 5;
+const SESSIONS = 3;
 const AT_ONCE = 20;
 
 let runtime: TestRuntime;
@@ -27,7 +27,7 @@ beforeAll(async () => {
 describe('messages sent at once', { timeout: 60_000 }, () => {
   it('W7 two of them: the second is queued, and not in the model’s view before its turn', () => sendAtOnce(1, 2));
 
-  it('W7 twenty in each of five sessions: answered in the order of acceptance, one at a time', () =>
+  it('W7 twenty in each of three sessions: answered in the order of acceptance, one at a time', () =>
     sendAtOnce(SESSIONS, AT_ONCE));
 });
 

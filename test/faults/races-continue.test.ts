@@ -1,4 +1,4 @@
-// Messages and commands arrive while their workflow continues as new.
+// Messages and commands arrive while their workflow continues as new. RACES=5000 runs that many.
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { updates } from '../../workflows/definitions.ts';
@@ -12,7 +12,7 @@ import { inParallel } from './parallel.ts';
 import { expectSound } from './sound.ts';
 
 const SESSIONS = 10;
-const ROUNDS = 20;
+const ROUNDS = Math.ceil(Number(process.env['RACES'] ?? 100) / SESSIONS);
 
 let runtime: TestRuntime;
 beforeAll(async () => {
@@ -23,8 +23,8 @@ beforeAll(async () => {
   });
 });
 
-describe('a workflow that continues as new', { timeout: 120_000 }, () => {
-  it('W4 200 times as a message arrives: none is lost, none answered twice', async () => {
+describe('a workflow that continues as new', { timeout: 60_000 + SESSIONS * ROUNDS * 300 }, () => {
+  it(`W4 ${SESSIONS * ROUNDS} times as a message arrives: none is lost, none answered twice`, async () => {
     await inParallel(SESSIONS, SESSIONS, async (s) => {
       const session = await TestSession.open(runtime);
       for (let round = 0; round < ROUNDS; round += 1) {
