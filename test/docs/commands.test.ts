@@ -27,7 +27,7 @@ const SHOWN_BY: [command: RegExp, file: string][] = [
   [/^npm run host\b/, 'test/http/process.test.ts'],
   [/^npm run worker\b/, 'test/dev/start.test.ts'],
   [/^(?:\S+=\S+ )*npm (?:test|run check)\b/, '.ci/run'],
-  [/^npm run chaos\b/, 'test/campaign/chaos.test.ts'],
+  [/^npm run chaos\b/, 'test/campaign/campaign.test.ts'],
   [/^(?:\S+=\S+ )*npm run replay -- /, 'test/deploys/commands.test.ts'],
   // Writes into the folder of recordings.
   [/^(?:\S+=\S+ )*npm run record\b/, 'test/deploys/commands.test.ts'],

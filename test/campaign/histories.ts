@@ -1,11 +1,7 @@
-// Whatever happens to a session, and however slow its rows are, leaves histories that replay. HISTORIES=20000 makes and
-// replays as many; SEED=… makes the same plans again, though what meets what still depends on the machine.
-import { randomInt } from 'node:crypto';
 import { mkdtemp, writeFile } from 'node:fs/promises';
-import { setPriority, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
-import { beforeAll, expect, it } from 'vitest';
 import { fetchHistory } from '../../tools/scripts/histories/history.ts';
 import { type NamedHistory, replayEach } from '../../tools/scripts/histories/replay.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -15,55 +11,54 @@ import faultAgent from '../faults/agent.ts';
 import { inParallel } from '../faults/parallel.ts';
 import { IDLE_MS, live, type Plan, plans, scriptOf, slowRows, watchExecutions } from './random-sessions.ts';
 
-const HISTORIES = Number(process.env['HISTORIES'] ?? 500);
-const SEED = Number(process.env['SEED'] ?? randomInt(2 ** 31));
 /** Sessions at once: they wait more than they compute. */
 const AT_ONCE = 60;
 /** A worker has eight slots for workflow tasks, and each slow command holds one. */
 const WORKERS = 5;
-/** Below that of the other tests, which have time limits; nothing in this one depends on time. */
-const PRIORITY = 10;
 
-let runtime: TestRuntime;
-const planOf = new Map<string, Plan>();
-beforeAll(async () => {
-  setPriority(PRIORITY);
-  runtime = await startRuntime({
+/** What became of the histories; `broken` names each that did not replay, with a file that holds it. */
+interface Outcome {
+  sessions: number;
+  count: number;
+  events: number;
+  broken: string[];
+}
+
+/** A runtime for random sessions, and the plan of each. */
+interface RandomRuntime extends TestRuntime {
+  planOf: Map<string, Plan>;
+}
+
+/** Starts its workers. Call it in a beforeAll. */
+export async function startRandomRuntime(): Promise<RandomRuntime> {
+  const planOf = new Map<string, Plan>();
+  const runtime = await startRuntime({
     agents: [faultAgent],
-    settings: { idleCloseMs: IDLE_MS, continueAsNewEvents: 12, sweepIntervalMs: 3_600_000 },
+    settings: { idleCloseMs: IDLE_MS, continueAsNewEvents: 20, sweepIntervalMs: 3_600_000 },
     script: scriptOf(planOf),
   });
   await Promise.all(Array.from({ length: WORKERS - 1 }, () => runtime.startWorker()));
-}, 120_000);
+  return { ...runtime, planOf };
+}
 
-it(
-  `W5 ${HISTORIES} histories of random sessions on slow rows replay (seed ${SEED})`,
-  { timeout: 180_000 + HISTORIES * 1_000 },
-  async () => {
-    const started = performance.now();
-    const histories = new PassThrough({ objectMode: true });
-    const replaying = replayAll(histories as AsyncIterable<NamedHistory>);
-    const sessions = await makeHistories(histories);
-    histories.end();
-    const { count, events, broken } = await replaying;
-    const seconds = ((performance.now() - started) / 1_000).toFixed(0);
-    console.log(
-      `seed ${SEED}: ${broken.length} of ${count} histories of ${sessions} sessions broke, ${events} events, ${seconds} s`,
-    );
-    expect(broken, `seed ${SEED}`).toEqual([]);
-    expect(count).toBeGreaterThanOrEqual(HISTORIES);
-  },
-);
+/** Lets random sessions live until they have left `least` histories, and replays each one. The same seed makes the same plans. */
+export async function makeAndReplay(runtime: RandomRuntime, least: number, seed: number): Promise<Outcome> {
+  const histories = new PassThrough({ objectMode: true });
+  const replaying = replayAll(histories as AsyncIterable<NamedHistory>, runtime.planOf);
+  await makeHistories(runtime, plans(seed, least), histories);
+  histories.end();
+  return { sessions: runtime.planOf.size, ...(await replaying) };
+}
 
-/** Lets sessions live until there are enough histories, and writes the histories of each that has ended. */
-async function makeHistories(histories: PassThrough): Promise<number> {
+/** Lets sessions live until there is a history for each plan, and writes the histories of each that has ended. */
+async function makeHistories(runtime: RandomRuntime, all: readonly Plan[], histories: PassThrough): Promise<void> {
+  const { planOf } = runtime;
   using executions = watchExecutions(runtime.db);
   using _slow = slowRows(runtime.db, planOf);
-  const all = plans(SEED, HISTORIES);
   let count = 0;
   // A session may leave several: it closes, continues as new, is terminated.
-  await inParallel(HISTORIES, AT_ONCE, async (nth) => {
-    if (count >= HISTORIES) return;
+  await inParallel(all.length, AT_ONCE, async (nth) => {
+    if (count >= all.length) return;
     const session = await TestSession.open(runtime, { agent: faultAgent.id });
     planOf.set(session.id, all[nth]!);
     await live(session, runtime.db, all[nth]!);
@@ -73,11 +68,13 @@ async function makeHistories(histories: PassThrough): Promise<number> {
       count += 1;
     }
   });
-  return planOf.size;
 }
 
-/** Replays histories as they come. Names those that break, with a file that holds the history and its session's plan. */
-async function replayAll(histories: AsyncIterable<NamedHistory>) {
+/** Replays histories as they come. The file of one that breaks holds its session's plan, too. */
+async function replayAll(
+  histories: AsyncIterable<NamedHistory>,
+  planOf: ReadonlyMap<string, Plan>,
+): Promise<Omit<Outcome, 'sessions'>> {
   const bundle = await workflowBundle(path.resolve('node_modules/.cache/perdure'));
   let [count, events] = [0, 0];
   const broken: string[] = [];
