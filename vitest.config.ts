@@ -50,8 +50,8 @@ export default defineConfig({
   test: {
     testTimeout: 60_000,
     hookTimeout: 30_000,
-    // One for the campaigns, two for the other files.
-    maxWorkers: 3,
+    // Each keeps more than one core busy, with its servers and child processes.
+    maxWorkers: 2,
     // Fewer collections of young objects, which live as long as a turn: a tenth of the CPU.
     execArgv: ['--min-semi-space-size=64', '--max-semi-space-size=128'],
     // Files share a process and its modules, which cost three seconds of a busy machine per file.

@@ -1,5 +1,4 @@
-// Chaos, slowness and random histories, one after the other: together they take as long as all other files, which run beside
-// them.
+// Chaos, slowness and random histories, one after the other, so that never two of them run at once.
 import { randomInt } from 'node:crypto';
 import { setPriority } from 'node:os';
 import { beforeAll, describe, expect, it } from 'vitest';
