@@ -192,14 +192,14 @@ CREATE TABLE tool_outputs (
 );
 -- The sections of system prompts, each stored once, and the prompts of each session.
 CREATE TABLE prompt_sections (
-  digest     text PRIMARY KEY, -- SHA-256 of the body
+  digest     bytea PRIMARY KEY, -- SHA-256 of the body
   body       text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE TABLE system_prompts (
   session_id text NOT NULL,
-  digest     text NOT NULL,   -- SHA-256 of all sections, as in a message's metadata
-  sections   text[] NOT NULL, -- digests, in the prompt's order
+  digest     text NOT NULL,    -- SHA-256 of all sections, as in a message's metadata
+  sections   bytea[] NOT NULL, -- digests, in the prompt's order
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (session_id, digest)
 );

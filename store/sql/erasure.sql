@@ -35,7 +35,7 @@ LANGUAGE plpgsql SET perdure.writer = 'erase' AS $$
 DECLARE
   v_sessions text[];
   v_runs jsonb;
-  v_sections text[];
+  v_sections bytea[];
   v_folders text[];
 BEGIN
   PERFORM lock_session(p_session);

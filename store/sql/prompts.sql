@@ -9,17 +9,17 @@ BEGIN
   -- Shared with other writers, exclusive for drop_sections(): a section cannot be dropped between these two inserts.
   PERFORM pg_advisory_xact_lock_shared(hashtextextended('prompt_sections', 0));
   INSERT INTO prompt_sections (digest, body)
-  SELECT DISTINCT encode(sha256(convert_to(body, 'UTF8')), 'hex'), body FROM unnest(p_sections) AS body
+  SELECT DISTINCT sha256(convert_to(body, 'UTF8')), body FROM unnest(p_sections) AS body
   ON CONFLICT DO NOTHING;
   INSERT INTO system_prompts (session_id, digest, sections)
-  SELECT p_session, p_digest, array_agg(encode(sha256(convert_to(body, 'UTF8')), 'hex') ORDER BY n)
+  SELECT p_session, p_digest, array_agg(sha256(convert_to(body, 'UTF8')) ORDER BY n)
     FROM unnest(p_sections) WITH ORDINALITY AS given(body, n)
   ON CONFLICT DO NOTHING;
   RETURN true;
 END $$;
 
 -- Deletes those of the given sections that no prompt uses.
-CREATE OR REPLACE FUNCTION drop_sections(p_sections text[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION drop_sections(p_sections bytea[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('prompt_sections', 0));
   DELETE FROM prompt_sections s
