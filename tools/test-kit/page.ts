@@ -8,6 +8,7 @@ import { buildPage } from '../dev/build-page.ts';
 import type { Identify } from '../../host/context.ts';
 import { staticPage } from '../../host/static-page.ts';
 import { startBrowser, watchErrors } from './browser.ts';
+import { eventually } from './eventually.ts';
 import { startHost, type TestHost } from './host.ts';
 import { startRuntime, type TestRuntime } from './runtime.ts';
 
@@ -82,8 +83,13 @@ export class Tab {
   }
 
   async send(text: string): Promise<void> {
-    await this.page.getByLabel('Message', { exact: true }).fill(text);
-    await this.page.keyboard.press('Enter');
+    const field = this.page.getByLabel('Message', { exact: true });
+    // The sign-in form takes the focus from an empty field, and with it a text that is being filled in.
+    await eventually(async () => {
+      await field.fill(text);
+      expect(await field.inputValue()).toBe(text);
+    });
+    await field.press('Enter');
   }
 
   /**
