@@ -48,7 +48,9 @@ const cached = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
 
 /** Reads it once, also for many requests at once: the file is large, and the route needs no authentication. */
 function swaggerFile(name: string): Promise<Uint8Array<ArrayBuffer>> {
-  const file = cached.get(name) ?? readSwaggerFile(name);
+  const known = cached.get(name);
+  if (known !== undefined) return known;
+  const file = readSwaggerFile(name);
   cached.set(name, file);
   file.catch(() => cached.delete(name));
   return file;

@@ -12,6 +12,8 @@ it.each([
   ['a broken pipe', coded('EPIPE'), true],
   ['a refused connection', coded('ECONNREFUSED'), true],
   ['a network that is down', coded('ENETUNREACH'), true],
+  ['a process without free file descriptors', coded('EMFILE'), true],
+  ['a missing file', coded('ENOENT'), false],
   ['a refusal by every address', new AggregateError([coded('ECONNREFUSED')]), true],
   ['a query time-out', new Error('Query read timeout'), true],
   ['a lost connection', new Error('Connection terminated unexpectedly'), true],

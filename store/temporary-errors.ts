@@ -4,14 +4,20 @@
  * transaction time-out (25P03), a lock time-out (55P03). Source: PostgreSQL documentation, appendix A.
  */
 const SQL_STATES = /^(?:(?:08|40|53|57|58).{3}|0A000|25006|25P03|55P03)$/;
-/** Codes of failed connections. */
+/** Codes of failed connections, also for want of ports, file descriptors or memory. */
 const NODE_CODES = new Set([
+  'EADDRNOTAVAIL',
   'EAI_AGAIN',
   'ECONNABORTED',
   'ECONNREFUSED',
   'ECONNRESET',
+  'EHOSTDOWN',
   'EHOSTUNREACH',
+  'EMFILE',
+  'ENETDOWN',
   'ENETUNREACH',
+  'ENFILE',
+  'ENOBUFS',
   'ENOTFOUND',
   'EPIPE',
   'ETIMEDOUT',

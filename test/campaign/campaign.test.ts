@@ -43,7 +43,7 @@ describe('random histories', () => {
   }, 120_000);
 
   it(
-    `W5 ${HISTORIES} of sessions to which anything happens while their rows are slow replay (seed ${SEED})`,
+    `W5 ${HISTORIES} histories of random sessions on slow rows replay (seed ${SEED})`,
     { timeout: 300_000 + HISTORIES * 2_000 },
     async () => {
       const started = performance.now();

@@ -1,5 +1,5 @@
 // publish in one tab, cancel in another, at the same instant, through two hosts. RACES=5000 runs that many; the suite runs
-// some.
+// 150.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { temporalClient } from '../../client/temporal.ts';
 import { invalidTransitionMessage } from '../../domain/errors.ts';
