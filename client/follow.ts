@@ -29,9 +29,10 @@ export class AnswerReading {
   async read(): Promise<{ items: UIMessageChunk[]; done: boolean }> {
     const answer = await this.readRows();
     const { seen, chunks } = advance(this.seen, answer);
+    const transient = seen.ended ? [] : [...(await this.statusChunks(answer)), ...this.progressChunks(answer)];
+    // Only now, so that the next reading brings these chunks if a query of this one fails.
     this.seen = seen;
-    if (seen.ended) return { items: chunks, done: true };
-    return { items: [...chunks, ...(await this.statusChunks(answer)), ...this.progressChunks(answer)], done: false };
+    return { items: [...chunks, ...transient], done: seen.ended };
   }
 
   private async readRows(): Promise<Answer> {
@@ -54,8 +55,8 @@ export class AnswerReading {
     const mark = canonicalJson({ position, retry });
     const waits = (position ?? 0) > 0 || retry !== null;
     if (mark === this.status || (this.status === '' && !waits)) return [];
-    this.status = mark;
     const status = await readStatus(this.db, this.run.sessionId);
+    this.status = mark;
     const data = { ...status, position: position ?? 0, ...(position === null && { message_id: user_message_id }) };
     return [{ type: 'data-status', transient: true, data }];
   }

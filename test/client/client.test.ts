@@ -3,10 +3,13 @@ import pg from 'pg';
 import { expect, it } from 'vitest';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { newId } from '../../domain/ids.ts';
-import { createPool } from '../../store/db.ts';
+import { createPool, type Db } from '../../store/db.ts';
+import { STATUS_SQL } from '../../store/status.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { createClient } from '../../client/client.ts';
+import { AnswerReading } from '../../client/follow.ts';
+import { freshRows, Session } from '../rows/session.ts';
 
 it('R2 a stream that is opened while Postgres does not respond starts once it does', async () => {
   await using stops = new AsyncDisposableStack();
@@ -27,6 +30,23 @@ it('R2 a stream that is opened while Postgres does not respond starts once it do
   expect(await first).toMatchObject({ done: false, value: { event: 'status' } });
   await events.return(undefined);
   await expect(client.events('eve', session).next()).rejects.toMatchObject({ code: 'SessionNotFound' });
+});
+
+it('R2 when a query of a reading fails, the next reading brings all its chunks', async () => {
+  const db = await freshRows();
+  const session = await Session.saying(db, 'first', 'second');
+  let failing = true;
+  const query = async (...args: [statement: { text: string }]) => {
+    if (failing && args[0].text.includes(STATUS_SQL)) throw new Error('the connection is lost');
+    return db.query(...args);
+  };
+  const answer = new AnswerReading({ query } as Db, { userId: 'ada', sessionId: session.id, runSeq: 2 });
+  await expect(answer.read()).rejects.toThrow('the connection is lost');
+  failing = false;
+  expect((await answer.read()).items).toMatchObject([
+    { type: 'start' },
+    { type: 'data-status', data: { state: 'busy', position: 1 } },
+  ]);
 });
 
 it('H5 refuses what HTTP refuses, with the same message, and stores nothing', async () => {
