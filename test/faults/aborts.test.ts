@@ -123,7 +123,7 @@ describe('an abort', () => {
 
   it('R4 without a worker: it is carried out when one has started', async () => {
     deserted.model.script(() => [say('Once upon'), hang()]);
-    const killed = await startWorkerProcess(deserted, null);
+    const killed = await startWorkerProcess(deserted);
     const session = await TestSession.open(deserted, { agent: 'faults' });
     const seq = await session.send('go');
     await deserted.model.request(0);

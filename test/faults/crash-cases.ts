@@ -1,81 +1,97 @@
-import { expect } from 'vitest';
-import type { TiedProcess } from '../../tools/dev/die-with-parent.ts';
+import { beforeAll, expect } from 'vitest';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import type { ModelAction } from '../../tools/test-kit/model-actions.ts';
-import type { ChatRequest } from '../../tools/test-kit/model-server.ts';
+import type { RecordedRequest } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
-import { type CrashPoint, startWorkerProcess } from './worker-process.ts';
 import { expectSound } from './sound.ts';
+import { type CrashPoint, startWorkerProcess } from './worker-process.ts';
 
-/** The model's answer to the nth request of a case. */
-export type Saying = (nth: number, request: ChatRequest) => ModelAction[] | AsyncIterable<ModelAction>;
+/** The model's answer to the nth request of a session. */
+export type Saying = (nth: number) => ModelAction[];
 
 /** A session whose first worker crashes, and its servers. */
 export interface CrashCase {
   runtime: TestRuntime;
   session: TestSession;
-  /** How often the model was called. */
-  modelCalls(): number;
+  /** The model's requests for this session. */
+  requests(): RecordedRequest[];
 }
 
-/** A pool of servers without workers, so that `count` cases run at a time. */
-export class Lanes {
-  private readonly free: TestRuntime[] = [];
-  private readonly waiting: ((runtime: TestRuntime) => void)[] = [];
+interface Member {
+  crashesAt: CrashPoint;
+  model: Saying;
+  begin(crashCase: CrashCase): Promise<unknown>;
+}
 
-  /** Call it in a beforeAll. */
-  async open(count: number): Promise<void> {
-    const runtimes = await Promise.all(
-      Array.from({ length: count }, () =>
-        // No sweeper, so that only the case's own commands wake a session.
-        startRuntime({ agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 } }),
-      ),
-    );
-    await Promise.all(runtimes.map((runtime) => runtime.first.stop()));
-    this.free.push(...runtimes);
+/**
+ * Sessions of one worker process, which kills itself when each of them has arrived at a database call of its own. Then
+ * another worker takes over. They share the process because starting one costs more than the rest of a test.
+ */
+export class CrashGroup {
+  private readonly members: Member[] = [];
+
+  /** Call it in the body of a file or a describe: the crash happens before its tests. */
+  constructor() {
+    beforeAll(() => this.crash(), 90_000);
   }
 
   /**
-   * Plays a case: starts a worker that crashes at `crashesAt`, runs `play`, and starts a second worker when the first is dead.
-   * `afterwards` may await what `play` started.
+   * A test of one session. `play` leads it to the database call at which the worker crashes, `afterwards` checks what became
+   * of it, and may await what `play` has returned in an object.
    */
-  async play<Begun>(options: {
+  case<Begun>(options: {
     crashesAt: CrashPoint;
     model?: Saying;
-    play(crashCase: CrashCase): Promise<Begun>;
-    afterwards(crashCase: CrashCase, begun: Begun): Promise<void>;
-  }): Promise<void> {
-    const runtime = this.free.pop() ?? (await new Promise<TestRuntime>((resolve) => this.waiting.push(resolve)));
-    try {
-      await playOn(runtime, options);
-    } finally {
-      const next = this.waiting.shift();
-      if (next) next(runtime);
-      else this.free.push(runtime);
-    }
+    play(the: CrashCase): Promise<Begun>;
+    afterwards(the: CrashCase, begun: Begun): Promise<void>;
+  }): () => Promise<void> {
+    const { crashesAt, model = () => [], play, afterwards } = options;
+    let begun: { the: CrashCase; result: Promise<Begun> };
+    const begin = (the: CrashCase) => {
+      begun = { the, result: play(the) };
+      return begun.result;
+    };
+    this.members.push({ crashesAt, model, begin });
+    return async () => {
+      const { the, result } = begun;
+      await afterwards(the, await result);
+      await expectSound(the.runtime, the.session.id);
+    };
+  }
+
+  private async crash(): Promise<void> {
+    // No sweeper, so that only a case's own commands wake its session.
+    const runtime = await startRuntime({ agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 } });
+    await runtime.first.stop();
+    const cases = await Promise.all(
+      this.members.map(async (member) => {
+        const session = await TestSession.open(runtime, { agent: faultAgent.id });
+        // The system prompt names the session's folder.
+        const requests = () =>
+          runtime.model.requests.filter(({ body }) => JSON.stringify(body.messages).includes(session.id));
+        return { member, the: { runtime, session, requests } };
+      }),
+    );
+    runtime.model.script(({ messages }) => {
+      const text = JSON.stringify(messages);
+      const { member, the } = cases.find(({ the: { session } }) => text.includes(session.id))!;
+      return member.model(the.requests().length - 1);
+    });
+    const crashesAt = Object.fromEntries(cases.map(({ member, the }) => [the.session.id, member.crashesAt]));
+    const killed = await startWorkerProcess(runtime, { crashesAt });
+    afterFile(killed.stop);
+    const playing = cases.map(({ member, the }) => member.begin(the).then(() => killed.exited));
+    expect(await Promise.race([killed.exited, Promise.all(playing)])).toMatchObject({ signal: 'SIGKILL' });
+    await runtime.startWorker();
   }
 }
 
-async function playOn<Begun>(
-  runtime: TestRuntime,
-  { crashesAt, model = () => [], play, afterwards }: Parameters<typeof Lanes.prototype.play<Begun>>[0],
-): Promise<void> {
-  const before = runtime.model.requests.length;
-  runtime.model.script((request, index) => model(index - before, request));
-  const session = await TestSession.open(runtime, { agent: 'faults' });
-  const the: CrashCase = { runtime, session, modelCalls: () => runtime.model.requests.length - before };
-  const killed: TiedProcess = await startWorkerProcess(runtime, crashesAt);
-  let second: Awaited<ReturnType<TestRuntime['startWorker']>> | undefined;
-  try {
-    const begun = await play(the);
-    expect(await killed.exited, 'the first worker is dead').toMatchObject({ signal: 'SIGKILL' });
-    second = await runtime.startWorker();
-    await afterwards(the, begun);
-    await expectSound(runtime, session.id);
-  } finally {
-    await killed.stop();
-    await second?.stop();
-    await session.handle.terminate().catch(() => {});
-  }
+/** Sends a message and waits until the model is asked for its answer. Returns its run. */
+export async function sendUntilAsked({ session, requests }: CrashCase): Promise<number> {
+  const run = await session.send('go');
+  await eventually(() => expect(requests()).toHaveLength(1), { timeout: 20_000 });
+  return run;
 }

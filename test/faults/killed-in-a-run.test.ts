@@ -1,14 +1,12 @@
 // A worker crashes between the commit of an activity and its completion in Temporal; another one takes over.
-import { beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { updates } from '../../workflows/definitions.ts';
 import { callTool, fail, finish, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { effects } from './agent.ts';
 import type { CrashPoint } from './worker-process.ts';
-import { Lanes, type CrashCase, type Saying } from './crash-cases.ts';
+import { CrashGroup, type CrashCase, type Saying, sendUntilAsked } from './crash-cases.ts';
 
-const CONCURRENT = 4;
-const lanes = new Lanes();
-beforeAll(() => lanes.open(CONCURRENT), 60_000);
+const group = new CrashGroup();
 
 const hello: Saying = () => [say('Hello '), say('there')];
 const lostThenFound: Saying = (nth) => (nth === 0 ? [say('lost words'), hang()] : [say('new words')]);
@@ -20,13 +18,13 @@ const tool =
 const HELLO = [{ type: 'step-start' }, { type: 'text', text: 'Hello there', state: 'done' }];
 const UNKNOWN = { state: 'output-error', errorText: expect.stringContaining('outcome is unknown') as string };
 
-/** Sends one message, kills the worker at `crashesAt`, and passes the stored parts to `then`. */
+/** A test that sends one message, which the worker crashes on, and passes the stored parts to `then`. */
 function turn(
   crashesAt: CrashPoint,
   model: Saying,
   then: (the: CrashCase, parts: unknown[]) => Promise<void> | void,
-): Promise<void> {
-  return lanes.play({
+): () => Promise<void> {
+  return group.case({
     crashesAt,
     model,
     play: async ({ session }) => {
@@ -43,19 +41,24 @@ function turn(
 }
 
 describe.concurrent('a worker killed in a turn', { timeout: 120_000 }, () => {
-  it('W8 after the session was loaded', () =>
+  it(
+    'W8 after the session was loaded',
     turn({ after: 'load_session' }, hello, (the, parts) => {
       expect(parts).toEqual(HELLO);
-      expect(the.modelCalls()).toBe(1);
-    }));
+      expect(the.requests()).toHaveLength(1);
+    }),
+  );
 
-  it('T2 after the step was claimed', () =>
+  it(
+    'T2 after the step was claimed',
     turn({ after: 'claim_step' }, hello, (the, parts) => {
       expect(parts).toEqual(HELLO);
-      expect(the.modelCalls()).toBe(1);
-    }));
+      expect(the.requests()).toHaveLength(1);
+    }),
+  );
 
-  it('T5 while streaming: the lost text stays, and the new text follows `data-interrupted`', () =>
+  it(
+    'T5 while streaming: the lost text stays, and the new text follows `data-interrupted`',
     turn({ after: 'append_stream', holding: 'lost words' }, lostThenFound, (the, parts) => {
       expect(parts).toEqual([
         { type: 'step-start' },
@@ -64,64 +67,80 @@ describe.concurrent('a worker killed in a turn', { timeout: 120_000 }, () => {
         { type: 'step-start' },
         { type: 'text', text: 'new words', state: 'done' },
       ]);
-      expect(the.modelCalls()).toBe(2);
-    }));
+      expect(the.requests()).toHaveLength(2);
+    }),
+  );
 
-  it('U2 after the step was settled: the model is not called again', () =>
+  it(
+    'U2 after the step was settled: the model is not called again',
     turn({ after: 'settle_step' }, hello, (the, parts) => {
       expect(parts).toEqual(HELLO);
-      expect(the.modelCalls()).toBe(1);
-    }));
+      expect(the.requests()).toHaveLength(1);
+    }),
+  );
 
-  it('R3 after a step with a tool call was settled: the model is not called again, the tool runs once', () =>
+  it(
+    'R3 after a step with a tool call was settled: the model is not called again, the tool runs once',
     turn({ after: 'settle_step' }, tool('pay', { amount: 5 }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { state: 'output-available', output: { paid: 5 } }, {}, {}]);
-      expect(the.modelCalls()).toBe(2);
+      expect(the.requests()).toHaveLength(2);
       expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
-    }));
+    }),
+  );
 
-  it('R5 while a step waits for its retry', () =>
+  it(
+    'R5 while a step waits for its retry',
     turn(
       { after: 'note_retry' },
       (nth) => (nth === 0 ? [fail(500)] : [say('at last')]),
       (_the, parts) => {
         expect(parts).toEqual([{ type: 'step-start' }, { type: 'text', text: 'at last', state: 'done' }]);
       },
-    ));
+    ),
+  );
 });
 
 describe.concurrent('a worker killed in a tool', { timeout: 120_000 }, () => {
-  it('R3 that had started and is not repeatable: its outcome is unknown', () =>
+  it(
+    'R3 that had started and is not repeatable: its outcome is unknown',
     turn({ after: 'begin_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { type: 'tool-pay', ...UNKNOWN }, {}, { text: 'after the tool' }]);
       expect(await effects(the.runtime.workspaces, the.session.id)).toEqual([]);
-      expect(the.modelCalls()).toBe(2);
-    }));
+      expect(the.requests()).toHaveLength(2);
+    }),
+  );
 
-  it('R3 that had run and is not repeatable: its outcome is unknown', () =>
+  it(
+    'R3 that had run and is not repeatable: its outcome is unknown',
     turn({ before: 'finish_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { type: 'tool-pay', ...UNKNOWN }, {}, { text: 'after the tool' }]);
       expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
-      const told = JSON.stringify(the.runtime.model.requests.at(-1)!.body.messages);
+      const told = JSON.stringify(the.requests().at(-1)!.body.messages);
       expect(told).toContain('outcome is unknown');
-    }));
+    }),
+  );
 
-  it('R3 whose outcome is stored: it is kept', () =>
+  it(
+    'R3 whose outcome is stored: it is kept',
     turn({ after: 'finish_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { state: 'output-available', output: { paid: 5 } }, {}, {}]);
       expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
-      expect(the.modelCalls()).toBe(2);
-    }));
+      expect(the.requests()).toHaveLength(2);
+    }),
+  );
 
-  it('R3 that had run and is repeatable: it runs again under the same id', () =>
+  it(
+    'R3 that had run and is repeatable: it runs again under the same id',
     turn({ before: 'finish_tool' }, tool('look', { at: 'it' }), async (the, parts) => {
       expect(parts).toMatchObject([{}, { state: 'output-available', output: { seen: 'it' } }, {}, {}]);
       const done = await effects(the.runtime.workspaces, the.session.id);
       expect(done).toHaveLength(2);
       expect(done[1]).toBe(done[0]);
-    }));
+    }),
+  );
 
-  it('S5 that creates a project: one project, one transition, and the build can be completed', () =>
+  it(
+    'S5 that creates a project: one project, one transition, and the build can be completed',
     turn(
       { after: 'begin_tool' },
       (nth) =>
@@ -141,14 +160,16 @@ describe.concurrent('a worker killed in a tool', { timeout: 120_000 }, () => {
         );
         expect(rows).toEqual([{ event: 'start_build' }, { event: 'todo_done_build' }]);
       },
-    ));
+    ),
+  );
 });
 
 describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () => {
-  it('R6 after a final failure was written: the model is not called again', () =>
-    lanes.play({
+  it(
+    'R6 after a final failure was written: the model is not called again',
+    group.case({
       crashesAt: { after: 'settle_run' },
-      model: () => [fail(401)],
+      model: (nth) => (nth === 0 ? [fail(401)] : [say('fine')]),
       play: async ({ session }) => {
         const { run, message } = await session.accept('go');
         return { run, woken: session.wake(run, message) };
@@ -156,16 +177,17 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
       afterwards: async (the, { run, woken }) => {
         await woken;
         expect(await the.session.ended(run)).toMatchObject({ state: 'error', error_code: 'ProviderUnauthorized' });
-        expect(the.modelCalls()).toBe(1);
+        expect(the.requests()).toHaveLength(1);
         const next = await the.session.accept('again');
-        the.runtime.model.script(() => [say('fine')]);
         await the.session.wake(next.run, next.message);
         expect((await the.session.ended(next.run)).state).toBe('finished');
       },
-    }));
+    }),
+  );
 
-  it('R6 after a filtered step was settled: the model is not called again', () =>
-    lanes.play({
+  it(
+    'R6 after a filtered step was settled: the model is not called again',
+    group.case({
       crashesAt: { after: 'settle_step' },
       model: () => [say('I must not'), finish('content_filter')],
       play: async ({ session }) => {
@@ -175,16 +197,18 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
       afterwards: async (the, { run, woken }) => {
         await woken;
         expect(await the.session.ended(run)).toMatchObject({ state: 'error', error_code: 'ContentFilter' });
-        expect(the.modelCalls()).toBe(1);
+        expect(the.requests()).toHaveLength(1);
       },
-    }));
+    }),
+  );
 
-  it('R4 after an abort was written', () =>
-    lanes.play({
+  it(
+    'R4 after an abort was written',
+    group.case({
       crashesAt: { after: 'settle_run' },
       model: (nth) => (nth === 0 ? [say('Once upon'), hang()] : [say('next')]),
       play: async (the) => {
-        const { run } = await sent(the);
+        const run = await sendUntilAsked(the);
         return { run, aborting: the.session.command(updates.abort) };
       },
       afterwards: async (the, { run, aborting }) => {
@@ -192,15 +216,8 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
         expect((await the.session.ended(run)).state).toBe('aborted');
         const next = await the.session.send('and then?');
         expect((await the.session.ended(next)).state).toBe('finished');
-        expect(the.modelCalls()).toBe(2);
+        expect(the.requests()).toHaveLength(2);
       },
-    }));
+    }),
+  );
 });
-
-/** Sends a message and waits until its answer streams. */
-async function sent(the: CrashCase): Promise<{ run: number }> {
-  const index = the.runtime.model.requests.length;
-  const run = await the.session.send('go');
-  await the.runtime.model.request(index);
-  return { run };
-}

@@ -36,7 +36,10 @@ it.each(LOADERS)(
       yield say(' only');
     });
     await worker.stop();
-    const frozen = await startWorkerProcess(runtime, { before: 'load_session', signal: 'SIGSTOP' });
+    const frozen = await startWorkerProcess(runtime, {
+      crashesAt: { [session.id]: { before: 'load_session' } },
+      signal: 'SIGSTOP',
+    });
     try {
       const { run, message } = await session.accept('go');
       const woken = session.wake(run, message).catch(() => {});

@@ -1,4 +1,4 @@
-// A worker that kills itself before or after a chosen database call, like a crash. See worker-process.ts.
+// A worker that kills itself at chosen database calls, like a crash. See worker-process.ts.
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
@@ -17,14 +17,16 @@ import { aroundCalls, type SqlCall } from './sql-calls.ts';
 const options = JSON.parse(process.env['PERDURE_TEST_WORKER']!) as WorkerProcess;
 const log = pino();
 const db = createPool(options.databaseUrl);
-let calls = 0;
-const die = (when: 'before' | 'after') => (call: SqlCall) => {
-  if (options.crashesAt?.[when] !== call.name || !JSON.stringify(call.args).includes(options.crashesAt.holding ?? ''))
-    return;
-  calls += 1;
-  if (calls === (options.crashesAt.nth ?? 1)) process.kill(process.pid, options.crashesAt.signal ?? 'SIGKILL');
+const points = new Map(Object.entries(options.crashesAt));
+const arrive = (when: 'before' | 'after') => (call: SqlCall) => {
+  const session = String(call.args[0]);
+  const point = points.get(session);
+  if (point?.[when] !== call.name || !JSON.stringify(call.args).includes(point.holding ?? '')) return undefined;
+  points.delete(session);
+  if (points.size > 0) return new Promise(() => {});
+  return process.kill(process.pid, options.signal);
 };
-aroundCalls(db, { before: die('before'), after: die('after') });
+aroundCalls(db, { before: arrive('before'), after: arrive('after') });
 const [connection, clientConnection] = await Promise.all([
   NativeConnection.connect({ address: options.address }),
   Connection.connect({ address: options.address }),

@@ -4,32 +4,39 @@ import type { TiedProcess } from '../../tools/dev/die-with-parent.ts';
 import type { WorkerParts } from '../../worker/create.ts';
 import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 
-/** When a worker kills or freezes itself: before or after its process's nth call of an SQL function. */
+/** Before or after a session's call of an SQL function. */
 export interface CrashPoint {
   before?: string;
   after?: string;
-  nth?: number;
-  /** Counts only calls whose arguments contain this text. */
+  /** The call has this text in its arguments. */
   holding?: string;
-  /** Default SIGKILL. */
+}
+
+/** How a worker process ends by itself. */
+interface Crash {
+  /** By session. A session that has arrived waits until all have: then the process crashes. */
+  crashesAt: Readonly<Record<string, CrashPoint>>;
+  /** Default SIGKILL. With SIGSTOP the process goes on when the test sends SIGCONT. */
   signal?: 'SIGKILL' | 'SIGSTOP';
 }
 
 /** The settings of the process. */
-export interface WorkerProcess {
+export interface WorkerProcess extends Required<Crash> {
   databaseUrl: string;
   address: string;
   namespace: string;
   modelUrl: string;
   settings: WorkerParts['settings'];
-  crashesAt: CrashPoint | null;
 }
 
 /**
- * A worker in a process of its own, on the servers of a runtime. With a death it kills itself at that call; without one the
- * test stops it (SIGSTOP, SIGKILL, by its pid). In any case it ends with this process.
+ * A worker in a process of its own, on the servers of a runtime. Without a crash the test stops it (SIGSTOP, SIGKILL, by its
+ * pid). In any case it ends with this process.
  */
-export function startWorkerProcess(runtime: TestRuntime, crashesAt: CrashPoint | null): Promise<TiedProcess> {
+export function startWorkerProcess(
+  runtime: TestRuntime,
+  { crashesAt, signal = 'SIGKILL' }: Crash = { crashesAt: {} },
+): Promise<TiedProcess> {
   const options: WorkerProcess = {
     databaseUrl: runtime.databaseUrl,
     address: runtime.address,
@@ -37,6 +44,7 @@ export function startWorkerProcess(runtime: TestRuntime, crashesAt: CrashPoint |
     modelUrl: runtime.model.url,
     settings: runtime.settings,
     crashesAt,
+    signal,
   };
   return startNodeProcess({
     name: 'worker',

@@ -144,7 +144,7 @@ describe('a timed-out attempt resumes', { timeout: 60_000 }, () => {
       }
     });
     await runtime.first.stop();
-    const frozen = await startWorkerProcess(runtime, null);
+    const frozen = await startWorkerProcess(runtime);
     try {
       const run = await session.send('go');
       const { answer_id: answer } = await session.run(run);

@@ -146,8 +146,8 @@ const lostWorker: Scenario = {
     runtime.model.script(inOrder([callTool('call_1', 'pay', { amount: 7 })], words));
     await runtime.first.stop();
     // The worker crashes when the tool has run and its outcome is not stored yet.
-    const killed = await startWorkerProcess(runtime, { before: 'finish_tool' });
     const session = await open(runtime);
+    const killed = await startWorkerProcess(runtime, { crashesAt: { [session.id]: { before: 'finish_tool' } } });
     const run = await session.send(`Pay. ${CANARY}`);
     await killed.exited;
     await runtime.startWorker();
