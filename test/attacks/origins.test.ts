@@ -7,6 +7,7 @@ import path from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { userFolder } from '../../workspaces/paths.ts';
 import { startBrowser } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -37,7 +38,7 @@ beforeAll(async () => {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   elsewhere = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  afterAll(() => {
+  afterFile(() => {
     server.close();
     server.closeAllConnections();
   });

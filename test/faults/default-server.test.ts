@@ -1,7 +1,8 @@
 // Many commands at once on a Temporal server with default settings, which admits ten updates of a workflow at a time.
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it } from 'vitest';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { startTemporal } from '../../tools/dev/temporal.ts';
 import { createNamespace } from '../../tools/test-kit/namespaces.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
@@ -18,10 +19,10 @@ let runtime: TestRuntime;
 beforeAll(async () => {
   const databaseUrl = await freshDatabase();
   const server = await startTemporal({ dir: scratchDir(), headless: true, defaultSettings: true });
-  afterAll(() => server.stop());
+  afterFile(() => server.stop());
   const namespace = await createNamespace(server.address);
   runtime = await startSystem({ databaseUrl, ...namespace });
-  afterAll(async () => {
+  afterFile(async () => {
     await runtime.stop();
     await namespace.client.connection.close();
   });

@@ -1,7 +1,8 @@
 // Postgres is slower than the heartbeat time-out: a healthy attempt must not time out.
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { type AgentDefinition, defineAgent, defineTool } from '../../agent/define.ts';
 import { createPool } from '../../store/db.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
@@ -52,7 +53,7 @@ async function slow(
     },
   );
   const db = createPool(url.href);
-  afterAll(async () => {
+  afterFile(async () => {
     proxy.holdBack = undefined;
     await runtime.stop();
     await Promise.all([db.end(), proxy.close()]);

@@ -1,7 +1,8 @@
 // What operators read: metrics and logs of a worker and a host after real turns.
 import { createHash } from 'node:crypto';
 import { glob, readFile } from 'node:fs/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { chunksOf } from '../../tools/test-kit/host.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, hang, report, say } from '../../tools/test-kit/model-actions.ts';
@@ -38,16 +39,13 @@ const scrape = async (url: string): Promise<Scrape> => parsed(await (await fetch
 beforeAll(async () => {
   const { client, ...namespace } = await freshNamespace();
   model = await startModelServer(() => []);
+  afterFile(() => model.close());
   const processes = await processesOn({ databaseUrl: await freshDatabase(), ...namespace }, model.url);
   const port = await freePort();
   metricsUrl = `http://127.0.0.1:${port}/metrics`;
   // On a busy machine the sweeper could wake a slow first message, and counts would differ.
   const settings = { PERDURE_METRICS_PORT: String(port), PERDURE_SWEEP_INTERVAL: '1h' };
   [worker, host] = await Promise.all([processes.worker(settings), processes.host()]);
-  afterAll(async () => {
-    await Promise.all([worker.stop(), host.stop()]);
-    await model.close();
-  });
 
   model.script((_request, index) =>
     index === 0

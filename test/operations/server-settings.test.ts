@@ -1,7 +1,8 @@
 // A Temporal server with the settings of deploy/temporal-dynamic.yaml, and one with its own defaults.
 import path from 'node:path';
 import { pino } from 'pino';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { parseConfig } from '../../config/config.ts';
 import { startTemporal } from '../../tools/dev/temporal.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -37,9 +38,9 @@ it('H1 a worker logs no warning on a server with our settings', async () => {
 it('H1 a worker names each setting that the server lacks, with the page that explains it, within 10 s of ready', async () => {
   const { dir: cacheDir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
   const server = await startTemporal({ dir: scratchDir(), cacheDir, headless: true, dynamicConfig: DEFAULTS });
-  afterAll(() => server.stop());
+  afterFile(() => server.stop());
   const { namespace, client } = await createNamespace(server.address);
-  afterAll(() => client.connection.close());
+  afterFile(() => client.connection.close());
   const { lines, log } = logger();
   const worker = await startWorker({
     env: {

@@ -1,8 +1,8 @@
 // A session that users and a worker change directly through the SQL functions, without store and workflow.
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
-import { afterAll } from 'vitest';
 import { randomUUID } from 'node:crypto';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { newId } from '../../domain/ids.ts';
 import { nextPhase, type Phase, type PhaseEvent } from '../../domain/phases.ts';
 import type { Fence } from '../../domain/runs.ts';
@@ -28,7 +28,7 @@ const NO_USAGE = { input: 0, output: 0, reasoning: 0, cache_read: 0, cache_write
 /** Connections to a database of its own. */
 export async function freshRows({ max = 10 }: { max?: number } = {}): Promise<pg.Pool> {
   const db = store.createPool(await freshDatabase(), { max });
-  afterAll(() => db.end());
+  afterFile(() => db.end());
   return db;
 }
 

@@ -1,7 +1,8 @@
 // What the sweeper claims, and the cost of a sweep: it depends on the runs that are due, not on those that are parked.
 import fc from 'fast-check';
 import type pg from 'pg';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { createPool } from '../../store/db.ts';
 import { noteStuck, stuckSessions } from '../../store/stuck.ts';
@@ -173,7 +174,7 @@ async function costOf(db: pg.Pool, sql: string, params: unknown[]) {
 
 it('Q1 W7 a sweep reads at most 5,000 buffers and no whole table, however many runs are parked', async () => {
   const db = createPool(`${await freshDatabase()}?statement_timeout=600000&query_timeout=610000`);
-  afterAll(() => db.end());
+  afterFile(() => db.end());
   const third = Math.ceil(PARKED / RUNS_PER_SESSION / 3);
   for (const user of ['paused', 'stuck', 'behind']) await parkedSessions(db, user, third, RUNS_PER_SESSION);
   const of = (user: string) => `session_id IN (SELECT session_id FROM sessions WHERE user_id = '${user}')`;

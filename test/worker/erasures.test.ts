@@ -1,6 +1,7 @@
 import { Client, Connection } from '@temporalio/client';
 import { pino } from 'pino';
-import { afterAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { createPool } from '../../store/db.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, freshDatabase } from '../../tools/test-kit/servers.ts';
@@ -9,7 +10,7 @@ import { carryOutErasures } from '../../worker/erasures.ts';
 it('T9 a worker that stops while Temporal does not answer leaves the remaining erasures to other workers', async () => {
   const db = createPool(await freshDatabase());
   const connection = Connection.lazy({ address: `127.0.0.1:${await freePort()}` });
-  afterAll(async () => {
+  afterFile(async () => {
     await connection.close();
     await db.end();
   });

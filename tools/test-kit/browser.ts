@@ -1,12 +1,13 @@
 // A browser for a test file, and a check of its pages' errors.
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, expect } from 'vitest';
+import { expect } from 'vitest';
+import { afterFile } from './after-file.ts';
 import { launchChromium } from './chromium.ts';
 
 /** Starts a browser and closes it after the file. Call it in a beforeAll. */
 export async function startBrowser(): Promise<Browser> {
   const browser = await launchChromium();
-  afterAll(() => browser.close());
+  afterFile(() => browser.close());
   return browser;
 }
 

@@ -6,7 +6,7 @@ import { createAdaptorServer } from '@hono/node-server';
 import type { Client } from '@temporalio/client';
 import type { UIMessageChunk } from 'ai';
 import { pino } from 'pino';
-import { afterAll } from 'vitest';
+import { afterFile } from './after-file.ts';
 import type { Catalog } from '../../client/catalog.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import { temporalClient } from '../../client/temporal.ts';
@@ -87,7 +87,7 @@ export async function startHost({
     ...options.parts,
   };
   let listening = await listen(parts, 0);
-  afterAll(async () => {
+  afterFile(async () => {
     listening.end();
     await client.end();
   });
@@ -107,8 +107,7 @@ async function listen(parts: HostParts, at: number) {
   server.listen(at, '127.0.0.1');
   await once(server, 'listening');
   const end = () => {
-    host.close();
-    server.close();
+    server.close(() => host.close());
     server.closeAllConnections();
   };
   return { host, port: (server.address() as AddressInfo).port, end };

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, generateKeyPair, type GenerateKeyPairResult, type JWK } from 'jose';
-import { afterAll } from 'vitest';
+import { afterFile } from './after-file.ts';
 
 /** A key pair with the public key as JWK. */
 export interface IssuerKey extends GenerateKeyPairResult {
@@ -35,7 +35,7 @@ export async function startKeyServer(): Promise<KeyServer> {
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  afterAll(() => {
+  afterFile(() => {
     server.close();
     server.closeAllConnections();
   });

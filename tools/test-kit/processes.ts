@@ -1,6 +1,7 @@
 // Hosts and workers as separate processes, started like `npm run host` and `npm run worker`.
 import { mkdir, readFile, symlink } from 'node:fs/promises';
 import path from 'node:path';
+import { afterFile } from './after-file.ts';
 import type { Exit } from '../dev/die-with-parent.ts';
 import { startNodeProcess } from '../dev/node-process.ts';
 import { callerOf, type TestCaller } from './host.ts';
@@ -11,7 +12,7 @@ import type { LogLine, SystemServers } from './system.ts';
 const ROOT = path.join(import.meta.dirname, '..', '..');
 const GRACE_MS = 15_000;
 
-/** A host or worker process. It ends when the test process ends. */
+/** A host or worker process. It is stopped after the file, and ends when the test process ends. */
 export interface OurProcess {
   pid: number;
   /** Resolves when it has ended, for any reason. */
@@ -37,7 +38,7 @@ export interface Processes {
   worker(env?: NodeJS.ProcessEnv): Promise<OurProcess>;
 }
 
-/** Starts processes that use these servers. Call it in a file's body or a beforeAll; deletes their files after the file. */
+/** Starts processes that use these servers. Stops them and deletes their files after the file. */
 export async function processesOn(servers: Omit<SystemServers, 'client'>, modelUrl: string): Promise<Processes> {
   const dir = scratchDir();
   await mkdir(dir);
@@ -62,6 +63,7 @@ export async function processesOn(servers: Omit<SystemServers, 'client'>, modelU
     const entry = path.join(ROOT, kind, 'main.ts');
     const options = { name, entry, logDir: dir, graceMs: GRACE_MS, say: () => {} };
     const { pid, exited, stop } = await startNodeProcess({ ...options, env: { ...common, ...env } });
+    afterFile(stop);
     const output = () => readFile(path.join(dir, `${name}.log`), 'utf8');
     const logs = async () => linesOf(await output());
     return { pid, exited, stop, logs, output, kill: (signal) => void process.kill(pid, signal) };

@@ -1,5 +1,5 @@
 // The system of a test file: a worker with the file's own database and namespace.
-import { afterAll } from 'vitest';
+import { afterFile } from './after-file.ts';
 import { freshDatabase, freshNamespace } from './servers.ts';
 import { type RuntimeOptions, startSystem, type TestRuntime } from './system.ts';
 
@@ -9,6 +9,6 @@ export type { LogLine, RunningWorker, RuntimeOptions, TestRuntime } from './syst
 export async function startRuntime(options: RuntimeOptions = {}): Promise<TestRuntime> {
   const databaseUrl = await freshDatabase();
   const runtime = await startSystem({ databaseUrl, ...(await freshNamespace()) }, options);
-  afterAll(() => runtime.stop());
+  afterFile(() => runtime.stop());
   return runtime;
 }

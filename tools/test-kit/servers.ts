@@ -1,5 +1,6 @@
 // A test file's database and namespace on the run's servers. Files share nothing, so they can run in parallel.
-import { afterAll, inject } from 'vitest';
+import { inject } from 'vitest';
+import { afterFile } from './after-file.ts';
 import { createDatabase, dropDatabase } from '../dev/databases.ts';
 import { createNamespace, type FreshNamespace, uniqueName } from './namespaces.ts';
 
@@ -14,13 +15,13 @@ export async function freshDatabase(options: { empty?: boolean } = {}): Promise<
   const server = inject('postgresUrl');
   const name = uniqueName('test');
   const url = await createDatabase(server, name, options.empty ? undefined : inject('templateDatabase'));
-  afterAll(() => dropDatabase(server, name));
+  afterFile(() => dropDatabase(server, name));
   return url;
 }
 
 /** A new namespace with Perdure's search attributes. Call it in the file's body or in a beforeAll. */
 export async function freshNamespace(): Promise<FreshNamespace> {
   const created = await createNamespace(inject('temporalAddress'));
-  afterAll(() => created.client.connection.close());
+  afterFile(() => created.client.connection.close());
   return created;
 }
