@@ -4,16 +4,27 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { SessionView } from '../../store/sessions.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import { REHEARSAL_MODEL } from '../../agent/rehearsal.ts';
+import { Gate } from '../faults/gate.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
 
 let site: TestSite;
+/** Keeps the agent in the middle of its build. */
+let building: Gate | undefined;
 beforeAll(async () => {
-  site = await startSite({ agents: [{ ...siteBuilder, model: REHEARSAL_MODEL }] });
+  const tools = siteBuilder.tools.map((tool): typeof tool => ({
+    ...tool,
+    execute: async (...args) => {
+      if (tool.name === 'write_file') await building?.pass();
+      return tool.execute(...args);
+    },
+  }));
+  site = await startSite({ agents: [{ ...siteBuilder, tools, model: REHEARSAL_MODEL }] });
 }, 60_000);
 
 describe('the page with the rehearsal model', () => {
   it('H6 goes from chatting to done', async () => {
+    building = new Gate();
     const tab = await site.visit();
     await tab.inPhase('Chatting');
     expect(await tab.page.getByRole('region', { name: 'Preview' }).count()).toBe(0);
@@ -23,6 +34,7 @@ describe('the page with the rehearsal model', () => {
     await tab.inPhase('Building');
     expect(await tab.button('Stop').isVisible()).toBe(true);
     expect(await tab.button('Publish').count()).toBe(0);
+    building.open();
     await tab.inPhase('Verifying');
 
     await tab.answers.getByText('The site is built').waitFor();

@@ -104,7 +104,7 @@ it('H2 H4 an entry and an SQL function make a route, an update, a client method 
   const { body: document } = await ada.get('/openapi.json');
   const operation = document.paths['/api/sessions/{id}/messages/{message_id}/rewind/{point_id}'].post;
   expect(operation).toMatchObject({ operationId: 'rewind', summary: ENTRY.summary });
-  expect(await ada.post(path.replace('p1', 'p%201'), { how: 'softly' })).toMatchObject({
+  expect(await ada.post(path.replace(/p1$/, 'p%201'), { how: 'softly' })).toMatchObject({
     status: 400,
     body: { errors: [{ field: 'point_id' }] },
   });
