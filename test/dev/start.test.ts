@@ -1,11 +1,12 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import pg from 'pg';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parseConfig } from '../../config/config.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
@@ -27,9 +28,11 @@ process.on('SIGTERM', () => { server.close(); server.closeAllConnections(); });
 `;
 
 let dir: string;
+/** PERDURE_DIR of what is started. */
+let dataDir: string;
 const started: ChildProcess[] = [];
 
-beforeEach(async () => {
+beforeAll(async () => {
   dir = scratchDir();
   await mkdir(dir, { recursive: true });
   await writeFile(path.join(dir, 'worker.ts'), WORKER);
@@ -42,12 +45,13 @@ beforeEach(async () => {
   );
 });
 
-afterEach(async () => {
+/** Ends what was started, by surprise, and waits until no process of it is left. */
+async function killAll(): Promise<void> {
   for (const child of started.splice(0)) child.kill('SIGKILL');
   await eventually(() => expect(processes()).toEqual([]), { timeout: 15_000 });
-});
+}
 
-/** Command lines of the live processes that belong to this test: all of them name its folder. */
+/** Command lines of the live processes that belong to this file: all of them name its folder. */
 function processes(): string[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   return pids.flatMap((pid) => {
@@ -63,7 +67,7 @@ function processes(): string[] {
 /** `npm start` with the stand-ins; what it prints grows in `output`. */
 function start(env: Record<string, string> = {}) {
   const child = spawn(process.execPath, [path.join(dir, 'start.ts')], {
-    env: { ...environment(), PERDURE_DIR: path.join(dir, 'data'), ...env },
+    env: { ...environment(), PERDURE_DIR: dataDir, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   started.push(child);
@@ -87,7 +91,7 @@ async function addressesOf(run: ReturnType<typeof start>) {
 }
 
 async function query(url: string, sql: string): Promise<unknown[]> {
-  const password = (await readFile(path.join(dir, 'data', 'postgres', 'password'), 'utf8')).trim();
+  const password = (await readFile(path.join(dataDir, 'postgres', 'password'), 'utf8')).trim();
   const withPassword = new URL(url);
   withPassword.password = password;
   const db = new pg.Client({ connectionString: withPassword.href });
@@ -99,7 +103,15 @@ async function query(url: string, sql: string): Promise<unknown[]> {
   }
 }
 
+/** The next start finds no data. */
+function freshData(): void {
+  dataDir = path.join(dir, randomUUID());
+}
+
 describe('npm start', { timeout: 60_000 }, () => {
+  beforeEach(freshData);
+  afterEach(killAll, 20_000);
+
   it('H1 starts everything, stops cleanly, leaves no process, and keeps all data for the next start', async () => {
     const first = start();
     const { page, ui, postgres } = await addressesOf(first);
@@ -118,51 +130,18 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect(await query((await addressesOf(second)).postgres, 'SELECT one FROM kept')).toEqual([{ one: 1 }]);
   });
 
-  it('H1 leaves no process behind when it is killed', async () => {
-    const run = start();
-    const { page } = await addressesOf(run);
-    run.child.kill('SIGKILL');
-    await eventually(() => expect(processes()).toEqual([]), { timeout: 15_000 });
-    expect(await isPortFree(Number(new URL(page).port))).toBe(true);
-  });
-
-  it('H1 starts at once after it was killed, on the same given port', async () => {
-    const PORT = String(await freePort());
-    const first = start({ PORT });
-    const before = await addressesOf(first);
+  it('H1 starts at once after it was killed, on the same given port, and leaves no process behind', async () => {
+    const PORT = await freePort();
+    const first = start({ PORT: String(PORT) });
+    const { page } = await addressesOf(first);
+    expect(new URL(page).port).toBe(String(PORT));
     first.child.kill('SIGKILL');
-    const second = start({ PORT });
-    expect(await addressesOf(second)).toEqual(before);
-    expect((await fetch(before.page)).status).toBe(200);
-  });
-
-  it('H1 refuses to run twice in one folder', async () => {
-    const first = start();
-    await addressesOf(first);
-    const second = start();
-    expect((await second.exited)[0]).toBe(1);
-    expect(second.output).toMatch(/worker is already running on .*PERDURE_DIR/);
-  });
-
-  it('H1 restarts a host that died and reports it', async () => {
-    const run = start();
-    const { page } = await addressesOf(run);
-    await fetch(`${page}die`).catch(() => {});
-    await eventually(() => expect(run.output).toMatch(/host ended \(exit code 3\)[\s\S]*host is back/), {
-      timeout: 10_000,
-    });
+    const second = start({ PORT: String(PORT) });
+    expect((await addressesOf(second)).page).toBe(page);
     expect((await fetch(page)).status).toBe(200);
-  });
-
-  it('H1 uses the next port if the default is taken, and reports it', async () => {
-    const squatter = createServer();
-    // Another process may have taken it already, which is as good.
-    await new Promise<void>((resolve) => squatter.once('error', () => resolve()).listen(8787, '127.0.0.1', resolve));
-    const run = start();
-    const { page } = await addressesOf(run);
-    expect(run.output).toMatch(/port 8787 is taken, using \d+/);
-    expect(Number(new URL(page).port)).toBeGreaterThan(8787);
-    squatter.close();
+    second.child.kill('SIGKILL');
+    await eventually(() => expect(processes()).toEqual([]), { timeout: 15_000 });
+    expect(await isPortFree(PORT)).toBe(true);
   });
 
   it('H1 refuses a configured port that is taken, and names PORT', async () => {
@@ -184,5 +163,39 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect(run.output).not.toContain('hunter22');
     run.child.kill('SIGINT');
     expect((await run.exited)[0]).toBe(0);
+  });
+});
+
+describe('a running npm start', { timeout: 60_000 }, () => {
+  let run: ReturnType<typeof start>;
+  let page: string;
+  beforeAll(async () => {
+    freshData();
+    const squatter = createServer();
+    // Another process may have taken it already, which is as good.
+    await new Promise<void>((resolve) => squatter.once('error', () => resolve()).listen(8787, '127.0.0.1', resolve));
+    run = start();
+    ({ page } = await addressesOf(run));
+    squatter.close();
+  }, 60_000);
+  afterAll(killAll, 20_000);
+
+  it('H1 uses the next port if the default is taken, and reports it', () => {
+    expect(run.output).toMatch(/port 8787 is taken, using \d+/);
+    expect(Number(new URL(page).port)).toBeGreaterThan(8787);
+  });
+
+  it('H1 refuses to run twice in one folder', async () => {
+    const second = start();
+    expect((await second.exited)[0]).toBe(1);
+    expect(second.output).toMatch(/worker is already running on .*PERDURE_DIR/);
+  });
+
+  it('H1 restarts a host that died and reports it', async () => {
+    await fetch(`${page}die`).catch(() => {});
+    await eventually(() => expect(run.output).toMatch(/host ended \(exit code 3\)[\s\S]*host is back/), {
+      timeout: 10_000,
+    });
+    expect((await fetch(page)).status).toBe(200);
   });
 });

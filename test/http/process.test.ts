@@ -4,6 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { COMPILE_CACHE } from '../../tools/dev/node-process.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
@@ -26,7 +27,7 @@ afterEach(async () => {
 
 function startProcess(env: Record<string, string>): HostProcess {
   const child = spawn(process.execPath, ['host/main.ts'], {
-    env: { PATH: process.env['PATH'], PERDURE_DIR: dir, PORT: '0', ...env },
+    env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: COMPILE_CACHE, PERDURE_DIR: dir, PORT: '0', ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const lines: HostProcess['lines'] = [];

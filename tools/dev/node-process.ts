@@ -23,8 +23,16 @@ type NodeProcessOptions = {
 /** The fields of a pino log line that are used here. */
 type LogLine = { level: number; msg?: string; err?: { message?: string } };
 
-/** Node keeps compiled code here: a start then costs half the CPU. */
-const COMPILE_CACHE = path.join(import.meta.dirname, '..', '..', 'node_modules', '.cache', 'perdure', 'compiled');
+/** For NODE_COMPILE_CACHE: Node keeps compiled code in this folder, and a start then costs half the CPU. */
+export const COMPILE_CACHE = path.join(
+  import.meta.dirname,
+  '..',
+  '..',
+  'node_modules',
+  '.cache',
+  'perdure',
+  'compiled',
+);
 const PINO_WARN = 40;
 const READY_MS = 120_000;
 const REMEMBERED_LINES = 20;
