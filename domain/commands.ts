@@ -1,6 +1,6 @@
 import type { CommandName, SessionMark } from './command-table.ts';
 import type { Phase, PhaseEvent } from './phases.ts';
-import type { PendingTool, RunEnd, RunState } from './runs.ts';
+import type { RunEnd, RunState } from './runs.ts';
 
 export type { SessionMark };
 
@@ -75,9 +75,7 @@ export interface LoadedSession extends SessionMark {
   epoch: number;
   user_id: string;
   agent: string;
-  closed: boolean;
   paused: boolean;
-  pending_tool: PendingTool | null;
   runs: LoadedRun[];
   settings: WorkflowSettings;
 }

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { pendingTool } from '../wire/responses.ts';
 import type { LoadArgs, LoadedSession, NotBegun, ToolCallRef } from '../domain/commands.ts';
 import type { DeltaWrite, PartWrite } from '../domain/part-data.ts';
 import { type Fence, RUN_STATES, type RunEnd, type RunErrorCode, type RunState } from '../domain/runs.ts';
@@ -76,9 +75,7 @@ const loadedSession = z.object({
   epoch: z.number(),
   user_id: z.string(),
   agent: z.string(),
-  closed: z.boolean(),
   paused: z.boolean(),
-  pending_tool: pendingTool.nullable(),
   runs: z.array(
     z.object({
       ...queuedRun.shape,

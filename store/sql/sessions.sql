@@ -113,8 +113,8 @@ BEGIN
   END IF;
   RETURN (
     SELECT session_mark(p_session) || jsonb_build_object(
-      'epoch', v_epoch, 'user_id', s.user_id, 'pending_tool', s.pending_tool, 'agent', c.agent,
-      'closed', c.closed_at IS NOT NULL, 'paused', c.paused_at IS NOT NULL,
+      'epoch', v_epoch, 'user_id', s.user_id, 'agent', c.agent,
+      'paused', c.paused_at IS NOT NULL,
       'runs', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
           'run_seq', r.seq, 'message_id', r.message_id, 'state', r.state, 'step', r.step, 'model', r.model,

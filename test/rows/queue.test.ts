@@ -247,7 +247,7 @@ it('W8 a load returns everything that a workflow needs, with a new epoch every t
   const { started_at } = (await session.run(run)) as { started_at: Date };
   expect(loaded).toEqual({
     ...{ epoch: 1, user_id: 'ada', agent: 'site-builder', phase: 'building', project_id: 'prj-load' },
-    ...{ closed: false, paused: false, pending_tool: null, event_seq: (await session.events()).length },
+    ...{ paused: false, event_seq: (await session.events()).length },
     runs: [
       {
         ...{ run_seq: run, state: 'running', step: 1, abort: true, model: null, started_at: expect.any(Number) },
