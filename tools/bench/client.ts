@@ -6,12 +6,15 @@ import { temporalConnectConfig } from '../../config/temporal.ts';
 import { AGENT } from './agents.ts';
 import { now } from './clock.ts';
 import { USER } from './names.ts';
+import { TextTimes } from './text-times.ts';
 
 /** Observations of an answer; times of `now`. */
 export interface Followed {
   /** Undefined: the answer had no text. */
   firstTextAt: number | undefined;
   endAt: number;
+  /** The longest time between two readings that brought text, in milliseconds. */
+  longestGap: number;
   /** Type of the last chunk. */
   last: string;
 }
@@ -40,12 +43,13 @@ export function connectClient(env: NodeJS.ProcessEnv): BenchClient {
     open: async () => (await client.openSession(USER, { agent: AGENT })).session.session_id,
     submit: async (sessionId, text) => (await client.submit(USER, sessionId, { text })).run_seq,
     follow: async (sessionId, runSeq) => {
-      const followed: Followed = { firstTextAt: undefined, endAt: 0, last: 'none' };
+      const texts = new TextTimes();
+      let last = 'none';
       for await (const chunks of client.followInBatches(USER, sessionId, runSeq)) {
-        if (chunks.some((chunk) => chunk.type === 'text-delta')) followed.firstTextAt ??= now();
-        followed.last = chunks.at(-1)?.type ?? followed.last;
+        if (chunks.some((chunk) => chunk.type === 'text-delta')) texts.note();
+        last = chunks.at(-1)?.type ?? last;
       }
-      return { ...followed, endAt: now() };
+      return { firstTextAt: texts.firstTextAt, longestGap: texts.longestGap, endAt: now(), last };
     },
     abort: (sessionId) => client.commands.abort(USER, sessionId),
     closeSession: (sessionId) => client.commands.close(USER, sessionId),

@@ -13,8 +13,8 @@ export interface Bench {
   say(line: string): void;
 }
 
-/** Target of a value: an upper bound, a bound over the floor, or a minimum share of the floor. */
-export type Target = { atMost: number } | { overFloor: number } | { shareOfFloor: number };
+/** Target of a value: an upper bound, a bound over the floor, a multiple of the floor, or a minimum share of it. */
+export type Target = { atMost: number } | { overFloor: number } | { timesFloor: number } | { shareOfFloor: number };
 
 /** A measured value and its target. */
 export interface Result {
@@ -46,5 +46,6 @@ export function passed({ value, floor = 0, target, failed }: Result): boolean | 
   if (target === undefined) return undefined;
   if ('atMost' in target) return value <= target.atMost;
   if ('overFloor' in target) return value - floor <= target.overFloor;
+  if ('timesFloor' in target) return value <= target.timesFloor * floor;
   return value >= target.shareOfFloor * floor;
 }

@@ -7,11 +7,14 @@ import { PROMPT } from './agents.ts';
 import { now } from './clock.ts';
 import { type Ask, messageOf } from './script.ts';
 import { MODEL } from './names.ts';
+import { TextTimes } from './text-times.ts';
 
 /** Durations of a bare turn, in milliseconds. */
 export interface FloorTurn {
   total: number;
   firstText: number;
+  /** The longest time between two texts. */
+  longestGap: number;
 }
 
 /** A conversation without Perdure. */
@@ -36,12 +39,12 @@ export async function openFloor({ db, modelUrl }: { db: pg.Pool; modelUrl: strin
       const content = messageOf(ask, padding);
       await keep('user', content);
       messages.push({ role: 'user', content });
-      let firstTextAt: number | undefined;
+      const texts = new TextTimes();
       let text = '';
       for (let more = true; more;) {
         const result = streamText({ model, instructions: PROMPT, messages, tools, stopWhen: stepCountIs(1) });
         for await (const delta of result.textStream) {
-          firstTextAt ??= now();
+          texts.note();
           text += delta;
         }
         messages.push(...(await result.response).messages);
@@ -53,7 +56,8 @@ export async function openFloor({ db, modelUrl }: { db: pg.Pool; modelUrl: strin
         more = calls.length > 0;
       }
       await keep('assistant', text);
-      return { total: now() - startedAt, firstText: (firstTextAt ?? Number.NaN) - startedAt };
+      const firstText = (texts.firstTextAt ?? Number.NaN) - startedAt;
+      return { total: now() - startedAt, firstText, longestGap: texts.longestGap };
     };
     return { turn };
   };

@@ -7,12 +7,15 @@ import { parseConfig } from '../../config/config.ts';
 import { type Bench, type Figure, passed, type Result } from './figure.ts';
 import { abort } from './figures/abort.ts';
 import { alarm } from './figures/alarm.ts';
+import { backToBack } from './figures/back-to-back.ts';
 import { death } from './figures/death.ts';
 import { history } from './figures/history.ts';
 import { hostKilled } from './figures/host-killed.ts';
 import { idle } from './figures/idle.ts';
 import { idleReaders, soak } from './figures/idle-readers.ts';
+import { liveStreams } from './figures/live-streams.ts';
 import { longSession } from './figures/long-session.ts';
+import { longStreams } from './figures/long-streams.ts';
 import { page } from './figures/page.ts';
 import { statements } from './figures/statements.ts';
 import { throughput } from './figures/throughput.ts';
@@ -29,6 +32,7 @@ const FIGURES: readonly Figure[] = [
   plainTurn,
   toolTurn,
   firstChunk,
+  backToBack,
   throughput,
   statements,
   wal,
@@ -38,6 +42,8 @@ const FIGURES: readonly Figure[] = [
   idle,
   hostKilled,
   page,
+  liveStreams,
+  longStreams,
   death,
   alarm,
   idleReaders,

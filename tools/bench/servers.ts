@@ -32,8 +32,8 @@ export interface System {
   reader: Child;
   /** Pids by role; `host` is this process, which sends and follows like a host. */
   pids(): { worker: number; host: number; postgres: number; temporal: number; model: number };
-  /** Replaces the worker by a new process. */
-  restartWorker(): Promise<void>;
+  /** Replaces the worker by a new process, with these settings in addition. */
+  restartWorker(settings?: NodeJS.ProcessEnv): Promise<void>;
   /** Postgres' log so far. */
   postgresLog(): Promise<string>;
 }
@@ -60,11 +60,11 @@ export async function withSystem<T>(say: (line: string) => void, use: (system: S
     ...environment({ databaseUrl: postgres.url, temporalAddress: temporal.address, modelUrl, dir: cacheDir }),
     PERDURE_WORKSPACES: path.join(dir, 'workspaces'),
   };
-  const startWorker = () =>
+  const startWorker = (settings: NodeJS.ProcessEnv = {}) =>
     startNodeProcess({
       name: 'worker',
       entry: fileURLToPath(new URL('../../worker/main.ts', import.meta.url)),
-      env: { ...env, PGAPPNAME: 'worker' },
+      env: { ...env, PGAPPNAME: 'worker', ...settings },
       logDir: path.join(cacheDir, 'bench'),
       graceMs: WORKER_GRACE_MS,
       say: (line) => void (/\[INFO\]|webpack|modules?\b|\[built\]/.test(line) || say(`worker: ${line}`)),
@@ -93,9 +93,9 @@ export async function withSystem<T>(say: (line: string) => void, use: (system: S
       temporal: temporal.pid,
       model: model.pid,
     }),
-    restartWorker: async () => {
+    restartWorker: async (settings) => {
       await worker.stop();
-      worker = await startWorker();
+      worker = await startWorker(settings);
     },
     postgresLog: () => readFile(path.join(dir, 'postgres', 'postgres.log'), 'utf8'),
   });

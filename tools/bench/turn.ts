@@ -18,6 +18,8 @@ export interface Turn {
   /** Until the message was accepted. */
   accepted: number;
   firstText: number;
+  /** The longest time between two texts. */
+  longestGap: number;
   total: number;
 }
 
@@ -46,6 +48,7 @@ export async function turn(
     startedAt: startedAtEpoch,
     accepted: since(acceptedAt),
     firstText: since(followed.firstTextAt),
+    longestGap: followed.longestGap,
     total: since(followed.endAt),
   };
 }

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { cpuOf } from '../cpu.ts';
-import { now } from '../clock.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
-import { median, spread } from '../statistics.ts';
+import { cpuRows, type Load, load, rateOf } from '../load.ts';
+import { spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
 import { withTemporalAlone } from '../temporal-alone/turns.ts';
 import { turn } from '../turn.ts';
@@ -16,63 +15,20 @@ const LEAST_SHARE = 1 / 3;
 /** Target: this share of the rate of a turn that is only a bare call and Temporal's own work. */
 const LEAST_SHARE_OF_TEMPORAL = 1 / 2;
 
-/** Result of a load run. */
-interface Measured {
-  perSecond: number;
-  /** Durations of the turns. */
-  totals: number[];
-  /** CPU of each process, in milliseconds a turn. */
-  cpu: Record<string, number>;
-}
-
-/** Runs turns back to back in each conversation; the first second is not counted. */
-async function talk(pids: System['pids'], conversations: (() => Promise<number>)[], ms: number): Promise<Measured> {
-  const from = now() + WARM_UP_MS;
-  const to = from + ms;
-  const totals: number[] = [];
-  const before = at(from, () => cpu(pids()));
-  const after = at(to, () => cpu(pids()));
-  await Promise.all(
-    conversations.map(async (say) => {
-      while (now() < to) {
-        const total = await say();
-        if (now() > from && now() < to) totals.push(total);
-      }
-    }),
-  );
-  const [first, last] = await Promise.all([before, after]);
-  const used = Object.entries(last).map(([name, taken]) => [name, (taken - first[name]!) / totals.length]);
-  return { perSecond: (totals.length * 1000) / ms, totals, cpu: Object.fromEntries(used) as Measured['cpu'] };
-}
-
-function at<T>(moment: number, look: () => T): Promise<T> {
-  return new Promise((resolve) => {
-    setTimeout(() => resolve(look()), moment - now());
-  });
-}
-
-/** CPU so far of each process, in milliseconds. */
-function cpu(pids: ReturnType<System['pids']>): Record<string, number> {
-  // Postgres' CPU includes its child processes (one per connection); the others are single processes.
-  return Object.fromEntries(
-    Object.entries(pids).map(([name, pid]) => [name, cpuOf(pid, { children: name === 'postgres' })]),
-  );
-}
-
 async function withSessions({ system, floor }: Bench, count: number): Promise<Result[]> {
   const sessions = await Promise.all(Array.from({ length: count }, () => system.client.open()));
-  const ours: Measured[] = [];
-  const bare: Measured[] = [];
-  const temporal: Measured[] = [];
+  const ours: Load<number>[] = [];
+  const bare: Load<number>[] = [];
+  const temporal: Load<number>[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
     const talks = Array.from({ length: count }, () => floor());
     const bareTurn = (each: (typeof talks)[number]) => async () => (await each.turn({ key: randomUUID() })).total;
-    bare.push(await talk(system.pids, talks.map(bareTurn), FLOOR_MS));
+    bare.push(await load(system.pids, talks.map(bareTurn), { warmUpMs: WARM_UP_MS, ms: FLOOR_MS }));
     if (count === 16) temporal.push(await temporalAlone(system, count));
     const ourTurn = (id: string) => async () => (await turn(system, id)).total;
-    ours.push(await talk(system.pids, sessions.map(ourTurn), OURS_MS));
+    ours.push(await load(system.pids, sessions.map(ourTurn), { warmUpMs: WARM_UP_MS, ms: OURS_MS }));
   }
-  const spreadOf = (runs: Measured[]) => spread(runs.flatMap(({ totals }) => totals));
+  const spreadOf = (runs: Load<number>[]) => spread(runs.flatMap(({ samples }) => samples));
   const [value, bareRate] = [rateOf(ours), rateOf(bare)];
   const rate: Result = {
     name: `turns a second, ${count} sessions`,
@@ -106,22 +62,13 @@ async function withSessions({ system, floor }: Bench, count: number): Promise<Re
   ];
 }
 
-function temporalAlone(system: System, count: number): Promise<Measured> {
+function temporalAlone(system: System, count: number): Promise<Load<number>> {
   return withTemporalAlone(system, (workflow, worker) =>
-    talk(() => ({ ...system.pids(), worker }), Array.from({ length: count }, workflow), FLOOR_MS),
+    load(() => ({ ...system.pids(), worker }), Array.from({ length: count }, workflow), {
+      warmUpMs: WARM_UP_MS,
+      ms: FLOOR_MS,
+    }),
   );
-}
-
-const rateOf = (runs: Measured[]): number => median(runs.map(({ perSecond }) => perSecond));
-
-/** CPU per process and in total. */
-function cpuRows(name: string, runs: Measured[], processes: string[]): Result[] {
-  const of = (each: string) => median(runs.map((run) => run.cpu[each]!));
-  const total = processes.reduce((sum, each) => sum + of(each), 0);
-  return [
-    ...processes.map((each) => ({ name: `${name}: ${each}`, value: of(each), unit: 'ms' })),
-    { name, value: total, unit: 'ms' },
-  ];
 }
 
 export const throughput: Figure = {
