@@ -10,7 +10,7 @@ const ownId = z.string();
 const count = z.int().min(0);
 const json = z.record(z.string(), z.unknown());
 
-export const pendingTool = z
+const pendingTool = z
   .object({
     tool_call_id: z.string(),
     name: z.string(),
