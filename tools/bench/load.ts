@@ -53,10 +53,15 @@ export function cpuOf({ cpu }: Load<unknown>, process?: string): number {
   return process === undefined ? Object.values(cpu).reduce((sum, each) => sum + each, 0) : cpu[process]!;
 }
 
-/** A row of CPU per turn for each process, and one for their sum. */
-export function cpuRows(name: string, runs: readonly Load<unknown>[], processes: readonly string[]): Result[] {
+/** A row of CPU per turn for each process, and one for their sum, which gets `more`. */
+export function cpuRows(
+  name: string,
+  runs: readonly Load<unknown>[],
+  processes: readonly string[],
+  more: Pick<Result, 'floor' | 'target'> = {},
+): Result[] {
   const rows = processes.map((each) => ({ name: `${name}: ${each}`, value: cpuOfTurn(runs, each), unit: 'ms' }));
-  return [...rows, { name, value: rows.reduce((sum, { value }) => sum + value, 0), unit: 'ms' }];
+  return [...rows, { name, value: rows.reduce((sum, { value }) => sum + value, 0), unit: 'ms', ...more }];
 }
 
 function at<T>(moment: number, look: () => T): Promise<T> {

@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { Bench, Figure, Result } from '../figure.ts';
-import { type Load, load } from '../load.ts';
 import { median, spread } from '../statistics.ts';
 import { turn, type TurnAsk } from '../turn.ts';
 
-const WARM_UP_MS = 500;
-const OURS_MS = 2_000;
-const FLOOR_MS = 1_000;
+/** Turns of a conversation: the first ones, which warm it up, are not counted. */
+const TURNS = 40;
+const WARM_UP = 5;
 /** Targets: times the floor. */
 const PLAIN = 2.2;
 const TOOL = 2.5;
@@ -18,25 +17,29 @@ async function withoutRest(
   ask: TurnAsk,
   timesFloor: number,
 ): Promise<Result> {
-  const ours: Load<number>[] = [];
-  const bare: Load<number>[] = [];
+  const ours: number[] = [];
+  const bare: number[] = [];
   for (let round = 0; round < rounds; round += 1) {
     const talk = floor();
-    const bareTurn = async () => (await talk.turn({ key: randomUUID(), ...ask })).total;
-    bare.push(await load(system.pids, [bareTurn], { warmUpMs: WARM_UP_MS, ms: FLOOR_MS }));
+    bare.push(...(await inARow(async () => (await talk.turn({ key: randomUUID(), ...ask })).total)));
     const sessionId = await system.client.open();
-    const ourTurn = async () => (await turn(system, sessionId, ask)).total;
-    ours.push(await load(system.pids, [ourTurn], { warmUpMs: WARM_UP_MS, ms: OURS_MS }));
+    ours.push(...(await inARow(async () => (await turn(system, sessionId, ask)).total)));
   }
-  const totals = (runs: Load<number>[]) => runs.flatMap(({ samples }) => samples);
   return {
     name: `${name}, back to back`,
-    value: median(totals(ours)),
+    value: median(ours),
     unit: 'ms',
-    floor: median(totals(bare)),
+    floor: median(bare),
     target: { timesFloor },
-    detail: spread(totals(ours)),
+    detail: spread(ours),
   };
+}
+
+/** The durations of the turns of one conversation. */
+async function inARow(next: () => Promise<number>): Promise<number[]> {
+  const totals: number[] = [];
+  for (let n = 0; n < TURNS; n += 1) totals.push(await next());
+  return totals.slice(WARM_UP);
 }
 
 export const backToBack: Figure = {

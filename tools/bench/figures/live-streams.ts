@@ -36,7 +36,6 @@ async function streams({ system, floor }: Bench, count: number, targets: Targets
       );
     return { name: `${name}: ${what}`, value: of(ours), floor: of(bare), unit: 'ms', ...(target && { target }) };
   };
-  const cpu = `${name}: CPU of an answer`;
   return [
     {
       name: `${name}: answers a second`,
@@ -48,14 +47,10 @@ async function streams({ system, floor }: Bench, count: number, targets: Targets
     time('first text, p50', 'firstText', 0.5, targets.firstText),
     time('first text, p99', 'firstText', 0.99),
     time('longest gap of an answer, p99', 'longestGap', 0.99),
-    ...cpuRows(cpu, ours, Object.keys(ours[0]!.cpu)).slice(0, -1),
-    {
-      name: cpu,
-      value: cpuOfTurn(ours),
+    ...cpuRows(`${name}: CPU of an answer`, ours, Object.keys(ours[0]!.cpu), {
       floor: cpuOfTurn(bare),
-      unit: 'ms',
       ...(targets.cpu && { target: targets.cpu }),
-    },
+    }),
   ];
 }
 

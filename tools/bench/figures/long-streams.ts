@@ -11,19 +11,19 @@ const SESSIONS = 16;
 /** An answer of 10 s. */
 const ANSWER = { chunks: 300, pace: 33 };
 const ANSWER_MS = ANSWER.chunks * ANSWER.pace;
-const POLL_MS = 200;
+const POLL_MS = 50;
 const ROUNDS = 2;
 const WARM_UP_MS = 3_000;
 const MS = 20_000;
 const WITHIN_MS = 15 * 60_000;
-/** Each leaves out one part of the work, whose cost is the difference. */
-const WITHOUT = {
+/** Each leaves out one part of the work, whose cost is the difference. Without writes there is nothing to read. */
+const LEFT_OUT = {
   heartbeats: { PERDURE_HEARTBEAT_TIMEOUT: '60s' },
-  writes: { PERDURE_SAVE_BUFFER_MS: '60000', PERDURE_SAVE_BUFFER_SIZE: '100000' },
+  'writes and their reads': { PERDURE_SAVE_BUFFER_MS: '60000', PERDURE_SAVE_BUFFER_SIZE: '100000' },
   reads: {},
 } as const;
 
-type Left = keyof typeof WITHOUT;
+type Part = keyof typeof LEFT_OUT;
 
 /** An answer that nobody reads while it streams. */
 async function unread({ client, db }: System, sessionId: string): Promise<void> {
@@ -33,8 +33,8 @@ async function unread({ client, db }: System, sessionId: string): Promise<void> 
   while ((await db.query(over, [sessionId, runSeq])).rowCount === 0) await delay(POLL_MS);
 }
 
-async function measured(system: System, without?: Left): Promise<Load<unknown>> {
-  await system.restartWorker(without && WITHOUT[without]);
+async function measured(system: System, without?: Part): Promise<Load<unknown>> {
+  await system.restartWorker(without && LEFT_OUT[without]);
   const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => system.client.open()));
   const turns = sessions.map((id) => async (): Promise<unknown> => {
     return without === 'reads' ? unread(system, id) : turn(system, id, ANSWER);
@@ -48,28 +48,28 @@ const ofSecond = (runs: Load<unknown>[], process?: string): number =>
 
 async function measure({ system, floor }: Bench): Promise<Result[]> {
   const bare: Load<unknown>[] = [];
-  const whole: Load<unknown>[] = [];
-  const less: Record<Left, Load<unknown>[]> = { heartbeats: [], writes: [], reads: [] };
+  const complete: Load<unknown>[] = [];
+  const without: Record<Part, Load<unknown>[]> = { heartbeats: [], 'writes and their reads': [], reads: [] };
   for (let round = 0; round < ROUNDS; round += 1) {
     const talks = Array.from({ length: SESSIONS }, () => floor());
     const bareTurns = talks.map((talk) => () => talk.turn({ key: randomUUID(), ...ANSWER }));
     bare.push(await load(system.pids, bareTurns, { warmUpMs: WARM_UP_MS, ms: MS / 2 }));
-    whole.push(await measured(system));
-    for (const part of Object.keys(WITHOUT) as Left[]) less[part].push(await measured(system, part));
+    complete.push(await measured(system));
+    for (const part of Object.keys(LEFT_OUT) as Part[]) without[part].push(await measured(system, part));
   }
   await system.restartWorker();
   const name = `CPU of a second of a stream, ${SESSIONS} sessions`;
   return [
-    { name, value: ofSecond(whole), floor: ofSecond(bare), unit: 'ms' },
-    ...Object.keys(whole[0]!.cpu).map((process) => ({
+    { name, value: ofSecond(complete), floor: ofSecond(bare), unit: 'ms' },
+    ...Object.keys(complete[0]!.cpu).map((process) => ({
       name: `${name}: ${process}`,
-      value: ofSecond(whole, process),
+      value: ofSecond(complete, process),
       floor: ofSecond(bare, process),
       unit: 'ms',
     })),
-    ...Object.entries(less).map(([part, runs]) => ({
+    ...Object.entries(without).map(([part, runs]) => ({
       name: `${name}: of it for ${part}`,
-      value: ofSecond(whole) - ofSecond(runs),
+      value: ofSecond(complete) - ofSecond(runs),
       unit: 'ms',
     })),
   ];
