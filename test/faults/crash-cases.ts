@@ -1,3 +1,6 @@
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, expect } from 'vitest';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -8,6 +11,9 @@ import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
 import { expectSound } from './sound.ts';
 import { type CrashPoint, startWorkerProcess } from './worker-process.ts';
+
+/** All sessions have arrived within this time. */
+const ARRIVED_MS = 60_000;
 
 /** The model's answer to the nth request of a session. */
 export type Saying = (nth: number) => ModelAction[];
@@ -84,7 +90,15 @@ export class CrashGroup {
     const killed = await startWorkerProcess(runtime, { crashesAt });
     afterFile(killed.stop);
     const playing = cases.map(({ member, the }) => member.begin(the).then(() => killed.exited));
-    expect(await Promise.race([killed.exited, Promise.all(playing)])).toMatchObject({ signal: 'SIGKILL' });
+    const missing = delay(ARRIVED_MS, undefined, { ref: false }).then(async () => {
+      const log = await readFile(path.join(runtime.workspaces, 'worker.log'), 'utf8');
+      const arrived = log.split('\n').filter((line) => line.includes('"arrived"'));
+      return cases
+        .filter(({ the }) => !arrived.some((line) => line.includes(the.session.id)))
+        .map(({ member, the }) => [the.session.id, member.crashesAt]);
+    });
+    const end = await Promise.race([killed.exited, Promise.all(playing), missing]);
+    expect(end, 'killed when all sessions have arrived').toMatchObject({ signal: 'SIGKILL' });
     await runtime.startWorker();
   }
 }

@@ -40,7 +40,7 @@ const VERIFYING = ['start_build', 'todo_done_build'] as const;
 
 // A worker has three slots for workflows that are not in its cache, and each first command that waits keeps one: hence groups
 // of three.
-describe.concurrent('a worker killed in a command that comes first', { timeout: 60_000 }, () => {
+describe.concurrent('a worker killed in the first command of a session (1 of 2)', { timeout: 60_000 }, () => {
   const group = new CrashGroup();
 
   it(
@@ -77,7 +77,7 @@ describe.concurrent('a worker killed in a command that comes first', { timeout: 
   );
 });
 
-describe.concurrent('a worker killed in another command that comes first', { timeout: 60_000 }, () => {
+describe.concurrent('a worker killed in the first command of a session (2 of 2)', { timeout: 60_000 }, () => {
   const group = new CrashGroup();
 
   it(

@@ -18,12 +18,19 @@ const options = JSON.parse(process.env['PERDURE_TEST_WORKER']!) as WorkerProcess
 const log = pino();
 const db = createPool(options.databaseUrl);
 const points = new Map(Object.entries(options.crashesAt));
+const arrived = new Set<string>();
 const arrive = (when: 'before' | 'after') => (call: SqlCall) => {
   const session = String(call.args[0]);
+  // Nothing happens to this session until the crash, whoever calls.
+  if (arrived.has(session)) return new Promise(() => {});
   const point = points.get(session);
   if (point?.[when] !== call.name || !JSON.stringify(call.args).includes(point.holding ?? '')) return undefined;
-  points.delete(session);
-  if (points.size > 0) return new Promise(() => {});
+  arrived.add(session);
+  log.info({ session }, 'arrived');
+  if (arrived.size < points.size) return new Promise(() => {});
+  // A process that is only stopped goes on.
+  points.clear();
+  arrived.clear();
   return process.kill(process.pid, options.signal);
 };
 aroundCalls(db, { before: arrive('before'), after: arrive('after') });

@@ -20,6 +20,7 @@ it('W8 with a run in flight or queued a close is refused', async () => {
   expect(await closed(session)).toBe(false);
   await session.settleStep(1, fence(1), { end: true });
   expect(await session.close()).toMatchObject({ ok: true, aborted: false, run_seq: null, dropped: [] });
+  expect(await closed(session)).toBe(true);
   expect(await session.load()).toMatchObject({ runs: [] });
 });
 
