@@ -1,8 +1,11 @@
 import type { MiddlewareHandler } from 'hono';
 import { secureHeaders } from 'hono/secure-headers';
 
-/** TLS, if any, ends at a proxy before this host; HSTS is the proxy's decision. */
-const COMMON = { strictTransportSecurity: false, xFrameOptions: 'DENY' } as const;
+/**
+ * TLS, if any, ends at a proxy before this host; HSTS is the proxy's decision. Chromium warns about Origin-Agent-Cluster where
+ * a page and a sandboxed preview have one origin.
+ */
+const COMMON = { strictTransportSecurity: false, originAgentCluster: false, xFrameOptions: 'DENY' } as const;
 
 /** API responses: browsers must not render them, frame them or share them with another origin. */
 export const apiHeaders: MiddlewareHandler = secureHeaders({

@@ -96,6 +96,7 @@ it('H8 is accessible: empty, busy with queued messages, other sessions, an error
   await expectAccessible(other);
 
   await tab.button('Take back').click();
+  await tab.page.getByText('Queued').waitFor({ state: 'hidden' });
   await tab.button('Stop').click();
   await tab.idle();
   await tab.send('fail');

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { SessionView } from '../../store/sessions.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import { REHEARSAL_MODEL } from '../../agent/rehearsal.ts';
@@ -21,6 +21,8 @@ beforeAll(async () => {
   }));
   site = await startSite({ agents: [{ ...siteBuilder, tools, model: REHEARSAL_MODEL }] });
 }, 60_000);
+
+afterEach(() => building?.open());
 
 describe('the page with the rehearsal model', () => {
   it('H6 goes from chatting to done', async () => {

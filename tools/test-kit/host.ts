@@ -23,6 +23,8 @@ export interface TestHostOptions {
   temporal?: Client;
   models?: readonly string[];
   workspaces?: string;
+  /** Whether previews have host names below "localhost"; default true. */
+  local?: boolean;
   parts?: Partial<HostParts>;
 }
 
@@ -83,7 +85,11 @@ export async function startHost({
     log,
     metrics: hostMetrics(),
     maxBodyBytes: 1_048_576,
-    previews: new Previews({ workspaces: catalog.workspaces ?? '', secret: PREVIEW_SECRET, local: true }),
+    previews: new Previews({
+      workspaces: catalog.workspaces ?? '',
+      secret: PREVIEW_SECRET,
+      local: options.local ?? true,
+    }),
     ...options.parts,
   };
   let listening = await listen(parts, 0);
@@ -107,6 +113,7 @@ async function listen(parts: HostParts, at: number) {
   server.listen(at, '127.0.0.1');
   await once(server, 'listening');
   const end = () => {
+    // Readers see their connections cut, as when a host dies, not streams that it ends.
     server.close(() => host.close());
     server.closeAllConnections();
   };

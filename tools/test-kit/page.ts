@@ -1,7 +1,7 @@
 // The chat page in a real browser, with a whole system behind it.
 import path from 'node:path';
 import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
-import { afterEach, expect } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { AxeBuilder } from '@axe-core/playwright';
 import type { AgentDefinition } from '../../agent/define.ts';
 import { buildPage } from '../dev/build-page.ts';
@@ -33,19 +33,18 @@ interface SiteOptions {
 /** Starts everything and stops it after the file. Call it in a beforeAll. */
 export async function startSite({ identify, ...options }: SiteOptions = {}): Promise<TestSite> {
   const [runtime, browser] = await Promise.all([startRuntime(options), startBrowser(), buildPage()]);
-  const page = await staticPage(path.resolve('web/dist'), { local: identify === undefined });
+  const local = identify === undefined;
+  const page = await staticPage(path.resolve('web/dist'), { local });
   const { databaseUrl, temporal, workspaces } = runtime;
   const parts = { page, ...(identify && { identify }) };
-  const host = await startHost({ databaseUrl, temporal, workspaces, parts });
-  const contexts: BrowserContext[] = [];
-  const checks: (() => void)[] = [];
-  afterEach(async () => {
-    for (const context of contexts.splice(0)) await context.close();
-    for (const check of checks.splice(0)) check();
-  });
+  const host = await startHost({ databaseUrl, temporal, workspaces, local, parts });
   const visit: TestSite['visit'] = async ({ at = '/', allowedErrors, ...contextOptions } = {}) => {
     const context = await browser.newContext(contextOptions);
-    contexts.push(context);
+    const checks: (() => void)[] = [];
+    onTestFinished(async () => {
+      await context.close();
+      for (const check of checks) check();
+    });
     context.on('page', (opened) => checks.push(watchErrors(opened, allowedErrors)));
     return Tab.open(context, new URL(at, host.url).href);
   };
