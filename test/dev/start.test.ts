@@ -45,7 +45,7 @@ beforeAll(async () => {
   );
 });
 
-/** Ends what was started, by surprise, and waits until no process of it is left. */
+/** Kills what was started, and waits until no process of it is left. */
 async function killAll(): Promise<void> {
   for (const child of started.splice(0)) child.kill('SIGKILL');
   await eventually(() => expect(processes()).toEqual([]), { timeout: 15_000 });
