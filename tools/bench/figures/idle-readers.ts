@@ -94,6 +94,7 @@ async function measureIdle({ system }: Bench): Promise<Result[]> {
     const { host, readers } = place;
     await acceptTimes(system, host.url);
     const usual = await acceptTimes(system, host.url);
+    await delay(SETTLE_MS);
     const quiet = await costs(system, host);
     const from = now();
     await openReaders(system, place, READERS);
