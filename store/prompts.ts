@@ -17,7 +17,7 @@ export async function readPrompt(db: Db, sessionId: string, digest: string): Pro
     z.array(z.string()),
     `SELECT ARRAY(SELECT s.body FROM unnest(p.sections) WITH ORDINALITY AS listed(digest, n)
                     JOIN prompt_sections s USING (digest) ORDER BY n)
-       FROM system_prompts p WHERE p.session_id = $1 AND p.digest = $2`,
+       FROM system_prompts p WHERE p.session_id = $1 AND p.digest = decode($2, 'hex')`,
     [sessionId, digest],
   );
   return sections;

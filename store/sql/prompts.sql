@@ -1,6 +1,6 @@
 -- System prompts. Each section is stored once by its digest; `system_prompts` lists the sections of a session's prompts.
 
--- Stores a prompt of a session. False: the session has been erased, nothing is stored.
+-- Stores a prompt of a session, whose digest is in hex. False: the session has been erased, nothing is stored.
 CREATE OR REPLACE FUNCTION keep_prompt(p_session text, p_digest text, p_sections text[]) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -12,7 +12,7 @@ BEGIN
   SELECT DISTINCT sha256(convert_to(body, 'UTF8')), body FROM unnest(p_sections) AS body
   ON CONFLICT DO NOTHING;
   INSERT INTO system_prompts (session_id, digest, sections)
-  SELECT p_session, p_digest, array_agg(sha256(convert_to(body, 'UTF8')) ORDER BY n)
+  SELECT p_session, decode(p_digest, 'hex'), array_agg(sha256(convert_to(body, 'UTF8')) ORDER BY n)
     FROM unnest(p_sections) WITH ORDINALITY AS given(body, n)
   ON CONFLICT DO NOTHING;
   RETURN true;
