@@ -9,7 +9,7 @@ type Approval = { id: string; approved?: boolean } & Record<string, unknown>;
 export interface SeenTool {
   state: string;
   approval: 'none' | 'requested' | 'responded';
-  /** The last preliminary output that was sent, as canonical JSON. */
+  /** The last preliminary output that was sent and its metadata, as canonical JSON. */
   preliminary: string;
 }
 
@@ -21,7 +21,10 @@ export function seenTool(data: PartData): SeenTool {
   return {
     state: String(data['state']),
     approval: approval === undefined ? 'none' : approval.approved === undefined ? 'requested' : 'responded',
-    preliminary: data['preliminary'] === true ? canonicalJson(data['output']) : '',
+    preliminary:
+      data['preliminary'] === true
+        ? canonicalJson([data['output'] ?? null, data['resultProviderMetadata'] ?? null])
+        : '',
   };
 }
 

@@ -181,6 +181,19 @@ describe('H8 the chunks of a reader reduce to the stored message', () => {
   });
 });
 
+it('T1 a preliminary output that changes its metadata only is sent again', async () => {
+  const answer = new AnswerRows();
+  const reader = new FollowingReader();
+  const call = { type: 'tool-write_file', toolCallId: 'call_1', input: {}, output: { n: 0 }, preliminary: true };
+  const row = answer.add({ ...call, state: 'output-available' });
+  reader.read(answer);
+  answer.replace(row, { resultProviderMetadata: { p: { r: 1 } } });
+  reader.read(answer);
+  answer.end('finished');
+  reader.read(answer);
+  expect(await reduced(reader.chunks)).toEqual(await answer.stored());
+});
+
 /** Streams a text as the input of a tool call, in two deltas; expects the reader to see the input that is stored. */
 async function expectSameInput(text: string, cut: number): Promise<void> {
   const answer = new AnswerRows();
