@@ -85,10 +85,9 @@ CREATE TABLE chat_parts (
   created_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   updated_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (session_id, id),
-  UNIQUE (session_id, message_id, index)
+  UNIQUE (session_id, message_id, index),
+  UNIQUE (session_id, tool_call_id)
 );
--- Most parts are no tool calls.
-CREATE UNIQUE INDEX chat_parts_of_tool_calls ON chat_parts (session_id, tool_call_id) WHERE tool_call_id IS NOT NULL;
 
 -- Streamed text; rows are inserted and deleted, never updated. `start` is the offset in the part's text, in UTF-16 units.
 CREATE TABLE part_deltas (
@@ -193,14 +192,14 @@ CREATE TABLE tool_outputs (
 );
 -- The sections of system prompts, each stored once, and the prompts of each session.
 CREATE TABLE prompt_sections (
-  digest     bytea PRIMARY KEY, -- SHA-256 of the body
+  digest     text PRIMARY KEY, -- SHA-256 of the body
   body       text NOT NULL,
   created_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE TABLE system_prompts (
   session_id text NOT NULL,
-  digest     bytea NOT NULL,   -- SHA-256 of all sections; in hex in a message's metadata
-  sections   bytea[] NOT NULL, -- digests, in the prompt's order
+  digest     text NOT NULL,   -- SHA-256 of all sections, as in a message's metadata
+  sections   text[] NOT NULL, -- digests, in the prompt's order
   created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (session_id, digest)
 );
