@@ -50,6 +50,10 @@ export class RawConnection implements Disposable {
     return [...this.received.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(([, status]) => Number(status));
   }
 
+  get localPort(): number {
+    return this.socket.localPort!;
+  }
+
   get isOpen(): boolean {
     return !this.socket.destroyed && this.socket.readyState === 'open';
   }
