@@ -4,7 +4,7 @@ import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { SessionView } from '../../store/sessions.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import { REHEARSAL_MODEL } from '../../agent/rehearsal.ts';
-import { Gate } from '../faults/gate.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
 

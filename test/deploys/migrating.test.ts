@@ -1,10 +1,12 @@
 // Migrations while the database is in use, and by builds of different versions.
-import { cp, mkdir, readdir, writeFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
+import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { execa } from 'execa';
 import pg from 'pg';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { type MigrateOptions, migrate, missingMigrations } from '../../migrations/migrate.ts';
+import { readPrompt } from '../../store/prompts.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
@@ -52,6 +54,26 @@ async function contents(): Promise<unknown> {
   );
   return [...found, functions].map(({ rows }) => rows as unknown);
 }
+
+it('P1 prompts that were stored with digests in hex are read after the second migration', async () => {
+  const file = (name: string) => readFile(path.join(root, 'migrations', name), 'utf8');
+  const old = new pg.Pool({ connectionString: await freshDatabase({ empty: true }) });
+  onTestFinished(() => old.end());
+  await old.query(await file('0001_tables.sql'));
+  const hex = (body: string) => createHash('sha256').update(body).digest('hex');
+  const sections = ['agent', '', 'tools', ''];
+  for (const body of new Set(sections)) {
+    await old.query('INSERT INTO prompt_sections (digest, body) VALUES ($1, $2)', [hex(body), body]);
+  }
+  const digest = hex('all');
+  for (const [session, stored] of [['one', sections.map(hex)] as const, ['none', []] as const]) {
+    const sql = 'INSERT INTO system_prompts (session_id, digest, sections) VALUES ($1, $2, $3)';
+    await old.query(sql, [session, digest, stored]);
+  }
+  await old.query(await file('0002_digests_and_tool_calls.sql'));
+  expect(await readPrompt(old, 'one', digest)).toEqual(sections);
+  expect(await readPrompt(old, 'none', digest)).toEqual([]);
+});
 
 it('H1 a migration that waits for a table does not block other statements', async () => {
   const name = '9001_column.sql';

@@ -18,7 +18,7 @@ import {
 import { type Processes, processesOn } from '../../tools/test-kit/processes.ts';
 import { reduced } from '../../tools/test-kit/reduce.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
-import { Gate } from '../faults/gate.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { Balancer } from './balancer.ts';
 
 const TALKERS = 4;
@@ -151,14 +151,14 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no tex
     while (!deployed.signal.aborted) turns.push(await turn(user, session, `turn ${turns.length} of ${user}`));
     return { user, session, turns };
   });
+  const times: number[] = [];
   const commander = (async () => {
     const session = await open('commander');
-    const times: number[] = [];
     while (!deployed.signal.aborted) {
       times.push(await openProject(session, `open-${times.length}`));
       await delay(40);
     }
-    return { session, times };
+    return session;
   })();
   const longOnes = await Promise.all(
     Array.from({ length: LONG }, async (_, n) => ({ user: `long-${n}`, session: await open(`long-${n}`) })),
@@ -193,11 +193,10 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no tex
     expect(balancer.drained.has(host), 'it was not ready before it stopped').toBe(true);
   }
   hostsReplaced.open();
-  await delay(500);
+  await eventually(() => expect(times.length).toBeGreaterThan(20), { timeout: 60_000 });
   deployed.abort();
 
-  const { session: commanded, times } = await commander;
-  expect(times.length, 'commands during the deploy').toBeGreaterThan(8);
+  const commanded = await commander;
   expect(Math.max(...times), 'milliseconds until a command was answered').toBeLessThan(ANSWERED_MS);
   const { rows: opened } = await db.query(
     `SELECT FROM session_events WHERE session_id = $1 AND kind = 'transition' AND actor = 'user'`,

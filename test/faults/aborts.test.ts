@@ -8,7 +8,7 @@ import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts'
 import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent, { effects } from './agent.ts';
 import { startWorkerProcess } from './worker-process.ts';
-import { Gate } from './gate.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls } from './sql-calls.ts';
 

@@ -9,7 +9,7 @@ import { hang, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import { allRows } from '../attacks/rows.ts';
-import { Gate } from './gate.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 
 const CANARY = 'canary-of-ada';
 let runtime: TestRuntime;

@@ -16,7 +16,7 @@ import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { startSystem, type TestRuntime } from '../../tools/test-kit/system.ts';
 import faultAgent, { effects } from './agent.ts';
-import { Gate } from './gate.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls } from './sql-calls.ts';
 

@@ -7,7 +7,7 @@ import { type RunningWorker, startRuntime, type TestRuntime } from '../../tools/
 import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
 import { startWorkerProcess } from './worker-process.ts';
-import { Gate } from './gate.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { expectSound } from './sound.ts';
 
 let runtime: TestRuntime;

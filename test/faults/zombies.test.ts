@@ -7,7 +7,7 @@ import { TestSession } from '../../tools/test-kit/session.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import faultAgent, { effects } from './agent.ts';
 import { startWorkerProcess } from './worker-process.ts';
-import { Gate } from './gate.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { allRows } from './rows.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls, type SqlCall } from './sql-calls.ts';

@@ -1,6 +1,6 @@
 // Many conversations at once, each turn after turn.
 import { now } from './clock.ts';
-import { cpuOf as cpuOfProcess } from './cpu.ts';
+import { cpuOf } from './cpu.ts';
 import { median } from './statistics.ts';
 import type { Result } from './figure.ts';
 
@@ -45,11 +45,11 @@ export const rateOf = (runs: readonly Load<unknown>[]): number => median(runs.ma
 
 /** The median CPU of a turn in several runs, in milliseconds: of one process, or of all. */
 export function cpuOfTurn(runs: readonly Load<unknown>[], process?: string): number {
-  return median(runs.map((run) => cpuOf(run, process) / run.samples.length));
+  return median(runs.map((run) => cpuOfLoad(run, process) / run.samples.length));
 }
 
 /** CPU of one process, or of all, in milliseconds. */
-export function cpuOf({ cpu }: Load<unknown>, process?: string): number {
+export function cpuOfLoad({ cpu }: Load<unknown>, process?: string): number {
   return process === undefined ? Object.values(cpu).reduce((sum, each) => sum + each, 0) : cpu[process]!;
 }
 
@@ -74,6 +74,6 @@ function at<T>(moment: number, look: () => T): Promise<T> {
 function cpuSoFar(pids: Pids): Record<string, number> {
   // Postgres' CPU includes its child processes (one per connection); the others are single processes.
   return Object.fromEntries(
-    Object.entries(pids).map(([name, pid]) => [name, cpuOfProcess(pid, { children: name === 'postgres' })]),
+    Object.entries(pids).map(([name, pid]) => [name, cpuOf(pid, { children: name === 'postgres' })]),
   );
 }

@@ -6,6 +6,7 @@ import { turn, type TurnAsk } from '../turn.ts';
 /** Turns of a conversation: the first ones, which warm it up, are not counted. */
 const TURNS = 40;
 const WARM_UP = 5;
+const WITHIN_MS = 3 * 60_000;
 /** Targets: times the floor. */
 const PLAIN = 2.2;
 const TOOL = 2.5;
@@ -44,6 +45,7 @@ async function inARow(next: () => Promise<number>): Promise<number[]> {
 
 export const backToBack: Figure = {
   name: 'back-to-back',
+  onRequest: { withinMs: WITHIN_MS },
   measure: async (bench) => [
     await withoutRest(bench, 'plain turn', {}, PLAIN),
     await withoutRest(bench, 'tool turn (two steps)', { tool: true }, TOOL),

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Bench, Figure, Result } from '../figure.ts';
-import { cpuOf, type Load, load } from '../load.ts';
+import { cpuOfLoad, type Load, load } from '../load.ts';
 import { messageOf } from '../script.ts';
 import type { System } from '../servers.ts';
 import { median } from '../statistics.ts';
@@ -44,7 +44,7 @@ async function measured(system: System, without?: Part): Promise<Load<unknown>> 
 
 /** CPU of a second of one stream, in milliseconds, in all processes or in one. */
 const ofSecond = (runs: Load<unknown>[], process?: string): number =>
-  median(runs.map((run) => (cpuOf(run, process) * 1_000) / run.ms / SESSIONS));
+  median(runs.map((run) => (cpuOfLoad(run, process) * 1_000) / run.ms / SESSIONS));
 
 async function measure({ system, floor }: Bench): Promise<Result[]> {
   const bare: Load<unknown>[] = [];

@@ -1,3 +1,5 @@
+-- From before the first release: a worker of the code before it cannot read prompts afterwards.
+
 -- Most parts are no tool calls.
 ALTER TABLE chat_parts DROP CONSTRAINT chat_parts_session_id_tool_call_id_key;
 CREATE UNIQUE INDEX chat_parts_of_tool_calls ON chat_parts (session_id, tool_call_id) WHERE tool_call_id IS NOT NULL;
