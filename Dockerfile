@@ -2,6 +2,7 @@
 FROM node:24.21.0-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
+COPY tools/node/package.json tools/node/
 RUN npm ci --ignore-scripts
 COPY . .
 RUN node tools/scripts/build-package.ts
@@ -9,7 +10,8 @@ RUN node tools/scripts/build-package.ts
 FROM node:24.21.0-bookworm-slim AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
-# Optional packages are Node for other machines and the workflow bundler; the bundle is already built.
+COPY tools/node/package.json tools/node/
+# Optional packages are Node for the repository's own scripts.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts
 
 FROM node:24.21.0-bookworm-slim
@@ -24,4 +26,4 @@ RUN install -d -o 1000 -g 1000 /data
 # The user `node` of the base image, by number, so that a policy against root can verify it.
 USER 1000:1000
 EXPOSE 8787
-CMD ["node", "dist/host/main.js"]
+CMD ["node", "dist/dev/bin/host.js"]

@@ -9,10 +9,9 @@ const LONGEST = [
   'test/http/schemathesis',
   'test/faults/',
   'test/deploys/',
-  'test/dev/start',
   'test/http/',
 ];
-const NOT_OURS = [...configDefaults.exclude, 'dist/**', '.perdure/**'];
+const NOT_OURS = [...configDefaults.exclude, 'dist/**', '.perdure/**', 'dev/init/template/**', 'test/package/init/**'];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -27,14 +26,24 @@ function rank({ moduleId }: TestSpecification): number {
   return index < 0 ? LONGEST.length : index;
 }
 
+/** Files that show a promised second: they run one at a time when the others are over. */
+const ALONE = ['test/dev/start.test.ts', 'test/operations/programs.test.ts', 'test/package/package.test.ts'];
+
 /** A project whose tests use the run's Postgres and Temporal; all such projects share one of each. */
 function withServers(
   name: string,
   include: string[],
-  { exclude = [], isolate = false }: { exclude?: string[]; isolate?: boolean } = {},
+  {
+    exclude = [],
+    ...more
+  }: { exclude?: string[] } & Pick<
+    TestProjectInlineConfiguration['test'] & {},
+    'isolate' | 'maxWorkers' | 'sequence'
+  > = {},
 ): TestProjectInlineConfiguration {
   const globalSetup = ['test/global-setup.ts'];
-  return { extends: true, test: { name, include, exclude: [...NOT_OURS, ...exclude], globalSetup, isolate } };
+  const test = { name, include, exclude: [...NOT_OURS, ...exclude], globalSetup, isolate: false, ...more };
+  return { extends: true, test };
 }
 
 const source = (file: string) => path.join(import.meta.dirname, file);
@@ -45,11 +54,16 @@ export default defineConfig({
     alias: [
       { find: /^perdure$/, replacement: source('agent/index.ts') },
       { find: /^perdure\/domain$/, replacement: source('domain/index.ts') },
+      { find: /^perdure\/state$/, replacement: source('client/state/index.ts') },
+      { find: /^perdure\/adk$/, replacement: source('client/state/adk.ts') },
     ],
   },
   test: {
-    testTimeout: 60_000,
-    hookTimeout: 30_000,
+    // What passes does not pay for a long limit: while other files have both cores, starting a system may take half a minute.
+    testTimeout: 120_000,
+    hookTimeout: 90_000,
+    // As patient as eventually() of tools/test-kit: a second is not enough while other files have both cores.
+    expect: { poll: { timeout: 25_000 } },
     // Tests wait more than they compute.
     maxWorkers: 3,
     // Fewer garbage collections: saves up to a tenth of the CPU.
@@ -68,7 +82,8 @@ export default defineConfig({
       withServers('browser', ['test/browser/**/*.test.ts']),
       // They change the priority of their process.
       withServers('campaign', ['test/campaign/**/*.test.ts'], { isolate: true }),
-      withServers('system', ['test/**/*.test.ts'], { exclude: ['test/{rows,browser,campaign}/**'] }),
+      withServers('system', ['test/**/*.test.ts'], { exclude: ['test/{rows,browser,campaign}/**', ...ALONE] }),
+      withServers('alone', ALONE, { maxWorkers: 1, sequence: { groupOrder: 1 } }),
     ],
   },
 });

@@ -1,18 +1,20 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import type { SessionActivities } from '../domain/commands.ts';
+import { compact } from './compact.ts';
 import type { ActivityContext } from './context.ts';
-import { command, load, settle } from './session.ts';
-import { makeStep } from './step.ts';
-import { runToolCall } from './tool.ts';
+import type { HeadStarts } from './head-starts.ts';
+import { command, deliver, load, settle } from './session.ts';
 
 /** The activities of session workflows. */
-export function sessionActivities(context: ActivityContext): SessionActivities {
+export function sessionActivities(context: ActivityContext, headStarts: HeadStarts): SessionActivities {
   return {
     loadSession: (args) => load(context, args, execution().runId),
     applyCommand: (args) => command(context, args),
-    streamStep: (args) => makeStep(context, { ...args, session_id: execution().workflowId }),
-    runTool: (args) => runToolCall(context, { ...args, session_id: execution().workflowId }),
+    streamStep: (args) => headStarts.step({ ...args, session_id: execution().workflowId }),
+    runTool: (args) => headStarts.tool({ ...args, session_id: execution().workflowId }),
+    compact: (args) => compact(context, { ...args, session_id: execution().workflowId }),
     settleRun: (args) => settle(context, args),
+    deliverTask: (args) => deliver(context, args.session_id),
   };
 }
 

@@ -1,4 +1,5 @@
 import { TOOL_NOT_RUN } from '../agent/tool-call.ts';
+import { publishEnded } from '../bus/bus.ts';
 import type { NotBegun, RunOutcome } from '../domain/commands.ts';
 import type { RunFailure } from '../domain/runs.ts';
 import { settleRun } from '../store/runs.ts';
@@ -14,8 +15,11 @@ export async function failRun(
   if (code === 'Internal') context.log.error({ err: cause, ...run }, 'a step failed');
   const end = { state: 'error', code, message, toolError: TOOL_NOT_RUN } as const;
   const outcome = await writeUntilStored(writer, (mine) => settleRun(context.db, mine, end));
-  context.bus.publish({ ...run, kind: 'stream' });
+  context.bus.publish({ ...run, kind: 'stream', over: true });
   context.bus.publish({ ...run, kind: 'status' });
-  if (outcome.kind === 'ended') context.metrics.turnEnded(outcome.state, outcome.code);
+  if (outcome.kind === 'ended') {
+    publishEnded(context.bus, outcome.children ?? []);
+    context.metrics.turnEnded(outcome.state, outcome.code);
+  }
   return outcome;
 }

@@ -1,9 +1,12 @@
 import type { Info } from '@temporalio/activity';
-import { ApplicationFailure, CancelledFailure, CompleteAsyncError } from '@temporalio/common';
+import { ApplicationFailure, CancelledFailure, CompleteAsyncError, type Duration } from '@temporalio/common';
 import type { ActivityInboundCallsInterceptor } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { PerdureError } from '../domain/errors.ts';
 import { isTemporary } from '../store/temporary-errors.ts';
+
+/** Codes of attempts that end early and are made again, which is no failure of the activity. */
+const EXPECTED: ReadonlySet<unknown> = new Set(['Shutdown', 'Busy', 'Waiting']);
 
 /** The activity and its session. */
 type About = Pick<Info, 'activityType' | 'workflowExecution'>;
@@ -34,22 +37,23 @@ export class CodesOnlyInterceptor implements ActivityInboundCallsInterceptor {
       const [about] = input.args as [{ run_seq?: unknown } | string | undefined];
       const run = typeof about === 'object' ? about.run_seq : undefined;
       const fields = { activity, session: workflowExecution?.workflowId, run, code: failure.type };
-      if (failure.type !== 'Shutdown') this.log.error({ err: error, ...fields }, 'an activity failed');
+      if (!EXPECTED.has(failure.type)) this.log.error({ err: error, ...fields }, 'an activity failed');
       throw failure;
     }
   }
 }
 
 function failureOf(error: unknown): ApplicationFailure {
-  const { code, nonRetryable } = judge(error);
-  const failure = ApplicationFailure.create({ message: code, type: code, nonRetryable });
+  const { code, ...retry } = judge(error);
+  const failure = ApplicationFailure.create({ message: code, type: code, ...retry });
   failure.stack = '';
   return failure;
 }
 
-function judge(error: unknown): { code: string; nonRetryable: boolean } {
+function judge(error: unknown): { code: string; nonRetryable: boolean; nextRetryDelay?: Duration } {
   if (error instanceof ApplicationFailure) {
-    return { code: error.type ?? 'Internal', nonRetryable: error.nonRetryable === true };
+    const { type, nonRetryable, nextRetryDelay } = error;
+    return { code: type ?? 'Internal', nonRetryable: nonRetryable === true, ...(nextRetryDelay && { nextRetryDelay }) };
   }
   if (error instanceof PerdureError) return { code: error.code, nonRetryable: true };
   return isTemporary(error)

@@ -1,49 +1,40 @@
-import type { Batch, PartRows } from '../agent/part-rows.ts';
+import type { PartRows } from '../agent/part-rows.ts';
+import type { StreamState, StreamWrite } from '../store/streams.ts';
+import type { Landing, Stream, StreamWriter } from './stream-writer.ts';
+import type { Urgency } from './write-pace.ts';
 
-/** The result of storing a batch. `abort`: stored, but the run is to stop. `lost`: not stored, another attempt has the run. */
-type BatchState = 'live' | 'abort' | 'lost';
-
-/** Batches are written every `ms`, or earlier when `size` chunks wait. */
-export interface SavePolicy {
-  ms: number;
-  size: number;
+/** The callbacks of a step. */
+interface Step {
+  /** Takes what was added to the rows since the last batch. */
+  take(): StreamWrite;
+  /** Settles when the batch is stored. `since` is when its first chunk was added, by `performance.now()`. */
+  write(write: StreamWrite, landing: Landing, since: number): Promise<StreamState>;
+  stopped(why: Exclude<StreamState, 'live'>): void;
+  failed(): void;
 }
 
-/** Stores a batch. `since` is when its first chunk was added, by `performance.now()`. */
-type Write = (batch: Batch, since: number) => Promise<BatchState>;
-
 /**
- * Writes the rows of a step, one batch at a time, the first content at once. If a batch cannot be stored, `failed` is
- * called, `stop` throws the error, and nothing more is written.
+ * Has the rows of a step written, one batch at a time. If a batch cannot be stored, `failed` is called, `stop` throws the
+ * error, and nothing more is written.
  */
-export class Flusher {
+export class Flusher implements Stream {
   private readonly rows: PartRows;
-  private readonly policy: SavePolicy;
-  private readonly writeBatch: Write;
-  private readonly stopped: (why: Exclude<BatchState, 'live'>) => void;
-  private readonly failed: () => void;
+  private readonly writer: Pick<StreamWriter, 'add' | 'remove'>;
+  /** As many chunks do not wait for the next tick. */
+  private readonly size: number;
+  private readonly step: Step;
   private inFlight: Promise<void> | undefined;
-  private timer: NodeJS.Timeout | undefined;
-  private lastStart = -Infinity;
+  private isFirst = true;
   private waiting = 0;
   private waitingSince = 0;
   private over = false;
   private failure: { error: unknown } | undefined;
 
-  constructor(
-    rows: PartRows,
-    policy: SavePolicy,
-    on: {
-      write: Write;
-      stopped: (why: Exclude<BatchState, 'live'>) => void;
-      failed: () => void;
-    },
-  ) {
+  constructor(rows: PartRows, writer: Pick<StreamWriter, 'add' | 'remove'>, size: number, step: Step) {
     this.rows = rows;
-    this.policy = policy;
-    this.writeBatch = on.write;
-    this.stopped = on.stopped;
-    this.failed = on.failed;
+    this.writer = writer;
+    this.size = size;
+    this.step = step;
   }
 
   /** Call it after each chunk added to the rows. */
@@ -51,10 +42,25 @@ export class Flusher {
     if (!this.rows.dirty || this.over) return;
     if (this.waiting === 0) this.waitingSince = performance.now();
     this.waiting += 1;
-    if (this.inFlight !== undefined) return;
-    const wait = this.lastStart + this.policy.ms - performance.now();
-    if (wait <= 0 || this.waiting >= this.policy.size) this.start();
-    else this.timer ??= setTimeout(() => this.start(), wait);
+    if (this.inFlight === undefined) this.writer.add(this, this.urgency);
+  }
+
+  take(landing: Landing): StreamWrite | undefined {
+    const since = this.waitingSince;
+    this.waiting = 0;
+    this.isFirst = false;
+    let write: StreamWrite;
+    try {
+      write = this.step.take();
+    } catch (error) {
+      this.fail(error);
+      return undefined;
+    }
+    this.inFlight = this.write(write, landing, since).finally(() => {
+      this.inFlight = undefined;
+      if (this.waiting > 0 && !this.over) this.writer.add(this, this.urgency);
+    });
+    return write;
   }
 
   /**
@@ -63,33 +69,30 @@ export class Flusher {
    */
   async stop(): Promise<void> {
     this.over = true;
-    clearTimeout(this.timer);
+    this.writer.remove(this);
     await this.inFlight;
     if (this.failure !== undefined) throw this.failure.error;
   }
 
-  private start(): void {
-    clearTimeout(this.timer);
-    this.timer = undefined;
-    if (this.over) return;
-    this.waiting = 0;
-    this.lastStart = performance.now();
-    this.inFlight = this.write(this.waitingSince).finally(() => {
-      this.inFlight = undefined;
-      this.chunk();
-    });
+  private get urgency(): Urgency {
+    if (this.isFirst) return 'first';
+    return this.waiting >= this.size ? 'full' : 'tick';
   }
 
-  private async write(since: number): Promise<void> {
+  private async write(write: StreamWrite, landing: Landing, since: number): Promise<void> {
     try {
-      const state = await this.writeBatch(this.rows.take(), since);
+      const state = await this.step.write(write, landing, since);
       if (state === 'live') return;
       this.over = true;
-      this.stopped(state);
+      this.step.stopped(state);
     } catch (error) {
-      this.over = true;
-      this.failure = { error };
-      this.failed();
+      this.fail(error);
     }
+  }
+
+  private fail(error: unknown): void {
+    this.over = true;
+    this.failure = { error };
+    this.step.failed();
   }
 }

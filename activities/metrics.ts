@@ -13,8 +13,12 @@ export interface WorkerMetrics {
   written(seconds: number): void;
   /** From the arrival of an abort at the worker until the last text is written and the model's connection is closed. */
   aborted(seconds: number): void;
+  /** A call of a model failed; `code` is that of our error. */
+  providerFailed(code: string, provider: string): void;
   /** `tool` is the name of an agent's tool, else `unknown`. */
   toolCalled(tool: string, outcome: 'ok' | 'error'): void;
+  /** A tool of an MCP server is not as it was when an agent first saw it. */
+  mcpToolChanged(server: string, tool: string): void;
 }
 
 const QUICK = [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
@@ -31,6 +35,8 @@ export function workerMetrics(registry: Registry): WorkerMetrics {
   const tokens = count('perdure_tokens_total', 'Tokens of settled steps.', 'model', 'kind');
   const turns = count('perdure_turns_total', 'Turns that are over; code is that of an error.', 'outcome', 'code');
   const tools = count('perdure_tool_calls_total', 'Tool calls that have their outcome.', 'tool', 'outcome');
+  const changes = count('perdure_mcp_tool_changes_total', 'Changed tools of MCP servers.', 'server', 'tool');
+  const providers = count('perdure_provider_errors_total', 'Failed model calls.', 'class', 'provider');
   const first = time('perdure_model_first_chunk_seconds', 'Time to a model’s first chunk.', MODELS, 'model');
   const lag = time('perdure_delta_lag_seconds', 'Time from a chunk of the model to its commit.', QUICK);
   const abort = time('perdure_abort_seconds', 'Time from an abort’s arrival to the end of the step.', QUICK);
@@ -44,6 +50,8 @@ export function workerMetrics(registry: Registry): WorkerMetrics {
     firstChunk: (model, seconds) => first.observe({ model }, seconds),
     written: (seconds) => lag.observe(seconds),
     aborted: (seconds) => abort.observe(seconds),
+    providerFailed: (code, provider) => providers.inc({ class: code, provider }),
+    mcpToolChanged: (server, tool) => changes.inc({ server, tool }),
     toolCalled: (tool, outcome) => tools.inc({ tool, outcome }),
   };
 }

@@ -1,4 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Admission } from './admission.ts';
 import type { Bus } from '../bus/bus.ts';
 import type { Db } from '../store/db.ts';
 import { type OpenWork, readOpenWork } from '../store/work.ts';
@@ -28,6 +29,19 @@ export function countWakes(registry: Registry): () => void {
     registers: [registry],
   });
   return () => wakes.inc();
+}
+
+/** Reports how many answers this worker may stream at once, and the turns that wait because as many do. */
+export function watchAdmission(admission: Admission, registry: Registry): void {
+  const gauge = (name: string, help: string, value: () => number) =>
+    new Gauge({
+      ...{ name, help, registers: [registry] },
+      collect() {
+        this.set(value());
+      },
+    });
+  gauge('perdure_stream_limit', 'Answers that this worker may stream at once now.', () => admission.streams);
+  gauge('perdure_turns_waiting', 'Turns that wait because this worker is busy.', () => admission.waiting);
 }
 
 /** Scrapes within this time share one query. */
@@ -72,6 +86,10 @@ export function watchWork(db: Db, registry: Registry): void {
     });
   const longest = 'How long the run that waits longest, with nothing ahead of it, has waited';
   one('perdure_queue_oldest_seconds', longest, (work) => work.oldest_s);
-  one('perdure_stuck_sessions', 'Sessions whose workflow the deployed code cannot carry on', (work) => work.stuck);
+  one(
+    'perdure_stuck_sessions',
+    'Sessions and initiatives whose workflow the deployed code cannot carry on',
+    (work) => work.stuck,
+  );
   runs.reset();
 }

@@ -1,34 +1,76 @@
-import { Context } from '@temporalio/activity';
 import { type AgentDefinition, limitsOf } from '../agent/define.ts';
 import { attemptStep } from '../agent/step-attempt.ts';
 import type { StepArgs, StepOutcome } from '../domain/commands.ts';
+import { classifyOwn } from '../agent/provider-errors.ts';
 import { PerdureError } from '../domain/errors.ts';
 import type { RunFailure } from '../domain/runs.ts';
-import { type Claim, claimStep } from '../store/runs.ts';
+import { type ClaimedStep, claimStep } from '../store/runs.ts';
+import type { Attempt } from './attempt.ts';
 import type { ActivityContext } from './context.ts';
 import { failRun } from './end-run.ts';
+import { restoreFiles, snapshotTurn } from './snapshots.ts';
 import { PostgresStep } from './step-recorder.ts';
-import { ActivityStop } from './stop.ts';
+import { claimWhenFree } from './underway.ts';
+import { writeUntilStored } from './write-until-stored.ts';
+
+const TOO_LONG: RunFailure = {
+  code: 'ContextTooLong',
+  message: 'The conversation is longer than 32 MiB: branch from an earlier message, or open a new session.',
+};
+
+const NOT_RESTORED: RunFailure = {
+  code: 'WorkspaceNotUsable',
+  message:
+    'The files of an earlier state could not be restored: send a new message to go on with the files as they are.',
+};
 
 /**
  * One model call of a run, from claim to settlement. Idempotent by the run's `last_step`: for a settled step it returns
  * what was settled. Never returns content.
+ * @param countStream counts the model's stream from the claim to the end
  */
-export async function makeStep(context: ActivityContext, args: StepArgs): Promise<StepOutcome> {
-  using stop = new ActivityStop(context, args);
-  const fence = [args.epoch, args.ordinal, Context.current().info.attempt] as const;
-  const claim: Claim = { sessionId: args.session_id, runSeq: args.run_seq, fence };
-  const claimed = await claimStep(context.db, claim, { step: args.step, startedAt: args.started_at });
+export async function makeStep(
+  context: ActivityContext,
+  args: StepArgs,
+  { claim, stop }: Attempt,
+  countStream: () => Disposable,
+): Promise<StepOutcome> {
+  const claimed = await claimWhenFree({ context, claim, stop }, () =>
+    claimStep(context.db, claim, { step: args.step, startedAt: args.started_at }),
+  );
+  if (claimed.kind === 'compact' && args.compaction === undefined)
+    throw new Error('an older workflow has a run by hand');
   if (claimed.kind !== 'claimed') return claimed;
+  using _ = countStream();
   context.bus.publish({ session: args.session_id, run: args.run_seq, kind: 'status' });
   const found = agentOf(context, claimed.agent);
   if ('missing' in found) return await failRun({ context, claim, stop }, found.missing);
-  const { agent } = found;
+  const agent = withTokensLeft(found.agent, claimed);
+  const { view } = claimed;
+  if (view === null) return await failRun({ context, claim, stop }, TOO_LONG);
   stop.limitTo(limitsOf(agent).wall_clock_ms - claimed.elapsed_ms);
-  const { step, attempt } = args;
+  const isFirst = args.step === 0;
+  const restored = () => restoreFiles(context, args.session_id, { giveUp: true });
+  if (isFirst && claimed.restoring && !(await writeUntilStored({ context, claim, stop }, restored))) {
+    return await failRun({ context, claim, stop }, NOT_RESTORED);
+  }
+  // While the model answers: no tool of this turn runs before the step is settled.
+  const ready = isFirst
+    ? snapshotTurn(context, { sessionId: args.session_id, ...claimed }, claimed.message_id)
+    : Promise.resolve();
+  const { step, attempt, compaction } = args;
+  const mayCompact = compaction === 'ask';
   const { providerAttempts: attempts } = context.settings;
-  const recorder = new PostgresStep({ context, step, claim, claimed, agent, stop });
+  const work = { context, step, claim, claimed: { ...claimed, view }, agent, mayCompact, stop, ready };
+  const recorder = new PostgresStep(work, attempt);
   return await attemptStep({ agent, step, tokens: claimed.tokens, attempt, attempts, stop }, recorder);
+}
+
+/** The agent of a child has no more tokens than the turns above it have left. */
+function withTokensLeft(agent: AgentDefinition, { tokens, tokens_left: left }: ClaimedStep): AgentDefinition {
+  if (left === null) return agent;
+  const limits = limitsOf(agent);
+  return { ...agent, limits: { ...limits, tokens: Math.min(limits.tokens, tokens + Math.max(left, 0)) } };
 }
 
 /** The session's agent, or how the run ends if this worker does not have it. */
@@ -37,6 +79,6 @@ function agentOf(context: ActivityContext, id: string): { agent: AgentDefinition
     return { agent: context.agents.get(id) };
   } catch (error) {
     if (!(error instanceof PerdureError)) throw error;
-    return { missing: { code: 'AgentNotConfigured', message: error.message } };
+    return { missing: classifyOwn(error) };
   }
 }

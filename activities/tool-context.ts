@@ -1,20 +1,26 @@
 import type { Todo, ToolContext } from '../agent/define.ts';
+import { giveInitiative, joinedInitiative } from '../agent/initiative-tools.ts';
 import type { StopSignal } from '../agent/stop.ts';
-import { fullName, type StateEdit, toolState } from '../agent/tool-state.ts';
+import { toolCache } from '../agent/tool-cache.ts';
 import { toolTodos } from '../agent/tool-todos.ts';
 import { changeStrings } from '../domain/redact.ts';
+import { editsOf, State } from '../domain/state.ts';
+import type { StateChange } from '../domain/state-changes.ts';
+import { fullName } from '../domain/state-keys.ts';
 import { cleanJson, type Json } from '../domain/text.ts';
 import type { Claim } from '../store/runs.ts';
-import { listTodos, type LoadedToolCall, noteProgress, readCache, writeCache } from '../store/tools.ts';
+import { readCached, writeCached } from '../store/cached-results.ts';
+import { listTodos, type LoadedToolCall, noteProgress } from '../store/tools.ts';
 import type { ActivityContext } from './context.ts';
 import { Progress } from './progress.ts';
+import { turnSession } from './prompt.ts';
 
 /** A tool's context, and what the tool wrote through it: stored with its outcome or not at all. */
 export interface BufferedContext {
   ctx: ToolContext;
   /** The call is over: further progress is ignored. */
   end(): Promise<void>;
-  changes(): { state: StateEdit[]; todos: Todo[] };
+  changes(): { state: StateChange[]; todos: Todo[] };
 }
 
 /** The context of one tool call of a stored session. */
@@ -23,14 +29,17 @@ export function toolContext(
   call: {
     claim: Claim;
     toolCallId: string;
+    /** The tool's name. */
+    name: string;
     session: LoadedToolCall;
     workspaceRoot: string;
     stop: StopSignal;
   },
 ): BufferedContext {
   const { claim, toolCallId, session, workspaceRoot, stop } = call;
+  const place = { sessionId: claim.sessionId, userId: session.user_id, tool: `${session.agent}/${call.name}` };
   const { db, bus } = context;
-  const state = toolState(loadedState(session), new Set(session.incomplete_state));
+  const state = loadedState(session);
   const { project_id } = session;
   const todos = toolTodos(project_id === null ? undefined : () => listTodos(db, project_id));
   const log = context.log.child({ session: claim.sessionId, run: claim.runSeq, tool_call: toolCallId });
@@ -45,21 +54,30 @@ export function toolContext(
     toolCallId,
     sessionId: claim.sessionId,
     userId: session.user_id,
+    session: turnSession(claim.sessionId, session),
     projectId: session.project_id,
     workspaceRoot,
-    state: state.state,
+    state,
     todos: todos.todos,
-    cache: {
-      get: (key) => readCache(db, claim.sessionId, key),
-      set: (key, value, { ttlMs }) => writeCache(db, claim.sessionId, key, cleanJson(value), ttlMs),
-    },
+    cache: toolCache({
+      read: (scope, key) => readCached(db, { ...place, scope }, key),
+      write: (scope, key, value, ttlMs) => writeCached(db, { ...place, scope }, key, value, ttlMs),
+    }),
     log: (message, fields) => log.info(fields ?? {}, message),
     progress: (data) => progress.say(hideIn(context, cleanJson(data))),
   };
+  const { metadata } = ctx.session;
+  giveInitiative(
+    ctx,
+    context.initiativeCalls({
+      ...{ userId: session.user_id, sessionId: claim.sessionId, agent: session.agent, toolCallId },
+      initiativeId: joinedInitiative(metadata),
+    }),
+  );
   return {
     ctx,
     end: () => progress.end(),
-    changes: () => ({ state: state.edits(), todos: todos.changes() }),
+    changes: () => ({ state: editsOf(state), todos: todos.changes() }),
   };
 }
 
@@ -68,10 +86,12 @@ export function hideIn({ hide }: Pick<ActivityContext, 'hide'>, value: Json): Js
   return JSON.parse(changeStrings(JSON.stringify(value), hide)) as Json;
 }
 
-/** The loaded state by full name. */
-function loadedState({ state, temp }: LoadedToolCall): Map<string, Json> {
-  return new Map([
+/** The loaded state. */
+function loadedState({ state, temp, incomplete_state }: LoadedToolCall): State {
+  const values = [
     ...state.map((entry) => [fullName(entry), entry.value] as const),
     ...Object.entries(temp).map(([key, value]) => [fullName({ scope: 'temp', key }), value] as const),
-  ]);
+  ];
+  const versions = new Map(state.map((entry) => [fullName(entry), entry.version]));
+  return new State(values, { incomplete: new Set(incomplete_state), versions });
 }

@@ -17,15 +17,19 @@ export interface Writer {
 
 /**
  * Writes under a claim, and retries while Postgres is away, because a second attempt would call the model again. Before a
- * retry the claim is renewed: the server may still execute the first statement when it wakes up.
+ * retry the claim is renewed: the server may still execute the first statement when it wakes up. `write` gets the number of
+ * the try, from 1.
  * @throws the error of Postgres' client if it is not temporary, the worker shuts down, or the attempt was stopped a
  * minute ago
  */
-export async function writeUntilStored<T>(writer: Writer, write: (claim: Claim) => Promise<T>): Promise<T> {
+export async function writeUntilStored<T>(
+  writer: Writer,
+  write: (claim: Claim, attempt: number) => Promise<T>,
+): Promise<T> {
   const { context, claim } = writer;
   const outcome = await retryWhileAway(writer, async (attempt) => {
     if (attempt > 1) await renewClaim(context.db, claim);
-    return write(claim);
+    return write(claim, attempt);
   });
   if (isLost(outcome)) logOvertaken(writer);
   return outcome;
@@ -38,9 +42,9 @@ export async function writeUntilStored<T>(writer: Writer, write: (claim: Claim) 
  */
 export function claimUntilAnswered<T>(writer: Writer, claimWith: (claim: Claim) => Promise<T>): Promise<T> {
   const { claim } = writer;
+  const [epoch, ordinal, tries, renewal = 0] = claim.fence;
   return retryWhileAway(writer, (attempt) => {
-    const [epoch, ordinal, tries] = claim.fence;
-    if (attempt > 1) claim.fence = [epoch, ordinal, tries, attempt - 1];
+    if (attempt > 1) claim.fence = [epoch, ordinal, tries, renewal + attempt - 1];
     return claimWith(claim);
   });
 }

@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest';
+import { type InferUITools, jsonSchema, type UIDataTypes, type UIMessage } from 'ai';
+import { describe, expect, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
 import {
   type AgentDefinition,
@@ -7,6 +8,7 @@ import {
   defineTool,
   limitsOf,
   type ToolDefinition,
+  type ToolSetOf,
 } from './define.ts';
 
 const tool: ToolDefinition = { name: 'look', description: 'Looks.', input: z.object({}), execute: () => null };
@@ -29,36 +31,67 @@ describe('definitions', () => {
     ['mode', { mode: 'secret' }, /agent "a": mode: /],
     ['model', { model: 'gpt' }, /model: expected provider\/model/],
     ['limits', { limits: { steps: 0 } }, /limits\.steps: /],
-    ['tools', { tools: [{ ...tool, input: {} }] }, /tools\.0\.input: expected a zod schema/],
+    ['tools', { tools: [{ ...tool, input: 7 }] }, /tools\.0\.input: expected a zod schema/],
+    [
+      'tool’s schema',
+      { tools: [{ ...tool, input: z.string() }] },
+      /agent "a": tools\.0\.input: expected the schema of an/,
+    ],
+    [
+      'JSON Schema',
+      { tools: [{ ...tool, input: { type: 'object', properties: { at: { type: 'strin' } } } }] },
+      /agent "a": tools\.0\.input: expected a valid JSON Schema \(properties: at: type/,
+    ],
     ['tools', { tools: [tool, tool] }, /the name "look" is used twice/],
-    ['tool of it', { tools: [{ ...tool, protected: true }] }, /agent "a": tools\.0\.protected: not supported yet/],
+    ['tool of it', { tools: [{ ...tool, protected: 1 }] }, /agent "a": tools\.0\.protected: /],
+    ['compaction', { compaction: { compact_at: 2 } }, /compaction\.compact_at: expected a share above 0 and up to 1/],
+    ['recovery', { compaction: { smart_recovery: { hope: true } } }, /compaction\.smart_recovery\.hope: no such field/],
+    ['initiative', { initiative: 'boss' }, /initiative: expected one of architect, worker/],
     ['unknown field', { temprature: 1 }, /temprature: no such field/],
   ])('P2 an invalid %s is named', (_field, wrong, message) => {
     expect(() => defineAgent({ ...agent, ...wrong } as AgentDefinition)).toThrow(message);
   });
 
   it.each([
-    ['permissions', [{ permission: 'charge', pattern: '*', action: 'deny' }]],
-    ['compaction', { auto: true }],
     ['inspectable', false],
-    ['subagents', ['b']],
-    ['mcp', []],
     ['headless', true],
-    ['initiative', {}],
-    ['instructions', 'Be brief.'],
   ])('P2 %s, which has no effect yet, is refused by name', (field, value) => {
     expect(() => defineAgent({ ...agent, [field]: value })).toThrow(`agent "a": ${field}: not supported yet`);
   });
 
-  it.each(['subagent', 'all'])('P2 mode %s is refused until there are subagents', (mode) => {
-    expect(() => defineAgent({ ...agent, mode } as unknown as AgentDefinition)).toThrow(/mode: .*not supported yet/);
+  const allow = { permission: 'look', pattern: '*', action: 'allow' };
+  it.each([
+    [
+      'unknown tool',
+      [allow, { ...allow, permission: 'pay' }],
+      /permissions\.1\.permission: expected the name of one of/,
+    ],
+    ['pattern', [{ ...allow, pattern: 'a\\' }], /permissions\.0\.pattern: expected a pattern of characters and \*/],
+    ['action', [{ ...allow, action: 'maybe' }], /permissions\.0\.action: expected "allow", "deny" or "ask"/],
+    ['pin', [{ ...allow, pinned: 'yes' }], /permissions\.0\.pinned: /],
+    ['scope', [{ ...allow, source: 'session' }], /permissions\.0\.source: no such field/],
+  ])('P3 a rule with an invalid %s is refused at start', (_what, permissions, message) => {
+    expect(() => defineAgent({ ...agent, permissions } as AgentDefinition)).toThrow(message);
   });
 
   it.each([
-    ['permission', () => 'x'],
-    ['protected', true],
-  ])('P5 %s, which has no effect yet, is refused by name', (field, value) => {
-    expect(() => defineTool({ ...tool, [field]: value })).toThrow(`tool "look": ${field}: not supported yet`);
+    ['repeatable', { repeatable: true }],
+    ['raises', { raises: { event: 'start_build', at: 'start' } }],
+    ['project', { project: () => 'new' }],
+  ])('P5 %s is refused for a tool that the page carries out', (field, more) => {
+    const { execute: _, ...page } = tool;
+    expect(() => defineTool({ ...page, ...more } as never)).toThrow(
+      `tool "look": ${field}: expected only with execute`,
+    );
+  });
+
+  it('P5 output and timeout are refused for a tool that the worker carries out, and an invalid schema of output for all', () => {
+    expect(() => defineTool({ ...tool, timeout: 5 })).toThrow('tool "look": timeout: expected only without execute');
+    expect(() => defineTool({ ...tool, output: z.object({}) })).toThrow('output: expected only without execute');
+    const { execute: _, ...page } = tool;
+    expect(() => defineTool({ ...page, output: { type: 'nonsense' } })).toThrow(
+      'tool "look": output: expected a valid schema',
+    );
   });
 
   it.each([
@@ -66,8 +99,33 @@ describe('definitions', () => {
     ['execute', { execute: 'x' }, /tool "look": execute: expected a function/],
     ['raises', { raises: { event: 'jump', at: 'start' } }, /tool "look": raises/],
     ['input', { input: z.string() }, /tool "look": input: expected the schema of an object/],
+    ['JSON Schema', { input: { type: 'string' } }, /tool "look": input: expected the schema of an object/],
+    [
+      'pattern',
+      { input: { type: 'object', properties: { a: { pattern: '(' } } } },
+      /input: expected a valid JSON Schema \(.*a: pattern/,
+    ],
+    [
+      'reference',
+      { input: { type: 'object', properties: { a: { $ref: '#/$defs/b' } } } },
+      /input: expected a valid JSON Schema \(\$ref: .*"#\/\$defs\/b"\)/,
+    ],
+    [
+      '$schema',
+      { input: { $schema: 'http://json-schema.org/draft-04/schema#', type: 'object' } },
+      /input: expected a valid JSON Schema \(\$schema: expected draft 6, 7, .*draft-04/,
+    ],
+    ['promise', { input: jsonSchema(Promise.resolve({})) }, /input: .*not a promise/],
   ])('P5 an invalid %s is named', (_field, wrong, message) => {
     expect(() => defineTool({ ...tool, ...wrong } as ToolDefinition)).toThrow(message);
+  });
+
+  it('P5 a JSON Schema that has a type determines the type of execute, too', () => {
+    const input = jsonSchema<{ city: string }>({ type: 'object', properties: { city: { type: 'string' } } });
+    const named = { name: 'look', description: 'Looks.' };
+    const looked = defineTool({ ...named, input, execute: ({ city }) => city });
+    expectTypeOf(looked.execute).returns.toEqualTypeOf<string | Promise<string>>();
+    defineTool({ ...named, input: { type: 'object' }, execute: (given) => expectTypeOf(given).toBeObject() });
   });
 
   it('P5 the schema of the input determines the type of execute', () => {
@@ -79,6 +137,38 @@ describe('definitions', () => {
     defineTool({ ...named, input, execute: (given) => given.m !== 1 });
     // @ts-expect-error: a number is no text
     defineTool({ ...named, input, project: ({ n }) => n, execute: () => null });
+  });
+
+  it('P5 a tool keeps its types, and InferUITools works on the tools of an agent', () => {
+    const named = { description: 'Looks.', mode: 'primary', prompt: 'Be kind.' } as const;
+    const weather = defineTool({
+      name: 'weather',
+      description: 'The weather.',
+      input: z.object({ city: z.string(), days: z.string().transform(Number).default(1) }),
+      raises: ({ days }) => (days > 3 ? { event: 'publish', at: 'result' } : null),
+      execute: async ({ city, days }) => ({ city, degrees: days * 2 }),
+    });
+    const dice = defineTool({
+      name: 'dice',
+      description: 'Throws dice.',
+      input: z.object({ count: z.int() }),
+      execute: ({ count }) => count * 6,
+    });
+    const typed = defineAgent({ id: 'typed', ...named, tools: [weather, dice] });
+    expectTypeOf<InferUITools<ToolSetOf<typeof typed>>>().toEqualTypeOf<{
+      weather: { input: { city: string; days?: string | undefined }; output: { city: string; degrees: number } };
+      dice: { input: { count: number }; output: number };
+    }>();
+    expectTypeOf(weather.name).toEqualTypeOf<'weather'>();
+    expectTypeOf(typed).toExtend<AgentDefinition>();
+    // An agent without types has the tools of any agent.
+    expectTypeOf<InferUITools<ToolSetOf<AgentDefinition>>>().toEqualTypeOf<
+      Record<string, { input: unknown; output: unknown }>
+    >();
+    type Shown = UIMessage<unknown, UIDataTypes, InferUITools<ToolSetOf<typeof typed>>>['parts'][number];
+    expectTypeOf<Extract<Shown, { type: 'tool-dice'; state: 'output-available' }>['output']>().toEqualTypeOf<number>();
+    // @ts-expect-error: an unknown field of an agent
+    expect(() => defineAgent({ id: 'typed', ...named, tools: [], temprature: 1 })).toThrow('no such field');
   });
 
   it('R7 limits that an agent does not set have their defaults', () => {

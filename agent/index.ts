@@ -3,15 +3,22 @@ export {
   type AgentDefinition,
   DEFAULT_LIMITS,
   defineAgent,
+  defineMcpServer,
   DefinitionError,
   defineTool,
   type Limits,
+  type PromptSession,
   type Raise,
   type ToolContext,
   type ToolDefinition,
+  type ToolSetOf,
   type ToolState,
   type ToolTodos,
+  type TurnSession,
 } from './define.ts';
+export type { McpServerDefinition } from './mcp/definition.ts';
 export { type MemorySession, memorySession } from './memory.ts';
 export { createModels, type Models, type ModelSettings, type ResolvedModel } from './models.ts';
+export type { CustomProvider, CustomProviders } from './providers.ts';
+export type { SnapshotPlace, Snapshots } from './snapshots.ts';
 export { type AnswerMetadata, run, type RunOptions } from './run.ts';

@@ -1,9 +1,11 @@
 import type { UIMessageChunk } from 'ai';
 import { isTextPart, type LostPart, type PartData, type PartSnapshot, settledText } from '../domain/part-data.ts';
+import type { PermissionRecord } from '../domain/permissions.ts';
 import type { RunFailure, RunState } from '../domain/runs.ts';
 import { advance } from '../domain/stream.ts';
 import { NOTHING_SEEN, type Seen } from '../domain/stream-seen.ts';
 import type { Batch } from './part-rows.ts';
+import { withDecision } from './permission.ts';
 import { outcomeOf, TOOL_NOT_RUN } from './tool-call.ts';
 import { failedWith, type ToolResult } from './tool.ts';
 
@@ -55,10 +57,20 @@ export class MemoryAnswer<Metadata extends Record<string, unknown>> {
     return this.store([...changed.values()]);
   }
 
-  /** Stores the outcome of a tool call; returns its chunks. */
-  settleCall(toolCallId: string, result: ToolResult): UIMessageChunk[] {
-    const calls = this.from(0).filter(({ data }) => data['toolCallId'] === toolCallId);
-    return calls.flatMap((part) => this.settle(part, part.data, result));
+  /** Stores the outcome of a tool call, and by which decision it ran; returns its chunks. */
+  settleCall(toolCallId: string, result: ToolResult, allowed?: PermissionRecord): UIMessageChunk[] {
+    return this.callsOf(toolCallId).flatMap((part) =>
+      this.settle(part, allowed ? withDecision(part.data, allowed) : part.data, result),
+    );
+  }
+
+  /** Stores that a tool call was denied; returns its chunks. */
+  denyCall(toolCallId: string, approval: object, permission: PermissionRecord): UIMessageChunk[] {
+    const denied = { state: 'output-denied', approval };
+    const denyOne = (part: LostPart): LostPart => {
+      return { ...part, data: { ...withDecision(part.data, permission), ...denied } };
+    };
+    return this.store(this.callsOf(toolCallId).map(denyOne));
   }
 
   /** Ends the answer; returns its last chunks. An error gives open tool calls an outcome. */
@@ -70,6 +82,10 @@ export class MemoryAnswer<Metadata extends Record<string, unknown>> {
       return this.settle(part, data.type === 'dynamic-tool' ? data : part.data, failedWith(TOOL_NOT_RUN));
     });
     return [...closed, ...this.read([], 'error', state)];
+  }
+
+  private callsOf(toolCallId: string): LostPart[] {
+    return this.from(0).filter(({ data }) => data['toolCallId'] === toolCallId);
   }
 
   private settle(part: LostPart, data: PartData, result: ToolResult): UIMessageChunk[] {

@@ -3,9 +3,12 @@ import { invalidTransitionMessage } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { nextPhase, type PhaseEvent } from '../domain/phases.ts';
 import { progressChunk } from '../domain/stream.ts';
-import type { ToolContext } from './define.ts';
+import type { PermissionRecord } from '../domain/permissions.ts';
+import { manifestRules, type ToolContext } from './define.ts';
+import { instructionStamps, type Stamps } from './instructions.ts';
 import type { MemoryAnswer } from './memory-answer.ts';
 import { type MemorySession, memoryToolContext } from './memory.ts';
+import { decideCall } from './permission.ts';
 import type { StopSignal } from './stop.ts';
 import type { ToolDemand, ToolRecorder, ToolRefusal, ToolStart } from './tool-call.ts';
 import { failedWith, type ToolResult } from './tool.ts';
@@ -14,14 +17,19 @@ interface Work {
   session: MemorySession;
   answer: MemoryAnswer<Record<string, unknown>>;
   toolCallId: string;
+  toolName: string;
   stop: StopSignal;
+  /** Absolute path of the outermost folder whose instructions are read. */
+  boundary: string;
   show: (chunks: UIMessageChunk[]) => Promise<void>;
 }
 
 /** Records a tool call in memory. `stopped`: it was stopped before it had an outcome. */
 export class MemoryToolCall implements ToolRecorder<'settled' | 'stopped'> {
   private readonly work: Work;
+  private allowed: PermissionRecord | undefined;
   private commit = () => {};
+  private endWatch: ((after: Stamps) => void) | undefined;
   private progress: Promise<void> = Promise.resolve();
   private over = false;
 
@@ -30,22 +38,44 @@ export class MemoryToolCall implements ToolRecorder<'settled' | 'stopped'> {
   }
 
   async begin(demand: ToolDemand | null): Promise<ToolStart<'settled' | 'stopped'>> {
-    const { session } = this.work;
+    const { session, answer, toolCallId, show } = this.work;
     const refusal = demand && refusalOf(session, demand);
     if (refusal) return refusal;
+    if (demand) {
+      const decided = decideCall({
+        toolCallId,
+        request: demand.permission,
+        sessions: [{ session_id: '', rules: manifestRules(session.agent), has_project: session.projectId !== null }],
+        // Nobody answers a run in memory.
+        isHeadless: true,
+      });
+      const permission = { ...decided.record, decided_at: new Date().toISOString() };
+      if (decided.action === 'deny') {
+        await show(answer.denyCall(toolCallId, decided.approval, permission));
+        return { kind: 'done', next: 'settled' };
+      }
+      this.allowed = permission;
+    }
     if (demand?.project === 'new') session.projectId = newId('prj');
     if (demand?.raise?.at === 'start') this.move(demand.raise.event);
     return { kind: 'begun' };
   }
 
   context(): ToolContext {
-    const { session, toolCallId, stop, show } = this.work;
+    const { session, toolCallId, toolName, stop, show } = this.work;
     const progress: ToolContext['progress'] = (data) => {
       if (!this.over) this.progress = show([progressChunk({ tool_call_id: toolCallId, data })]);
     };
-    const { ctx, commit } = memoryToolContext(session, { toolCallId, signal: stop.signal, progress });
+    const { ctx, commit } = memoryToolContext(session, { tool: toolName, toolCallId, signal: stop.signal, progress });
     this.commit = commit;
     return ctx;
+  }
+
+  running(isRunning: boolean): void {
+    const { session, boundary } = this.work;
+    const stamps = instructionStamps(session.workspaceRoot, boundary);
+    if (isRunning) this.endWatch = session.writtenInstructions.begin(stamps);
+    else this.endWatch?.(stamps);
   }
 
   async close(): Promise<void> {
@@ -60,7 +90,7 @@ export class MemoryToolCall implements ToolRecorder<'settled' | 'stopped'> {
     const stored = isLegal
       ? result
       : failedWith(`InvalidTransition: ${invalidTransitionMessage(session.phase, raise)}.`);
-    await show(answer.settleCall(toolCallId, stored));
+    await show(answer.settleCall(toolCallId, stored, this.allowed));
     return 'settled';
   }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createModels } from './models.ts';
+import { createModels, type ModelSettings } from './models.ts';
 
 const catalog = {
   'openai/small': { context_limit: 9_000, max_output: 900 },
@@ -38,6 +38,81 @@ describe('models', () => {
         }),
       );
     }
+  });
+
+  it('X10 the models of common providers have their limits, which PERDURE_MODELS overrides field by field', () => {
+    const own = { 'openai/gpt-5': { max_output: 1_000 }, 'anthropic/claude-haiku-4-5': { context_limit: 90_000 } };
+    const models = createModels({ openaiApiKey: 'k', anthropicApiKey: 'k', catalog: own });
+    const gpt5 = { context_limit: 400_000, max_input: 272_000, modalities: ['text', 'image', 'pdf'], tier: 3 };
+    expect(models.info('openai/gpt-5')).toMatchObject({
+      ...gpt5,
+      max_output: 1_000,
+      variants: ['low', 'medium', 'high'],
+    });
+    expect(models.info('anthropic/claude-haiku-4-5')).toMatchObject({
+      context_limit: 90_000,
+      max_input: 90_000,
+      tier: 2,
+    });
+    expect(models.resolve('openai/gpt-5')).toMatchObject({
+      contextLimit: 400_000,
+      maxInput: 272_000,
+      maxOutput: 1_000,
+    });
+    const unknown = { context_limit: 128_000, max_input: 128_000, max_output: 8_192, tier: null, modalities: null };
+    expect(models.info('openai/gpt-99')).toEqual({ model: 'openai/gpt-99', ...unknown, variants: [] });
+    expect(() => models.info('other/x')).toThrow(/"other\/x" is not configured/);
+  });
+
+  it('X10 the built-in models of configured providers are offered, or else the entries of PERDURE_MODELS', () => {
+    const offered = (settings: ModelSettings) =>
+      createModels(settings)
+        .offered()
+        .map(({ model }) => model);
+    expect(offered({})).toEqual(['rehearsal/site-builder']);
+    const both = offered({ openaiApiKey: 'k', anthropicApiKey: 'k' });
+    expect(both).toEqual(
+      expect.arrayContaining(['openai/gpt-5', 'anthropic/claude-haiku-4-5', 'rehearsal/site-builder']),
+    );
+    // Its limits are known, for sessions that still use it.
+    expect(both).not.toContain('openai/gpt-4-turbo');
+    expect(createModels({ openaiApiKey: 'k' }).info('openai/gpt-4-turbo').max_output).toBe(4_096);
+    const some = offered({ openaiApiKey: 'k', anthropicApiKey: 'k', catalog });
+    expect(some.filter((ref) => !ref.startsWith('anthropic/'))).toEqual(['openai/small', 'rehearsal/site-builder']);
+    expect(some).toContain('anthropic/claude-haiku-4-5');
+    // A compatible server need not have OpenAI's models.
+    expect(offered({ openaiBaseUrl: 'http://127.0.0.1:9/v1' })).toEqual(['rehearsal/site-builder']);
+  });
+
+  it('X7 the cheapest model of a provider is the one with the lowest tier, of equals with the longest input', () => {
+    const settings = { openaiApiKey: 'k', anthropicApiKey: 'k' };
+    const cheapest = (refs: NonNullable<ModelSettings['catalog']>) =>
+      createModels({ ...settings, catalog: refs }).cheapest('openai/gpt-5');
+    expect(createModels(settings).cheapest('anthropic/claude-opus-4-5')).toBe('anthropic/claude-haiku-4-5');
+    expect(createModels(settings).info(cheapest({}))).toMatchObject({ tier: 1, max_input: 1_047_576 });
+    expect(cheapest({ 'openai/a': { tier: 2 }, 'openai/b': { tier: 2, context_limit: 200_000 } })).toBe('openai/b');
+    expect(cheapest({ 'openai/a': { tier: 9 } })).toBe('openai/gpt-5');
+    expect(cheapest({ 'openai/a': {} })).toBe('openai/gpt-5');
+    expect(createModels({ openaiBaseUrl: 'http://127.0.0.1:9/v1' }).cheapest('openai/mine')).toBe('openai/mine');
+  });
+
+  it('X10 a variant adds its reasoning and provider options; one that does not exist is refused', () => {
+    const variants = {
+      fast: { reasoning: 'minimal', provider_options: { openai: { serviceTier: 'priority' } } },
+    } as const;
+    const models = createModels({ openaiApiKey: 'k', catalog: { 'openai/mine': { variants } } });
+    const plain = { openai: { store: false } };
+    expect(models.resolve('openai/mine', 'fast')).toMatchObject({
+      reasoning: 'minimal',
+      providerOptions: { openai: { store: false, serviceTier: 'priority' } },
+    });
+    expect(models.resolve('openai/mine')).toMatchObject({ providerOptions: plain });
+    expect(models.resolve('openai/mine')).not.toHaveProperty('reasoning');
+    expect(models.resolve('openai/gpt-5', 'high')).toMatchObject({ reasoning: 'high', providerOptions: plain });
+    const refused = (ref: string, variant: string) => () => models.resolve(ref, variant);
+    expect(refused('openai/gpt-5', 'huge')).toThrow('has no variant "huge"; variants: low, medium, high');
+    expect(refused('openai/gpt-4.1', 'high')).toThrow('has no variant "high"; it has no variants');
+    expect(refused('openai/mine', 'constructor')).toThrow('has no variant "constructor"');
   });
 
   it('H5 a worker may add providers', () => {

@@ -5,6 +5,7 @@ import path from 'node:path';
 const ENTRIES: Readonly<Record<string, string>> = {
   perdure: '../agent/index',
   'perdure/domain': '../domain/index',
+  'perdure/testing': '../dev/testing/index',
 };
 
 let registered = false;

@@ -2,23 +2,25 @@ import { createHash } from 'node:crypto';
 import { canonicalJson } from '../domain/canonical-json.ts';
 import type { AgentDefinition, ToolDefinition } from './define.ts';
 import { gitStateOf } from './git-state.ts';
-import { projectInstructions } from './instructions.ts';
+import { projectInstructions, type WrittenByTools } from './instructions.ts';
+import { skillsOf } from './skill-tool.ts';
+import type { Skill } from './skills.ts';
 import { toolJsonSchema } from './tool-schema.ts';
 
-/** An entry of the prompt's skill index. */
-export interface SkillEntry {
-  name: string;
-  /** One line. */
-  description: string;
-}
+/** The workspace in prompts: the server's paths are not the model's business. */
+export const SHOWN_WORKSPACE = '/workspace';
 
 export interface PromptInput {
-  agent: Pick<AgentDefinition, 'prompt' | 'tools'>;
+  /** With the text of its prompt, from `promptText`. */
+  agent: Pick<AgentDefinition, 'tools' | 'instructions'> & { prompt: string };
   /** Absolute path of the folder that the session works in. */
   workspaceRoot: string;
   /** Absolute path of the outermost folder whose instructions are read. */
   boundary: string;
-  skills?: readonly SkillEntry[];
+  /** Tells which instruction files are left out because tools wrote them; unset: none. */
+  writtenByTools?: WrittenByTools | undefined;
+  /** About the initiative that the session has joined; it ends the section of project instructions. */
+  initiative?: string;
   /** The day, `yyyy-mm-dd`: the digest and the provider's cached prompt change with it. */
   date: string;
   /** `provider/model`. */
@@ -27,7 +29,7 @@ export interface PromptInput {
 }
 
 export interface AssembledPrompt {
-  /** Agent prompt, project instructions, skill index, environment and tool catalog. Only the environment is session-specific. */
+  /** Agent prompt, project instructions, skill index, environment and tool catalog. */
   sections: readonly string[];
   /** The first four sections: the system text. */
   system: string;
@@ -48,20 +50,24 @@ export async function assemblePrompt(input: PromptInput): Promise<AssembledPromp
   const git = await gitStateOf(workspaceRoot, boundary);
   const sections = [
     agent.prompt.trim(),
-    projectInstructions(workspaceRoot, boundary),
-    skillIndex(input.skills ?? []),
+    [await instructions(input), input.initiative ?? ''].filter((part) => part !== '').join('\n\n'),
+    skillIndex(skillsOf(agent)),
     environment(input, git),
   ];
   const system = systemText(sections);
-  const toolCatalog = catalogOf(agent.tools);
-  const body = `${system}\n\n# Tools\n\n${toolCatalog}\n`;
+  const catalog = toolCatalog(agent.tools);
+  const body = `${system}\n\n# Tools\n\n${catalog}\n`;
   return {
-    sections: [...sections, toolCatalog],
+    sections: [...sections, catalog],
     system,
-    toolCatalog,
+    toolCatalog: catalog,
     body,
     digest: createHash('sha256').update(body).digest('hex'),
   };
+}
+
+function instructions({ agent, workspaceRoot, boundary, writtenByTools }: PromptInput): string | Promise<string> {
+  return agent.instructions === false ? '' : projectInstructions(workspaceRoot, boundary, writtenByTools);
 }
 
 /** The system text of a prompt's sections. */
@@ -72,26 +78,31 @@ export function systemText(sections: readonly string[]): string {
     .join('\n\n');
 }
 
-function skillIndex(skills: readonly SkillEntry[]): string {
+function skillIndex(skills: readonly Skill[]): string {
+  if (skills.length === 0) return '';
   const lines = skills.map((skill) => `- ${skill.name}: ${skill.description}`);
-  return lines.length > 0 ? ['# Skills', '', ...lines].join('\n') : '';
+  return ['# Skills', '', 'Read a skill with the tool `skill` before you do what it describes.', '', ...lines].join(
+    '\n',
+  );
 }
 
+/** What changes oftenest comes last: providers cache a prompt up to its first difference. */
 function environment(input: PromptInput, git: string | undefined): string {
   return [
     '# Environment',
     '',
     `- Platform: ${process.platform}`,
-    `- Workspace: ${input.workspaceRoot}`,
-    `- Git: ${git ?? 'not a repository'}`,
+    `- Workspace: ${SHOWN_WORKSPACE}`,
     `- Date: ${input.date}`,
     `- Model: ${input.model}${input.variant ? ` (${input.variant})` : ''}`,
+    `- Git: ${git ?? 'not a repository'}`,
   ].join('\n');
 }
 
 const catalogs = new WeakMap<readonly ToolDefinition[], string>();
 
-function catalogOf(tools: readonly ToolDefinition[]): string {
+/** The tools as canonical JSON; cached per list. */
+export function toolCatalog(tools: readonly ToolDefinition[]): string {
   const known = catalogs.get(tools);
   if (known !== undefined) return known;
   const entries = tools.map((tool) => ({

@@ -77,7 +77,7 @@ describe('final', () => {
     [400, 'context_length_exceeded', 'ContextTooLong', /compact/],
     [400, 'prompt is too long: 210000 tokens > 200000 maximum', 'ContextTooLong', /compact/],
     [413, '', 'ContextTooLong', /compact/],
-    [400, 'content_filter', 'ContentFilter', /rephrase/],
+    [400, 'content_filter', 'ContentFilter', /edit the message/],
   ])('R6 %s %s is %s and says what to do', (status, body, code, advice) => {
     const failure = classifyProviderError(apiError(status, body));
     expect(failure).toMatchObject({ kind: 'final', code });
@@ -92,7 +92,7 @@ describe('final', () => {
     expect(classifyProviderError(unknown)).toEqual({
       kind: 'final',
       code: 'ModelNotConfigured',
-      message: unknown.message,
+      message: `${unknown.message}. Choose another model, then have the message answered again.`,
     });
     expect(classifyProviderError(new TypeError('x is undefined'))).toMatchObject({ kind: 'final', code: 'Internal' });
     expect(classifyProviderError('odd')).toMatchObject({ kind: 'final', code: 'Internal' });

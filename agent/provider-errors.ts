@@ -17,22 +17,33 @@ export type ProviderFailure =
   | { kind: 'final'; code: FinalCode; /** Says what to do. */ message: string };
 
 type RetryableCode = 'RateLimited' | 'ProviderUnavailable' | 'NetworkError' | 'Overloaded';
-type FinalCode = Exclude<RunErrorCode, RetryableCode | 'LimitReached'>;
+type FinalCode = Exclude<RunErrorCode, RetryableCode | 'LimitReached' | 'CompactionFailed'>;
 
 const MESSAGES = {
-  ProviderUnauthorized: 'The model provider refused the API key: check the key that the worker is configured with.',
-  QuotaExceeded: 'The account at the model provider has no quota or credit left: check its plan and billing.',
-  NotFound: 'The model provider does not know this model: check its name, or choose another one.',
-  ProviderRejected: 'The model provider refused the request: try another model, or take back the last message.',
+  ProviderUnauthorized:
+    'The model provider refused the API key: check the key that the worker is configured with, or choose a model of another provider; then have the message answered again.',
+  QuotaExceeded:
+    'The account at the model provider has no quota or credit left: check its plan and billing, or choose another model; then have the message answered again.',
+  NotFound:
+    'The model provider does not know this model: check its name, or choose another one; then have the message answered again.',
+  ProviderRejected:
+    'The model provider refused the request: edit the message, without files that the model may not take, or have it answered by another model.',
   ContextTooLong:
-    'The conversation is longer than the model can take: compact it, branch from an earlier message, or choose a model with a larger context window.',
+    'The conversation is longer than the model can take: compact it, edit the message to a shorter one, branch from an earlier message, or choose a model with a larger context window.',
   ContentFilter:
-    'The model provider’s content filter stopped the answer: rephrase the message and send it as a new one.',
+    'The model provider’s content filter stopped the answer: edit the message, or go back to an earlier one.',
   Internal: 'An internal error occurred while calling the model: send a new message, or see the worker’s log.',
 } as const;
 
-/** Errors before the provider is called, whose messages are meant for the user. */
-const OWN_CODES = { ModelNotConfigured: true, AgentNotConfigured: true, WorkspaceNotUsable: true } as const;
+/** What to do about errors before the provider is called; their own messages say what is wrong. */
+const OWN_CODES = {
+  ModelNotConfigured: 'Choose another model, then have the message answered again.',
+  AgentNotConfigured:
+    'Have the message answered again once the workers have that agent as it should be, or open a new session with another agent.',
+  WorkspaceNotUsable:
+    'Have the message answered again once it is a folder again, or open a new session in another workspace.',
+  StateNotSet: 'Set it, then have the message answered again.',
+} as const;
 
 const TOO_LONG =
   /context[_ ]length|context window|maximum context|prompt is too long|input is too long|too many (?:input )?tokens|exceeds? the (?:maximum|model|limit).{0,40}tokens|reduce the length/i;
@@ -113,9 +124,11 @@ function classifyStatus({ status, headers, text }: Facts): ProviderFailure {
   return status === 404 ? final('ProviderRejected', 'NotFound') : final('ProviderRejected');
 }
 
-function classifyOwn(error: PerdureError): ProviderFailure {
-  const { code, message } = error;
-  return code in OWN_CODES ? { kind: 'final', code: code as keyof typeof OWN_CODES, message } : final('Internal');
+/** What went wrong, and what to do. */
+export function classifyOwn({ code, message }: PerdureError): Extract<ProviderFailure, { kind: 'final' }> {
+  if (!Object.hasOwn(OWN_CODES, code)) return final('Internal');
+  const own = code as keyof typeof OWN_CODES;
+  return { kind: 'final', code: own, message: `${message}. ${OWN_CODES[own]}` };
 }
 
 function rateLimited(headers: Record<string, string> | undefined, text: string): ProviderFailure {
@@ -132,7 +145,10 @@ function retryable(code: Retryable['code'], reason: string, retryAfterMs: number
   return { kind: 'retryable', code, reason, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
 }
 
-function final(code: Exclude<FinalCode, keyof typeof OWN_CODES>, message?: keyof typeof MESSAGES): ProviderFailure {
+function final(
+  code: Exclude<FinalCode, keyof typeof OWN_CODES>,
+  message?: keyof typeof MESSAGES,
+): Extract<ProviderFailure, { kind: 'final' }> {
   return { kind: 'final', code, message: MESSAGES[message ?? code] };
 }
 

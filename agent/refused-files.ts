@@ -1,21 +1,32 @@
 import { UnsupportedFunctionalityError, wrapLanguageModel } from 'ai';
+import { modalityOf, type Modality } from '../domain/model-info.ts';
 import type { ModelObject, ModelPrompt } from './model-object.ts';
 
 type Call = Parameters<ModelObject['doStream']>[0];
 type Answer = Awaited<ReturnType<ModelObject['doStream']>>;
 
 /**
- * The model, but files of types that its provider does not accept are replaced by a note. Messages stay in the
+ * The model, but files that it cannot take in, or of types that its provider does not accept, are replaced by a note. Messages stay in the
  * conversation, so one such file would otherwise fail every later turn of its session.
+ *
+ * @param modalities what the model can take in; null: unknown
  */
-export function withoutRefusedFiles(model: ModelObject): ModelObject {
+export function withoutRefusedFiles(model: ModelObject, modalities: readonly Modality[] | null): ModelObject {
   return wrapLanguageModel({
     model,
     middleware: {
       specificationVersion: 'v4',
-      wrapStream: ({ model: inner, params }) => streamWithNotes(inner, params),
+      wrapStream: ({ model: inner, params }) => streamWithNotes(inner, readable(params, modalities)),
     },
   });
+}
+
+function readable(call: Call, modalities: readonly Modality[] | null): Call {
+  const unread = mediaTypes(call.prompt).filter((type) => {
+    const modality = modalityOf(type);
+    return modalities !== null && modality !== undefined && modality !== 'text' && !modalities.includes(modality);
+  });
+  return unread.length === 0 ? call : { ...call, prompt: withNotes(call.prompt, new Set(unread)) };
 }
 
 async function streamWithNotes(model: ModelObject, call: Call): Promise<Answer> {

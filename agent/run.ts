@@ -2,16 +2,19 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessage, UIMessageChunk } from 'ai';
 import { newId } from '../domain/ids.ts';
 import { modelView } from '../domain/model-view.ts';
+import { fillTemplate } from '../domain/prompt-template.ts';
 import type { RunFailure } from '../domain/runs.ts';
 import { type StepNext, turnLoop } from '../domain/turn-loop.ts';
 import { addUsage, type Usage, ZERO_USAGE } from '../domain/usage.ts';
 import { limitsOf } from './define.ts';
+import type { Stamps } from './instructions.ts';
 import { MemoryAnswer } from './memory-answer.ts';
 import { MemoryToolCall } from './memory-tool.ts';
-import type { MemorySession } from './memory.ts';
+import { type MemorySession, turnSession } from './memory.ts';
 import type { ResolvedModel } from './models.ts';
 import { PartRows } from './part-rows.ts';
-import { type AssembledPrompt, assemblePrompt } from './prompt.ts';
+import { type AssembledPrompt, assemblePrompt, systemText } from './prompt.ts';
+import { isPromptFunction, promptText } from './prompt-text.ts';
 import {
   attemptStep,
   type BrokenStep,
@@ -64,7 +67,6 @@ export async function* run(
   options: RunOptions = {},
 ): AsyncGenerator<UIMessageChunk, void, void> {
   session.messages.push(typeof input === 'string' ? userMessage(input) : input);
-  for (const key of session.state.keys()) if (key.startsWith('temp:')) session.state.delete(key);
   using turn = new MemoryTurn(session, model, options);
   const played = turn.play();
   played.catch(() => {});
@@ -73,6 +75,7 @@ export async function* run(
   } finally {
     turn.stop.fire('abort');
     await played;
+    for (const key of session.state.keys()) if (key.startsWith('temp:')) session.state.delete(key);
     const message = turn.message();
     if (message.parts.length > 0) session.messages.push(message);
   }
@@ -114,6 +117,7 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
       session_id: session.id,
       system_prompt_digest: '',
       model: model.ref,
+      ...(model.variant !== undefined && { variant: model.variant }),
     });
   }
 
@@ -136,17 +140,20 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
 
   private steps(): Promise<TurnEnd> {
     const { agent } = this.session;
-    return turnLoop<StepToolCall, Retry, TurnEnd>([], {
-      step: async (attempt) => {
-        using stop = this.stop.part();
-        const { attempts = ATTEMPTS } = this.options;
-        const step = this.answer.metadata.steps?.length ?? 0;
-        return await attemptStep({ agent, step, tokens: this.tokens, attempt, attempts, stop }, this);
+    return turnLoop<StepToolCall, Retry, TurnEnd>(
+      { step: 0, calls: [] },
+      {
+        step: async (attempt) => {
+          using stop = this.stop.part();
+          const { attempts = ATTEMPTS } = this.options;
+          const step = this.answer.metadata.steps?.length ?? 0;
+          return await attemptStep({ agent, step, tokens: this.tokens, attempt, attempts, stop }, this);
+        },
+        tool: (call) => this.tool(call),
+        // An aborted wait ends early; the next attempt detects the abort.
+        wait: ({ delayMs }) => delay(delayMs, undefined, { signal: this.stop.signal }).catch(() => {}),
       },
-      tool: (call) => this.tool(call),
-      // An aborted wait ends early; the next attempt detects the abort.
-      wait: ({ delayMs }) => delay(delayMs, undefined, { signal: this.stop.signal }).catch(() => {}),
-    });
+    );
   }
 
   private async tool({ toolCallId, toolName, input }: StepToolCall): Promise<TurnEnd | undefined> {
@@ -154,7 +161,15 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
     const { tool_output_bytes: maxOutputBytes } = limitsOf(session.agent);
     const end = await performToolCall(
       { tools: session.agent.tools, toolName, input, stop, maxOutputBytes },
-      new MemoryToolCall({ session, answer, toolCallId, stop, show: (chunks) => this.show(chunks) }),
+      new MemoryToolCall({
+        session,
+        answer,
+        toolCallId,
+        toolName,
+        stop,
+        boundary: this.boundary,
+        show: (chunks) => this.show(chunks),
+      }),
     );
     return end === 'stopped' ? 'aborted' : undefined;
   }
@@ -163,9 +178,15 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
     this.rows = new PartRows(this.settledParts);
     await this.rows.interrupt(this.answer.from(this.settledParts));
     this.assembled ??= this.prompt();
-    const { system, digest } = await this.assembled;
+    const { tools } = this.session.agent;
+    const { sections, digest } = await this.assembled;
+    const [prompt = '', ...others] = sections;
+    const text = isPromptFunction(this.session.agent)
+      ? prompt
+      : fillTemplate(prompt, (name) => this.session.state.get(name));
+    const system = systemText([text, ...others]);
     this.answer.metadata = { ...this.answer.metadata, system_prompt_digest: digest };
-    return { model: this.model, system, messages: modelView([...this.session.messages, this.settled()]) };
+    return { model: this.model, system, messages: modelView([...this.session.messages, this.settled()]), tools };
   }
 
   async add(chunk: UIMessageChunk): Promise<void> {
@@ -209,10 +230,21 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
     for (const chunk of chunks) await this.output.write(chunk).catch(() => {});
   }
 
-  private prompt(): Promise<AssembledPrompt> {
-    const { agent, workspaceRoot } = this.session;
-    const { boundary = workspaceRoot, date = new Date().toISOString().slice(0, 10) } = this.options;
-    return assemblePrompt({ agent, workspaceRoot, boundary, date, model: this.model.ref });
+  private async prompt(): Promise<AssembledPrompt> {
+    const { agent, workspaceRoot, writtenInstructions } = this.session;
+    const { boundary } = this;
+    const { date = new Date().toISOString().slice(0, 10) } = this.options;
+    const prompt = await promptText(agent, { ...turnSession(this.session), date }, this.stop.signal);
+    const writtenByTools = (found: Stamps) => Promise.resolve(writtenInstructions.of(found));
+    const model = this.model.ref;
+    return assemblePrompt({
+      ...{ agent: { ...agent, prompt }, workspaceRoot, boundary, writtenByTools, date },
+      ...{ model, variant: this.model.variant },
+    });
+  }
+
+  private get boundary(): string {
+    return this.options.boundary ?? this.session.workspaceRoot;
   }
 
   [Symbol.dispose](): void {

@@ -3,10 +3,12 @@ import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { RunErrorCode, RunFailure } from '../domain/runs.ts';
 import { totalTokens } from '../domain/usage.ts';
-import { type AgentDefinition, limitsOf } from './define.ts';
+import { answerTooLong } from './answer-size.ts';
+import { type AgentDefinition, limitsOf, type ToolDefinition } from './define.ts';
 import { limitFailure, limitReached } from './limits.ts';
 import type { ResolvedModel } from './models.ts';
 import { backoffMs, classifyProviderError, failureOfFinish, type ProviderFailure } from './provider-errors.ts';
+import { type ProviderReport, providerReport } from './provider-report.ts';
 import type { StepToolCall } from './step-chunks.ts';
 import { type StepResult, streamStep } from './step.ts';
 import type { StopReason, StopSignal } from './stop.ts';
@@ -32,6 +34,8 @@ export interface ModelCall {
   model: ResolvedModel;
   system: string;
   messages: UIMessage[];
+  /** The tools that the model can call. */
+  tools: readonly ToolDefinition[];
 }
 
 /** A step that the model has completed. */
@@ -56,16 +60,22 @@ export interface Retry {
   delayMs: number;
 }
 
-/** The outcome of an attempt that did not complete its step. Its streamed content stays visible to readers. */
+/**
+ * The outcome of an attempt that did not complete its step. Its streamed content stays visible to readers. `report`: the
+ * provider failed.
+ */
 export type BrokenStep =
-  | { kind: 'error'; failure: RunFailure }
-  | { kind: 'retry'; retry: Retry }
+  | { kind: 'error'; failure: RunFailure; report?: ProviderReport }
+  | { kind: 'retry'; retry: Retry; report?: ProviderReport }
   | { kind: Extract<StopReason, 'abort' | 'lost' | 'shutdown'> };
 
 /** Stores an attempt. `Next` is the result for its caller. */
 export interface StepRecorder<Next> {
-  /** Assembles the model call. @throws {PerdureError} the model or the workspace cannot be used */
-  prepare(): Promise<ModelCall>;
+  /**
+   * Assembles the model call, or says what happens instead of it.
+   * @throws {PerdureError} the model or the workspace cannot be used
+   */
+  prepare(): Promise<ModelCall | { instead: Next }>;
   /** Records one chunk of the model. A promise delays the next one. */
   add(chunk: UIMessageChunk): void | Promise<void>;
   /** The last chunk was added. @throws if a batch could not be stored: no writes after a lost batch */
@@ -81,7 +91,9 @@ export async function attemptStep<Next>(attempt: StepAttempt, recorder: StepReco
   const limit = limitReached(limits, { ...attempt, timeLeftMs: stop.timeLeftMs });
   if (limit !== undefined) return recorder.breakOff({ kind: 'error', failure: limitFailure(limit, limits) });
   if (agent.timeout !== undefined) stop.after(agent.timeout, 'timeout');
-  const call = await prepared(recorder);
+  const call = await prepared(recorder, stop);
+  if (call === undefined) return recorder.breakOff(brokenStep(attempt, stop.signal.reason));
+  if ('instead' in call) return call.instead;
   if ('kind' in call) return recorder.breakOff(endOf(attempt, call));
   let result: StepResult | undefined;
   let thrown: unknown;
@@ -95,10 +107,15 @@ export async function attemptStep<Next>(attempt: StepAttempt, recorder: StepReco
   return recorder.breakOff(brokenStep(attempt, thrown));
 }
 
-async function prepared<Next>(recorder: StepRecorder<Next>): Promise<ModelCall | ProviderFailure> {
+/** Undefined: the run was stopped meanwhile. */
+async function prepared<Next>(
+  recorder: StepRecorder<Next>,
+  stop: StopSignal,
+): Promise<ModelCall | { instead: Next } | ProviderFailure | undefined> {
   try {
     return await recorder.prepare();
   } catch (error) {
+    if (stop.signal.aborted && error === stop.signal.reason) return undefined;
     if (error instanceof PerdureError) return classifyProviderError(error);
     throw error;
   }
@@ -111,7 +128,6 @@ async function callModel<Next>(
 ): Promise<StepResult> {
   const chunks = streamStep({
     ...call,
-    tools: agent.tools,
     signal: stop.signal,
     temperature: agent.temperature,
     maxOutputTokens: agent.max_output_tokens,
@@ -136,6 +152,12 @@ function completed(result: StepResult): CompletedStep {
   };
 }
 
+const LATE = {
+  kind: 'retryable',
+  code: 'ProviderUnavailable',
+  reason: 'the model did not answer in time',
+} as const satisfies ProviderFailure;
+
 function brokenStep(attempt: StepAttempt, error: unknown): BrokenStep {
   switch (attempt.stop.why) {
     case 'abort':
@@ -145,27 +167,33 @@ function brokenStep(attempt: StepAttempt, error: unknown): BrokenStep {
     case 'wall_clock':
       return { kind: 'error', failure: limitFailure('wall_clock', limitsOf(attempt.agent)) };
     case 'timeout':
-      return endOf(attempt, {
-        kind: 'retryable',
-        code: 'ProviderUnavailable',
-        reason: 'the model did not answer in time',
-      });
-    default:
-      return endOf(attempt, classifyProviderError(error), error);
+      return endOf(attempt, LATE, { error_type: 'timeout', message: LATE.reason });
+    default: {
+      const failure = answerTooLong(error);
+      return failure
+        ? { kind: 'error', failure }
+        : endOf(attempt, classifyProviderError(error), providerReport(error), error);
+    }
   }
 }
 
 /** The outcome of a provider failure: a retry while attempts and time are left, else an error. */
-function endOf({ attempt, attempts, stop }: StepAttempt, failure: ProviderFailure, cause?: unknown): BrokenStep {
+function endOf(
+  { attempt, attempts, stop }: StepAttempt,
+  failure: ProviderFailure,
+  report?: ProviderReport,
+  cause?: unknown,
+): BrokenStep {
+  const reported = report && { report };
   if (failure.kind === 'final')
-    return { kind: 'error', failure: { code: failure.code, message: failure.message, cause } };
+    return { kind: 'error', failure: { code: failure.code, message: failure.message, cause }, ...reported };
   const { code, reason } = failure;
   const delayMs = backoffMs(attempt, failure.retryAfterMs);
   if (attempt < attempts && delayMs < stop.timeLeftMs)
-    return { kind: 'retry', retry: { attempt, code, reason, delayMs } };
+    return { kind: 'retry', retry: { attempt, code, reason, delayMs }, ...reported };
   const why =
     attempt < attempts
       ? 'it requires a longer wait than the turn has time left'
       : `gave up after ${attempt} ${attempt === 1 ? 'attempt' : 'attempts'}`;
-  return { kind: 'error', failure: { code, message: `${reason}; ${why}: send a new message later.` } };
+  return { kind: 'error', failure: { code, message: `${reason}; ${why}: send a new message later.` }, ...reported };
 }

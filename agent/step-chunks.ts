@@ -1,4 +1,10 @@
-import { type TextStreamPart, type ToolSet, toUIMessageChunk, type UIMessageChunk } from 'ai';
+import {
+  type LanguageModelStreamPart,
+  type TextStreamPart,
+  toUIMessageChunk,
+  type ToolSet,
+  type UIMessageChunk,
+} from 'ai';
 import { type Cleaner, cleanJson, cleanText, JsonTextCleaner, TextCleaner } from '../domain/text.ts';
 import type { ToolDefinition } from './define.ts';
 import { invalidCallText } from './step-tools.ts';
@@ -12,7 +18,7 @@ export interface StepToolCall {
   invalid?: boolean;
 }
 
-type Part = TextStreamPart<ToolSet>;
+type Part = LanguageModelStreamPart;
 type PartOf<T extends Part['type']> = Extract<Part, { type: T }>;
 type TextKind = 'text' | 'reasoning';
 
@@ -25,7 +31,7 @@ interface OpenCall {
 const MAX_TOOL_NAME = 64;
 
 /**
- * Converts the AI SDK's stream parts of one step to UIMessage chunks:
+ * Converts the parts of one model call to UIMessage chunks:
  *
  * 1. Each tool call gets an id of ours when its input starts, or when it arrives complete. The provider's ids may repeat
  *    within a step: deltas belong to the latest call with the id, and inputs complete in the order in which they started.
@@ -94,7 +100,7 @@ export class StepChunks {
   }
 
   private textDelta(kind: TextKind, part: PartOf<'text-delta' | 'reasoning-delta'>): UIMessageChunk[] {
-    const delta = this.texts.get(textKey(part))?.push(part.text) ?? cleanText(part.text);
+    const delta = this.cleanerOf(part).push(part.text);
     // Anthropic sends the signature of reasoning in a delta without text.
     return delta === '' && !part.providerMetadata
       ? []
@@ -102,9 +108,15 @@ export class StepChunks {
   }
 
   private textEnd(kind: TextKind, part: PartOf<'text-end' | 'reasoning-end'>): UIMessageChunk[] {
-    const rest = this.texts.get(textKey(part))?.end() ?? '';
+    const rest = this.cleanerOf(part).end();
     this.texts.delete(textKey(part));
     return [...(rest ? [{ type: `${kind}-delta`, id: part.id, delta: rest } as const] : []), ...other(part)];
+  }
+
+  private cleanerOf(part: { type: string; id: string }): Cleaner {
+    const cleaner = this.texts.get(textKey(part));
+    if (cleaner === undefined) throw new Error(`the model sent a ${part.type} of a part that has not begun`);
+    return cleaner;
   }
 
   private toolInputStart(part: PartOf<'tool-input-start'>): UIMessageChunk[] {
@@ -177,7 +189,7 @@ function inputDelta(toolCallId: string, inputTextDelta: string): UIMessageChunk[
 }
 
 /** The SDK's chunk for a part, with cleaned strings. */
-function other(part: Part): UIMessageChunk[] {
+function other(part: Extract<Part, TextStreamPart<ToolSet>>): UIMessageChunk[] {
   const chunk = toUIMessageChunk(part, { sendSources: true });
   return chunk ? [cleanJson(chunk) as UIMessageChunk] : [];
 }

@@ -2,7 +2,8 @@ import { InvalidToolInputError, jsonSchema, NoSuchToolError, type Tool, tool as 
 import { cleanText } from '../domain/text.ts';
 import type { ToolDefinition } from './define.ts';
 import { inputErrorText } from './tool.ts';
-import { toolJsonSchema } from './tool-schema.ts';
+import type { Issue } from './json-schema.ts';
+import { parseInput, toolJsonSchema } from './tool-schema.ts';
 
 const sets = new WeakMap<readonly ToolDefinition[], ToolSet>();
 
@@ -18,9 +19,9 @@ export function sdkTools(tools: readonly ToolDefinition[]): ToolSet {
 function asSdkTool(definition: ToolDefinition): Tool {
   const inputSchema = jsonSchema(toolJsonSchema(definition), {
     validate: async (value) => {
-      const parsed = await definition.input.safeParseAsync(value);
+      const parsed = await parseInput(definition, value);
       // Return the model's input: it is parsed again before the tool runs, so that transforms apply once.
-      return parsed.success ? { success: true, value } : { success: false, error: parsed.error };
+      return parsed.ok ? { success: true, value } : { success: false, error: new InvalidInput(parsed.issues) };
     },
   });
   return sdkTool({ description: definition.description, inputSchema });
@@ -41,16 +42,18 @@ export function invalidCallText(toolName: string, error: unknown, tools: readonl
   return `The call of "${toolName}" could not be read. Call the tool again.`;
 }
 
-interface Issue {
-  path: PropertyKey[];
-  message: string;
+/** An input does not match its schema. */
+class InvalidInput extends Error {
+  readonly issues: readonly Issue[];
+
+  constructor(issues: readonly Issue[]) {
+    super('the input does not match the schema');
+    this.issues = issues;
+  }
 }
 
-/** The issues of the zod error that the SDK's error wraps. */
-function issuesOf(error: unknown): Issue[] | undefined {
-  for (let at = error; at instanceof Error; at = at.cause) {
-    const { issues } = at as { issues?: Issue[] };
-    if (Array.isArray(issues)) return issues;
-  }
+/** The issues of the error that the SDK's error wraps; undefined: the input is no JSON. */
+function issuesOf(error: unknown): readonly Issue[] | undefined {
+  for (let at = error; at instanceof Error; at = at.cause) if (at instanceof InvalidInput) return at.issues;
   return undefined;
 }

@@ -1,18 +1,23 @@
 import {
   convertToModelMessages,
-  experimental_streamTextLowMemory as streamText,
+  experimental_streamLanguageModelCall as streamLanguageModelCall,
+  type LanguageModelStreamPart,
   type ModelMessage,
+  NoOutputGeneratedError,
   type UIMessage,
   type UIMessageChunk,
 } from 'ai';
+import { isOutputChunk } from 'ai/internal';
 import { fromLanguageModelUsage, type Usage, ZERO_USAGE } from '../domain/usage.ts';
+import { AnswerSize } from './answer-size.ts';
 import type { ToolDefinition } from './define.ts';
+import { modelParts } from './model-stream.ts';
 import type { ResolvedModel } from './models.ts';
 import { withoutRefusedFiles } from './refused-files.ts';
 import { StepChunks, type StepToolCall } from './step-chunks.ts';
 import { sdkTools } from './step-tools.ts';
 
-// The SDK would print warnings such as "temperature is not supported" at every step.
+// The SDK would print warnings, such as of a model of an older specification.
 globalThis.AI_SDK_LOG_WARNINGS = false;
 
 export interface StepInput {
@@ -45,59 +50,56 @@ export interface StepResult {
  * reasoning, tool inputs, files and sources, `finish-step`; no `start` and no `finish`. Leaving the generator early ends
  * the call.
  *
- * @throws the provider's error, for `classifyProviderError`; the signal's reason if it fired
+ * @throws the provider's error, for `classifyProviderError`; `AnswerTooLong`; the signal's reason if it fired
  */
 export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChunk, StepResult, void> {
-  const left = new AbortController();
-  let ended = false;
   const chunks = new StepChunks(input.tools, input.newToolCallId);
-  let finished: FinishedStep | undefined;
+  const size = new AnswerSize();
+  let end: CallEnd | undefined;
+  let hasOutput = false;
   try {
     input.signal.throwIfAborted();
-    const signal = AbortSignal.any([input.signal, left.signal]);
-    const options = await callOptions(input, signal);
-    const result = streamText({ ...options, onStepEnd: (step) => void (finished = step), onError: () => {} });
-    for await (const part of result.stream) {
-      if (part.type === 'error') throw part.error;
-      if (part.type === 'abort') break;
+    for await (const part of modelParts(callModel(input), input.signal)) {
+      if (part.type === 'model-call-end') end = part;
+      hasOutput ||= isOutputChunk(part);
+      size.add(part);
       yield* chunks.of(part);
     }
-    ended = true;
     input.signal.throwIfAborted();
+    if (end === undefined && !hasOutput) throw new NoOutputGeneratedError();
     yield* chunks.end();
-    return resultOf(input.model.ref, finished, chunks.toolCalls);
   } catch (error) {
     input.signal.throwIfAborted();
     throw error;
-  } finally {
-    if (!ended) left.abort();
   }
+  return resultOf(input.model.ref, end, chunks.toolCalls);
 }
 
-interface FinishedStep {
-  finishReason: string;
-  usage: Parameters<typeof fromLanguageModelUsage>[0];
+type CallEnd = Extract<LanguageModelStreamPart, { type: 'model-call-end' }>;
+
+/** Without `end` the provider closed the stream after some output, but before it was complete. */
+function resultOf(model: string, end: CallEnd | undefined, toolCalls: StepToolCall[]): StepResult {
+  const usage = end ? fromLanguageModelUsage(end.usage) : ZERO_USAGE;
+  return { finishReason: end?.finishReason ?? 'other', usage, model, toolCalls };
 }
 
-function resultOf(model: string, finished: FinishedStep | undefined, toolCalls: StepToolCall[]): StepResult {
-  const usage = finished ? fromLanguageModelUsage(finished.usage) : ZERO_USAGE;
-  return { finishReason: finished?.finishReason ?? 'other', usage, model, toolCalls };
-}
-
-async function callOptions(input: StepInput, abortSignal: AbortSignal) {
+/** Prompt, tools and tool calls are converted and checked by the SDK, but without `streamText`, which costs twice as much. */
+async function callModel(input: StepInput) {
   const { model, system, temperature, maxOutputTokens } = input;
-  return {
-    model: withoutRefusedFiles(model.model),
+  return streamLanguageModelCall({
+    model: withoutRefusedFiles(model.model, model.modalities),
     ...(system !== '' && { instructions: { role: 'system' as const, content: system, ...CACHED } }),
     messages: withCacheMark(await convertToModelMessages(input.messages)),
     tools: sdkTools(input.tools),
-    abortSignal,
-    // The caller retries, and shows it in the status.
-    maxRetries: 0,
+    abortSignal: input.signal,
+    includeRawChunks: false,
     ...(temperature !== undefined && { temperature }),
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    ...(model.reasoning !== undefined && { reasoning: model.reasoning }),
     ...(model.providerOptions && { providerOptions: model.providerOptions }),
-  };
+    // The SDK need not keep a copy of the answer.
+    _internal: { collectContent: false },
+  });
 }
 
 /** Anthropic caches up to a mark: one after the system text, one after the last message. */

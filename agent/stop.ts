@@ -1,3 +1,5 @@
+import { MAX_TIMER_MS } from '../domain/timer.ts';
+
 /**
  * Why work on a run stops early: the user's abort, a greater fence, the run's or the call's time limit, this worker's
  * shutdown, or a failure to write.
@@ -14,9 +16,6 @@ class Stop extends Error {
     this.why = why;
   }
 }
-
-/** Longest delay that a timer can hold, in milliseconds; a longer one would fire at once. */
-const LONGEST_TIMER = 2 ** 31 - 1;
 
 /** The AbortSignal of a piece of work, with the first reason for which it fired. Disposing it removes timers and listeners. */
 export class StopSignal implements Disposable {
@@ -53,7 +52,7 @@ export class StopSignal implements Disposable {
 
   /** Fires after a delay in milliseconds. */
   after(ms: number, why: StopReason): void {
-    const timer = setTimeout(() => this.fire(why), Math.min(Math.max(ms, 0), LONGEST_TIMER));
+    const timer = setTimeout(() => this.fire(why), Math.min(Math.max(ms, 0), MAX_TIMER_MS));
     this.undo.push(() => clearTimeout(timer));
   }
 
@@ -82,4 +81,13 @@ export class StopSignal implements Disposable {
   [Symbol.dispose](): void {
     for (const undo of this.undo.splice(0)) undo();
   }
+}
+
+/** Rejects with the signal's reason once it fires. To race with work that may ignore its signal. */
+export function whenAborted(signal: AbortSignal): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  promise.catch(() => {});
+  if (signal.aborted) reject(signal.reason as Error);
+  signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  return promise;
 }

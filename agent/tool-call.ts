@@ -3,9 +3,21 @@ import type { Phase, PhaseEvent } from '../domain/phases.ts';
 import type { Json } from '../domain/text.ts';
 import type { Raise, ToolContext, ToolDefinition } from './define.ts';
 import type { StopSignal } from './stop.ts';
-import { executeTool, failedWith, NO_PROJECT_TEXT, planTool, type ToolResult } from './tool.ts';
+import { isTaskTool, taskRequest, type TaskRequest } from './task-tool.ts';
+import {
+  executeTool,
+  failedWith,
+  NO_PROJECT_TEXT,
+  pageResult,
+  planTool,
+  resultOf,
+  type ToolPlan,
+  type ToolResult,
+} from './tool.ts';
 
 // Runs tool calls, for workers and for runs in memory. A `ToolRecorder` stores them, in Postgres or in memory.
+
+type Execute = NonNullable<ToolDefinition['execute']>;
 
 /** A tool call; `input` as the model wrote it. */
 export interface ToolCallRequest {
@@ -17,10 +29,7 @@ export interface ToolCallRequest {
 }
 
 /** What a call requires of its session before it runs. */
-export interface ToolDemand {
-  raise: Raise | null;
-  project: 'new' | 'required' | null;
-}
+export type ToolDemand = Omit<Extract<ToolPlan, { ok: true }>, 'ok' | 'input'>;
 
 /** Why the session does not allow a call. */
 export interface ToolRefusal {
@@ -30,8 +39,14 @@ export interface ToolRefusal {
   event?: PhaseEvent;
 }
 
-/** `again`: an earlier attempt began the call and left no outcome. `done`: the tool is not to run now. */
-export type ToolStart<Next> = { kind: 'begun' | 'again' } | ToolRefusal | { kind: 'done'; next: Next };
+/**
+ * `again`: an earlier attempt began the call and left no outcome. `done`: the tool is not to run now. `given`: what the page gave
+ * for a call that it carries out.
+ */
+export type ToolStart<Next> =
+  | { kind: 'begun' | 'again'; given?: Parameters<typeof pageResult>[1] }
+  | ToolRefusal
+  | { kind: 'done'; next: Next };
 
 /** Stores a call. `Next` is the result for its caller. */
 export interface ToolRecorder<Next> {
@@ -39,7 +54,13 @@ export interface ToolRecorder<Next> {
   begin(demand: ToolDemand | null): Promise<ToolStart<Next>>;
   /** @throws {PerdureError} the workspace cannot be used */
   context(): ToolContext | Promise<ToolContext>;
-  /** The tool has ended: what it still reports is ignored. */
+  /**
+   * Calls a subagent; unset: there are none here. `output` is that of the call, `done`: it has none yet.
+   */
+  spawn?(task: TaskRequest): Promise<{ output: Json } | { errorText: string } | { done: Next }>;
+  /** The tool's function begins, and later ends: after an abort, it may do so at any time. */
+  running?(isRunning: boolean): void;
+  /** The call is over: what the tool still reports is ignored. */
   close(): Promise<void>;
   /** Stores the outcome together with what the tool wrote; `raise` changes the phase with it. */
   finish(result: ToolResult, raise?: PhaseEvent): Promise<Next>;
@@ -58,14 +79,23 @@ export async function performToolCall<Next>(request: ToolCallRequest, recorder: 
   }
   if (!plan.ok) return recorder.finish(plan);
   if (start.kind === 'refused') return recorder.finish(failedWith(refusalText(start)));
+  const execute = tool.execute?.bind(tool);
+  if (execute === undefined) return recorder.finish(await pageResult(tool, start.given, request.maxOutputBytes));
   if (start.kind === 'again' && tool.repeatable !== true) return recorder.finish(failedWith(UNKNOWN_OUTCOME));
-  return execute({ ...request, input: plan.input }, recorder, tool, plan.raise);
+  if (recorder.spawn && isTaskTool(tool)) {
+    const spawned = await recorder.spawn(taskRequest(plan.input));
+    if ('done' in spawned) return spawned.done;
+    const result =
+      'output' in spawned ? resultOf(spawned.output, request.maxOutputBytes) : failedWith(spawned.errorText);
+    return recorder.finish(result);
+  }
+  return runTool({ ...request, input: plan.input }, recorder, execute, plan.raise);
 }
 
-async function execute<Next>(
+async function runTool<Next>(
   { input, stop, maxOutputBytes }: ToolCallRequest,
   recorder: ToolRecorder<Next>,
-  tool: ToolDefinition,
+  execute: Execute,
   raise: Raise | null,
 ): Promise<Next> {
   const context = await usableContext(recorder);
@@ -73,13 +103,25 @@ async function execute<Next>(
   let result: ToolResult | undefined;
   let thrown: unknown;
   try {
-    result = await executeTool(tool, input, context, { maxOutputBytes });
+    result = await executeTool({ execute: announced(execute, recorder) }, input, context, { maxOutputBytes });
   } catch (error) {
     thrown = error;
   }
   await recorder.close();
   if (result !== undefined) return recorder.finish(result, raise?.at === 'result' ? raise.event : undefined);
   return stop.why === 'wall_clock' ? recorder.finish(failedWith(OUT_OF_TIME)) : recorder.stopped(thrown);
+}
+
+/** The tool's function, but the recorder hears when it begins and ends. */
+function announced<Next>(execute: Execute, recorder: ToolRecorder<Next>): Execute {
+  return async (input, ctx) => {
+    recorder.running?.(true);
+    try {
+      return await execute(input, ctx);
+    } finally {
+      recorder.running?.(false);
+    }
+  };
 }
 
 /** The context, or why there is none, which the model sees. */

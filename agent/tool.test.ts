@@ -1,21 +1,25 @@
+import { type JSONSchema7, jsonSchema } from 'ai';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import siteBuilder from '../examples/site-builder/agent.ts';
 import { defineTool, type ToolContext, type ToolDefinition } from './define.ts';
 import { memorySession, memoryToolContext } from './memory.ts';
+import { type InputSchema, toolJsonSchema } from './tool-schema.ts';
 import { executeTool, planTool, type ToolResult } from './tool.ts';
 
 const session = memorySession({ agent: siteBuilder, workspaceRoot: '.' });
 
 function contextOf(signal = new AbortController().signal): ToolContext {
-  return memoryToolContext(session, { toolCallId: 'call_1', signal, progress: () => {} }).ctx;
+  return memoryToolContext(session, { tool: 'try_it', toolCallId: 'call_1', signal, progress: () => {} }).ctx;
 }
 
-function toolOf(execute: ToolDefinition['execute'], input: z.ZodType = z.object({})): ToolDefinition {
+type Executed = ToolDefinition & Required<Pick<ToolDefinition, 'execute'>>;
+
+function toolOf(execute: Executed['execute'], input: InputSchema = z.object({})): Executed {
   return defineTool({ name: 'try_it', description: 'Tries.', input, execute });
 }
 
-async function outcomeOf(tool: ToolDefinition, input: unknown = {}, maxOutputBytes = 1_000): Promise<ToolResult> {
+async function outcomeOf(tool: Executed, input: unknown = {}, maxOutputBytes = 1_000): Promise<ToolResult> {
   const plan = await planTool(tool, input);
   return plan.ok ? executeTool(tool, plan.input, contextOf(), { maxOutputBytes }) : plan;
 }
@@ -36,6 +40,51 @@ describe('a tool', () => {
       ok: false,
       errorText: expect.stringMatching(/"try_it" is not right: at\.x: .*number/),
     });
+  });
+
+  it('P5 may have a JSON Schema: what the model sends is checked by it, and errors name the field', async () => {
+    const schema: JSONSchema7 & Record<string, unknown> = {
+      $schema: 'http://json-schema.org/draft-07/schema#',
+      type: 'object',
+      properties: { at: { $ref: '#/definitions/point' }, name: { type: 'string', minLength: 2 } },
+      required: ['at'],
+      additionalProperties: false,
+      definitions: { point: { type: 'object', properties: { x: { type: 'number' } }, required: ['x'] } },
+    };
+    for (const input of [schema, jsonSchema(schema)]) {
+      const tool = toolOf((given) => ({ given }), input);
+      expect(toolJsonSchema(tool)).toMatchObject({ properties: { at: { $ref: '#/definitions/point' } } });
+      expect(await outcomeOf(tool, { at: { x: 1 }, name: 'ab' })).toEqual({
+        ok: true,
+        output: { given: { at: { x: 1 }, name: 'ab' } },
+      });
+      for (const [wrong, message] of [
+        [{ at: { x: 'left' } }, /"try_it" is not right: at\.x: .*number/],
+        [{}, /"at"/],
+        [{ at: { x: 1 }, name: 'a' }, /name: /],
+        [{ at: { x: 1 }, more: 1 }, /more/],
+      ] as const)
+        expect(await outcomeOf(tool, wrong)).toEqual({ ok: false, errorText: expect.stringMatching(message) });
+    }
+  });
+
+  it('P5 a check of its own that `jsonSchema` was given follows, and what it returns is the input', async () => {
+    const input = jsonSchema<{ n: number }>(
+      { type: 'object', properties: { n: { type: 'string' } } },
+      {
+        validate: (value) => {
+          const n = Number((value as { n: string }).n);
+          return Number.isNaN(n) ? { success: false, error: new Error('no number') } : { success: true, value: { n } };
+        },
+      },
+    );
+    const tool = toolOf((given) => given, input);
+    expect(await outcomeOf(tool, { n: '7' })).toEqual({ ok: true, output: { n: 7 } });
+    expect(await outcomeOf(tool, { n: 'x' })).toMatchObject({
+      ok: false,
+      errorText: expect.stringContaining('no number'),
+    });
+    expect(await outcomeOf(tool, { n: 7 })).toMatchObject({ ok: false, errorText: expect.stringContaining('n: ') });
   });
 
   it('P5 the model sees the message of a thrown error, cleaned and capped, without its stack', async () => {

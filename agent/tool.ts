@@ -1,5 +1,9 @@
 import { byteLength, cleanJsonText, cleanText, headOf, type Json } from '../domain/text.ts';
-import type { Raise, ToolContext, ToolDefinition } from './define.ts';
+import { MAX_PATTERN, type PermissionRequest } from '../domain/permissions.ts';
+import { PAGE_MS, type Raise, type ToolContext, type ToolDefinition } from './define.ts';
+import type { Issue } from './json-schema.ts';
+import { whenAborted } from './stop.ts';
+import { parseInput } from './tool-schema.ts';
 
 /**
  * How a tool call ended. Of an output above the limit, `output` is the beginning with a note, and `aside` the whole as text.
@@ -11,7 +15,15 @@ const MAX_ERROR_TEXT = 4_000;
 
 /** What a call requires of the session before it runs. `input` is the model's, parsed by the schema. */
 export type ToolPlan =
-  | { ok: true; input: unknown; raise: Raise | null; project: 'new' | 'required' | null }
+  | {
+      ok: true;
+      input: unknown;
+      raise: Raise | null;
+      project: 'new' | 'required' | null;
+      permission: PermissionRequest;
+      /** How long the call waits for the page that carries it out, in milliseconds; null: the worker does. */
+      pageMs: number | null;
+    }
   | { ok: false; errorText: string };
 
 export function failedWith(errorText: string): ToolResult {
@@ -24,16 +36,46 @@ export const NO_PROJECT_TEXT =
 
 /** Parses a call's input, and asks the tool which transition and which project the call needs. Runs nothing. */
 export async function planTool(tool: ToolDefinition, input: unknown): Promise<ToolPlan> {
-  const parsed = await tool.input.safeParseAsync(input);
-  if (!parsed.success) return { ok: false, errorText: inputErrorText(tool.name, parsed.error.issues) };
+  const parsed = await parseInput(tool, input);
+  if (!parsed.ok) return { ok: false, errorText: inputErrorText(tool.name, parsed.issues) };
   try {
-    const raise = typeof tool.raises === 'function' ? tool.raises(parsed.data) : (tool.raises ?? null);
-    const project = tool.project?.(parsed.data) ?? null;
+    const raise = typeof tool.raises === 'function' ? tool.raises(parsed.input) : (tool.raises ?? null);
+    const project = tool.project?.(parsed.input) ?? null;
     if (project === 'new' && raise === null) throw new Error('project: "new" requires an event in raises');
-    return { ok: true, input: parsed.data, raise, project };
+    const permission = { permission: tool.name, pattern: requestOf(tool, parsed.input) };
+    const pageMs = tool.execute === undefined ? (tool.timeout ?? PAGE_MS) : null;
+    return { ok: true, input: parsed.input, raise, project, permission, pageMs };
   } catch (error) {
     return { ok: false, errorText: errorTextOf(error) };
   }
+}
+
+/** What a call asks permission for. @throws {Error} the tool says something that no pattern can match */
+function requestOf(tool: ToolDefinition, input: unknown): string {
+  const request: unknown = tool.permission?.(input) ?? '';
+  if (typeof request !== 'string' || request.length > MAX_PATTERN) {
+    throw new Error(`permission(input) of "${tool.name}" returned no text of at most ${MAX_PATTERN} characters`);
+  }
+  return cleanText(request);
+}
+
+/** The outcome of a call that a page has carried out. `given` undefined or late: it did not in time. */
+export async function pageResult(
+  tool: ToolDefinition,
+  given: { output: Json } | { error: string } | { late: true } | undefined,
+  maxOutputBytes: number,
+): Promise<ToolResult> {
+  if (given === undefined || 'late' in given) {
+    return failedWith('The page of the user did not carry out this call in time.');
+  }
+  if ('error' in given) return failedWith(cap(cleanText(given.error)) || 'the page failed without saying why');
+  const parsed = tool.output === undefined ? undefined : await parseInput({ input: tool.output }, given.output);
+  if (parsed?.ok === false) {
+    return failedWith(
+      cap(`The page returned something else than "${tool.name}" promises: ${problemsOf(parsed.issues)}`),
+    );
+  }
+  return resultOf(parsed === undefined ? given.output : parsed.input, maxOutputBytes);
 }
 
 /**
@@ -43,7 +85,7 @@ export async function planTool(tool: ToolDefinition, input: unknown): Promise<To
  * @throws the signal's reason when the run was aborted
  */
 export async function executeTool(
-  tool: ToolDefinition,
+  tool: Required<Pick<ToolDefinition, 'execute'>>,
   input: unknown,
   ctx: ToolContext,
   options: { maxOutputBytes: number },
@@ -60,22 +102,15 @@ export async function executeTool(
   }
 }
 
-function whenAborted(signal: AbortSignal): Promise<never> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  promise.catch(() => {});
-  signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-  return promise;
+/** The tool error for an input that does not match the schema. */
+export function inputErrorText(name: string, issues: readonly Issue[]): string {
+  return cap(`The input of "${name}" is not right: ${problemsOf(issues)}. Correct it and call the tool again.`);
 }
 
-/** The tool error for an input that does not match the schema. */
-export function inputErrorText(
-  name: string,
-  issues: readonly { path: readonly PropertyKey[]; message: string }[],
-): string {
-  const problems = issues.map(({ path, message }) =>
-    path.length > 0 ? `${path.map(String).join('.')}: ${message}` : message,
-  );
-  return cap(`The input of "${name}" is not right: ${problems.join('; ')}. Correct it and call the tool again.`);
+function problemsOf(issues: readonly Issue[]): string {
+  return issues
+    .map(({ path, message }) => (path.length > 0 ? `${path.map(String).join('.')}: ${message}` : message))
+    .join('; ');
 }
 
 /** The message of anything thrown, cleaned and capped; never a stack. */
@@ -84,7 +119,8 @@ function errorTextOf(error: unknown): string {
   return cap(cleanText(message) || 'the tool failed without saying why');
 }
 
-function resultOf(output: unknown, maxBytes: number): ToolResult {
+/** A tool's output as its result: cleaned, and cut at the limit. */
+export function resultOf(output: unknown, maxBytes: number): ToolResult {
   const json = cleanJsonText(JSON.stringify(output) ?? 'null');
   if (byteLength(json) <= maxBytes) return { ok: true, output: JSON.parse(json) as Json };
   // A text is cut as text, not as JSON, so that its line breaks stay line breaks.

@@ -3,7 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { backoffMs } from './backoff.ts';
 
-const BACKOFF = { first: 50, longest: 2_000 };
+const FIRST_BACKOFF_MS = 50;
+const LONGEST_BACKOFF_MS = 2_000;
 const CONNECT_TIMEOUT_MS = 3_000;
 /** A connection whose peer is gone is noticed within twice this time. */
 const PING_MS = 5_000;
@@ -12,6 +13,8 @@ const END_TIMEOUT_MS = 500;
 interface Options {
   connectionString: string;
   applicationName: string;
+  /** Default 2 s. */
+  longestBackoffMs?: number;
   /** Called with each new client before it is used; if it throws, the connection counts as failed. */
   prepare?: (client: pg.Client) => Promise<void>;
   /** Called when `client` is set. */
@@ -44,6 +47,7 @@ export class LastingConnection {
 
   private async keepConnected(): Promise<void> {
     const { signal } = this.closing;
+    const { longestBackoffMs: longest = LONGEST_BACKOFF_MS } = this.options;
     let failures = 0;
     while (!signal.aborted) {
       try {
@@ -52,7 +56,9 @@ export class LastingConnection {
         if (!signal.aborted) this.options.onError(error);
       }
       failures += 1;
-      await delay(backoffMs(failures, BACKOFF), undefined, { signal, ref: false }).catch(() => {});
+      await delay(backoffMs(failures, { first: FIRST_BACKOFF_MS, longest }), undefined, { signal, ref: false }).catch(
+        () => {},
+      );
     }
   }
 

@@ -3,15 +3,18 @@ import type pg from 'pg';
 import { type Bus, type BusEvent, pack, type Pointer, unpack } from './bus.ts';
 import { LastingConnection } from './connection.ts';
 import { Listeners } from './listeners.ts';
+import { Pace } from './pace.ts';
 
 const CHANNEL = 'perdure';
 /** Payloads of NOTIFY are limited to less than 8,000 bytes. */
 const MAX_PAYLOAD_BYTES = 7_900;
-const MERGE_MS = 10;
-/** Status pointers are batched for this time, unless a more urgent pointer is sent before. */
+const MERGE_MS = 5;
+/** Pointers that are not urgent (status, evicted) are batched for this time, unless an urgent one is sent before. */
 const STATUS_DELAY_MS = 30;
 /** Batches that may be sent without delay after an idle time. */
 const BURST = 5;
+/** A statement may send a batch itself while this many more could be sent without delay. */
+const SPARE = 2;
 /** Further pointers are dropped while Postgres is unavailable: readers check for changes after `reconnected`. */
 const MAX_WAITING = 10_000;
 
@@ -25,9 +28,9 @@ interface Options {
 /**
  * A bus over Postgres' NOTIFY, with two connections per process, one to publish and one to listen:
  *
- * 1. NOTIFY is sent on its own connection, never in a transaction that writes: notifying transactions commit one at a
- *    time in the whole cluster.
- * 2. A process sends at most one batch every 10 ms; after an idle time the first few are sent at once, so that the pointers
+ * 1. NOTIFY is sent on its own connection, or by a statement that has committed what it wrote, never in a transaction that
+ *    writes: notifying transactions commit one at a time in the whole cluster.
+ * 2. A process sends at most one batch every 5 ms; after an idle time the first few are sent at once, so that the pointers
  *    of a single turn are not delayed. Status pointers are batched for 30 ms. Pointers that arrive while a batch is being
  *    sent or delayed form the next batch, without duplicates.
  * 3. Only `close` waits for Postgres. While Postgres is unavailable a bounded number of pointers is kept.
@@ -48,6 +51,7 @@ export function createPostgresBus({ connectionString, onError = () => {} }: Opti
   const publisher = new Publisher(connectionString, onError);
   return {
     publish: (pointer) => publisher.publish(pointer),
+    takeBatch: () => publisher.takeBatch(),
     get counts() {
       return { batches: publisher.batches, listenings };
     },
@@ -75,8 +79,7 @@ class Publisher {
   private statusDelay: NodeJS.Timeout | undefined;
   private closed = false;
   batches = 0;
-  /** The time until which the batches sent so far use up the rate of one per 10 ms. */
-  private paidUntil = 0;
+  private readonly pacing = new Pace(BURST);
 
   constructor(connectionString: string, onError: (error: unknown) => void) {
     this.onError = onError;
@@ -91,8 +94,16 @@ class Publisher {
   publish(pointer: Pointer): void {
     if (this.closed || this.waiting.length >= MAX_WAITING) return;
     this.waiting.push(pointer);
-    if (pointer.kind === 'status') this.statusDelay ??= setTimeout(() => this.start(), STATUS_DELAY_MS);
+    if (pointer.kind === 'status' || pointer.kind === 'evicted')
+      this.statusDelay ??= setTimeout(() => this.start(), STATUS_DELAY_MS);
     else this.start();
+  }
+
+  takeBatch(): boolean {
+    if (this.sending || this.closed || !this.pacing.hasLeft(1 + SPARE, MERGE_MS)) return false;
+    this.pacing.begin(MERGE_MS);
+    this.batches += 1;
+    return true;
   }
 
   async close(): Promise<void> {
@@ -126,9 +137,9 @@ class Publisher {
 
   /** Waits until the next batch may be sent, and counts it. */
   private async pace(): Promise<void> {
-    const wait = this.paidUntil - BURST * MERGE_MS - performance.now();
+    const wait = this.pacing.waitMs(MERGE_MS);
     if (wait > 0 && !this.closed) await delay(wait);
-    this.paidUntil = Math.max(this.paidUntil, performance.now()) + MERGE_MS;
+    this.pacing.begin(MERGE_MS);
   }
 
   private async send(client: pg.Client, payloads: string[]): Promise<void> {

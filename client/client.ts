@@ -1,65 +1,64 @@
-import type { Client } from '@temporalio/client';
 import type { UIMessageChunk } from 'ai';
 import type pg from 'pg';
 import type { z } from 'zod';
 import type { Bus } from '../bus/bus.ts';
-import { createPostgresBus } from '../bus/postgres.ts';
+import { showUserWith } from '../config/hidden-users.ts';
+import { refuseForeignTaskQueue } from '../config/task-queue-owner.ts';
 import { newId } from '../domain/ids.ts';
 import type { RendezvousEvent } from '../domain/rendezvous.ts';
-import { byteLength, cleanJson } from '../domain/text.ts';
+import { DEFAULT_TASK_QUEUE } from '../domain/task-queue.ts';
+import { cleanText } from '../domain/text.ts';
 import { isAlias } from '../domain/alias.ts';
-import { InvalidInput, parseInput } from '../wire/input.ts';
-import { openBody } from '../wire/requests.ts';
-import { createPool } from '../store/db.ts';
-import { openSession, type SessionView } from '../store/sessions.ts';
-import { agentOf, type Catalog, modelOf, workspaceOf } from './catalog.ts';
+import { parseInput } from '../wire/input.ts';
+import { openBody, renameBody } from '../wire/requests.ts';
+import { installationId } from '../store/installation.ts';
+import { Contents } from '../store/contents.ts';
+import { openSession, renameSession, type SessionView } from '../store/sessions.ts';
+import { Answers, type CallResponse, type OutputTaken, type Responded } from './answers.ts';
+import { type Attachment, type AttachmentContent, type AttachmentInput, Attachments } from './attachments.ts';
+import {
+  agentOf,
+  modelOf,
+  type OfferedAgent,
+  offeredAgents,
+  type OfferedModels,
+  offeredModels,
+  workspaceOf,
+} from './catalog.ts';
 import { type Commands, createCommands } from './commands.ts';
-import { withinMs } from './deadline.ts';
+import { ConsoleReads } from './console.ts';
 import { Erasure } from './erasure.ts';
 import { AnswerReading } from './follow.ts';
+import { FollowerReads } from './follower-reads.ts';
+import { type Health, healthOf } from './health.ts';
+import { type InitiativeEvent, InitiativeReading } from './initiatives/events.ts';
+import { Initiatives } from './initiatives/initiatives.ts';
+import { InitiativeWaker } from './initiatives/waking.ts';
 import { Limiter } from './limiter.ts';
 import type { ClientLog } from './log.ts';
 import type { MessageInput } from './message.ts';
+import { ownMetadata } from './metadata.ts';
+import { busOf, type ClientOptions, poolOf, refuseInvalid } from './options.ts';
 import { keepReading } from './reading.ts';
+import { type ListedRule, listPermissions, revokePermission } from './permissions.ts';
 import { Reads } from './reads.ts';
 import { sessionNotFound } from './refusals.ts';
 import { Rendezvous } from './rendezvous.ts';
-import { isSessionId, Submission, type Submitted } from './submission.ts';
+import { isSessionId, type RegenerateOptions, Submission, type SubmitOptions, type Submitted } from './submission.ts';
 import { type TurnEvent, TurnReading } from './turns.ts';
+import { changeState, readState, type SessionState, type StateInput } from './session-state.ts';
+import { exportLines } from './transfer/export.ts';
+import { type Imported, Imports } from './transfer/import.ts';
 import { SessionWatch } from './watch.ts';
 
 const MAX_MESSAGE_BYTES = 256 * 1024;
-const HEALTH_MS = 1_000;
-const MAX_METADATA_BYTES = 16 * 1024;
+const MAX_FILE_BYTES = 20 * 1024 ** 2;
+const MAX_IMPORT_BYTES = 256 * 1024 ** 2;
 const MAX_QUEUE = 100;
 const COMMAND_CONNECTIONS = 10;
 const READ_CONNECTIONS = 10;
 /** Read connections that streams leave free for requests and the change poll. */
 const NOT_FOR_STREAMS = 2;
-
-export interface ClientOptions {
-  /**
-   * A Postgres URL, for which two pools are created so that readers never delay a command; or a pool of the caller's,
-   * which commands and readers share and the caller ends.
-   */
-  database: string | pg.Pool;
-  /** Maximum number of connections for messages and other commands; default 10. Not with a pool. */
-  commandConnections?: number;
-  /** Maximum number of connections for reads; default 10. Not with a pool. */
-  readConnections?: number;
-  /** A bus that the caller closes. Unset: the client creates one on `directDatabaseUrl`. */
-  bus?: Bus;
-  /** Postgres without a pooler, for LISTEN; required with a pool and without a bus. Unset: `database`. */
-  directDatabaseUrl?: string;
-  /** Created by `temporalClient`. */
-  temporal: Client;
-  /** Requested agents and models are checked against it. Unset: no check. */
-  catalog?: Catalog;
-  maxMessageBytes?: number;
-  /** Maximum number of messages queued or being answered per session. */
-  maxQueue?: number;
-  log?: ClientLog;
-}
 
 /** Input of `openSession`: the body of POST /api/sessions. */
 export type OpenInput = z.input<typeof openBody>;
@@ -69,6 +68,12 @@ interface ReadOptions {
   signal?: AbortSignal;
 }
 
+/** Options of reading an answer. */
+interface FollowOptions extends ReadOptions {
+  /** The reader has the answer up to this tool call, to which it has responded, and gets what comes after. */
+  after?: string | undefined;
+}
+
 /**
  * The API of sessions, for backend services and the HTTP host. Sessions are addressed by id or by an alias of their
  * user.
@@ -76,56 +81,95 @@ interface ReadOptions {
 export class PerdureClient {
   readonly commands: Commands;
   readonly reads: Reads;
+  /** What the console reads. */
+  readonly console: ConsoleReads;
+  readonly initiatives: Initiatives;
   private readonly db: pg.Pool;
   private readonly readDb: pg.Pool;
   private readonly streams: Limiter;
+  private readonly followerReads: FollowerReads;
   private readonly watch: SessionWatch;
   private readonly sessionFeeds: Rendezvous;
   private readonly submission: Submission;
+  private readonly waker: InitiativeWaker;
+  private readonly answers: Answers;
   private readonly erasure: Erasure;
+  private readonly attachments: Attachments;
+  private readonly imports: Imports;
   private readonly options: ClientOptions;
   private readonly bus: Bus;
   private readonly log: ClientLog;
 
   constructor(options: ClientOptions) {
-    const { temporal, catalog, maxMessageBytes = MAX_MESSAGE_BYTES, maxQueue = MAX_QUEUE } = options;
+    const {
+      temporal,
+      taskQueue = DEFAULT_TASK_QUEUE,
+      catalog,
+      maxMessageBytes = MAX_MESSAGE_BYTES,
+      maxFileBytes = MAX_FILE_BYTES,
+      maxImportBytes = MAX_IMPORT_BYTES,
+      maxQueue = MAX_QUEUE,
+    } = options;
     refuseInvalid(options);
     this.options = options;
     this.log = options.log ?? { warn: () => {} };
-    this.db = this.poolOf(options.commandConnections ?? COMMAND_CONNECTIONS);
-    this.readDb = this.poolOf(options.readConnections ?? READ_CONNECTIONS);
-    this.bus = options.bus ?? this.ownBus();
+    this.db = poolOf(options, options.commandConnections ?? COMMAND_CONNECTIONS, this.log);
+    this.readDb = poolOf(options, options.readConnections ?? READ_CONNECTIONS, this.log);
+    this.bus = busOf(options, this.log);
     const { db, readDb, bus, log } = this;
     this.streams = new Limiter(Math.max(1, readDb.options.max - NOT_FOR_STREAMS));
+    this.followerReads = new FollowerReads(readDb, this.streams);
     this.watch = new SessionWatch(bus, { db: readDb, log });
     this.sessionFeeds = new Rendezvous({ db: readDb, bus, log, limit: this.streams.run });
-    this.commands = createCommands({ db, temporal });
+    const workflows = { temporal, taskQueue, showUser: showUserWith(options.hideUsersKey) };
     this.reads = new Reads(readDb);
+    this.console = new ConsoleReads(readDb, this.reads, (reader, what) =>
+      this.log.warn({ reader, ...what }, "a user reads other users' sessions"),
+    );
+    this.waker = new InitiativeWaker(workflows, log);
+    this.initiatives = new Initiatives({ db, readDb, bus, waker: this.waker, workspaces: catalog?.workspaces });
+    this.commands = createCommands({ db, workflows, reads: this.reads, catalog });
     this.erasure = new Erasure({ db, temporal, bus });
-    this.submission = new Submission({ db, temporal, bus, log, catalog, maxMessageBytes, maxQueue });
+    this.attachments = new Attachments({ db, contents: new Contents(db, options.s3), maxBytes: maxFileBytes });
+    this.imports = new Imports({ db, catalog, maxBytes: maxImportBytes });
+    const { attachments } = this;
+    this.submission = new Submission({ db, workflows, bus, log, catalog, attachments, maxMessageBytes, maxQueue });
+    this.answers = new Answers({ db, bus, commands: this.commands, submission: this.submission });
   }
 
   /**
    * Opens a session for a user.
-   * @throws {PerdureError} `AgentNotConfigured`, `ModelNotConfigured`, `ProjectNotFound`, `BadRequest`, `TooLarge`
+   * @throws {PerdureError} `AgentNotConfigured`, `ModelNotConfigured`, `ProjectNotFound`, `InitiativeNotFound`, `BadRequest`, `TooLarge`
    */
   async openSession(user: string, given: OpenInput = {}): Promise<SessionView> {
     const input = parseInput(openBody, given);
     const { catalog } = this.options;
-    const metadata = cleanJson(input.metadata ?? {}) as Record<string, unknown>;
-    if (byteLength(JSON.stringify(metadata)) > MAX_METADATA_BYTES) {
-      throw new InvalidInput([{ field: 'metadata', expected: `at most ${MAX_METADATA_BYTES} bytes` }], 'TooLarge');
-    }
+    const metadata = ownMetadata(input.metadata);
+    const folder = await this.initiatives.folderToJoin(user, metadata, input.project_id ?? null);
     const sessionId = newId('ses');
     const session = {
       sessionId,
       userId: user,
       agent: agentOf(catalog, input.agent),
-      workspaceRoot: workspaceOf(catalog, user, input.workspace_root),
+      workspaceRoot: workspaceOf(catalog?.workspaces, user, input.workspace_root) ?? folder,
       model: modelOf(catalog, input.model),
       metadata,
+      headless: input.headless ?? false,
     };
     await openSession(this.db, session, input.project_id ?? null);
+    this.bus.publish({ session: sessionId, kind: 'status' });
+    return this.reads.session(user, sessionId);
+  }
+
+  /**
+   * Gives a session a title, `metadata.title`; null: the first line of its first message is its title again.
+   * @throws {PerdureError} `SessionNotFound`, `BadRequest`
+   */
+  async rename(user: string, session: string, given: z.input<typeof renameBody>): Promise<SessionView> {
+    const { title } = parseInput(renameBody, given);
+    const sessionId = await this.reads.sessionId(user, session);
+    const cleaned = title === null ? null : cleanText(title);
+    if (!(await renameSession(this.db, user, sessionId, cleaned))) throw sessionNotFound();
     this.bus.publish({ session: sessionId, kind: 'status' });
     return this.reads.session(user, sessionId);
   }
@@ -162,17 +206,76 @@ export class PerdureClient {
   }
 
   /**
-   * Accepts a message. Once this returns, the message is stored and will be answered despite crashes. With `open`, an
-   * alias without a session opens one with the default agent.
-   * @throws {PerdureError} `SessionNotFound`, `MessageConflict`, `TooMany`, `TooLarge`, `BadRequest`,
-   * `ModelNotConfigured`
+   * Accepts a message. Once this returns, the message is stored and will be answered despite crashes.
+   * @throws {PerdureError} `SessionNotFound`, `ChildSession`, `MessageConflict`, `TooMany`, `TooLarge`, `BadRequest`,
+   * `AgentNotConfigured`, `ModelNotConfigured`
    */
-  submit(user: string, session: string, message: MessageInput, options?: { open?: boolean }): Promise<Submitted> {
+  submit(user: string, session: string, message: MessageInput, options?: SubmitOptions): Promise<Submitted> {
     return this.submission.submit(user, session, message, options);
   }
 
-  /** A run's answer as UI message chunks, from the first chunk to the end, live. */
-  async *follow(user: string, session: string, runSeq: number, options?: ReadOptions): AsyncGenerator<UIMessageChunk> {
+  /**
+   * Stores a file for messages of a session: a file part of a message refers to it by its `url`. The same bytes again are the
+   * same attachment. Nothing is stored of a file that ends early.
+   * @throws {PerdureError} `SessionNotFound`, `TooLarge`, `BadRequest` for a type that is not accepted, `AgentNotConfigured`
+   */
+  async attach(
+    user: string,
+    session: string,
+    file: AttachmentInput,
+    { open = false, agent }: Pick<SubmitOptions, 'open' | 'agent'> = {},
+  ): Promise<Attachment> {
+    // Before the file is received: another user's session must not be known from how it is refused.
+    const known = await this.findSession(user, session);
+    if (known === undefined && !open) throw sessionNotFound();
+    const opened = () => this.submission.resolveOrOpen(user, session, agent ?? undefined);
+    return this.attachments.add(user, async () => known ?? opened(), file);
+  }
+
+  /**
+   * A file of a session.
+   * @throws {PerdureError} `SessionNotFound`, `AttachmentNotFound`
+   */
+  async attachment(user: string, session: string, attachmentId: string): Promise<AttachmentContent> {
+    return this.attachments.read(await this.reads.sessionId(user, session), attachmentId);
+  }
+
+  /**
+   * Replaces a user message by another one: ends the run in flight, drops what is queued, and hides the message with all that
+   * came after it. A message that is still queued is only exchanged: it goes to the end of the queue. The id of a message that
+   * was replaced stands for the newest one in its place; the same edit again returns its run.
+   * @throws {PerdureError} `SessionNotFound`, `MessageNotFound`, `NotUserMessage`, `MessageHidden`, and those of `submit`
+   */
+  edit(
+    user: string,
+    session: string,
+    messageId: string,
+    message: MessageInput,
+    options?: Omit<SubmitOptions, 'open'>,
+  ): Promise<Submitted> {
+    return this.submission.edit(user, session, messageId, message, options);
+  }
+
+  /**
+   * Answers a user message again, as a new run of it: ends the run in flight, drops what is queued, and hides all that came
+   * after the message.
+   * @throws {PerdureError} `SessionNotFound`, `MessageNotFound`, `NotUserMessage`, `MessageHidden`, `ModelNotConfigured`,
+   * `TooMany`
+   */
+  regenerate(user: string, session: string, messageId: string, options?: RegenerateOptions): Promise<Submitted> {
+    return this.submission.regenerate(user, session, messageId, options);
+  }
+
+  /**
+   * A run's answer as UI message chunks, from the first chunk to the end, live. Chunks may share objects with those of other
+   * readers, so they must not be changed.
+   */
+  async *follow(
+    user: string,
+    session: string,
+    runSeq: number,
+    options?: FollowOptions,
+  ): AsyncGenerator<UIMessageChunk> {
     for await (const chunks of this.followInBatches(user, session, runSeq, options)) yield* chunks;
   }
 
@@ -181,31 +284,33 @@ export class PerdureClient {
     user: string,
     session: string,
     runSeq: number,
-    { signal }: ReadOptions = {},
+    { signal, after }: FollowOptions = {},
   ): AsyncGenerator<UIMessageChunk[]> {
     const sessionId = await this.idToFollow(user, session);
-    const answer = new AnswerReading(this.readDb, { userId: user, sessionId, runSeq });
+    const answer = new AnswerReading(this.followerReads, { userId: user, sessionId, runSeq }, after);
     yield* keepReading(this.watch, {
       sessionId,
       signal,
       // The status changes just before the first text; reading it at once would delay that text.
       urgency: ({ kind, run }) => (kind === 'status' ? 'soon' : kind === 'stream' && run === runSeq ? 'now' : 'never'),
-      read: () => this.streams.run(() => answer.read()),
+      read: (options) => answer.read(options),
       onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'an answer could not be read'),
     });
   }
 
   /**
-   * A session's status, then every change of status and state, and the turns that begin and end. Ends with the signal.
+   * A session's status, then every change of status, session and state, and the turns that begin and end. Ends with the signal.
    */
   async *events(user: string, session: string, { signal }: ReadOptions = {}): AsyncGenerator<TurnEvent> {
     const sessionId = await this.idToFollow(user, session);
-    const turns = new TurnReading(this.readDb, user, sessionId);
+    const turns = new TurnReading(this.followerReads, user, sessionId);
     const readings = keepReading(this.watch, {
       sessionId,
+      user,
       signal,
-      urgency: ({ kind }) => (kind === 'stream' ? 'never' : 'now'),
-      read: () => this.streams.run(() => turns.read()),
+      // Soon for `user:` state: all of a user's readers would read it at once, and again for each of many changes.
+      urgency: (pointer) => (pointer.user !== undefined ? 'soon' : pointer.kind === 'stream' ? 'never' : 'now'),
+      read: (options) => turns.read(options),
       onFailure: (error) => this.log.warn({ err: error, session: sessionId }, 'a status could not be read'),
     });
     for await (const events of readings) yield* events;
@@ -225,6 +330,114 @@ export class PerdureClient {
   }
 
   /**
+   * An initiative's state, then every change of it, and the state after it. Ends with the signal.
+   * @throws {PerdureError} `InitiativeNotFound`
+   */
+  async *initiativeEvents(
+    user: string,
+    initiativeId: string,
+    { signal }: ReadOptions = {},
+  ): AsyncGenerator<InitiativeEvent> {
+    const reading = new InitiativeReading(this.readDb, { userId: user, initiativeId });
+    const readings = keepReading(this.watch, {
+      sessionId: initiativeId,
+      signal,
+      urgency: () => 'now',
+      read: () => this.streams.run(() => reading.read()),
+      onFailure: (error) => this.log.warn({ err: error, initiative: initiativeId }, 'an initiative could not be read'),
+    });
+    for await (const events of readings) yield* events;
+  }
+
+  /**
+   * Takes what a page has added to the tool calls of an answer: responses to approvals (once, or reject), and the outcomes of calls
+   * that it carries out itself. What is known already is not taken again.
+   * @param answerId the id of the answer
+   * @returns the run, and the call after which the answer is new to the page: for `follow`
+   * @throws {PerdureError} `SessionNotFound`, `MessageNotFound`, `NotWaiting` with what was decided, `BadRequest`: none of the calls
+   * waits; `Unavailable`
+   */
+  respond(user: string, session: string, answerId: string, responses: readonly CallResponse[]): Promise<Responded> {
+    return this.answers.respond({ user, session }, answerId, responses);
+  }
+
+  /**
+   * Gives the outcome of a tool call that a page carries out, because its tool has no `execute`: a call of the session, or of a
+   * subagent below it. A repeat changes nothing.
+   * @throws {PerdureError} `SessionNotFound`, `NotWaiting`
+   */
+  giveOutput(
+    user: string,
+    session: string,
+    toolCallId: string,
+    given: { output: unknown } | { error: string },
+  ): Promise<OutputTaken> {
+    return this.answers.giveOutput({ user, session }, toolCallId, given);
+  }
+
+  /**
+   * The permission rules in force: those of the agent if there is a catalog, then those of the project and the session, each in the
+   * order in which they were made; of a subagent then those of each session above.
+   * @throws {PerdureError} `SessionNotFound`
+   */
+  permissions(user: string, session: string): Promise<{ items: ListedRule[] }> {
+    return listPermissions(this.readDb, this.options.catalog, user, session);
+  }
+
+  /**
+   * Takes back a rule of the session or its project.
+   * @throws {PerdureError} `SessionNotFound`, `RuleNotFound`, `ManifestRule`
+   */
+  async revokePermission(user: string, session: string, ruleId: string): Promise<void> {
+    const place = { user, session, ruleId };
+    const sessionId = await revokePermission(this.db, this.options.catalog, place);
+    this.bus.publish({ session: sessionId, kind: 'status' });
+  }
+
+  /**
+   * The state that a session sees: its own, the user's as `user:` and the app's as `app:`.
+   * @throws {PerdureError} `SessionNotFound`
+   */
+  async state(user: string, session: string): Promise<SessionState> {
+    return readState(this.readDb, user, await this.reads.sessionId(user, session));
+  }
+
+  /**
+   * Changes a session's state by an event, and returns the state after it; `app:` keys only as `admin`. A repeat with the same
+   * key changes nothing.
+   * @throws {PerdureError} `SessionNotFound`, `Forbidden`, `StaleSession`, `EventConflict`, `BadRequest`, `TooLarge`
+   */
+  async changeState(
+    user: string,
+    session: string,
+    input: StateInput,
+    options: { idempotencyKey?: string | undefined; admin?: boolean | undefined } = {},
+  ): Promise<SessionState> {
+    const sessionId = await this.reads.sessionId(user, session);
+    return changeState({ db: this.db, bus: this.bus }, { user, sessionId }, input, options);
+  }
+
+  /**
+   * The export of a session as JSON lines, in pieces that are read when they are asked for: memory does not grow with the session.
+   * @throws {PerdureError} `SessionNotFound`
+   */
+  async *exportSession(user: string, session: string): AsyncGenerator<string, void> {
+    yield* exportLines(this.readDb, await this.reads.sessionId(user, session));
+  }
+
+  /**
+   * Imports the JSON lines of an export as a new session of the user, at chatting and without a project. Nothing is stored if a
+   * line is refused.
+   * @throws {PerdureError} naming the line: `InvalidLine`, `WrongOrder`, `ForeignId`, `DuplicateId`, `TooLarge`,
+   * `AgentNotConfigured`, `ModelNotConfigured`; `TooLarge` of the whole, `Unavailable` if the disk is full
+   */
+  async importSession(user: string, lines: AsyncIterable<Uint8Array>): Promise<Imported> {
+    const imported = await this.imports.import(user, lines);
+    this.bus.publish({ session: imported.session_id, kind: 'status' });
+    return imported;
+  }
+
+  /**
    * Deletes all rows of a session and its side chats, ends their runs, and queues their files for removal by workers.
    * @throws {PerdureError} `SessionNotFound`, also for a repeated call
    */
@@ -237,20 +450,43 @@ export class PerdureClient {
     return this.erasure.user(user);
   }
 
-  /** Whether Postgres and Temporal respond within a second each. */
-  async health(): Promise<{ postgres: boolean; temporal: boolean }> {
-    const { temporal } = this.options;
-    const deadline = Date.now() + HEALTH_MS;
-    const asked = temporal.connection.withDeadline(deadline, () => temporal.workflowService.getSystemInfo({}));
-    const [postgres, server] = await Promise.allSettled([
-      withinMs(HEALTH_MS, this.db.query('SELECT FROM schema_migrations LIMIT 1')),
-      withinMs(HEALTH_MS, asked),
-    ]);
-    return { postgres: postgres.status === 'fulfilled', temporal: server.status === 'fulfilled' };
+  /** The agents that users can open sessions with, and what they are for; none without a catalog. */
+  agents(): OfferedAgent[] {
+    return offeredAgents(this.options.catalog);
+  }
+
+  /** The agent of sessions that name none; undefined without a catalog. */
+  get defaultAgent(): string | undefined {
+    return this.options.catalog?.defaultAgent;
+  }
+
+  /** The models to choose from; none without a catalog. */
+  models(): OfferedModels {
+    return offeredModels(this.options.catalog);
+  }
+
+  /**
+   * Whether Postgres and Temporal respond within a second each, how the workers' agents differ from the catalog's, and which MCP
+   * servers a worker cannot reach.
+   */
+  health(): Promise<Health> {
+    const { temporal, catalog } = this.options;
+    return healthOf({ db: this.db, temporal, catalog });
+  }
+
+  /**
+   * Checks that no other installation uses this client's task queue.
+   * @throws {ConfigError} naming both installations; or what Postgres or Temporal throws while it cannot be reached
+   */
+  async requireOwnTaskQueue(): Promise<void> {
+    const { temporal, taskQueue = DEFAULT_TASK_QUEUE } = this.options;
+    const { namespace } = temporal.options;
+    await refuseForeignTaskQueue(temporal, { namespace, taskQueue, installation: await installationId(this.db) });
   }
 
   /** Ends all streams and closes the connections that this client has opened itself. */
   async end(): Promise<void> {
+    await Promise.all([this.submission.close(), this.waker.close()]);
     this.watch.close();
     this.sessionFeeds.close();
     if (this.options.bus === undefined) await this.bus.close();
@@ -260,39 +496,6 @@ export class PerdureClient {
   /** The id of a session to follow. An id is not looked up, because every reading checks existence and owner. */
   private idToFollow(user: string, session: string): string | Promise<string> {
     return isSessionId(session) && !session.includes('\0') ? session : this.reads.sessionId(user, session);
-  }
-
-  /** The caller's own pool, or a new one. */
-  private poolOf(max: number): pg.Pool {
-    const { database } = this.options;
-    if (typeof database !== 'string') return database;
-    const pool = createPool(database, { max });
-    // The pool replaces broken idle connections; an unhandled error event would end the process.
-    pool.on('error', (error) => this.log.warn({ err: error }, 'Postgres'));
-    return pool;
-  }
-
-  private ownBus(): Bus {
-    const { database, directDatabaseUrl } = this.options;
-    const connectionString = directDatabaseUrl ?? database;
-    if (typeof connectionString !== 'string')
-      throw new TypeError('a client over a pool needs a bus or directDatabaseUrl');
-    return createPostgresBus({ connectionString, onError: (error) => this.log.warn({ err: error }, 'bus') });
-  }
-}
-
-/** @throws {TypeError} for options that are out of range or would have no effect */
-function refuseInvalid(options: ClientOptions): void {
-  const { database, commandConnections, readConnections, maxMessageBytes, maxQueue, bus, directDatabaseUrl } = options;
-  for (const [name, value = 1] of Object.entries({ commandConnections, readConnections, maxMessageBytes, maxQueue })) {
-    if (!Number.isSafeInteger(value) || value < 1)
-      throw new TypeError(`${name}: expected a whole number of at least 1`);
-  }
-  if (typeof database !== 'string' && (commandConnections ?? readConnections) !== undefined) {
-    throw new TypeError('commandConnections, readConnections: expected none with a pool of your own');
-  }
-  if (bus !== undefined && directDatabaseUrl !== undefined) {
-    throw new TypeError('directDatabaseUrl: expected none with a bus of your own');
   }
 }
 

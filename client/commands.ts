@@ -1,4 +1,3 @@
-import type { Client } from '@temporalio/client';
 import {
   argumentFault,
   COMMAND_NAMES,
@@ -8,20 +7,27 @@ import {
   type CommandName,
   type CommandOutcome,
 } from '../domain/command-table.ts';
+import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { cleanText } from '../domain/text.ts';
 import type { Db } from '../store/db.ts';
-import { logReason } from '../store/events.ts';
-import { findSession } from '../store/sessions.ts';
+import { logMetadata, logReason } from '../store/events.ts';
+import { findSession, type SessionView } from '../store/sessions.ts';
 import { commandArguments } from '../wire/commands.ts';
 import { parseInput } from '../wire/input.ts';
 import { idempotencyKey as idempotencyKeySchema } from '../wire/requests.ts';
 import { updateOf } from '../workflows/definitions.ts';
+import { type Catalog, modelOf } from './catalog.ts';
+import { ownMetadata } from './metadata.ts';
+import type { Reads } from './reads.ts';
 import { messageNotFound, sessionNotFound, updateError } from './refusals.ts';
-import { sendUpdate } from './updates.ts';
+import { sendUpdate, type SessionWorkflows } from './updates.ts';
 
-/** Commands without a response by then fail with `Unavailable`. */
-const DEADLINE_MS = 5_000;
+/**
+ * Commands without a response by then fail with `Unavailable`. Longer than what a workflow task may wait for while workers are
+ * replaced: a second for the old worker, and twice two for an attempt that was lost or took too long (docs/deploys.md).
+ */
+const DEADLINE_MS = 10_000;
 
 /** Options of every command. */
 export interface CommandOptions {
@@ -38,19 +44,21 @@ type Arguments<Name extends CommandName> =
  * session's state afterwards.
  *
  * @throws {PerdureError} `SessionNotFound` for an unknown or another user's session, `BadRequest`, the refusal, or
- * `Unavailable` without a response in 5 s: send it again with the same idempotencyKey
+ * `Unavailable` without a response in 10 s: send it again with the same idempotencyKey
  */
 export type Commands = {
   readonly [Name in CommandName]: (
     user: string,
     session: string,
     ...input: Arguments<Name>
-  ) => Promise<CommandOutcome<Name>>;
+  ) => Promise<Name extends 'branch' ? SessionView : CommandOutcome<Name>>;
 };
 
 interface Deps {
   db: Db;
-  temporal: Client;
+  workflows: SessionWorkflows;
+  reads: Reads;
+  catalog: Catalog | undefined;
 }
 
 type Given = Readonly<Record<string, unknown>>;
@@ -84,23 +92,44 @@ interface Sent {
   args: Given;
 }
 
-async function send({ db, temporal }: Deps, { user, session: id, name, commandId, args }: Sent): Promise<unknown> {
+async function send(
+  { db, workflows, reads, catalog }: Deps,
+  { user, session: id, name, commandId, args }: Sent,
+): Promise<unknown> {
   const session = await findSession(db, user, id);
   if (session === undefined) throw sessionNotFound();
   const sent: CommandArgs & Record<string, unknown> = { command_id: commandId };
   for (const [argument, kind] of Object.entries(commandEntry(name).arguments)) {
     const value = args[argument];
-    if (kind !== 'reason?') sent[argument] = value;
-    else if (typeof value === 'string' && value !== '') {
-      const key = `${name}:${commandId}/reason`;
+    const key = `${name}:${commandId}/${argument}`;
+    if (kind === 'reason?') {
+      if (typeof value !== 'string' || value === '') continue;
       sent.reason_seq = await logReason(db, session.session_id, 'user', cleanText(value), key);
+    } else if (kind === 'metadata?') {
+      if (value !== undefined && value !== null) await logMetadata(db, session.session_id, ownMetadata(value), key);
+    } else {
+      sent[argument] = kind === 'model?' ? modelOf(catalog, value as string | null | undefined) : value;
     }
   }
   try {
     const target = { ...session, user_id: user };
     const update = { name: updateOf(name), id: `${name}:${commandId}`, args: sent, deadlineMs: DEADLINE_MS };
-    return await sendUpdate(temporal, target, update);
+    const outcome = await sendUpdate(workflows, target, update);
+    return await completed(reads, { user, name, session: session.session_id, outcome });
   } catch (error) {
-    throw updateError(error);
+    throw error instanceof PerdureError ? error : updateError(error);
   }
+}
+
+/** The outcome with messages in place of their ids; of a command that opens a session, that session. */
+async function completed(
+  reads: Reads,
+  { user, name, session, outcome }: { user: string; name: CommandName; session: string; outcome: object },
+): Promise<object> {
+  const found = { ...outcome } as Record<string, unknown>;
+  for (const [member, kind] of Object.entries(commandEntry(name).outcome)) {
+    if (kind === 'session') return reads.session(user, String(found[member]));
+    if (kind === 'message') found[member] = await reads.message(session, String(found[member]));
+  }
+  return found;
 }

@@ -1,12 +1,21 @@
 // perdure/client: typed commands for backend services.
+export { sendWhenAnswered } from '../domain/answered.ts';
 export { PerdureError } from '../domain/errors.ts';
 export type { OpenSession, RendezvousEvent } from '../domain/rendezvous.ts';
 export type { SessionView } from '../store/sessions.ts';
-export type { Catalog } from './catalog.ts';
-export { type ClientOptions, createClient, type OpenInput, PerdureClient } from './client.ts';
+export type { S3Options } from '../store/s3.ts';
+export type { CallResponse, OutputTaken, Responded } from './answers.ts';
+export type { PermissionRule } from '../domain/permissions.ts';
+export type { Attachment, AttachmentContent, AttachmentInput } from './attachments.ts';
+export type { Catalog, OfferedAgent, OfferedModels } from './catalog.ts';
+export type { ModelInfo } from '../domain/model-info.ts';
+export { createClient, type OpenInput, PerdureClient } from './client.ts';
 export type { CommandOptions, Commands } from './commands.ts';
+export type { Initiatives, StateDocument } from './initiatives/initiatives.ts';
 export type { MessageInput } from './message.ts';
 export type { MessageFilter, Page, Reads } from './reads.ts';
+export type { SessionState, StateInput } from './session-state.ts';
 export type { Submitted } from './submission.ts';
 export { temporalClient } from './temporal.ts';
 export type { TurnEvent } from './turns.ts';
+export type { ClientOptions } from './options.ts';

@@ -1,11 +1,13 @@
 import type { z } from 'zod';
 import { newId } from '../domain/ids.ts';
 import { InvalidInput, parseInput } from '../wire/input.ts';
+import { type Attributes, attributesProblem } from '../domain/attributes.ts';
 import type { PartData } from '../domain/part-data.ts';
 import { RESERVED_METADATA } from '../domain/runs.ts';
 import { byteLength, cleanJson } from '../domain/text.ts';
-import { modelRef, submitBody, type userPart } from '../wire/requests.ts';
+import { type ModelChoice, modelChoice, submitBody, type userPart } from '../wire/requests.ts';
 import type { NewMessage } from '../store/messages.ts';
+import { chosenModel } from './model-choice.ts';
 
 /** A user message: its text, or its AI SDK parts (text and file). */
 export interface MessageInput {
@@ -14,8 +16,8 @@ export interface MessageInput {
   text?: string | undefined;
   parts?: z.output<typeof userPart>[] | undefined;
   metadata?: Record<string, unknown> | null | undefined;
-  /** `provider/model`; default: `metadata.model`, else the one used last. */
-  model?: string | null | undefined;
+  /** `provider/model`, or an object that may name a variant; default: `metadata.model`, else the one used last. */
+  model?: z.input<typeof modelChoice> | null | undefined;
 }
 
 /**
@@ -23,18 +25,21 @@ export interface MessageInput {
  * for the system.
  * @throws {InvalidInput} `BadRequest`, `TooLarge` over `maxBytes` of JSON in UTF-8
  */
-export function newMessage(given: MessageInput, maxBytes: number): NewMessage {
+export function newMessage(given: MessageInput, maxBytes: number, attributes?: Attributes): NewMessage {
   const input = parseInput(submitBody, { ...given, metadata: given.metadata ?? undefined });
   const { id = newId('msg') } = input;
   const parts = partsOf(input);
   const metadata = metadataOf(input.metadata);
+  const model = input.model ?? choiceIn(metadata);
+  if (model) metadata['model'] = record(model);
   refuseTooLarge(input.text === undefined ? 'parts' : 'text', parts, metadata, maxBytes);
   return {
     id,
     answerId: newId('msg'),
     parts: parts.map((data) => ({ id: newId('prt'), data })),
     metadata,
-    model: input.model ?? carriedModel(metadata),
+    model: model && chosenModel(model),
+    attributes: attributesOf(attributes),
   };
 }
 
@@ -62,9 +67,22 @@ function metadataOf(given: MessageInput['metadata']): Record<string, unknown> {
   return metadata;
 }
 
-function carriedModel(metadata: Record<string, unknown>): string | null {
+/** @throws {InvalidInput} for attributes that cannot be stored */
+export function attributesOf(attributes: Attributes | undefined): Attributes | null {
+  if (attributes === undefined) return null;
+  const problem = attributesProblem(attributes);
+  if (problem !== undefined) throw bad('attributes', problem);
+  return cleanJson(attributes) as Attributes;
+}
+
+function choiceIn(metadata: Record<string, unknown>): ModelChoice | null {
   if (metadata['model'] === undefined || metadata['model'] === null) return null;
-  return parseInput(modelRef, metadata['model'], ['metadata', 'model']);
+  return parseInput(modelChoice, metadata['model'], ['metadata', 'model']);
+}
+
+/** As it stands in the message's metadata. */
+function record({ provider_id, model_id, variant }: ModelChoice): object {
+  return { provider_id, model_id, ...(typeof variant === 'string' && { variant }) };
 }
 
 function bad(field: string, expected: string): InvalidInput {

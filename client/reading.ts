@@ -12,11 +12,16 @@ const GIVE_UP_MS = 60_000;
 /** How a session is followed. */
 export interface Reading<T> {
   sessionId: string;
+  /** Whose `user:` state is followed with the session. */
+  user?: string;
   signal: AbortSignal | undefined;
   /** Whether a pointer causes a reading at once, in 30 ms, or none. */
   urgency(pointer: Pointer): 'now' | 'soon' | 'never';
-  /** Reads what is new since the last reading; `done`: nothing more will follow. */
-  read(): Promise<{ items: T[]; done: boolean }>;
+  /**
+   * Reads what is new since the last reading; `done`: nothing more will follow. `againInMs`: the reading
+   * is repeated after this time if nothing changes. `isRetry`: the last reading failed.
+   */
+  read(options: { isRetry: boolean }): Promise<{ items: T[]; done: boolean; againInMs?: number }>;
   onFailure(error: unknown): void;
 }
 
@@ -29,20 +34,23 @@ export interface Reading<T> {
 export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>): AsyncGenerator<T[], void, void> {
   const wake = new AutoResetEvent();
   let soon: NodeJS.Timeout | undefined;
-  const unwatch = watch.watch(reading.sessionId, (pointer) => {
+  const onChange = (pointer: Pointer | undefined) => {
     const urgency = pointer === undefined ? 'now' : reading.urgency(pointer);
     if (urgency === 'now') wake.set();
     else if (urgency === 'soon') soon ??= setTimeout(() => wake.set(), SOON_MS);
-  });
+  };
+  const unwatch = watch.watch(reading.sessionId, onChange, reading.user);
   let failures = 0;
   let failingSince = 0;
   try {
+    let again: number | undefined;
     while (reading.signal?.aborted !== true && !watch.isClosed) {
       clearTimeout(soon);
       soon = undefined;
       try {
-        const { items, done } = await reading.read();
+        const { items, done, againInMs } = await reading.read({ isRetry: failures > 0 });
         failures = 0;
+        again = againInMs;
         if (items.length > 0) yield items;
         if (done) return;
       } catch (error) {
@@ -51,7 +59,7 @@ export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>):
         failures += 1;
         reading.onFailure(error);
       }
-      await wake.wait(failures > 0 ? backoffMs(failures) : undefined, reading.signal);
+      await wake.wait(failures > 0 ? backoffMs(failures) : again, reading.signal);
     }
   } finally {
     unwatch();

@@ -6,17 +6,34 @@ import { currentRun } from '../store/answers.ts';
 import type { Db } from '../store/db.ts';
 import { readEvents, readToolOutput, type SessionEvent } from '../store/events.ts';
 import { messagePosition, readMessages, type StoredMessage } from '../store/messages.ts';
+import { readPromptOfUser } from '../store/prompts.ts';
+import { type SearchHit, searchMessages } from '../store/search.ts';
 import { findSession, listSessions, readSession, type SessionView } from '../store/sessions.ts';
 import { readStatus } from '../store/status.ts';
+import { listTodos, type Todo } from '../store/tools.ts';
+import { readTurn, type Turn } from '../store/turns.ts';
 import { parseInput } from '../wire/input.ts';
-import { logFilter, messageFilter, sessionFilter } from '../wire/requests.ts';
+import { logFilter, messageFilter, searchFilter, sessionFilter } from '../wire/requests.ts';
+import { UserLimiter } from './limiter.ts';
 import { messageNotFound, sessionNotFound } from './refusals.ts';
+
+/** A search may read a thousand long messages: few at a time, so that they leave connections and Postgres to other reads. */
+const SEARCHES = 2;
 
 /** A page of a list, and the cursor of the next page; null: this is the last page. */
 export interface Page<T> {
   items: T[];
   next: string | null;
 }
+
+/** A system prompt by its sections, in their order; an empty one is a text without characters. */
+export interface SystemPrompt {
+  /** SHA-256 of the sections, as hex. */
+  digest: string;
+  sections: Record<'agent' | 'instructions' | 'skills' | 'environment' | 'tools', string>;
+}
+
+export type { Turn };
 
 /** Selects messages before or after a given one; by default the last ones. */
 export type MessageFilter = z.input<typeof messageFilter>;
@@ -28,6 +45,7 @@ export type MessageFilter = z.input<typeof messageFilter>;
  */
 export class Reads {
   private readonly db: Db;
+  private readonly searches = new UserLimiter(SEARCHES);
 
   constructor(db: Db) {
     this.db = db;
@@ -56,19 +74,30 @@ export class Reads {
 
   /** UIMessages in order; `next` continues towards older ones, or with `after` towards newer ones. */
   async messages(user: string, id: string, filter: MessageFilter = {}): Promise<Page<StoredMessage>> {
-    const { limit, hidden, ...given } = parseInput(messageFilter, filter);
+    const { limit, hidden, times, ...given } = parseInput(messageFilter, filter);
     const sessionId = await this.sessionId(user, id);
     const after = await this.position(sessionId, given.after);
     const before = await this.position(sessionId, given.before);
-    const { items, more } = await readMessages(this.db, sessionId, { after, before, hidden, limit });
+    const { items, more } = await readMessages(this.db, sessionId, { after, before, hidden, times, limit });
     const next = more ? (items.at(after === undefined ? 0 : -1)?.id ?? null) : null;
     return { items: items.map((message) => withSession(message, sessionId)), next };
   }
 
-  /** Whether a session has a message with this id, including hidden ones. Does not check the owner. */
-  async hasMessage(sessionId: string, messageId: string): Promise<boolean> {
-    if (!ID_PATTERN.test(messageId)) return false;
-    return (await messagePosition(this.db, sessionId, messageId)) !== undefined;
+  /** A message by its id, also if it is hidden. Does not check the owner. @throws {PerdureError} `MessageNotFound` */
+  async message(sessionId: string, messageId: string): Promise<StoredMessage> {
+    const at = await this.position(sessionId, messageId);
+    const after = at === undefined ? undefined : at - 1;
+    const { items } = await readMessages(this.db, sessionId, { after, hidden: true, limit: 1 });
+    const [found] = items;
+    if (found === undefined) throw messageNotFound();
+    return withSession(found, sessionId);
+  }
+
+  /** The todos of the session's project, oldest first; none without a project. */
+  async todos(user: string, id: string): Promise<{ items: Todo[] }> {
+    const session = await findSession(this.db, user, id);
+    if (session === undefined) throw sessionNotFound();
+    return { items: session.project_id === null ? [] : await listTodos(this.db, session.project_id) };
   }
 
   async status(user: string, id: string): Promise<SessionStatus> {
@@ -85,11 +114,38 @@ export class Reads {
     return (await currentRun(this.db, sessionId)) ?? undefined;
   }
 
+  /**
+   * The turn with this number, or the newest one of a message, or the newest one of the conversation, and what came of it.
+   * Undefined: there is none.
+   * @throws {PerdureError} `SessionNotFound`, `MessageNotFound`
+   */
+  async turn(
+    user: string,
+    id: string,
+    { run = null, message = null }: { run?: number | null | undefined; message?: string | null | undefined } = {},
+  ): Promise<Turn | undefined> {
+    const sessionId = await this.sessionId(user, id);
+    if (message !== null && !ID_PATTERN.test(message)) throw messageNotFound();
+    const turn = await readTurn(this.db, sessionId, { run, message });
+    if (turn === undefined && message !== null) throw messageNotFound();
+    return turn;
+  }
+
   /** The session's log after event `after`, oldest first. */
   async log(user: string, id: string, filter: z.input<typeof logFilter> = {}): Promise<Page<SessionEvent>> {
     const { after, limit } = parseInput(logFilter, filter);
     const { items, more } = await readEvents(this.db, await this.sessionId(user, id), after, limit);
     return { items, next: more ? String(items.at(-1)?.seq) : null };
+  }
+
+  /**
+   * The best matches among all messages of a user whose turns are over, visible or hidden, best first. `q` is read as web
+   * search engines do: words, "phrases", or, -not. Words match as they are written, in any case.
+   * One search of a user runs at a time.
+   */
+  async search(user: string, filter: z.input<typeof searchFilter>): Promise<{ items: SearchHit[] }> {
+    const { q, limit } = parseInput(searchFilter, filter);
+    return { items: await this.searches.run(user, () => searchMessages(this.db, user, q, limit)) };
   }
 
   /** The full output of a tool call that was truncated for the model. */
@@ -100,12 +156,29 @@ export class Reads {
     throw new PerdureError('ToolOutputNotFound', 'no full output is stored for this tool call');
   }
 
+  /** The system prompt with a digest, as an answer's `metadata.system_prompt_digest` has it, of any of the user's sessions. */
+  async prompt(user: string, digest: string): Promise<SystemPrompt> {
+    const sections = /^[0-9a-f]{64}$/.test(digest) ? await readPromptOfUser(this.db, user, digest) : undefined;
+    if (sections === undefined) throw promptNotFound('none of your sessions has this system prompt');
+    return systemPromptOf(digest, sections);
+  }
+
   private async position(sessionId: string, messageId: string | undefined): Promise<number | undefined> {
     if (messageId === undefined) return undefined;
     const position = !ID_PATTERN.test(messageId) ? undefined : await messagePosition(this.db, sessionId, messageId);
     if (position === undefined) throw messageNotFound();
     return position;
   }
+}
+
+export function promptNotFound(message: string): PerdureError {
+  return new PerdureError('PromptNotFound', message);
+}
+
+/** @param sections the stored texts, in order */
+export function systemPromptOf(digest: string, sections: readonly string[]): SystemPrompt {
+  const [agent = '', instructions = '', skills = '', environment = '', tools = ''] = sections;
+  return { digest, sections: { agent, instructions, skills, environment, tools } };
 }
 
 /** Adds the session id to the metadata of a message. */

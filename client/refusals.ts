@@ -12,11 +12,18 @@ export function messageNotFound(): PerdureError {
   return new PerdureError('MessageNotFound', 'there is no such message in this session');
 }
 
+const CAUSES: Readonly<Record<string, string>> = {
+  rewind: 'a rewind: undo that first',
+  edit: 'an edit, which has replaced it',
+  cancelled: 'its cancellation',
+  compaction: 'a compaction',
+};
+
 /** The error of a refusal: code and facts from the row, with a message for people. */
 export function refusalError(
-  refusal: Pick<Refusal, 'code' | 'phase' | 'event' | 'state' | 'locked_project_id'>,
+  refusal: Pick<Refusal, 'code' | 'phase' | 'event' | 'state' | 'locked_project_id' | 'cause' | 'decision' | 'offered'>,
 ): PerdureError {
-  const { code, phase, event, state, locked_project_id } = refusal;
+  const { code, phase, event, state, locked_project_id, cause, decision, offered } = refusal;
   switch (code) {
     case 'SessionNotFound':
       return sessionNotFound();
@@ -34,6 +41,38 @@ export function refusalError(
       return new PerdureError(code, 'a run is in flight or messages are queued; abort first, or send "abort": true');
     case 'NotQueued':
       return new PerdureError(code, `the message is no longer queued: its run is ${state ?? 'not open'}`);
+    case 'NotUserMessage':
+      return new PerdureError(code, 'the message is not one of the user: only those can be gone back to');
+    case 'MessageHidden':
+      return new PerdureError(code, `the message is hidden by ${CAUSES[cause ?? ''] ?? 'an earlier change'}`);
+    case 'NothingToUnrewind':
+      return new PerdureError(code, 'there is no rewind to undo: none was made since the last message');
+    case 'InvalidRange':
+      return new PerdureError(
+        code,
+        'expected either tail_turns, or from_start_message_id of a visible message not after from_message_id',
+      );
+    case 'NothingToCompact':
+      return new PerdureError(code, 'there is nothing to compact: no turns come before the newest ones, which stay');
+    case 'NothingToPrune':
+      return new PerdureError(
+        code,
+        'there is nothing to prune: the model sees no large tool output but the newest ones',
+      );
+    case 'ChildSession':
+      return new PerdureError(
+        code,
+        'the session belongs to a tool call of another one, and only that gives it messages',
+      );
+    case 'NotWaiting':
+      return new PerdureError(
+        code,
+        `the tool call does not wait for this${decision === undefined ? '' : `: it was decided "${decision}"`}`,
+      );
+    case 'NotOffered':
+      return new PerdureError(code, `decision: expected one that is offered: ${(offered ?? []).join(', ')}`);
+    case 'ProjectRequired':
+      return new PerdureError(code, 'decision: "always" needs a project, and the session has none');
     case 'TooMany':
       return new PerdureError(code, 'too many messages are queued in this session');
     case 'NotSupported':

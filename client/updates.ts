@@ -7,11 +7,21 @@ import {
 } from '@temporalio/client';
 import type { UpdateDefinition } from '@temporalio/common';
 import pRetry from 'p-retry';
+import type { ShowUser } from '../config/hidden-users.ts';
 import type { OwnedSession } from '../store/sessions.ts';
-import { sessionStart } from '../workflows/start.ts';
+import { type InitiativeFacts, initiativeStart, sessionStart } from '../workflows/start.ts';
+
+/** Where the workflows of sessions and initiatives are. */
+export interface SessionWorkflows {
+  temporal: Client;
+  /** The task queue of a workflow that is started. */
+  taskQueue: string;
+  /** How a user's id is written into a workflow that is started. */
+  showUser: ShowUser;
+}
 
 /** A session and its owner: what starting its workflow needs. */
-export interface Target extends OwnedSession {
+export interface Target extends Omit<OwnedSession, 'model'> {
   user_id: string;
 }
 
@@ -73,18 +83,47 @@ export class NoAnswer extends Error {
   }
 }
 
+/** An update to send. */
+export interface Update<Outcome, Args> {
+  name: UpdateDefinition<Outcome, [Args]>;
+  /** It is carried out once per id and workflow run; across runs its idempotency record does that. */
+  id: string;
+  args: Args;
+  deadlineMs: number;
+}
+
 /**
  * Sends an update to a session's workflow, starts the workflow if it is not running, and waits for the result.
  * Transient failures are retried under the same update id until the deadline.
  *
- * @param update.id the update is carried out once per id and workflow run; across runs its idempotency record does that
  * @throws {WorkflowUpdateFailedError} the workflow refused it
  * @throws {NoAnswer} no response within `deadlineMs`
  */
-export async function sendUpdate<Outcome, Args extends object>(
+export function sendUpdate<Outcome, Args extends object>(
+  workflows: SessionWorkflows,
+  { session_id: sessionId, agent, phase, project_id: projectId, user_id }: Target,
+  update: Update<Outcome, Args>,
+): Promise<Outcome> {
+  const { temporal, taskQueue, showUser } = workflows;
+  const { type, ...start } = sessionStart({ sessionId, user: showUser(user_id), agent, phase, projectId }, taskQueue);
+  return sendWithStart(temporal, () => new WithStartWorkflowOperation(type, start), update);
+}
+
+/** The same for an initiative's workflow. */
+export function sendInitiativeUpdate<Outcome, Args extends object>(
+  workflows: SessionWorkflows,
+  { user, ...facts }: InitiativeFacts,
+  update: Update<Outcome, Args>,
+): Promise<Outcome> {
+  const { temporal, taskQueue, showUser } = workflows;
+  const { type, ...start } = initiativeStart({ ...facts, user: showUser(user) }, taskQueue);
+  return sendWithStart(temporal, () => new WithStartWorkflowOperation(type, start), update);
+}
+
+async function sendWithStart<Outcome, Args extends object>(
   temporal: Client,
-  target: Target,
-  update: { name: UpdateDefinition<Outcome, [Args]>; id: string; args: Args; deadlineMs: number },
+  startOperation: () => WithStartWorkflowOperation<(id: string) => Promise<void>>,
+  update: Update<Outcome, Args>,
 ): Promise<Outcome> {
   const deadline = Date.now() + update.deadlineMs;
   let notDone = true;
@@ -93,7 +132,7 @@ export async function sendUpdate<Outcome, Args extends object>(
       temporal.workflow.executeUpdateWithStart(update.name, {
         updateId: update.id,
         args: [update.args],
-        startWorkflowOperation: startOperation(target),
+        startWorkflowOperation: startOperation(),
       }),
     );
   const shouldRetry = ({ error }: { error: Error }) => {
@@ -108,15 +147,4 @@ export async function sendUpdate<Outcome, Args extends object>(
     if (failure === 'refused') throw error;
     throw new NoAnswer(notDone && failure !== 'unknown', { cause: error });
   }
-}
-
-function startOperation(target: Target): WithStartWorkflowOperation<(sessionId: string) => Promise<void>> {
-  const { type, ...start } = sessionStart({
-    sessionId: target.session_id,
-    userId: target.user_id,
-    agent: target.agent,
-    phase: target.phase,
-    projectId: target.project_id,
-  });
-  return new WithStartWorkflowOperation(type, start);
 }

@@ -1,6 +1,8 @@
+import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { parseConfig, requireDatabase } from './config.ts';
 import { ConfigError } from './error.ts';
+import { showUserWith } from './hidden-users.ts';
 
 function problemsOf(env: Record<string, string>): string {
   try {
@@ -25,13 +27,19 @@ describe('parseConfig', () => {
       maxBodyBytes: 1_048_576,
       maxMessageBytes: 262_144,
       continueAsNewEvents: 300,
-      heartbeatTimeoutMs: 2_000,
+      staleAssignmentMs: 1_800_000,
+      staleProgressMs: 1_800_000,
+      leaseMs: 750,
+      heartbeatTimeoutMs: 5_000,
       shutdownGraceMs: 10_000,
+      saveOn: 'chunk',
       saveBufferMs: 30,
+      sessionCacheBytes: 268_435_456,
       sweepIntervalMs: 1_000,
       logLevel: 'info',
       databaseUrl: undefined,
       temporalAddress: undefined,
+      taskQueue: 'perdure',
     });
   });
 
@@ -61,19 +69,37 @@ describe('parseConfig', () => {
   });
 
   it.each([
+    ['PERDURE_MAX_FILE', '200MiB', 'a size from 1MiB to 100MiB'],
+    ['PERDURE_MAX_IMPORT', '5GiB', 'a size from 1MiB to 4096MiB'],
+    ['PERDURE_S3_URL', 's3://bucket', 'a URL such as https://host/path'],
+    ['PERDURE_S3_REGION', 'us-west-2', 'nothing unless PERDURE_S3_URL is set'],
     ['PORT', '80a', 'a whole number from 0 to 65535'],
     ['PORT', '70000', 'a whole number from 0 to 65535'],
     ['PORT', '-1', 'a whole number from 0 to 65535'],
     ['DATABASE_URL', 'mysql://x/y', 'a URL such as postgres://'],
     ['TEMPORAL_ADDRESS', 'localhost', 'an address such as localhost:7233'],
     ['PERDURE_IDLE_CLOSE', '7 fortnights', 'a duration such as 7d'],
-    ['PERDURE_HEARTBEAT_TIMEOUT', '0s', 'a duration such as 2s'],
+    ['PERDURE_HEARTBEAT_TIMEOUT', '0s', 'a duration such as 5s'],
+    ['PERDURE_LEASE', '299ms', 'a duration from 300ms to 30s'],
+    ['PERDURE_LEASE', '31s', 'a duration from 300ms to 30s'],
     ['PERDURE_MAX_BODY', 'big', 'a size such as 1MiB'],
     ['PERDURE_MODEL', 'gpt', 'a model such as openai/gpt-5'],
     ['PERDURE_LOG_LEVEL', 'loud', 'one of trace, debug'],
     ['PERDURE_JWT_SECRET', '31 bytes are one byte too few..', 'a secret of at least 32 bytes'],
     ['OPENAI_BASE_URL', 'localhost:1234/v1', 'a URL such as https://host/path'],
     ['PERDURE_CONTINUE_AS_NEW_EVENTS', '3', 'a whole number from 20 to 50000'],
+    ['PERDURE_TASK_QUEUE', 'two words', 'a name of 1 to 200 letters'],
+    ['PERDURE_TASK_QUEUE', '/_sys/one', 'a name of 1 to 200 letters'],
+    ['PERDURE_TASK_QUEUE', 'q'.repeat(201), 'a name of 1 to 200 letters'],
+    ['PERDURE_TRUST_OWN_INSTRUCTIONS', '1', 'true or false'],
+    ['PERDURE_HIDE_USERS', 'yes', 'true or false'],
+    ['PERDURE_HIDE_USERS_KEY', '31 bytes', 'a key of 32 bytes, as 64 hexadecimal digits or in base64'],
+    ['PERDURE_SAVE_BUFFER_MS', '60001', 'a whole number from 0 to 60000'],
+    ['PERDURE_SAVE_BUFFER_MS', '-1', 'a whole number from 0 to 60000'],
+    ['PERDURE_SAVE_BUFFER_SIZE', '0', 'a whole number from 1 to 100000'],
+    ['PERDURE_SAVE_ON', 'word', 'chunk, step or turn'],
+    ['PERDURE_SESSION_CACHE', '3MiB', 'a size from 4MiB to 65536MiB'],
+    ['PERDURE_SESSION_CACHE', '65GiB', 'a size from 4MiB to 65536MiB'],
   ])('H1 names %s when it is %j and says what was expected', (name, value, expected) => {
     expect(problemsOf({ [name]: value })).toContain(`${name}: expected ${expected}`);
   });
@@ -99,6 +125,26 @@ describe('parseConfig', () => {
     );
   });
 
+  it('T4 a buffer of chunks that are not saved is refused', () => {
+    const unused = 'PERDURE_SAVE_BUFFER_MS: expected nothing unless PERDURE_SAVE_ON is chunk';
+    expect(problemsOf({ PERDURE_SAVE_ON: 'step', PERDURE_SAVE_BUFFER_MS: '10' })).toContain(unused);
+    expect(parseConfig({ PERDURE_SAVE_ON: 'chunk', PERDURE_SAVE_BUFFER_MS: '10' }).saveBufferMs).toBe(10);
+    expect(parseConfig({ PERDURE_SAVE_ON: 'turn' }).saveOn).toBe('turn');
+  });
+
+  it('H1 PERDURE_HIDE_USERS and PERDURE_HIDE_USERS_KEY need each other', () => {
+    const key = Buffer.alloc(32, 7);
+    expect(problemsOf({ PERDURE_HIDE_USERS: 'true' })).toContain('PERDURE_HIDE_USERS_KEY: expected a key of 32 bytes');
+    const alone = 'PERDURE_HIDE_USERS_KEY: expected nothing unless PERDURE_HIDE_USERS is true';
+    expect(problemsOf({ PERDURE_HIDE_USERS_KEY: key.toString('hex') })).toContain(alone);
+    const shown = (['hex', 'base64', 'base64url'] as const).map((encoding) => {
+      const given = { PERDURE_HIDE_USERS: 'true', PERDURE_HIDE_USERS_KEY: key.toString(encoding) };
+      return showUserWith(parseConfig(given).hideUsersKey)('ada');
+    });
+    expect(new Set(shown)).toEqual(new Set([createHmac('sha256', key).update('ada').digest('hex')]));
+    expect(showUserWith(parseConfig({}).hideUsersKey)('ada')).toBe('ada');
+  });
+
   it.each(['PERDURE_JWT_ISSUER', 'PERDURE_JWT_AUDIENCE', 'PERDURE_JWT_ALLOW_NO_EXP'])(
     'H1 refuses %s where no tokens are verified',
     (name) => {
@@ -106,6 +152,13 @@ describe('parseConfig', () => {
       expect(() => parseConfig({ [name]: 'true', PERDURE_JWKS_URL: 'https://id.example/jwks' })).not.toThrow();
     },
   );
+
+  it('H1 H3 refuses PERDURE_USER where tokens are verified, and one that no header could carry', () => {
+    const unused = 'PERDURE_USER: expected nothing when PERDURE_JWT_SECRET';
+    expect(problemsOf({ PERDURE_USER: 'ada', PERDURE_JWKS_URL: 'https://id.example/jwks' })).toContain(unused);
+    expect(problemsOf({ PERDURE_USER: 'caf\u00e9' })).toContain('PERDURE_USER: expected 1 to 128 printable');
+    expect(parseConfig({ PERDURE_USER: 'ada' }).user).toBe('ada');
+  });
 
   it('Q3 never repeats a value in a problem', () => {
     expect(problemsOf({ DATABASE_URL: 'mysql://u:hunter22@h/d', PORT: 'hunter22' })).not.toContain('hunter22');

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pino, type DestinationStream, type Logger } from 'pino';
 import { changeStrings } from '../domain/redact.ts';
 import type { Config } from './config.ts';
@@ -25,13 +26,44 @@ export function createLogger(name: string, config: LogConfig, destination?: Dest
       redact: { paths: SECRET_FIELDS.flatMap((field) => [`["${field}"]`, `*["${field}"]`]), censor: REDACTED },
       hooks: { streamWrite: (line) => changeStrings(withoutPasswords(line), hide) },
     },
-    destination ?? pino.destination(1),
+    destination ?? stdout(),
   );
   const short = settingsTooShortToHide(config);
   if (short.length > 0) {
     log.warn({ settings: short }, 'a secret of fewer than 6 characters is not removed from logs and tool outcomes');
   }
   return log;
+}
+
+type Destination = ReturnType<typeof pino.destination>;
+
+let stdoutDestination: Destination | undefined;
+
+/** One for all loggers of the process, so that their lines stay in order. It writes in the background: a reader may stall. */
+function stdout(): Destination {
+  // With `minLength`, its `flush` tells when the lines have been written.
+  return (stdoutDestination ??= pino.destination({ dest: 1, minLength: 1 }));
+}
+
+/** Whether the lines logged so far have been written to stdout. False after two seconds: nobody reads them. */
+export function logWritten(): Promise<boolean> {
+  const written = new Promise<boolean>((resolve) => {
+    stdout().flush(() => resolve(true));
+  });
+  return Promise.race([written, sleep(2_000, false)]);
+}
+
+/**
+ * Logs why the process ends, after all that was logged before. What is logged from now on is dropped, so that no line follows:
+ * connections that are still open may report errors meanwhile. `logWritten` tells when it has been written.
+ */
+export async function logLast(name: string, fields: object, reason: string): Promise<void> {
+  const destination = stdout();
+  const write = destination.write.bind(destination);
+  destination.write = () => true;
+  await logWritten();
+  // Without a method to flush at once, which would wait for a reader without limit.
+  createLogger(name, { logLevel: 'info' }, { write }).fatal(fields, reason);
 }
 
 /** Provider errors contain prompts and answers in fields and messages; parser errors quote their input. */

@@ -5,6 +5,11 @@ it('H1 PERDURE_MODELS is a JSON file of provider/model with its limits', () => {
   const models = parseModels('{ "openai/gpt-5": { "context_limit": 400000, "max_output": 128000 } }');
   expect(models['openai/gpt-5']).toEqual({ context_limit: 400_000, max_output: 128_000 });
   expect(parseModels('{ "openai/gpt-5": {} }')).toEqual({ 'openai/gpt-5': {} });
+  const all = {
+    ...{ context_limit: 9, max_input: 8, max_output: 1, tier: 2, modalities: ['text', 'pdf'], reasoning: true },
+    variants: { deep: { reasoning: 'high', provider_options: { acme: { budget: 7, cached: true, mode: 'x' } } } },
+  };
+  expect(parseModels(JSON.stringify({ 'acme/x': all }))).toEqual({ 'acme/x': all });
 });
 
 it.each([
@@ -12,7 +17,14 @@ it.each([
   ['{"gpt": {"context_limit": 1, "max_output": 1}}', 'a name such as openai/gpt-5'],
   ['{"a/b": {"context_limit": "x", "max_output": 1}}', 'a/b → context_limit'],
   ['{"a/b": {"context_limit": 1, "max_output": 1, "price": 2}}', 'a/b'],
-  ['{"a/b": {"tier": 2}}', 'a/b'],
+  ['{"a/b": {"tier": 0}}', 'a/b → tier: expected a whole number from 1'],
+  ['{"a/b": {"modalities": ["smell"]}}', 'a/b → modalities → 0: expected any of text, image, pdf'],
+  [
+    '{"a/b": {"variants": {"high": {"reasoning": "much"}}}}',
+    'high → reasoning: expected true or false, in a variant one of none',
+  ],
+  ['{"a/b": {"variants": {"": {}}}}', 'a name of letters, digits'],
+  ['{"a/b": {"variants": {"x": {"effort": 1}}}}', 'a/b → variants → x'],
 ])('H1 a bad PERDURE_MODELS file is named with what was expected: %s', (json, expected) => {
   expect(() => parseModels(json)).toThrow(expected);
 });

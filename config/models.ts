@@ -1,20 +1,32 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+import { MODALITIES, REASONING_LEVELS } from '../domain/model-info.ts';
+import { MODEL_PATTERN } from '../domain/model-ref.ts';
 import { ConfigError } from './error.ts';
 
-/** Both are optional: only compaction, which is not built yet, will use them. */
-const model = z.strictObject({
-  context_limit: z.int().positive().optional(),
-  max_output: z.int().positive().optional(),
+const tokens = z.int().positive().optional();
+const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
+const option = z.union([z.string(), z.boolean(), z.number()]);
+const variant = z.strictObject({
+  reasoning: z.enum(REASONING_LEVELS).optional(),
+  provider_options: z.record(z.string(), z.record(z.string(), option)).optional(),
 });
 
-const models = z.record(z.string().regex(/^[^/\s]+\/\S+$/, 'names such as openai/gpt-5'), model);
+/** Every field is optional: what is not given is that of the built-in catalog. */
+const model = z.strictObject({
+  context_limit: tokens,
+  max_input: tokens,
+  max_output: tokens,
+  tier: z.int().positive().optional(),
+  modalities: z.array(z.enum(MODALITIES)).min(1).optional(),
+  reasoning: z.boolean().optional(),
+  variants: z.record(z.string().regex(NAME, 'a name of letters, digits, _, . and -'), variant).optional(),
+});
 
-/** Limits of a model, in tokens. */
-export type ModelInfo = z.infer<typeof model>;
+const models = z.record(z.string().regex(MODEL_PATTERN, 'names such as openai/gpt-5'), model);
 
-/** Models by `provider/model`. */
-export type Models = Record<string, ModelInfo>;
+/** Models by `provider/model`. Limits are in tokens. */
+export type Models = Record<string, z.infer<typeof model>>;
 
 /**
  * Reads the contents of a PERDURE_MODELS file.
@@ -32,7 +44,7 @@ export function parseModels(json: string): Models {
   throw new ConfigError(
     parsed.error.issues.map((issue) => ({
       name: ['PERDURE_MODELS', ...issue.path].join(' → '),
-      expected: issue.code === 'invalid_key' ? 'a name such as openai/gpt-5' : describe(issue.message),
+      expected: issue.code === 'invalid_key' ? nameOf(issue.path) : describe(issue.path, issue.message),
     })),
   );
 }
@@ -53,6 +65,22 @@ export function loadModels(file: string | undefined): Models {
   return parseModels(json);
 }
 
-function describe(message: string): string {
-  return `{ context_limit?, max_output? } in tokens (${message})`;
+/** What the name of a model, or of one of its variants, is expected to be. */
+function nameOf(path: readonly PropertyKey[]): string {
+  return path.includes('variants') ? 'a name of letters, digits, _, . and -' : 'a name such as openai/gpt-5';
+}
+
+const EXPECTED: Readonly<Record<string, string>> = {
+  context_limit: 'a whole number of tokens',
+  max_input: 'a whole number of tokens',
+  max_output: 'a whole number of tokens',
+  tier: 'a whole number from 1, the cheapest',
+  reasoning: `true or false, in a variant one of ${REASONING_LEVELS.join(', ')}`,
+  modalities: `any of ${MODALITIES.join(', ')}`,
+};
+
+function describe(path: readonly PropertyKey[], message: string): string {
+  const field = path.findLast((name) => typeof name === 'string');
+  const known = path.length > 1 ? EXPECTED[field ?? ''] : undefined;
+  return known ?? `{ context_limit?, max_input?, max_output?, tier?, modalities?, reasoning?, variants? } (${message})`;
 }

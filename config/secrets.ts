@@ -14,17 +14,22 @@ const VALUES = {
   anthropicApiKey: 'ANTHROPIC_API_KEY',
   temporalApiKey: 'TEMPORAL_API_KEY',
   jwtSecret: 'PERDURE_JWT_SECRET',
+  hideUsersKey: 'PERDURE_HIDE_USERS_KEY',
+  s3SecretAccessKey: 'PERDURE_S3_SECRET_ACCESS_KEY',
 } as const;
 const URLS = { databaseUrl: 'DATABASE_URL', directDatabaseUrl: 'PERDURE_DIRECT_DATABASE_URL' } as const;
 
 /** The part of the configuration that holds secrets. */
 export type Secrets = Partial<Pick<Config, keyof typeof VALUES | keyof typeof URLS>>;
 
-/** Creates a function that removes the configured secrets: API keys, the token secret, database passwords. */
+/** Creates a function that removes the configured secrets: API keys, the secrets of tokens and user ids, database passwords. */
 export function hideSecrets(config: Secrets): Hide {
-  const secrets = secretsOf(config)
-    .map(({ secret }) => secret)
-    .filter((secret) => secret.length >= SHORTEST_SECRET);
+  return hideTexts(secretsOf(config).map(({ secret }) => secret));
+}
+
+/** Creates a function that removes texts, but for those that are too short. */
+export function hideTexts(texts: readonly string[]): Hide {
+  const secrets = texts.filter((secret) => secret.length >= SHORTEST_SECRET);
   // Longest first, because one may contain another.
   const forms = [...new Set(secrets.flatMap(formsOf))].toSorted((one, other) => other.length - one.length);
   return (text) => forms.reduce((clean, form) => clean.replaceAll(form, REDACTED), text);

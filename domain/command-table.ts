@@ -2,7 +2,10 @@
 // tables in docs/ derive from it. A new command is an entry here and an SQL function `cmd_<name>` (CONTRIBUTING.md). Data
 // only, because the workflow sandbox imports it.
 import type { ErrorCode } from './errors.ts';
+import type { PartData } from './part-data.ts';
 import type { Phase } from './phases.ts';
+import { MODEL_PATTERN } from './model-ref.ts';
+import { ANSWERS, type PermissionAnswer } from './permissions.ts';
 
 /**
  * The kind of an argument.
@@ -10,10 +13,23 @@ import type { Phase } from './phases.ts';
  * - `id`: an id that the client chose.
  * - `message`: the id of a message; a malformed one is `MessageNotFound`.
  * - `flag?`: true or false; default false.
+ * - `true by default?`: true or false; default true.
  * - `reason?`: text of the user. It is stored in the event log first; only the event's number reaches Temporal.
+ * - `metadata?`: an object of the user. It is stored in the event log first, where the command's function finds it.
+ * - `message?`, `model?`, `count?`: the id of a message, `provider/model`, and a number of at least 1; all optional.
  * - an array: one of these words.
  */
-export type ArgumentKind = 'id' | 'message' | 'flag?' | 'reason?' | readonly string[];
+export type ArgumentKind =
+  | 'id'
+  | 'message'
+  | 'message?'
+  | 'model?'
+  | 'count?'
+  | 'flag?'
+  | 'true by default?'
+  | 'reason?'
+  | 'metadata?'
+  | readonly string[];
 
 /**
  * The kind of a member of an outcome, and what the workflow does with it.
@@ -21,9 +37,33 @@ export type ArgumentKind = 'id' | 'message' | 'flag?' | 'reason?' | readonly str
  * - `flag`: true or false. Nothing.
  * - `aborted run`: number of the run to abort, or null. The workflow cancels its activity.
  * - `dequeued run`: number of the cancelled run. The workflow removes it from its queue.
+ * - `queued run`: number of a run that was queued under the outcome's `message_id`. The workflow adds it to its queue.
+ * - `answered run`: number of a run that waited for the answer, or null. The workflow goes on with it.
+ * - `answered child`: the run of a child that waited for the answer, or null. The workflow tells its workflow.
  * - `dropped messages`: ids of cancelled queued messages. The workflow removes them from its queue.
+ * - `ended children`: runs of children that ended with this. The workflow tells their workflows.
+ * - `count`: a number. Nothing.
+ * - `call`: the id of a tool call. Nothing.
+ * - `answer`: what was decided about a tool call. Nothing.
+ * - `message id`: the id of a message. Nothing.
+ * - `session`: the id of a new session. Nothing; the client returns the session itself.
+ * - `message`: the id of a message. Nothing; the client returns the message itself, which Temporal never sees.
  */
-export type OutcomeKind = 'flag' | 'aborted run' | 'dequeued run' | 'dropped messages';
+export type OutcomeKind =
+  | 'flag'
+  | 'aborted run'
+  | 'dequeued run'
+  | 'queued run'
+  | 'answered run'
+  | 'answered child'
+  | 'dropped messages'
+  | 'ended children'
+  | 'count'
+  | 'call'
+  | 'answer'
+  | 'message id'
+  | 'session'
+  | 'message';
 
 /** An entry of the table. Its key is the name of the update, the client's method, the OpenAPI operation and the SQL function. */
 export interface CommandEntry {
@@ -67,7 +107,7 @@ export const COMMANDS = {
     path: '/cancel',
     alias: '/api/cancel',
     arguments: { reason: 'reason?' },
-    outcome: { cancelled: 'flag', aborted: 'flag', run_seq: 'aborted run' },
+    outcome: { cancelled: 'flag', aborted: 'flag', run_seq: 'aborted run', children: 'ended children' },
     errors: ['InvalidTransition'],
   },
   abort: {
@@ -75,7 +115,7 @@ export const COMMANDS = {
     method: 'post',
     path: '/abort',
     arguments: {},
-    outcome: { aborted: 'flag', run_seq: 'aborted run' },
+    outcome: { aborted: 'flag', run_seq: 'aborted run', children: 'ended children' },
     errors: [],
   },
   openExisting: {
@@ -99,14 +139,86 @@ export const COMMANDS = {
     method: 'post',
     path: '/close',
     arguments: { abort: 'flag?' },
-    outcome: { aborted: 'flag', run_seq: 'aborted run', dropped: 'dropped messages' },
+    outcome: { aborted: 'flag', run_seq: 'aborted run', dropped: 'dropped messages', children: 'ended children' },
     errors: ['RunInFlight'],
     closes: true,
   },
+  rewind: {
+    summary: 'Go back to a user message: hides what came after it, and the next message replaces it',
+    method: 'post',
+    path: '/rewind',
+    arguments: { message_id: 'message', abort: 'flag?' },
+    outcome: {
+      aborted: 'flag',
+      run_seq: 'aborted run',
+      dropped: 'dropped messages',
+      hidden: 'count',
+      message: 'message',
+      children: 'ended children',
+    },
+    errors: ['MessageNotFound', 'NotUserMessage', 'MessageHidden', 'RunInFlight', 'ChildSession'],
+  },
+  unrewind: {
+    summary: 'Undo the latest rewind; not after a new message',
+    method: 'post',
+    path: '/unrewind',
+    arguments: {},
+    outcome: { message_id: 'message id', shown: 'count' },
+    errors: ['NothingToUnrewind'],
+  },
+  branch: {
+    summary: 'Open a new session with copies of the messages up to one of them',
+    method: 'post',
+    path: '/branch',
+    arguments: {
+      from_message_id: 'message',
+      metadata: 'metadata?',
+      model: 'model?',
+      from_start_message_id: 'message?',
+      tail_turns: 'count?',
+    },
+    outcome: { session_id: 'session' },
+    errors: ['MessageNotFound', 'MessageHidden', 'RunInFlight', 'InvalidRange', 'ModelNotConfigured', 'TooLarge'],
+  },
+  archive: {
+    summary: 'Take the session out of lists, or with `archived: false` back into them',
+    method: 'post',
+    path: '/archive',
+    arguments: { archived: 'true by default?' },
+    outcome: { archived: 'flag' },
+    errors: [],
+  },
+  compact: {
+    summary: 'Replace the turns before the newest ones by a summary; the answer comes before that is made',
+    method: 'post',
+    path: '/compact',
+    arguments: {},
+    outcome: { message_id: 'message id', run_seq: 'queued run' },
+    errors: ['RunInFlight', 'NothingToCompact'],
+  },
+  prune: {
+    summary: 'Take large tool outputs out of what the model sees; the answer comes before that is done',
+    method: 'post',
+    path: '/prune',
+    arguments: {},
+    outcome: { message_id: 'message id', run_seq: 'queued run' },
+    errors: ['RunInFlight', 'NothingToPrune'],
+  },
+  answer: {
+    summary: 'Answer a tool call that asks: allow it once, for this session, always in this project, or reject it',
+    method: 'post',
+    path: '/answer',
+    arguments: { tool_call_id: 'id', decision: ANSWERS, reason: 'reason?' },
+    outcome: {
+      tool_call_id: 'call',
+      decision: 'answer',
+      message_id: 'message id',
+      run_seq: 'answered run',
+      child: 'answered child',
+    },
+    errors: ['NotWaiting', 'NotOffered', 'ProjectRequired'],
+  },
 } as const satisfies Record<string, CommandEntry>;
-
-/** Commands whose routes answer 501 `NotSupported` until they have an entry above. */
-export const UNSUPPORTED_COMMANDS = ['rewind', 'unrewind', 'branch', 'compact', 'prune', 'answer', 'archive'] as const;
 
 /** Commands that are signals too, in the order in which their handlers are registered. */
 export const SIGNALS = ['cancel', 'publish', 'rewind'] as const;
@@ -120,13 +232,22 @@ export function commandEntry(name: CommandName): CommandEntry {
   return COMMANDS[name];
 }
 
-type ArgumentOf<Kind> = Kind extends 'flag?'
-  ? boolean | undefined
-  : Kind extends 'reason?'
-    ? string | null | undefined
-    : Kind extends readonly (infer Word)[]
-      ? Word
-      : string;
+interface ArgumentTypes {
+  id: string;
+  message: string;
+  'message?': string | null | undefined;
+  'model?': string | null | undefined;
+  'count?': number | null | undefined;
+  'flag?': boolean | undefined;
+  'true by default?': boolean | undefined;
+  'reason?': string | null | undefined;
+  'metadata?': Record<string, unknown> | null | undefined;
+}
+type ArgumentOf<Kind> = Kind extends readonly (infer Word)[]
+  ? Word
+  : Kind extends keyof ArgumentTypes
+    ? ArgumentTypes[Kind]
+    : never;
 type Optional<Kinds> = { [K in keyof Kinds]: Kinds[K] extends `${string}?` ? K : never }[keyof Kinds];
 
 /** The arguments of a command, as the client and HTTP take them. */
@@ -143,7 +264,7 @@ export interface CommandArgs {
 }
 
 /** The arguments of an update: never content. */
-export type UpdateArgs<Name extends CommandName> = CommandArgs & Omit<CommandInput<Name>, 'reason'>;
+export type UpdateArgs<Name extends CommandName> = CommandArgs & Omit<CommandInput<Name>, 'reason' | 'metadata'>;
 
 /** The state of a session after a command. Of two marks the one with the greater event_seq is newer. */
 export interface SessionMark {
@@ -152,17 +273,41 @@ export interface SessionMark {
   event_seq: number;
 }
 
-type MemberOf<Kind> = Kind extends 'flag'
-  ? boolean
-  : Kind extends 'aborted run'
-    ? number | null
-    : Kind extends 'dropped messages'
-      ? string[]
-      : number;
+/** A run of a child. */
+export interface ChildRun {
+  session_id: string;
+  run_seq: number;
+  message_id: string;
+}
+
+interface MemberTypes {
+  flag: boolean;
+  'aborted run': number | null;
+  'dequeued run': number;
+  'queued run': number;
+  'answered run': number | null;
+  'answered child': ChildRun | null;
+  'dropped messages': string[];
+  'ended children': ChildRun[];
+  count: number;
+  call: string;
+  answer: PermissionAnswer;
+  'message id': string;
+  session: string;
+  message: UserMessage;
+}
+
+/** A stored user message. */
+export interface UserMessage {
+  id: string;
+  role: 'user';
+  metadata: Record<string, unknown>;
+  parts: PartData[];
+}
 
 /** The outcome of a command that was carried out. */
 export type CommandOutcome<Name extends CommandName, Kinds = Table[Name]['outcome']> = SessionMark & {
-  [K in keyof Kinds]: MemberOf<Kinds[K]>;
+  [K in keyof Kinds]: MemberTypes[Kinds[K] & OutcomeKind];
 };
 
 /** The values of those members of an outcome that are of the given kind. */
@@ -177,14 +322,38 @@ export function abortedRun(name: CommandName, outcome: object): number | null {
   return typeof run === 'number' ? run : null;
 }
 
+/** The run of the session that an answer lets go on, if it is one of the session. */
+export function answeredRuns(name: CommandName, outcome: object): number[] {
+  return outcomeMembers(name, outcome, 'answered run').filter((run) => typeof run === 'number');
+}
+
+/** The run of a child that an answer lets go on, if any. */
+export function answeredChildren(name: CommandName, outcome: object): ChildRun[] {
+  return outcomeMembers(name, outcome, 'answered child').flatMap((run) => (run as ChildRun | null | undefined) ?? []);
+}
+
+/** The runs of children that a command has ended. Outcomes that an earlier version has recorded name none. */
+export function endedChildren(name: CommandName, outcome: object): ChildRun[] {
+  return outcomeMembers(name, outcome, 'ended children').flatMap((runs) => (runs as ChildRun[] | undefined) ?? []);
+}
+
 export const ID_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;
 export const ID_EXPECTED = 'an id of 1 to 64 letters, digits, _ and -';
 
-/** What an argument was expected to be; undefined: it is valid. Reasons are checked where they are stored. */
+/** What an argument was expected to be; undefined: it is valid. Reasons and metadata are checked where they are stored. */
 export function argumentFault(kind: ArgumentKind, value: unknown): string | undefined {
-  if (kind === 'reason?') return undefined;
-  if (kind === 'flag?') return value === undefined || typeof value === 'boolean' ? undefined : 'true or false';
-  if (kind === 'id' || kind === 'message') {
+  if (kind === 'reason?' || kind === 'metadata?') return undefined;
+  if (typeof kind === 'string' && kind.endsWith('?') && (value === undefined || value === null)) return undefined;
+  if (kind === 'flag?' || kind === 'true by default?') {
+    return value === undefined || typeof value === 'boolean' ? undefined : 'true or false';
+  }
+  if (kind === 'count?') {
+    return Number.isSafeInteger(value) && Number(value) >= 1 ? undefined : 'a whole number of at least 1';
+  }
+  if (kind === 'model?') {
+    return typeof value === 'string' && MODEL_PATTERN.test(value) ? undefined : 'a model such as "openai/gpt-5"';
+  }
+  if (kind === 'id' || kind === 'message' || kind === 'message?') {
     return typeof value === 'string' && ID_PATTERN.test(value) ? undefined : ID_EXPECTED;
   }
   return kind.includes(value as string) ? undefined : kind.map((word) => `"${word}"`).join(' or ');

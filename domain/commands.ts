@@ -1,4 +1,5 @@
-import type { CommandName, SessionMark } from './command-table.ts';
+import type { ChildRun, CommandName, SessionMark } from './command-table.ts';
+import type { CompactionReason } from './compaction.ts';
 import type { Phase, PhaseEvent } from './phases.ts';
 import type { RunEnd, RunState } from './runs.ts';
 
@@ -19,6 +20,12 @@ export interface Refusal {
   event?: PhaseEvent;
   state?: RunState;
   locked_project_id?: string;
+  /** What has hidden the message. */
+  cause?: string;
+  /** What was decided about a tool call. */
+  decision?: string;
+  /** The decisions that are offered. */
+  offered?: string[];
 }
 
 /** A command with its arguments, or a refused signal to record. */
@@ -50,6 +57,31 @@ export interface QueuedRun {
   model: string | null;
 }
 
+/** A message that was accepted: the arguments of the update `submit`. */
+export interface Wake extends QueuedRun {
+  /** The session when it was accepted, if turns before it were not told to the workflow. */
+  mark?: SessionMark;
+  /** A run that was ended in its row for this one, by an edit or for a new answer: its activity is cancelled. */
+  aborted_run?: number;
+  /** Children whose runs were ended in their rows: their workflows are told. */
+  ended_children?: ChildRun[];
+}
+
+/** A session that a tool call has opened, and its agent. */
+export interface ChildSession {
+  session_id: string;
+  agent: string;
+}
+
+/**
+ * Result of `deliverTask`: whether a child without an open run is over (its own children may work in the background), and which
+ * session is to be told of which run.
+ */
+export interface Delivered {
+  over: boolean;
+  news: (QueuedRun & { session_id: string }) | null;
+}
+
 /** A tool call to run. */
 export interface ToolCallRef {
   tool_call_id: string;
@@ -66,6 +98,8 @@ export interface LoadedRun extends QueuedRun {
   abort: boolean;
   /** Epoch milliseconds; null: not started. */
   started_at: number | null;
+  /** While it waits for the output of a page: for how much longer, in milliseconds. */
+  wait_ms?: number;
   /** Calls of the last settled step without an outcome. */
   open_calls: ToolCallRef[];
 }
@@ -77,6 +111,8 @@ export interface LoadedSession extends SessionMark {
   agent: string;
   paused: boolean;
   runs: LoadedRun[];
+  /** Another session's tool call has opened it. Unset: a worker of the version before has loaded it. */
+  is_child?: boolean;
   settings: WorkflowSettings;
 }
 
@@ -109,7 +145,32 @@ export interface StepArgs {
   attempt: number;
   /** When the run started: the workflow's time in epoch milliseconds. */
   started_at: number;
+  together?: Together;
+  /** `ask`: the step may return `compact`; `done`: that was done for this step. Unset: a workflow that does not know it. */
+  compaction?: 'ask' | 'done';
 }
+
+/** Arguments of `compact`; epoch and ordinal are the fence. */
+export interface CompactArgs {
+  session_id: string;
+  run_seq: number;
+  epoch: number;
+  ordinal: number;
+  /** When the run started: the workflow's time in epoch milliseconds. */
+  started_at: number;
+  reason: CompactionReason;
+  /** Tokens of the conversation, as the step counted them; unset for one by hand. */
+  tokens?: number;
+}
+
+/**
+ * Result of `compact`. `none`: there was nothing to compact; `failed`: no summary could be made, and the turn goes on without
+ * one. A run by hand is over afterwards (`ended`).
+ */
+export type CompactOutcome = NotBegun | { kind: 'compacted'; result: 'summarized' | 'pruned' | 'none' | 'failed' };
+
+/** The workflow understands outcomes of several units (`also`), so that the worker may begin units before it asks. */
+export type Together = true;
 
 /** Arguments of `runTool`; epoch and ordinal are the fence. */
 export interface ToolArgs extends ToolCallRef {
@@ -120,11 +181,14 @@ export interface ToolArgs extends ToolCallRef {
   ordinal: number;
   /** An earlier activity has begun the call and returned the transition at its start, without running the tool. */
   begun?: true;
+  together?: Together;
+  /** The workflow can wait for what the call needs. Unset: a workflow that does not know it. */
+  may_wait?: true;
 }
 
-/** Why a step or tool call did not begin. */
+/** Why a step or tool call did not begin. `children`: runs of children that ended with the run, whose workflows are told. */
 export type NotBegun =
-  | { kind: 'ended'; state: RunState; code: string | null }
+  | { kind: 'ended'; state: RunState; code: string | null; children?: ChildRun[] }
   | { kind: 'earlier'; runs: QueuedRun[] }
   | { kind: 'paused' }
   | { kind: 'abort' }
@@ -142,9 +206,17 @@ export type StepOutcome =
       model: string;
       tokens: number;
       tool_calls: ToolCallRef[];
+      /** Of children that ended with the run. */
+      children?: ChildRun[];
+      also?: UnitOutcome[];
     }
+  /** The conversation is to be compacted before this step. */
+  | { kind: 'compact'; reason: CompactionReason; tokens?: number }
   /** `reason` is one of our own texts, never a provider's. */
   | { kind: 'retry'; code: string; reason: string; delay_ms: number };
+
+/** The outcomes of the steps and tool calls after the activity's own that settled at once, in order. */
+export type UnitOutcome = Extract<StepOutcome | ToolOutcome, { kind: 'settled' }>;
 
 /** Arguments of an activity without the session's id, which the activity takes from the workflow's id. */
 export type Sent<Args> = Omit<Args, 'session_id'>;
@@ -156,17 +228,30 @@ export interface SessionActivities {
   applyCommand(args: ApplyArgs): Promise<AppliedCommand>;
   streamStep(args: Sent<StepArgs>): Promise<StepOutcome>;
   runTool(args: Sent<ToolArgs>): Promise<ToolOutcome>;
+  compact(args: Sent<CompactArgs>): Promise<CompactOutcome>;
   settleRun(args: SettleArgs): Promise<RunOutcome>;
+  deliverTask(args: { session_id: string }): Promise<Delivered>;
 }
 
-/** Result of `runTool`. `begun`: it changed the session's phase, and its tool is to be run now. */
-export type ToolOutcome = NotBegun | (SessionMark & { kind: 'settled' | 'begun' });
+/**
+ * Result of `runTool`. `begun`: it changed the session's phase, and its tool is to be run now. `waiting`: the call needs an answer of
+ * the user, or for at most `wait_ms` the output of a page, and is to be run then. `task`: a child works, and the call is to be made
+ * again when the workflow is told of this run. `child`: its workflow is to be started.
+ */
+export type ToolOutcome =
+  | NotBegun
+  | (SessionMark & { kind: 'begun' })
+  | (SessionMark & { kind: 'waiting'; wait_ms: number | null })
+  | { kind: 'task'; child: ChildSession }
+  | (SessionMark & { kind: 'settled'; also?: UnitOutcome[]; child?: ChildSession });
 
 /** How a run ended. */
 export interface RunOutcome {
   kind: 'ended';
   state: RunState;
   code: string | null;
+  /** Of children that ended with it: their workflows are told. */
+  children?: ChildRun[];
 }
 
 /** Arguments of `settleRun`. */

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 
-/** The kind of object. `ses` session, `msg` message, `prt` part, `call` tool call, `cmd` command, `prj` project. */
-export type IdKind = 'ses' | 'msg' | 'prt' | 'call' | 'cmd' | 'prj';
+/** The kind of object. `ses` session, `msg` message, `prt` part, `call` tool call, `cmd` command, `prj` project,
+ * `evt` event, `att` attachment, `ini` initiative, `tsk` task, `dec` decision. */
+export type IdKind = 'ses' | 'msg' | 'prt' | 'call' | 'cmd' | 'prj' | 'evt' | 'att' | 'ini' | 'tsk' | 'dec';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const RANDOM_LENGTH = 14;

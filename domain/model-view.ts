@@ -1,3 +1,5 @@
+import { type PruneData, prunedStub, shownSummary, summaryOf } from './compaction.ts';
+
 /** A part of an AI SDK UIMessage: the fields that are read here. */
 interface StoredPart {
   type: string;
@@ -8,7 +10,7 @@ interface ToolPart extends StoredPart {
   state: string;
   input?: unknown;
   errorText?: string;
-  approval?: { approved?: boolean; reason?: string };
+  approval?: { approved?: boolean; reason?: string; isAutomatic?: boolean };
   preliminary?: boolean;
 }
 
@@ -27,7 +29,10 @@ const INTERRUPTED_TOOL_TEXT = 'interrupted, outcome unknown';
  *
  * - A `data-interrupted` part removes what the lost attempt wrote: everything back to and including the latest
  *   `step-start` before it (without one, everything before it), and itself.
- * - `data-*` parts are for readers, not for the model.
+ * - A summary (`data-compaction`) is shown as a message of the user, because some providers want one first. Of a turn that it
+ *   splits, only the message and the final text are left.
+ * - Outputs that a `data-prune` part names are replaced by a note of their size.
+ * - Other `data-*` parts are for readers, not for the model.
  * - A tool call without an outcome gets an error: "aborted by the user" if `runStates` has the message as `aborted`, else
  *   "interrupted, outcome unknown"; a denied one says so. Inputs that are not objects become {}: providers refuse others.
  * - Empty texts, steps without text, file or tool call, and empty messages are removed, because providers refuse them.
@@ -38,14 +43,53 @@ export function modelView<Part extends StoredPart, Message extends StoredMessage
   messages: readonly Message[],
   runStates?: ReadonlyMap<string, string>,
 ): Message[] {
-  return messages.flatMap((message) => {
+  const pruned = prunedOutputs(messages);
+  return split(messages).flatMap((message) => {
+    const summary = summaryOf(message.parts);
+    if (summary !== undefined) return [summaryMessage(message, summary.summary)];
     const missing = runStates?.get(message.id) === 'aborted' ? ABORTED_TOOL_TEXT : INTERRUPTED_TOOL_TEXT;
     const parts = stepsOf(withoutLostAttempts(message.parts).filter(isForTheModel))
       .filter((step) => step.some(isContent))
       .flat()
-      .map((part) => (isToolPart(part) ? withOutcome(part, missing) : part));
+      .map((part) => (isToolPart(part) ? withOutput(withOutcome(part, missing), pruned) : part));
     return parts.length > 0 ? [{ ...message, parts }] : [];
   });
+}
+
+function summaryMessage<Part extends StoredPart, Message extends StoredMessage<Part>>(
+  message: Message,
+  summary: string,
+): Message {
+  const part = { type: 'text', text: shownSummary(summary) } as unknown as Part;
+  return { ...message, role: 'user', parts: [part] };
+}
+
+/** The messages with only the final text of the answers in a turn that a summary splits. */
+function split<Part extends StoredPart, Message extends StoredMessage<Part>>(messages: readonly Message[]): Message[] {
+  const summary = messages.map(({ parts }) => summaryOf(parts)).findLast((each) => each !== undefined);
+  const first = summary?.split === true ? messages.findIndex(({ id }) => id === summary.tail_start_id) : -1;
+  if (first < 0) return [...messages];
+  const next = messages.findIndex(({ role }, at) => at > first && role === 'user');
+  const isSplit = (at: number) => at > first && (next < 0 || at < next);
+  return messages.map((message, at) => {
+    if (!isSplit(at)) return message;
+    const last = stepsOf(withoutLostAttempts(message.parts)).findLast((step) =>
+      step.some(({ type }) => type === 'text'),
+    );
+    return { ...message, parts: (last ?? []).filter(({ type }) => type === 'text') };
+  });
+}
+
+/** The sizes in tokens of pruned outputs, by tool call. */
+function prunedOutputs(messages: readonly StoredMessage<StoredPart>[]): ReadonlyMap<string, number> {
+  const prunes = messages.flatMap(({ parts }) => parts.filter(({ type }) => type === 'data-prune'));
+  const outputs = prunes.flatMap((part) => (part as unknown as { data: PruneData }).data.outputs);
+  return new Map(outputs.map(({ tool_call_id, tokens }) => [tool_call_id, tokens]));
+}
+
+function withOutput<Part extends ToolPart>(part: Part, pruned: ReadonlyMap<string, number>): Part {
+  const tokens = pruned.get(part.toolCallId);
+  return tokens === undefined || part.state !== 'output-available' ? part : { ...part, output: prunedStub(tokens) };
 }
 
 /** The parts by step; those before the first `step-start` are one step. */
@@ -93,12 +137,13 @@ function withOutcome<Part extends ToolPart>(part: Part, missing: string): Part {
   if (part.state === 'output-available' && part.preliminary !== true) return { ...rest, input } as Part;
   const { output: _output, rawInput: _rawInput, ...call } = rest as Record<string, unknown>;
   const denied = part.state === 'output-denied' || approval?.approved === false;
-  const errorText = denied ? deniedText(approval?.reason) : missing;
+  const errorText = denied ? deniedText(approval) : missing;
   return { ...call, state: 'output-error', input, errorText } as unknown as Part;
 }
 
-function deniedText(reason: string | undefined): string {
-  return reason ? `the user did not allow this call: ${reason}` : 'the user did not allow this call';
+function deniedText({ reason, isAutomatic }: NonNullable<ToolPart['approval']> = {}): string {
+  const what = isAutomatic === true ? 'this call is not allowed' : 'the user did not allow this call';
+  return reason ? `${what}: ${reason}` : what;
 }
 
 function isObject(value: unknown): value is object {

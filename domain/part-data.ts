@@ -46,6 +46,11 @@ export function isToolPart(data: PartData): boolean {
   return data.type === 'dynamic-tool' || data.type.startsWith('tool-');
 }
 
+/** The name of the tool that a tool part calls. */
+export function toolNameOf(data: PartData): string {
+  return data.type === 'dynamic-tool' ? String(data['toolName']) : data.type.slice('tool-'.length);
+}
+
 export function isTextPart(data: PartData): boolean {
   return data.type === 'text' || data.type === 'reasoning';
 }

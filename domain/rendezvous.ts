@@ -1,5 +1,5 @@
 import type { Phase } from './phases.ts';
-import type { SessionStatus } from './runs.ts';
+import type { SessionStatus, Wait } from './runs.ts';
 
 /** A session in the list that its user's tabs show. */
 export interface OpenSession {
@@ -8,10 +8,14 @@ export interface OpenSession {
   phase: Phase;
   agent: string;
   state: SessionStatus['state'];
-  /** The first line of the first user message, truncated; null: there is no message yet. */
+  /** While its state is waiting: what for. The user's approval, if any is missing. */
+  waits_for: Wait | null;
+  /** What the user has called it, else the first line of the first user message; truncated. null: there is no message yet. */
   title: string | null;
   /** The client's id of the session, if it was opened with one. */
   alias: string | null;
+  /** The session that it is a branch of; null: none. */
+  parent_id: string | null;
   /** When the session, its chat or its newest run last changed, in ISO 8601. */
   updated_at: string;
 }

@@ -44,15 +44,18 @@ export interface Cursor {
 }
 
 /**
- * Where the next read starts. The parts of lost attempts do not change while the run is active, so they are skipped. `all`
- * includes them, for the read after the run has ended: ending a run may close them.
+ * Where the next read starts; the same for all readers that have read the same rows, whenever they began. The parts of lost
+ * attempts do not change while the run is active, so they are skipped. `all` includes them, for the read after the run has
+ * ended: ending a run may close them.
  */
 export function cursorOf(seen: Seen, { all = false } = {}): Cursor {
   const open: { id: string; units: number; index: number }[] = [];
   let next = 0;
-  for (const [id, { index, units, final }] of seen.parts) {
+  for (const [id, { index, units, final, tool }] of seen.parts) {
     next = Math.max(next, index + 1);
-    if (!final && (all || index > seen.interruptedIndex)) open.push({ id, units, index });
+    if (final || (!all && index <= seen.interruptedIndex)) continue;
+    // Of a call whose input is complete there is no text to read.
+    open.push({ id, index, units: tool === undefined || tool.state === 'input-streaming' ? units : 0 });
   }
   const parts = open.map(({ id, units }) => ({ id, units }));
   return { index: Math.min(next, ...open.map((part) => part.index)), parts };

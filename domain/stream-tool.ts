@@ -1,6 +1,6 @@
 import type { UIMessageChunk } from 'ai';
 import { canonicalJson } from './canonical-json.ts';
-import { isInputOpen, type PartData } from './part-data.ts';
+import { isInputOpen, type PartData, toolNameOf } from './part-data.ts';
 
 type ToolChunk = Extract<UIMessageChunk, { toolCallId: string }>;
 type Approval = { id: string; approved?: boolean } & Record<string, unknown>;
@@ -11,6 +11,8 @@ export interface SeenTool {
   approval: 'none' | 'requested' | 'responded';
   /** The last preliminary output that was sent and its metadata, as canonical JSON. */
   preliminary: string;
+  /** The metadata of the call that was sent, as canonical JSON. */
+  metadata: string;
 }
 
 export const TOOL_OUTCOMES: ReadonlySet<string> = new Set(['output-available', 'output-error', 'output-denied']);
@@ -25,6 +27,7 @@ export function seenTool(data: PartData): SeenTool {
       data['preliminary'] === true
         ? canonicalJson([data['output'] ?? null, data['resultProviderMetadata'] ?? null])
         : '',
+    metadata: canonicalJson(data['callProviderMetadata'] ?? null),
   };
 }
 
@@ -53,9 +56,10 @@ export function toolChunks(
   } else if (streams && failedAtInput && inStep) {
     return [...chunks, call.inputError()];
   } else if (before === undefined || (streams && !failedAtInput)) {
+    // Once: the AI SDK calls `onToolCall` for each. What a user or a rule decided comes with the response to the approval.
     chunks.push(call.inputAvailable());
   }
-  return [...chunks, ...call.approvalChunks(before?.approval ?? 'none'), ...call.outcome(before, state)];
+  return [...chunks, ...call.approvalChunks(before), ...call.outcome(before, state)];
 }
 
 function approvalOf(data: PartData): Approval | undefined {
@@ -99,8 +103,14 @@ class ToolCall {
     return { type: 'tool-input-error', ...this.named(), input, errorText, ...metadata } as ToolChunk;
   }
 
-  approvalChunks(before: SeenTool['approval']): ToolChunk[] {
+  /** Its metadata has changed since. */
+  isDecidedSince(before: SeenTool): boolean {
+    return before.metadata !== seenTool(this.data).metadata;
+  }
+
+  approvalChunks(seen: SeenTool | undefined): ToolChunk[] {
     if (!this.approval) return [];
+    const before = seen?.approval ?? 'none';
     const { id: approvalId, approved, reason, descriptor, requestReason, ...rest } = this.approval;
     const chunks: unknown[] = [];
     if (before === 'none') {
@@ -114,7 +124,14 @@ class ToolCall {
       });
     }
     if (before !== 'responded' && approved !== undefined) {
-      chunks.push({ type: 'tool-approval-response', approvalId, approved, ...(reason !== undefined && { reason }) });
+      const decided = seen !== undefined && this.isDecidedSince(seen) ? this.metadata('callProviderMetadata') : {};
+      chunks.push({
+        type: 'tool-approval-response',
+        approvalId,
+        approved,
+        ...(reason !== undefined && { reason }),
+        ...decided,
+      });
     }
     return chunks as ToolChunk[];
   }
@@ -139,11 +156,10 @@ class ToolCall {
   }
 
   private named() {
-    const isDynamic = this.data.type === 'dynamic-tool';
     return {
       toolCallId: this.toolCallId,
-      toolName: isDynamic ? String(this.data['toolName']) : this.data.type.slice('tool-'.length),
-      ...(isDynamic && { dynamic: true }),
+      toolName: toolNameOf(this.data),
+      ...(this.data.type === 'dynamic-tool' && { dynamic: true }),
       ...this.picked('providerExecuted', 'toolMetadata'),
     };
   }

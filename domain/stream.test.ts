@@ -87,18 +87,26 @@ const approvals = fc.record({ at: fc.nat(), approved: fc.boolean() }).map(({ at,
   else answer.replace(row, { state: 'approval-responded', approval: { ...approval, approved, reason: 'r' } });
 });
 
+function allowedByRule(id: string) {
+  const permission = { rule: 'r', decision: 'allow' };
+  return { approval: { id, isAutomatic: true, approved: true }, callProviderMetadata: { perdure: { permission } } };
+}
+
 const callEnds = fc
   .record({
     at: fc.nat(),
     how: fc.constantFrom('output', 'preliminary', 'error', 'denied'),
     extra: results,
+    byRule: fc.boolean(),
     n: fc.nat(3),
   })
-  .map(({ at, how, extra, n }): Event => (answer) => {
+  .map(({ at, how, extra, byRule, n }): Event => (answer) => {
     const preliminary = answer.open('output-available').filter((row) => row.data['preliminary']);
     const row = pick([...answer.open('input-available', 'approval-responded'), ...preliminary], at);
     if (!row) return;
     const without = ['preliminary', 'output'];
+    // The rule that allowed it is stored with the outcome.
+    if (byRule && how !== 'preliminary' && !row.data['approval']) answer.replace(row, allowedByRule(row.id));
     if (how === 'denied' && row.data['state'] === 'approval-responded') answer.replace(row, { state: 'output-denied' });
     else if (how === 'error') answer.replace(row, { without, state: 'output-error', errorText: 'it failed', ...extra });
     else
@@ -175,6 +183,10 @@ describe('H8 the chunks of a reader reduce to the stored message', () => {
         // The reducer shows a `step-start` only with the next chunk.
         const shown = await reduced([...live.chunks, { type: 'message-metadata', messageMetadata: {} }]);
         expect(shown?.parts).toEqual((await answer.stored()).parts);
+        const announced = live.chunks.flatMap((chunk) =>
+          chunk.type === 'tool-input-available' ? [chunk.toolCallId] : [],
+        );
+        expect(new Set(announced).size, 'each call is announced once').toBe(announced.length);
       }),
       cases(1_000),
     );
@@ -271,6 +283,24 @@ describe('a reader', () => {
     answer.append(answer.add({ type: 'text', text: '', state: 'streaming' }), '12345');
     reader.read(answer);
     expect(cursorOf(reader.seen)).toEqual({ index: 1, parts: [{ id: 'prt_1', units: 5 }] });
+  });
+
+  it('R2 that began late reads on from the same place as one that began early', () => {
+    const history = fc.array(fc.tuple(events, fc.boolean()), { maxLength: 40 });
+    fc.assert(
+      fc.property(history, (happened) => {
+        const answer = new AnswerRows();
+        const early = new FollowingReader();
+        for (const [event, looks] of happened) {
+          event(answer);
+          if (looks) early.read(answer);
+        }
+        const late = new FollowingReader();
+        for (const reader of [early, late]) reader.read(answer);
+        expect(cursorOf(late.seen)).toEqual(cursorOf(early.seen));
+      }),
+      cases(2_000),
+    );
   });
 
   it('T5 reads the parts of a lost attempt again only after the run has ended', () => {

@@ -1,8 +1,8 @@
 import type { FinishReason, UIMessageChunk } from 'ai';
 import { canonicalJson } from './canonical-json.ts';
-import { isTextPart, isToolPart, type PartSnapshot, settledText } from './part-data.ts';
+import { isTextPart, isToolPart, type PartData, type PartSnapshot, settledText } from './part-data.ts';
 import type { RunState } from './runs.ts';
-import type { Seen, SeenPart } from './stream-seen.ts';
+import { NOTHING_SEEN, type Seen, type SeenPart } from './stream-seen.ts';
 import { seenTool, TOOL_OUTCOMES, toolChunks } from './stream-tool.ts';
 
 /** The rows of an answer at one moment, with its parts from some index on. */
@@ -22,7 +22,8 @@ export interface AnswerSnapshot {
  * The chunks for the difference between what a reader has seen and what the rows contain now. Replay and live streaming both
  * use this function: whenever a reader reads, the AI SDK's reduction of all its chunks equals the stored message.
  *
- * Begins with `start`, which contains the session's id; ends with `finish`, `abort`, or `error` and `finish`. Parts of an
+ * Begins with `start`, which contains the session's id; ends with `finish`, `abort`, or `error` and `finish`. While the run waits
+ * for an answer or for the page, it ends with `finish`, too. Parts of an
  * aborted answer that were streaming get no end chunk.
  */
 export function advance(seen: Seen, snapshot: AnswerSnapshot): { seen: Seen; chunks: UIMessageChunk[] } {
@@ -38,6 +39,34 @@ export function advance(seen: Seen, snapshot: AnswerSnapshot): { seen: Seen; chu
 /** A tool's progress as a transient chunk, for stored answers and those in memory. */
 export function progressChunk(data: { tool_call_id: string; data: unknown }): UIMessageChunk {
   return { type: 'data-progress', transient: true, data };
+}
+
+/**
+ * What a reader has been sent who has an answer up to a tool call that waited, without what was decided or given: for a page that
+ * sends that itself, and goes on with its own copy of the message.
+ */
+export function seenUntilCall(snapshot: AnswerSnapshot, toolCallId: string): Seen {
+  const { parts } = snapshot;
+  const at = parts.findIndex(({ data }) => data['toolCallId'] === toolCallId);
+  const next = parts.findIndex(({ data }, place) => place > at && data.type === 'step-start');
+  const asOfThen = (part: PartSnapshot, place: number): PartSnapshot =>
+    place < at || !isToolPart(part.data) ? part : { ...part, data: undecided(part.data) };
+  const known = parts.slice(0, next < 0 ? undefined : next).map(asOfThen);
+  const { seen } = advance(NOTHING_SEEN, { ...snapshot, run_state: 'running', parts: known });
+  return { ...seen, started: false, metadata: NOTHING_SEEN.metadata };
+}
+
+/** A call as it was when the step had settled, or when it asked. */
+function undecided(data: PartData): PartData {
+  const { output: _output, errorText: _error, approval, callProviderMetadata: metadata, ...call } = data;
+  const { id, descriptor, isAutomatic } = (approval ?? {}) as Record<string, unknown>;
+  const { perdure, ...others } = (metadata ?? {}) as Record<string, Record<string, unknown> | undefined>;
+  const { permission: _permission, ...own } = perdure ?? {};
+  const rest = { ...others, ...(Object.keys(own).length > 0 && { perdure: own }) };
+  const before = { ...call, ...(Object.keys(rest).length > 0 && { callProviderMetadata: rest }) };
+  // Of what a rule decided nothing was known.
+  if (approval === undefined || isAutomatic === true) return { ...before, state: 'input-available' };
+  return { ...before, state: 'approval-requested', approval: { id, descriptor } };
 }
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };

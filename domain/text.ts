@@ -45,7 +45,11 @@ const ESCAPES = new RegExp(
   `(${HIGH}(?:${LOW_BEGUN})?$|\\\\(?:u${HEX}{0,3})?$)|(${HIGH}${LOW})|(\\\\u${HEX}{4}|\\\\[^])`,
   'g',
 );
+/** What every forbidden escape contains. Also in an escaped backslash before `u0000`, which is allowed. */
+const MAYBE_FORBIDDEN = /\\u(?:0000|[dD][89a-fA-F])/;
 const FORBIDDEN_ESCAPE = /^\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})/;
+/** An incomplete escape. */
+const BEGUN = new RegExp(`^\\\\(?:u${HEX}{0,3})?$`);
 const ESCAPED_REPLACEMENT = '\\ufffd';
 
 /**
@@ -67,7 +71,7 @@ export class JsonTextCleaner implements Cleaner {
   private escapes(piece: string, last: boolean): string {
     const text = this.held + piece;
     this.held = '';
-    if (!text.includes('\\')) return text;
+    if (!MAYBE_FORBIDDEN.test(text)) return last ? text : this.holdBegun(text);
     return text.replace(ESCAPES, (all: string, begun?: string, pair?: string) => {
       if (pair !== undefined) return all;
       if (begun === undefined) return FORBIDDEN_ESCAPE.test(all) ? ESCAPED_REPLACEMENT : all;
@@ -78,6 +82,21 @@ export class JsonTextCleaner implements Cleaner {
       return FORBIDDEN_ESCAPE.test(begun) ? ESCAPED_REPLACEMENT + begun.slice(ESCAPED_REPLACEMENT.length) : begun;
     });
   }
+
+  /** Holds back an incomplete escape at the end of the text. */
+  private holdBegun(text: string): string {
+    const at = text.lastIndexOf('\\');
+    if (at < 0 || !BEGUN.test(text.slice(at)) || isEscaped(text, at)) return text;
+    this.held = text.slice(at);
+    return text.slice(0, at);
+  }
+}
+
+/** Whether an odd number of backslashes precedes the character. */
+function isEscaped(text: string, at: number): boolean {
+  let before = at;
+  while (text[before - 1] === '\\') before -= 1;
+  return (at - before) % 2 === 1;
 }
 
 /** Cleans the text of a whole JSON document like JsonTextCleaner. */

@@ -4,6 +4,32 @@ export type StepNext<Call, Retry, End> =
   | { kind: 'retry'; retry: Retry }
   | { kind: 'end'; end: End };
 
+/** Where a turn stands: the number of its next step, and the calls of the last settled step that have no outcome yet. */
+export interface TurnPosition<Call> {
+  step: number;
+  calls: readonly Call[];
+}
+
+/** A part of a turn. `step` of a tool call is the number of the step that follows it. */
+export type TurnUnit<Call> = { kind: 'step'; step: number } | { kind: 'tool'; step: number; call: Call };
+
+/** What a turn does next: the tool calls of its last step in the model's order, then the next step. */
+export function nextUnit<Call>({ step, calls }: TurnPosition<Call>): TurnUnit<Call> {
+  const call = calls[0];
+  return call === undefined ? { kind: 'step', step } : { kind: 'tool', step, call };
+}
+
+/** Where a turn stands once `unit` has settled; `calls` are those of a step. */
+export function positionAfter<Call>(
+  { calls }: Pick<TurnPosition<Call>, 'calls'>,
+  unit: TurnUnit<Call>,
+  callsOfStep: readonly Call[],
+): TurnPosition<Call> {
+  return unit.kind === 'step'
+    ? { step: unit.step + 1, calls: callsOfStep }
+    : { step: unit.step, calls: calls.slice(1) };
+}
+
 /** The actions of a turn. The workflow schedules activities for them; a turn in memory does them itself. */
 export interface TurnActions<Call, Retry, End> {
   /** Runs the next step. `attempt` starts at 1 and increases when the model provider fails temporarily. */
@@ -14,23 +40,23 @@ export interface TurnActions<Call, Retry, End> {
   wait(retry: Retry): Promise<void>;
 }
 
-/**
- * The loop of every turn, in a workflow and in memory: runs steps until one ends the turn; after each step its tool calls,
- * in the model's order. Begins with `calls`, those of the last settled step without an outcome.
- */
+/** The loop of every turn, in a workflow and in memory: runs one unit after the other until one ends the turn. */
 export async function turnLoop<Call, Retry, End>(
-  calls: readonly Call[],
+  from: TurnPosition<Call>,
   actions: TurnActions<Call, Retry, End>,
 ): Promise<End> {
-  let open = calls;
+  let at = from;
   for (;;) {
-    for (const call of open) {
-      const end = await actions.tool(call);
+    const unit = nextUnit(at);
+    if (unit.kind === 'tool') {
+      const end = await actions.tool(unit.call);
       if (end !== undefined) return end;
+      at = positionAfter(at, unit, []);
+    } else {
+      const next = await retriedStep(actions);
+      if (next.kind === 'end') return next.end;
+      at = positionAfter(at, unit, next.calls);
     }
-    const next = await retriedStep(actions);
-    if (next.kind === 'end') return next.end;
-    open = next.calls;
   }
 }
 

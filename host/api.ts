@@ -7,7 +7,7 @@ import { readBody } from './body.ts';
 import { problemOf, problemResponse } from './problem.ts';
 import type { App, HostEnv, RequestContext } from './context.ts';
 
-export type Method = 'get' | 'post' | 'delete';
+export type Method = 'get' | 'post' | 'put' | 'delete';
 
 /** A successful response of a route. */
 export interface RouteResponse {
@@ -46,6 +46,8 @@ export interface RouteDescription<Path extends string, Query extends z.ZodObject
   body?: z.ZodType<Body>;
   /** Reads a body that is too large to buffer. Unset: the whole body is read and parsed by `body`. */
   readBody?: (request: Request) => Promise<Body>;
+  /** Schemas, by media type, of a body that the handler reads itself from the request. */
+  rawBody?: Readonly<Record<string, z.ZodType>>;
   /** The route accepts an Idempotency-Key header. */
   idempotent?: boolean;
   responses: Record<number, RouteResponse>;
@@ -56,7 +58,7 @@ export interface RouteDescription<Path extends string, Query extends z.ZodObject
 }
 
 /** The OpenAPI tag that a route is listed under. */
-export type Tag = 'Chat' | 'Sessions' | 'Messages' | 'Commands' | 'Operation';
+export type Tag = 'Chat' | 'Sessions' | 'Messages' | 'Commands' | 'Initiatives' | 'Console' | 'Operation';
 
 /** A request's input, parsed by the route's schemas. */
 export interface RouteInput<Path extends string, Query extends z.ZodObject, Body> {
@@ -91,6 +93,7 @@ export class Api {
   readonly routes: DescribedRoute[] = [];
   readonly get: AddRoute = (path, description, handler) => this.add('get', path, description, handler);
   readonly post: AddRoute = (path, description, handler) => this.add('post', path, description, handler);
+  readonly put: AddRoute = (path, description, handler) => this.add('put', path, description, handler);
   readonly delete: AddRoute = (path, description, handler) => this.add('delete', path, description, handler);
   private readonly app: App;
   private readonly maxBodyBytes: number;
@@ -147,9 +150,11 @@ export function json(schema: z.ZodType, description: string, headers?: Record<st
   return { schema, description, ...(headers && { headers }) };
 }
 
+export const EVENT_STREAM = 'text/event-stream';
+
 /** A stream of server-sent events. OpenAPI 3.1 cannot describe single events, so `description` does. */
 export function events(description: string, headers?: Record<string, z.ZodType>): RouteResponse {
-  return { mediaType: 'text/event-stream', description, ...(headers && { headers }) };
+  return { mediaType: EVENT_STREAM, description, ...(headers && { headers }) };
 }
 
 /** Query parameters by name. A repeated one is an array, which no schema accepts. */

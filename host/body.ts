@@ -1,9 +1,6 @@
 import type { z } from 'zod';
 import { PerdureError } from '../domain/errors.ts';
-import { parseInput } from '../wire/input.ts';
-
-/** Most levels of nesting in a body. */
-export const MAX_DEPTH = 64;
+import { faultIn, parseInput } from '../wire/input.ts';
 
 /** A limit in bytes, and the setting that changes it. */
 export interface BodyLimit {
@@ -27,9 +24,7 @@ export async function readBody<T>(request: Request, schema: z.ZodType<T>, limit:
  * UTF-8
  */
 export async function* textOf(request: Request, limit: BodyLimit): AsyncGenerator<string> {
-  const coding = request.headers.get('content-encoding') ?? 'identity';
-  // A few compressed bytes can expand to gigabytes.
-  if (coding.toLowerCase() !== 'identity') throw bad('Content-Encoding: expected none (an uncompressed body)');
+  refuseEncoding(request);
   if (Number(request.headers.get('content-length') ?? 0) > limit.bytes) throw tooLarge('body', limit);
   const decoder = new TextDecoder('utf-8', { fatal: true });
   const decode = (chunk?: Uint8Array) => {
@@ -53,12 +48,55 @@ export async function* textOf(request: Request, limit: BodyLimit): AsyncGenerato
 }
 
 /**
+ * The bytes of a body of any length, as they arrive.
+ * @throws {PerdureError} `BadRequest` for a content encoding
+ */
+export async function* plainBytesOf(request: Request): AsyncGenerator<Uint8Array> {
+  refuseEncoding(request);
+  try {
+    for await (const chunk of request.body?.values({ preventCancel: true }) ?? []) yield chunk;
+  } finally {
+    discardRest(request.body);
+  }
+}
+
+/** A body of bytes. @throws {PerdureError} `TooLarge` as soon as the limit is exceeded, `BadRequest` for a content encoding */
+export async function bytesWithin(request: Request, limit: BodyLimit): Promise<Uint8Array> {
+  if (Number(request.headers.get('content-length') ?? 0) > limit.bytes) {
+    discardRest(request.body);
+    throw tooLarge('body', limit);
+  }
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of plainBytesOf(request)) {
+    bytes += piece.byteLength;
+    if (bytes > limit.bytes) throw tooLarge('body', limit);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+/** A few compressed bytes can expand to gigabytes. */
+export function refuseEncoding(request: Request): void {
+  const coding = request.headers.get('content-encoding') ?? 'identity';
+  if (coding.toLowerCase() !== 'identity') throw bad('Content-Encoding: expected none (an uncompressed body)');
+}
+
+/** What is read of a refused body of any length. */
+const DISCARDED_BYTES = 16 * 1024 * 1024;
+
+/**
  * Reads the rest of a refused body. The server closes a connection with unread data half a second after the response,
  * when a proxy may already use it for another user. Beyond `most` bytes it may do so.
  */
 async function discard(body: ReadableStream<Uint8Array>, most: number): Promise<void> {
   let left = most;
   for await (const { byteLength } of body) if ((left -= byteLength) < 0) return;
+}
+
+/** Reads the rest of a refused body of any length, in the background. */
+export function discardRest(body: ReadableStream<Uint8Array> | null): void {
+  if (body !== null && !body.locked) discard(body, DISCARDED_BYTES).catch(() => {});
 }
 
 export function tooLarge(field: string, { bytes, setting }: BodyLimit): PerdureError {
@@ -73,7 +111,7 @@ function bad(message: string): PerdureError {
   return new PerdureError('BadRequest', message);
 }
 
-/** Parses JSON of at most 64 levels. @throws {PerdureError} `BadRequest` */
+/** Parses JSON that `faultIn` accepts. @throws {PerdureError} `BadRequest` */
 export function parseJson(text: string): unknown {
   let value: unknown;
   try {
@@ -81,21 +119,7 @@ export function parseJson(text: string): unknown {
   } catch {
     throw badBody('JSON');
   }
-  checkShape(value);
+  const fault = faultIn(value);
+  if (fault !== undefined) throw badBody(fault);
   return value;
-}
-
-/** Visits every value without recursion, so that depth cannot exhaust the stack. */
-function checkShape(root: unknown): void {
-  let level: unknown[] = [root];
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > MAX_DEPTH) throw badBody(`at most ${MAX_DEPTH} levels of nesting`);
-    const next: unknown[] = [];
-    for (const value of level) {
-      if (typeof value !== 'object' || value === null) continue;
-      if (Object.hasOwn(value, '__proto__')) throw badBody('no key "__proto__"');
-      for (const member of Object.values(value)) if (typeof member === 'object') next.push(member);
-    }
-    level = next;
-  }
 }

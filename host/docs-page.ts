@@ -7,25 +7,27 @@ import { PerdureError } from '../domain/errors.ts';
 /** Swagger UI inside the published package. */
 const PACKED = path.join(import.meta.dirname, '..', 'swagger-ui');
 
-const PAGE = `<!doctype html>
+const pageOf = (base: string) => `<!doctype html>
 <html lang="en">
   <head>
     <meta charset="utf-8" />
     <meta name="viewport" content="width=device-width, initial-scale=1" />
     <title>Perdure: HTTP API</title>
     <link rel="icon" href="data:," />
-    <link rel="stylesheet" href="/docs/swagger-ui.css" />
+    <link rel="stylesheet" href="${base}/docs/swagger-ui.css" />
   </head>
   <body>
     <div id="api"></div>
-    <script src="/docs/swagger-ui-bundle.js"></script>
-    <script src="/docs/start.js"></script>
+    <script src="${base}/docs/swagger-ui-bundle.js"></script>
+    <script src="${base}/docs/start.js"></script>
   </body>
 </html>
 `;
 
 /** `validatorUrl: null`: do not send the document to swagger.io's validator. */
-const START = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#api', deepLinking: true, validatorUrl: null });
+const startOf = (
+  base: string,
+) => `SwaggerUIBundle({ url: '${base}/openapi.json', dom_id: '#api', deepLinking: true, validatorUrl: null });
 `;
 
 interface DocsFile {
@@ -33,16 +35,21 @@ interface DocsFile {
   read: () => Promise<Uint8Array<ArrayBuffer>>;
 }
 
-const HTML: DocsFile = { type: 'text/html; charset=utf-8', read: async () => bytes(PAGE) };
+/** The files of /docs, by name. */
+export type DocsFiles = Readonly<Record<string, DocsFile>>;
+
+const HTML = 'text/html; charset=utf-8';
 const SCRIPT = 'text/javascript; charset=utf-8';
 
-/** The files of /docs, by name. Swagger UI is read at the first request. */
-export const DOCS_FILES: Readonly<Record<string, DocsFile>> = {
-  'index.html': HTML,
-  'start.js': { type: SCRIPT, read: async () => bytes(START) },
-  'swagger-ui-bundle.js': { type: SCRIPT, read: () => swaggerFile('swagger-ui-bundle.js') },
-  'swagger-ui.css': { type: 'text/css; charset=utf-8', read: () => swaggerFile('swagger-ui.css') },
-};
+/** The files of /docs below a base path. Swagger UI is read at the first request. */
+export function docsFiles(base: string): DocsFiles {
+  return {
+    'index.html': { type: HTML, read: async () => bytes(pageOf(base)) },
+    'start.js': { type: SCRIPT, read: async () => bytes(startOf(base)) },
+    'swagger-ui-bundle.js': { type: SCRIPT, read: () => swaggerFile('swagger-ui-bundle.js') },
+    'swagger-ui.css': { type: 'text/css; charset=utf-8', read: () => swaggerFile('swagger-ui.css') },
+  };
+}
 
 const cached = new Map<string, Promise<Uint8Array<ArrayBuffer>>>();
 

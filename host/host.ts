@@ -2,22 +2,38 @@ import { Hono, type MiddlewareHandler } from 'hono';
 import { routePath } from 'hono/route';
 import { PerdureError } from '../domain/errors.ts';
 import { Api } from './api.ts';
+import { normalBasePath, pathBelow } from './base-path.ts';
+import { checkParts } from './check-parts.ts';
 import type { App, HostEnv, HostParts, RequestContext, RouteParts } from './context.ts';
+import { callerOf, guard } from './hooks.ts';
 import { challengeOf, loggedProblem, problemOf, problemResponse } from './problem.ts';
 import { Readers } from './readers.ts';
+import { limitRequests } from './requests.ts';
+import { attachmentRoutes } from './routes/attachments.ts';
 import { chatRoutes } from './routes/chat.ts';
 import { commandRoutes } from './routes/commands.ts';
 import { fileRoutes, previewRoutes, previewSites } from './routes/files.ts';
+import { consoleRoutes } from './routes/console.ts';
 import { docsRoutes } from './routes/docs.ts';
 import { healthRoutes } from './routes/health.ts';
 import { logRoutes } from './routes/log.ts';
+import { mcpRoutes } from './routes/mcp.ts';
 import { messageRoutes } from './routes/messages.ts';
+import { modelRoutes } from './routes/models.ts';
+import { promptRoutes } from './routes/prompts.ts';
 import { openApiRoutes } from './routes/openapi.ts';
 import { pageRoutes } from './routes/page.ts';
 import { rendezvousRoutes } from './routes/rendezvous.ts';
+import { initiativeCommandRoutes } from './routes/initiative-commands.ts';
+import { initiativeRoutes } from './routes/initiatives.ts';
 import { erasureRoutes } from './routes/erasure.ts';
+import { searchRoutes } from './routes/search.ts';
 import { sessionRoutes } from './routes/sessions.ts';
+import { permissionRoutes } from './routes/permissions.ts';
+import { stateRoutes } from './routes/state.ts';
 import { statusRoutes } from './routes/status.ts';
+import { todoRoutes } from './routes/todos.ts';
+import { transferRoutes } from './routes/transfer.ts';
 import { apiHeaders } from './security-headers.ts';
 
 /** The HTTP API as a `fetch` handler for any server. The caller closes what it passed in. */
@@ -25,36 +41,58 @@ export interface Host {
   fetch: (request: Request) => Promise<Response>;
   /** Aborts all open streams; their readers reconnect to another host or to this one. */
   close: () => void;
-  /** Every route except the page's: method in capitals, path in Hono's syntax. */
+  /** Every route except the page's: method in capitals, path below the base path in Hono's syntax. */
   routes: readonly { method: string; path: string }[];
 }
 
+/**
+ * Creates a host. It connects to nothing.
+ * @throws {TypeError} naming a part that is missing, invalid or without effect
+ */
 export function createHost(hostParts: HostParts): Host {
+  const basePath = normalBasePath(hostParts.basePath);
+  checkParts(hostParts, basePath);
   const closing = new AbortController();
   const readers = new Readers(hostParts.metrics, hostParts.maxReaders);
-  const parts: RouteParts = { ...hostParts, readers, closing: closing.signal };
-  const app: App = new Hono<HostEnv>();
+  const parts: RouteParts = { ...hostParts, basePath, readers, closing: closing.signal };
+  const served = new Set<string>();
+  const app: App = new Hono<HostEnv>({ getPath: pathBelow(basePath, (segment) => served.has(segment)) });
   app.use(measured(parts));
   app.use(withoutBody);
   app.use(withDefaultHeaders);
-  app.use(previewSites(parts));
+  // Their host names have no base path.
+  if (basePath === '') app.use(previewSites(parts));
   app.use(guarded(parts));
   const api = new Api(app, parts.maxBodyBytes);
-  openApiRoutes(api);
-  docsRoutes(api);
+  openApiRoutes(api, parts);
+  docsRoutes(api, parts);
   previewRoutes(api, parts);
   healthRoutes(api, parts);
-  app.use('/api/*', identified(parts));
+  const limited = limitRequests(parts.maxRequests);
+  for (const path of ['/api/*', '/mcp']) app.use(path, limited, identified(parts));
   chatRoutes(api, parts);
   sessionRoutes(api, parts);
   erasureRoutes(api, parts);
   messageRoutes(api, parts);
+  modelRoutes(api, parts);
+  promptRoutes(api, parts);
+  attachmentRoutes(api, parts);
   commandRoutes(api, parts);
   statusRoutes(api, parts);
   rendezvousRoutes(api, parts);
   fileRoutes(api, parts);
   logRoutes(api, parts);
+  consoleRoutes(api, parts);
+  stateRoutes(api, parts);
+  todoRoutes(api, parts);
+  permissionRoutes(api, parts);
+  searchRoutes(api, parts);
+  transferRoutes(api, parts);
+  mcpRoutes(api, parts);
+  initiativeRoutes(api, parts);
+  initiativeCommandRoutes(api, parts);
   api.refuseOtherMethods();
+  for (const { path } of api.routes) served.add(path.split('/', 2)[1] ?? '');
   app.all('/api/*', (c) => {
     throw new PerdureError('NotFound', `there is no ${c.req.method} ${c.req.path}`);
   });
@@ -81,16 +119,26 @@ const withoutBody: MiddlewareHandler<HostEnv> = async (c, next) => {
 
 function guarded({ identify }: HostParts): MiddlewareHandler<HostEnv> {
   return async (c, next) => {
-    identify.guard?.(c.req.raw);
+    if (identify.guard) await guard(identify, c.req.raw);
     await next();
   };
 }
 
-/** Authenticates every request under /api. */
+/** Authenticates every request under /api, and those of MCP clients. */
 function identified({ identify }: HostParts): MiddlewareHandler<HostEnv> {
   return async (c, next) => {
-    const { user, setCookie, expiresAt } = await identify(c.req.raw);
+    const {
+      user,
+      admin = false,
+      readsAll = false,
+      attributes,
+      setCookie,
+      expiresAt,
+    } = await callerOf(identify, c.req.raw);
     c.set('user', user);
+    c.set('admin', admin);
+    c.set('readsAll', readsAll);
+    c.set('attributes', attributes);
     c.set('expiresAt', expiresAt);
     await next();
     if (setCookie !== undefined) c.res.headers.append('set-cookie', setCookie);

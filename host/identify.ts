@@ -17,14 +17,15 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * Trusts callers, for a host that only this machine can reach. The user is the header x-perdure-user, else the user of
- * our signed cookie, else a new user, who gets such a cookie. Refuses DNS rebinding and requests from other sites.
+ * Trusts callers, for a host that only this machine can reach. The user is the header x-perdure-user, else `onlyUser`, else the
+ * user of our signed cookie, else a new user, who gets such a cookie. Refuses DNS rebinding and requests from other sites.
  */
-export function loopbackUser(key: Buffer<ArrayBuffer>): Identify {
+export function loopbackUser(key: Buffer<ArrayBuffer>, onlyUser?: string): Identify {
   const identify = async (request: Request) => {
     refuseOtherSites(request);
     const header = request.headers.get('x-perdure-user');
     if (header !== null) return { user: validUser(header) };
+    if (onlyUser !== undefined) return { user: onlyUser };
     const known = await userOfCookie(request.headers.get('cookie'), key);
     if (known !== undefined) return { user: known };
     const user = `guest-${randomBytes(12).toString('base64url')}`;
@@ -68,9 +69,13 @@ function originHost(origin: string): string | undefined {
   return URL.canParse(origin) ? new URL(origin).host : undefined;
 }
 
+export function isUser(user: unknown): user is string {
+  return typeof user === 'string' && USER.test(user);
+}
+
 /** @throws {PerdureError} `Unauthorized` for an invalid user id */
 export function validUser(user: unknown): string {
-  if (typeof user === 'string' && USER.test(user)) return user;
+  if (isUser(user)) return user;
   throw unauthorized('expected a user of 1 to 128 printable ASCII characters');
 }
 

@@ -1,10 +1,12 @@
 // perdure/host: the HTTP API as a `fetch` handler for any server.
 export { createLogger, type Logger } from '../config/log.ts';
+export { type CatalogParts, catalogOf } from './catalog.ts';
 export type { Caller, HostParts, Identify, Page } from './context.ts';
 export { cookieKey } from './cookie-key.ts';
 export { createHost, type Host } from './host.ts';
 export { loopbackUser } from './identify.ts';
 export { type HostMetrics, hostMetrics } from './metrics.ts';
+export { nodeListener, type NodeListener } from './node-listener.ts';
 export { Previews, type PreviewSettings } from './previews.ts';
 export { staticPage } from './static-page.ts';
 export { type TokenSettings, tokenUser } from './token.ts';

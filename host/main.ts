@@ -3,26 +3,38 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
+import type { Client } from '@temporalio/client';
 import { Registry } from 'prom-client';
-import { createModels, type Models } from '../agent/models.ts';
+import { requireDefaultModels } from '../agent/default-models.ts';
+import type { AgentDefinition } from '../agent/define.ts';
+import { createModels } from '../agent/models.ts';
+import { loadProviders } from '../agent/providers.ts';
 import { loadAgents } from '../agent/registry.ts';
+import { scriptProvider } from '../agent/script.ts';
 import type { Catalog } from '../client/catalog.ts';
 import { countBus } from '../activities/process-metrics.ts';
 import { createPostgresBus } from '../bus/postgres.ts';
 import { createClient } from '../client/client.ts';
 import { temporalClient } from '../client/temporal.ts';
-import { type Config, parseConfig, requireDatabase } from '../config/config.ts';
+import { type Config, type DatabaseConfig, parseConfig, requireDatabase } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
-import { createLogger } from '../config/log.ts';
+import { createLogger, type Logger } from '../config/log.ts';
 import { loadModels } from '../config/models.ts';
+import { untilPostgresAccepts } from '../config/postgres.ts';
+import { untilReachable } from '../config/reach.ts';
+import { withTemporal } from '../config/refusals.ts';
+import { reloadLog } from '../config/reload-log.ts';
 import { runProcess } from '../config/process.ts';
+import { s3Of } from '../config/s3.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import siteBuilder from '../examples/site-builder/agent.ts';
 import type { Identify } from './context.ts';
+import { catalogOf } from './catalog.ts';
 import { cookieKey } from './cookie-key.ts';
 import { createHost } from './host.ts';
 import { isLoopback, loopbackUser } from './identify.ts';
 import { hostMetrics } from './metrics.ts';
+import { requireOwnTaskQueue } from './own-task-queue.ts';
 import { Previews } from './previews.ts';
 import { watchReach } from './reach.ts';
 import { createLimitedServer } from './server.ts';
@@ -32,33 +44,47 @@ import { OrderlyStop } from './stop.ts';
 
 const PAGE = path.join(import.meta.dirname, '..', 'web', 'dist');
 
-async function catalogOf(config: Config): Promise<Catalog> {
-  const agents = await loadAgents(config.agentsModule, [siteBuilder]);
-  const models = createModels({ ...config, defaultModel: config.model, catalog: loadModels(config.modelsFile) });
+async function configuredCatalog(config: Config, log: Logger): Promise<Catalog> {
+  const reload = reloadLog(config, log, false);
+  const own = await loadProviders(config.providersModule);
+  const providers = { ...own, ...(await scriptProvider(config.model, reload)) };
+  const catalog = loadModels(config.modelsFile);
+  const models = createModels({ ...config, defaultModel: config.model, catalog, providers });
+  const check = (all: readonly AgentDefinition[]) => requireDefaultModels(all, models);
+  const agents = await loadAgents(config.agentsModule, [siteBuilder], { check, reload });
+  let made: { from: readonly AgentDefinition[]; catalog: Catalog } | undefined;
+  const current = () => {
+    const from = agents.all();
+    // Made once per load of the agents: it checks each and reads its skills.
+    if (made?.from !== from)
+      made = { from, catalog: catalogOf({ agents: from, models, workspaces: config.workspaces }) };
+    return made.catalog;
+  };
   return {
-    agents: agents.list().map((agent) => agent.id),
-    defaultAgent: agents.default.id,
-    models: { has: (ref) => canResolve(models, ref), list: () => models.list() },
-    workspaces: config.workspaces,
+    ...current(),
+    // They change when the agents are loaded again.
+    get agents() {
+      return current().agents;
+    },
+    get defaultAgent() {
+      return current().defaultAgent;
+    },
+    get descriptions() {
+      return current().descriptions ?? {};
+    },
+    get models() {
+      return current().models;
+    },
   };
 }
 
-function canResolve(models: Models, ref: string): boolean {
-  try {
-    models.resolve(ref);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 async function identifyOf(config: Config): Promise<Identify> {
-  const { jwtSecret, jwksUrl, jwtIssuer, jwtAudience, jwtAllowNoExp, host, dir } = config;
+  const { jwtSecret, jwksUrl, jwtIssuer, jwtAudience, jwtAllowNoExp, host, dir, user } = config;
   if (jwtSecret !== undefined || jwksUrl !== undefined) {
     const issued = { issuer: jwtIssuer, audience: jwtAudience, allowNoExp: jwtAllowNoExp };
     return tokenUser({ secret: jwtSecret, jwksUrl, ...issued });
   }
-  if (isLoopback(host)) return loopbackUser(await cookieKey(dir));
+  if (isLoopback(host)) return loopbackUser(await cookieKey(dir), user);
   throw new ConfigError([
     {
       name: 'PERDURE_HOST',
@@ -67,11 +93,43 @@ async function identifyOf(config: Config): Promise<Identify> {
   ]);
 }
 
-async function main(): Promise<void> {
+/**
+ * Waits until both servers have accepted this host. Requests are served meanwhile, and `watchReach` logs what is absent.
+ * @throws {ConfigError} naming the variable, if one of them refuses
+ */
+async function requireAccess(
+  config: DatabaseConfig,
+  workflows: Client,
+  log: Logger,
+  signal: AbortSignal,
+): Promise<void> {
+  const quiet = { warn: () => {} };
+  const { connectionOptions, namespace } = temporalConnectConfig(config);
+  const describe = () => workflows.workflowService.describeNamespace({ namespace });
+  const reachTemporal = () => withTemporal(connectionOptions, namespace, describe);
+  try {
+    await Promise.all([
+      untilPostgresAccepts(quiet, 'DATABASE_URL', config.databaseUrl, signal),
+      untilPostgresAccepts(quiet, 'PERDURE_DIRECT_DATABASE_URL', config.directDatabaseUrl, signal),
+      untilReachable(quiet, 'Temporal', connectionOptions.address, reachTemporal, signal),
+    ]);
+    log.debug('Postgres and Temporal accept this host');
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}
+
+/** Where Temporal's UI shows the workflows of a namespace. */
+function workflowsUrl(ui: string | undefined, namespace: string): string | undefined {
+  return ui && `${ui.replace(/\/+$/, '')}/namespaces/${encodeURIComponent(namespace)}/workflows`;
+}
+
+async function main(_options: object, stopRequest: () => Promise<void>): Promise<void> {
   const config = requireDatabase(parseConfig(process.env));
   const log = createLogger('host', config);
   const temporal = temporalConnectConfig(config);
   const identify = await identifyOf(config);
+  const catalog = await configuredCatalog(config, log);
   const registry = new Registry();
   const onError = (error: unknown) => log.warn({ err: error }, 'bus');
   const bus = createPostgresBus({ connectionString: config.directDatabaseUrl, onError });
@@ -81,8 +139,13 @@ async function main(): Promise<void> {
     database: config.databaseUrl,
     bus,
     temporal: workflows,
-    catalog: await catalogOf(config),
+    taskQueue: config.taskQueue,
+    hideUsersKey: config.hideUsersKey,
+    catalog,
     maxMessageBytes: config.maxMessageBytes,
+    maxFileBytes: config.maxFileBytes,
+    maxImportBytes: config.maxImportBytes,
+    s3: s3Of(config),
     commandConnections: config.commandConnections,
     readConnections: config.readConnections,
     log,
@@ -92,8 +155,10 @@ async function main(): Promise<void> {
   const { workspaces, jwtSecret, dir } = config;
   const previews = new Previews({ workspaces, secret: jwtSecret ?? (await cookieKey(dir)), local });
   const metrics = hostMetrics(registry);
-  const { maxBodyBytes, maxTranscriptBytes, maxReaders } = config;
-  const parts = { client, identify, log, metrics, maxBodyBytes, maxTranscriptBytes, maxReaders, page, previews };
+  const { maxBodyBytes, maxTranscriptBytes, maxReaders, maxRequests } = config;
+  const limits = { maxBodyBytes, maxTranscriptBytes, maxReaders, maxRequests };
+  const temporalWorkflows = workflowsUrl(config.temporalUi, temporal.namespace);
+  const parts = { client, identify, log, metrics, ...limits, page, previews, temporalWorkflows };
   const host = createHost(parts);
   const orderlyStop = new OrderlyStop(host, config.readerTimeoutMs);
   const server = createLimitedServer(orderlyStop.serve, config);
@@ -107,7 +172,10 @@ async function main(): Promise<void> {
   const name = config.host.includes(':') ? `[${config.host}]` : config.host;
   log.info({ url: `http://${name}:${port}` }, 'ready');
 
-  await Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+  const isStopped = stopRequest();
+  const access = requireAccess(config, workflows, log, stopping.signal);
+  const checks = [requireOwnTaskQueue(client, stopping.signal), access].map((check) => check.then(() => isStopped));
+  await Promise.race([isStopped, ...checks]);
   log.info('stopping');
   stopping.abort();
   await orderlyStop.stop(server, { drainDelayMs: config.drainDelayMs, graceMs: config.shutdownGraceMs });
@@ -117,4 +185,4 @@ async function main(): Promise<void> {
   log.info('stopped');
 }
 
-await runProcess('host', main);
+await runProcess({ name: 'host', does: 'serves the HTTP API and the chat page' }, main);

@@ -9,7 +9,7 @@ import {
 import { byStatus, problemDetails } from '../wire/responses.ts';
 import type { ErrorCode } from '../domain/errors.ts';
 import { idempotencyKey } from '../wire/requests.ts';
-import { type Api, type DescribedRoute, type RouteResponse, templateOf } from './api.ts';
+import { type Api, type DescribedRoute, EVENT_STREAM, type RouteResponse, templateOf } from './api.ts';
 
 /** Ways to authenticate; a host's own `identify` hook may add others. */
 const SECURITY: Record<string, ZodOpenApiSecuritySchemeObject> = {
@@ -33,6 +33,8 @@ const TAGS = [
   { name: 'Sessions', description: 'Open, list, read and follow sessions.' },
   { name: 'Messages', description: 'Read the transcript, and send messages without waiting for the answer.' },
   { name: 'Commands', description: "Commands of a session; each returns the session's new state." },
+  { name: 'Initiatives', description: 'Position, decisions, blockers and work sessions of larger work.' },
+  { name: 'Console', description: 'What developers and operators see of sessions.' },
   { name: 'Operation', description: 'Health, metrics and this description.' },
 ];
 
@@ -41,8 +43,8 @@ const DESCRIPTION =
   "of its owner's aliases; for all other users it does not exist. Errors are problem details (RFC 9457); `code` is " +
   'the name of the error.';
 
-/** The OpenAPI 3.1 document of all routes. */
-export function openApiDocument(api: Api): object {
+/** The OpenAPI 3.1 document of all routes, below `basePath`. */
+export function openApiDocument(api: Api, basePath: string): object {
   const paths: ZodOpenApiPathsObject = {};
   for (const route of api.routes) {
     const path = templateOf(route.path);
@@ -56,7 +58,7 @@ export function openApiDocument(api: Api): object {
       description: DESCRIPTION,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url: '/' }],
+    servers: [{ url: basePath || '/' }],
     tags: TAGS,
     security: Object.keys(SECURITY).map((name) => ({ [name]: [] })),
     components: { securitySchemes: SECURITY },
@@ -65,7 +67,7 @@ export function openApiDocument(api: Api): object {
 }
 
 function operation({ description: route }: DescribedRoute): ZodOpenApiOperationObject {
-  const { operationId, summary, description, tag, params, query, body, idempotent, open } = route;
+  const { operationId, summary, description, tag, params, query, body, rawBody, idempotent, open } = route;
   const header = z.object({ 'idempotency-key': idempotencyKey.optional() });
   return {
     operationId,
@@ -81,6 +83,12 @@ function operation({ description: route }: DescribedRoute): ZodOpenApiOperationO
     ...(body && {
       requestBody: { required: !body.safeParse({}).success, content: { 'application/json': { schema: body } } },
     }),
+    ...(rawBody && {
+      requestBody: {
+        required: true,
+        content: Object.fromEntries(Object.entries(rawBody).map(([type, schema]) => [type, { schema }])),
+      },
+    }),
     responses: { ...responsesOf(route), ...problemsOf(route) },
   };
 }
@@ -92,7 +100,9 @@ function responsesOf(route: DescribedRoute['description']): ZodOpenApiResponsesO
 }
 
 function responseOf({ description, schema, mediaType, headers }: RouteResponse) {
-  const content = schema ? { 'application/json': { schema } } : mediaType && { [mediaType]: { schema: z.string() } };
+  // The schema of an event stream would be that of each event, which OpenAPI 3.1 cannot describe.
+  const text = mediaType === EVENT_STREAM ? {} : { schema: z.string() };
+  const content = schema ? { 'application/json': { schema } } : mediaType && { [mediaType]: text };
   return { description, ...(headers && { headers: z.object(headers) }), ...(content && { content }) };
 }
 
@@ -100,7 +110,7 @@ function responseOf({ description, schema, mediaType, headers }: RouteResponse) 
 function problemsOf(route: DescribedRoute['description']): ZodOpenApiResponsesObject {
   const codes: ErrorCode[] = [
     ...(route.errors ?? []),
-    ...(route.body ? (['TooLarge'] as const) : []),
+    ...(route.body || route.rawBody !== undefined ? (['TooLarge'] as const) : []),
     ...(route.open === true ? [] : (['BadRequest', 'Unauthorized', 'Unavailable'] as const)),
     'Forbidden',
     'Internal',

@@ -19,6 +19,7 @@ export async function watchReach(
   signal: AbortSignal,
 ): Promise<void> {
   const reachable = { postgres: true, temporal: true };
+  let different: string | undefined;
   while (!signal.aborted) {
     const health = await client.health();
     for (const server of ['postgres', 'temporal'] as const) {
@@ -28,6 +29,11 @@ export async function watchReach(
       if (health[server]) log.info({ address }, `${server} can be reached again at ${address}`);
       else log.warn({ address }, `${server} cannot be reached at ${address}`);
     }
+    const differ = health.agents && JSON.stringify(health.agents);
+    if (differ !== undefined && differ !== different) {
+      log.warn(health.agents, 'host and workers have different agents: expected the same module of PERDURE_AGENTS');
+    }
+    different = differ;
     const isDown = !reachable.postgres || !reachable.temporal;
     await sleep(isDown ? RETRY_MS : CHECK_MS, undefined, { signal, ref: false }).catch(() => {});
   }

@@ -15,6 +15,13 @@ export class Readers {
     this.most = most;
   }
 
+  /** Number of open streams of a user, or with null of all users. */
+  open(user: string | null): number {
+    return user === null
+      ? [...this.counts.values()].reduce((sum, count) => sum + count, 0)
+      : (this.counts.get(user) ?? 0);
+  }
+
   /**
    * Admits one more stream of a user. Call the returned function when the stream ends; repeated calls have no effect.
    * @throws {PerdureError} `TooMany`

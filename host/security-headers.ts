@@ -32,6 +32,7 @@ export function pageHeaders({ local = false } = {}): MiddlewareHandler {
       scriptSrc: ["'self'"],
       styleSrc: ["'self'"],
       imgSrc: ["'self'", 'data:'],
+      fontSrc: ["'self'"],
       // The page checks that the browser resolves these names before it uses them.
       connectSrc: previews,
       frameSrc: previews,
@@ -41,6 +42,25 @@ export function pageHeaders({ local = false } = {}): MiddlewareHandler {
     },
   });
 }
+
+/**
+ * The frame in which the chat page draws diagrams: without an origin, and with no more than our own scripts and inline styles.
+ * Nothing can be loaded or asked for, whatever a diagram says.
+ */
+export const drawingHeaders: MiddlewareHandler = secureHeaders({
+  ...COMMON,
+  xFrameOptions: false,
+  crossOriginOpenerPolicy: false,
+  contentSecurityPolicy: {
+    sandbox: ['allow-scripts'],
+    defaultSrc: ["'none'"],
+    scriptSrc: ["'self'"],
+    styleSrc: ["'self'", "'unsafe-inline'"],
+    baseUri: ["'none'"],
+    formAction: ["'none'"],
+    frameAncestors: ["'self'"],
+  },
+});
 
 /** The origin from which a preview's pages load files, and the pages that may frame them. */
 export interface PreviewBounds {

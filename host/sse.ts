@@ -1,7 +1,7 @@
+import { MAX_TIMER_MS } from '../domain/timer.ts';
+
 /** Shorter than the idle timeouts of common proxies. */
 const KEEP_ALIVE_MS = 15_000;
-/** The maximum delay of setTimeout. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
 
 const HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',

@@ -2,20 +2,30 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { Hono } from 'hono';
+import { compress } from 'hono/compress';
 import { etag } from 'hono/etag';
 import type { Page } from './context.ts';
-import { pageHeaders } from './security-headers.ts';
+import { drawingHeaders, pageHeaders } from './security-headers.ts';
 
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
   '.svg': 'image/svg+xml',
+  '.woff2': 'font/woff2',
 };
 
 /** Vite puts a content hash into these file names, so they can be cached forever. */
 const HASHED = '/assets/';
 const FOREVER = 'public, max-age=31536000, immutable';
+
+/** Paths of the chat page: the chat, a session, the list of initiatives, and one of them. */
+const PAGES = /^\/(?:s\/[^/]+|i(?:\/\w{1,64})?)?$/;
+/** The other pages: the console, and the frame in which the chat page draws diagrams. */
+const OTHER_PAGES: Readonly<Record<string, string>> = {
+  '/console': '/console/index.html',
+  '/diagram': '/diagram/index.html',
+};
 
 interface StaticFile {
   status: 200 | 503;
@@ -32,17 +42,25 @@ const NOT_BUILT: StaticFile = {
 };
 
 /**
- * The chat page, from its build folder. The folder is read once into memory, so no request path reaches the file
- * system. If the folder is missing, "/" explains how to build it.
+ * The pages, from their build folder. The folder is read once into memory, so no request path reaches the file
+ * system. If the folder is missing, their paths explain how to build them.
  * @param options.local previews may use host names below "localhost"
  */
 export async function staticPage(dir: string, options: { local?: boolean } = {}): Promise<Page> {
   const files = await readFiles(dir);
   const fileOf = ({ url }: Request) => {
     const { pathname } = new URL(url);
-    return pathname === '/' ? (files.get('/index.html') ?? NOT_BUILT) : files.get(pathname);
+    const page = PAGES.test(pathname) ? '/index.html' : OTHER_PAGES[pathname];
+    return page === undefined ? files.get(pathname) : (files.get(page) ?? NOT_BUILT);
   };
-  const app = new Hono().use(pageHeaders(options), etag());
+  const ofPage = pageHeaders(options);
+  const app = new Hono()
+    .use((c, next) => (/^\/diagram(?:\/|$)/.test(c.req.path) ? drawingHeaders : ofPage)(c, next), compress(), etag())
+    .use(`${HASHED}*`, async (c, next) => {
+      await next();
+      // A frame without an origin loads its scripts as another site would. They hold nothing of a user.
+      c.res.headers.set('access-control-allow-origin', '*');
+    });
   app.get('*', (c) => {
     const { body, status, headers } = fileOf(c.req.raw) ?? NOT_BUILT;
     return c.newResponse(body, status, headers);
@@ -65,7 +83,11 @@ function staticFile(url: string, body: Uint8Array<ArrayBuffer>): StaticFile {
   const headers = {
     'content-type': TYPES[path.extname(url)] ?? 'application/octet-stream',
     'cache-control': url.startsWith(HASHED) ? FOREVER : 'no-cache',
+    // Short files are not compressed.
+    'content-length': String(body.byteLength),
     etag: `"${digest}"`,
+    // Also without compression, and when nothing has changed.
+    vary: 'Accept-Encoding',
   };
   return { status: 200, body, headers };
 }

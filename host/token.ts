@@ -1,4 +1,5 @@
 import { createRemoteJWKSet, errors, jwtVerify, type JWTPayload, type JWTVerifyOptions } from 'jose';
+import type { Attributes } from '../domain/attributes.ts';
 import { PerdureError } from '../domain/errors.ts';
 import type { Identify } from './context.ts';
 import { InvalidToken, unauthorized, validUser } from './identify.ts';
@@ -12,6 +13,8 @@ export interface TokenSettings {
   audience?: string | undefined;
   /** Accept tokens without the claim `exp`, which never expire. */
   allowNoExp?: boolean | undefined;
+  /** What of a verified token's claims is passed on to prompts and tools, such as the tenant. It is stored. */
+  attributes?: ((claims: JWTPayload) => Attributes) | undefined;
 }
 
 /** RFC 7518, 3.2: a key is at least as long as the hash. */
@@ -43,12 +46,12 @@ const JWKS_COOLDOWN_MS = 10_000;
 const BEARER = /^Bearer +([\w.~+/-]+=*)$/i;
 
 /**
- * Identifies callers by `Authorization: Bearer` JSON web tokens; the claim `sub` is the user. The claim `exp` is
- * required unless `allowNoExp`.
+ * Identifies callers by `Authorization: Bearer` JSON web tokens; the claim `sub` is the user, `perdure_admin: true` makes an
+ * administrator, and `perdure_reads_all: true` a reader of all users' sessions. The claim `exp` is required unless `allowNoExp`.
  * @throws {TypeError} with both or neither of secret and jwksUrl, or a secret that is too short
  */
 export function tokenUser(settings: TokenSettings): Identify {
-  const { issuer, audience, allowNoExp = false } = settings;
+  const { issuer, audience, allowNoExp = false, attributes } = settings;
   const expected: JWTVerifyOptions = {
     requiredClaims: allowNoExp ? ['sub'] : ['sub', 'exp'],
     clockTolerance: CLOCK_TOLERANCE_S,
@@ -59,10 +62,17 @@ export function tokenUser(settings: TokenSettings): Identify {
   return async (request) => {
     const token = BEARER.exec(request.headers.get('authorization') ?? '')?.[1];
     if (token === undefined) throw unauthorized('expected one header "Authorization: Bearer <token>"');
-    const { sub, exp } = await verify(token).catch((error: unknown) => {
+    const claims = await verify(token).catch((error: unknown) => {
       throw isInvalid(error) ? new InvalidToken(reasonOf(error), error) : keysUnavailable(error);
     });
-    return { user: userOf(sub), ...(exp !== undefined && { expiresAt: exp * 1_000 }) };
+    const { sub, exp, perdure_admin: admin, perdure_reads_all: readsAll } = claims;
+    return {
+      user: userOf(sub),
+      ...(admin === true && { admin }),
+      ...(readsAll === true && { readsAll }),
+      ...(attributes && { attributes: attributes(claims) }),
+      ...(exp !== undefined && { expiresAt: exp * 1_000 }),
+    };
   };
 }
 

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
-import { parseInput } from '../wire/input.ts';
-import { badBody, type BodyLimit, MAX_DEPTH, parseJson, textOf, tooLarge } from './body.ts';
+import { MAX_DEPTH, parseInput } from '../wire/input.ts';
+import { badBody, type BodyLimit, parseJson, textOf, tooLarge } from './body.ts';
 import { JsonError, type JsonListener, JsonScanner } from './json-scanner.ts';
 
 interface Transcript {

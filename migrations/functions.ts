@@ -2,16 +2,19 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type pg from 'pg';
+import { machineRows } from '../domain/initiatives/machines.ts';
 import { transitionRows } from '../domain/phases.ts';
 
 const FUNCTIONS = path.join(import.meta.dirname, '..', 'store', 'sql');
 
-/** The part of the schema that each build replaces: SQL functions and views, and the table of phase transitions. */
+/** The part of the schema that each build replaces: SQL functions and views, and the tables of transitions. */
 export interface Functions {
   sql: string;
   /** A jsonb array of { phase, event, next }. */
   transitions: string;
-  /** SHA-256 of both. */
+  /** A jsonb array of { machine, status, event, next }. */
+  machines: string;
+  /** SHA-256 of all three. */
   digest: string;
 }
 
@@ -21,7 +24,9 @@ export async function readFunctions(folder: string = FUNCTIONS): Promise<Functio
   const files = await Promise.all(names.map((name) => readFile(path.join(folder, name), 'utf8')));
   const sql = files.join('\n');
   const transitions = JSON.stringify(transitionRows());
-  return { sql, transitions, digest: createHash('sha256').update(sql).update(transitions).digest('hex') };
+  const machines = JSON.stringify(machineRows());
+  const digest = createHash('sha256').update(sql).update(transitions).update(machines).digest('hex');
+  return { sql, transitions, machines, digest };
 }
 
 /** Every digest that was applied to this database, newest first; empty where none was. */
@@ -43,8 +48,8 @@ export async function applyFunctions(db: pg.ClientBase, { sql, digest }: Functio
   await db.query('INSERT INTO schema_functions (digest) VALUES ($1)', [digest]);
 }
 
-/** Brings the table of transitions to the domain's, whoever changed it. */
-export async function applyTransitions(db: pg.ClientBase, { transitions }: Functions): Promise<void> {
+/** Brings the tables of transitions to the domain's, whoever changed them. */
+export async function applyTransitions(db: pg.ClientBase, { transitions, machines }: Functions): Promise<void> {
   await db.query(
     `WITH wanted AS (
        SELECT * FROM jsonb_to_recordset($1::jsonb) AS row(phase text, event text, next text)
@@ -54,5 +59,15 @@ export async function applyTransitions(db: pg.ClientBase, { transitions }: Funct
      INSERT INTO phase_transitions AS stored SELECT phase, event, next FROM wanted
      ON CONFLICT (phase, event) DO UPDATE SET next = excluded.next WHERE stored.next <> excluded.next`,
     [transitions],
+  );
+  await db.query(
+    `WITH wanted AS (
+       SELECT * FROM jsonb_to_recordset($1::jsonb) AS row(machine text, status text, event text, next text)
+     ), removed AS (
+       DELETE FROM initiative_transitions WHERE (machine, status, event) NOT IN (SELECT machine, status, event FROM wanted)
+     )
+     INSERT INTO initiative_transitions AS stored SELECT machine, status, event, next FROM wanted
+     ON CONFLICT (machine, status, event) DO UPDATE SET next = excluded.next WHERE stored.next <> excluded.next`,
+    [machines],
   );
 }

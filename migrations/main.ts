@@ -1,22 +1,36 @@
 #!/usr/bin/env node
 // Brings database and Temporal namespace to where this version needs them.
-import { parseArgs } from 'node:util';
+import { Connection } from '@temporalio/client';
 import { parseConfig, requireDatabase } from '../config/config.ts';
 import { createLogger } from '../config/log.ts';
+import { untilPostgresAccepts } from '../config/postgres.ts';
 import { runProcess } from '../config/process.ts';
-import { registerSearchAttributesAt } from '../config/search-attributes.ts';
+import { untilReachable } from '../config/reach.ts';
+import { withTemporal } from '../config/refusals.ts';
+import { registerSearchAttributes } from '../config/search-attributes.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import { migrate } from './migrate.ts';
 
-async function main(): Promise<void> {
-  const { values } = parseArgs({ options: { 'replace-functions': { type: 'boolean', default: false } } });
+const PROGRAM = {
+  name: 'migrate',
+  does: 'brings the database and the Temporal namespace to where this version needs them',
+  options: { 'replace-functions': { type: 'boolean', default: false } },
+  help: ["--replace-functions   apply this version's SQL functions also where another version replaced them"],
+} as const;
+
+async function main(values: { 'replace-functions': boolean }): Promise<void> {
   const config = requireDatabase(parseConfig(process.env));
   const log = createLogger('migrate', config);
+  const databaseVariable = process.env['PERDURE_DIRECT_DATABASE_URL'] ? 'PERDURE_DIRECT_DATABASE_URL' : 'DATABASE_URL';
+  await untilPostgresAccepts(log, databaseVariable, config.directDatabaseUrl);
   const applied = await migrate(config.directDatabaseUrl, { replace: values['replace-functions'] });
   log.info({ applied }, applied.length > 0 ? 'the database is migrated' : 'the database is up to date');
   const { connectionOptions, namespace } = temporalConnectConfig(config);
-  const registered = await registerSearchAttributesAt(connectionOptions, namespace);
+  const asTemporal = <T>(work: () => Promise<T>) => withTemporal(connectionOptions, namespace, work);
+  const connect = () => asTemporal(() => Connection.connect(connectionOptions));
+  const connection = await untilReachable(log, 'Temporal', connectionOptions.address, connect);
+  const registered = await asTemporal(() => registerSearchAttributes(connection, namespace));
   log.info({ namespace, registered }, 'the search attributes are registered');
 }
 
-await runProcess('migrate', main);
+await runProcess(PROGRAM, main);

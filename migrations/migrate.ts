@@ -4,8 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { appliedDigests, applyFunctions, applyTransitions, readFunctions } from './functions.ts';
 
-/** Arbitrary: the advisory lock under which the migrations of one database run one after another. */
-const MIGRATION_LOCK = 7_073_647_205;
+/** The advisory lock under which the migrations of one database run one after another; the number is arbitrary. */
+export const MIGRATION_LOCK = 7_073_647_205;
 
 /**
  * Statements queue behind a migration that waits for a table lock, and a backup may hold the table for minutes. So a

@@ -3,7 +3,7 @@ import { RUN_STATES } from '../domain/runs.ts';
 import type { AnswerSnapshot } from '../domain/stream.ts';
 import type { Json } from '../domain/text.ts';
 import type { Cursor } from '../domain/stream-seen.ts';
-import { call, type Db, maybeOne } from './db.ts';
+import { call, type Db, jsonb, many } from './db.ts';
 import { json } from './results.ts';
 import { retry } from './status.ts';
 
@@ -16,7 +16,8 @@ const answerRow = z.object({
   error_message: z.string().nullable(),
   retry: retry.nullable(),
   progress: z.object({ tool_call_id: z.string(), data: json }).nullable(),
-  started_at: z.number().nullable(),
+  compaction: z.record(z.string(), json).nullable(),
+  questions: json,
   position: z.number().nullable(),
   parts: z
     .array(
@@ -31,58 +32,60 @@ const answerRow = z.object({
     .nullable(),
 });
 
-/** A snapshot of an answer and its run. Times are in epoch milliseconds. */
+const foundRow = z.object({ place: z.number(), answer: z.looseObject({ too_large: z.boolean().nullable() }) });
+
+/** A snapshot of an answer and its run. */
 export type Answer = AnswerSnapshot & {
   user_message_id: string;
   retry: { attempt: number; reason: string; at: number } | null;
   /** Progress of the running tool. */
   progress: { tool_call_id: string; data: Json } | null;
-  started_at: number | null;
+  /** The newest compaction of the run. */
+  compaction: Record<string, Json> | null;
+  /** Calls of children that wait for approvals or pages, while it waits for a child; null: there are none. */
+  questions: Json;
   /** While it is queued: number of open runs ahead of it. */
   position: number | null;
 };
 
+/** Which answer a user reads, and from where on. */
+export interface AnswerRequest {
+  userId: string;
+  sessionId: string;
+  runSeq: number;
+  cursor: Cursor;
+}
+
 /**
- * Reads a run's answer from a cursor on: its run, its metadata, its parts and their deltas, in one statement and so in one
- * snapshot. Undefined: the user has no such run.
+ * Reads several answers from their cursors on, in one statement and so in one snapshot.
+ * @param maxBytes limit of an answer's parts as stored; an answer that exceeds it is not read, and has no function
+ * @returns for each request a function that parses its answer, undefined if the user has no such run; it throws an Error if
+ * the rows are not as expected, which does not affect other requests
  */
-export async function readAnswer(
+export async function readAnswers(
   db: Db,
-  { userId, sessionId, runSeq }: { userId: string; sessionId: string; runSeq: number },
-  cursor: Cursor,
-): Promise<Answer | undefined> {
-  const row = await maybeOne(
-    db,
-    answerRow,
-    `
-      SELECT r.message_id AS user_message_id, r.answer_id AS message_id, m.metadata, r.state AS run_state,
-             r.error_code, r.error_message, r.retry, r.progress,
-             (extract(epoch FROM r.started_at) * 1000)::bigint AS started_at,
-             CASE WHEN r.state = 'queued' THEN (
-               SELECT count(*) FROM chat_runs a
-                WHERE a.session_id = r.session_id AND a.seq < r.seq AND a.state IN ('queued', 'running', 'waiting')
-             ) END AS position,
-             (SELECT json_agg(json_build_object(
-                       'id', p.id, 'index', p.index, 'data', p.data, 'text', d.text, 'text_start', d.start)
-                     ORDER BY p.index)
-                FROM chat_parts p
-                LEFT JOIN unnest($4::text[], $5::integer[]) AS seen(id, units) ON seen.id = p.id
-                LEFT JOIN LATERAL (
-                  SELECT string_agg(d.text, '' ORDER BY d.start) AS text, min(d.start) AS start
-                    FROM part_deltas d
-                   WHERE d.session_id = p.session_id AND d.part_id = p.id AND d.start >= coalesce(seen.units, 0)
-                ) d ON true
-               WHERE p.session_id = r.session_id AND p.message_id = r.answer_id AND p.index >= $3) AS parts
-        FROM chat_runs r
-        JOIN sessions s USING (session_id)
-        LEFT JOIN chat_messages m ON m.session_id = r.session_id AND m.id = r.answer_id
-       WHERE r.session_id = $1 AND r.seq = $2 AND s.user_id = $6`,
-    [
-      ...[sessionId, runSeq, cursor.index, cursor.parts.map((part) => part.id)],
-      ...[cursor.parts.map((part) => part.units), userId],
-    ],
-  );
-  return row && { ...row, session_id: sessionId, parts: row.parts ?? [] };
+  requests: readonly AnswerRequest[],
+  { maxBytes }: { maxBytes?: number } = {},
+): Promise<((() => Answer | undefined) | undefined)[]> {
+  const sql = 'SELECT * FROM read_answers($1, $2)';
+  const rows = await many(db, foundRow, sql, [jsonb(requests.map(written)), maxBytes ?? null]);
+  const found = new Map(rows.map(({ place, answer }) => [place, answer]));
+  return requests.map(({ sessionId }, place) => {
+    const answer = found.get(place);
+    if (answer === undefined) return () => undefined;
+    return answer.too_large === true ? undefined : () => parsed(sessionId, answer);
+  });
+}
+
+/** A request as the SQL function takes it. */
+function written({ userId, sessionId, runSeq, cursor }: AnswerRequest, place: number) {
+  const units = Object.fromEntries(cursor.parts.map((part) => [part.id, part.units]));
+  return { place, session_id: sessionId, user_id: userId, run: runSeq, index: cursor.index, units };
+}
+
+function parsed(sessionId: string, found: unknown): Answer {
+  const { parts, ...answer } = answerRow.parse(found);
+  return { ...answer, session_id: sessionId, parts: parts ?? [] };
 }
 
 /** Number of the run in flight, else of the first queued one unless an error paused the queue; null: the session is idle. */

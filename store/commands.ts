@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import { snakeCase } from '../domain/command-table.ts';
 import type { AppliedCommand, ApplyArgs } from '../domain/commands.ts';
 import { cleanText } from '../domain/text.ts';
@@ -8,8 +9,16 @@ import { appliedCommand } from './results.ts';
 /** The reason of a raw signal is truncated to this length, in UTF-16 units. */
 const MAX_REASON = 1_000;
 
-/** Carries out a command: one transaction, which records the outcome or refusal under the command id. */
-export async function applyCommand(db: Db, args: ApplyArgs): Promise<AppliedCommand> {
+const applied = z.looseObject({ above: z.array(z.string()).exactOptional() });
+
+/**
+ * Carries out a command: one transaction, which records the outcome or refusal under the command id. `above`: the sessions above
+ * the child that it was about.
+ */
+export async function applyCommand(
+  db: Db,
+  args: ApplyArgs,
+): Promise<{ outcome: AppliedCommand; above: readonly string[] }> {
   const { session_id: sessionId, command_id: commandId, actor } = args;
   const { command, ...request } = args.request;
   const { reason, ...given } = request as Record<string, unknown>;
@@ -17,5 +26,6 @@ export async function applyCommand(db: Db, args: ApplyArgs): Promise<AppliedComm
     await logReason(db, sessionId, actor, cleanText(reason.slice(0, MAX_REASON)), `${commandId}/reason`);
   }
   const values = [sessionId, snakeCase(command), JSON.stringify(given), actor, commandId];
-  return call(db, appliedCommand, 'apply_command', values);
+  const { above = [], ...outcome } = await call(db, applied, 'apply_command', values);
+  return { outcome: appliedCommand.parse(outcome), above };
 }

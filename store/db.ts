@@ -73,13 +73,49 @@ export async function maybeOne<T>(
  * @throws {Error} an unexpected result, which the message does not contain
  */
 export async function call<T>(db: Db, schema: z.ZodType<T>, name: string, args: readonly unknown[]): Promise<T> {
-  const places = args.map((_, index) => `$${index + 1}`).join(', ');
-  const { rows } = await db.query<{ value: unknown }, unknown[]>({
-    name: `call ${name}`,
-    text: `SELECT ${name}(${places}) AS value`,
-    values: [...args],
-    types,
-  });
+  const text = `SELECT ${name}(${placesOf(args)}) AS value`;
+  const { rows } = await db.query<Valued, unknown[]>({ name: `call ${name}`, text, values: [...args], types });
+  return valueOf(schema, name, rows);
+}
+
+/** SQLSTATE program_limit_exceeded: the queue of NOTIFY is full. */
+const QUEUE_FULL = '54000';
+
+/**
+ * The same by the procedure `<name>_and_notify` of store/sql/notify.sql, which also sends pointers to readers, after it has
+ * committed. The function must be one that can be repeated: it is if the pointers cannot be sent.
+ * @param db not inside a transaction, because the procedure commits
+ */
+export async function callAndNotify<T>(
+  db: Db,
+  schema: z.ZodType<T>,
+  name: string,
+  args: readonly unknown[],
+): Promise<T> {
+  const text = `CALL ${name}_and_notify(${placesOf(args)})`;
+  try {
+    const { rows } = await db.query<Valued, unknown[]>({
+      name: `call ${name} and notify`,
+      text,
+      values: [...args],
+      types,
+    });
+    return valueOf(schema, name, rows);
+  } catch (error) {
+    if (error instanceof pg.DatabaseError && error.code === QUEUE_FULL) return call(db, schema, name, args);
+    throw error;
+  }
+}
+
+interface Valued {
+  value: unknown;
+}
+
+function placesOf(args: readonly unknown[]): string {
+  return args.map((_, index) => `$${index + 1}`).join(', ');
+}
+
+function valueOf<T>(schema: z.ZodType<T>, name: string, rows: readonly Valued[]): T {
   const parsed = schema.safeParse(rows[0]?.value);
   if (!parsed.success) throw new Error(`${name}() returned an unexpected value`, { cause: parsed.error });
   return parsed.data;

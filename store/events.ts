@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import type { Actor } from '../domain/commands.ts';
 import { logEntry } from '../wire/responses.ts';
-import { call, column, type Db, many } from './db.ts';
+import { call, column, type Db, jsonb, many } from './db.ts';
 import { isoTime, MAX_PAGE_BYTES } from './results.ts';
+import type { Claim } from './runs.ts';
 
 const eventRow = logEntry.extend({ at: isoTime });
 
@@ -36,6 +37,16 @@ export async function readEvents(
 /** Stores the text of a command's reason, once per `id`, and returns the number of its event. */
 export function logReason(db: Db, sessionId: string, actor: Actor, reason: string, id: string): Promise<number> {
   return call(db, z.number(), 'log_reason', [sessionId, actor, reason, id]);
+}
+
+/** Stores the metadata that a command brings, once per `id`. */
+export function logMetadata(db: Db, sessionId: string, metadata: object, id: string): Promise<boolean> {
+  return call(db, z.boolean(), 'log_metadata', [sessionId, jsonb(metadata), id]);
+}
+
+/** Records a provider's failure, once per attempt; nothing if another attempt has the run. */
+export function logProviderError(db: Db, { sessionId, runSeq, fence }: Claim, data: object): Promise<boolean> {
+  return call(db, z.boolean(), 'log_provider_error', [sessionId, runSeq, fence, jsonb(data)]);
 }
 
 /** The full output of a tool call that was truncated for the model. */

@@ -1,9 +1,11 @@
 import { z } from 'zod';
 import { PHASES } from '../domain/phases.ts';
-import { type OpenSession, titleOf } from '../domain/rendezvous.ts';
+import type { OpenSession } from '../domain/rendezvous.ts';
 import { type Db, many } from './db.ts';
 import { isoTime } from './results.ts';
-import { sessionStatus, STATUS_SQL } from './status.ts';
+import { statusOf, waitOf } from '../domain/status.ts';
+import { STATUS_SQL, statusRow } from './status.ts';
+import { TITLE_SQL, titleColumns, titled } from './titles.ts';
 
 const openRow = z
   .object({
@@ -11,34 +13,25 @@ const openRow = z
     project_id: z.string().nullable(),
     phase: z.enum(PHASES),
     agent: z.string(),
-    status: sessionStatus,
-    /** The beginning of its first user message. */
-    first_text: z.string().nullable(),
+    status: statusRow,
+    ...titleColumns,
     alias: z.string().nullable(),
+    parent_id: z.string().nullable(),
     updated_at: isoTime,
   })
-  .transform(({ status, first_text, ...row }): OpenSession => {
-    return { ...row, state: status.state, title: titleOf(first_text) };
+  .transform(({ status, ...row }): OpenSession => {
+    return { ...titled(row), state: statusOf(status).state, waits_for: waitOf(status) };
   });
 
-/** Enough for a title after some empty lines. */
-const FIRST_CHARACTERS = 400;
-
-// The first message counts even if a compaction has hidden it, but not if it was cancelled or rewound.
 const OPEN_SQL = `
   SELECT s.session_id, s.project_id, s.phase, c.agent, ${STATUS_SQL} AS status,
-         (SELECT left(ltrim(p.data ->> 'text', E' \\t\\r\\n'), ${FIRST_CHARACTERS})
-            FROM chat_messages m JOIN chat_parts p ON p.session_id = m.session_id AND p.message_id = m.id
-           WHERE m.session_id = s.session_id AND m.role = 'user' AND p.type = 'text'
-             AND (m.hidden_at IS NULL OR m.metadata -> 'hidden_by' ->> 'cause' = 'compaction')
-           ORDER BY m.position, p.index
-           LIMIT 1) AS first_text,
+         ${TITLE_SQL}, c.parent_id,
          (SELECT min(alias) FROM session_aliases a WHERE a.session_id = s.session_id) AS alias,
          greatest(s.updated_at, c.updated_at,
            (SELECT coalesce(r.finished_at, r.started_at, r.created_at)
               FROM chat_runs r WHERE r.session_id = s.session_id ORDER BY r.seq DESC LIMIT 1)) AS updated_at
     FROM sessions s JOIN chat_sessions c USING (session_id)
-   WHERE s.user_id = $1 AND c.closed_at IS NULL AND c.archived_at IS NULL
+   WHERE s.user_id = $1 AND c.closed_at IS NULL AND c.archived_at IS NULL AND c.depth = 0
      AND NOT coalesce(c.metadata @> '{"ephemeral": true}', false)`;
 
 /** The newest `limit` open sessions of a user: not closed, not archived, no side chats. */
@@ -56,7 +49,7 @@ type OwnerRow = z.output<typeof ownerRow>;
 
 /**
  * The sessions of some users whose rows, open runs or newest run changed within `ms`, by Postgres' clock, and those of
- * `known` that have been erased.
+ * `known` that have been erased. In place of a child the session above all others: it shows what the child waits for.
  */
 export function changedWithin(
   db: Db,
@@ -67,7 +60,9 @@ export function changedWithin(
   return many(
     db,
     ownerRow,
-    `SELECT s.session_id, s.user_id
+    `SELECT DISTINCT CASE c.depth WHEN 0 THEN s.session_id ELSE coalesce(
+              (SELECT above.session_id FROM sessions_above(s.session_id) above ORDER BY above.distance DESC LIMIT 1),
+              s.session_id) END AS session_id, s.user_id
        FROM sessions s JOIN chat_sessions c USING (session_id),
             LATERAL (SELECT clock_timestamp() - $2 * interval '1 millisecond' AS since) cursor
       WHERE s.user_id = ANY($1)

@@ -20,10 +20,24 @@ const mark = {
   event_seq: z.number(),
 };
 
+/** The same as to_jsonb() writes it. */
+export const timestamp = z.string().transform((text) => new Date(text).toISOString());
+
 /** What session_mark() adds to a result. */
 export const sessionMark = z.object(mark);
 
 export const queuedRun = z.object({ run_seq: z.number(), message_id: z.string(), model: z.string().nullable() });
+
+/** What prompts and tools see of a session besides its ids. */
+export const sessionContext = {
+  /** Of the session. */
+  metadata: z.record(z.string(), json),
+  /** What the sign-in hook passed on with the message of this turn. */
+  attributes: z.record(z.string(), json).nullable(),
+};
+
+/** A run of a child. */
+export const childRun = z.object({ session_id: z.string(), run_seq: z.number(), message_id: z.string() });
 
 export const toolCallRef = z.object({ tool_call_id: z.string(), name: z.string() });
 
@@ -31,11 +45,15 @@ export const ended = z.object({
   kind: z.literal('ended'),
   state: z.enum(RUN_STATES),
   code: z.string().nullable(),
+  children: z.array(childRun).exactOptional(),
 });
 
 export const lost = z.object({ kind: z.literal('lost') });
 
-/** What claim_run() returns if a step or tool call may not begin. */
+/** What claim_run() returns if a head start in another process does the work. */
+export const underway = z.object({ kind: z.literal('underway') });
+
+/** What claim_run() returns otherwise if a step or tool call may not begin. */
 export const notBegun = [
   ended,
   z.object({ kind: z.literal('earlier'), runs: z.array(queuedRun) }),
@@ -44,7 +62,7 @@ export const notBegun = [
   lost,
 ] as const;
 
-/** What apply_command() returns. Outcomes have more members of their own. */
+/** What apply_command() returns, without `above`. Outcomes have more members of their own. */
 export const appliedCommand = z.discriminatedUnion('ok', [
   z.looseObject({ ok: z.literal(true), ...mark }),
   z.looseObject({
@@ -54,6 +72,9 @@ export const appliedCommand = z.discriminatedUnion('ok', [
     event: z.enum(PHASE_EVENTS).exactOptional(),
     state: z.enum(RUN_STATES).exactOptional(),
     locked_project_id: z.string().exactOptional(),
+    cause: z.string().exactOptional(),
+    decision: z.string().exactOptional(),
+    offered: z.array(z.string()).exactOptional(),
   }),
 ]);
 

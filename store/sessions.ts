@@ -3,8 +3,10 @@ import { PerdureError } from '../domain/errors.ts';
 import { PHASES } from '../domain/phases.ts';
 import type { sessionFilter } from '../wire/requests.ts';
 import { sessionView } from '../wire/responses.ts';
-import { call, type Db, many, maybeOne } from './db.ts';
+import { call, column, type Db, many, maybeOne } from './db.ts';
+import { timestamp } from './results.ts';
 import { sessionStatus, STATUS_SQL } from './status.ts';
+import { TITLE_SQL, titleColumns, titled } from './titles.ts';
 
 /** The settings of a new session. */
 export interface NewSession {
@@ -15,6 +17,8 @@ export interface NewSession {
   workspaceRoot: string | null;
   model: string | null;
   metadata: Record<string, unknown>;
+  /** Nobody can be asked. */
+  headless?: boolean;
 }
 
 /**
@@ -22,7 +26,11 @@ export interface NewSession {
  * @throws {PerdureError} `ProjectNotFound`: the project belongs to another user
  */
 export async function openSession(db: Db, session: NewSession, projectId: string | null): Promise<void> {
-  const opened = await call(db, z.boolean(), 'open_session', [...argumentsOf(session), projectId]);
+  const opened = await call(db, z.boolean(), 'open_session', [
+    ...argumentsOf(session),
+    projectId,
+    session.headless ?? false,
+  ]);
   if (!opened) throw new PerdureError('ProjectNotFound', 'there is no such project');
 }
 
@@ -40,10 +48,24 @@ const ownedSession = z.object({
   phase: z.enum(PHASES),
   project_id: z.string().nullable(),
   agent: z.string(),
+  /** The model used last, or else chosen at the opening; null: none yet. */
+  model: z.string().nullable(),
 });
 
 /** What starting a session's workflow needs, besides its user. */
 export type OwnedSession = z.infer<typeof ownedSession>;
+
+/** Whether a session exists and is not closed. */
+export async function isOpen(db: Db, sessionId: string): Promise<boolean> {
+  const sql = 'SELECT closed_at IS NULL FROM chat_sessions WHERE session_id = $1';
+  const [open = false] = await column(db, z.boolean(), sql, [sessionId]);
+  return open;
+}
+
+/** Gives a user's session a title; null: the beginning of its first message again. False: there is no such session. */
+export function renameSession(db: Db, userId: string, sessionId: string, title: string | null): Promise<boolean> {
+  return call(db, z.boolean(), 'rename_session', [sessionId, userId, title]);
+}
 
 /** A user's session by its id or an alias. */
 export async function findSession(db: Db, userId: string, id: string): Promise<OwnedSession | undefined> {
@@ -52,20 +74,29 @@ export async function findSession(db: Db, userId: string, id: string): Promise<O
   return maybeOne(
     db,
     ownedSession,
-    `SELECT s.session_id, s.phase, s.project_id, c.agent
+    `SELECT s.session_id, s.phase, s.project_id, c.agent, c.model
        FROM sessions s JOIN chat_sessions c USING (session_id)
       WHERE s.user_id = $1
         AND s.session_id = CASE WHEN $2 LIKE 'ses\\_%' THEN $2
-                                ELSE (SELECT session_id FROM session_aliases WHERE user_id = $1 AND alias = $2) END`,
+                                ELSE (SELECT session_id FROM session_aliases
+                                       WHERE user_id = $1 AND app = 'perdure' AND alias = $2) END`,
     [userId, id],
   );
 }
 
-/** A timestamp as to_jsonb() writes it, to ISO 8601 in UTC. */
-const timestamp = z.string().transform((text) => new Date(text).toISOString());
+/** A session's user; undefined: there is no such session. */
+export async function readOwner(db: Db, sessionId: string): Promise<string | undefined> {
+  const row = await maybeOne(
+    db,
+    z.object({ user_id: z.string() }),
+    'SELECT user_id FROM sessions WHERE session_id = $1',
+    [sessionId],
+  );
+  return row?.user_id;
+}
 
 const { session, chat } = sessionView.shape;
-const sessionRow = z.object({
+const sessionColumns = z.object({
   session: session.extend({ updated_at: timestamp }),
   chat: chat.extend({
     created_at: timestamp,
@@ -74,36 +105,68 @@ const sessionRow = z.object({
     archived_at: timestamp.nullable(),
   }),
   status: sessionStatus,
+  ...titleColumns,
 });
+const sessionRow = sessionColumns.transform(titled);
 
-/** A session: its state, its chat's settings and totals, its status. Times in ISO 8601. */
-export type SessionView = z.output<typeof sessionRow>;
+/** What `last_reported` returns, as callers see it: without tokens if they do not say how full the window is now. */
+const window = z
+  .object({ model: z.string().nullable(), tokens: z.number(), is_current: z.boolean() })
+  .nullable()
+  .transform((last) => last && { model: last.model, tokens: last.is_current && last.tokens > 0 ? last.tokens : null });
+const oneSession = sessionColumns.extend({ window }).transform(titled);
 
-const SELECT_OF_USER = `
-  SELECT to_jsonb(s) AS session, to_jsonb(c) AS chat, ${STATUS_SQL} AS status
+/** A session: its state, its chat's settings and totals, its status, its title; if it is read alone, its window. Times in ISO 8601. */
+export type SessionView = z.output<typeof sessionRow> & Partial<Pick<z.output<typeof oneSession>, 'window'>>;
+
+const COLUMNS = `to_jsonb(s) AS session, to_jsonb(c) AS chat, ${STATUS_SQL} AS status, ${TITLE_SQL}`;
+const OF_USER = `
     FROM sessions s JOIN chat_sessions c USING (session_id)
    WHERE s.user_id = $1`;
 
-/** A user's session, by its id. */
-export function readSession(db: Db, userId: string, sessionId: string): Promise<SessionView | undefined> {
-  return maybeOne(db, sessionRow, `${SELECT_OF_USER} AND s.session_id = $2`, [userId, sessionId]);
-}
-
-/** A user's sessions, newest first; side chats are left out. */
-export function listSessions(db: Db, userId: string, filter: z.output<typeof sessionFilter>): Promise<SessionView[]> {
-  const { project = null, agent = null, parent = null, archived, after = null, limit } = filter;
+/** The sessions of all users, or of one, newest first: also side chats, children, and those that are archived. */
+export function listAllSessions(
+  db: Db,
+  { user = null, after = null, limit }: { user?: string | null; after?: string | null; limit: number },
+): Promise<SessionView[]> {
   return many(
     db,
     sessionRow,
-    `${SELECT_OF_USER}
+    `SELECT ${COLUMNS}
+       FROM sessions s JOIN chat_sessions c USING (session_id)
+      WHERE ($1::text IS NULL OR s.user_id = $1)
+        AND ($2::text IS NULL OR s.session_id < $2)
+      ORDER BY s.session_id DESC
+      LIMIT $3`,
+    [user, after, limit],
+  );
+}
+
+/** A user's session, by its id. */
+export function readSession(db: Db, userId: string, sessionId: string): Promise<SessionView | undefined> {
+  const newest = 'SELECT coalesce(max(position), 0) FROM chat_messages m WHERE m.session_id = c.session_id';
+  const sql = `SELECT ${COLUMNS}, last_reported(c, (${newest})) AS window ${OF_USER} AND s.session_id = $2`;
+  return maybeOne(db, oneSession, sql, [userId, sessionId]);
+}
+
+/** A user's sessions, newest first; side chats are left out, and children unless their parent is given. */
+export function listSessions(db: Db, userId: string, filter: z.output<typeof sessionFilter>): Promise<SessionView[]> {
+  const { project = null, agent = null, parent = null, ids, archived, after = null, limit } = filter;
+  // Two texts, because they need two plans: a few rows by their keys, or all of a user's in order.
+  const ofIds = ids === undefined ? '' : 'AND s.session_id = ANY ($8)';
+  return many(
+    db,
+    sessionRow,
+    `SELECT ${COLUMNS} ${OF_USER}
         AND ($2::text IS NULL OR s.project_id = $2)
         AND ($3::text IS NULL OR c.agent = $3)
-        AND ($4::text IS NULL OR c.parent_id = $4)
+        AND CASE WHEN $4::text IS NULL THEN c.depth = 0 ELSE c.parent_id = $4 END
         AND ($5 OR c.archived_at IS NULL)
         AND ($6::text IS NULL OR s.session_id < $6)
+        ${ofIds}
         AND NOT coalesce(c.metadata @> '{"ephemeral": true}', false)
       ORDER BY s.session_id DESC
       LIMIT $7`,
-    [userId, project, agent, parent, archived, after, limit],
+    [userId, project, agent, parent, archived, after, limit, ...(ids === undefined ? [] : [ids])],
   );
 }

@@ -1,26 +1,21 @@
 import { z } from 'zod';
 import { PHASE_EVENTS, type PhaseEvent, PHASES } from '../domain/phases.ts';
 import type { PendingTool } from '../domain/runs.ts';
+import type { StateChange } from '../domain/state-changes.ts';
 import type { Json } from '../domain/text.ts';
-import { call, column, type Db, jsonb, many, maybe } from './db.ts';
-import { json, lost, notBegun, sessionMark } from './results.ts';
-import { callClaimed, type Claim } from './runs.ts';
+import { call, type Db, jsonb, many, maybe } from './db.ts';
+import type { InstructionChanges, InstructionWatch } from './instructions.ts';
+import type { UntimedRecord } from '../domain/permissions.ts';
+import { permissionRule, sessionAbove } from './permissions.ts';
+import { json, lost, notBegun, sessionContext, sessionMark, underway } from './results.ts';
+import { callClaimed, type Claim, type Work } from './runs.ts';
+import { incompleteScopes, stateEntry } from './state.ts';
 
-/** The scopes of state: this session, this user, all users, this turn. */
-export type StateScope = 'session' | 'user' | 'app' | 'temp';
-
-/** One change of state; without a value the key is deleted. */
-export interface StateChange {
-  scope: StateScope;
-  key: string;
-  value?: Json;
-}
-
-const storedScope = z.enum(['session', 'user', 'app']);
+/** The AI SDK part of a tool call. */
+const callPart = z.looseObject({ type: z.string(), toolCallId: z.string(), state: z.string() });
 
 const loadedToolCall = z.object({
-  /** The AI SDK part. */
-  data: z.looseObject({ type: z.string(), toolCallId: z.string(), state: z.string() }),
+  data: callPart,
   tool_state: z.string(),
   message_id: z.string(),
   user_id: z.string(),
@@ -28,11 +23,17 @@ const loadedToolCall = z.object({
   phase: z.enum(PHASES),
   agent: z.string(),
   workspace_root: z.string().nullable(),
-  /** How long ago the run began, in milliseconds, by Postgres' clock. */
+  ...sessionContext,
+  /** How long the run has worked, in milliseconds, by Postgres' clock. */
   elapsed_ms: z.number(),
-  state: z.array(z.object({ scope: storedScope, key: z.string(), value: json })),
-  /** Scopes that hold more than what was loaded. */
-  incomplete_state: z.array(storedScope),
+  /** Of the session and its project. */
+  rules: z.array(permissionRule),
+  /** The sessions above a child, the nearest first. */
+  above: z.array(sessionAbove),
+  /** Nobody can be asked. */
+  headless: z.boolean(),
+  state: z.array(stateEntry),
+  incomplete_state: incompleteScopes,
   temp: z.record(z.string(), json),
 });
 
@@ -48,6 +49,34 @@ export interface RaiseRequest {
   new_project_id?: string;
 }
 
+/** The rules by which a call was decided. */
+export type DecidingRules = Pick<LoadedToolCall, 'rules' | 'above'>;
+
+/** What was decided about a call before it begins, by these rules. `approval` is that of the AI SDK's part. */
+export type PermissionToBegin = DecidingRules &
+  (
+    | { action: 'allow'; record: UntimedRecord }
+    | { action: 'deny'; record: UntimedRecord; approval: object }
+    | { action: 'ask'; record: Pick<UntimedRecord, 'rule' | 'scope'>; approval: object }
+  );
+
+/** What a call requires to begin. */
+export interface ToolStartRequest {
+  raise: RaiseRequest | null;
+  /** Unset: the call cannot run, so it asks for nothing. */
+  permission?: PermissionToBegin;
+  /** The page carries out the call within this time, in milliseconds. */
+  page_ms?: number;
+  watch?: InstructionWatch | undefined;
+}
+
+/** What a page gave as the outcome of a call; late: nothing, in time. */
+const given = z.union([
+  z.object({ output: json }),
+  z.object({ error: z.string() }),
+  z.object({ late: z.literal(true) }),
+]);
+
 const toolRefusal = z.object({
   kind: z.literal('refused'),
   code: z.enum(['InvalidTransition', 'ProjectAlreadyLocked', 'ProjectNotFound', 'ProjectRequired']),
@@ -59,11 +88,24 @@ const toolRefusal = z.object({
 /** Why a tool may not run, for the model. */
 export type ToolRefusal = z.infer<typeof toolRefusal>;
 
-const settledTool = z.object({ kind: z.literal('settled'), ...sessionMark.shape });
+const settledTool = z.object({
+  kind: z.literal('settled'),
+  ...sessionMark.shape,
+  /** Another attempt has settled it: its child, whose workflow may not have been started. */
+  child: z.object({ session_id: z.string(), agent: z.string() }).exactOptional(),
+});
 const toolClaim = z.discriminatedUnion('kind', [
-  z.object({ kind: z.enum(['begun', 'again']), ...sessionMark.shape }),
+  z.object({
+    kind: z.enum(['begun', 'again']),
+    ...sessionMark.shape,
+    data: callPart.exactOptional(),
+    given: given.exactOptional(),
+  }),
+  z.object({ kind: z.literal('waiting'), ...sessionMark.shape, wait_ms: z.number().nullable() }),
+  z.object({ kind: z.literal('rules'), rules: z.array(permissionRule), above: z.array(sessionAbove) }),
   settledTool,
   toolRefusal,
+  underway,
   ...notBegun,
 ]);
 const toolSettlement = z.discriminatedUnion('kind', [settledTool, lost]);
@@ -75,6 +117,9 @@ export interface ToolEffects {
   todos: { name: string; done: boolean }[];
   /** The full output, if the outcome contains a truncated one. */
   aside?: string;
+  /** Instruction files before and after; stored whatever the outcome is. */
+  changes?: InstructionChanges;
+  work?: Work & { step: number };
 }
 
 export function loadToolCall(
@@ -87,16 +132,18 @@ export function loadToolCall(
 }
 
 /**
- * Claims a call before it runs. `again`: an earlier attempt began it and left no outcome; `settled`: it has an outcome. A
- * repeat with the same `pending` returns `begun`.
+ * Claims a call before it runs. `again`: an earlier attempt began it and left no outcome; `settled`: it has an outcome; `waiting`:
+ * for an answer, or for `wait_ms` for the page; `rules`: other ones are in force than those by which it was decided. A
+ * repeat with the same `pending` returns `begun`. `watch` is stored before the tool runs.
  */
 export function beginTool(
   db: Db,
   claim: Claim,
   pending: PendingTool,
-  raise: RaiseRequest | null,
+  { raise, ...request }: ToolStartRequest,
 ): Promise<z.infer<typeof toolClaim>> {
-  return callClaimed(db, toolClaim, 'begin_tool', claim, [jsonb(pending), jsonb(raise)]);
+  const raised = jsonb({ ...raise, ...request });
+  return callClaimed(db, toolClaim, 'begin_tool', claim, [jsonb(pending), raised, claim.worker ?? null]);
 }
 
 /** Stores a call's outcome and its other writes, and clears pending_tool. `illegal`: see finish_tool. */
@@ -121,33 +168,15 @@ export async function noteProgress(db: Db, claim: Claim, toolCallId: string, dat
 
 const todoRow = z.object({ name: z.string(), done: z.boolean() });
 
+/** A todo of a project. */
+export type Todo = z.infer<typeof todoRow>;
+
 /** A project's todos, oldest first. */
-export function listTodos(db: Db, projectId: string): Promise<z.infer<typeof todoRow>[]> {
+export function listTodos(db: Db, projectId: string): Promise<Todo[]> {
   return many(
     db,
     todoRow,
     'SELECT name, done_at IS NOT NULL AS done FROM project_todos WHERE project_id = $1 ORDER BY created_at, name',
     [projectId],
-  );
-}
-
-/** A cached value of the session that has not expired. */
-export async function readCache(db: Db, sessionId: string, key: string): Promise<Json | undefined> {
-  const sql = 'SELECT value FROM tool_cache WHERE session_id = $1 AND key = $2 AND expires_at > clock_timestamp()';
-  const [value] = await column(db, json, sql, [sessionId, key]);
-  return value;
-}
-
-/** Caches a value for `ttlMs`, and deletes the session's expired values. */
-export async function writeCache(db: Db, sessionId: string, key: string, value: Json, ttlMs: number): Promise<void> {
-  await db.query(
-    `WITH expired AS (
-       DELETE FROM tool_cache WHERE session_id = $1 AND key <> $2 AND expires_at <= clock_timestamp()
-     )
-     INSERT INTO tool_cache (session_id, key, value, expires_at)
-     SELECT session_id, $2, $3::jsonb, clock_timestamp() + $4 * interval '1 millisecond'
-       FROM chat_sessions WHERE session_id = $1 FOR KEY SHARE
-     ON CONFLICT (session_id, key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at`,
-    [sessionId, key, JSON.stringify(value), ttlMs],
   );
 }

@@ -11,7 +11,7 @@ const openWork = z.object({
 
 /**
  * How many runs are open, by state, for how many seconds the oldest run that could start has been queued, and how many
- * sessions are stuck. Each count stops at `COUNTED`.
+ * sessions and initiatives are stuck. Each count stops at `COUNTED`.
  */
 export type OpenWork = z.infer<typeof openWork>;
 

@@ -6,9 +6,9 @@ import path from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { parseConfig } from '../config/config.ts';
 import { migrate } from '../migrations/migrate.ts';
-import { createDatabase } from '../tools/dev/databases.ts';
-import { startPostgres } from '../tools/dev/postgres.ts';
-import { startTemporal } from '../tools/dev/temporal.ts';
+import { createDatabase } from '../dev/databases.ts';
+import { startPostgres } from '../dev/postgres.ts';
+import { startTemporal } from '../dev/temporal.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -23,9 +23,12 @@ declare module 'vitest' {
 
 const TEMPLATE = 'perdure_template';
 
-/** Saves CPU: no system worker per namespace, which polls three task queues a second; little garbage collection. */
-const LIGHT_TEMPORAL = {
-  dynamicConfig: { 'worker.perNamespaceWorkerCount': 0 },
+/**
+ * Saves CPU: no system worker per namespace, which polls three task queues a second; little garbage collection. Tests may skip the
+ * time of a workflow (tools/test-kit/skip-time.ts).
+ */
+const TEST_TEMPORAL = {
+  dynamicConfig: { 'worker.perNamespaceWorkerCount': 0, 'frontend.WorkflowTimeSkippingEnabled': true },
   env: { ...process.env, GOGC: '1600', GOMEMLIMIT: '1536MiB' },
 };
 
@@ -54,7 +57,7 @@ async function startServers(): Promise<Servers> {
   const { dir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
   const starting = [
     startPostgres({ dir: path.join(scratch, 'postgres'), ephemeral: true }),
-    startTemporal({ dir: scratch, cacheDir: dir, headless: true, log, ...LIGHT_TEMPORAL }),
+    startTemporal({ dir: scratch, cacheDir: dir, headless: true, log, ...TEST_TEMPORAL }),
   ] as const;
   let stopping: Promise<void> | undefined;
   // Vitest ends its projects together, after the last test of the run.

@@ -1,18 +1,24 @@
-import './zod-without-eval.ts';
-import { StrictMode } from 'react';
+import './lib/zod-without-eval.ts';
+import { type ReactNode, StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
-import { keepFocus } from './focus-home.ts';
-import { Page } from './page.tsx';
-import { TabSession } from './session.ts';
-import { openTab } from './tab.ts';
+import { keepFocus } from './lib/focus-home.ts';
+import { Page } from './page/page.tsx';
+import { Place } from './page/place.ts';
+import { UserSessions } from './sidebar/user-sessions.ts';
 
-const session = new TabSession(await openTab());
+const INITIATIVES = /^\/i(?:\/(\w{1,64}))?$/;
+
+/** The page at this address: initiatives, whose code is loaded on demand, or the chat. */
+async function pageHere(): Promise<ReactNode> {
+  const found = INITIATIVES.exec(location.pathname);
+  if (found === null) return <Page place={await Place.open()} sessions={new UserSessions()} />;
+  const { Initiatives } = await import('./initiatives/initiatives.tsx');
+  return <Initiatives id={found[1]} />;
+}
+
+const page = await pageHere();
 const element = document.getElementById('page');
 if (element) {
   keepFocus(element);
-  createRoot(element).render(
-    <StrictMode>
-      <Page session={session} />
-    </StrictMode>,
-  );
+  createRoot(element).render(<StrictMode>{page}</StrictMode>);
 }

@@ -6,8 +6,10 @@ import {
   type CommandName,
   type OutcomeKind,
 } from '../domain/command-table.ts';
+import { ANSWERS } from '../domain/permissions.ts';
 import { PHASES } from '../domain/phases.ts';
-import { id, messageRef, reason } from './requests.ts';
+import { id, messageRef, metadata, modelRef, reason } from './requests.ts';
+import { childRun, sessionView, uiMessage } from './responses.ts';
 
 // Request and response schemas of commands, derived from the command table.
 
@@ -23,14 +25,29 @@ const MEMBERS: Readonly<Record<OutcomeKind, z.ZodType>> = {
   flag: z.boolean(),
   'aborted run': count.nullable().meta({ description: 'The run that was aborted' }),
   'dequeued run': count.meta({ description: 'The run that was cancelled' }),
+  'queued run': count.meta({ description: 'The run that does it' }),
+  'answered run': count.nullable().meta({ description: 'The run that goes on; null: it is that of `child`' }),
+  'answered child': childRun.nullable().meta({ description: 'The run of a subagent that goes on' }),
   'dropped messages': z.array(z.string()).meta({ description: 'Queued messages that were dropped' }),
+  'ended children': z.array(childRun).meta({ description: 'Runs of subagents that ended with this' }),
+  count,
+  call: z.string().meta({ description: 'The id of the tool call' }),
+  answer: z.enum(ANSWERS).meta({ description: 'What was decided' }),
+  'message id': z.string().meta({ description: 'The id of a message' }),
+  session: z.string(),
+  message: uiMessage,
 };
 
 function argumentSchema(kind: ArgumentKind): z.ZodType {
   if (kind === 'id') return id;
   if (kind === 'message') return messageRef;
+  if (kind === 'true by default?') return z.boolean('true or false').default(true);
   if (kind === 'flag?') return z.boolean('true or false').optional();
   if (kind === 'reason?') return reason;
+  if (kind === 'metadata?') return metadata.nullish();
+  if (kind === 'model?') return modelRef.nullish();
+  if (kind === 'message?') return id.nullish();
+  if (kind === 'count?') return z.int('a whole number').min(1, 'a number of at least 1').max(1_000_000).nullish();
   return z.enum(kind, kind.map((word) => `"${word}"`).join(' or '));
 }
 
@@ -61,8 +78,14 @@ export function commandBody(name: CommandName): z.ZodType<Record<string, unknown
   return entry.method === 'delete' ? undefined : commandArguments(name, pathArguments(entry));
 }
 
+/** Whether a command opens a session, which is its response. */
+export function opensSession(name: CommandName): boolean {
+  return Object.values(commandEntry(name).outcome).includes('session');
+}
+
 /** The schema of a command's response. */
 export function commandAnswer(name: CommandName): z.ZodType {
+  if (opensSession(name)) return sessionView;
   const members = Object.entries(commandEntry(name).outcome);
   if (members.length === 0) return commandOutcome;
   const shape = Object.fromEntries(members.map(([member, kind]) => [member, MEMBERS[kind]]));

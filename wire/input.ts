@@ -23,9 +23,6 @@ export class InvalidInput extends PerdureError {
   }
 }
 
-/** Reserved fields that are not implemented yet. They are refused, so that nobody relies on them. */
-const NOT_SUPPORTED: ReadonlySet<string> = new Set(['headless', 'initiative_id', 'stateDelta', 'variant']);
-
 /**
  * Parses a value with a schema.
  * @param prefix path of the value within the request
@@ -38,12 +35,34 @@ export function parseInput<T>(schema: z.ZodType<T>, value: unknown, prefix: read
     parsed.error.issues.flatMap((issue) => {
       const path = [...prefix, ...issue.path];
       if (issue.code !== 'unrecognized_keys') return { field: fieldOf(path) || 'body', expected: issue.message };
-      return issue.keys.map((key) => {
-        const expected = NOT_SUPPORTED.has(key) ? 'nothing (not supported yet)' : 'no such field';
-        return { field: fieldOf([...path, key]), expected };
-      });
+      return issue.keys.map((key) => ({ field: fieldOf([...path, key]), expected: 'no such field' }));
     }),
   );
+}
+
+/** Most levels of nesting in JSON from outside. */
+export const MAX_DEPTH = 64;
+
+/**
+ * What parsed JSON should have been, if it nests deeper than 64 levels, sets a prototype, or has a number beyond a double.
+ * Visits every value without recursion, so that depth cannot exhaust the stack.
+ */
+export function faultIn(root: unknown): string | undefined {
+  let level: unknown[] = [root];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > MAX_DEPTH) return `at most ${MAX_DEPTH} levels of nesting`;
+    const next: unknown[] = [];
+    for (const value of level) {
+      if (typeof value !== 'object' || value === null) continue;
+      if (Object.hasOwn(value, '__proto__')) return 'no key "__proto__"';
+      for (const member of Object.values(value) as unknown[]) {
+        if (typeof member === 'number' && !Number.isFinite(member)) return 'numbers that a double can hold';
+        if (typeof member === 'object') next.push(member);
+      }
+    }
+    level = next;
+  }
+  return undefined;
 }
 
 const ARTICLES: Readonly<Record<string, string>> = {

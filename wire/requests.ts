@@ -1,6 +1,9 @@
 import { z } from 'zod';
 import { isAlias, MAX_ALIAS_BYTES } from '../domain/alias.ts';
+import { ATTACHMENT_URL } from '../domain/attachments.ts';
 import { ID_EXPECTED, ID_PATTERN } from '../domain/command-table.ts';
+import { MODEL_PATTERN, splitModel } from '../domain/model-ref.ts';
+import { numberRange } from './numbers.ts';
 
 // Schemas of HTTP requests. Our own bodies and queries refuse unknown fields; in AI SDK types they are ignored. Every
 // message completes the sentence "<field>: expected …".
@@ -10,11 +13,12 @@ const MAX_REASON = 2_000;
 
 const WHOLE_NUMBER = 'a whole number of at most 9 digits';
 const MODEL_EXPECTED = 'a model such as "openai/gpt-5", or { provider_id, model_id }';
+const CHOICE_EXPECTED = 'a model such as "openai/gpt-5", or { provider_id, model_id, variant? }';
 
 export const id = z.string(ID_EXPECTED).regex(ID_PATTERN, ID_EXPECTED);
 const json = z.record(z.string(), z.unknown(), 'an object');
 /** Of sessions and messages. Their limits are in bytes of JSON, which a JSON schema cannot express. */
-const metadata = json.meta({ description: 'Any object. Keys reserved for the system are dropped.' });
+export const metadata = json.meta({ description: 'Any object. Keys reserved for the system are dropped.' });
 
 export const idempotencyKey = id.meta({
   description:
@@ -26,7 +30,7 @@ const modelString = z.string(MODEL_EXPECTED).max(200, MODEL_EXPECTED);
 /** `provider/model`, or its parts as an object; the output is always `provider/model`. */
 export const modelRef = z.union(
   [
-    modelString.regex(/^[^/\s]+\/\S+$/, MODEL_EXPECTED),
+    modelString.regex(MODEL_PATTERN, MODEL_EXPECTED),
     z
       .strictObject(
         {
@@ -40,10 +44,39 @@ export const modelRef = z.union(
   MODEL_EXPECTED,
 );
 
-const URL_EXPECTED = 'a data: URL in base64, such as data:image/png;base64,iVBORw0KGgo=';
+interface Choice {
+  provider_id: string;
+  model_id: string;
+  variant?: string | null | undefined;
+}
+
+/** The model of one turn, with one of its variants; the output is always the object. */
+export const modelChoice = z.union(
+  [
+    modelString.regex(MODEL_PATTERN, CHOICE_EXPECTED).transform((ref): Choice => splitModel(ref)),
+    z.strictObject(
+      {
+        provider_id: modelString.regex(/^[^/\s]+$/, 'the name of a provider'),
+        model_id: modelString.regex(/^\S+$/, 'the name of a model'),
+        variant: z.string('the name of a variant').max(64, 'the name of a variant').nullish(),
+      },
+      CHOICE_EXPECTED,
+    ),
+  ],
+  CHOICE_EXPECTED,
+);
+
+/** A parsed choice of a model. */
+export type ModelChoice = z.output<typeof modelChoice>;
+
+export const URL_EXPECTED =
+  'the URL of an attachment, or a data: URL in base64, such as data:image/png;base64,iVBORw0KGgo=';
 /** Only embedded content: for other URLs the server would have to fetch from arbitrary addresses. */
 const DATA_URL =
   /^data:[\w.+-]+\/[\w.+-]+(?:;[\w.+-]+=[\w.+-]+)*;base64,(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/** Of a file part. */
+export const FILE_URL = new RegExp(`${ATTACHMENT_URL.source}|${DATA_URL.source}`);
 
 /** A part of a user message. Other fields are dropped. */
 export const userPart = z.discriminatedUnion(
@@ -56,19 +89,36 @@ export const userPart = z.discriminatedUnion(
         .string('a media type such as image/png')
         .regex(/^[\w.+-]+\/[\w.+*-]+/, 'a media type such as image/png'),
       filename: z.string('a string').max(256, 'at most 256 characters').optional(),
-      url: z.string(URL_EXPECTED).regex(DATA_URL, URL_EXPECTED),
+      url: z.string(URL_EXPECTED).regex(FILE_URL, URL_EXPECTED),
     }),
   ],
   'a part of type text or file',
 );
 const userParts = z.array(userPart, 'an array of parts').max(MAX_PARTS, `at most ${MAX_PARTS} parts`);
 
+const agentRef = z.string('the id of an agent').max(128, 'the id of an agent');
+
 export const openBody = z.strictObject({
-  agent: z.string('the id of an agent').max(128, 'the id of an agent').optional(),
+  agent: agentRef.optional(),
   project_id: id.nullish(),
   model: modelRef.nullish(),
   workspace_root: z.string('a folder below the workspaces').min(1).max(1_024).nullish(),
   metadata: metadata.optional(),
+  headless: z
+    .boolean('true or false')
+    .optional()
+    .meta({ description: 'Nobody can be asked: a tool call that needs an approval is denied' }),
+});
+
+const TITLE_EXPECTED = 'a title of 1 to 200 characters, or null';
+export const renameBody = z.strictObject({
+  title: z
+    .string(TITLE_EXPECTED)
+    .trim()
+    .min(1, TITLE_EXPECTED)
+    .max(200, TITLE_EXPECTED)
+    .nullable()
+    .meta({ description: 'null: the first line of the first message again' }),
 });
 
 export const submitBody = z
@@ -77,7 +127,7 @@ export const submitBody = z
     text: z.string('a string').optional(),
     parts: userParts.optional(),
     metadata: metadata.optional(),
-    model: modelRef.nullish(),
+    model: modelChoice.nullish(),
   })
   .refine((body) => (body.text === undefined) !== (body.parts === undefined), {
     path: ['text'],
@@ -93,6 +143,45 @@ export const userMessage = z.object({
   metadata: json.nullish(),
 });
 
+/** One JSON-RPC message of an MCP client; the SDK checks the rest of it. */
+export const mcpMessage = z.looseObject({
+  jsonrpc: z.literal('2.0'),
+  id: z.union([z.string(), z.int()]).optional(),
+  method: z.string().optional(),
+});
+
+/** The last message of a chat body that asks for another answer to it. */
+export const answeredMessage = z.object({ id, role: z.literal('user') });
+
+const toolParts = z.array(z.unknown(), 'an array of parts').max(10_000, 'at most 10000 parts');
+
+/** The last message of a chat body that responds to tool calls of an answer. */
+export const respondedMessage = z.object({ id, role: z.literal('assistant'), parts: toolParts });
+
+const approval = z.object({
+  approved: z.boolean('true or false'),
+  reason: z.string('a string').max(MAX_REASON, `at most ${MAX_REASON} characters`).optional(),
+});
+
+/** A part of it that responds to a tool call. All others are ignored. */
+export const respondedPart = z.discriminatedUnion('state', [
+  z.object({ state: z.literal('approval-responded'), toolCallId: z.string(), approval }),
+  z.object({ state: z.literal('output-available'), toolCallId: z.string(), output: z.unknown() }),
+  z.object({ state: z.literal('output-error'), toolCallId: z.string(), errorText: z.string() }),
+]);
+
+/** What a page gives as the outcome of a tool call. */
+export const outputBody = z
+  .strictObject({
+    output: z.unknown().optional().meta({ description: 'Any JSON' }),
+    error: z.string('a string').max(4_000, 'at most 4000 characters').optional(),
+  })
+  .refine((body) => (body.output === undefined) !== (body.error === undefined), {
+    path: ['output'],
+    message: 'either output or error',
+  })
+  .meta({ override: { oneOf: [{ required: ['output'] }, { required: ['error'] }] } });
+
 const CHAT_ID_EXPECTED = `the chat's id, 1 to ${MAX_ALIAS_BYTES} bytes with no control characters`;
 
 const chatId = z
@@ -104,6 +193,8 @@ const chatId = z
 /** A session in a path or a query. Only for the description: an invalid id gets SessionNotFound. */
 export const sessionRef = chatId.meta({ description: "A session's `ses_` id, or one of the caller's aliases" });
 export const messageRef = id.meta({ description: 'The id of a message' });
+export const attachmentRef = z.string().min(1).max(64).meta({ description: 'The id of an attachment' });
+export const ruleRef = z.string().min(1).max(128).meta({ description: 'The id of a rule' });
 export const toolCallRef = z.string().min(1).max(128).meta({ description: 'The id of a tool call' });
 
 /** The body that DefaultChatTransport sends. Unknown fields are ignored, because the AI SDK may send more. */
@@ -112,10 +203,29 @@ export const chatBody = z.looseObject({
   messages: z.array(z.unknown(), 'an array of messages').min(1, 'at least one message'),
   trigger: z.enum(['submit-message', 'regenerate-message'], '"submit-message" or "regenerate-message"').optional(),
   messageId: z.string('the id of a message').nullish(),
-  model: modelRef.nullish(),
+  agent: agentRef
+    .nullish()
+    .meta({ description: 'The agent of a new session. Of an existing one it must be the same.' }),
+  model: modelChoice.nullish(),
 });
 
 export const reason = z.string('a string').max(MAX_REASON, `at most ${MAX_REASON} characters`).nullish();
+
+/** Changes of a session's state; the names are those of Google ADK. Keys and values are checked by domain/state-changes.ts. */
+export const stateBody = z.strictObject({
+  stateDelta: json.optional().meta({ description: 'Values to set, by key' }),
+  stateDeletions: z.array(z.string('a key'), 'an array of keys').optional().meta({ description: 'Keys to remove' }),
+  stateIncrements: z
+    .record(z.string(), z.number('a number'), 'an object')
+    .optional()
+    .meta({ description: 'Numbers to add to keys' }),
+  lastUpdateTime: z
+    .number('epoch seconds, from an earlier response')
+    .min(0)
+    .max(1e11)
+    .optional()
+    .meta({ description: 'Refuse the change if the session was changed since; keys may still be added' }),
+});
 
 /** A number in a query string. */
 const wholeNumber = (least: number) =>
@@ -157,6 +267,16 @@ export const sessionQuery = z.strictObject({
   session_id: z.string('the id of a session in the query').min(1, 'the id of a session in the query').max(128),
 });
 
+/** Of an upload. */
+export const attachmentQuery = z.strictObject({
+  filename: z
+    .string('a name')
+    .max(256, 'at most 256 characters')
+    .optional()
+    .meta({ description: 'The name of a file that is not in a form' }),
+  agent: agentRef.optional().meta({ description: 'The agent of a session that the alias opens' }),
+});
+
 /** `after` is the id of the last session of the previous page. */
 const sessionTerms = {
   project: term.optional(),
@@ -164,14 +284,49 @@ const sessionTerms = {
   parent: term.optional(),
   after: term.optional(),
 };
-export const sessionsQuery = z.strictObject({ ...sessionTerms, archived: flag.optional(), limit });
+const SESSION_IDS = 'at most 200 ids of sessions, separated by commas';
+const sessionIds = z
+  .string(SESSION_IDS)
+  .regex(/^[\w-]{1,128}(?:,[\w-]{1,128}){0,199}$/, SESSION_IDS)
+  .meta({ description: `Only these: ${SESSION_IDS}` });
+export const sessionsQuery = z.strictObject({
+  ...sessionTerms,
+  ids: sessionIds.optional(),
+  archived: flag.optional(),
+  limit,
+});
 
 const oneDirection = (query: { before?: unknown; after?: unknown }) =>
   query.before === undefined || query.after === undefined;
 const EITHER = { path: ['before'], message: 'either before or after' };
 export const messagesQuery = z
-  .strictObject({ before: id.optional(), after: id.optional(), hidden: flag.default(false), limit })
+  .strictObject({
+    before: id.optional(),
+    after: id.optional(),
+    hidden: flag.default(false),
+    times: flag.default(false),
+    limit,
+  })
   .refine(oneDirection, EITHER);
+
+const QUERY_EXPECTED = 'text to search for, 1 to 512 characters';
+const searchText = z.string(QUERY_EXPECTED).regex(/^[^\0]{1,512}$/u, QUERY_EXPECTED);
+/** Finding a match takes as long as its snippet. */
+const HITS = 20;
+const MAX_HITS = 50;
+const cappedHits = (given: number) => Math.min(given, MAX_HITS);
+export const searchQuery = z.strictObject({
+  q: searchText.meta({ description: 'Words, "phrases in quotes", or, and -words that must not occur' }),
+  limit: wholeNumber(1)
+    .transform(cappedHits)
+    .meta(
+      describedAs({ ...whole(1), default: HITS }, `Number of matches; values above ${MAX_HITS} count as ${MAX_HITS}`),
+    )
+    .default(HITS),
+});
+
+/** A page of a list whose entries are named by their ids. */
+export const page = z.strictObject({ after: term.optional(), limit });
 
 export const logQuery = z.strictObject({
   after: wholeNumber(0)
@@ -180,10 +335,31 @@ export const logQuery = z.strictObject({
   limit,
 });
 
+/** Of the console. */
+export const consoleSessionsQuery = z.strictObject({
+  all: flag.default(false).meta({ description: "All users' sessions, for those who may read them" }),
+  user: term.optional().meta({ description: 'Of this user only, with `all`' }),
+  after: term.optional(),
+  limit,
+});
+export const numbersQuery = z.strictObject({
+  range: numberRange.default('hour'),
+  all: flag.default(false).meta({ description: "All users' sessions, for those who may read them" }),
+  user: term.optional().meta({ description: 'Of this user only, with `all`' }),
+});
+export const pastQuery = z.strictObject({ limit });
+export const turnsQuery = z.strictObject({
+  before: wholeNumber(0)
+    .meta(describedAs(whole(0), 'The `run_seq` of a turn'))
+    .optional(),
+  limit,
+});
+
 // The same for perdure/client, which is given values instead of texts.
 const pageLength = z.int().min(1).transform(capped).default(PAGE);
 export const sessionFilter = z.strictObject({
   ...sessionTerms,
+  ids: sessionIds.transform((ids) => ids.split(',')).optional(),
   archived: z.boolean().default(false),
   limit: pageLength,
 });
@@ -192,7 +368,25 @@ export const messageFilter = z
     before: z.string().optional(),
     after: z.string().optional(),
     hidden: z.boolean().default(false),
+    times: z.boolean().default(false),
     limit: pageLength,
   })
   .refine(oneDirection, EITHER);
+export const searchFilter = z.strictObject({
+  q: searchText,
+  limit: z.int().min(1).transform(cappedHits).default(HITS),
+});
 export const logFilter = z.strictObject({ after: z.int().min(0).default(0), limit: pageLength });
+export const consoleSessionsFilter = z.strictObject({
+  all: z.boolean().default(false),
+  user: term.optional(),
+  after: term.optional(),
+  limit: pageLength,
+});
+export const numbersFilter = z.strictObject({
+  range: numberRange.default('hour'),
+  all: z.boolean().default(false),
+  user: term.optional(),
+});
+export const pastFilter = z.strictObject({ limit: pageLength });
+export const turnsFilter = z.strictObject({ before: z.int32().min(0).optional(), limit: pageLength });

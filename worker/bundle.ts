@@ -5,6 +5,8 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 
+/** Counts changes of `bundle` below that change its output. */
+const FORMAT = 2;
 const ROOT = path.resolve(import.meta.dirname, '..');
 const SOURCES = ['workflows', 'domain'];
 /** The published package contains the bundle. */
@@ -14,7 +16,7 @@ const BUILT = path.join(ROOT, 'workflows', 'bundle.js');
 export async function bundleDigest(root: string): Promise<string> {
   const hash = createHash('sha256');
   const sdk = createRequire(import.meta.url)('@temporalio/workflow/package.json') as { version: string };
-  hash.update(sdk.version);
+  hash.update(`${FORMAT}\0${sdk.version}`);
   for (const folder of SOURCES) {
     for (const name of (await readdir(path.join(root, folder), { recursive: true })).toSorted()) {
       if (!/\.[jt]s$/.test(name) || name.includes('.test.')) continue;
@@ -35,13 +37,27 @@ export async function cachedBundle(cacheDir: string, interceptors: string[] = []
   for (const file of interceptors) hash.update(await readFile(file));
   const codePath = path.join(cacheDir, `workflows-${hash.digest('hex').slice(0, 32)}.js`);
   if (existsSync(codePath)) return { codePath };
-  const workflowsPath = path.join(ROOT, 'workflows', 'index.ts');
-  const logger = new DefaultLogger('WARN');
-  const { code } = await bundleWorkflowCode({ workflowsPath, workflowInterceptorModules: interceptors, logger });
+  const code = await bundle(path.join(ROOT, 'workflows', 'index.ts'), interceptors);
   await mkdir(cacheDir, { recursive: true });
   // Several workers may do this at once: each writes a file of its own and renames it; the content is the same.
   const draft = `${codePath}.${randomUUID()}`;
   await writeFile(draft, code);
   await rename(draft, codePath);
   return { codePath };
+}
+
+/**
+ * Bundles a module whose exports are the workflow types, with modules of interceptors. All workflows of a thread share its
+ * modules, which are loaded once and frozen; otherwise each workflow would load its own, which takes 45 KB and a
+ * millisecond. So no variable of a module may hold a workflow's state (check-workflow-bundle.ts).
+ */
+export async function bundle(workflowsPath: string, interceptors: string[] = []): Promise<string> {
+  const logger = new DefaultLogger('WARN');
+  const { code } = await bundleWorkflowCode({
+    workflowsPath,
+    workflowInterceptorModules: interceptors,
+    preloadModules: [workflowsPath],
+    logger,
+  });
+  return code;
 }

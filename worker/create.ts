@@ -1,22 +1,46 @@
+import { randomUUID } from 'node:crypto';
 import { Client, type Connection } from '@temporalio/client';
-import type { NativeConnection } from '@temporalio/worker';
+import type { ActivityInterceptorsFactory, NativeConnection } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import type pg from 'pg';
 import { Registry } from 'prom-client';
 import { sessionActivities } from '../activities/activities.ts';
-import type { ActivitySettings, Hooks } from '../activities/context.ts';
+import { initiativeActivities } from '../activities/initiatives.ts';
+import { Admission } from '../activities/admission.ts';
+import type { ActivityContext, ActivitySettings, Hooks } from '../activities/context.ts';
 import { CodesOnlyInterceptor } from '../activities/failures.ts';
-import { countBus, countWakes, watchWork } from '../activities/process-metrics.ts';
+import { HeadStarts } from '../activities/head-starts.ts';
+import { countBus, countWakes, watchAdmission, watchWork } from '../activities/process-metrics.ts';
 import { workerMetrics } from '../activities/metrics.ts';
+import type { StreamBounds } from '../activities/stream-limit.ts';
+import { streamStatements } from '../activities/stream-statements.ts';
+import { StreamWriter } from '../activities/stream-writer.ts';
+import { WaitingSlots } from '../activities/waiting-slots.ts';
 import type { Models } from '../agent/models.ts';
 import type { AgentRegistry } from '../agent/registry.ts';
 import type { Bus } from '../bus/bus.ts';
-import { TASK_QUEUE } from '../workflows/definitions.ts';
+import { Initiatives } from '../client/initiatives/initiatives.ts';
+import { InitiativeWaker } from '../client/initiatives/waking.ts';
+import type { ShowUser } from '../config/hidden-users.ts';
+import type { LostWork } from '../store/leases.ts';
+import { Contents } from '../store/contents.ts';
+import { WorkflowCache } from './workflow-cache.ts';
 import { carryOutErasures } from './erasures.ts';
+import { failActivity } from './fail-activity.ts';
+import { LagMeter } from './lag.ts';
+import { Lease } from './lease.ts';
+import { hidingMcpSecrets, notingAway, workerMcp } from './mcp.ts';
 import { repeat, type Task } from './repeat.ts';
+import { replayAsked } from './replays.ts';
 import { expirySweep, type RetentionSettings } from './retention.ts';
 import { checkForStuck } from './stuck.ts';
+import { cachedSessions } from './session-cache.ts';
+import { indexQueued } from './search-index.ts';
 import { sweepRuns } from './sweeper.ts';
+import { initiativeCalls } from './initiative-calls.ts';
+import { sweepInitiatives } from './initiative-sweeper.ts';
+import { sweepTasks } from './task-sweeper.ts';
+import { WaitingTurns } from './waiting-turns.ts';
 import { createWarmWorker } from './warm-worker.ts';
 import { workflowSlots } from './workflow-slots.ts';
 
@@ -29,8 +53,28 @@ const WORKFLOW_SLOTS = { cached: 8, replayed: 3 };
 const SWEEPS_PER_STUCK_CHECK = 5;
 /** Expired rows are deleted once a minute, or every 60 sweeps if that is sooner. */
 const RETENTION = { intervalMs: 60_000, sweeps: 60 };
-/** 0.42 MB each. */
-const CACHED_SESSIONS = 1_000;
+
+const TELL_MS = 500;
+
+const asIs = (text: string) => text;
+
+/** Times in milliseconds. */
+interface WorkerSettings extends StreamBounds {
+  /** Of the sessions. */
+  taskQueue: string;
+  sweepIntervalMs: number;
+  shutdownGraceMs: number;
+  /** A worker that does not renew its lease for this long is lost. */
+  leaseMs: number;
+  /** Memory for the workflows of idle sessions. */
+  sessionCacheBytes: number;
+  /** Tools of MCP servers that have changed since an agent first saw them are left out. */
+  refuseChangedTools: boolean;
+  /** Longest file that is kept of a tool's result. */
+  maxFileBytes: number;
+  /** Activities at once; default 1,000. */
+  activitySlots?: number;
+}
 
 /** The parts of a worker; the caller closes them. */
 export interface WorkerParts {
@@ -39,15 +83,21 @@ export interface WorkerParts {
   clientConnection: Connection;
   namespace: string;
   db: pg.Pool;
+  /** Postgres for the worker's lease, which has a connection of its own. */
+  directDatabaseUrl: string;
   bus: Bus;
   agents: AgentRegistry;
   models: Models;
   log: Logger;
-  settings: ActivitySettings & RetentionSettings & { sweepIntervalMs: number; shutdownGraceMs: number };
+  settings: ActivitySettings & RetentionSettings & WorkerSettings;
   workflowBundle: { codePath: string } | { code: string };
+  /** Of attachments; default: those in Postgres. */
+  contents?: Contents;
   hooks?: Hooks;
   /** Removes secrets from a text. */
   hide?: (text: string) => string;
+  /** A user's id as Temporal gets it; default: as it is. */
+  showUser?: ShowUser;
   registry?: Registry;
 }
 
@@ -55,75 +105,186 @@ export interface WorkerParts {
 export interface SessionWorker {
   run(): Promise<void>;
   shutdown(): void;
+  /** Whether steps or tool calls are running. */
+  isBusy(): boolean;
+  /** After `shutdown`, when nothing runs any more: others need not find out that this worker is gone. `run` does the same. */
+  endLease(): Promise<void>;
 }
 
-/** Creates a worker; it polls nothing before `run`. */
+/**
+ * Creates a worker; it polls nothing before `run`. Connects to the MCP servers of its agents.
+ * @throws {DefinitionError} two tools of an agent have one name, or the package for MCP is not installed
+ */
 export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
-  const { bus, db, log, registry = new Registry() } = parts;
-  const worker = await createWarmWorker(optionsOf(parts, registry), log);
+  const { bus, db, log, settings, registry = new Registry() } = parts;
+  const cache = new WorkflowCache();
+  const lag = new LagMeter();
+  const waker = wakerOf(parts);
+  const context = activityContext(parts, { registry, lag, waker });
+  const { admission, mcp } = context;
+  const { activitySlots = ACTIVITY_SLOTS } = settings;
+  const headStarts = new HeadStarts(context, cache, new WaitingSlots(admission, Math.ceil(activitySlots / 2)));
+  let lease: Lease | undefined;
+  const underLease: ActivityInterceptorsFactory = (activity) => lease?.interceptor(activity) ?? {};
+  await using opened = new AsyncDisposableStack();
+  opened.defer(() => mcp.close());
+  opened.defer(() => waker.close());
+  await mcp.start();
+  const worker = await createWarmWorker(optionsOf(parts, { context, headStarts, underLease }), cache, log);
   countBus(bus, registry);
   watchWork(db, registry);
-  const tasks = tasksOf(parts, countWakes(registry));
+  watchAdmission(admission, registry);
+  const waiting = new WaitingTurns({ admission, bus, db });
+  const tasks = [
+    ...tasksOf(parts, { woken: countWakes(registry), waiting, worker: context.worker }),
+    ...notingAway(mcp, parts, context.worker),
+  ];
+  const closing = opened.move();
+  let headStartsEnd: Promise<void> | undefined;
+  const stopHeadStarts = () => (headStartsEnd ??= headStarts.stop(settings.shutdownGraceMs));
+  let leaseEnd: Promise<void> | undefined;
+  const endLease = () => (leaseEnd ??= stopHeadStarts().then(() => lease?.close()));
   return {
-    shutdown: () => worker.shutdown(),
+    shutdown: () => {
+      void stopHeadStarts();
+      worker.shutdown();
+    },
+    isBusy: () => headStarts.isBusy || worker.getStatus().numInFlightActivities > 0,
+    endLease,
     run: async () => {
+      lease = leaseOf(parts, context.worker, (work) => headStarts.takeOver(work));
       const stopping = new AbortController();
       const repeated = tasks.map((task) => repeat(task, log, stopping.signal));
+      lag.watch((sample) => admission.note(sample), stopping.signal);
       try {
         await worker.run();
       } finally {
         stopping.abort();
-        await Promise.all(repeated);
+        await Promise.all([...repeated, endLease()]);
+        await closing.disposeAsync();
       }
     },
   };
 }
 
-function tasksOf({ clientConnection, namespace, settings, ...parts }: WorkerParts, woken: () => void): Task[] {
+function tasksOf(
+  { clientConnection, namespace, settings, ...parts }: WorkerParts,
+  { woken, waiting, worker }: { woken: () => void; waiting: WaitingTurns; worker: string },
+): Task[] {
   const client = new Client({ connection: clientConnection, namespace });
-  const deps = { ...parts, client, woken, workspaces: settings.workspaces };
+  const { taskQueue, workspaces } = settings;
+  const { showUser = asIs } = parts;
+  const deps = { ...parts, woken, client, worker, taskQueue, showUser, workspaces, settings };
   const { sweepIntervalMs: intervalMs } = settings;
   const stuckIntervalMs = intervalMs * SWEEPS_PER_STUCK_CHECK;
   return [
     { name: 'sweeping', intervalMs, run: () => sweepRuns(deps) },
+    { name: 'telling of children that are over', intervalMs, run: () => sweepTasks(deps) },
+    { name: 'waking initiatives', intervalMs, run: () => sweepInitiatives(deps) },
+    { name: 'telling of waiting turns', intervalMs: TELL_MS, run: () => waiting.tell() },
     { name: 'checking for stuck sessions', intervalMs: stuckIntervalMs, run: (signal) => checkForStuck(deps, signal) },
+    { name: 'indexing messages for the search', intervalMs, run: (signal) => indexQueued(parts.db, signal) },
+    { name: 'replaying', intervalMs, run: (signal) => replayAsked(deps, signal) },
     { name: 'erasing', intervalMs, run: (signal) => carryOutErasures(deps, signal) },
     {
       name: 'deleting expired rows',
       intervalMs: Math.min(RETENTION.intervalMs, intervalMs * RETENTION.sweeps),
-      run: expirySweep(parts.db, settings),
+      run: expirySweep(parts.db, contentsOf(parts), settings),
     },
   ];
 }
 
-function optionsOf(parts: WorkerParts, registry: Registry): Parameters<typeof createWarmWorker>[0] {
+function wakerOf({ clientConnection, namespace, settings, log, showUser = asIs }: WorkerParts): InitiativeWaker {
+  const temporal = new Client({ connection: clientConnection, namespace });
+  return new InitiativeWaker({ temporal, taskQueue: settings.taskQueue, showUser }, log);
+}
+
+function streamsOf({ db, bus, settings }: WorkerParts): StreamWriter {
+  return new StreamWriter(streamStatements(db, bus), { ms: settings.saveBufferMs });
+}
+
+function contentsOf({ db, contents }: Pick<WorkerParts, 'db' | 'contents'>): Contents {
+  return contents ?? new Contents(db);
+}
+
+function activityContext(
+  parts: WorkerParts,
+  { registry, lag, waker }: { registry: Registry; lag: LagMeter; waker: InitiativeWaker },
+): ActivityContext {
+  const metrics = workerMetrics(registry);
+  const contents = contentsOf(parts);
+  const hide = hidingMcpSecrets(parts.agents, parts.hide ?? asIs);
+  const { db, bus } = parts;
+  const initiatives = new Initiatives({ db, readDb: db, bus, waker, workspaces: parts.settings.workspaces });
+  return {
+    worker: randomUUID(),
+    db: parts.db,
+    contents,
+    bus: parts.bus,
+    streams: streamsOf(parts),
+    agents: parts.agents,
+    mcp: workerMcp(parts, { contents, hide, metrics, registry }),
+    models: parts.models,
+    log: parts.log,
+    hooks: parts.hooks ?? {},
+    hide,
+    showUser: parts.showUser ?? asIs,
+    initiativeCalls: (caller) => initiativeCalls(initiatives, parts.db, caller),
+    metrics: {
+      ...metrics,
+      written: (seconds) => {
+        metrics.written(seconds);
+        lag.wrote(seconds);
+      },
+    },
+    admission: new Admission(parts.settings),
+    settings: parts.settings,
+  };
+}
+
+function leaseOf(
+  { clientConnection, namespace, directDatabaseUrl, settings, agents, log }: WorkerParts,
+  worker: string,
+  takeOver: (work: LostWork) => void,
+): Lease {
+  const client = new Client({ connection: clientConnection, namespace });
+  const { leaseMs } = settings;
+  return new Lease({
+    ...{ worker, connectionString: directDatabaseUrl, leaseMs, log },
+    agents: agents.list().map(({ id }) => id),
+    failActivity: (token) => failActivity(client, token),
+    takeOver,
+  });
+}
+
+/** What this file gives the SDK's worker. */
+interface Inside {
+  context: ActivityContext;
+  headStarts: HeadStarts;
+  underLease: ActivityInterceptorsFactory;
+}
+
+function optionsOf(
+  parts: WorkerParts,
+  { context, headStarts, underLease }: Inside,
+): Parameters<typeof createWarmWorker>[0] {
   const { log, settings } = parts;
   return {
     connection: parts.connection,
     namespace: parts.namespace,
-    taskQueue: TASK_QUEUE,
+    taskQueue: settings.taskQueue,
     workflowBundle: parts.workflowBundle,
-    activities: sessionActivities({
-      db: parts.db,
-      bus: parts.bus,
-      agents: parts.agents,
-      models: parts.models,
-      log,
-      hooks: parts.hooks ?? {},
-      hide: parts.hide ?? ((text) => text),
-      metrics: workerMetrics(registry),
-      settings,
-    }),
+    activities: { ...sessionActivities(context, headStarts), ...initiativeActivities(context) },
     interceptors: {
-      activity: [({ info }) => ({ inbound: new CodesOnlyInterceptor(log, info) })],
+      activity: [underLease, ({ info }) => ({ inbound: new CodesOnlyInterceptor(log, info) })],
     },
     tuner: {
       workflowTaskSlotSupplier: workflowSlots(WORKFLOW_SLOTS),
-      activityTaskSlotSupplier: { type: 'fixed-size', numSlots: ACTIVITY_SLOTS },
+      activityTaskSlotSupplier: { type: 'fixed-size', numSlots: settings.activitySlots ?? ACTIVITY_SLOTS },
       localActivityTaskSlotSupplier: { type: 'fixed-size', numSlots: LOCAL_ACTIVITY_SLOTS },
       nexusTaskSlotSupplier: { type: 'fixed-size', numSlots: 1 },
     },
-    maxCachedWorkflows: CACHED_SESSIONS,
+    maxCachedWorkflows: cachedSessions(settings.sessionCacheBytes),
     // The server gives a task to every open poll of a frozen worker, and each is lost until it times out: so one poll for
     // activities and two for workflows, one on the sticky and one on the shared queue. Most steps need no poll: they are
     // dispatched eagerly, in the response to the workflow task.

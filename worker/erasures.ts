@@ -47,10 +47,11 @@ async function terminate({ connection, workflow }: Client, workflowId: string): 
   });
 }
 
-/** Removes a folder, and its user's folder if that is empty then. Links are removed, not followed. */
+/** Removes a folder, and the folders around it up to its user's that are empty then. Links are removed, not followed. */
 async function removeFolder(workspaces: string, folder: string): Promise<void> {
   const root = path.join(workspaces, folder);
   requireWorkspace(workspaces, path.dirname(root));
   await rm(root, { recursive: true, force: true });
+  await rmdir(path.dirname(root)).catch(() => {});
   await rmdir(path.join(workspaces, folder.split('/')[0] ?? folder)).catch(() => {});
 }

@@ -9,6 +9,6 @@ import { missingSearchAttributes } from '../config/search-attributes.ts';
 export async function requireSearchAttributes(connection: Connection, namespace: string): Promise<void> {
   const missing = await missingSearchAttributes(connection, namespace);
   if (missing.length === 0) return;
-  const expected = `a namespace with the search attributes ${missing.join(', ')} ("${namespace}" lacks them): run "npm run migrate"`;
+  const expected = `a namespace with the search attributes ${missing.join(', ')} ("${namespace}" lacks them): run "perdure migrate"`;
   throw new ConfigError([{ name: 'TEMPORAL_NAMESPACE', expected }]);
 }

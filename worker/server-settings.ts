@@ -7,12 +7,11 @@ import {
   type WorkflowHandleWithFirstExecutionRunId,
 } from '@temporalio/client';
 import type { Logger } from 'pino';
-import { TASK_QUEUE } from '../workflows/definitions.ts';
 
 const DOCS = 'docs/operations.md#settings-of-the-temporal-server';
 /** Each check ends within this time, so all of them, which run side by side, do. */
 const DEADLINE_MS = 8_000;
-/** With the setting a poll ends after 1 s, by default after a minute or shortly before its deadline. */
+/** With the setting a poll ends after half a second, by default after a minute or shortly before its deadline. */
 const POLL_DEADLINE_MS = 7_000;
 const POLL_MS = 4_000;
 /** With the setting a timer of 100 ms fires after about 130 ms, by default after at least 1 s. */
@@ -24,7 +23,13 @@ const UPDATES = 15;
 const UPDATES_MS = 1_500;
 const RESOURCE_EXHAUSTED = 8;
 
-type Check = (client: Client, namespace: string) => Promise<boolean>;
+type Check = (client: Client, where: Where) => Promise<boolean>;
+
+interface Where {
+  namespace: string;
+  /** Of the sessions. */
+  taskQueue: string;
+}
 
 /**
  * The keys of deploy/temporal-dynamic.yaml whose effect a client can observe, each with a check that is true if the
@@ -45,15 +50,15 @@ const CHECKS: Readonly<Record<string, Check>> = {
  */
 export async function warnOfMissingServerSettings(
   options: ConnectionOptions,
-  namespace: string,
+  where: Where,
   log: Logger,
 ): Promise<void> {
   const connection = Connection.lazy({ ...options, interceptors: [] });
-  const client = new Client({ connection, namespace });
+  const client = new Client({ connection, namespace: where.namespace });
   await connection.withDeadline(Date.now() + DEADLINE_MS, () =>
     Promise.all(
       Object.entries(CHECKS).map(async ([key, isMissing]) => {
-        if (await isMissing(client, namespace).catch(() => false)) {
+        if (await isMissing(client, where).catch(() => false)) {
           log.warn({ key, docs: DOCS }, `the Temporal server lacks the dynamic setting ${key}: see ${DOCS}`);
         }
       }),
@@ -63,14 +68,14 @@ export async function warnOfMissingServerSettings(
 }
 
 function lacksCapability(name: string): Check {
-  return async ({ connection }, namespace) => {
+  return async ({ connection }, { namespace }) => {
     const { namespaceInfo } = await connection.workflowService.describeNamespace({ namespace });
     const capabilities = (namespaceInfo?.capabilities ?? {}) as Record<string, unknown>;
     return capabilities[name] === false;
   };
 }
 
-async function pollsStayOpen({ connection }: Client, namespace: string): Promise<boolean> {
+async function pollsStayOpen({ connection }: Client, { namespace }: Where): Promise<boolean> {
   const startedAt = performance.now();
   const poll = { namespace, taskQueue: { name: uniqueName() }, identity: 'check' };
   await connection
@@ -79,8 +84,8 @@ async function pollsStayOpen({ connection }: Client, namespace: string): Promise
   return performance.now() - startedAt > POLL_MS;
 }
 
-async function hasSeveralPartitions({ connection }: Client, namespace: string): Promise<boolean> {
-  const taskQueue = { name: TASK_QUEUE };
+async function hasSeveralPartitions({ connection }: Client, { namespace, ...where }: Where): Promise<boolean> {
+  const taskQueue = { name: where.taskQueue };
   const listed = await connection.workflowService.listTaskQueuePartitions({ namespace, taskQueue });
   return listed.workflowTaskQueuePartitions.length > 1;
 }
@@ -104,7 +109,7 @@ async function timersAreLate(client: Client): Promise<boolean> {
   return true;
 }
 
-async function fewUpdatesInFlight(client: Client, namespace: string): Promise<boolean> {
+async function fewUpdatesInFlight(client: Client, { namespace }: Where): Promise<boolean> {
   return withProbe(client, uniqueName(), DEADLINE_MS, async ({ workflowId }) => {
     const { workflowService } = client.connection;
     const send = () =>

@@ -4,22 +4,35 @@ import { NativeConnection } from '@temporalio/worker';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Hooks } from '../activities/context.ts';
 import type { AgentDefinition } from '../agent/define.ts';
-import { createModels, type ModelSettings } from '../agent/models.ts';
-import { agentRegistry, loadAgents } from '../agent/registry.ts';
+import { requireDefaultModels } from '../agent/default-models.ts';
+import { createModels } from '../agent/models.ts';
+import { type CustomProviders, loadProviders } from '../agent/providers.ts';
+import { loadAgents } from '../agent/registry.ts';
+import { scriptProvider } from '../agent/script.ts';
 import { createPostgresBus } from '../bus/postgres.ts';
 import { type Config, type DatabaseConfig, type Env, parseConfig, requireDatabase } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
+import { grpcInterceptors } from '../config/grpc-interceptors.ts';
 import { createLogger, type Logger } from '../config/log.ts';
 import { loadModels } from '../config/models.ts';
+import { showUserWith } from '../config/hidden-users.ts';
+import { untilPostgresAccepts } from '../config/postgres.ts';
+import { NotYet, untilReachable } from '../config/reach.ts';
+import { withTemporal } from '../config/refusals.ts';
+import { reloadLog } from '../config/reload-log.ts';
+import { s3Of } from '../config/s3.ts';
 import { hideSecrets } from '../config/secrets.ts';
+import { claimTaskQueue } from '../config/task-queue-owner.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import siteBuilder from '../examples/site-builder/agent.ts';
+import { workspaceCopies } from '../examples/site-builder/snapshots.ts';
 import { missingMigrations } from '../migrations/migrate.ts';
+import { Contents } from '../store/contents.ts';
 import { createPool } from '../store/db.ts';
+import { installationId } from '../store/installation.ts';
 import { workflowBundle } from './bundle.ts';
 import { createWorker, type SessionWorker } from './create.ts';
 import { serveMetrics } from './metrics-server.ts';
-import { SchemaTooOld, untilReachable } from './reach.ts';
 import { requireSearchAttributes } from './search-attributes.ts';
 import { warnOfMissingServerSettings } from './server-settings.ts';
 
@@ -33,8 +46,8 @@ export interface WorkerOptions {
   env?: Env;
   /** The first is the default agent; default: those of PERDURE_AGENTS (never both), else the reference agent. */
   agents?: readonly AgentDefinition[];
-  /** Model providers besides the built-in ones, by name. */
-  providers?: NonNullable<ModelSettings['providers']>;
+  /** Model providers besides the built-in ones, by name; default: those of PERDURE_PROVIDERS (never both). */
+  providers?: CustomProviders;
   hooks?: Hooks;
   log?: Logger;
   /** Further metrics to serve at PERDURE_METRICS_PORT, under other names, in Prometheus' text format. */
@@ -54,24 +67,28 @@ const OPTIONS: Readonly<Record<keyof WorkerOptions, true>> = {
 export interface StartedWorker {
   /** Stops taking work and waits for running work, at most for the grace period. */
   stop(): Promise<void>;
+  /** Whether steps or tool calls are running. */
+  isBusy(): boolean;
+  /** After `stop`, for a process that exits before `done`: says to other workers that this one is gone. */
+  endLease(): Promise<void>;
   /** Settles when the worker has ended and its connections are closed. */
   readonly done: Promise<void>;
 }
 
 /**
  * Starts a worker with the configuration of the environment. Waits for Postgres and Temporal without limit, and logs that.
- * @throws {ConfigError} naming every variable that cannot be used, or the search attributes that the namespace lacks
+ * @throws {ConfigError} naming every variable that cannot be used, the search attributes that the namespace lacks, or the
+ * task queue that belongs to another installation
+ * @throws {DefinitionError} naming an agent, tool, provider or default model that cannot be used
  * @throws {TypeError} naming an unknown option
  */
 export async function startWorker(options: WorkerOptions = {}): Promise<StartedWorker> {
   const unknown = Object.keys(options).find((name) => !Object.hasOwn(OPTIONS, name));
   if (unknown !== undefined) throw new TypeError(`${unknown}: no such option of startWorker`);
   const config = requireDatabase(parseConfig(options.env ?? process.env));
-  if (options.agents && config.agentsModule !== undefined) {
-    throw new ConfigError([{ name: 'PERDURE_AGENTS', expected: 'nothing with `agents` of startWorker' }]);
-  }
+  refuseBoth(config, options);
   const log = options.log ?? createLogger('worker', config);
-  const { agents, models } = await definitions(config, options);
+  const { agents, models } = await definitions(config, options, log);
   await using opened = new AsyncDisposableStack();
   const { parts, close } = await connect(config, log);
   opened.defer(close);
@@ -91,18 +108,23 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
     registry,
     workflowBundle: await workflowBundle(path.join(config.dir, 'cache')),
     settings: { ...config, providerAttempts: PROVIDER_ATTEMPTS },
-    hooks: options.hooks ?? {},
+    contents: new Contents(parts.db, s3Of(config)),
+    hooks: {
+      ...(isReference(config, options) && config.snapshots && { snapshots: workspaceCopies }),
+      ...options.hooks,
+    },
     hide: hideSecrets(config),
+    showUser: showUserWith(config.hideUsersKey),
   });
   log.info({ agents: agents.list().map((agent) => agent.id), model: models.defaultRef }, 'ready');
   const { connectionOptions, namespace } = temporalConnectConfig(config);
-  void warnOfMissingServerSettings(connectionOptions, namespace, log);
+  void warnOfMissingServerSettings(connectionOptions, { namespace, taskQueue: config.taskQueue }, log);
   const done = runToEnd(worker, opened.move());
   const stop = () => {
     worker.shutdown();
     return done;
   };
-  return { done, stop };
+  return { done, stop, isBusy: () => worker.isBusy(), endLease: () => worker.endLease() };
 }
 
 async function runToEnd(worker: SessionWorker, opened: AsyncDisposableStack): Promise<void> {
@@ -113,35 +135,73 @@ async function runToEnd(worker: SessionWorker, opened: AsyncDisposableStack): Pr
   }
 }
 
-async function definitions(config: Config, { agents, providers = {} }: WorkerOptions) {
+/** Whether the worker runs the reference agent. */
+function isReference(config: Config, options: WorkerOptions): boolean {
+  return options.agents === undefined && config.agentsModule === undefined;
+}
+
+/** @throws {ConfigError} for what both the environment and the options set */
+function refuseBoth(config: Config, { agents, providers }: WorkerOptions): void {
+  const both = [
+    ...(agents && config.agentsModule !== undefined ? [['PERDURE_AGENTS', 'agents']] : []),
+    ...(providers && config.providersModule !== undefined ? [['PERDURE_PROVIDERS', 'providers']] : []),
+  ];
+  if (both.length === 0) return;
+  throw new ConfigError(
+    both.map(([name = '', option]) => ({ name, expected: `nothing with \`${option}\` of startWorker` })),
+  );
+}
+
+async function definitions(config: Config, options: WorkerOptions, log: Logger) {
   const catalog = loadModels(config.modelsFile);
-  return {
-    agents: agents ? agentRegistry(agents) : await loadAgents(config.agentsModule, [siteBuilder]),
-    models: createModels({ ...config, defaultModel: config.model, catalog, providers }),
-  };
+  const reload = reloadLog(config, log, true);
+  const own = options.providers ?? (await loadProviders(config.providersModule));
+  const providers = { ...own, ...(await scriptProvider(config.model, reload)) };
+  const models = createModels({ ...config, defaultModel: config.model, catalog, providers });
+  const agents = await loadAgents(config.agentsModule, options.agents ?? [siteBuilder], {
+    check: (all) => requireDefaultModels(all, models),
+    reload,
+  });
+  return { agents, models };
 }
 
 /** The connections of a worker, once the servers answer. */
 async function connect(config: DatabaseConfig, log: Logger) {
+  const { databaseUrl, directDatabaseUrl } = config;
   const { connectionOptions, namespace } = temporalConnectConfig(config);
-  const db = createPool(config.databaseUrl, { max: CONNECTIONS });
+  await untilPostgresAccepts(log, 'DATABASE_URL', databaseUrl);
+  await untilPostgresAccepts(log, 'PERDURE_DIRECT_DATABASE_URL', directDatabaseUrl);
+  const db = createPool(databaseUrl, { max: CONNECTIONS });
   const onError = (error: unknown) => log.warn({ err: error }, 'bus');
-  const bus = createPostgresBus({ connectionString: config.directDatabaseUrl, onError });
-  await untilReachable(log, 'Postgres', new URL(config.databaseUrl).host, async () => {
-    const missing = await missingMigrations(db);
-    if (missing.length > 0) throw new SchemaTooOld(missing);
-  });
-  const [connection, clientConnection] = await untilReachable(log, 'Temporal', connectionOptions.address, () =>
-    Promise.all([NativeConnection.connect(connectionOptions), Connection.connect(connectionOptions)]),
-  );
+  const bus = createPostgresBus({ connectionString: directDatabaseUrl, onError });
+  const opened: { close(): Promise<void> }[] = [bus, { close: () => db.end() }];
   const close = async () => {
-    await Promise.allSettled([bus.close(), db.end(), connection.close(), clientConnection.close()]);
+    await Promise.allSettled(opened.map((each) => each.close()));
   };
+  const asTemporal = <T>(work: () => Promise<T>) => withTemporal(connectionOptions, namespace, work);
   try {
-    await requireSearchAttributes(clientConnection, namespace);
+    await untilReachable(log, 'Postgres', new URL(databaseUrl).host, () => requireMigrations(db));
+    const connectClient = () =>
+      asTemporal(() => Connection.connect({ ...connectionOptions, interceptors: grpcInterceptors() }));
+    const clientConnection = await untilReachable(log, 'Temporal', connectionOptions.address, connectClient);
+    opened.push(clientConnection);
+    const connectNative = () => NativeConnection.connect(connectionOptions);
+    const connection = await untilReachable(log, 'Temporal', connectionOptions.address, connectNative);
+    opened.push(connection);
+    await asTemporal(() => requireSearchAttributes(clientConnection, namespace));
+    const installation = await installationId(db);
+    await claimTaskQueue(clientConnection, { namespace, taskQueue: config.taskQueue, installation });
+    return { parts: { connection, clientConnection, namespace, db, directDatabaseUrl, bus }, close };
   } catch (error) {
     await close();
     throw error;
   }
-  return { parts: { connection, clientConnection, namespace, db, bus }, close };
+}
+
+/** @throws {NotYet} naming the migrations that the schema lacks */
+async function requireMigrations(db: ReturnType<typeof createPool>): Promise<void> {
+  const missing = await missingMigrations(db);
+  if (missing.length === 0) return;
+  const list = missing.join(', ');
+  throw new NotYet(`the schema is older than this code: run \`perdure migrate\` (missing: ${list})`);
 }

@@ -1,6 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type pg from 'pg';
+import type { ShowUser } from '../config/hidden-users.ts';
 import { sendUpdate } from '../client/updates.ts';
 import { claimDueRuns, type DueRun } from '../store/sweep.ts';
 import { submitUpdate } from '../workflows/definitions.ts';
@@ -12,6 +13,8 @@ const DEADLINE_MS = 3_000;
 interface SweeperDeps {
   db: pg.Pool;
   client: Client;
+  taskQueue: string;
+  showUser: ShowUser;
   log: Logger;
   /** Called for each session that is woken. */
   woken: () => void;
@@ -26,12 +29,12 @@ export async function sweepRuns(deps: SweeperDeps): Promise<void> {
   await Promise.all(runs.map((run) => wake(deps, run)));
 }
 
-async function wake({ client, log, woken }: SweeperDeps, run: DueRun): Promise<void> {
+async function wake({ client, taskQueue, showUser, log, woken }: SweeperDeps, run: DueRun): Promise<void> {
   try {
     if (run.state === 'running' && (await isRunning(client, run.session_id))) return;
     log.info({ session: run.session_id, run: run.run_seq }, 'waking a session whose wake-up was lost');
     woken();
-    await sendUpdate(client, run, {
+    await sendUpdate({ temporal: client, taskQueue, showUser }, run, {
       name: submitUpdate,
       id: `sweep:${run.run_seq}:${Date.now()}`,
       args: { run_seq: run.run_seq, message_id: run.message_id, model: run.model },

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
 import type { Workflow, WorkflowCreator } from '@temporalio/worker/lib/workflow/interface.js';
 import type { Logger } from 'pino';
+import type { WorkflowCache } from './workflow-cache.ts';
 
 /** A recorded turn, a copy of test/histories/plain-turn.1.json, which the package does not contain. */
 const HISTORY = new URL('warm-up.json', import.meta.url);
@@ -9,9 +10,11 @@ const HISTORY = new URL('warm-up.json', import.meta.url);
 /**
  * Creates a worker and replays a recorded turn in its workflow thread. In a new thread the first workflow takes about a
  * second of CPU, most of it for compiling; on a busy machine its task would time out. A replay that fails is logged.
+ * `cache` learns which workflows the worker has in its cache.
  */
 export async function createWarmWorker(
   options: WorkerOptions & { workflowBundle: { codePath: string } | { code: string } },
+  cache: WorkflowCache,
   log: Logger,
 ): Promise<Worker> {
   let creator: WorkflowCreator | undefined;
@@ -22,7 +25,10 @@ export async function createWarmWorker(
       ...args: Parameters<(typeof Worker)['createWorkflowCreator']>
     ): Promise<WorkflowCreator> {
       const shared = creator;
-      if (shared === undefined) return (creator = await super.createWorkflowCreator(...args));
+      if (shared === undefined) {
+        creator = await super.createWorkflowCreator(...args);
+        return cache.watching(creator);
+      }
       return {
         createWorkflow: (of) => counting(shared.createWorkflow(of), () => (activations += 1)),
         destroy: async () => {},

@@ -1,23 +1,29 @@
 import { ActivityCancellationType, proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
 import type { SessionActivities, WorkflowSettings } from '../domain/commands.ts';
+import type { InitiativeActivities } from '../domain/initiatives/commands.ts';
 
-export type LocalActivities = Pick<SessionActivities, 'loadSession' | 'applyCommand' | 'settleRun'>;
+export type LocalActivities = Pick<SessionActivities, 'loadSession' | 'applyCommand' | 'settleRun' | 'deliverTask'>;
 
-/** Short database work, as local activities: one event each, and no slot that a streaming activity needs. */
-export const localActivities: LocalActivities = proxyLocalActivities<LocalActivities>({
+const SHORT = {
   startToCloseTimeout: '10s',
   // A longer backoff uses a timer and ends the workflow task.
   localRetryThreshold: '2s',
   retry: { initialInterval: '100ms', maximumInterval: '5s' },
-});
+} as const;
+
+/** Short database work, as local activities: one event each, and no slot that a streaming activity needs. */
+export const localActivities: LocalActivities = proxyLocalActivities<LocalActivities>(SHORT);
+
+/** Those of initiatives. */
+export const initiativeActivities: InitiativeActivities = proxyLocalActivities<InitiativeActivities>(SHORT);
 
 /** The activity ends itself at the turn's time limit; the server times out a hung activity this much later. */
 const GRACE_MS = 60_000;
 
-type Streaming = Pick<SessionActivities, 'streamStep' | 'runTool'>;
+type Streaming = Pick<SessionActivities, 'streamStep' | 'runTool' | 'compact'>;
 
 /**
- * Activities that stream a step or run a tool. The server retries them only when their worker is lost: failures of a
+ * Activities that stream a step, run a tool or compact. The server retries them only when their worker is lost: failures of a
  * provider are returned as values. After a cancellation the workflow does not wait for the activity: the fence rejects
  * its late writes.
  */

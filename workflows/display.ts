@@ -11,7 +11,8 @@ export function show(session: SessionState): void {
   showDetails(session);
   const shown = workflowInfo().typedSearchAttributes;
   const wanted = [
-    { key: SEARCH_ATTRIBUTES.user, value: session.userId },
+    // A workflow keeps the user with which it was started, although the installation hides users since then, or no longer.
+    { key: SEARCH_ATTRIBUTES.user, value: shown.get(SEARCH_ATTRIBUTES.user) ?? session.userId },
     { key: SEARCH_ATTRIBUTES.project, value: session.mark.project_id },
     { key: SEARCH_ATTRIBUTES.phase, value: session.mark.phase },
     { key: SEARCH_ATTRIBUTES.status, value: status(session) },
@@ -25,8 +26,9 @@ export function showDetails(session: SessionState): void {
   setCurrentDetails(details(session));
 }
 
-function status(session: SessionState): 'open' | 'error' | 'closed' {
+function status(session: SessionState): 'open' | 'waiting' | 'error' | 'closed' {
   if (session.closed) return 'closed';
+  if (session.current?.waiting === true) return 'waiting';
   return session.paused ? 'error' : 'open';
 }
 

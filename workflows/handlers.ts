@@ -1,18 +1,22 @@
-import { ApplicationFailure, log, setHandler, uuid4, workflowInfo } from '@temporalio/workflow';
+import { ApplicationFailure, log, patched, setHandler, uuid4, workflowInfo } from '@temporalio/workflow';
 import {
   abortedRun,
+  answeredChildren,
+  answeredRuns,
   argumentFault,
   COMMAND_NAMES,
   type CommandArgs,
   commandEntry,
+  endedChildren,
   type CommandName,
   ID_EXPECTED,
   ID_PATTERN,
   outcomeMembers,
   SIGNALS,
 } from '../domain/command-table.ts';
-import type { Actor, AppliedCommand, CarriedOut, CommandRequest, QueuedRun, SessionMark } from '../domain/commands.ts';
-import { signals, snapshotQuery, statusQuery, submitUpdate, updateOf } from './definitions.ts';
+import type { Actor, AppliedCommand, CarriedOut, CommandRequest, SessionMark, Wake } from '../domain/commands.ts';
+import { knowsChildren, tellAnsweredChildren, tellEndedChildren } from './children.ts';
+import { signals, snapshotQuery, statusQuery, submitUpdate, updateOf, wakeSignal } from './definitions.ts';
 import { show, showDetails } from './display.ts';
 import type { SessionState } from './state.ts';
 
@@ -20,12 +24,18 @@ type Given = Readonly<Record<string, unknown>>;
 
 /** Registers all signals, updates and queries. Commands by signal and by update run the same code. */
 export function registerHandlers(session: SessionState): void {
-  const submit = async (run: QueuedRun) => {
+  const submit = async ({ mark, aborted_run: aborted, ended_children: ended, ...run }: Wake) => {
     await session.sequencer.next('wake');
-    session.wakes += 1;
-    session.paused = false;
-    session.lastError = null;
+    session.resume();
+    // A worker of the version before ignores both.
+    if ((mark !== undefined || aborted !== undefined) && patched('wakes-tell')) {
+      if (mark !== undefined) session.follow(mark);
+      if (aborted !== undefined) session.abort(aborted);
+    }
+    if (ended !== undefined) tellEndedChildren(ended);
     session.enqueue(run);
+    // What it waits for may have come while nobody could tell it.
+    session.poke(run.run_seq);
     session.touch();
     showDetails(session);
     return { position: session.position(run.run_seq) };
@@ -39,6 +49,9 @@ export function registerHandlers(session: SessionState): void {
     setHandler(updateOf(name), update, { validator: (args: CommandArgs & Given) => validate(name, args) });
   }
   for (const name of SIGNALS) setHandler(signals[name], (given) => signalled(session, name, given ?? {}));
+  setHandler(wakeSignal, async (wake) => {
+    if (knowsChildren()) await submit(wake);
+  });
   setHandler(statusQuery, () => session.status());
   setHandler(snapshotQuery, () => session.snapshot(workflowInfo().historyLength));
 }
@@ -61,14 +74,16 @@ function signalRequest(name: string, given: Given): CommandRequest {
   return { command, ...argumentsOf(command, given, true) };
 }
 
-/** The request's arguments. Reasons are taken from raw signals only; the client has stored those of updates. */
+/** The request's arguments. Reasons are taken from raw signals only; the client has stored those of updates, and metadata. */
 function argumentsOf(name: CommandName, given: Given, withReason = false): Given {
   const entries = Object.entries(commandEntry(name).arguments);
   return Object.fromEntries(
     entries.flatMap(([argument, kind]) => {
       const value = given[argument];
       if (kind === 'flag?') return [[argument, value === true]];
+      if (kind === 'true by default?') return [[argument, value !== false]];
       if (kind === 'reason?') return withReason && typeof value === 'string' ? [[argument, value]] : [];
+      if (kind === 'metadata?' || value === undefined || value === null) return [];
       return [[argument, value]];
     }),
   );
@@ -89,7 +104,7 @@ function validate(name: CommandName, args: CommandArgs & Given): void {
   if (fault !== undefined) throw ApplicationFailure.nonRetryable(fault, 'BadRequest');
 }
 
-function wakeValidator(run: QueuedRun): void {
+function wakeValidator(run: Wake): void {
   if (!Number.isSafeInteger(run?.run_seq) || typeof run.message_id !== 'string') {
     throw ApplicationFailure.nonRetryable('run_seq: expected a number; message_id: expected a string', 'BadRequest');
   }
@@ -121,6 +136,13 @@ function applyOutcome(session: SessionState, name: CommandName, outcome: Carried
   session.follow(outcome);
   const run = abortedRun(name, outcome);
   if (run !== null) session.abort(run);
+  tellEndedChildren(endedChildren(name, outcome));
+  for (const run_seq of outcomeMembers(name, outcome, 'queued run')) {
+    session.resume();
+    session.enqueue({ run_seq: run_seq as number, message_id: String(outcome['message_id']), model: null });
+  }
+  for (const answered of answeredRuns(name, outcome)) session.poke(answered);
+  tellAnsweredChildren(answeredChildren(name, outcome));
   for (const dequeued of outcomeMembers(name, outcome, 'dequeued run')) session.dequeue(dequeued as number);
   const dropped = new Set(outcomeMembers(name, outcome, 'dropped messages').flat());
   session.queue = session.queue.filter((each) => !dropped.has(each.message_id));

@@ -1,2 +1,3 @@
 // Entry point of the workflow bundle: every export is a workflow type.
+export { initiative } from './initiative.ts';
 export { session } from './session.ts';

@@ -49,5 +49,6 @@ function oneAfterTheOther(): LocalActivities {
     loadSession: (args) => afterTheLast(() => localActivities.loadSession(args)),
     applyCommand: (args) => afterTheLast(() => localActivities.applyCommand(args)),
     settleRun: (args) => afterTheLast(() => localActivities.settleRun(args)),
+    deliverTask: (args) => afterTheLast(() => localActivities.deliverTask(args)),
   };
 }

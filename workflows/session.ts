@@ -7,10 +7,11 @@ import {
   patched,
   sleep,
 } from '@temporalio/workflow';
+import { tellParent } from './children.ts';
 import { show } from './display.ts';
 import { registerHandlers } from './handlers.ts';
 import { resume } from './sequencer.ts';
-import { LONGEST_HISTORY, SessionState } from './state.ts';
+import { SessionState } from './state.ts';
 import { runTurn } from './turn.ts';
 
 /**
@@ -18,7 +19,8 @@ import { runTurn } from './turn.ts';
  * new) loads everything else from Postgres, so an execution may end at any point: the next command starts another one.
  */
 export async function session(sessionId: string): Promise<void> {
-  const state = new SessionState(sessionId, patched('one-part-at-a-time'));
+  const isSequential = patched('one-part-at-a-time');
+  const state = new SessionState(sessionId, { isSequential, isLed: isSequential && patched('rows-lead') });
   registerHandlers(state);
   if (!state.isSequential) return live(state);
   void cancelWith(state, CancellationScope.current());
@@ -31,13 +33,21 @@ async function live(state: SessionState): Promise<void> {
   show(state);
   closeWhenIdle(state).catch(unlessCancelled);
   for (;;) {
-    await sequencer.until('main', () => state.cancelled || state.nextRun() !== undefined || mayEnd(state));
+    await sequencer.until(
+      'main',
+      () => state.cancelled || state.nextRun() !== undefined || isToTell(state) || mayEnd(state),
+    );
     const next = state.nextRun();
     if (next !== undefined && !state.cancelled) {
+      state.hasTold = false;
       await runTurn(state, next);
       show(state);
     }
     if (state.cancelled) throw new CancelledFailure('the session was cancelled');
+    if (isToTell(state)) {
+      state.hasTold = true;
+      state.isDone = await tellParent(state);
+    }
     // No await between this check and the end: a handler that started in between would not finish.
     if (!mayEnd(state)) continue;
     if (isOver(state)) return;
@@ -47,18 +57,20 @@ async function live(state: SessionState): Promise<void> {
 
 /** All handlers have finished, and the session is over or its history is long. */
 function mayEnd(state: SessionState): boolean {
-  return allHandlersFinished() && (isOver(state) || isLong(state));
+  return allHandlersFinished() && (isOver(state) || state.isLong());
 }
 
 function isOver(state: SessionState): boolean {
-  return state.ending && state.current === null && state.queue.length === 0;
+  return (state.ending || state.isDone) && isIdle(state);
 }
 
-/** Long enough to continue as new. The limit is lower while nothing is queued. */
-function isLong(state: SessionState): boolean {
-  const { length, continueAsNewSuggested } = state.sequencer.history();
-  if (state.isCut || length > LONGEST_HISTORY || continueAsNewSuggested) return true;
-  return length > state.settings.continue_as_new_events && (state.queue.length === 0 || state.paused);
+/** Of a child without an open run: it may be over, which its parent is to know. */
+function isToTell(state: SessionState): boolean {
+  return state.isChild && !state.hasTold && isIdle(state);
+}
+
+function isIdle(state: SessionState): boolean {
+  return state.current === null && state.queue.length === 0;
 }
 
 /** Cancels the session when its workflow is cancelled through Temporal. */
@@ -75,12 +87,31 @@ function unlessCancelled(error: unknown): void {
 /** Ends the session after `idle_close_ms` without a command or turn. To save events, activity does not restart the timer. */
 async function closeWhenIdle(state: SessionState): Promise<void> {
   for (;;) {
+    if (state.current?.waiting === true) {
+      await state.sequencer.until('idleTimer', () => state.current?.waiting !== true);
+    }
     const left = state.untilIdle();
     if (left > 0) {
-      await resume(state.sequencer, 'idleTimer', sleep(left, { summary: 'closes when idle' }));
+      const timer = state.isSequential ? idleTimer(state, left) : sleep(left, IDLE);
+      await resume(state.sequencer, 'idleTimer', timer);
       continue;
     }
     state.ending = true;
     await state.sequencer.until('idleTimer', () => !state.ending);
+  }
+}
+
+const IDLE = { summary: 'closes when idle' };
+
+/** A timer, which ends early when a turn begins to wait. */
+async function idleTimer(state: SessionState, ms: number): Promise<void> {
+  const timer = new CancellationScope();
+  state.idleTimer = timer;
+  try {
+    await timer.run(() => sleep(ms, IDLE));
+  } catch (error) {
+    if (state.current?.waiting !== true) throw error;
+  } finally {
+    state.idleTimer = null;
   }
 }

@@ -6,10 +6,11 @@ import type {
   SessionMark,
   SessionSnapshot,
   ToolCallRef,
+  UnitOutcome,
   WorkflowSettings,
 } from '../domain/commands.ts';
 import type { SessionStatus } from '../domain/runs.ts';
-import { retryMessage } from '../domain/runs.ts';
+import { COMPACTING, retryMessage } from '../domain/runs.ts';
 import { Overlapping } from './overlapping.ts';
 import { OneAtATime, type Sequencer } from './sequencer.ts';
 
@@ -21,6 +22,16 @@ export interface CurrentRun extends LoadedRun {
   last_model: string | null;
   tokens: number;
   retry: { attempt: number; reason: string; delay_ms: number } | null;
+  /** The conversation is being compacted. */
+  compacting: boolean;
+  /** Its tool call waits for an answer, or for the page. */
+  waiting: boolean;
+  /** How often it was told to look whether what it waits for has come. */
+  pokes: number;
+  /** The same when its newest activity was scheduled: what it reports as missing may have come since. */
+  looked: number;
+  /** Outcomes of the next steps and tool calls, which an activity reported together with its own. */
+  reported: UnitOutcome[];
   /** The session's `wakes` when the run began. */
   wakes: number;
 }
@@ -43,6 +54,10 @@ export class SessionState {
   mark: SessionMark = { phase: 'chatting', project_id: null, event_seq: -1 };
   userId = '';
   agent = '';
+  /** Another session's tool call has opened it. */
+  isChild = false;
+  /** Of a child: it is over, and its workflow ends when it has nothing to do. */
+  isDone = false;
   epoch = 0;
   settings!: WorkflowSettings;
   queue: LoadedRun[] = [];
@@ -51,6 +66,10 @@ export class SessionState {
   /** Number of submitted messages; each may have ended a pause in Postgres. */
   wakes = 0;
   lastError: string | null = null;
+  /** Of a child: its parent knows whether it is over, unless something has happened since. */
+  hasTold = false;
+  /** Of the timer that ends an idle session; null: it does not run. */
+  idleTimer: CancellationScope | null = null;
   /** Closed, or idle for too long: the workflow ends when nothing is left to do. */
   ending = false;
   closed = false;
@@ -68,9 +87,13 @@ export class SessionState {
   private ordinals = 0;
   private loads = 0;
 
+  /** A worker may run ahead of this workflow (activities/head-starts.ts); false in histories from before that patch. */
+  readonly isLed: boolean;
+
   /** @param isSequential see sequencer.ts; false in histories from before that patch */
-  constructor(sessionId: string, isSequential: boolean) {
+  constructor(sessionId: string, { isSequential, isLed }: { isSequential: boolean; isLed: boolean }) {
     this.sessionId = sessionId;
+    this.isLed = isLed;
     this.sequencer = isSequential ? new OneAtATime() : new Overlapping(() => this.loaded);
   }
 
@@ -93,6 +116,7 @@ export class SessionState {
     this.follow(row);
     this.userId = row.user_id;
     this.agent = row.agent;
+    this.isChild = row.is_child ?? false;
     this.epoch = row.epoch;
     this.settings = row.settings;
     this.paused = row.paused;
@@ -113,12 +137,29 @@ export class SessionState {
     return this.ordinals;
   }
 
+  /** Ordinals that head starts have used, whose outcomes were reported. */
+  skipOrdinals(count: number): void {
+    this.ordinals += count;
+  }
+
   /** Adds a run to the queue, unless it is there, current, or over. */
   enqueue(run: QueuedRun): void {
     const known = this.queue.some((each) => each.run_seq === run.run_seq) || this.current?.run_seq === run.run_seq;
     if (known || this.over.has(run.run_seq)) return;
     this.queue.push({ ...run, state: 'queued', step: 0, abort: false, started_at: null, open_calls: [] });
     this.queue.sort((a, b) => a.run_seq - b.run_seq);
+  }
+
+  /** Tells a run that waits to look whether what it waits for has come. */
+  poke(runSeq: number): void {
+    for (const run of this.queue) if (run.run_seq === runSeq && run.state === 'waiting') run.state = 'running';
+    if (this.current?.run_seq === runSeq) this.current.pokes += 1;
+  }
+
+  /** The current run waits for an answer, or no longer. Meanwhile the session has no timer: what waits is not idle. */
+  wait(run: CurrentRun, isWaiting: boolean): void {
+    run.waiting = isWaiting;
+    if (isWaiting) this.idleTimer?.cancel();
   }
 
   dequeue(runSeq: number): void {
@@ -141,9 +182,21 @@ export class SessionState {
       last_model: null,
       tokens: 0,
       retry: null,
+      compacting: false,
+      waiting: false,
+      pokes: 0,
+      looked: 0,
+      reported: [],
       wakes: this.wakes,
     };
     return this.current;
+  }
+
+  /** Ends a pause: a run was queued after it. */
+  resume(): void {
+    this.wakes += 1;
+    this.paused = false;
+    this.lastError = null;
   }
 
   /** Pauses the queue, unless a message was submitted after `wakes`, which may have ended the pause already. */
@@ -162,6 +215,7 @@ export class SessionState {
     this.noteActivity();
     this.ending = false;
     this.closed = false;
+    this.hasTold = false;
   }
 
   private noteActivity(): void {
@@ -195,6 +249,13 @@ export class SessionState {
     this.current?.scope?.cancel();
   }
 
+  /** Its history is long enough to continue as new. The limit is lower while nothing is queued. */
+  isLong(): boolean {
+    const { length, continueAsNewSuggested } = this.sequencer.history();
+    if (this.isCut || length > LONGEST_HISTORY || continueAsNewSuggested) return true;
+    return length > this.settings.continue_as_new_events && (this.queue.length === 0 || this.paused);
+  }
+
   /** Number of messages ahead of a run. */
   position(runSeq: number): number {
     const open = this.current === null ? this.queue : [this.current, ...this.queue];
@@ -208,6 +269,9 @@ export class SessionState {
       return this.paused ? { state: 'error', message: this.lastError ?? 'Internal' } : { state: 'idle' };
     const busy = { started_at: run.started_at ?? Date.now(), message_id: run.message_id };
     const retry = this.current?.retry;
+    if (this.current?.waiting === true || run.state === 'waiting')
+      return { state: 'waiting', message_id: run.message_id };
+    if (this.current?.compacting === true) return { state: 'busy', message: COMPACTING, ...busy };
     if (!retry) return { state: 'busy', ...busy };
     return { state: 'retrying', attempt: retry.attempt, message: retryMessage(retry.reason, retry.delay_ms), ...busy };
   }

@@ -1,7 +1,9 @@
-import { CancellationScope, isCancellation, log, sleep, workflowInfo } from '@temporalio/workflow';
-import type { LoadedRun, NotBegun, StepOutcome, ToolCallRef, ToolOutcome } from '../domain/commands.ts';
+import { allHandlersFinished, CancellationScope, isCancellation, log, sleep, workflowInfo } from '@temporalio/workflow';
+import type { CompactOutcome, LoadedRun, NotBegun, StepOutcome, ToolCallRef, ToolOutcome } from '../domain/commands.ts';
 import { type StepNext, turnLoop } from '../domain/turn-loop.ts';
+import { TASK_TOOL } from '../domain/task-tool.ts';
 import { streaming } from './activities.ts';
+import { knowsChildren, startChild, tellChildrenOfRun } from './children.ts';
 import { show } from './display.ts';
 import { resume } from './sequencer.ts';
 import { type CurrentRun, LONGEST_HISTORY, type SessionState } from './state.ts';
@@ -39,17 +41,24 @@ export async function runTurn(session: SessionState, queued: LoadedRun): Promise
 }
 
 function steps(session: SessionState, run: CurrentRun): Promise<TurnEnd> {
-  return turnLoop<ToolCallRef, Retry, TurnEnd>(run.open_calls, {
-    step: (attempt) => step(session, run, attempt),
-    tool: async (call) => {
-      const stop = await tool(session, run, call);
-      return stop && notBegun(session, run, stop);
+  return turnLoop<ToolCallRef, Retry, TurnEnd>(
+    { step: run.step, calls: run.open_calls },
+    {
+      step: (attempt) => step(session, run, attempt),
+      tool: async (call) => {
+        const stop = await tool(session, run, call);
+        return stop === undefined || isEnd(stop) ? stop : notBegun(session, run, stop);
+      },
+      wait: async ({ delay_ms }) => {
+        await resume(session.sequencer, 'turn', sleep(delay_ms));
+        run.retry = null;
+      },
     },
-    wait: async ({ delay_ms }) => {
-      await resume(session.sequencer, 'turn', sleep(delay_ms));
-      run.retry = null;
-    },
-  });
+  );
+}
+
+function isEnd(stop: NotBegun | TurnEnd): stop is TurnEnd {
+  return stop.kind === 'over' || stop.kind === 'again';
 }
 
 type Retry = Extract<StepOutcome, { kind: 'retry' }>;
@@ -60,9 +69,67 @@ async function step(
   run: CurrentRun,
   attempt: number,
 ): Promise<StepNext<ToolCallRef, Retry, TurnEnd>> {
+  let outcome = reportedStep(run) ?? (await streamStep(session, run, attempt, 'ask'));
+  if (outcome.kind === 'compact') {
+    const compacted = await compact(session, run, outcome);
+    if (compacted.kind !== 'compacted') return { kind: 'end', end: await notBegun(session, run, compacted) };
+    outcome = await streamStep(session, run, attempt, 'done');
+  }
+  // A step asks once.
+  if (outcome.kind === 'compact') throw new Error('a step has asked for a compaction twice');
+  if (outcome.kind === 'retry') {
+    run.retry = { attempt, reason: outcome.reason, delay_ms: outcome.delay_ms };
+    show(session);
+    return { kind: 'retry', retry: outcome };
+  }
+  if (outcome.kind !== 'settled') return { kind: 'end', end: await notBegun(session, run, outcome) };
+  tellChildrenOfRun(outcome);
+  const { state, code, tool_calls: calls } = outcome;
+  if (state !== 'running') return { kind: 'end', end: { kind: 'over', state, code } };
+  run.last_model = outcome.model;
+  run.tokens += outcome.tokens;
+  run.step += 1;
+  run.open_calls = calls;
+  // The same length on replay, as in noteHistory: whichever way it goes on, a command follows in this workflow task.
+  if (run.reported.length > 0 || workflowInfo().historyLength <= LONGEST_HISTORY) return { kind: 'settled', calls };
+  session.isCut = true;
+  session.queue.unshift({ ...run, state: 'running', open_calls: calls });
+  return { kind: 'end', end: { kind: 'again' } };
+}
+
+/** The activity that compacts the conversation before a step. Shows that first. */
+async function compact(
+  session: SessionState,
+  run: CurrentRun,
+  { reason, tokens }: Extract<StepOutcome, { kind: 'compact' }>,
+): Promise<CompactOutcome> {
+  run.compacting = true;
+  show(session);
+  session.sequencer.noteHistory();
+  const work = streaming(session.settings, `compact · ${reason}`).compact({
+    run_seq: run.run_seq,
+    epoch: session.epoch,
+    ordinal: session.nextOrdinal(),
+    started_at: run.started_at,
+    reason,
+    ...(tokens !== undefined && { tokens }),
+  });
+  const outcome = await resume(session.sequencer, 'turn', work);
+  run.compacting = false;
+  return outcome;
+}
+
+/** The activity of a step. Shows the step first. */
+async function streamStep(
+  session: SessionState,
+  run: CurrentRun,
+  attempt: number,
+  compaction: 'ask' | 'done',
+): Promise<StepOutcome> {
   const model = run.last_model ?? run.model ?? session.settings.default_model;
   show(session);
   session.sequencer.noteHistory();
+  run.looked = run.pokes;
   const work = streaming(session.settings, `step ${run.step + 1} · ${model}`).streamStep({
     run_seq: run.run_seq,
     step: run.step,
@@ -70,58 +137,133 @@ async function step(
     ordinal: session.nextOrdinal(),
     attempt,
     started_at: run.started_at,
+    compaction,
+    ...(session.isLed && { together: true }),
   });
-  const outcome = await resume(session.sequencer, 'turn', work);
-  if (outcome.kind === 'retry') {
-    run.retry = { attempt, reason: outcome.reason, delay_ms: outcome.delay_ms };
-    show(session);
-    return { kind: 'retry', retry: outcome };
-  }
-  if (outcome.kind !== 'settled') return { kind: 'end', end: await notBegun(session, run, outcome) };
-  const { state, code, tool_calls: calls } = outcome;
-  if (state !== 'running') return { kind: 'end', end: { kind: 'over', state, code } };
-  run.last_model = outcome.model;
-  run.tokens += outcome.tokens;
-  run.step += 1;
-  // The same length on replay, as in noteHistory: whichever way it goes on, a command follows in this workflow task.
-  if (workflowInfo().historyLength <= LONGEST_HISTORY) return { kind: 'settled', calls };
-  session.isCut = true;
-  session.queue.unshift({ ...run, state: 'running', open_calls: calls });
-  return { kind: 'end', end: { kind: 'again' } };
+  return report(session, run, await resume(session.sequencer, 'turn', work));
 }
 
-/** One tool call. Returns why it did not run to its end, if so. */
-async function tool(session: SessionState, run: CurrentRun, call: ToolCallRef): Promise<NotBegun | undefined> {
-  run.tool = call;
-  show(session);
-  let outcome = await runTool(session, run, call);
+/** Keeps the outcomes that came with an activity's own, for the steps and tool calls that follow. */
+function report<Outcome extends StepOutcome | ToolOutcome>(
+  session: SessionState,
+  run: CurrentRun,
+  outcome: Outcome,
+): Outcome {
+  const also = outcome.kind === 'settled' && session.isLed ? (outcome.also ?? []) : [];
+  run.reported = [...also];
+  session.skipOrdinals(also.length);
+  return outcome;
+}
+
+function reportedStep(run: CurrentRun): StepOutcome | undefined {
+  const next = run.reported.shift();
+  return next && 'tool_calls' in next ? next : undefined;
+}
+
+function reportedTool(run: CurrentRun): ToolOutcome | undefined {
+  const next = run.reported.shift();
+  return next && 'event_seq' in next ? next : undefined;
+}
+
+/** One tool call. Returns how the turn ends, or why it did not begin, if so. */
+async function tool(
+  session: SessionState,
+  run: CurrentRun,
+  call: ToolCallRef,
+): Promise<NotBegun | TurnEnd | undefined> {
+  // Loaded while it waited, it has not asked in this execution.
+  let outcome: ToolOutcome =
+    run.state === 'waiting'
+      ? { kind: 'waiting', ...session.mark, wait_ms: run.wait_ms ?? null }
+      : (reportedTool(run) ?? (await runTool(session, run, call)));
+  while (outcome.kind === 'waiting') {
+    session.follow(outcome);
+    if (!(await untilPoked(session, run, outcome.wait_ms))) return notAnswered(session, run);
+    run.state = 'running';
+    outcome = await runTool(session, run, call);
+  }
   if (outcome.kind === 'begun') {
     // Show the new phase before the tool runs, which may take an hour.
     session.follow(outcome);
-    show(session);
     outcome = await runTool(session, run, { ...call, begun: true });
+  }
+  if ('child' in outcome && outcome.child) startChild(session, outcome.child);
+  // No activity runs meanwhile. What was told since the call was made may be what it waits for.
+  while (outcome.kind === 'task') {
+    const seen = run.looked;
+    const isOver = () => run.abort || session.cancelled || (allHandlersFinished() && session.isLong());
+    await session.sequencer.until('turn', () => run.pokes !== seen || isOver());
+    if (run.abort || session.cancelled) return { kind: 'abort' };
+    if (run.pokes === seen) return goOnLater(session, run, 'running');
+    outcome = await runTool(session, run, call);
   }
   run.tool = null;
   if (outcome.kind !== 'settled') return outcome as NotBegun;
+  run.open_calls = run.open_calls.filter(({ tool_call_id }) => tool_call_id !== call.tool_call_id);
   session.follow(outcome);
+  show(session);
   return undefined;
 }
 
-function runTool(session: SessionState, run: CurrentRun, call: ToolCallRef & { begun?: true }): Promise<ToolOutcome> {
+/** A turn that stops waiting before its call was answered: it was aborted, or goes on waiting in the next execution. */
+function notAnswered(session: SessionState, run: CurrentRun): NotBegun | TurnEnd {
+  return run.abort || session.cancelled ? { kind: 'abort' } : goOnLater(session, run, 'waiting');
+}
+
+/** The turn goes on in the next execution. */
+function goOnLater(session: SessionState, run: CurrentRun, state: 'running' | 'waiting'): TurnEnd {
+  session.isCut = true;
+  session.queue.unshift({ ...run, state });
+  return { kind: 'again' };
+}
+
+/**
+ * Waits until the call is to be looked at again: it was answered, or its time is over. Holds no activity, and without a time limit no
+ * timer. False: the turn was aborted, or its history has become long.
+ */
+async function untilPoked(session: SessionState, run: CurrentRun, ms: number | null): Promise<boolean> {
+  let isLate = false;
+  const timer = new CancellationScope();
+  session.wait(run, true);
+  show(session);
+  if (ms !== null) {
+    const late = () => (isLate = true);
+    timer.run(() => sleep(ms, { summary: 'waits for the page' })).then(late, () => {});
+  }
+  const isReady = () => isLate || run.pokes !== run.looked;
+  const isOver = () => run.abort || session.cancelled || (allHandlersFinished() && session.isLong());
+  await session.sequencer.until('turn', () => isReady() || isOver());
+  timer.cancel();
+  session.wait(run, false);
+  return isReady() && !run.abort && !session.cancelled;
+}
+
+/** The activity of a tool call. Shows the call first. */
+async function runTool(
+  session: SessionState,
+  run: CurrentRun,
+  call: ToolCallRef & { begun?: true },
+): Promise<ToolOutcome> {
+  run.tool = { tool_call_id: call.tool_call_id, name: call.name };
+  show(session);
   session.sequencer.noteHistory();
+  run.looked = run.pokes;
   const work = streaming(session.settings, `tool ${call.name}`).runTool({
     run_seq: run.run_seq,
     step: run.step,
     epoch: session.epoch,
     ordinal: session.nextOrdinal(),
     ...call,
+    ...((call.name !== TASK_TOOL || knowsChildren()) && { may_wait: true }),
+    ...(session.isLed && { together: true }),
   });
-  return resume(session.sequencer, 'turn', work);
+  return report(session, run, await resume(session.sequencer, 'turn', work));
 }
 
 async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegun): Promise<TurnEnd> {
   switch (outcome.kind) {
     case 'ended':
+      tellChildrenOfRun(outcome);
       return { kind: 'over', state: outcome.state, code: outcome.code };
     case 'abort':
       return settle(session, run, 'aborted');
@@ -146,5 +288,6 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
 async function settle(session: SessionState, run: CurrentRun, end: 'aborted' | 'error'): Promise<TurnEnd> {
   const settled = () => session.local.settleRun({ session_id: session.sessionId, run_seq: run.run_seq, end });
   const outcome = await CancellationScope.nonCancellable(() => session.sequencer.exclusively(settled));
+  tellChildrenOfRun(outcome);
   return { kind: 'over', state: outcome.state, code: outcome.code };
 }

@@ -67,6 +67,7 @@ export const writeFile = defineTool({
   name: 'write_file',
   description: 'Writes a text file of the site, creating its folders. Replaces an existing file.',
   input: z.object({ path: filePath, content: z.string() }),
+  permission: ({ path }) => path,
   repeatable: true,
   async execute(input, ctx) {
     const bytes = await writeTextFile(ctx.workspaceRoot, input.path, input.content);

@@ -1,10 +1,21 @@
 import type { UIMessageChunk } from 'ai';
 import { z } from 'zod';
+import type { CallResponse, Responded } from '../../client/answers.ts';
+import type { PerdureClient } from '../../client/client.ts';
+import type { Submitted } from '../../client/submission.ts';
+import type { Attributes } from '../../domain/attributes.ts';
+import { PerdureError } from '../../domain/errors.ts';
 import { InvalidInput, parseInput } from '../../wire/input.ts';
-import { chatBody, sessionRef, userMessage } from '../../wire/requests.ts';
+import {
+  answeredMessage,
+  chatBody,
+  respondedMessage,
+  respondedPart,
+  sessionRef,
+  userMessage,
+} from '../../wire/requests.ts';
 import { type Api, events } from '../api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
-import { notSupported } from '../not-supported.ts';
 import { loggedProblem } from '../problem.ts';
 import { expiryOf } from '../expiry.ts';
 import { dataLine, eventStream } from '../sse.ts';
@@ -27,6 +38,16 @@ const STREAM = events(
   },
 );
 
+const DESCRIPTION =
+  'The server stores the transcript and reads only the last entry of `messages`; unknown fields are ignored, because ' +
+  'the AI SDK may send more. An `id` that is not a `ses_` id is an alias of a session of the caller; its first ' +
+  'use opens the session, with `agent` if that is given. Sending a message again (same id and parts; metadata and model are not compared) ' +
+  'resumes its stream: for a failed run the stored answer and its error, for a cancelled one an abort. With the ' +
+  '`messageId` of a user message, the message replaces that one. `regenerate-message` answers the last message again. ' +
+  'Both end the run in flight, drop what is queued and hide what came later. If the last message is an answer, its parts in ' +
+  'state `approval-responded`, `output-available` and `output-error` respond to the tool call that waits: an approval once, a ' +
+  'rejection, or the outcome of a call that the page carries out. The stream is then only what follows.';
+
 /** The protocol of the AI SDK's useChat: send a message and stream its answer; resume the stream after a reload. */
 export function chatRoutes(api: Api, parts: RouteParts): void {
   const { client, readers, maxBodyBytes, maxTranscriptBytes = MAX_TRANSCRIPT_BYTES } = parts;
@@ -41,30 +62,41 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
       operationId: 'chat',
       tag: 'Chat',
       summary: 'Send a message and stream its answer (DefaultChatTransport)',
-      description:
-        'The server stores the transcript and reads only the last entry of `messages`; unknown fields are ignored, because ' +
-        'the AI SDK may send more. An `id` that is not a `ses_` id is an alias of a session of the caller; its first ' +
-        'use opens the session. Sending a message again (same id and parts; metadata and model are not compared) ' +
-        'resumes its stream: for a failed run the stored answer and its error, for a cancelled one an abort.',
+      description: DESCRIPTION,
       command: 'submit',
       params: {},
       body: chatBody,
       readBody: (request) => readTranscript(request, chatBody, limits),
       responses: { 200: STREAM },
-      errors: ['SessionNotFound', 'MessageConflict', 'TooMany', 'ModelNotConfigured', 'NotSupported'],
+      errors: [
+        'SessionNotFound',
+        'MessageNotFound',
+        'MessageConflict',
+        'ChildSession',
+        'NotUserMessage',
+        'MessageHidden',
+        'TooMany',
+        'AgentNotConfigured',
+        'ModelNotConfigured',
+        'ModalityNotSupported',
+        'NotWaiting',
+      ],
     },
     async (c, { user, body }) => {
-      const { id, parts: said, metadata } = newestMessage(body);
-      if (body.messageId) await refuseEdit(parts, user, body.id, body.messageId);
+      const say = respondingOf(client, user, body) ?? sayingOf(client, user, body, c.get('attributes'));
       // Before accepting the message: its sender must be able to read the answer.
       const release = readers.admit(user, 'chat');
-      const submitted = await client
-        .submit(user, body.id, { id, parts: said, metadata, model: body.model }, { open: true })
-        .catch((error: unknown) => {
-          release();
-          throw error instanceof InvalidInput ? error.under(`messages[${body.messages.length - 1}]`) : error;
-        });
-      return answerStream(c, parts, { session: submitted.session_id, run: submitted.run_seq, release });
+      const submitted = await say().catch((error: unknown) => {
+        release();
+        throw inBody(error, body);
+      });
+      const { session_id: session, run_seq: run } = submitted;
+      return answerStream(c, parts, {
+        session,
+        run,
+        after: 'after' in submitted ? submitted.after : undefined,
+        release,
+      });
     },
   );
 
@@ -86,30 +118,82 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
   );
 }
 
-/** The last message, the only one that is read: earlier ones are already stored. */
-function newestMessage(body: ChatBody) {
-  if (body.trigger === 'regenerate-message') throw notSupported('regenerating an answer');
-  const at = body.messages.length - 1;
-  const last = body.messages[at] as { role?: unknown } | null;
-  if (last?.role === 'assistant') throw notSupported('answering an approval');
-  return parseInput(userMessage, last, ['messages', at]);
+/** The error, with the fields of invalid input as the body names them. */
+function inBody(error: unknown, body: ChatBody): unknown {
+  if (!(error instanceof InvalidInput)) return error;
+  const isOfBody = error.errors.some(({ field }) => /^(?:agent|model)(?:$|\.)/.test(field));
+  return isOfBody ? error : error.under(`messages[${body.messages.length - 1}]`);
 }
 
-/** A `messageId` that is stored means an edit, or an answer to an approval. */
-async function refuseEdit({ client }: RouteParts, user: string, id: string, messageId: string): Promise<void> {
-  const session = await client.findSession(user, id);
-  if (session !== undefined && (await client.reads.hasMessage(session, messageId)))
-    throw notSupported('editing a message');
+/** What a page that responds to tool calls of an answer asks for; undefined: the last message is not an answer. */
+function respondingOf(client: PerdureClient, user: string, body: ChatBody): (() => Promise<Responded>) | undefined {
+  const last = body.messages.at(-1) as { role?: unknown } | null;
+  if (last?.role !== 'assistant') return undefined;
+  const { id, parts } = newestMessage(body, respondedMessage);
+  const responses = parts.flatMap((part) => {
+    const { success, data } = respondedPart.safeParse(part);
+    return success ? [responseOf(data)] : [];
+  });
+  return () => client.respond(user, body.id, id, responses);
+}
+
+function responseOf(part: z.output<typeof respondedPart>): CallResponse {
+  const { toolCallId: tool_call_id } = part;
+  switch (part.state) {
+    case 'approval-responded':
+      return { tool_call_id, ...part.approval };
+    case 'output-available':
+      return { tool_call_id, output: part.output ?? null };
+    case 'output-error':
+      return { tool_call_id, error: part.errorText };
+  }
+}
+
+/** What the body asks for: a new message, another one in place of a stored one, or another answer. */
+function sayingOf(
+  client: PerdureClient,
+  user: string,
+  body: ChatBody,
+  attributes: Attributes | undefined,
+): () => Promise<Submitted> {
+  const { model, messageId, agent } = body;
+  if (body.trigger === 'regenerate-message') {
+    const { id } = newestMessage(body, answeredMessage);
+    const replaces = messageId === id ? null : messageId;
+    // Never those of the last run: the caller may have fewer rights than then.
+    return () => client.regenerate(user, body.id, id, { model, agent, replaces, attributes: attributes ?? {} });
+  }
+  const { id, parts, metadata } = newestMessage(body, userMessage);
+  const submit = () => client.submit(user, body.id, { id, parts, metadata, model }, { open: true, agent, attributes });
+  if (!messageId) return submit;
+  return async () => {
+    try {
+      // The AI SDK gives the new message the id of the one that it replaces.
+      const given = { id: id === messageId ? undefined : id, parts, metadata, model };
+      return await client.edit(user, body.id, messageId, given, { agent, attributes });
+    } catch (error) {
+      const code = error instanceof PerdureError ? error.code : undefined;
+      // An id that is not stored is that of a new message.
+      if (code !== 'MessageNotFound' && code !== 'SessionNotFound') throw error;
+      return submit();
+    }
+  };
+}
+
+/** The last message, the only one that is read: earlier ones are already stored. */
+function newestMessage<T>(body: ChatBody, schema: z.ZodType<T>): T {
+  const at = body.messages.length - 1;
+  return parseInput(schema, body.messages[at], ['messages', at]);
 }
 
 function answerStream(
   c: RequestContext,
   { client, log, closing }: RouteParts,
-  { session, run, release }: { session: string; run: number; release: () => void },
+  { session, run, after, release }: { session: string; run: number; after?: string | undefined; release: () => void },
 ): Response {
   const user = c.get('user');
   return eventStream<UIMessageChunk[]>({
-    read: (signal) => client.followInBatches(user, session, run, { signal }),
+    read: (signal) => client.followInBatches(user, session, run, { signal, after }),
     write: (chunks) => chunks.map(dataLine).join(''),
     end: 'data: [DONE]\n\n',
     fail: (error) => dataLine({ type: 'error', errorText: loggedProblem(error, log, { session, run }).detail }),

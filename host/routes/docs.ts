@@ -2,12 +2,13 @@ import { Hono } from 'hono';
 import { z } from 'zod';
 import { PerdureError } from '../../domain/errors.ts';
 import type { Api } from '../api.ts';
-import type { RequestContext } from '../context.ts';
-import { DOCS_FILES } from '../docs-page.ts';
+import type { RequestContext, RouteParts } from '../context.ts';
+import { type DocsFiles, docsFiles } from '../docs-page.ts';
 import { pageHeaders } from '../security-headers.ts';
 
 /** Swagger UI for the OpenAPI document. */
-export function docsRoutes(api: Api): void {
+export function docsRoutes(api: Api, { basePath }: RouteParts): void {
+  const files = docsFiles(basePath);
   const common = { tag: 'Operation' as const, open: true };
 
   api.get(
@@ -19,7 +20,7 @@ export function docsRoutes(api: Api): void {
       params: {},
       responses: { 200: { mediaType: 'text/html', description: 'The page' } },
     },
-    (c) => answer(c, 'index.html'),
+    (c) => answer(c, files, 'index.html'),
   );
 
   api.get(
@@ -32,18 +33,18 @@ export function docsRoutes(api: Api): void {
       responses: { 200: { mediaType: '*/*', description: 'The file' } },
       errors: ['NotFound'],
     },
-    (c, { params }) => answer(c, params.file),
+    (c, { params }) => answer(c, files, params.file),
   );
 }
 
 type File = { body: Uint8Array<ArrayBuffer>; type: string };
 
 /** An app of its own sets the response once: Hono copies the body of one that replaces another. */
-const files = new Hono<{ Bindings: File }>().use(pageHeaders());
-files.get('*', ({ env, body }) => body(env.body, 200, { 'content-type': env.type, 'cache-control': 'no-cache' }));
+const app = new Hono<{ Bindings: File }>().use(pageHeaders());
+app.get('*', ({ env, body }) => body(env.body, 200, { 'content-type': env.type, 'cache-control': 'no-cache' }));
 
-async function answer(c: RequestContext, name: string): Promise<Response> {
-  const file = Object.hasOwn(DOCS_FILES, name) ? DOCS_FILES[name] : undefined;
+async function answer(c: RequestContext, files: DocsFiles, name: string): Promise<Response> {
+  const file = Object.hasOwn(files, name) ? files[name] : undefined;
   if (file === undefined) throw new PerdureError('NotFound', `there is no ${c.req.path}`);
-  return files.fetch(c.req.raw, { body: await file.read(), type: file.type });
+  return app.fetch(c.req.raw, { body: await file.read(), type: file.type });
 }

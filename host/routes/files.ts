@@ -5,7 +5,7 @@ import { workspaceFiles } from '../../wire/responses.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { sessionRef } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
-import type { HostEnv, HostParts, RequestContext } from '../context.ts';
+import type { HostEnv, HostParts, RequestContext, RouteParts } from '../context.ts';
 import { PREVIEW_PATH } from '../previews.ts';
 import { type PreviewBounds, previewHeaders } from '../security-headers.ts';
 import { listFiles, openFileInside } from '../workspace-files.ts';
@@ -13,7 +13,7 @@ import { listFiles, openFileInside } from '../workspace-files.ts';
 const INDEX = 'index.html';
 
 /** The workspace files of a session, for its owner. */
-export function fileRoutes(api: Api, { client, previews }: HostParts): void {
+export function fileRoutes(api: Api, { client, previews, basePath }: RouteParts): void {
   if (!previews) return;
 
   api.get(
@@ -35,15 +35,18 @@ export function fileRoutes(api: Api, { client, previews }: HostParts): void {
       const { session, chat } = await client.reads.session(user, params.id);
       const root = previews.rootOf({ ...chat, ...session });
       const items = await listFiles(root);
-      const preview_url = items.some((file) => file.path === INDEX) ? await previews.url(root) : null;
-      const preview_site_url = preview_url === null ? null : previews.siteUrl(root, new URL(c.req.url));
-      return c.json({ items, preview_url, preview_site_url });
+      const files_url = `${basePath}${await previews.url(root)}`;
+      if (!items.some((file) => file.path === INDEX)) {
+        return c.json({ items, files_url, preview_url: null, preview_site_url: null });
+      }
+      const preview_site_url = basePath === '' ? previews.siteUrl(root, new URL(c.req.url)) : null;
+      return c.json({ items, files_url, preview_url: files_url, preview_site_url });
     },
   );
 }
 
 /** The file contents. The token in the path grants access, so requests need no other authentication. */
-export function previewRoutes(api: Api, { previews }: HostParts): void {
+export function previewRoutes(api: Api, { previews, basePath }: RouteParts): void {
   if (!previews) return;
 
   api.get(
@@ -54,7 +57,7 @@ export function previewRoutes(api: Api, { previews }: HostParts): void {
       summary: 'Read a file of a workspace, for a sandboxed frame',
       description: 'The token in a `preview_url` grants access for an hour.',
       params: {
-        token: z.string().min(1).meta({ description: 'The token of a `preview_url`' }),
+        token: z.string().min(1).meta({ description: 'The token of a `files_url` or `preview_url`' }),
         file: z.string().meta({ description: 'A path in the workspace; a folder means its index.html' }),
       },
       open: true,
@@ -64,7 +67,7 @@ export function previewRoutes(api: Api, { previews }: HostParts): void {
       errors: ['NotFound'],
     },
     async (c, { params: { token, file } }) => {
-      const own = `${new URL(c.req.url).host}${PREVIEW_PATH}/${token}/`;
+      const own = `${new URL(c.req.url).host}${basePath}${PREVIEW_PATH}/${token}/`;
       return answerFile(c, await previews.read(token), file, { own, frames: "'self'" });
     },
   );

@@ -18,15 +18,18 @@ export function healthRoutes(api: Api, { client, metrics }: HostParts): void {
       ...common,
       operationId: 'isReady',
       summary: 'Readiness: whether Postgres and Temporal can be reached',
+      description:
+        '`agents` is there if workers have other agents than this host. That alone does not make the host unready, because ' +
+        'its other agents work. `mcp` names the MCP servers that some worker cannot reach: their tools are missing.',
       responses: {
         200: json(readiness, 'Both can be reached'),
         503: json(readiness, 'At least one cannot be reached'),
       },
     },
     async (c) => {
-      const { postgres, temporal } = await client.health();
-      const ready = postgres && temporal;
-      return c.json({ ready, postgres, temporal }, ready ? 200 : 503);
+      const health = await client.health();
+      const ready = health.postgres && health.temporal;
+      return c.json({ ready, ...health }, ready ? 200 : 503);
     },
   );
 

@@ -13,7 +13,7 @@ export function messageRoutes(api: Api, { client }: HostParts): void {
       summary: 'Read the transcript',
       description:
         'The newest messages, or those before or after a given message, oldest first. `hidden` includes messages hidden by ' +
-        'a rewind, edit, compaction or cancel.',
+        'a rewind, edit, compaction or cancel. `times` adds when each message was stored, and how long reasoning took.',
       params: { id: sessionRef },
       query: messagesQuery,
       responses: {
@@ -40,10 +40,19 @@ export function messageRoutes(api: Api, { client }: HostParts): void {
         200: json(notRunAgain, 'Accepted earlier; its run was cancelled or failed and is not repeated'),
         202: json(accepted, 'Accepted now or earlier'),
       },
-      errors: ['SessionNotFound', 'MessageConflict', 'TooMany', 'ModelNotConfigured'],
+      errors: [
+        'SessionNotFound',
+        'ChildSession',
+        'MessageConflict',
+        'TooMany',
+        'ModelNotConfigured',
+        'ModalityNotSupported',
+      ],
     },
     async (c, { user, params, body }) => {
-      const { message_id, position, state, code } = await client.submit(user, params.id, body);
+      const { message_id, position, state, code } = await client.submit(user, params.id, body, {
+        attributes: c.get('attributes'),
+      });
       if (state !== 'cancelled' && state !== 'error') return c.json({ message_id, position }, 202);
       return c.json({ message_id, state, ...(code !== null && { code }) }, 200);
     },

@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { type Api, json } from '../api.ts';
+import type { RouteParts } from '../context.ts';
 import { openApiDocument } from '../openapi.ts';
 
 /** The OpenAPI document, at the root and under /api. */
-export function openApiRoutes(api: Api): void {
+export function openApiRoutes(api: Api, { basePath }: RouteParts): void {
   let made: object | undefined;
   for (const [path, operationId] of [
     ['/openapi.json', 'describe'],
@@ -20,7 +21,7 @@ export function openApiRoutes(api: Api): void {
         responses: { 200: json(z.looseObject({ openapi: z.string(), paths: z.looseObject({}) }), 'The document') },
       },
       // Generated at the first request, when all routes have been added.
-      (c) => c.json((made ??= openApiDocument(api))),
+      (c) => c.json((made ??= openApiDocument(api, basePath))),
     );
   }
 }

@@ -18,7 +18,7 @@ export function rendezvousRoutes(api: Api, { client, readers, log, closing }: Ro
       responses: {
         200: events(
           'Events with JSON data: `session_open`, `session_update` and `session_close`, each `{ event, session_id, ' +
-            'project_id, phase, agent, state, title, alias, updated_at }`: first one per open session, then ' +
+            'project_id, phase, agent, state, waits_for, title, alias, parent_id, updated_at }`: first one per open session, then ' +
             '`ready { event }`, then changes. `error` and `expired` (the token has expired) hold problem details and ' +
             'end the stream.',
         ),

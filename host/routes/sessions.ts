@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { pageOf, sessionView } from '../../wire/responses.ts';
-import { openBody, sessionRef, sessionsQuery } from '../../wire/requests.ts';
+import { openBody, renameBody, sessionRef, sessionsQuery } from '../../wire/requests.ts';
 import { type Api, json } from '../api.ts';
-import type { HostParts } from '../context.ts';
+import type { RouteParts } from '../context.ts';
 
 /** Opening, listing and reading sessions. */
-export function sessionRoutes(api: Api, { client }: HostParts): void {
+export function sessionRoutes(api: Api, { client, basePath }: RouteParts): void {
   api.post(
     '/api/sessions',
     {
@@ -22,7 +22,7 @@ export function sessionRoutes(api: Api, { client }: HostParts): void {
     },
     async (c, { user, body }) => {
       const view = await client.openSession(user, body);
-      return c.json(view, 201, { location: `/api/sessions/${view.session.session_id}` });
+      return c.json(view, 201, { location: `${basePath}/api/sessions/${view.session.session_id}` });
     },
   );
 
@@ -51,5 +51,20 @@ export function sessionRoutes(api: Api, { client }: HostParts): void {
       errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => c.json(await client.reads.session(user, params.id)),
+  );
+
+  api.post(
+    '/api/sessions/:id/rename',
+    {
+      operationId: 'renameSession',
+      tag: 'Sessions',
+      summary: 'Give a session a title, which is in its metadata',
+      command: 'rename',
+      params: { id: sessionRef },
+      body: renameBody,
+      responses: { 200: json(sessionView, 'The session') },
+      errors: ['SessionNotFound'],
+    },
+    async (c, { user, params, body }) => c.json(await client.rename(user, params.id, body)),
   );
 }

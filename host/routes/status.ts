@@ -27,14 +27,16 @@ export function statusRoutes(api: Api, { client, readers, log, closing }: RouteP
     {
       operationId: 'followSession',
       tag: 'Sessions',
-      summary: "Follow a session's status, state and turns",
+      summary: "Follow a session's status, phase, turns and changes of state",
       description: 'Stays open until the reader disconnects or the token expires. Comments keep the connection alive.',
       params: { id: sessionRef },
       responses: {
         200: events(
           'Events with JSON data: `status`, the SessionStatus, now and at each change; ' +
-            '`session { phase, project_id, pending_tool }`; `turn-started { message_id, run_seq }`; `turn-finished ' +
-            '{ message_id, run_seq, outcome: finish | abort | error, code?, message? }`. `error` and `expired` (the token ' +
+            '`session { phase, project_id, pending_tool }`; `state { scopes, lastUpdateTime }`, in which scopes state has ' +
+            'changed, which GET /state returns; `turn-started { message_id, run_seq }`; `approval-requested` and ' +
+            '`output-requested { message_id, run_seq, tool_call_id }`: a tool call waits for an answer, or for the page to ' +
+            'carry it out; `turn-finished { message_id, run_seq, outcome: finish | abort | error, code?, message? }`. `error` and `expired` (the token ' +
             'has expired) hold problem details and end the stream.',
         ),
       },

@@ -1,21 +1,35 @@
 -- Finds changes whose pointers on the bus were lost.
 
--- Returns those of some sessions that differ from the version that the caller knows: `p_states` and `p_streams` are what
+-- Returns those of some sessions and initiatives that differ from the version that the caller knows: `p_states` and `p_streams` are what
 -- this function returned before, or ''. `state` differs after any change of a session's rows, including its runs; it is '-'
 -- for a session that does not exist. `stream` differs when the answer of the running run `run` has grown: it covers the
--- parts since the last settled step, and their deltas.
+-- parts since the last settled step, and their deltas. The state of an initiative is the number of its newest event.
 --
 -- xmin is the transaction that wrote a row, xmax of chat_sessions the last one that locked it (lock_session). Every change
--- of a session without an open run takes that lock, so the rows of ended runs need not be read.
+-- of a session without an open run takes that lock, so the rows of ended runs need not be read. `user:` and `app:` state is
+-- written by other sessions, too: their marks (scope_mark) change with every key.
 CREATE OR REPLACE FUNCTION changed_sessions(p_sessions text[], p_states text[], p_streams text[])
 RETURNS TABLE (session_id text, state text, stream text, run integer)
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+  v_marks jsonb := (
+    SELECT jsonb_object_agg(concat_ws('/', app, scope, owner), mark)
+      FROM (SELECT DISTINCT c.app, owned.scope, owned.owner
+              FROM unnest(p_sessions) AS known(session_id)
+              JOIN sessions s USING (session_id) JOIN chat_sessions c USING (session_id)
+             CROSS JOIN LATERAL (VALUES ('user', s.user_id), ('app', '')) AS owned(scope, owner)) AS owned
+     CROSS JOIN LATERAL scope_mark(app, scope, owner) AS mark
+     WHERE mark <> '0+');
 BEGIN
   RETURN QUERY
   SELECT known.session_id, coalesce(now.state, '-'), coalesce(now.stream, ''), now.run
     FROM unnest(p_sessions, p_states, p_streams) AS known(session_id, state, stream)
     LEFT JOIN LATERAL (
-      SELECT concat_ws(' ', s.xmin, c.xmin, c.xmax, open.versions) AS state, answer.stream, answer.run
+      SELECT concat_ws(' ', s.xmin, c.xmin, c.xmax, open.versions,
+                       -- What children ask is written to their rows only.
+                       CASE WHEN has_open_tasks(s.session_id) THEN md5(waits_below(s.session_id)::text) END,
+                       v_marks ->> concat_ws('/', c.app, 'user', s.user_id),
+                       v_marks ->> concat_ws('/', c.app, 'app', '')) AS state, answer.stream, answer.run
         FROM sessions s JOIN chat_sessions c USING (session_id)
         LEFT JOIN LATERAL (
           SELECT string_agg(r.xmin::text, ' ' ORDER BY r.seq) AS versions
@@ -35,5 +49,13 @@ BEGIN
         ) answer ON true
        WHERE s.session_id = known.session_id
     ) now ON true
-   WHERE coalesce(now.state, '-') <> known.state OR coalesce(now.stream, '') <> known.stream;
+   WHERE (coalesce(now.state, '-') <> known.state OR coalesce(now.stream, '') <> known.stream)
+     AND known.session_id NOT LIKE 'ini\_%';
+  RETURN QUERY
+  SELECT known.session_id, coalesce(newest.seq, '-'), '', NULL::integer
+    FROM unnest(p_sessions, p_states) AS known(session_id, state)
+    LEFT JOIN LATERAL (
+      SELECT e.seq::text FROM initiative_events e WHERE e.initiative_id = known.session_id ORDER BY e.seq DESC LIMIT 1
+    ) AS newest ON true
+   WHERE known.session_id LIKE 'ini\_%' AND coalesce(newest.seq, '-') <> known.state;
 END $$;

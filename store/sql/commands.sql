@@ -8,17 +8,22 @@
 
 -- Carries out a command once per command id; a repeat gets the recorded outcome. Returns { "ok", ... } with the session's
 -- phase, project and newest event number after the command. "closed" is added if the session is closed and the command did
--- not close it, or is open although it did: a workflow ends when its session is closed.
+-- not close it, or is open although it did: a workflow ends when its session is closed. "above" is added if the command was
+-- about a child: the sessions above it, whose status may have changed with its own.
 CREATE OR REPLACE FUNCTION apply_command(
   p_session text, p_command text, p_args jsonb, p_actor text, p_command_id text
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-  v_outcome jsonb := begin_command(p_session, p_command_id);
+  v_outcome jsonb;
   v_result jsonb;
 BEGIN
+  IF p_command = 'answer' THEN PERFORM lock_asking(p_session, p_args ->> 'tool_call_id'); END IF;
+  v_outcome := begin_command(p_session, p_command_id);
   IF v_outcome IS NOT NULL THEN RETURN v_outcome; END IF;
   EXECUTE format('SELECT %I($1, $2, $3)', 'cmd_' || p_command) INTO v_result USING p_session, p_args, p_command_id;
-  RETURN record_command(p_session, p_command, v_result, p_actor, p_command_id);
+  RETURN record_command(p_session, p_command, v_result, p_actor, p_command_id) || (
+    SELECT CASE WHEN count(*) = 0 THEN '{}' ELSE jsonb_build_object('above', jsonb_agg(session_id)) END
+      FROM sessions_above(coalesce(v_result #>> '{outcome,child,session_id}', p_session)));
 END $$;
 
 -- Locks the session and returns the recorded outcome of a command id; null: the command is new. A repeat does not reopen a
@@ -103,20 +108,23 @@ DECLARE
   v_from text := (SELECT phase FROM sessions WHERE session_id = p_session);
   v_to text := write_phase(p_session, 'cancel');
   v_run integer := request_abort(p_session);
+  v_children jsonb := abort_children(p_session);
 BEGIN
-  IF v_to IS NULL AND v_run IS NULL THEN RETURN invalid_transition(p_session, 'cancel'); END IF;
+  IF v_to IS NULL AND v_run IS NULL AND v_children = '[]' THEN RETURN invalid_transition(p_session, 'cancel'); END IF;
   PERFORM write_cancel_token(p_session, substr(p_command_id, strpos(p_command_id, ':') + 1));
   RETURN jsonb_build_object('kind', CASE WHEN v_to IS NULL THEN 'abort' ELSE 'transition' END,
     'data', jsonb_strip_nulls(jsonb_build_object('event', 'cancel', 'from', v_from, 'to', v_to, 'run_seq', v_run)),
-    'outcome', jsonb_build_object('cancelled', v_to IS NOT NULL, 'aborted', v_run IS NOT NULL, 'run_seq', v_run));
+    'outcome', jsonb_build_object('cancelled', v_to IS NOT NULL, 'aborted', v_run IS NOT NULL, 'run_seq', v_run,
+                                  'children', v_children));
 END $$;
 
 CREATE OR REPLACE FUNCTION cmd_abort(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_run integer := request_abort(p_session);
+  v_children jsonb := abort_children(p_session);
 BEGIN
   RETURN jsonb_build_object('kind', 'abort', 'data', jsonb_strip_nulls(jsonb_build_object('run_seq', v_run)),
-    'outcome', jsonb_build_object('aborted', v_run IS NOT NULL, 'run_seq', v_run));
+    'outcome', jsonb_build_object('aborted', v_run IS NOT NULL, 'run_seq', v_run, 'children', v_children));
 END $$;
 
 -- p_args: { message_id }
@@ -137,23 +145,47 @@ BEGIN
     'outcome', jsonb_build_object('run_seq', v_run.seq));
 END $$;
 
--- p_args: { abort }. RunInFlight if there are open runs, unless `abort` is true: then the run in flight is asked to stop,
+-- p_args: { abort }. RunInFlight if there are open runs or children, unless `abort` is true: then the run in flight is asked to stop,
 -- and the queued messages are cancelled and listed.
 CREATE OR REPLACE FUNCTION cmd_close(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_run integer;
   v_dropped jsonb;
+  v_children jsonb;
 BEGIN
-  IF p_args ->> 'abort' IS DISTINCT FROM 'true' AND EXISTS (
-       SELECT FROM chat_runs WHERE session_id = p_session AND state IN ('queued', 'running', 'waiting')) THEN
+  IF p_args ->> 'abort' IS DISTINCT FROM 'true' AND (has_open_run(p_session) OR has_open_tasks(p_session)) THEN
     RETURN '{"code": "RunInFlight"}';
   END IF;
   SELECT coalesce(jsonb_agg(cancel_queued_run(p_session, seq) ORDER BY seq), '[]') INTO v_dropped
     FROM chat_runs WHERE session_id = p_session AND state = 'queued';
   v_run := request_abort(p_session);
+  v_children := abort_children(p_session);
   UPDATE chat_sessions SET closed_at = clock_timestamp(), updated_at = clock_timestamp() WHERE session_id = p_session;
   RETURN jsonb_build_object('kind', 'closed', 'data', '{}'::jsonb,
-    'outcome', jsonb_build_object('aborted', v_run IS NOT NULL, 'run_seq', v_run, 'dropped', v_dropped));
+    'outcome', jsonb_build_object('aborted', v_run IS NOT NULL, 'run_seq', v_run, 'dropped', v_dropped,
+                                  'children', v_children));
+END $$;
+
+-- p_args: { archived }
+CREATE OR REPLACE FUNCTION cmd_archive(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_archived boolean := (p_args ->> 'archived')::boolean;
+BEGIN
+  UPDATE chat_sessions
+     SET archived_at = CASE WHEN v_archived THEN coalesce(archived_at, clock_timestamp()) END, updated_at = clock_timestamp()
+   WHERE session_id = p_session;
+  RETURN jsonb_build_object('kind', 'archive', 'data', jsonb_build_object('archived', v_archived),
+    'outcome', jsonb_build_object('archived', v_archived));
+END $$;
+
+-- Gives a session a title; null: the beginning of its first message is its title again. False: the user has no such session.
+CREATE OR REPLACE FUNCTION rename_session(p_session text, p_user text, p_title text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE chat_sessions c
+     SET metadata = CASE WHEN p_title IS NULL THEN metadata - 'title'
+                         ELSE metadata || jsonb_build_object('title', p_title) END, updated_at = clock_timestamp()
+   WHERE session_id = p_session AND EXISTS (SELECT FROM sessions WHERE session_id = p_session AND user_id = p_user);
+  RETURN FOUND;
 END $$;
 
 -- p_args: { name, code }. Records a signal that the workflow refused because it is malformed or not supported yet.

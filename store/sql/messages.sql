@@ -17,41 +17,48 @@ SELECT p.id, p.message_id, p.session_id, p.index, p.type,
      WHERE part_deltas.session_id = p.session_id AND part_deltas.part_id = p.id
   ) d ON true;
 
--- Accepts a user message; nothing later refuses it. `p_parts` is an array of { id, type, data }. Returns { ok: true,
--- accepted, run_seq, state, position, model, agent, phase, project_id } or { ok: false, code }: SessionNotFound,
--- MessageConflict or TooMany. `accepted` is false for a repeat. `position` is the number of open runs ahead of it.
+-- The model of a session after a turn with `p_model`; null: the one that it had. The rehearsal model is never carried forward.
+CREATE OR REPLACE FUNCTION carried_model(p_model text, p_before text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN p_model LIKE 'rehearsal/%' THEN p_before ELSE coalesce(p_model, p_before) END
+$$;
+
+-- From before it had p_attributes: callers of that time get the function below.
+DROP FUNCTION IF EXISTS accept_message(text, text, text, text, jsonb, jsonb, text, integer);
+
+-- Accepts a user message; nothing later refuses it. It replaces the message that the session was rewound to. `p_parts` is an
+-- array of { id, type, data }, `p_attributes` what the sign-in hook passed on. `p_model` is carried forward, unless it is the
+-- rehearsal model; the variant in p_metadata.model is of this turn only. Returns { ok: true, accepted, message_id, run_seq, state, position, model, agent, phase,
+-- project_id, event_seq } or { ok: false, code }: SessionNotFound, ChildSession, MessageConflict or TooMany. `accepted` is false for a
+-- repeat; `message_id` is then the message's newest version, if an edit has replaced it. `position` is the number of open runs
+-- ahead.
 CREATE OR REPLACE FUNCTION accept_message(
   p_session text, p_user text, p_message text, p_answer text, p_parts jsonb, p_metadata jsonb, p_model text,
-  p_max_queue integer
+  p_max_queue integer, p_attributes jsonb DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
-  v_session sessions;
   v_run chat_runs;
   v_facts jsonb;
+  v_carried text := carried_model(p_model, v_chat.model);
   v_seq integer;
   v_ahead integer;
   v_taken boolean;
 BEGIN
-  SELECT * INTO v_session FROM sessions WHERE session_id = p_session AND user_id = p_user;
+  PERFORM FROM sessions WHERE session_id = p_session AND user_id = p_user;
   IF NOT FOUND THEN
     RETURN '{"ok": false, "code": "SessionNotFound"}';
+  ELSIF v_chat.depth > 0 AND current_setting('perdure.sender', true) IS DISTINCT FROM 'task' THEN
+    RETURN '{"ok": false, "code": "ChildSession"}';
   END IF;
-  v_facts := jsonb_build_object('ok', true, 'agent', v_chat.agent, 'phase', v_session.phase,
-                                'project_id', v_session.project_id);
+  v_facts := session_mark(p_session) || jsonb_build_object('ok', true, 'agent', v_chat.agent);
   IF EXISTS (SELECT FROM chat_messages WHERE session_id = p_session AND id = p_message) THEN
-    SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND message_id = p_message ORDER BY seq DESC LIMIT 1;
-    IF v_run.seq IS NULL OR
-       (SELECT coalesce(jsonb_agg(data ORDER BY index), '[]') FROM chat_parts
-         WHERE session_id = p_session AND message_id = p_message)
-       <> (SELECT coalesce(jsonb_agg(part -> 'data' ORDER BY n), '[]')
-             FROM jsonb_array_elements(p_parts) WITH ORDINALITY AS given(part, n)) THEN
+    -- A client that has edited the message still knows the newest version by the first one's id.
+    v_run := newest_run(p_session, CASE WHEN has_parts(p_session, p_message, p_parts) THEN p_message
+                                        ELSE (newest_version(p_session, p_message)).id END);
+    IF v_run.seq IS NULL OR NOT has_parts(p_session, v_run.message_id, p_parts) THEN
       RETURN '{"ok": false, "code": "MessageConflict"}';
     END IF;
-    RETURN v_facts || jsonb_build_object('accepted', false, 'run_seq', v_run.seq, 'state', v_run.state,
-                                         'code', v_run.error_code, 'model', v_run.model, 'position', (
-      SELECT count(*) FROM chat_runs WHERE session_id = p_session AND seq < v_run.seq
-         AND v_run.state = 'queued' AND state IN ('queued', 'running', 'waiting')));
+    RETURN v_facts || accepted_run(v_run) || '{"accepted": false}';
   END IF;
   -- The ids of answers that are not stored yet are taken, too.
   SELECT count(*), bool_or(answer_id = p_message) INTO v_ahead, v_taken
@@ -68,14 +75,19 @@ BEGIN
   INSERT INTO chat_parts (id, message_id, session_id, index, type, data)
   SELECT part ->> 'id', p_message, p_session, n - 1, part ->> 'type', part -> 'data'
     FROM jsonb_array_elements(p_parts) WITH ORDINALITY AS given(part, n);
-  INSERT INTO chat_runs (session_id, seq, message_id, answer_id, model)
-  VALUES (p_session, v_seq, p_message, p_answer, coalesce(p_model, v_chat.model));
-  IF v_chat.paused_at IS NOT NULL OR v_chat.closed_at IS NOT NULL
-     OR coalesce(p_model, v_chat.model) IS DISTINCT FROM v_chat.model THEN
+  INSERT INTO chat_runs (session_id, seq, message_id, answer_id, model, variant, attributes)
+  VALUES (p_session, v_seq, p_message, p_answer, coalesce(p_model, v_chat.model),
+          CASE WHEN p_model IS NOT NULL THEN p_metadata #>> '{model,variant}' END, p_attributes);
+  IF v_chat.rewinds IS NOT NULL THEN
+    PERFORM hide_message(p_session, v_chat.rewinds #>> '{-1,message_id}', 'edit', p_message);
+  END IF;
+  IF v_chat.paused_at IS NOT NULL OR v_chat.closed_at IS NOT NULL OR v_chat.rewinds IS NOT NULL
+     OR v_carried IS DISTINCT FROM v_chat.model THEN
     UPDATE chat_sessions
-       SET paused_at = NULL, closed_at = NULL, model = coalesce(p_model, model), updated_at = clock_timestamp()
+       SET paused_at = NULL, closed_at = NULL, rewinds = NULL, model = v_carried,
+           updated_at = clock_timestamp()
      WHERE session_id = p_session;
   END IF;
-  RETURN v_facts || jsonb_build_object('accepted', true, 'run_seq', v_seq, 'state', 'queued', 'position', v_ahead,
-                                       'model', coalesce(p_model, v_chat.model));
+  RETURN v_facts || jsonb_build_object('accepted', true, 'message_id', p_message, 'run_seq', v_seq, 'state', 'queued',
+                                       'position', v_ahead, 'model', coalesce(p_model, v_chat.model));
 END $$;

@@ -18,6 +18,21 @@ BEGIN
   RETURN true;
 END $$;
 
+-- Stores the prompt of a turn before its first model call, so that every later attempt has the same: an earlier one stays.
+-- Returns the digest of the turn's prompt. Null: another attempt has the run, or the session has been erased.
+CREATE OR REPLACE FUNCTION keep_turn_prompt(
+  p_session text, p_run integer, p_fence integer[], p_digest text, p_sections text[]
+) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  v_digest text;
+BEGIN
+  IF NOT keep_prompt(p_session, p_digest, p_sections) THEN RETURN NULL; END IF;
+  UPDATE chat_runs SET prompt_digest = coalesce(prompt_digest, p_digest), updated_at = clock_timestamp()
+   WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running'
+  RETURNING prompt_digest INTO v_digest;
+  RETURN v_digest;
+END $$;
+
 -- Deletes those of the given sections that no prompt uses.
 CREATE OR REPLACE FUNCTION drop_sections(p_sections bytea[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

@@ -23,6 +23,7 @@ CREATE OR REPLACE FUNCTION sweep_outputs(p_older_ms double precision, p_limit in
 DECLARE
   v_outputs integer;
   v_cached integer;
+  v_results integer;
 BEGIN
   DELETE FROM tool_outputs WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM tool_outputs WHERE created_at < now() - p_older_ms * interval '1 millisecond'
@@ -32,5 +33,9 @@ BEGIN
     SELECT ctid FROM tool_cache WHERE expires_at <= now()
      ORDER BY expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
   GET DIAGNOSTICS v_cached = ROW_COUNT;
-  RETURN v_outputs + v_cached;
+  DELETE FROM cached_results WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM cached_results WHERE expires_at <= now()
+     ORDER BY expires_at LIMIT p_limit FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS v_results = ROW_COUNT;
+  RETURN v_outputs + v_cached + v_results;
 END $$;

@@ -12,6 +12,11 @@ CREATE OR REPLACE FUNCTION head_run(p_session text) RETURNS integer LANGUAGE sql
    LIMIT 1
 $$;
 
+-- Whether a session has a queued or active run.
+CREATE OR REPLACE FUNCTION has_open_run(p_session text) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM chat_runs WHERE session_id = p_session AND state IN ('queued', 'running', 'waiting'))
+$$;
+
 -- Marks head_run() as to be aborted and returns it. Null: the session is idle.
 CREATE OR REPLACE FUNCTION request_abort(p_session text) RETURNS integer LANGUAGE sql AS $$
   UPDATE chat_runs
@@ -20,7 +25,9 @@ CREATE OR REPLACE FUNCTION request_abort(p_session text) RETURNS integer LANGUAG
   RETURNING seq
 $$;
 
--- Ends a queued run and hides its message, whose id is returned.
+-- Ends a queued run, and hides its message, whose id is returned, unless it was to be answered again. The message can be searched
+-- like those of other turns that are over. (num_nulls instead of IS NULL: while the table has no statistics, Postgres would look
+-- for the message among all visible ones.)
 CREATE OR REPLACE FUNCTION cancel_queued_run(p_session text, p_run integer) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_message text;
@@ -32,15 +39,30 @@ BEGIN
   UPDATE chat_messages
      SET hidden_at = clock_timestamp(), updated_at = clock_timestamp(),
          metadata = metadata || jsonb_build_object('hidden_by', jsonb_build_object('cause', 'cancelled', 'id', v_message))
-   WHERE session_id = p_session AND id = v_message AND hidden_at IS NULL;
+   WHERE session_id = p_session AND id = v_message AND num_nulls(hidden_at) = 1
+     AND NOT EXISTS (SELECT FROM chat_runs WHERE session_id = p_session AND message_id = v_message AND seq < p_run);
+  PERFORM queue_turn(p_session, v_message);
   RETURN v_message;
 END $$;
 
+-- Whether a head start (a fence with attempt 0) is in progress, has no activity yet, and was alive within the last 2 s.
+CREATE OR REPLACE FUNCTION has_head_start(p_run chat_runs) RETURNS boolean LANGUAGE sql AS $$
+  SELECT p_run.state = 'running' AND p_run.fence[3] = 0
+     AND coalesce(p_run.head_start_at > clock_timestamp() - interval '2 seconds'
+                  OR p_run.head_start_at > clock_timestamp() - interval '30 seconds'
+                     AND EXISTS (SELECT FROM worker_leases WHERE worker_id = p_run.head_start_worker AND lost_at IS NULL),
+                  false)
+$$;
+
+-- From before it had p_worker, like claim_without_view, claim_step and begin_tool: workers of that time call the functions below.
+DROP FUNCTION IF EXISTS claim_run(text, integer, integer[], bigint);
+
 -- Claims a run under a fence; null: done. Otherwise returns { kind, ... }: ended, earlier (there are open runs before it),
--- paused, abort or lost. `p_started_at` (epoch milliseconds) is when the workflow began the run; the first claim stores it,
--- bounded to the last 5 s.
-CREATE OR REPLACE FUNCTION claim_run(p_session text, p_run integer, p_fence integer[], p_started_at bigint)
-RETURNS jsonb LANGUAGE plpgsql AS $$
+-- paused, abort, lost, or underway: a head start does the work, and activities wait for its outcome. `p_started_at` (epoch milliseconds) is when the workflow began the run; the first claim stores it, bounded to
+-- the last 5 s. `p_worker` is the worker of a head start.
+CREATE OR REPLACE FUNCTION claim_run(
+  p_session text, p_run integer, p_fence integer[], p_started_at bigint, p_worker uuid DEFAULT NULL
+) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
   v_run chat_runs;
@@ -55,13 +77,22 @@ BEGIN
         FROM chat_runs WHERE session_id = p_session AND seq < p_run AND state IN ('queued', 'running', 'waiting')));
   ELSIF v_run.abort_requested_at IS NOT NULL THEN
     RETURN '{"kind": "abort"}';
+  ELSIF v_run.state = 'waiting' THEN
+    RETURN '{"kind": "lost"}';
   ELSIF v_run.state = 'queued' AND v_chat.paused_at IS NOT NULL THEN
     RETURN '{"kind": "paused"}';
+  ELSIF p_fence[1] < v_chat.epoch THEN
+    RETURN '{"kind": "lost"}';
+  ELSIF has_head_start(v_run) AND p_fence[1:3] <> v_run.fence[1:3] THEN
+    -- It is not a repeat of its own claim: another worker with the workflow in its cache was faster, or an activity waits.
+    RETURN jsonb_build_object('kind', CASE WHEN p_fence[3] = 0 THEN 'lost' ELSE 'underway' END);
   ELSIF p_fence <= v_run.fence THEN
     RETURN '{"kind": "lost"}';
   END IF;
   UPDATE chat_runs
      SET fence = p_fence, state = 'running', retry = NULL, updated_at = clock_timestamp(),
+         head_start_at = CASE WHEN p_fence[3] = 0 THEN clock_timestamp() END,
+         head_start_worker = CASE WHEN p_fence[3] = 0 THEN p_worker END,
          -- Bounded by Postgres' clock: the claim may have waited for a worker, which does not count as the run's time, or
          -- the clock of the workflow's server may be ahead.
          started_at = coalesce(started_at, least(clock_timestamp(), greatest(
@@ -70,42 +101,105 @@ BEGIN
   RETURN NULL;
 END $$;
 
+-- Reports of a head start in `p_worker`: alive (it has no activity yet), adopted (it has one), or failed. One that arrives
+-- after the step or tool call has ended changes nothing: others would wait for it.
+CREATE OR REPLACE FUNCTION report_head_start(
+  p_session text, p_run integer, p_fence integer[], p_state text, p_worker uuid
+) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE chat_runs
+     SET head_start_at = CASE p_state WHEN 'alive' THEN clock_timestamp() WHEN 'failed' THEN timestamptz '-infinity' END,
+         head_start_worker = p_worker
+   WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running'
+     AND head_start_at > '-infinity';
+  RETURN FOUND;
+END $$;
+
+-- The same for workers that do not say which one they are.
+CREATE OR REPLACE FUNCTION note_head_start(p_session text, p_run integer, p_fence integer[], p_state text)
+RETURNS boolean LANGUAGE sql AS $$
+  SELECT report_head_start(p_session, p_run, p_fence, p_state, NULL)
+$$;
+
+-- chat_runs.head_start_at once the step or tool call has ended: none is in progress, and none may have an activity.
+CREATE OR REPLACE FUNCTION head_start_over(p_run chat_runs) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN p_run.head_start_at IS NOT NULL THEN timestamptz '-infinity' END
+$$;
+
 -- Records that the run waits for a retry. `p_retry` is { attempt, reason, at } with `at` in epoch milliseconds.
 CREATE OR REPLACE FUNCTION note_retry(p_session text, p_run integer, p_fence integer[], p_retry jsonb) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-  UPDATE chat_runs SET retry = p_retry, updated_at = clock_timestamp()
+  UPDATE chat_runs run SET retry = p_retry, head_start_at = head_start_over(run), updated_at = clock_timestamp()
    WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running';
   RETURN FOUND;
 END $$;
 
--- Ends a run: deletes its `temp:` state, clears pending_tool if no other run is active, and pauses the queue after an error
--- until the next message.
-CREATE OR REPLACE FUNCTION end_run(p_session text, p_run integer, p_state text, p_code text, p_message text)
-RETURNS void LANGUAGE plpgsql AS $$
+-- Adds an event with what a provider said about a failed model call. A repeat by the same attempt adds none. False: another
+-- attempt has the run.
+CREATE OR REPLACE FUNCTION log_provider_error(p_session text, p_run integer, p_fence integer[], p_data jsonb)
+RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_id text := 'provider-error:' || p_run || ':' || array_to_string(p_fence[1:3], '.');
+BEGIN
+  PERFORM lock_session(p_session);
+  IF NOT EXISTS (SELECT FROM chat_runs WHERE session_id = p_session AND seq = p_run AND fence = p_fence
+                                         AND state = 'running') THEN
+    RETURN false;
+  ELSIF NOT EXISTS (SELECT FROM session_events WHERE session_id = p_session AND command_id = v_id) THEN
+    PERFORM append_event(p_session, 'provider_error', 'system', p_data || jsonb_build_object('run_seq', p_run), v_id);
+  END IF;
+  RETURN true;
+END $$;
+
+-- Ends a run: deletes its `temp:` state, clears pending_tool if no other run is active, queues its messages for the search,
+-- ends its children (after an error of a user's session only those that it waits for), and pauses the queue after an error until
+-- the next message; a run by hand stops no queue. Returns the ended runs of children, as end_children().
+DROP FUNCTION IF EXISTS end_run(text, integer, text, text, text);
+CREATE OR REPLACE FUNCTION close_run(p_session text, p_run integer, p_state text, p_code text, p_message text)
+RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_message text;
+  v_kind text;
+  v_children jsonb := '[]';
 BEGIN
   UPDATE chat_runs
      SET state = p_state, error_code = p_code, error_message = p_message, retry = NULL, temp = NULL, progress = NULL,
-         finished_at = clock_timestamp(), updated_at = clock_timestamp()
-   WHERE session_id = p_session AND seq = p_run;
+         waiting = NULL, given = NULL, finished_at = clock_timestamp(), updated_at = clock_timestamp()
+   WHERE session_id = p_session AND seq = p_run
+  RETURNING message_id, kind INTO v_message, v_kind;
+  PERFORM queue_turn(p_session, v_message);
   IF NOT EXISTS (SELECT FROM chat_runs WHERE session_id = p_session AND state IN ('running', 'waiting')) THEN
     PERFORM write_pending_tool(p_session, NULL);
   END IF;
-  IF p_state = 'error' THEN
+  IF p_state IN ('aborted', 'error') AND has_open_tasks(p_session) THEN
+    v_children := end_children(
+      p_session, (SELECT position FROM chat_messages WHERE session_id = p_session AND id = v_message),
+      p_state = 'aborted' OR (SELECT depth > 0 FROM chat_sessions WHERE session_id = p_session));
+  END IF;
+  IF p_state = 'error' AND (v_kind = 'turn' OR head_run(p_session) IS NULL) THEN
     UPDATE chat_sessions SET paused_at = clock_timestamp(), updated_at = clock_timestamp()
      WHERE session_id = p_session;
   END IF;
+  RETURN v_children;
 END $$;
 
--- Ends a run as an error or aborted; if an abort was requested, always as aborted. An abort leaves the parts as the user saw
--- them; an error gives every open tool call an outcome. A repeat returns how the run ended. Activities pass their fence and
--- get `lost` if another attempt has claimed the run; workflows pass none.
+-- { children } of a result, unless no run of a child has ended.
+CREATE OR REPLACE FUNCTION ended_with(p_children jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN p_children <> '[]' THEN jsonb_build_object('children', p_children) ELSE '{}' END
+$$;
+
+-- Ends a run as finished, an error or aborted; if an abort was requested, always as aborted. An abort leaves the parts as the
+-- user saw them; an error gives every open tool call an outcome. A call that asks is denied in all cases. A repeat returns how the
+-- run ended; the first time `children` are the runs of children that ended with it, if any. Activities pass their fence and get
+-- `lost` if another attempt has claimed the run; workflows pass none.
 CREATE OR REPLACE FUNCTION settle_run(
   p_session text, p_run integer, p_fence integer[], p_state text, p_code text, p_message text, p_tool_error text
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_run chat_runs;
   v_state text := p_state;
+  v_children jsonb;
 BEGIN
   PERFORM lock_session(p_session);
   SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run FOR UPDATE;
@@ -118,6 +212,13 @@ BEGIN
     v_state := 'aborted';
   END IF;
   PERFORM settle_deltas(p_session, v_run.answer_id);
+  IF v_run.waiting ->> 'for' = 'approval' THEN
+    UPDATE chat_parts
+       SET data = data || jsonb_build_object('state', 'output-denied', 'approval', data -> 'approval'
+             || jsonb_build_object('approved', false, 'reason', coalesce(p_tool_error, 'aborted by the user'))),
+           tool_state = 'output-denied', updated_at = clock_timestamp()
+     WHERE session_id = p_session AND tool_call_id = v_run.waiting ->> 'tool_call_id' AND tool_state = 'approval-requested';
+  END IF;
   IF v_state = 'error' THEN
     UPDATE chat_parts
        SET data = data || jsonb_build_object('state', 'output-error', 'errorText', p_tool_error),
@@ -125,7 +226,8 @@ BEGIN
      WHERE session_id = p_session AND message_id = v_run.answer_id
        AND tool_state IN ('input-streaming', 'input-available', 'approval-requested', 'approval-responded');
   END IF;
-  PERFORM end_run(p_session, p_run, v_state, CASE WHEN v_state = 'error' THEN p_code END,
-                  CASE WHEN v_state = 'error' THEN p_message END);
-  RETURN jsonb_build_object('kind', 'ended', 'state', v_state, 'code', CASE WHEN v_state = 'error' THEN p_code END);
+  v_children := close_run(p_session, p_run, v_state, CASE WHEN v_state = 'error' THEN p_code END,
+                          CASE WHEN v_state = 'error' THEN p_message END);
+  RETURN jsonb_build_object('kind', 'ended', 'state', v_state, 'code', CASE WHEN v_state = 'error' THEN p_code END)
+    || ended_with(v_children);
 END $$;

@@ -21,7 +21,7 @@ BEGIN
   RETURN FOUND OR EXISTS (SELECT FROM sessions WHERE session_id = p_session AND project_id = p_project);
 END $$;
 
--- pending_tool: set by begin_tool, cleared by finish_tool and end_run.
+-- pending_tool: set by begin_tool, cleared by finish_tool and close_run.
 CREATE OR REPLACE FUNCTION write_pending_tool(p_session text, p_pending jsonb) RETURNS void
 LANGUAGE sql SET perdure.writer = 'pending_tool' AS $$
   UPDATE sessions
@@ -55,15 +55,19 @@ RETURNS bigint LANGUAGE sql AS $$
   RETURNING seq
 $$;
 
+-- From before it had p_headless: callers of that time get the function below.
+DROP FUNCTION IF EXISTS open_session(text, text, text, text, text, jsonb, text);
+
 -- Opens a session, in a project of the user's or a new one if one is given. False: the project belongs to another user.
 CREATE OR REPLACE FUNCTION open_session(
-  p_session text, p_user text, p_agent text, p_workspace_root text, p_model text, p_metadata jsonb, p_project text
+  p_session text, p_user text, p_agent text, p_workspace_root text, p_model text, p_metadata jsonb, p_project text,
+  p_headless boolean DEFAULT false
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   IF p_project IS NOT NULL AND NOT own_project(p_project, p_user) THEN RETURN false; END IF;
   INSERT INTO sessions (session_id, user_id, phase) VALUES (p_session, p_user, 'chatting');
-  INSERT INTO chat_sessions (session_id, agent, workspace_root, model, metadata)
-  VALUES (p_session, p_agent, p_workspace_root, p_model, p_metadata);
+  INSERT INTO chat_sessions (session_id, agent, workspace_root, model, metadata, headless)
+  VALUES (p_session, p_agent, p_workspace_root, p_model, p_metadata, p_headless);
   PERFORM append_event(p_session, 'opened', 'user', jsonb_build_object('agent', p_agent), NULL);
   IF p_project IS NOT NULL THEN
     PERFORM write_project_id(p_session, p_project);
@@ -82,7 +86,7 @@ DECLARE
   v_session text;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended(p_user || '/' || p_alias, 0));
-  SELECT session_id INTO v_session FROM session_aliases WHERE user_id = p_user AND alias = p_alias;
+  SELECT session_id INTO v_session FROM session_aliases WHERE user_id = p_user AND app = 'perdure' AND alias = p_alias;
   IF v_session IS NULL THEN
     PERFORM open_session(p_session, p_user, p_agent, p_workspace_root, p_model, p_metadata, NULL);
     INSERT INTO session_aliases (user_id, alias, session_id) VALUES (p_user, p_alias, p_session);
@@ -91,8 +95,16 @@ BEGIN
   RETURN v_session;
 END $$;
 
+-- The calls of a run's newest settled step that have no outcome yet, in the model's order.
+CREATE OR REPLACE FUNCTION open_calls(p_run chat_runs) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT coalesce(jsonb_agg(call ORDER BY n), '[]')
+    FROM jsonb_array_elements(p_run.last_step -> 'tool_calls') WITH ORDINALITY AS calls(call, n)
+    JOIN chat_parts p ON p.session_id = p_run.session_id AND p.tool_call_id = call ->> 'tool_call_id'
+   WHERE p.tool_state IN ('input-available', 'approval-requested', 'approval-responded')
+$$;
+
 -- Everything a workflow needs at its start, under a new epoch, which fences off everything that an earlier workflow has
--- scheduled. `p_execution` is the workflow's run id, `p_load` the number of the load in it, `p_asked_at` when the workflow
+-- scheduled. A head start was not scheduled: it continues, and the new workflow gets its outcome. `p_execution` is the workflow's run id, `p_load` the number of the load in it, `p_asked_at` when the workflow
 -- asked (epoch milliseconds, Temporal's clock). A load that repeats the newest one, or is older because its worker was
 -- frozen, leaves the epoch as it is.
 CREATE OR REPLACE FUNCTION load_session(p_session text, p_execution text, p_load integer, p_asked_at bigint)
@@ -108,23 +120,20 @@ BEGIN
     UPDATE chat_sessions
        SET epoch = v_epoch, load_execution = p_execution, load_number = p_load, load_asked_at = p_asked_at
      WHERE session_id = p_session;
-    UPDATE chat_runs SET fence = ARRAY[v_epoch, 0, 0]
-     WHERE session_id = p_session AND state IN ('queued', 'running', 'waiting');
+    UPDATE chat_runs run SET fence = ARRAY[v_epoch, 0, 0]
+     WHERE session_id = p_session AND state IN ('queued', 'running', 'waiting') AND NOT has_head_start(run);
   END IF;
   RETURN (
     SELECT session_mark(p_session) || jsonb_build_object(
       'epoch', v_epoch, 'user_id', s.user_id, 'agent', c.agent,
-      'paused', c.paused_at IS NOT NULL,
+      'paused', c.paused_at IS NOT NULL, 'is_child', c.depth > 0,
       'runs', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
           'run_seq', r.seq, 'message_id', r.message_id, 'state', r.state, 'step', r.step, 'model', r.model,
           'started_at', (extract(epoch FROM r.started_at) * 1000)::bigint,
           'abort', r.abort_requested_at IS NOT NULL,
-          'open_calls', (
-            SELECT coalesce(jsonb_agg(call ORDER BY n), '[]')
-              FROM jsonb_array_elements(r.last_step -> 'tool_calls') WITH ORDINALITY AS calls(call, n)
-              JOIN chat_parts p ON p.session_id = r.session_id AND p.tool_call_id = call ->> 'tool_call_id'
-             WHERE p.tool_state = 'input-available')) ORDER BY r.seq), '[]')
+          'open_calls', open_calls(r)) || CASE WHEN r.waiting ? 'until' THEN jsonb_build_object('wait_ms', waits_ms(r))
+                                               ELSE '{}' END ORDER BY r.seq), '[]')
           FROM chat_runs r WHERE r.session_id = p_session AND r.state IN ('queued', 'running', 'waiting')))
       FROM sessions s JOIN chat_sessions c USING (session_id) WHERE s.session_id = p_session);
 END $$;

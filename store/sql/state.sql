@@ -1,59 +1,209 @@
--- Scoped state.
+-- Scoped state: values, the events that change them, and the sessions of SessionService.
 
--- The state that a tool call sees, as [{ scope, key, value }], and the scopes of which something was left out. Every call
--- loads it, so it is bounded: at most 1,000 keys and 256 KiB per scope, in order of keys (the limits of
--- agent/tool-state.ts). A value of more than 64 KiB is left out without being read.
+-- Whose a key of a scope is: the session, the user, or '' for the app.
+CREATE OR REPLACE FUNCTION state_owner(p_scope text, p_session text, p_user text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE p_scope WHEN 'session' THEN p_session WHEN 'user' THEN p_user ELSE '' END
+$$;
+
+-- The full name of a key.
+CREATE OR REPLACE FUNCTION state_name(p_scope text, p_key text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE p_scope WHEN 'session' THEN p_key ELSE p_scope || ':' || p_key END
+$$;
+
+-- Changes with every key of a scope: the number of its keys and the sum of their versions.
+CREATE OR REPLACE FUNCTION scope_mark(p_app text, p_scope text, p_owner text) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT concat(count(*), '+', sum(version)) FROM scoped_state WHERE app = p_app AND scope = p_scope AND owner = p_owner
+$$;
+
+-- The state that a session sees, as [{ scope, key, value, version }], and the scopes of which something was left out. Every
+-- tool call loads it, so it is bounded: at most 1,000 keys and 256 KiB per scope, in order of keys (the limits of
+-- domain/state-keys.ts). A value of more than 64 KiB is left out without being read: writers store its length as JSON, which
+-- the limits count; what Postgres stores may be longer or shorter.
 CREATE OR REPLACE FUNCTION load_state(p_session text, p_user text, OUT state jsonb, OUT incomplete jsonb)
 LANGUAGE sql STABLE AS $$
-  SELECT coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'key', key, 'value', value)) FILTER (WHERE fits), '[]'),
+  SELECT coalesce(jsonb_agg(jsonb_build_object('scope', scope, 'key', key, 'value', value, 'version', version))
+                  FILTER (WHERE fits), '[]'),
          coalesce(jsonb_agg(DISTINCT scope) FILTER (WHERE NOT fits), '[]')
     FROM (
-      SELECT owned.scope, entry.key, entry.value,
+      SELECT owned.scope, entry.key, entry.value, entry.version,
              entry.nth <= 1000 AND entry.bytes <= 65536
              AND sum(entry.bytes) FILTER (WHERE entry.bytes <= 65536)
                    OVER (PARTITION BY owned.scope ORDER BY entry.key) <= 262144 AS fits
-        FROM (VALUES ('session', p_session), ('user', p_user), ('app', '')) AS owned(scope, owner)
+        FROM (SELECT app FROM chat_sessions WHERE session_id = p_session) AS chat
+        CROSS JOIN (VALUES ('session', p_session), ('user', p_user), ('app', '')) AS owned(scope, owner)
         CROSS JOIN LATERAL (
-          SELECT key, value, octet_length(key) + pg_column_size(value) AS bytes, row_number() OVER (ORDER BY key) AS nth
+          SELECT key, value, version, coalesce(bytes, octet_length(key) + pg_column_size(value)) AS bytes,
+                 row_number() OVER (ORDER BY key) AS nth
             FROM scoped_state s
-           WHERE s.scope = owned.scope AND s.owner = owned.owner
+           WHERE s.app = chat.app AND s.scope = owned.scope AND s.owner = owned.owner
            ORDER BY key
            LIMIT 1001) AS entry
     ) AS entries
 $$;
 
--- Applies a list of { scope: session | user | app | temp, key, value }, and records all but `temp:` in the event log.
--- Without a value the key is deleted; the last change of a key counts. Keys are written in sorted order, so that two
--- sessions of a user cannot deadlock.
-CREATE OR REPLACE FUNCTION apply_state(p_session text, p_run integer, p_user text, p_delta jsonb) RETURNS void
+-- Refuses a change: the statement or block around it is undone. The detail names the key. PD002: another writer changed the
+-- key since it was read; PD003: it holds something else than a number; PD004: its scope is full.
+CREATE OR REPLACE FUNCTION refuse_change(p_code text, p_name text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'a change of state was refused' USING ERRCODE = p_code, DETAIL = p_name;
+END $$;
+
+-- Carries out one change { scope, key, value? | increment?, bytes?, seen? } and returns { name, value?, version }; without a
+-- value the key is gone. `seen` is the version that the key must have, 0 for none.
+CREATE OR REPLACE FUNCTION change_state(p_app text, p_owner text, p_change jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_scope text := p_change ->> 'scope';
+  v_key text := p_change ->> 'key';
+  v_name text := state_name(v_scope, v_key);
+  v_seen bigint := p_change ->> 'seen';
+  v_by float8 := p_change ->> 'increment';
+  v_row scoped_state;
+  v_new boolean;
+BEGIN
+  IF v_by IS NULL AND NOT p_change ? 'value' THEN
+    DELETE FROM scoped_state WHERE app = p_app AND scope = v_scope AND owner = p_owner AND key = v_key RETURNING * INTO v_row;
+    IF v_seen IS NOT NULL AND v_seen <> coalesce(v_row.version, 0) THEN PERFORM refuse_change('PD002', v_name); END IF;
+    RETURN jsonb_build_object('name', v_name, 'version', 0);
+  END IF;
+  INSERT INTO scoped_state AS stored (app, scope, owner, key, value, bytes)
+  VALUES (p_app, v_scope, p_owner, v_key, coalesce(p_change -> 'value', to_jsonb(v_by)),
+          coalesce((p_change ->> 'bytes')::integer, octet_length(v_name) + octet_length((p_change -> 'value')::text)))
+  ON CONFLICT (app, scope, owner, key) DO UPDATE
+     SET value = CASE WHEN v_by IS NULL THEN excluded.value ELSE to_jsonb((stored.value #>> '{}')::float8 + v_by) END,
+         bytes = excluded.bytes, version = nextval('state_versions'), updated_at = clock_timestamp()
+   WHERE (v_seen IS NULL OR stored.version = v_seen) AND (v_by IS NULL OR jsonb_typeof(stored.value) = 'number')
+  RETURNING stored.app, stored.scope, stored.owner, stored.key, stored.value, stored.updated_at, stored.version,
+            stored.xmax = 0 INTO v_row.app, v_row.scope, v_row.owner, v_row.key, v_row.value, v_row.updated_at,
+            v_row.version, v_new;
+  IF v_row.key IS NULL THEN
+    PERFORM refuse_change(CASE WHEN v_by IS NULL THEN 'PD002' ELSE 'PD003' END, v_name);
+  ELSIF v_new AND v_seen > 0 THEN
+    PERFORM refuse_change('PD002', v_name);
+  END IF;
+  RETURN jsonb_build_object('name', v_name, 'value', v_row.value, 'version', v_row.version);
+END $$;
+
+-- Refuses a scope with more than 1,000 keys or 256 KiB (domain/state-keys.ts). Once it is half full, writers check one after
+-- the other, because two at once would not see each other's keys.
+CREATE OR REPLACE FUNCTION check_scope(p_app text, p_scope text, p_owner text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_keys bigint;
+  v_bytes bigint;
+BEGIN
+  FOR pass IN 1..2 LOOP
+    SELECT count(*), sum(bytes) INTO v_keys, v_bytes
+      FROM scoped_state WHERE app = p_app AND scope = p_scope AND owner = p_owner;
+    EXIT WHEN v_keys <= 500 AND v_bytes <= 131072;
+    IF v_keys > 1000 OR v_bytes > 262144 THEN PERFORM refuse_change('PD004', p_scope); END IF;
+    IF pass = 1 THEN
+      PERFORM pg_advisory_xact_lock(hashtextextended('state/' || p_app || '/' || p_scope || '/' || p_owner, 0));
+    END IF;
+  END LOOP;
+END $$;
+
+-- Carries out changes, all or none; `temp:` is left out. Keys are written in sorted order, so that two sessions of a user
+-- cannot deadlock, and the last change of a key counts. Returns { set: {name: value}, deleted: [name], versions: {name: version} }.
+CREATE OR REPLACE FUNCTION change_states(p_app text, p_session text, p_user text, p_changes jsonb) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
   v_change jsonb;
+  v_done jsonb;
+  v_set jsonb := '{}';
+  v_versions jsonb := '{}';
+  v_scope text;
 BEGIN
   FOR v_change IN
-    SELECT change FROM jsonb_array_elements(p_delta) WITH ORDINALITY AS given(change, n)
+    SELECT change FROM jsonb_array_elements(p_changes) WITH ORDINALITY AS given(change, n)
+     WHERE change ->> 'scope' <> 'temp'
      ORDER BY change ->> 'scope', change ->> 'key', n
   LOOP
-    IF v_change ->> 'scope' = 'temp' THEN
-      UPDATE chat_runs
-         SET temp = CASE WHEN v_change ? 'value'
-                         THEN coalesce(temp, '{}') || jsonb_build_object(v_change ->> 'key', v_change -> 'value')
-                         ELSE temp - (v_change ->> 'key') END
-       WHERE session_id = p_session AND seq = p_run;
-    ELSIF v_change ? 'value' THEN
-      INSERT INTO scoped_state (scope, owner, key, value)
-      VALUES (v_change ->> 'scope',
-              CASE v_change ->> 'scope' WHEN 'session' THEN p_session WHEN 'user' THEN p_user ELSE '' END,
-              v_change ->> 'key', v_change -> 'value')
-      ON CONFLICT (scope, owner, key) DO UPDATE SET value = excluded.value, updated_at = clock_timestamp();
-    ELSE
-      DELETE FROM scoped_state
-       WHERE scope = v_change ->> 'scope' AND key = v_change ->> 'key'
-         AND owner = CASE v_change ->> 'scope' WHEN 'session' THEN p_session WHEN 'user' THEN p_user ELSE '' END;
-    END IF;
+    v_done := change_state(p_app, state_owner(v_change ->> 'scope', p_session, p_user), v_change);
+    v_versions := v_versions || jsonb_build_object(v_done ->> 'name', v_done -> 'version');
+    v_set := CASE WHEN v_done ? 'value' THEN v_set || jsonb_build_object(v_done ->> 'name', v_done -> 'value')
+                  ELSE v_set - (v_done ->> 'name') END;
   END LOOP;
-  IF EXISTS (SELECT FROM jsonb_array_elements(p_delta) AS change WHERE change ->> 'scope' <> 'temp') THEN
-    PERFORM append_event(p_session, 'state', 'tool', jsonb_build_object('delta', (
-      SELECT jsonb_agg(change) FROM jsonb_array_elements(p_delta) AS change WHERE change ->> 'scope' <> 'temp')), NULL);
+  FOR v_scope IN
+    SELECT DISTINCT change ->> 'scope' FROM jsonb_array_elements(p_changes) AS change
+     WHERE change ->> 'scope' <> 'temp' AND (change ? 'value' OR change ? 'increment') ORDER BY 1
+  LOOP
+    PERFORM check_scope(p_app, v_scope, state_owner(v_scope, p_session, p_user));
+  END LOOP;
+  RETURN jsonb_build_object('set', v_set, 'versions', v_versions, 'deleted', (
+    SELECT coalesce(jsonb_agg(name ORDER BY name), '[]') FROM jsonb_object_keys(v_versions) AS name WHERE NOT v_set ? name));
+END $$;
+
+-- Epoch microseconds of a session's newest event of state; strictly increasing.
+CREATE OR REPLACE FUNCTION state_time(p_at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT (extract(epoch FROM p_at) * 1000000)::bigint
+$$;
+
+-- Appends an event of state to a session's log, with what it changed (change_states). Its version is drawn after every key was
+-- written: of two events that wrote the same key, the later one has the greater version. Returns { seq, at }.
+CREATE OR REPLACE FUNCTION log_state(
+  p_session text, p_actor text, p_event jsonb, p_done jsonb, p_extra jsonb, p_command_id text
+) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_seq bigint;
+  v_at timestamptz;
+BEGIN
+  v_seq := append_event(p_session, 'state', p_actor, p_extra || jsonb_build_object(
+    'event', p_event, 'version', nextval('state_versions'), 'set', p_done -> 'set', 'deleted', p_done -> 'deleted'),
+    p_command_id);
+  UPDATE chat_sessions
+     SET state_updated_at = greatest(clock_timestamp(), state_updated_at + interval '1 microsecond')
+   WHERE session_id = p_session
+  RETURNING state_updated_at INTO v_at;
+  RETURN jsonb_build_object('seq', v_seq, 'at', state_time(v_at));
+END $$;
+
+-- Applies and logs what a tool call changed, and keeps its `temp:` changes with the run. Returns null, or why the result
+-- cannot stand: then nothing was changed.
+CREATE OR REPLACE FUNCTION commit_tool_state(p_session text, p_run integer, p_call text, p_tool text, p_changes jsonb)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  v_user text;
+  v_app text;
+  v_done jsonb;
+  v_name text;
+BEGIN
+  SELECT s.user_id, c.app INTO v_user, v_app
+    FROM sessions s JOIN chat_sessions c USING (session_id) WHERE s.session_id = p_session;
+  v_done := change_states(v_app, p_session, v_user, p_changes);
+  IF v_done -> 'versions' <> '{}' THEN
+    PERFORM log_state(p_session, 'tool', jsonb_build_object(
+      'id', 'tool:' || p_call, 'invocationId', p_run::text, 'author', p_tool,
+      'timestamp', extract(epoch FROM clock_timestamp()),
+      'actions', jsonb_build_object('stateDelta', v_done -> 'set', 'stateDeletions', v_done -> 'deleted')), v_done, '{}', NULL);
   END IF;
+  UPDATE chat_runs SET temp = change_temp(coalesce(temp, '{}'), p_changes)
+   WHERE session_id = p_session AND seq = p_run AND jsonb_path_exists(p_changes, '$[*] ? (@.scope == "temp")');
+  RETURN NULL;
+EXCEPTION
+  WHEN SQLSTATE 'PD002' THEN
+    GET STACKED DIAGNOSTICS v_name = PG_EXCEPTION_DETAIL;
+    RETURN format('StaleState: "%s" was changed while the tool ran, so its changes of state were not stored.', v_name);
+  WHEN SQLSTATE 'PD003' THEN
+    GET STACKED DIAGNOSTICS v_name = PG_EXCEPTION_DETAIL;
+    RETURN format('The state key "%s" does not hold a number, so nothing was added to it.', v_name);
+  WHEN SQLSTATE 'PD004' THEN
+    GET STACKED DIAGNOSTICS v_name = PG_EXCEPTION_DETAIL;
+    RETURN format('The scope "%s" of state is full, so the changes of state were not stored.', v_name);
+END $$;
+
+-- `temp:` values after changes, of which other scopes are left out.
+CREATE OR REPLACE FUNCTION change_temp(p_temp jsonb, p_changes jsonb) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  v_temp jsonb := p_temp;
+  v_change jsonb;
+  v_key text;
+BEGIN
+  FOR v_change IN SELECT jsonb_path_query(p_changes, '$[*] ? (@.scope == "temp")') LOOP
+    v_key := v_change ->> 'key';
+    v_temp := CASE
+      WHEN v_change ? 'value' THEN v_temp || jsonb_build_object(v_key, v_change -> 'value')
+      WHEN v_change ? 'increment' THEN v_temp || jsonb_build_object(
+        v_key, coalesce((v_temp ->> v_key)::float8, 0) + (v_change ->> 'increment')::float8)
+      ELSE v_temp - v_key END;
+  END LOOP;
+  RETURN v_temp;
 END $$;

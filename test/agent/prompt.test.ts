@@ -1,9 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { mkdirSync, mkdtempSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { defineAgent } from '../../agent/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { assemblePrompt, type PromptInput } from '../../agent/prompt.ts';
 
@@ -16,8 +18,9 @@ beforeEach(() => {
   mkdirSync(workspaceRoot, { recursive: true });
 });
 
+const agent = { ...siteBuilder, prompt: 'Build sites.' };
 const assemble = (more: Partial<PromptInput> = {}) =>
-  assemblePrompt({ agent: siteBuilder, workspaceRoot, boundary, date: '2026-03-01', model: 'openai/test', ...more });
+  assemblePrompt({ agent, workspaceRoot, boundary, date: '2026-03-01', model: 'openai/test', ...more });
 
 function write(file: string, text: string): void {
   writeFileSync(path.join(boundary, file), text);
@@ -34,18 +37,24 @@ describe('the prompt', () => {
     write('team/CONTEXT.md', 'context of the team');
     write('team/AGENTS.md', 'agents of the team');
     write('team/site/CLAUDE.md', 'nearest');
+    const skills = path.join(boundary, 'skills');
+    mkdirSync(path.join(skills, 'deploy'), { recursive: true });
+    writeFileSync(
+      path.join(skills, 'deploy', 'SKILL.md'),
+      '---\nname: deploy\ndescription: Puts it online.\n---\nRun it.',
+    );
     const { system, toolCatalog, body } = await assemble({
-      skills: [{ name: 'deploy', description: 'Puts it online.' }],
+      agent: { ...defineAgent({ ...agent, skills: [skills] }), prompt: agent.prompt },
       variant: 'high',
     });
     const expected = [
-      siteBuilder.prompt,
+      agent.prompt,
       '# Project instructions\n\n## ../../AGENTS.md\n\noutermost',
       '## ../AGENTS.md\n\nagents of the team',
       '## ../CONTEXT.md\n\ncontext of the team',
       '## CLAUDE.md\n\nnearest',
-      '# Skills\n\n- deploy: Puts it online.',
-      `# Environment\n\n- Platform: ${process.platform}\n- Workspace: ${workspaceRoot}\n- Git: not a repository\n- Date: 2026-03-01\n- Model: openai/test (high)`,
+      '# Skills\n\nRead a skill with the tool `skill` before you do what it describes.\n\n- deploy: Puts it online.',
+      `# Environment\n\n- Platform: ${process.platform}\n- Workspace: /workspace\n- Date: 2026-03-01\n- Model: openai/test (high)\n- Git: not a repository`,
     ].join('\n\n');
     expect(system).toBe(expected);
     expect(body).toBe(`${expected}\n\n# Tools\n\n${toolCatalog}\n`);
@@ -61,26 +70,47 @@ describe('the prompt', () => {
       await assemble({ date: '2026-03-02' }),
       await assemble({ model: 'openai/other' }),
       await assemble({ agent: { ...siteBuilder, prompt: 'Other.' } }),
-      await assemble({ agent: { ...siteBuilder, tools: siteBuilder.tools.slice(1) } }),
-      await assemble({ skills: [{ name: 's', description: 'd' }] }),
+      await assemble({ agent: { ...agent, tools: agent.tools.slice(1) } }),
+      await assemble({ variant: 'high' }),
     ];
     write('AGENTS.md', 'be verbose');
     others.push(await assemble());
     expect(new Set([one, ...others].map(({ digest }) => digest)).size).toBe(7);
   });
 
-  it('P1 only the environment differs between sessions: all other sections have the same bytes', async () => {
+  it('P1 the prompts of two workspaces with the same files have the same bytes, and no path of the server', async () => {
     write('AGENTS.md', 'outermost');
-    const sections: (readonly string[])[] = [];
+    const bodies: string[] = [];
     for (const name of ['one', 'other']) {
       const folder = path.join(boundary, 'team', name);
       mkdirSync(folder);
       writeFileSync(path.join(folder, 'AGENTS.md'), 'nearest');
-      sections.push((await assemble({ workspaceRoot: folder })).sections);
+      bodies.push((await assemble({ workspaceRoot: folder })).body);
     }
-    const [one, other] = sections;
-    expect(one).toHaveLength(5);
-    expect(one!.map((section, n) => section === other![n])).toEqual([true, true, true, false, true]);
+    expect(bodies[0]).toBe(bodies[1]);
+    expect(bodies[0]).not.toContain(boundary);
+  });
+
+  it('P1 an agent with `instructions: false` gets no instruction files', async () => {
+    write('team/AGENTS.md', 'agents of the team');
+    const { system } = await assemble({ agent: { ...agent, instructions: false } });
+    expect(system).not.toContain('agents of the team');
+  });
+
+  it('P1 files that tools wrote are left out, and so is a link to them, but not the file under another name', async () => {
+    write('team/AGENTS.md', 'written by a tool');
+    write('team/site/CLAUDE.md', 'nearest');
+    symlinkSync('CLAUDE.md', path.join(workspaceRoot, 'AGENTS.md'));
+    const asked: object[] = [];
+    const { system } = await assemble({
+      writtenByTools: async (found) => {
+        asked.push(found);
+        return new Set(['team/AGENTS.md', 'team/site/AGENTS.md']);
+      },
+    });
+    expect(system).toContain('## CLAUDE.md\n\nnearest');
+    expect(system).not.toContain('written by a tool');
+    expect(Object.keys(asked[0]!)).toEqual(['team/AGENTS.md', 'team/site/AGENTS.md', 'team/site/CLAUDE.md']);
   });
 
   it('P1 reads nothing above the boundary', async () => {
@@ -109,16 +139,19 @@ describe('the prompt', () => {
     expect(system.length).toBeLessThan(70_000);
   });
 
-  it('P1 takes less than a millisecond without a repository', async () => {
+  it('P1 starts no process without a repository', async () => {
     write('AGENTS.md', 'be brief');
+    let processes = 0;
+    const started = () => void processes++;
+    subscribe('child_process', started);
+    onTestFinished(() => void unsubscribe('child_process', started));
     await assemble();
-    const times: number[] = [];
-    for (let turn = 0; turn < 50; turn += 1) {
-      const before = performance.now();
-      await assemble();
-      times.push(performance.now() - before);
-    }
-    expect(times.toSorted((a, b) => a - b)[25]).toBeLessThan(1);
+    expect(processes).toBe(0);
+    git('init');
+    git('commit', '--allow-empty', '-m', 'a');
+    processes = 0;
+    await assemble();
+    expect(processes, 'git, in a repository').toBeGreaterThan(0);
   });
 });
 

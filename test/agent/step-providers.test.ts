@@ -1,13 +1,26 @@
 // A step over the providers' own protocols: OpenAI's responses and Anthropic's messages, from a small server, because the
 // scripted one has chat completions only.
+import { createHash } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import { createOpenAI } from '@ai-sdk/openai';
 import type { UIMessage } from 'ai';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { ActivityContext } from '../../activities/context.ts';
+import { withAttachments } from '../../activities/attachments.ts';
 import { createModels } from '../../agent/models.ts';
 import { classifyProviderError } from '../../agent/provider-errors.ts';
 import { collect, hello, writeFile } from './step-play.ts';
 import { streamStep } from '../../agent/step.ts';
+import { newId } from '../../domain/ids.ts';
+import { totalTokens } from '../../domain/usage.ts';
+import { attach } from '../../store/attachments.ts';
+import { Contents } from '../../store/contents.ts';
+import { PIXEL } from '../../tools/test-kit/pixel.ts';
+import { freshRows, Session } from '../rows/session.ts';
+
+const db = await freshRows();
 
 type Event = { type: string } & Record<string, unknown>;
 type Body = Record<string, unknown> & { tools: unknown[] };
@@ -19,6 +32,7 @@ let url = '';
 
 beforeEach(async () => {
   bodies = [];
+  events = [];
   server = createServer((request, response) => {
     const pieces: Buffer[] = [];
     request.on('data', (piece: Buffer) => pieces.push(piece));
@@ -50,11 +64,83 @@ function withAnswer(parts: UIMessage['parts']): UIMessage[] {
   return [...hello, { id: 'msg_2', role: 'assistant', parts: [{ type: 'step-start' }, ...parts] }];
 }
 
+const BYTES = {
+  'image/png': Buffer.from(PIXEL, 'base64'),
+  'application/pdf': Buffer.from('%PDF-1.7\n\u00e2\u00e3\n%%EOF\n'),
+  'text/markdown': Buffer.from('# Tea\nFür zwei.\n'),
+};
+const PDF = BYTES['application/pdf'].toString('base64');
+const PNG_URL = `data:image/png;base64,${PIXEL}`;
+const PDF_URL = `data:application/pdf;base64,${PDF}`;
+const TEXT = '[file "a.md" of type text/markdown]\n# Tea\nFür zwei.\n';
+const base64 = (media_type: string, data: string) => ({ type: 'base64', media_type, data });
+/** From the API references: responses, messages, and chat completions. */
+const CHAT_SHAPES = [
+  { type: 'image_url', image_url: { url: PNG_URL } },
+  { type: 'file', file: { filename: 'a.pdf', file_data: PDF_URL } },
+  { type: 'text', text: TEXT },
+];
+const FILE_SHAPES = {
+  OpenAI: [
+    { type: 'input_image', image_url: PNG_URL },
+    { type: 'input_file', filename: 'a.pdf', file_data: PDF_URL },
+    { type: 'input_text', text: TEXT },
+  ],
+  Anthropic: [
+    { type: 'image', source: base64('image/png', PIXEL) },
+    { type: 'document', source: base64('application/pdf', PDF) },
+    { type: 'text', text: TEXT },
+  ],
+  'OpenAI with chat completions': CHAT_SHAPES,
+  'a compatible server': CHAT_SHAPES,
+} as const;
+
+/** What a step gets of a message with these files as attachments, read from Postgres. */
+async function attached(): Promise<UIMessage[]> {
+  const session = await Session.at('chatting', db);
+  const contents = new Contents(db);
+  const names = { 'image/png': 'a.png', 'application/pdf': 'a.pdf', 'text/markdown': 'a.md' } as const;
+  const parts: UIMessage['parts'] = [];
+  for (const [media_type, bytes] of Object.entries(BYTES)) {
+    const id = newId('att');
+    await contents.put(id, Readable.from([bytes.subarray(0, 5), bytes.subarray(5)]));
+    const filename = names[media_type as keyof typeof names];
+    const digest = createHash('sha256').update(bytes).digest('hex');
+    const row = { attachment_id: id, content_id: id, digest, media_type, filename, size: bytes.length };
+    await attach(db, session.id, row);
+    parts.push({ type: 'file', mediaType: media_type, filename, url: `perdure:${id}` });
+  }
+  const reading = {
+    context: { db, contents } as ActivityContext,
+    sessionId: session.id,
+    signal: new AbortController().signal,
+  };
+  return withAttachments(reading, [{ id: 'msg_1', role: 'user', parts }]);
+}
+
+/** OpenAI's package with the API that its default has replaced, as an application's provider. */
+const chatCompletions = () => createOpenAI({ apiKey: 'k', baseURL: url }).chat;
+
 describe.each([
   ['OpenAI', () => createModels({ openaiApiKey: 'k' }).resolve('openai/gpt-test')],
+  [
+    'OpenAI with chat completions',
+    () => createModels({ providers: { acme: chatCompletions() } }).resolve('acme/gpt-test'),
+  ],
   ['Anthropic', () => createModels({ anthropicApiKey: 'k', anthropicBaseUrl: url }).resolve('anthropic/claude-test')],
   ['a compatible server', () => createModels({ openaiBaseUrl: url }).resolve('openai/test')],
-])('%s', (_name, model) => {
+])('%s', (name, model) => {
+  it('T10 an image, a PDF and a text are sent in the shapes of its API, byte for byte', async () => {
+    vi.stubEnv('OPENAI_BASE_URL', url);
+    await stepOf(model(), await attached());
+    const { messages, input } = bodies[0] as unknown as Record<
+      'messages' | 'input',
+      { role: string; content: object[] }[]
+    >;
+    const user = (messages ?? input).find(({ role }) => role === 'user');
+    expect(user?.content).toMatchObject(FILE_SHAPES[name as keyof typeof FILE_SHAPES]);
+  });
+
   it('R6 files that the provider does not accept are replaced by a note, and others are sent', async () => {
     vi.stubEnv('OPENAI_BASE_URL', url);
     const file = (mediaType: string, filename?: string) => ({
@@ -226,4 +312,105 @@ describe('OpenAI', () => {
       { type: 'function_call_output', call_id: 'call_ours' },
     ]);
   });
+});
+
+const CHAT_CHUNK = { type: 'chunk', id: 'c', object: 'chat.completion.chunk', created: 1, model: 'gpt-test' };
+const RESPONSE = { id: 'r', created_at: 1, model: 'gpt-test', output: [], incomplete_details: null };
+const CLAUDE = { id: 'm', type: 'message', role: 'assistant', model: 'claude-test', content: [] };
+
+/** What the APIs report of a call, with every field that they document. */
+it.each<[string, () => ReturnType<typeof createModels>, string, Event[], object, number]>([
+  [
+    'OpenAI’s chat completions',
+    () => createModels({ providers: { acme: chatCompletions() } }),
+    'acme/gpt-test',
+    [
+      { ...CHAT_CHUNK, choices: [{ index: 0, delta: { role: 'assistant', content: 'Hi' }, finish_reason: null }] },
+      { ...CHAT_CHUNK, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+      {
+        ...CHAT_CHUNK,
+        choices: [],
+        usage: {
+          prompt_tokens: 2_006,
+          completion_tokens: 300,
+          total_tokens: 2_306,
+          prompt_tokens_details: { cached_tokens: 1_920, audio_tokens: 0 },
+          completion_tokens_details: {
+            reasoning_tokens: 128,
+            audio_tokens: 0,
+            accepted_prediction_tokens: 0,
+            rejected_prediction_tokens: 0,
+          },
+        },
+      },
+    ],
+    { input: 86, output: 172, reasoning: 128, cache_read: 1_920, cache_write: 0 },
+    2_306,
+  ],
+  [
+    'OpenAI’s responses',
+    () => createModels({ openaiApiKey: 'k' }),
+    'openai/gpt-test',
+    [
+      { type: 'response.created', response: RESPONSE },
+      {
+        type: 'response.completed',
+        response: {
+          ...RESPONSE,
+          usage: {
+            input_tokens: 328,
+            input_tokens_details: { cached_tokens: 256 },
+            output_tokens: 52,
+            output_tokens_details: { reasoning_tokens: 12 },
+            total_tokens: 380,
+          },
+        },
+      },
+    ],
+    { input: 72, output: 40, reasoning: 12, cache_read: 256, cache_write: 0 },
+    380,
+  ],
+  [
+    'Anthropic’s messages',
+    () => createModels({ anthropicApiKey: 'k', anthropicBaseUrl: url }),
+    'anthropic/claude-test',
+    [
+      {
+        type: 'message_start',
+        message: {
+          ...CLAUDE,
+          usage: {
+            input_tokens: 50,
+            cache_creation_input_tokens: 248,
+            cache_read_input_tokens: 1_800,
+            cache_creation: { ephemeral_5m_input_tokens: 148, ephemeral_1h_input_tokens: 100 },
+            output_tokens: 1,
+            service_tier: 'standard',
+          },
+        },
+      },
+      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+      { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hi' } },
+      { type: 'content_block_stop', index: 0 },
+      {
+        type: 'message_delta',
+        delta: { stop_reason: 'end_turn', stop_sequence: null },
+        usage: {
+          input_tokens: 50,
+          cache_creation_input_tokens: 248,
+          cache_read_input_tokens: 1_800,
+          output_tokens: 503,
+        },
+      },
+      { type: 'message_stop' },
+    ],
+    { input: 50, output: 503, reasoning: 0, cache_read: 1_800, cache_write: 248 },
+    50 + 248 + 1_800 + 503,
+  ],
+])('U1 %s report five numbers, whose sum is the total', async (_name, models, ref, recorded, usage, total) => {
+  vi.stubEnv('OPENAI_BASE_URL', url);
+  events = recorded;
+  const { result } = await stepOf(models().resolve(ref));
+  expect(result?.usage).toEqual(usage);
+  expect(totalTokens(result!.usage)).toBe(total);
 });

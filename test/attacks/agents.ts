@@ -1,4 +1,5 @@
 // An agent whose tools leak secrets that they find in their environment.
+import { setTimeout as delay } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/define.ts';
@@ -37,7 +38,11 @@ const tellAtLength = defineTool({
   name: 'tell_at_length',
   description: 'Returns secrets in an output that is too long for the model.',
   input,
-  execute: () => `${environment()}\n`.repeat(200),
+  async execute() {
+    // Long enough to have an activity of its own, in whose summary the tool's name is.
+    await delay(200);
+    return `${environment()}\n`.repeat(200);
+  },
 });
 
 const look = defineTool({

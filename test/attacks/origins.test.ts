@@ -5,8 +5,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import pg from 'pg';
+import type pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createPool } from '../../store/db.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { userFolder } from '../../workspaces/paths.ts';
 import { startBrowser } from '../../tools/test-kit/browser.ts';
@@ -28,7 +29,7 @@ const pages = new Map<string, string>();
 
 beforeAll(async () => {
   const databaseUrl = await freshDatabase();
-  db = new pg.Pool({ connectionString: databaseUrl });
+  db = createPool(databaseUrl);
   [host, browser] = await Promise.all([startHost({ databaseUrl, workspaces }), startBrowser()]);
   routes = await routesOf(host.url);
   const server = createServer((request, response) => {
@@ -119,14 +120,11 @@ function attack(target: string, session: string): string {
 
 /** What an attack got, once it has finished. */
 function resultOf(page: Pick<Page, 'evaluate'>): Promise<string[]> {
-  return eventually(
-    async () => {
-      const got = await page.evaluate(() => document.body.dataset['got']);
-      if (got === undefined) throw new Error('still running');
-      return JSON.parse(got) as string[];
-    },
-    { timeout: 10_000 },
-  );
+  return eventually(async () => {
+    const got = await page.evaluate(() => document.body.dataset['got']);
+    if (got === undefined) throw new Error('still running');
+    return JSON.parse(got) as string[];
+  });
 }
 
 describe('a foreign page', () => {
@@ -201,6 +199,8 @@ describe('a request that a browser sends for a foreign page', () => {
     id: 'ses_0123456789abXXXXXXXXXXXXXX',
     message_id: 'm1',
     tool_call_id: 'c1',
+    digest: 'd',
+    attachment_id: 'att_x',
     token: 't',
     file: 'index.html',
   };

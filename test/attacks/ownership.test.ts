@@ -4,6 +4,7 @@ import path from 'node:path';
 import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
+import type { Caller } from '../../host/context.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import {
@@ -14,21 +15,37 @@ import {
   type TestCaller,
   type TestHost,
 } from '../../tools/test-kit/host.ts';
+import { planned } from '../../tools/test-kit/initiative.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { sentRaw } from './raw.ts';
 import { requestTo, type Filling, type Route, routesOf, comparable, type Sending } from './routes.ts';
 import { allRows } from './rows.ts';
 
-const ADAS = { alias: 'the chat of ada', project: 'prj-of-ada', message: 'msg-of-ada', call: 'call_of_ada' };
+const ADAS = {
+  alias: 'the chat of ada',
+  project: 'prj-of-ada',
+  message: 'msg-of-ada',
+  call: 'call_of_ada',
+  attachment: 'att_of_ada',
+};
 const SECRET = 'what only ada may read';
 /** Unknown ids, each in the form of one of Ada's. */
-const UNKNOWN = { alias: 'the chat of nil', project: 'prj-of-nil', message: 'msg-of-nil', call: 'call_of_nil' };
+const UNKNOWN = {
+  alias: 'the chat of nil',
+  project: 'prj-of-nil',
+  message: 'msg-of-nil',
+  call: 'call_of_nil',
+  attachment: 'att_of_nil',
+};
 
 let host: TestHost;
 let db: pg.Pool;
 let ada: TestCaller;
 let eve: TestCaller;
+/** Eve, if she may change `app:` state, and if she may read all sessions in the console. */
+let admin: TestCaller;
+let reader: TestCaller;
 let routes: Route[];
 /** Ada's session; one of Eve's; an id without a session. */
 let hers: string;
@@ -40,6 +57,11 @@ beforeAll(async () => {
   const runtime = await startRuntime({ script: () => [say('An answer.')] });
   const { databaseUrl, temporal, workspaces } = runtime;
   host = await startHost({ databaseUrl, temporal, workspaces });
+  const withRight = async (right: Partial<Caller>) => {
+    const identify = async () => ({ user: 'eve', ...right });
+    return (await startHost({ databaseUrl, temporal, workspaces, parts: { identify } })).as('eve');
+  };
+  [admin, reader] = await Promise.all([withRight({ admin: true }), withRight({ readsAll: true })]);
   db = runtime.db;
   ada = host.as('ada');
   eve = host.as('eve');
@@ -50,10 +72,15 @@ beforeAll(async () => {
   const chat = await ada.fetch('/api/chat', { method: 'POST', body });
   hers = chat.headers.get('x-perdure-session')!;
   await chunksOf(chat);
+  await untilLoaded(hers);
   await db.query('INSERT INTO tool_outputs (session_id, tool_call_id, output) VALUES ($1, $2, $3)', [
     hers,
     ADAS.call,
     SECRET,
+  ]);
+  const file = Buffer.from(SECRET).toString('hex');
+  await db.query(`INSERT INTO attachments VALUES ($1, $2, 'att_x', decode($3, 'hex'), 'text/plain', $4, 3)`, [
+    ...[hers, ADAS.attachment, file, SECRET],
   ]);
   const { session, chat: frame } = await host.client.reads.session('ada', hers);
   adasRoot = workspaceRoot(workspaces, { ...frame, ...session });
@@ -62,8 +89,18 @@ beforeAll(async () => {
   eves = (await eve.post('/api/sessions', {})).body.session.session_id as string;
 });
 
-async function ask({ path: to, init }: Sending) {
-  const response = await eve.fetch(to, init);
+/** The workflow of a turn that is over is woken then, and loads the session. */
+function untilLoaded(session: string): Promise<void> {
+  return eventually(async () => {
+    const { rows } = await db.query<{ epoch: number }>('SELECT epoch FROM chat_sessions WHERE session_id = $1', [
+      session,
+    ]);
+    expect(rows).toEqual([{ epoch: 1 }]);
+  });
+}
+
+async function ask({ path: to, init }: Sending, caller = eve) {
+  const response = await caller.fetch(to, init);
   return comparable(response);
 }
 
@@ -73,7 +110,14 @@ const namesSession = (route: Route) => route.params.includes('id') || route.quer
 function ofSession(route: Route, session: string, more: Filling = {}): Sending {
   return requestTo(route, {
     ...more,
-    params: { id: session, message_id: ADAS.message, tool_call_id: ADAS.call, ...more.params },
+    params: {
+      id: session,
+      message_id: ADAS.message,
+      tool_call_id: ADAS.call,
+      attachment_id: ADAS.attachment,
+      digest: 'd',
+      ...more.params,
+    },
     query: { ...(route.query.includes('session_id') && { session_id: session }), ...more.query },
   });
 }
@@ -100,6 +144,23 @@ describe('another user', () => {
     expect(await allRows(db)).toEqual(before);
   });
 
+  it('Q3 gets it also with the right to change app: state, or outside of the console to read all sessions', async () => {
+    const before = await allRows(db);
+    const named = routes.filter(namesSession);
+    const inConsole = ({ path: at }: Route) => at.startsWith('/api/console/');
+    expect(named.filter(inConsole).length).toBeGreaterThan(3);
+    const asked = [
+      ...named.map((route) => ({ route, caller: admin })),
+      ...named.filter((route) => !inConsole(route)).map((route) => ({ route, caller: reader })),
+    ];
+    for (const { route, caller } of asked) {
+      const [foreign, unknown] = await Promise.all([hers, unknownId].map((id) => ask(ofSession(route, id), caller)));
+      expect(foreign, route.name).toEqual(unknown);
+      expect(foreign!.status, route.name).toBe(404);
+    }
+    expect(await allRows(db)).toEqual(before);
+  });
+
   it('Q3 cannot post to another user’s session, not through /chat either, where an alias belongs to the caller', async () => {
     const chat = routes.find((route) => route.operationId === 'chat')!;
     const bodyFor = (id: string, more: object = {}) => ({ ...(chat.body as object), id, ...more });
@@ -115,6 +176,7 @@ describe('another user', () => {
     const opened = await eve.fetch('/api/chat', requestTo(chat, { body: bodyFor(ADAS.alias) }).init);
     const own = opened.headers.get('x-perdure-session');
     await chunksOf(opened);
+    await untilLoaded(own!);
     expect(own).not.toBe(hers);
     expect((await ada.get(`/api/sessions/${encodeURIComponent(ADAS.alias)}`)).body.session.session_id).toBe(hers);
   });
@@ -124,12 +186,15 @@ describe('another user', () => {
     const before = await allRows(db, eves);
     for (const route of routes.filter((each) => each.params.some((name) => name !== 'id') && namesSession(each))) {
       const [foreign, unknown] = await Promise.all(
-        [ADAS, UNKNOWN].map(({ message, call }) =>
-          ask(ofSession(route, eves, { params: { message_id: message, tool_call_id: call } })),
+        [ADAS, UNKNOWN].map(({ message, call, attachment }) =>
+          ask(
+            ofSession(route, eves, { params: { message_id: message, tool_call_id: call, attachment_id: attachment } }),
+          ),
         ),
       );
       expect(foreign, route.name).toEqual(unknown);
-      expect(foreign!.status, route.name).toBe(404);
+      // Of a call that is unknown or over, nobody waits for an output.
+      expect(foreign!.status, route.name).toBe(route.operationId === 'giveToolOutput' ? 409 : 404);
     }
     const asked = routes.flatMap((route) => route.query.map((name) => ({ route, name })));
     for (const { route, name } of asked.filter(({ name: each }) => each !== 'session_id')) {
@@ -155,8 +220,10 @@ describe('another user', () => {
     const refused = [
       await eve.post('/api/sessions', { project_id: ADAS.project }),
       await eve.post(`/api/sessions/${eves}/open`, { project_id: ADAS.project }),
+      await eve.post('/api/initiatives', { ...planned([['one']]), project_id: ADAS.project }),
     ];
     expect(refused.map((answer) => [answer.status, answer.body.code as string])).toEqual([
+      [404, 'ProjectNotFound'],
       [404, 'ProjectNotFound'],
       [404, 'ProjectNotFound'],
     ]);

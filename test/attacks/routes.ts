@@ -20,7 +20,7 @@ interface Operation {
 export interface Route {
   /** `POST /api/sessions/{id}/open` */
   name: string;
-  method: 'GET' | 'POST' | 'DELETE';
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   path: string;
   operationId: string;
   /** Needs no authentication. */
@@ -89,6 +89,9 @@ const BODIES: Record<string, unknown> = {
     metadata: { a: 'x' },
   },
   submitMessage: { id: 'm-sent', text: 'hello' },
+  mcp: { jsonrpc: '2.0', id: 1, method: 'ping' },
+  addDecision: { context: 'x', decision: 'x', reason: 'x' },
+  branch: { from_message_id: 'm-x', model: 'openai/test', metadata: { a: 'x' }, tail_turns: 2 },
 };
 
 /** A value that matches a schema: its required fields, and all optional texts. */
@@ -113,13 +116,23 @@ function sample(schema: Schema, named: Record<string, Schema>): unknown {
   );
 }
 
+/** Ids of nothing. */
+const UNKNOWN_IDS = {
+  decision_id: 'dec_x',
+  blocker_id: 'block-000',
+  work_session: 'session-000',
+  task_id: 'tsk_x',
+  rule_id: 'rule_x',
+  seq: '999999',
+};
+
 /**
  * A request to a route.
  * @throws {Error} for a path parameter without a value: a new parameter needs a value here
  */
 export function requestTo(route: Route, { params = {}, query = {}, body = route.body }: Filling = {}): Sending {
   const path = route.path.replaceAll(/\{(\w+)\}/g, (_all, name: string) => {
-    const value = params[name];
+    const value = { ...UNKNOWN_IDS, ...params }[name];
     if (value === undefined) throw new Error(`${route.name}: no value for {${name}}`);
     return encodeURIComponent(value);
   });

@@ -6,6 +6,7 @@ import { SignJWT } from 'jose';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
+import { createPool } from '../../store/db.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, fail, type ModelAction, raw, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
@@ -57,7 +58,7 @@ const heard: string[] = [];
 beforeAll(async () => {
   const superuser = await freshDatabase();
   const servers = await freshNamespace();
-  db = new pg.Pool({ connectionString: superuser });
+  db = createPool(superuser);
   await db.query(`CREATE ROLE ${USER} SUPERUSER LOGIN PASSWORD ${pg.escapeLiteral(SECRETS.password)}`);
   const url = new URL(superuser);
   url.username = USER;
@@ -184,14 +185,22 @@ async function read(route: Route, id: string): Promise<void> {
   const parts = (
     await db.query<{ call: string }>('SELECT tool_call_id AS call FROM tool_outputs WHERE session_id = $1', [id])
   ).rows;
-  const params = { id, message_id: 'm1', tool_call_id: parts[0]?.call ?? 'none', token: 't', file: 'f' };
+  const params = {
+    id,
+    message_id: 'm1',
+    tool_call_id: parts[0]?.call ?? 'none',
+    token: 't',
+    file: 'f',
+    digest: 'd',
+    attachment_id: 'att_x',
+  };
   await ask(host.url, requestTo(route, { params }).path);
 }
 
 /** A host without a reachable Postgres, and one whose connections were terminated. */
 async function unreachable(): Promise<void> {
   expect((await ask(lost.url, '/api/sessions')).status).toBe(503);
-  await eventually(async () => expect(await lost.output()).toContain('cannot be reached'), { timeout: 10_000 });
+  await eventually(async () => expect(await lost.output()).toContain('cannot be reached'));
   await db.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1', [USER]);
   await eventually(async () => expect((await ask(host.url, '/api/sessions')).status).toBe(200));
 }

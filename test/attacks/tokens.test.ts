@@ -1,10 +1,11 @@
 // Forged tokens, on every route: requests without a valid token read nothing and change nothing.
 import { createHmac } from 'node:crypto';
 import { exportSPKI, SignJWT } from 'jose';
-import pg from 'pg';
+import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { userCookie } from '../../host/cookie.ts';
 import { tokenUser } from '../../host/token.ts';
+import { createPool } from '../../store/db.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { type IssuerKey, issuerKey, startKeyServer } from '../../tools/test-kit/key-server.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
@@ -25,7 +26,13 @@ const PUBLIC = [
   'GET /preview/{token}/{file}',
   'GET /readyz',
 ];
-const ANY = { id: 'ses_0123456789abXXXXXXXXXXXXXX', message_id: 'm1', tool_call_id: 'call_1' };
+const ANY = {
+  id: 'ses_0123456789abXXXXXXXXXXXXXX',
+  message_id: 'm1',
+  tool_call_id: 'call_1',
+  digest: 'd',
+  attachment_id: 'att_x',
+};
 
 let db: pg.Pool;
 let bySecret: TestHost;
@@ -35,7 +42,7 @@ let routes: Route[];
 let publicKey: string;
 beforeAll(async () => {
   const databaseUrl = await freshDatabase();
-  db = new pg.Pool({ connectionString: databaseUrl });
+  db = createPool(databaseUrl);
   key = await issuerKey('first');
   publicKey = await exportSPKI(key.publicKey);
   const issuer = await startKeyServer();

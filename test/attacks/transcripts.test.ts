@@ -15,7 +15,7 @@ beforeAll(async () => {
   const servers = { databaseUrl: await freshDatabase(), address: `127.0.0.1:${await freePort()}`, namespace: 'none' };
   const processes = await processesOn(servers, 'http://127.0.0.1:1');
   host = await processes.host({});
-}, 60_000);
+});
 
 /** An earlier message of 64 KiB with escapes, numbers and nesting. */
 const earlier = JSON.stringify({
@@ -24,19 +24,22 @@ const earlier = JSON.stringify({
   parts: [{ type: 'text', text: '"Quoted"\n'.repeat(5_000) }, { n: Array.from({ length: 500 }, (_, at) => [at / 7]) }],
 }).padEnd(65_535);
 
-/** A body whose transcript has `megabytes` before its last message. */
-function bodyOf(megabytes: number, last: object) {
-  const pieces = function* () {
+/** A body whose transcript has `megabytes` before its last message. Half of them are sent before `halfTime`. */
+function bodyOf(megabytes: number, last: object, halfTime?: Promise<void>) {
+  const pieces = async function* () {
     yield '{"id":"c","trigger":"submit-message","messages":[';
-    for (let sent = 0; sent < megabytes * MB; sent += earlier.length + 1) yield `${earlier},`;
+    for (let sent = 0; sent < megabytes * MB; sent += earlier.length + 1) {
+      if (sent > (megabytes * MB) / 2) await halfTime;
+      yield `${earlier},`;
+    }
     yield `${JSON.stringify(last)}]}`;
   };
   return ReadableStream.from(pieces()).pipeThrough(new TextEncoderStream());
 }
 
-async function post(megabytes: number, last: object, user = 'ada'): Promise<Response> {
-  const body = bodyOf(megabytes, last);
-  const init = { method: 'POST', headers: { 'x-perdure-user': user }, body, duplex: 'half' };
+async function post(megabytes: number, last: object, halfTime?: Promise<void>): Promise<Response> {
+  const body = bodyOf(megabytes, last, halfTime);
+  const init = { method: 'POST', headers: { 'x-perdure-user': 'ada' }, body, duplex: 'half' };
   return fetch(`${host.url}/api/chat`, init as unknown as RequestInit);
 }
 
@@ -50,6 +53,7 @@ it('Q3 a hundred transcripts of 3 MiB at once are read in bounded memory, and ot
   const before = await residentMegabytes();
   let most = 0;
   let slowest = 0;
+  const { promise: halfTime, resolve: goOn } = Promise.withResolvers<void>();
   const over = new AbortController();
   const watched = (async () => {
     while (!over.signal.aborted) {
@@ -59,7 +63,11 @@ it('Q3 a hundred transcripts of 3 MiB at once are read in bounded memory, and ot
       await delay(20);
     }
   })();
-  const answers = await Promise.all(Array.from({ length: 100 }, () => post(3, { role: 'user' })));
+  const sent = Promise.all(Array.from({ length: 100 }, () => post(3, { role: 'user' }, halfTime)));
+  // While all of them are half read.
+  for (let probe = 0; probe < 3; probe += 1) expect(await residentMegabytes()).toBeGreaterThan(0);
+  goOn();
+  const answers = await sent;
   over.abort();
   await watched;
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([400]));

@@ -1,11 +1,11 @@
-import type { Locator, Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineTool } from '../../agent/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { callTool, cut, fail, hang, type ModelAction, say, think } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
-import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
+import { expectAccessible, isFocused, press, WIDE } from '../../tools/test-kit/accessible.ts';
+import { startSite, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
 
 /** Runs until its call is cancelled. */
 const wait = defineTool({
@@ -17,9 +17,24 @@ const wait = defineTool({
     new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(new Error('given up')))),
 });
 
+/** Asks first. */
+const run = defineTool({
+  name: 'run',
+  description: 'Runs a command.',
+  input: z.object({ command: z.string() }),
+  permission: ({ command }) => command,
+  execute: ({ command }) => ({ ran: command }),
+});
+
 let site: TestSite;
 beforeAll(async () => {
-  site = await startSite({ agents: [{ ...siteBuilder, tools: [...siteBuilder.tools, wait] }] });
+  const permissions = [
+    { permission: 'run', pattern: '*', action: 'ask' },
+    { permission: 'write_file', pattern: 'asked/*', action: 'ask' },
+  ] as const;
+  site = await startSite({
+    agents: [{ ...siteBuilder, tools: [...siteBuilder.tools, wait, run], permissions: [...permissions] }],
+  });
   site.runtime.model.script(answer);
 }, 60_000);
 
@@ -49,6 +64,12 @@ function answer(request: ChatRequest): ModelAction[] {
       if (cutOff.has(text)) return [say('Owls hunt at night.')];
       cutOff.add(text);
       return [say('Owls hunt'), cut()];
+    case 'ask':
+      return calls === 0 ? [callTool('call_1', 'run', { command: `ls ${'long/'.repeat(60)}` })] : [say('It ran.')];
+    case 'ask to write':
+      return calls === 0
+        ? [callTool('call_1', 'write_file', { path: 'asked/owls.html', content: SITE })]
+        : [say('It is not written.')];
     case 'fail':
       return [fail(401)];
     case 'go on':
@@ -58,41 +79,23 @@ function answer(request: ChatRequest): ModelAction[] {
   }
 }
 
-const NARROW = { width: 360, height: 740 };
-const WIDE = { width: 1280, height: 800 };
-/** Colours do not depend on the size, so two variants cover both sizes and both colour schemes. */
-const VARIANTS = [
-  { scheme: 'light', size: WIDE },
-  { scheme: 'dark', size: NARROW },
-] as const;
-
-/** Expects no accessibility violation and no horizontal overflow in any variant. */
-async function expectAccessible(tab: Tab): Promise<void> {
-  for (const { scheme, size } of VARIANTS) {
-    await tab.page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
-    await tab.page.setViewportSize(size);
-    await tab.expectAccessible();
-    expect(await tab.page.evaluate(() => document.documentElement.scrollWidth)).toBe(size.width);
-  }
-  await tab.page.setViewportSize(WIDE);
-}
-
-it('H8 is accessible: empty, busy with queued messages, other sessions, an error', async () => {
+it('H8 is accessible: empty, busy with queued messages, a list of sessions, an error', async () => {
   const tab = await site.visit({ viewport: WIDE });
   await tab.page.getByText('Say what you want').waitFor();
   await expectAccessible(tab);
 
   await tab.send('think');
   await tab.page.getByText('Running wait…').waitFor();
-  await tab.page.getByText('Reasoning').click();
+  await tab.page.getByText(/^(?:Thought for|Reasoning)/).click();
   await tab.page.locator('.tool summary').click();
   await tab.send('and then');
   await tab.page.getByText('Queued').waitFor();
   await expectAccessible(tab);
 
   const other = await tab.another();
-  await other.page.getByText('Other sessions').click();
   await other.button('Stop: think').waitFor();
+  await other.button('State').click();
+  await other.page.getByText('nothing').first().waitFor();
   await expectAccessible(other);
 
   await tab.button('Take back').click();
@@ -127,11 +130,11 @@ it('H8 can be used with the keyboard only, and the focus is always visible', asy
   const { page } = tab;
   await tab.send('hello');
   await tab.answers.getByText('You said hello.').waitFor();
-  await tab.button('New session').focus();
+  await tab.button('New chat').focus();
   await page.keyboard.press('Enter');
   await tab.page.getByText('Say what you want').waitFor();
   const field = page.getByLabel('Message', { exact: true });
-  await expect.poll(() => isFocused(field)).toBe(true);
+  await expect.poll(() => isFocused(field), WAIT).toBe(true);
 
   await page.keyboard.type('build');
   await page.keyboard.press('Enter');
@@ -145,7 +148,7 @@ it('H8 can be used with the keyboard only, and the focus is always visible', asy
   await page.keyboard.press('Enter');
   await tab.inPhase('Done');
   // The button is gone; the focus stays in its place.
-  await expect.poll(() => isFocused(page.getByRole('list', { name: 'Phases of the session' }))).toBe(true);
+  await expect.poll(() => isFocused(page.getByRole('list', { name: 'Phases of the session' })), WAIT).toBe(true);
 
   await press(page, 'Tab', field);
   await page.keyboard.type('go on');
@@ -154,45 +157,62 @@ it('H8 can be used with the keyboard only, and the focus is always visible', asy
   await page.keyboard.type('later');
   await page.keyboard.press('Enter');
   await page.getByText('Queued').waitFor();
-  await press(page, 'Shift+Tab', tab.button('Take back'));
+  await press(page, 'Shift+Tab', tab.button('Edit waiting message'));
   await page.keyboard.press('Enter');
-  await expect.poll(() => isFocused(field)).toBe(true);
+  await expect.poll(() => isFocused(field), WAIT).toBe(true);
   expect(await field.inputValue()).toBe('later');
 
   await press(page, 'Tab', tab.button('Stop'));
   await page.keyboard.press('Enter');
   await tab.idle();
-  await expect.poll(() => isFocused(field)).toBe(true);
+  await expect.poll(() => isFocused(field), WAIT).toBe(true);
 
-  await press(page, 'Shift+Tab', page.locator('summary', { hasText: 'Other sessions' }));
+  await press(page, 'Shift+Tab', tab.button('State'));
   await page.keyboard.press('Enter');
-  const other = page.getByRole('link', { name: 'hello' });
-  await other.waitFor();
-  await press(page, 'Tab', other);
-  const opening = page.context().waitForEvent('page');
+  await page.getByRole('region', { name: 'State' }).waitFor();
+  await press(page, 'Shift+Tab', tab.row('hello').getByRole('link'));
   await page.keyboard.press('Enter');
-  await (await opening).locator('article.assistant').getByText('You said hello.').waitFor();
+  await tab.answers.getByText('You said hello.').waitFor();
+  await expect.poll(() => isFocused(field), WAIT).toBe(true);
 });
 
-const MOST_STEPS = 40;
+it('H8 H13 a question is accessible, and is answered with the keyboard only', async () => {
+  const tab = await site.visit({ viewport: WIDE });
+  const { page } = tab;
+  const field = page.getByLabel('Message', { exact: true });
+  await tab.send('ask');
+  const question = page.getByRole('region', { name: 'Permission for run' });
+  await question.waitFor();
+  // A screen reader is told by the status, which is a live region.
+  await tab.status.getByText('The agent waits for your answer.').waitFor();
+  await expectAccessible(tab);
+  await field.focus();
+  await press(page, 'Shift+Tab', question.getByRole('button', { name: 'Reject' }));
+  await press(page, 'Shift+Tab', question.getByLabel('Reason, for the agent'));
+  await press(page, 'Shift+Tab', question.getByRole('button', { name: 'This session' }));
+  await page.keyboard.press('Enter');
+  // The question is gone; the focus is at the field for the next message.
+  await expect.poll(() => isFocused(field), WAIT).toBe(true);
+  await tab.answers.getByText('It ran.').waitFor();
+  await tab.idle();
 
-/** Presses a key until the target has the focus, and expects that the focus is visible at each step. */
-async function press(page: Page, key: 'Tab' | 'Shift+Tab', target: Locator): Promise<void> {
-  for (let step = 0; step < MOST_STEPS; step++) {
-    await page.keyboard.press(key);
-    const seen = await page.evaluate(() => {
-      const element = document.activeElement;
-      if (element === null || element === document.body || element instanceof HTMLIFrameElement) return true;
-      const { outlineStyle, outlineWidth } = getComputedStyle(element);
-      const { top, bottom } = element.getBoundingClientRect();
-      return outlineStyle !== 'none' && parseFloat(outlineWidth) >= 2 && bottom > 0 && top < innerHeight;
-    });
-    expect(seen, 'the focus is visible').toBe(true);
-    if (await isFocused(target)) return;
-  }
-  throw new Error(`${key} does not reach ${String(target)}`);
-}
+  await press(page, 'Shift+Tab', tab.button('Permissions'));
+  await page.keyboard.press('Enter');
+  const revoke = page.getByRole('button', { name: /^Revoke: run ls/ });
+  await revoke.waitFor();
+  await expectAccessible(tab);
+  await press(page, 'Tab', revoke);
+  await page.keyboard.press('Enter');
+  await revoke.waitFor({ state: 'detached' });
 
-function isFocused(locator: Locator): Promise<boolean> {
-  return locator.evaluate((element) => element === document.activeElement);
-}
+  await tab.send('ask to write');
+  const changes = page.getByRole('region', { name: 'Writes asked/owls.html' });
+  await changes.locator('ins').first().waitFor();
+  await expectAccessible(tab);
+  const reason = page.getByLabel('Reason, for the agent');
+  await field.focus();
+  await press(page, 'Shift+Tab', reason);
+  await page.keyboard.type('not there');
+  await page.keyboard.press('Enter');
+  await tab.answers.getByText('It is not written.').waitFor();
+});

@@ -2,10 +2,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, fail, hang, say, think } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
-import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
-
-/** Maximum time until something is visible. */
-const WAIT = { timeout: 25_000 };
+import { startSite, type Tab, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
 
 let site: TestSite;
 beforeAll(async () => {
@@ -117,7 +114,7 @@ describe('streaming', () => {
     await tab.answers.getByText('There is no such file.').waitFor();
     const thought = tab.page.getByText('Where could it be?');
     expect(await thought.isVisible()).toBe(false);
-    await tab.page.getByText('Reasoning').click();
+    await tab.page.getByText(/^(?:Thought for|Reasoning)/).click();
     expect(await thought.isVisible()).toBe(true);
     expect(await tab.page.locator('.tool').innerText()).toMatch(/read_file\s+none\.html\s+failed\s+\S/);
   });
@@ -159,7 +156,7 @@ describe('queued messages', () => {
     await tab.answers.getByText('Hm').waitFor();
     await tab.send('two');
     await tab.page.getByText('Queued').waitFor();
-    await tab.button('Take back').click();
+    await tab.button('Edit waiting message').click();
     await tab.page.getByText('Queued').waitFor({ state: 'detached' });
     expect(await tab.page.getByLabel('Message', { exact: true }).inputValue()).toBe('two');
     await tab.button('Stop').click();
@@ -222,7 +219,7 @@ describe('the status and errors', () => {
     const tab = await site.visit({ allowedErrors: /status of 413/ });
     await tab.send('x'.repeat(300_000));
     await tab.page.getByText(/^Not accepted: .*at most 262144 bytes/).waitFor();
-    await tab.button('Take back').click();
+    await tab.button('Edit waiting message').click();
     expect((await tab.page.getByLabel('Message', { exact: true }).inputValue()).length).toBe(300_000);
     script(() => [say('Better.')]);
     await tab.send('short');
@@ -242,17 +239,25 @@ describe('a long conversation', () => {
         data: { id: `m-${number}`, text: `number ${number}` },
       });
     }
-    await tab.answers.getByText('re: number 30').waitFor({ timeout: 25_000 });
+    await tab.answers.getByText('re: number 30').waitFor(WAIT);
     await tab.idle();
     await tab.page.reload();
-    await tab.button('Show earlier messages').click();
-    await eventually(async () => expect(await tab.page.locator('article').count()).toBe(62));
-    expect((await tab.page.locator('article').allInnerTexts()).slice(0, 3)).toEqual([
-      'number 0',
-      're: number 0',
-      'number 1',
-    ]);
+    await tab.answers.getByText('re: number 30').waitFor(WAIT);
+    const main = tab.page.getByRole('main');
+    const top = () => main.evaluate((element) => element.scrollTop);
+    await expect.poll(top, WAIT).toBeGreaterThan(0);
+    expect(await tab.button('Jump to the latest').count()).toBe(0);
+    // Scrolling up reads the page before, without moving what is shown; then that is scrolled to.
+    await eventually(async () => {
+      await main.evaluate((element) => element.scrollBy(0, -10_000));
+      const first = (await tab.page.locator('article').allInnerTexts()).slice(0, 3);
+      expect(first).toEqual(['number 0', 're: number 0', 'number 1']);
+    }, WAIT);
     expect(await tab.button('Show earlier messages').count()).toBe(0);
+    await tab.button('Jump to the latest').click();
+    await expect.poll(() => tab.answers.getByText('re: number 30').isVisible(), WAIT).toBe(true);
+    await tab.button('Jump to the latest').waitFor({ state: 'detached' });
+    await tab.expectAccessible();
   });
 
   it('H8 works with the whole transcript of 5 MiB in each request', async () => {
@@ -279,5 +284,39 @@ describe('a long conversation', () => {
     expect((await sent).postDataBuffer()?.length).toBeGreaterThan(5 * 1024 ** 2);
     await tab.answers.getByText('re: the end').waitFor();
     await tab.idle();
+  });
+});
+
+describe('state', () => {
+  it('K3 the panel shows the state of each scope, and every change at once, also by another session', async () => {
+    script(() => [say('Hello.')]);
+    const tab = await site.visit();
+    const panel = tab.page.getByRole('region', { name: 'State' });
+    const scope = (name: string) => panel.getByRole('region', { name }).locator('.value').allInnerTexts();
+    await tab.button('State').click();
+    await expect.poll(() => panel.getByText('nothing').count()).toBe(3);
+
+    await tab.send('hello');
+    await tab.idle();
+    const change = async (of: Tab, delta: object) =>
+      of.page.evaluate(
+        async ([id, body]) => {
+          const headers = { 'content-type': 'application/json' };
+          return (await fetch(`/api/sessions/${id}/state`, { method: 'POST', headers, body })).status;
+        },
+        [await of.sessionId(), JSON.stringify(delta)] as const,
+      );
+    await change(tab, { stateDelta: { step: 'cart', 'user:theme': { dark: true } } });
+    await expect.poll(() => scope('This session')).toEqual(['step\ncart']);
+    await expect.poll(() => scope('All your sessions')).toEqual(['theme\n{"dark":true}']);
+
+    const other = await tab.another();
+    await other.send('hello');
+    await other.idle();
+    expect(await change(other, { stateDelta: { step: 'elsewhere', 'user:visits': 2 } })).toBe(200);
+    await expect.poll(() => scope('All your sessions')).toEqual(['theme\n{"dark":true}', 'visits\n2']);
+    await change(tab, { stateDeletions: ['step'] });
+    await expect.poll(() => scope('This session')).toEqual([]);
+    await tab.expectAccessible();
   });
 });

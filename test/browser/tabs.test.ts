@@ -31,41 +31,60 @@ it('S6 two tabs are two sessions, a duplicated tab too; a reload keeps the sessi
   expect(await answerTexts(two)).toEqual(['You said two.']);
 });
 
-it('S6 a tab shows the other sessions, can stop them, and opens one in a new tab', async () => {
+it('S6 R5 a tab shows the sessions of all tabs live, can stop them, and shows one in place of its own or in a new tab', async () => {
   script(() => [say('Hm'), hang()]);
   const one = await site.visit();
   await one.send('a long story');
   await one.answers.getByText('Hm').waitFor();
   const two = await one.another();
-  const rowsIn = (tab: Tab) => tab.page.getByRole('list', { name: 'Other sessions' }).getByRole('listitem');
-  await one.page.getByText('Other sessions').click();
-  await two.page.getByText('Other sessions').click();
-  const row = rowsIn(two);
-  await row.getByText('Chatting, working').waitFor();
-  expect(await row.count()).toBe(1);
-  expect(await rowsIn(one).count()).toBe(0);
+  await two.row('a long story').getByText('working').waitFor();
   await two.send('a short one');
-  await rowsIn(one).getByText('Chatting, working').waitFor();
+  await one.row('a short one').getByText('working').waitFor();
   await one.button('Stop: a short one').click();
   await two.idle();
-  await rowsIn(one).getByText('Chatting, idle').waitFor();
+  await one.row('a short one').getByText('working').waitFor({ state: 'detached' });
   await two.button('Stop: a long story').click();
   await one.idle();
-  await row.getByText('Chatting, idle').waitFor();
+  await two.row('a long story').getByText('working').waitFor({ state: 'detached' });
   expect(await two.button('Stop: a long story').count()).toBe(0);
 
-  const opening = two.page.context().waitForEvent('page');
-  await row.getByRole('link', { name: 'a long story' }).click();
-  const three = await opening;
+  const link = two.row('a long story').getByRole('link');
+  const own = two.row('a short one').getByRole('link');
+  expect(await own.getAttribute('aria-current')).toBe('page');
+  await link.click();
+  await two.answers.getByText('Hm').waitFor();
+  await two.page.getByRole('heading', { name: 'a long story', level: 1 }).waitFor();
+  expect([await own.getAttribute('aria-current'), await link.getAttribute('aria-current')]).toEqual([null, 'page']);
+  const named = await two.sessionId();
+  expect(new URL(two.page.url()).pathname).toBe(`/s/${named}`);
+
+  // The browser's own ways to another tab work as for every link: the page leaves such a click to it.
+  await two.page.evaluate(() => {
+    const note = (event: MouseEvent) => {
+      document.body.dataset['left'] = String(!event.defaultPrevented);
+      event.preventDefault();
+    };
+    window.addEventListener('click', note, { once: true });
+  });
+  await link.click({ modifiers: ['ControlOrMeta'] });
+  expect(await two.page.locator('body').getAttribute('data-left')).toBe('true');
+  expect(new URL(two.page.url()).pathname).toBe(`/s/${named}`);
+  const three = await two.page.context().newPage();
+  await three.goto(new URL((await link.getAttribute('href'))!, two.page.url()).href);
   await three.locator('article.assistant').getByText('Hm').waitFor();
   await three.reload();
   await three.locator('article.assistant').getByText('Hm').waitFor();
 
-  // The tab that held the connection for both has been closed.
+  // The tab still has its own session.
+  await two.page.goBack();
+  await two.page.getByRole('heading', { name: 'a short one', level: 1 }).waitFor();
+  expect(await two.sessionId()).toMatch(/^tab_/);
+
+  // The tab that held the connection for all of them has been closed.
   await one.page.close();
   await three.getByLabel('Message', { exact: true }).fill('go on');
   await three.keyboard.press('Enter');
-  await row.getByText('Chatting, working').waitFor();
+  await two.row('a long story').getByText('working').waitFor();
 });
 
 it('S4 two pages of one session show the same text and phase, and of two publishes one shows the error', async () => {
@@ -89,8 +108,8 @@ it('S4 two pages of one session show the same text and phase, and of two publish
   await one.answers.getByText('It is', { exact: true }).waitFor();
   const { session } = await one.ask<{ session: { session_id: string } }>(await one.sessionId());
   const storageState = await one.page.context().storageState();
-  const at = `/#${session.session_id}`;
-  const two = await site.visit({ at, storageState, allowedErrors: /status of 409|ERR_FAILED/ });
+  const at = `/s/${session.session_id}`;
+  const two = await site.visit({ at, storageState, allowedErrors: /status of 409/ });
   await two.answers.getByText('It is', { exact: true }).waitFor();
   rest.resolve();
   for (const tab of [one, two]) {
@@ -110,13 +129,18 @@ it('S4 two pages of one session show the same text and phase, and of two publish
   await two.answers.getByText('Again.').waitFor();
   await two.idle();
 
-  // It still offers the button, because no event can reach it.
-  await two.page.route('**/events', (route) => route.abort());
-  await two.page.reload();
-  await two.button('Publish').waitFor();
+  // Its command is under way when that of the other page arrives.
+  const oneIsDone = Promise.withResolvers<void>();
+  await two.page.route('**/publish', async (route) => {
+    await oneIsDone.promise;
+    await route.continue();
+  });
+  const sent = two.page.waitForRequest('**/publish');
+  await two.button('Publish').click();
+  await sent;
   await one.button('Publish').click();
   await one.inPhase('Done');
-  await two.button('Publish').click();
+  oneIsDone.resolve();
   await two.page
     .getByRole('alert')
     .getByText(/"done" cannot take the event "publish"\. The phase above is/)

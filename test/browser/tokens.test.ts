@@ -71,8 +71,7 @@ it('H3 the page asks for a token, again if it is refused, and keeps unsent messa
   const panel = await tab.another();
   await panel.page.getByLabel(/access token/).fill(await tokenOf('eve', NEXT_SECRET));
   await panel.button('Enter').click();
-  await panel.page.getByText('Other sessions').click();
-  await panel.page.getByText('No other sessions.').waitFor();
+  await panel.page.getByText('No sessions yet.').waitFor();
 });
 
 it('H3 the page asks for another token when its token expires, and then reads what it missed', async () => {
@@ -90,4 +89,28 @@ it('H3 the page asks for another token when its token expires, and then reads wh
   await enter('5m');
   await tab.answers.getByText('The site is built').waitFor();
   await tab.idle();
+});
+
+it('H3 S6 a link to a conversation is followed again once its owner has signed in', async () => {
+  current = tokenUser({ secret: SECRET });
+  const tab = await site.visit({ allowedErrors: /status of 40[14]/, viewport: { width: 1280, height: 800 } });
+  const { page } = tab;
+  const enter = async (user: string, secret: string) => {
+    await page.getByLabel(/access token/).fill(await tokenOf(user, secret));
+    await tab.button('Enter').click();
+  };
+  await enter('fay', SECRET);
+  await tab.send('build a site about newts');
+  await tab.answers.getByText('The site is built').waitFor();
+  await tab.idle();
+  const link = `${site.host.url}/s/${await tab.sessionId()}`;
+  await page.evaluate(() => sessionStorage.clear());
+  await page.goto(link);
+  await enter('gil', SECRET);
+  await page.getByText('This link leads to no conversation of yours.').waitFor();
+  // The next request is refused, so the page asks again.
+  current = tokenUser({ secret: NEXT_SECRET });
+  await page.getByRole('searchbox', { name: 'Search sessions' }).fill('newts');
+  await enter('fay', NEXT_SECRET);
+  await tab.answers.getByText('The site is built').waitFor();
 });

@@ -3,20 +3,22 @@ import path from 'node:path';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { SessionView } from '../../store/sessions.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
+import type { ToolDefinition } from '../../agent/define.ts';
 import { REHEARSAL_MODEL } from '../../agent/rehearsal.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
+import { isFocused } from '../../tools/test-kit/accessible.ts';
 import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
 
 let site: TestSite;
 /** Keeps the agent in the middle of its build. */
 let building: Gate | undefined;
 beforeAll(async () => {
-  const tools = siteBuilder.tools.map((tool): typeof tool => ({
+  const tools = siteBuilder.tools.map((tool: ToolDefinition): ToolDefinition => ({
     ...tool,
     execute: async (...args) => {
       if (tool.name === 'write_file') await building?.pass();
-      return tool.execute(...args);
+      return tool.execute!(...args);
     },
   }));
   site = await startSite({ agents: [{ ...siteBuilder, tools, model: REHEARSAL_MODEL }] });
@@ -52,6 +54,9 @@ describe('the page with the rehearsal model', () => {
     await tab.button('Publish').click();
     await tab.inPhase('Done');
     expect(await tab.button('Publish').count()).toBe(0);
+    const opening = tab.page.context().waitForEvent('page');
+    await tab.page.getByRole('link', { name: 'Open the site' }).click();
+    await (await opening).getByRole('heading', { name: 'A site about owls' }).waitFor();
   });
 
   it('H6 shows the built site in a sandboxed frame, and reloads it after each change', async () => {
@@ -76,9 +81,12 @@ describe('the page with the rehearsal model', () => {
     expect(await frame.getAttribute('src')).not.toBe(src);
     expect(await tab.page.getByText('lead nowhere in this preview').count()).toBe(0);
 
-    await tab.button('Hide preview').click();
+    await tab.button('Close: Preview').click();
     expect(await frame.count()).toBe(0);
     await tab.page.reload();
+    await tab.button('Preview').waitFor();
+    expect(await frame.count()).toBe(0);
+    await tab.button('Preview').click();
     await frame.waitFor();
   });
 
@@ -97,8 +105,8 @@ describe('the page with the rehearsal model', () => {
     await tab.idle();
     await tab.button('Revert').click();
     await tab.inPhase('Building');
-    tab.page.once('dialog', (dialog) => void dialog.accept());
     await tab.button('Cancel build').click();
+    await tab.button('Give up').click();
     await tab.inPhase('Chatting');
   });
 
@@ -108,20 +116,17 @@ describe('the page with the rehearsal model', () => {
     await tab.inPhase('Verifying');
     await tab.idle();
     const other = await tab.another();
-    await other.page.getByText('Other sessions').click();
-    const row = other.page.getByRole('list', { name: 'Other sessions' }).getByRole('listitem');
-    await row.getByText('Verifying, idle').waitFor();
-    expect(await row.getByRole('button').allInnerTexts()).toEqual(['Cancel build']);
+    await other.row('build a site').getByText('Verifying', { exact: true }).waitFor();
+    expect(await other.button('Stop: build a site').count()).toBe(0);
     const sent: string[] = [];
     other.page.on('request', (request) => request.method() === 'POST' && sent.push(request.url()));
     for (const isConfirmed of [false, true]) {
-      const dialog = other.page.waitForEvent('dialog');
-      const clicked = row.getByRole('button').click();
-      const shown = await dialog;
-      expect(shown.message()).toMatch(/^Give up the build of/);
+      await other.choose('build a site', 'Cancel build');
+      const dialog = other.page.getByRole('alertdialog', { name: 'Give up the build of “build a site”?' });
+      await dialog.waitFor();
       expect(sent).toEqual([]);
-      await (isConfirmed ? shown.accept() : shown.dismiss());
-      await clicked;
+      await dialog.getByRole('button', { name: isConfirmed ? 'Give up' : 'Keep it' }).click();
+      await dialog.waitFor({ state: 'detached' });
     }
     await tab.inPhase('Chatting');
     expect(sent).toEqual([expect.stringMatching(/\/cancel$/)]);
@@ -148,7 +153,3 @@ describe('the page with the rehearsal model', () => {
     await tab.inPhase('Done');
   });
 });
-
-function isFocused(locator: { evaluate<T>(look: (element: Element) => T): Promise<T> }): Promise<boolean> {
-  return locator.evaluate((element) => element === document.activeElement);
-}

@@ -2,13 +2,16 @@
 import { randomInt } from 'node:crypto';
 import { setPriority } from 'node:os';
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { Report } from '../../tools/chaos/campaign.ts';
 import { FAULT_KINDS } from '../../tools/chaos/faults.ts';
 import { makeAndReplay, startRandomRuntime } from './histories.ts';
 import { shortCampaign } from './short.ts';
 
 const LEAST_FAULTS = 20;
-/** Of about fifty; some are about events that do not occur in every campaign. */
-const LEAST_PROMISES = 45;
+/** Of about seventy; some are about events that do not occur in every campaign. */
+const LEAST_PROMISES = 55;
+/** Rewinds, edits, compactions, branches, attachments. */
+const LEAST_CHANGES = 5;
 /** Nothing dies and nothing is cut off by them. */
 const SLOWNESS = ['postgres-slow', 'postgres-disk-slow', 'link-latency', 'link-loss'] as const;
 /** SEED=… makes the same plans again, though what meets what still depends on the machine. */
@@ -22,6 +25,7 @@ it('Q1 processes and servers die under load: every promise holds', { timeout: 24
   expect(report.injected.length).toBeGreaterThanOrEqual(LEAST_FAULTS);
   expect(report.turns).toBeGreaterThan(LEAST_FAULTS);
   expect(Object.keys(report.checked).length).toBeGreaterThanOrEqual(LEAST_PROMISES);
+  expect(changesIn(report)).toBeGreaterThanOrEqual(LEAST_CHANGES);
 });
 
 it(
@@ -31,8 +35,13 @@ it(
     const report = await shortCampaign(SLOWNESS, 15, 1_500);
     expect(report.faults['postgres-slow']).toBeGreaterThanOrEqual(1);
     expect(report.turns).toBeGreaterThan(10);
+    expect(changesIn(report)).toBeGreaterThan(0);
   },
 );
+
+function changesIn({ changes }: Report): number {
+  return Object.values(changes).reduce((sum, count) => sum + count, 0);
+}
 
 describe('random histories', () => {
   let runtime: Awaited<ReturnType<typeof startRandomRuntime>>;

@@ -2,13 +2,13 @@ import { mkdtemp, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
-import { fetchHistory } from '../../tools/scripts/histories/history.ts';
-import { type NamedHistory, replayEach } from '../../tools/scripts/histories/replay.ts';
+import { fetchHistory } from '../../worker/replay/history.ts';
+import { type NamedHistory, replayEach } from '../../worker/replay/replay.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
-import faultAgent from '../faults/agent.ts';
 import { inParallel } from '../faults/parallel.ts';
+import { payingAgent } from '../faults/paying.ts';
 import { IDLE_MS, live, type Plan, plans, scriptOf, slowRows, watchExecutions } from './random-sessions.ts';
 
 /** Sessions at once: they wait more than they compute. */
@@ -33,7 +33,7 @@ interface RandomRuntime extends TestRuntime {
 export async function startRandomRuntime(): Promise<RandomRuntime> {
   const planOf = new Map<string, Plan>();
   const runtime = await startRuntime({
-    agents: [faultAgent],
+    agents: [payingAgent],
     settings: { idleCloseMs: IDLE_MS, continueAsNewEvents: 20, sweepIntervalMs: 3_600_000 },
     script: scriptOf(planOf),
   });
@@ -59,7 +59,7 @@ async function makeHistories(runtime: RandomRuntime, all: readonly Plan[], histo
   // A session may leave several: it closes, continues as new, is terminated.
   await inParallel(all.length, AT_ONCE, async (nth) => {
     if (count >= all.length) return;
-    const session = await TestSession.open(runtime, { agent: faultAgent.id });
+    const session = await TestSession.open(runtime, { agent: payingAgent.id });
     planOf.set(session.id, all[nth]!);
     await live(session, runtime.db, all[nth]!);
     for (const runId of executions.of.get(session.id) ?? []) {

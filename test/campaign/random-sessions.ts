@@ -2,7 +2,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import type pg from 'pg';
-import { signals, updates } from '../../workflows/definitions.ts';
+import type { Wake } from '../../domain/commands.ts';
+import { newId } from '../../domain/ids.ts';
+import { signals, submitUpdate, updates } from '../../workflows/definitions.ts';
 import { callTool, fail, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
 import type { TestSession } from '../../tools/test-kit/session.ts';
@@ -36,6 +38,9 @@ const ANSWERS = {
   build: () => [callTool('call_1', 'build_and_deploy', { confirm_new_project: true })],
   finishBuild: () => [callTool('call_1', 'todo_complete', { name: 'build' })],
   tools: () => [callTool('call_1', 'look', { at: 'it' }), callTool('call_2', 'stumble', { words: 'oh' })],
+  asks: () => [callTool('call_1', 'pay', { amount: 5 }), callTool('call_2', 'pay', { amount: 13 })],
+  page: () => [callTool('call_1', 'locate', {})],
+  hurry: () => [callTool('call_1', 'hurry', {})],
   provider: () => [fail(503)],
   slowly: () => slowly(),
 } satisfies Record<string, () => Iterable<ModelAction> | AsyncIterable<ModelAction>>;
@@ -62,6 +67,9 @@ const ACTS = {
     await raise(db, session.id, ['start_build', 'todo_done_build']);
     await Promise.all([session.command(updates.publish), session.signalWithStart(signals.cancel)]);
   },
+  answer: (session, db) => answer(session, db, 'once'),
+  reject: (session, db) => answer(session, db, 'reject'),
+  give,
   close: (session) => session.command(updates.close, { abort: true }),
   badCommand: (session) => session.command(updates.publish, { command_id: 'not an id' }),
   signalCancel: (session) => session.signalWithStart(signals.cancel),
@@ -72,6 +80,30 @@ const ACTS = {
 } satisfies Record<string, (session: TestSession, db: pg.Pool) => Promise<unknown>>;
 
 type Act = keyof typeof ACTS;
+
+/** What a session waits for, if it does. */
+async function waitsFor(session: TestSession, db: pg.Pool) {
+  const { rows } = await db.query<{ seq: number; message_id: string; call: string }>(
+    `SELECT seq, message_id, waiting ->> 'tool_call_id' AS call FROM chat_runs WHERE session_id = $1 AND state = 'waiting'`,
+    [session.id],
+  );
+  return rows[0];
+}
+
+async function answer(session: TestSession, db: pg.Pool, decision: 'once' | 'reject'): Promise<unknown> {
+  const call = (await waitsFor(session, db))?.call ?? newId('call');
+  return session.command(updates.answer, { tool_call_id: call, decision });
+}
+
+/** As a page does, whose output the client tells the workflow of. */
+async function give(session: TestSession, db: pg.Pool): Promise<unknown> {
+  const waits = await waitsFor(session, db);
+  if (waits === undefined) return undefined;
+  const output = JSON.stringify({ output: { place: 'here' } });
+  await db.query('SELECT give_output($1, $2, $3, $4)', [session.id, session.user, waits.call, output]);
+  const args: [Wake] = [{ run_seq: waits.seq, message_id: waits.message_id, model: null }];
+  return session.handle.executeUpdate(submitUpdate, { args, updateId: `output:${waits.call}` });
+}
 
 const anyAct = fc.oneof(
   { weight: 3, arbitrary: fc.constant<Act>('send') },

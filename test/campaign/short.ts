@@ -11,7 +11,7 @@ import { printed } from '../../tools/chaos/print.ts';
 /** Runs a campaign of seed 1 and expects no violation; its evidence is kept if there is one. */
 export async function shortCampaign(faults: readonly FaultKind[], seconds: number, gapMs: number): Promise<Report> {
   const keep = path.join(tmpdir(), `perdure-chaos-evidence-${randomUUID()}`);
-  const report = await campaign({ seed: 1, seconds, sessions: 6, faults, gapMs, broken: undefined }, keep, () => {});
+  const report = await campaign({ seed: 1, seconds, sessions: 5, faults, gapMs, broken: undefined }, keep, () => {});
   expect(report.violations, `${printed(report)}\nkept in ${keep}`).toEqual([]);
   await rm(keep, { recursive: true });
   return report;

@@ -10,6 +10,9 @@ import { newestOpen } from '../../store/rendezvous.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { Rendezvous } from '../../client/rendezvous.ts';
+import { answer, asks, STEP, TOOL } from '../rows/asking.ts';
+import { childOf, parentAndChild, withCall } from '../rows/family.ts';
+import { Session } from '../rows/session.ts';
 
 // The cost of a rendezvous, and which changes its polls find. The rows are real; the test publishes the pointers.
 
@@ -22,13 +25,14 @@ beforeAll(async () => {
 afterAll(() => db.end());
 
 let bus: Bus;
-const open: { meeting: Rendezvous; gone: AbortController }[] = [];
+const open: { meeting: Rendezvous; gone: AbortController; reading: Promise<unknown>[] }[] = [];
 beforeEach(() => {
   bus = createMemoryBus();
   return async () => {
-    for (const { meeting, gone } of open.splice(0)) {
+    for (const { meeting, gone, reading } of open.splice(0)) {
       gone.abort();
       meeting.close();
+      await Promise.all(reading);
     }
     await bus.close();
   };
@@ -36,17 +40,18 @@ beforeEach(() => {
 
 function meetingOf(checkMs = 60_000): Rendezvous {
   const meeting = new Rendezvous({ db, bus, log: { warn: () => {} }, checkMs });
-  open.push({ meeting, gone: new AbortController() });
+  open.push({ meeting, gone: new AbortController(), reading: [] });
   return meeting;
 }
 
 /** The events of a new reader. */
 function readerOf(meeting: Rendezvous, user: string): RendezvousEvent[] {
   const received: RendezvousEvent[] = [];
-  const { signal } = open.find((each) => each.meeting === meeting)!.gone;
-  void (async () => {
-    for await (const events of meeting.follow(user, { signal })) received.push(...events);
-  })();
+  const { gone, reading } = open.find((each) => each.meeting === meeting)!;
+  const read = async () => {
+    for await (const events of meeting.follow(user, { signal: gone.signal })) received.push(...events);
+  };
+  reading.push(read());
   return received;
 }
 
@@ -72,6 +77,7 @@ async function age(user: string, sessions: readonly string[]): Promise<void> {
   await client.query('SET LOCAL session_replication_role = replica');
   await client.query(`UPDATE sessions SET ${longAgo} WHERE user_id = $1`, [user]);
   await client.query(`UPDATE chat_sessions SET ${longAgo} WHERE session_id = ANY($1)`, [sessions]);
+  await client.query(`UPDATE chat_runs SET ${longAgo} WHERE session_id = ANY($1)`, [sessions]);
   await client.query('COMMIT');
   client.release();
 }
@@ -133,6 +139,37 @@ it('S6 finds changes without a pointer', async () => {
   await untilReady(received);
   await closeSession(session);
   await eventually(() => expect(received.at(-1)).toMatchObject({ event: 'session_close', session_id: session }));
+});
+
+it('H14 S6 finds without a pointer what a child asks, and that it was answered', async () => {
+  const user = newUser();
+  const { parent, child } = await parentAndChild(db, {}, { user });
+  const grandchild = await childOf(child);
+  await withCall(grandchild, 'call_x');
+  await age(user, [parent.id, child.id, grandchild.id]);
+  const received = readerOf(meetingOf(200), user);
+  await untilReady(received);
+  const update = { event: 'session_update', session_id: parent.id };
+  await grandchild.beginTool(1, TOOL, 'call_x', asks('call_x'));
+  await eventually(() => expect(received.at(-1)).toMatchObject({ ...update, state: 'waiting', waits_for: 'approval' }));
+  await answer(grandchild, 'once', 'call_x');
+  await eventually(() => expect(received.at(-1)).toMatchObject({ ...update, state: 'busy', waits_for: null }));
+  expect(received.map((event) => 'session_id' in event && event.session_id)).not.toContain(grandchild.id);
+});
+
+it('S6 tells what a session waits for: the user, if anything needs an answer, or a page', async () => {
+  const user = newUser();
+  const { child } = await parentAndChild(db, {}, { user });
+  const waits = async () =>
+    (await newestOpen(db, user, 10)).map(({ state, waits_for }) => `${state} ${waits_for}`).toSorted();
+  expect(await waits()).toEqual(['busy null']);
+  await withCall(child, 'call_x');
+  await child.beginTool(1, TOOL, 'call_x', { page_ms: 3_600_000 });
+  expect(await waits()).toEqual(['waiting output']);
+  const other = await Session.at('chatting', db, { user });
+  const run = await other.runWithCalls(['call_1'], STEP);
+  await other.beginTool(run, TOOL, 'call_1', asks('call_1'));
+  expect(await waits()).toEqual(['waiting approval', 'waiting output']);
 });
 
 it('T9 finds an erasure without a pointer', async () => {

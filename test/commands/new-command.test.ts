@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import type { CommandEntry } from '../../domain/command-table.ts';
 import { newId } from '../../domain/ids.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { hang, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -18,9 +19,9 @@ afterAll(() => {
 });
 
 const ENTRY: CommandEntry = vi.hoisted(() => ({
-  summary: 'Rewind to a message',
+  summary: 'Compact up to a message',
   method: 'post',
-  path: '/messages/:message_id/rewind/:point_id',
+  path: '/messages/:message_id/ponder/:point_id',
   arguments: { message_id: 'message', point_id: 'id', abort: 'flag?', how: ['softly', 'firmly'], reason: 'reason?' },
   outcome: { aborted: 'flag', run_seq: 'aborted run', dropped: 'dropped messages' },
   errors: ['RunInFlight'],
@@ -28,15 +29,18 @@ const ENTRY: CommandEntry = vi.hoisted(() => ({
 
 vi.mock(import('../../domain/command-table.ts'), async (original) => {
   const table = await original();
-  Object.assign(table.COMMANDS, { rewind: ENTRY });
+  Object.assign(table.COMMANDS, { ponder: ENTRY });
   const names = Object.keys(table.COMMANDS) as typeof table.COMMAND_NAMES;
-  const unsupported = table.UNSUPPORTED_COMMANDS.filter((name) => name !== 'rewind');
-  return { ...table, COMMAND_NAMES: names, UNSUPPORTED_COMMANDS: unsupported as never };
+  return {
+    ...table,
+    SIGNALS: [...table.SIGNALS, 'ponder'] as never,
+    COMMAND_NAMES: names,
+  };
 });
 
 /** An SQL function that aborts the run if requested, and returns its arguments. */
 const FUNCTION = `
-  CREATE FUNCTION cmd_rewind(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
+  CREATE FUNCTION cmd_ponder(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
   DECLARE
     v_run integer;
   BEGIN
@@ -44,7 +48,7 @@ const FUNCTION = `
       RETURN '{"code": "RunInFlight"}';
     END IF;
     v_run := request_abort(p_session);
-    RETURN jsonb_build_object('kind', 'rewound', 'data', jsonb_build_object('args', p_args),
+    RETURN jsonb_build_object('kind', 'compacted', 'data', jsonb_build_object('args', p_args),
       'outcome', jsonb_build_object('aborted', v_run IS NOT NULL, 'run_seq', v_run, 'dropped', '[]'::jsonb));
   END $$`;
 
@@ -54,13 +58,18 @@ let runtime: TestRuntime;
 let host: TestHost;
 beforeAll(async () => {
   const last = '} as const satisfies Record<string, CommandEntry>;';
-  const workflowBundle = await variant('domain/command-table.ts', [last, `rewind: ${JSON.stringify(ENTRY)}, ${last}`]);
+  const signalled = "'publish', 'rewind'] as const";
+  const workflowBundle = await variant(
+    'domain/command-table.ts',
+    [last, `ponder: ${JSON.stringify(ENTRY)}, ${last}`],
+    [signalled, signalled.replace(']', ", 'ponder']")],
+  );
   runtime = await startRuntime({ script: () => [say('Once upon'), hang()] });
   await runtime.db.query(FUNCTION);
   await runtime.first.stop();
   await runtime.startWorker({ workflowBundle });
   host = await startHost({ databaseUrl: runtime.databaseUrl, temporal: runtime.temporal });
-}, 60_000);
+});
 
 async function log(session: TestSession) {
   const { rows } = await runtime.db.query<{ kind: string; actor: string; data: Record<string, unknown> }>(
@@ -75,7 +84,7 @@ it('H2 H4 an entry and an SQL function make a route, an update, a client method 
   const run = await session.send('go');
   await runtime.model.request(0);
   const ada = host.as('ada');
-  const path = `/api/sessions/${session.id}/messages/m1/rewind/p1`;
+  const path = `/api/sessions/${session.id}/messages/m1/ponder/p1`;
   expect(await ada.post(path, { how: 'softly' })).toMatchObject({ status: 409, body: { code: 'RunInFlight' } });
   expect(await ada.post(path, { how: 'wildly' })).toMatchObject({
     status: 400,
@@ -91,19 +100,19 @@ it('H2 H4 an entry and an SQL function make a route, an update, a client method 
   expect((await log(session)).slice(-2)).toMatchObject([
     { kind: 'reason', data: { text: CANARY } },
     {
-      kind: 'rewound',
+      kind: 'compacted',
       actor: 'user',
       data: { args: { message_id: 'm1', point_id: 'p1', how: 'firmly', abort: true } },
     },
   ]);
 
   const { commands } = host.client as unknown as { commands: Record<string, (...args: unknown[]) => Promise<unknown>> };
-  const outcome = await commands['rewind']!('ada', session.id, { message_id: 'm1', point_id: 'p1', how: 'softly' });
+  const outcome = await commands['ponder']!('ada', session.id, { message_id: 'm1', point_id: 'p1', how: 'softly' });
   expect(outcome).toMatchObject({ aborted: false, run_seq: null });
-  await expect(commands['rewind']!('ada', session.id, { message_id: 'no id' })).rejects.toThrow('no such message');
+  await expect(commands['ponder']!('ada', session.id, { message_id: 'no id' })).rejects.toThrow('no such message');
   const { body: document } = await ada.get('/openapi.json');
-  const operation = document.paths['/api/sessions/{id}/messages/{message_id}/rewind/{point_id}'].post;
-  expect(operation).toMatchObject({ operationId: 'rewind', summary: ENTRY.summary });
+  const operation = document.paths['/api/sessions/{id}/messages/{message_id}/ponder/{point_id}'].post;
+  expect(operation).toMatchObject({ operationId: 'ponder', summary: ENTRY.summary });
   expect(await ada.post(path.replace(/p1$/, 'p%201'), { how: 'softly' })).toMatchObject({
     status: 400,
     body: { errors: [{ field: 'point_id' }] },
@@ -115,20 +124,28 @@ it('H2 H4 an entry and an SQL function make a route, an update, a client method 
   const { definition } = await session.handle.query<{ definition: { updateDefinitions: { name: string }[] } }>(
     '__temporal_workflow_metadata',
   );
-  expect(definition.updateDefinitions.map(({ name }) => name)).toContain('rewind');
+  expect(definition.updateDefinitions.map(({ name }) => name)).toContain('ponder');
   expect(JSON.stringify(await session.handle.fetchHistory())).not.toContain(Buffer.from(CANARY).toString('base64'));
 });
 
 it('W2 the signal of its name carries it out, and a malformed one is refused and recorded', async () => {
   const session = await TestSession.open(runtime);
   await session.command({ type: 'update', name: 'abort' } as never);
-  await session.handle.signal(signals.rewind, { message_id: 'not an id', point_id: 'p1', how: 'softly' });
-  await session.handle.signal(signals.rewind, { message_id: 'm1', point_id: 'p1', how: 'softly' });
-  await vi.waitFor(async () => {
+  await session.handle.signal((signals as Record<string, typeof signals.rewind>)['ponder']!, {
+    message_id: 'not an id',
+    point_id: 'p1',
+    how: 'softly',
+  });
+  await session.handle.signal((signals as Record<string, typeof signals.rewind>)['ponder']!, {
+    message_id: 'm1',
+    point_id: 'p1',
+    how: 'softly',
+  });
+  await eventually(async () => {
     expect((await log(session)).slice(-2)).toMatchObject([
-      { kind: 'refused', actor: 'operator', data: { command: 'rewind', outcome: { code: 'BadRequest' } } },
+      { kind: 'refused', actor: 'operator', data: { command: 'ponder', outcome: { code: 'BadRequest' } } },
       {
-        kind: 'rewound',
+        kind: 'compacted',
         actor: 'operator',
         data: { args: { message_id: 'm1', point_id: 'p1', how: 'softly', abort: false } },
       },

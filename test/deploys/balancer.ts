@@ -25,6 +25,7 @@ export class Balancer {
     void this.check(host);
   }
 
+  /** @throws the reason of the request's signal, or an error if no host answers */
   async fetch(user: string, path: string, init: RequestInit = {}): Promise<Response> {
     const deadline = performance.now() + DEADLINE_MS;
     while (performance.now() < deadline) {
@@ -35,7 +36,7 @@ export class Balancer {
       } catch (error) {
         if (!(error instanceof TypeError)) throw error;
       }
-      await delay(CHECK_MS);
+      await delay(CHECK_MS, undefined, { signal: init.signal ?? undefined });
     }
     throw new Error(`no host answers ${path}`);
   }

@@ -3,11 +3,11 @@ import { execFile } from 'node:child_process';
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { COMPILE_CACHE } from '../../tools/dev/node-process.ts';
+import { COMPILE_CACHE } from '../../dev/node-process.ts';
 import { readHistories } from '../../tools/scripts/histories/files.ts';
-import { listExecutions } from '../../tools/scripts/histories/history.ts';
-import { readable } from '../../tools/scripts/histories/payloads.ts';
-import { replay } from '../../tools/scripts/histories/replay.ts';
+import { listExecutions } from '../../worker/replay/history.ts';
+import { readable } from '../../worker/replay/payloads.ts';
+import { replay } from '../../worker/replay/replay.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { signals, updates } from '../../workflows/definitions.ts';
 import { quiet } from '../histories/scenario.ts';
@@ -52,16 +52,13 @@ beforeAll(async () => {
   const { runId: newest } = await chained.handle.describe();
   // A workflow of another type, which the commands ignore.
   await runtime.temporal.workflow.start('another', { workflowId: 'not-a-session', taskQueue: 'nobody' });
-  total = await eventually(
-    async () => {
-      const listed = await listExecutions(runtime.temporal, { limit: 1_000 });
-      expect(listed.filter(({ workflowId }) => workflowId === chained.id).length).toBeGreaterThan(1);
-      expect(listed.map(({ runId }) => runId)).toContain(newest);
-      expect(new Set(listed.map(({ workflowId }) => workflowId)).size).toBe(SESSIONS);
-      return listed.length;
-    },
-    { timeout: 15_000 },
-  );
+  total = await eventually(async () => {
+    const listed = await listExecutions(runtime.temporal, { limit: 1_000 });
+    expect(listed.filter(({ workflowId }) => workflowId === chained.id).length).toBeGreaterThan(1);
+    expect(listed.map(({ runId }) => runId)).toContain(newest);
+    expect(new Set(listed.map(({ workflowId }) => workflowId)).size).toBe(SESSIONS);
+    return listed.length;
+  });
 }, 90_000);
 
 /** Runs a script as `npm run` does. */

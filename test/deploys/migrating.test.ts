@@ -3,9 +3,10 @@ import { createHash } from 'node:crypto';
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { execa } from 'execa';
-import pg from 'pg';
+import type pg from 'pg';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { type MigrateOptions, migrate, missingMigrations } from '../../migrations/migrate.ts';
+import { createPool } from '../../store/db.ts';
 import { readPrompt } from '../../store/prompts.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
@@ -21,7 +22,9 @@ let db: pg.Pool;
 beforeEach(async () => {
   url = await freshDatabase();
   // A statement that waits for a lock for longer than this was blocked by the migration.
-  db = new pg.Pool({ connectionString: url, lock_timeout: 2_000 });
+  const limited = new URL(url);
+  limited.searchParams.set('lock_timeout', '2000');
+  db = createPool(limited.href);
   onTestFinished(() => db.end());
 });
 
@@ -57,7 +60,7 @@ async function contents(): Promise<unknown> {
 
 it('P1 prompts that were stored with digests in hex are read after the second migration', async () => {
   const file = (name: string) => readFile(path.join(root, 'migrations', name), 'utf8');
-  const old = new pg.Pool({ connectionString: await freshDatabase({ empty: true }) });
+  const old = createPool(await freshDatabase({ empty: true }));
   onTestFinished(() => old.end());
   await old.query(await file('0001_tables.sql'));
   const hex = (body: string) => createHash('sha256').update(body).digest('hex');

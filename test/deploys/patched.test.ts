@@ -1,7 +1,7 @@
 // Deploys a workflow change behind `patched` beside the current code, on a real server.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { fetchHistory, listExecutions, typeOf } from '../../tools/scripts/histories/history.ts';
-import { replay } from '../../tools/scripts/histories/replay.ts';
+import { fetchHistory, listExecutions, typeOf } from '../../worker/replay/history.ts';
+import { replay } from '../../worker/replay/replay.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { variant } from '../histories/variant.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -12,7 +12,7 @@ import { TestSession } from '../../tools/test-kit/session.ts';
 
 const CHANGE = 'a-pause-before-every-step';
 const EACH_TRY = 'const model = run.last_model ?? run.model ?? session.settings.default_model;';
-const IMPORT = 'import { CancellationScope,';
+const IMPORT = 'import { allHandlersFinished,';
 const SESSIONS = 12;
 
 let runtime: TestRuntime;
@@ -28,12 +28,12 @@ beforeAll(async () => {
     }),
     variant(
       'workflows/turn.ts',
-      [IMPORT, 'import { patched, CancellationScope,'],
+      [IMPORT, 'import { patched, allHandlersFinished,'],
       [EACH_TRY, `${EACH_TRY} if (patched('${CHANGE}')) await sleep(1);`],
     ),
     variant('workflows/turn.ts', [EACH_TRY, `${EACH_TRY} await sleep(1);`]),
   ]);
-}, 60_000);
+});
 
 async function talk(sessions: TestSession[], turns: number): Promise<void> {
   await Promise.all(

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessage, UIMessageChunk } from 'ai';
 import type pg from 'pg';
-import { beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { newId } from '../../domain/ids.ts';
 import { createPool } from '../../store/db.ts';
@@ -28,11 +28,14 @@ const LONG_WORDS = 5_000;
 const PACE_MS = 20;
 /** Characters of a long answer that are stored before the deploy starts. */
 const LITTLE = 20;
-/** A step is handed over within this time on a machine without a free core; the heartbeat time-out is three times as long. */
-const HANDED_OVER_MS = 10_000;
-/** A command is answered within this time on a machine without a free core (docs/deploys.md), which is when a host gives up. */
-const ANSWERED_MS = 5_000;
-const SETTINGS = { PERDURE_HEARTBEAT_TIMEOUT: '30s', PERDURE_SHUTDOWN_GRACE: '1s', PERDURE_DRAIN_DELAY: '1s' };
+const SETTINGS = {
+  // A step that is not handed over continues when its heartbeat times out, which is after the limit of this test.
+  PERDURE_HEARTBEAT_TIMEOUT: '10m',
+  // On a machine that is busy with other tests a worker may get no CPU for a second, which is not what this test is about.
+  PERDURE_LEASE: '30s',
+  PERDURE_SHUTDOWN_GRACE: '1s',
+  PERDURE_DRAIN_DELAY: '1s',
+};
 
 const wordsOf = (count: number) => Array.from({ length: count }, (_, n) => `word${n} `);
 
@@ -76,8 +79,20 @@ beforeAll(async () => {
   processes = await processesOn({ databaseUrl, ...(await freshNamespace()) }, model.url);
 });
 
+/** Ends what runs beside the test, which is over. */
+const over = new AbortController();
+const beside: Promise<unknown>[] = [];
+
+/** Work beside the test, which awaits its result later. It ends with the test at the latest. */
+function alongside<T>(work: Promise<T>): Promise<T> {
+  work.catch(() => {});
+  beside.push(work);
+  return work;
+}
+
 async function post(user: string, path: string, body: object, headers = {}): Promise<Response> {
   return balancer.fetch(user, path, {
+    signal: over.signal,
     method: 'POST',
     body: JSON.stringify(body),
     headers: { 'content-type': 'application/json', ...headers },
@@ -98,6 +113,7 @@ async function follow(
       for await (const { data } of eventsOf(response)) chunks.push(data as UIMessageChunk);
     } catch {
       // The connection broke because its host stopped.
+      over.signal.throwIfAborted();
     }
     if (chunks.at(-1)?.type === 'finish') return { chunks, connections };
   }
@@ -124,13 +140,11 @@ async function stored(user: string, session: string): Promise<UIMessage[]> {
   return ((await response.json()) as { items: UIMessage[] }).items;
 }
 
-/** Sends a command. Returns the milliseconds until its answer. */
-async function openProject(session: string, key: string): Promise<number> {
-  const sentAt = performance.now();
+/** Sends a command. A host that has no answer after ten seconds gives up with 503. */
+async function openProject(session: string, key: string): Promise<void> {
   const path = `/api/sessions/${session}/open`;
   const response = await post('commander', path, { project_id: 'prj-of-a-deploy' }, { 'idempotency-key': key });
   expect([response.status, await response.json()]).toEqual([200, expect.anything()]);
-  return performance.now() - sentAt;
 }
 
 const textsOf = (message: UIMessage | undefined) =>
@@ -144,29 +158,38 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no tex
   for (const host of oldHosts) balancer.add(host);
   const deployed = new AbortController();
 
-  const talkers = Array.from({ length: TALKERS }, async (_, n) => {
-    const user = `talker-${n}`;
+  onTestFinished(async () => {
+    over.abort();
+    hostsReplaced.open();
+    await Promise.allSettled(beside);
+  });
+
+  const talk = async (user: string) => {
     const session = await open(user);
     const turns: Turn[] = [];
     while (!deployed.signal.aborted) turns.push(await turn(user, session, `turn ${turns.length} of ${user}`));
     return { user, session, turns };
-  });
-  const times: number[] = [];
-  const commander = (async () => {
+  };
+  const talkers = Array.from({ length: TALKERS }, (_, n) => alongside(talk(`talker-${n}`)));
+  let commands = 0;
+  const command = async () => {
     const session = await open('commander');
     while (!deployed.signal.aborted) {
-      times.push(await openProject(session, `open-${times.length}`));
-      await delay(40);
+      await openProject(session, `open-${commands}`);
+      commands += 1;
+      await delay(40, undefined, { signal: over.signal });
     }
     return session;
-  })();
+  };
+  const commander = alongside(command());
   const longOnes = await Promise.all(
     Array.from({ length: LONG }, async (_, n) => ({ user: `long-${n}`, session: await open(`long-${n}`) })),
   );
-  const long = longOnes.map(async ({ user, session }, n) => ({
+  const sayLong = async ({ user, session }: { user: string; session: string }, n: number) => ({
     ...{ user, session },
     ...(await turn(user, session, `long ${n}`)),
-  }));
+  });
+  const long = longOnes.map((one, n) => alongside(sayLong(one, n)));
   await eventually(
     async () => {
       for (const { user, session } of longOnes) {
@@ -177,15 +200,27 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no tex
     { timeout: 30_000 },
   );
 
+  const leases = async () => (await db.query('SELECT FROM worker_leases')).rowCount;
   for (const worker of oldWorkers) {
-    const next = await processes.worker(SETTINGS);
+    await processes.worker(SETTINGS);
+    await eventually(async () => expect(await leases()).toBe(3), { timeout: 30_000 });
     worker.kill('SIGTERM');
     expect(await worker.exited).toEqual({ code: 0, signal: null });
-    expect(next.pid).toBeGreaterThan(0);
+    // So that its steps were handed over by it, and not by who finds that its lease lapsed. On a busy machine another one may
+    // just have been taken for lost.
+    const { rows: held } = await db.query<{ worker_id: string; at: Date }>(
+      'SELECT worker_id, clock_timestamp() AS at FROM worker_leases',
+    );
+    expect(held).not.toEqual([]);
+    await eventually(async () => {
+      const renewed = 'SELECT FROM worker_leases WHERE worker_id = ANY ($1) AND renewed_at > $2';
+      const { rowCount } = await db.query(renewed, [held.map((each) => each.worker_id), held[0]?.at]);
+      expect(rowCount, 'leases left that somebody renews').toBe(held.length);
+    });
   }
   const reader = await open('reader');
-  const acrossHosts = turn('reader', reader, ACROSS_HOSTS);
-  await hostsReplaced.reached;
+  const acrossHosts = alongside(turn('reader', reader, ACROSS_HOSTS));
+  await Promise.race([hostsReplaced.reached, acrossHosts]);
   for (const host of oldHosts) {
     balancer.add(await processes.host(SETTINGS));
     host.kill('SIGTERM');
@@ -193,16 +228,16 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no tex
     expect(balancer.drained.has(host), 'it was not ready before it stopped').toBe(true);
   }
   hostsReplaced.open();
-  await eventually(() => expect(times.length).toBeGreaterThan(20), { timeout: 60_000 });
+  const enough = alongside(eventually(() => expect(commands).toBeGreaterThan(20), { timeout: 60_000 }));
+  await Promise.race([enough, commander]);
   deployed.abort();
 
   const commanded = await commander;
-  expect(Math.max(...times), 'milliseconds until a command was answered').toBeLessThan(ANSWERED_MS);
   const { rows: opened } = await db.query(
     `SELECT FROM session_events WHERE session_id = $1 AND kind = 'transition' AND actor = 'user'`,
     [commanded],
   );
-  expect(opened, 'each command is carried out once').toHaveLength(times.length);
+  expect(opened, 'each command is carried out once').toHaveLength(commands);
   const { answer: whole, connections } = await acrossHosts;
   expect(connections, 'its reader lost a host and reconnected').toBeGreaterThan(1);
   expect(textsOf(whole)).toEqual(['before after']);
@@ -223,11 +258,5 @@ it('R2 T5 a rolling restart of two workers and two hosts under load loses no tex
     expect(wordsOf(LONG_WORDS).join('').startsWith(lost!)).toBe(true);
     expect(answer?.parts.map(({ type }) => type)).toContain('data-interrupted');
     expect(textsOf(answer).at(-1)).toBe(wordsOf(25).join(''));
-  }
-  for (let n = 0; n < LONG; n += 1) {
-    const [first, second] = model.requests.filter(({ body }) => lastUserText(body) === `long ${n}`);
-    expect(second!.startedAt - first!.endedAt!, 'milliseconds until another worker continues').toBeLessThan(
-      HANDED_OVER_MS,
-    );
   }
 }, 300_000);

@@ -4,7 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, it } from 'vitest';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
-import { freePort } from '../../tools/dev/ports.ts';
+import { freePort } from '../../dev/ports.ts';
 
 it('H1 no port is given twice, not even to different processes', async () => {
   const dir = scratchDir();
@@ -12,7 +12,7 @@ it('H1 no port is given twice, not even to different processes', async () => {
   const file = path.join(dir, 'takes-ports.ts');
   await writeFile(
     file,
-    `import { freePort } from ${JSON.stringify(new URL('../../tools/dev/ports.ts', import.meta.url).href)};
+    `import { freePort } from ${JSON.stringify(new URL('../../dev/ports.ts', import.meta.url).href)};
      const ports = [];
      for (let n = 0; n < 100; n += 1) ports.push(await freePort());
      process.send(ports);
@@ -24,4 +24,4 @@ it('H1 no port is given twice, not even to different processes', async () => {
   const ports = (await Promise.all([...asked, Promise.all(own)])).flat();
   expect(new Set(ports).size).toBe(300);
   for (const other of others) other.send('end');
-}, 20_000);
+});

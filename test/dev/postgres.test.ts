@@ -8,8 +8,8 @@ import pg from 'pg';
 import { afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
-import { freePort, isPortFree } from '../../tools/dev/ports.ts';
-import { startPostgres, type RunningPostgres } from '../../tools/dev/postgres.ts';
+import { freePort, isPortFree } from '../../dev/ports.ts';
+import { startPostgres, type RunningPostgres } from '../../dev/postgres.ts';
 
 const running: RunningPostgres[] = [];
 afterEach(async () => {
@@ -87,7 +87,7 @@ describe('embedded Postgres', () => {
   it('H1 starts at once after its parent was killed, with all committed data', async () => {
     const dir = scratchDir();
     const code = `
-      import { startPostgres } from ${JSON.stringify(new URL('../../tools/dev/postgres.ts', import.meta.url).href)};
+      import { startPostgres } from ${JSON.stringify(new URL('../../dev/postgres.ts', import.meta.url).href)};
       console.log((await startPostgres({ dir: ${JSON.stringify(dir)}, ephemeral: true })).url);
       setInterval(() => {}, 1000);
     `;

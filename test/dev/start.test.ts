@@ -9,8 +9,9 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parseConfig } from '../../config/config.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
-import { freePort, isPortFree } from '../../tools/dev/ports.ts';
+import { freePort, isPortFree } from '../../dev/ports.ts';
 
 // Tests starting and stopping, so worker and host are minimal programs.
 const WORKER = `
@@ -40,7 +41,7 @@ beforeAll(async () => {
   const entries = { worker: path.join(dir, 'worker.ts'), host: path.join(dir, 'host.ts') };
   await writeFile(
     path.join(dir, 'start.ts'),
-    `import { runInTerminal } from ${JSON.stringify(new URL('../../tools/dev/terminal.ts', import.meta.url).href)};
+    `import { runInTerminal } from ${JSON.stringify(new URL('../../dev/terminal.ts', import.meta.url).href)};
      await runInTerminal(process.env, ${JSON.stringify(entries)});`,
   );
 });
@@ -48,7 +49,7 @@ beforeAll(async () => {
 /** Kills what was started, and waits until no process of it is left. */
 async function killAll(): Promise<void> {
   for (const child of started.splice(0)) child.kill('SIGKILL');
-  await eventually(() => expect(processes()).toEqual([]), { timeout: 15_000 });
+  await eventually(() => expect(processes()).toEqual([]));
 }
 
 /** Command lines of the live processes that belong to this file: all of them name its folder. */
@@ -85,7 +86,7 @@ function environment(): NodeJS.ProcessEnv {
 }
 
 async function addressesOf(run: ReturnType<typeof start>) {
-  await eventually(() => expect(run.output).toContain('Ctrl-C stops all of it'), { timeout: 25_000 });
+  await eventually(() => expect(run.output).toContain('Ctrl-C stops all of it'));
   const find = (name: string) => new RegExp(`^  ${name} +(\\S+)`, 'm').exec(run.output)?.[1] ?? '';
   return { page: find('Chat page'), ui: find('Temporal UI'), postgres: find('Postgres') };
 }
@@ -108,9 +109,9 @@ function freshData(): void {
   dataDir = path.join(dir, randomUUID());
 }
 
-describe('npm start', { timeout: 60_000 }, () => {
+describe('npm start', () => {
   beforeEach(freshData);
-  afterEach(killAll, 20_000);
+  afterEach(killAll);
 
   it('H1 starts everything, stops cleanly, leaves no process, and keeps all data for the next start', async () => {
     const first = start();
@@ -140,8 +141,14 @@ describe('npm start', { timeout: 60_000 }, () => {
     expect((await addressesOf(second)).page).toBe(page);
     expect((await fetch(page)).status).toBe(200);
     second.child.kill('SIGKILL');
-    await eventually(() => expect(processes()).toEqual([]), { timeout: 15_000 });
+    await eventually(() => expect(processes()).toEqual([]));
     expect(await isPortFree(PORT)).toBe(true);
+  });
+
+  it('H1 takes any free port if PORT is 0, and prints which', async () => {
+    const { page } = await addressesOf(start({ PORT: '0' }));
+    expect(Number(new URL(page).port)).toBeGreaterThan(0);
+    expect((await fetch(page)).status).toBe(200);
   });
 
   it('H1 refuses a configured port that is taken, and names PORT', async () => {
@@ -157,16 +164,29 @@ describe('npm start', { timeout: 60_000 }, () => {
 
   it('H1 names the address that it cannot reach, retries, and can be stopped meanwhile', async () => {
     const run = start({ DATABASE_URL: 'postgres://someone:hunter22@127.0.0.1:1/db' });
-    await eventually(() => expect(run.output).toMatch(/postgres:\/\/someone@127\.0\.0\.1:1\/db: .*trying again/), {
-      timeout: 15_000,
-    });
+    await eventually(() => expect(run.output).toMatch(/postgres:\/\/someone@127\.0\.0\.1:1\/db: .*trying again/));
     expect(run.output).not.toContain('hunter22');
     run.child.kill('SIGINT');
     expect((await run.exited)[0]).toBe(0);
   });
+
+  it.each([
+    ['its servers start', {}, /./],
+    ['it waits for Postgres', { DATABASE_URL: 'postgres://u:p@127.0.0.1:1/db' }, /trying again/],
+  ])('H1 ends within a second of SIGTERM while %s', async (_state, env, says) => {
+    await expectLeastOfThree('from SIGTERM to the exit', 1_000, async () => {
+      freshData();
+      const run = start(env);
+      await eventually(() => expect(run.output).toMatch(says));
+      const at = performance.now();
+      run.child.kill('SIGTERM');
+      expect((await run.exited)[0]).toBe(0);
+      return performance.now() - at;
+    });
+  });
 });
 
-describe('a running npm start', { timeout: 60_000 }, () => {
+describe('a running npm start', () => {
   let run: ReturnType<typeof start>;
   let page: string;
   beforeAll(async () => {
@@ -177,8 +197,8 @@ describe('a running npm start', { timeout: 60_000 }, () => {
     run = start();
     ({ page } = await addressesOf(run));
     squatter.close();
-  }, 60_000);
-  afterAll(killAll, 20_000);
+  });
+  afterAll(killAll);
 
   it('H1 uses the next port if the default is taken, and reports it', () => {
     expect(run.output).toMatch(/port 8787 is taken, using \d+/);
@@ -193,9 +213,7 @@ describe('a running npm start', { timeout: 60_000 }, () => {
 
   it('H1 restarts a host that died and reports it', async () => {
     await fetch(`${page}die`).catch(() => {});
-    await eventually(() => expect(run.output).toMatch(/host ended \(exit code 3\)[\s\S]*host is back/), {
-      timeout: 10_000,
-    });
+    await eventually(() => expect(run.output).toMatch(/host ended \(exit code 3\)[\s\S]*host is back/));
     expect((await fetch(page)).status).toBe(200);
   });
 });

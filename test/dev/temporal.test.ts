@@ -6,9 +6,9 @@ import path from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { parseConfig } from '../../config/config.ts';
-import { freePort } from '../../tools/dev/ports.ts';
-import { findTemporalCli } from '../../tools/dev/temporal-cli.ts';
-import { startTemporal, type RunningTemporal } from '../../tools/dev/temporal.ts';
+import { freePort } from '../../dev/ports.ts';
+import { findTemporalCli } from '../../dev/temporal-cli.ts';
+import { startTemporal, type RunningTemporal } from '../../dev/temporal.ts';
 
 const cacheDir = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] }).dir;
 const running: RunningTemporal[] = [];

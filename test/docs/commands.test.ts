@@ -2,17 +2,21 @@
 // for them, a list names the test that runs them.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { findTemporalCli } from '../../tools/dev/temporal-cli.ts';
+import { findTemporalCli } from '../../dev/temporal-cli.ts';
 import { temporalClient } from '../../client/temporal.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { chunksOf, startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { commandsOf, type DocumentedCommand, pages } from './shell-blocks.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
 const run = promisify(execFile);
+// What a documented command writes.
+afterFile(() => Promise.all(['session.jsonl', 'STATE.md'].map((file) => rm(path.join(root, file), { force: true }))));
 const REHEARSAL = 'rehearsal/site-builder';
 /** Event streams do not end: a command that follows one is stopped after this time. */
 const FOLLOW_S = 3;
@@ -24,9 +28,12 @@ const REFUSED = /InvalidTransition/;
 /** Commands that need the whole machine, and the file that runs them. */
 const SHOWN_BY: [command: RegExp, file: string][] = [
   [/^(?:\S+=\S+ )*npm start\b/, 'test/dev/start.test.ts'],
+  [/^(?:\S+=\S+ )*npm run example:crew\b/, 'test/examples/crew.test.ts'],
   [/^npm run host\b/, 'test/http/process.test.ts'],
   [/^npm run worker\b/, 'test/dev/start.test.ts'],
   [/^(?:\S+=\S+ )*npm (?:test|run check)\b/, '.ci/run'],
+  // In a project outside of this repository.
+  [/^(?:npm install|npx perdure)\b/, 'test/package/package.test.ts'],
   [/^npm run chaos\b/, 'test/campaign/campaign.test.ts'],
   [/^(?:\S+=\S+ )*npm run replay -- /, 'test/deploys/commands.test.ts'],
   // Writes into the folder of recordings.
@@ -61,11 +68,13 @@ beforeAll(async () => {
 });
 
 describe.each([...new Set(commands.map(({ file }) => file))])('%s', (file) => {
-  it('H1 contains commands that run unchanged', { timeout: 120_000 }, async () => {
+  it('H1 contains commands that run unchanged', async () => {
     let session = await builtSite();
+    let initiative = '';
     for (const command of commands.filter((each) => each.file === file && !isShownElsewhere(each))) {
-      const output = await runAsRead(command, session);
-      // Later commands use the session that an earlier one opened.
+      const output = await runAsRead(command, { SESSION: session, INITIATIVE: initiative });
+      // Later commands use the session or initiative that an earlier one made.
+      initiative = /"initiative_id":\s*"(ini_\w+)"/.exec(output)?.[1] ?? initiative;
       session = /"session":\s*\{\s*"session_id":\s*"(ses_\w+)"/.exec(output)?.[1] ?? session;
     }
   });
@@ -93,14 +102,17 @@ async function builtSite(): Promise<string> {
 }
 
 /** Runs a command in a shell, with the addresses of the test. @throws {Error} naming the command that fails */
-async function runAsRead({ file, line, text }: DocumentedCommand, session: string): Promise<string> {
+async function runAsRead(
+  { file, line, text }: DocumentedCommand,
+  ids: Record<'SESSION' | 'INITIATIVE', string>,
+): Promise<string> {
   const curl = `curl() { command curl -sS --fail-with-body --max-time ${ENDLESS.test(text) ? FOLLOW_S : 30} "$@"; }`;
   const temporal = 'temporal() { "$TEMPORAL" "$@"; }';
   const script = text.replaceAll(/(?:http:\/\/)?localhost:8787/g, host.url).replaceAll(/TEMPORAL_ADDRESS=…\s*/g, '');
   try {
     const { stdout } = await run('bash', ['-c', `${curl}\n${temporal}\n${script}`], {
       cwd: root,
-      env: { ...env, SESSION: session },
+      env: { ...env, ...ids },
     });
     return stdout;
   } catch (error) {

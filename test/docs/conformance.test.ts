@@ -27,9 +27,9 @@ it('the conformance table lists every clause once, with tests that name their cl
   for (const { clause, files } of table) {
     for (const file of files) {
       const source = existsSync(path.join(root, file)) ? await readFile(path.join(root, file), 'utf8') : '';
-      // The title follows `it(`, `it.each(rows)(` or, with the rows written out, `])(` at the beginning of a line.
+      // Several clauses may begin a title, which follows `it(`, `it.each(rows)(` or, with the rows written out, `])(`.
       const titled = new RegExp(
-        `(?:(?:it|test)(?:\\.[a-z]+)*(?:\\([^'"\`]*\\))?|^\\s*\\]\\))\\(\\s*['"\`]${clause}[ :|]`,
+        `(?:(?:it|test)(?:\\.[a-z]+)*(?:\\([^'"\`]*\\))?|^\\s*\\]\\))\\(\\s*['"\`](?:[A-Z]\\d+ )*${clause}[ :|]`,
         'm',
       );
       if (!titled.test(source)) wrong.push(`${clause}: ${file} has no test of it`);

@@ -4,7 +4,8 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, it } from 'vitest';
 import type { AgentDefinition, Limits, ToolDefinition } from '../../agent/define.ts';
-import type { ClientOptions } from '../../client/client.ts';
+import type { ClientOptions } from '../../client/options.ts';
+import type { CatalogParts } from '../../host/catalog.ts';
 import type { HostParts } from '../../host/context.ts';
 import type { chatBody, openBody, submitBody } from '../../wire/requests.ts';
 import type { WorkerOptions } from '../../worker/start.ts';
@@ -22,10 +23,7 @@ const CHAT: Shown = ['test/http/without-temporal.test.ts', 'H8 opens a session a
 const SENT: Shown = ['test/http/without-temporal.test.ts', 'T3 keep the client’s id and their order'];
 const OPENED: Shown = ['test/http/without-temporal.test.ts', 'H2 open with the given options and return'];
 const METADATA: Shown = ['test/http/without-temporal.test.ts', 'H8 have the session in their metadata'];
-const NOT_YET: Shown = [
-  'test/http/without-temporal.test.ts',
-  'H8 editing, regenerating and answering approvals are 501',
-];
+const GOING_BACK: Shown = ['test/http/rewind.test.ts', 'X1 H8 an edit replaces the message'];
 const CLIENT_OPTIONS: Shown = ['test/client/client.test.ts', 'H5 refuses options that are out of range'];
 const ONE_ANSWER: Shown = ['test/sessions/turns.test.ts', 'W1 one message gets one answer'];
 
@@ -39,14 +37,21 @@ const limits: Fields<Limits> = {
 // `description` has no effect: it is for readers of the definition.
 const agent: Fields<Omit<Required<AgentDefinition>, 'description'>> = {
   id: ['test/agent/registry.test.ts', 'H9 an unknown agent is AgentNotConfigured'],
-  mode: ['agent/define.test.ts', 'P2 mode %s is refused'],
+  mode: ['test/agent/registry.test.ts', 'P2 mode says who may use an agent'],
+  subagents: ['test/agent/registry.test.ts', 'P4 subagents'],
   prompt: REACHES_PROVIDER,
   model: MODEL,
   temperature: REACHES_PROVIDER,
   max_output_tokens: REACHES_PROVIDER,
   timeout: ['test/agent/run.test.ts', 'P2 the agent’s timeout limits each model call'],
   tools: REACHES_PROVIDER,
+  permissions: ['test/sessions/approvals.test.ts', 'P3 a rule of the manifest denies'],
   limits: limits.steps,
+  skills: ['test/agent/skills.test.ts', 'P1 skills are listed by name and one line'],
+  compaction: ['test/conversation/compaction.test.ts', 'X5 compact_at is a share of usable'],
+  mcp: ['test/mcp/connections.test.ts', 'H15 the tools of a server are the agent’s'],
+  initiative: ['test/initiatives/roles.test.ts', 'I7 a session of the role %s has %s'],
+  instructions: ['test/agent/prompt.test.ts', 'P1 an agent with `instructions: false`'],
 };
 
 const tool: Fields<Required<ToolDefinition>> = {
@@ -54,6 +59,10 @@ const tool: Fields<Required<ToolDefinition>> = {
   description: REACHES_PROVIDER,
   input: ['agent/tool.test.ts', 'P5 gets its parsed input'],
   execute: ['agent/tool.test.ts', 'P5 gets its parsed input'],
+  permission: ['test/sessions/approvals.test.ts', 'P3 a rule of the manifest denies'],
+  output: ['test/sessions/page-tools.test.ts', 'P5 an output that is not what the tool promises'],
+  timeout: ['test/sessions/page-tools.test.ts', 'P5 a page that is too late'],
+  protected: ['test/conversation/prune.test.ts', 'X9 replaces large outputs by their size'],
   repeatable: ['test/faults/killed-in-a-run.test.ts', 'R3 that had run and is repeatable'],
   raises: ['test/sessions/turns.test.ts', 'S5 a build moves through the phases'],
   project: ['test/agent/recorders.test.ts', 'R1 one message, in memory and stored'],
@@ -65,6 +74,7 @@ const open: Fields<typeof openBody.shape> = {
   model: MODEL,
   workspace_root: ['test/attacks/paths.test.ts', 'Q3 is a folder below the caller’s own'],
   metadata: OPENED,
+  headless: ['test/http/approvals.test.ts', 'P3 a headless session denies what asks'],
 };
 
 const message: Fields<typeof submitBody.shape> = {
@@ -78,8 +88,9 @@ const message: Fields<typeof submitBody.shape> = {
 const chat: Fields<typeof chatBody.shape> = {
   id: CHAT,
   messages: ['test/http/turns.test.ts', 'H8 the stock DefaultChatTransport works'],
-  trigger: NOT_YET,
-  messageId: NOT_YET,
+  trigger: GOING_BACK,
+  messageId: GOING_BACK,
+  agent: ['test/http/without-temporal.test.ts', 'H8 opens a session with the agent that the body names'],
   model: ['test/http/without-temporal.test.ts', 'H8 %s is refused with the field named'],
 };
 
@@ -95,14 +106,26 @@ const startWorker: Fields<Required<WorkerOptions>> = {
 const createClient: Fields<Required<ClientOptions>> = {
   database: ['test/client/client.test.ts', 'H5 works with a pool of the caller'],
   temporal: ONE_ANSWER,
+  hideUsersKey: ['test/faults/hidden-users.test.ts', 'W3 with PERDURE_HIDE_USERS'],
+  taskQueue: ['test/deploys/two-installations.test.ts', 'W7 two installations in one namespace'],
   commandConnections: CLIENT_OPTIONS,
   readConnections: CLIENT_OPTIONS,
   bus: CLIENT_OPTIONS,
   directDatabaseUrl: CLIENT_OPTIONS,
   catalog: ['test/http/without-temporal.test.ts', 'H2 %j is refused with the problem named'],
   maxMessageBytes: ['test/http/without-temporal.test.ts', 'H2 an invalid message is refused'],
+  maxFileBytes: ['test/http/attachments.test.ts', 'T10 %s is refused'],
+  maxImportBytes: ['test/http/transfer.test.ts', 'T7 a body over the limit'],
+  s3: ['test/http/attachments.test.ts', 'T10 X4 T9 is read again'],
   maxQueue: ['test/http/without-temporal.test.ts', 'W7 beyond the limit of the queue'],
   log: ['test/client/client.test.ts', 'R2 a stream that is opened while Postgres does not respond'],
+};
+
+const CATALOG: Shown = ['test/agent/registry.test.ts', 'H9 an agent whose model nobody can resolve'];
+const catalogOf: Fields<Required<CatalogParts>> = {
+  agents: CATALOG,
+  models: CATALOG,
+  workspaces: ['test/attacks/paths.test.ts', 'Q3 is a folder below the caller’s own'],
 };
 
 const createHost: Fields<Required<HostParts>> = {
@@ -113,7 +136,10 @@ const createHost: Fields<Required<HostParts>> = {
   maxBodyBytes: ['test/attacks/connections.test.ts', 'Q3 is refused by its Content-Length'],
   maxTranscriptBytes: ['test/http/turns.test.ts', 'H8 the stock DefaultChatTransport works'],
   maxReaders: ['test/attacks/readers.test.ts', 'Q3 a user has a limited number of streams'],
+  maxRequests: ['test/http/without-temporal.test.ts', 'Q2 a host with too many requests'],
   page: ['test/http/static-page.test.ts', 'H1 with its content type'],
+  temporalWorkflows: ['test/http/console.test.ts', 'W6 a session with its epoch'],
+  basePath: ['test/http/embedded.test.ts', 'H5 %s, serves a chat of useChat'],
   previews: ['test/http/files.test.ts', 'H6 serves files to a frame'],
 };
 
@@ -126,6 +152,7 @@ const TABLES: readonly [page: string, about: string, fields: Readonly<Record<str
   ['http.md', 'POST /api/chat', chat],
   ['library.md', 'startWorker', startWorker],
   ['library.md', 'createClient', createClient],
+  ['library.md', 'catalogOf', catalogOf],
   ['library.md', 'createHost', createHost],
 ];
 

@@ -33,6 +33,7 @@ const pay = defineTool({
   name: 'pay',
   description: 'Pays. Doing it twice costs twice.',
   input: z.object({ amount: z.number() }),
+  permission: ({ amount }) => String(amount),
   async execute({ amount }, ctx) {
     await act('pay', ctx);
     ctx.state.set('paid', amount);
@@ -49,6 +50,32 @@ const look = defineTool({
     await act('look', ctx);
     return { seen: at };
   },
+});
+
+/** What `tally` keeps for its turn. */
+export const draftOf = (sessionId: string): string => `nightjar of ${sessionId}`;
+
+/** Counts in two scopes, so that a test can see how often its changes were applied. */
+const tally = defineTool({
+  name: 'tally',
+  description: 'Counts itself. It is safe to repeat.',
+  input: z.object({}),
+  repeatable: true,
+  async execute(_input, ctx) {
+    await act('tally', ctx);
+    ctx.state.increment('tally');
+    ctx.state.increment(`user:tally of ${ctx.sessionId}`);
+    ctx.state.set('temp:draft', draftOf(ctx.sessionId));
+    return 'counted';
+  },
+});
+
+const recall = defineTool({
+  name: 'recall',
+  description: 'Whether the draft of its turn is there.',
+  input: z.object({}),
+  repeatable: true,
+  execute: (_input, ctx) => (ctx.state.get('temp:draft') === draftOf(ctx.sessionId) ? 'there' : 'gone'),
 });
 
 const stumble = defineTool({
@@ -108,6 +135,15 @@ const buildLong = defineTool({
   execute: (_input, ctx) => untilStopped(ctx),
 });
 
+const buildQuickly = defineTool({
+  name: 'build_quickly',
+  description: 'Builds at once.',
+  input: z.object({}),
+  raises: { event: 'start_build', at: 'start' },
+  project: () => 'new',
+  execute: () => ({ built: true }),
+});
+
 /** Waits until it is stopped. */
 const wait = defineTool({
   name: 'wait',
@@ -122,7 +158,21 @@ const wait = defineTool({
 const faultAgent = defineAgent({
   ...siteBuilder,
   id: 'faults',
-  tools: [...siteBuilder.tools, pay, look, stumble, echo, wait, buildLong, garble, garbleError, linger],
+  tools: [
+    ...siteBuilder.tools,
+    pay,
+    look,
+    stumble,
+    echo,
+    wait,
+    buildLong,
+    buildQuickly,
+    garble,
+    garbleError,
+    linger,
+    tally,
+    recall,
+  ],
 });
 
 export default faultAgent;

@@ -75,7 +75,7 @@ export class CrashGroup {
     const cases = await Promise.all(
       this.members.map(async (member) => {
         const session = await TestSession.open(runtime, { agent: faultAgent.id });
-        // The system prompt names the session's folder.
+        // The messages of each case name its session.
         const requests = () =>
           runtime.model.requests.filter(({ body }) => JSON.stringify(body.messages).includes(session.id));
         return { member, the: { runtime, session, requests } };
@@ -105,7 +105,7 @@ export class CrashGroup {
 
 /** Sends a message and waits until the model is asked for its answer. Returns its run. */
 export async function sendUntilAsked({ session, requests }: CrashCase): Promise<number> {
-  const run = await session.send('go');
-  await eventually(() => expect(requests()).toHaveLength(1), { timeout: 20_000 });
+  const run = await session.send(`go, ${session.id}`);
+  await eventually(() => expect(requests()).toHaveLength(1));
   return run;
 }

@@ -3,7 +3,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
-import { startTemporal } from '../../tools/dev/temporal.ts';
+import { startTemporal } from '../../dev/temporal.ts';
 import { createNamespace } from '../../tools/test-kit/namespaces.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
@@ -26,7 +26,7 @@ beforeAll(async () => {
     await runtime.stop();
     await namespace.client.connection.close();
   });
-}, 60_000);
+});
 
 /** What the sender of a command gets: `ok`, or the code of the failure. */
 async function responseTo(session: TestSession, command: (typeof COMMANDS)[number]): Promise<string> {
@@ -39,7 +39,7 @@ async function responseTo(session: TestSession, command: (typeof COMMANDS)[numbe
   }
 }
 
-it('H2 commands that the server did not pass on to the workflow are sent again', { timeout: 120_000 }, async () => {
+it('H2 commands that the server did not pass on to the workflow are sent again', async () => {
   for (let round = 0; round < ROUNDS; round += 1) {
     const session = await TestSession.open(runtime);
     const sent = Array.from({ length: AT_ONCE }, (_, n) => COMMANDS[n % COMMANDS.length]!);

@@ -1,8 +1,8 @@
 import type { Client } from '@temporalio/client';
-import { fetchHistory } from '../../tools/scripts/histories/history.ts';
-import { readable } from '../../tools/scripts/histories/payloads.ts';
+import { fetchHistory } from '../../worker/replay/history.ts';
+import { readable } from '../../worker/replay/payloads.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { SESSION_WORKFLOW } from '../../workflows/definitions.ts';
+import { INITIATIVE_WORKFLOW, SESSION_WORKFLOW } from '../../workflows/definitions.ts';
 
 /** Waits until a workflow's history has `count` events, or the workflow has ended with fewer. */
 export async function untilEvents(client: Client, workflowId: string, count: number): Promise<void> {
@@ -23,7 +23,8 @@ export async function untilEvents(client: Client, workflowId: string, count: num
 /** Every history of a namespace as text, with decoded payloads. */
 export async function allHistories(client: Client): Promise<string[]> {
   const histories: string[] = [];
-  for await (const { workflowId, runId } of client.workflow.list({ query: `WorkflowType = '${SESSION_WORKFLOW}'` })) {
+  const query = `WorkflowType IN ('${SESSION_WORKFLOW}', '${INITIATIVE_WORKFLOW}')`;
+  for await (const { workflowId, runId } of client.workflow.list({ query })) {
     histories.push(readable(await fetchHistory(client, { workflowId, runId })));
   }
   return histories;

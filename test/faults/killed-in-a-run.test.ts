@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { updates } from '../../workflows/definitions.ts';
 import { callTool, fail, finish, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { effects } from './agent.ts';
+import { expectTalliedOnce, stateOf } from './tallied.ts';
 import type { CrashPoint } from './worker-process.ts';
 import { CrashGroup, type CrashCase, type Saying, sendUntilAsked } from './crash-cases.ts';
 
@@ -28,19 +29,19 @@ function turn(
     crashesAt,
     model,
     play: async ({ session }) => {
-      const { run, message } = await session.accept('go');
+      const { run, message } = await session.accept(`go, ${session.id}`);
       return { run, woken: session.wake(run, message) };
     },
     afterwards: async (the, { run, woken }) => {
       await woken;
-      const ended = await the.session.ended(run, 25_000);
+      const ended = await the.session.ended(run);
       expect(ended.state).toBe('finished');
       await then(the, await the.session.parts(ended.answer_id));
     },
   });
 }
 
-describe.concurrent('a worker killed in a turn', { timeout: 120_000 }, () => {
+describe.concurrent('a worker killed in a turn', () => {
   it(
     'W8 after the session was loaded',
     turn({ after: 'load_session' }, hello, (the, parts) => {
@@ -59,7 +60,7 @@ describe.concurrent('a worker killed in a turn', { timeout: 120_000 }, () => {
 
   it(
     'T5 while streaming: the lost text stays, and the new text follows `data-interrupted`',
-    turn({ after: 'append_stream', holding: 'lost words' }, lostThenFound, (the, parts) => {
+    turn({ after: 'append_streams', holding: 'lost words' }, lostThenFound, (the, parts) => {
       expect(parts).toEqual([
         { type: 'step-start' },
         { type: 'text', text: 'lost words', state: 'done' },
@@ -100,7 +101,14 @@ describe.concurrent('a worker killed in a turn', { timeout: 120_000 }, () => {
   );
 });
 
-describe.concurrent('a worker killed in a tool', { timeout: 120_000 }, () => {
+const tallyThenRecall: Saying = (nth) =>
+  [[callTool('call_1', 'tally', {})], [callTool('call_2', 'recall', {})]][nth] ?? [say('after the tools')];
+const TALLIED = [
+  ...[{}, { type: 'tool-tally', output: 'counted' }, {}],
+  ...[{ type: 'tool-recall', output: 'there' }, {}, { text: 'after the tools' }],
+];
+
+describe.concurrent('a worker killed in a tool', () => {
   it(
     'R3 that had started and is not repeatable: its outcome is unknown',
     turn({ after: 'begin_tool' }, tool('pay', { amount: 5 }), async (the, parts) => {
@@ -117,6 +125,8 @@ describe.concurrent('a worker killed in a tool', { timeout: 120_000 }, () => {
       expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
       const told = JSON.stringify(the.requests().at(-1)!.body.messages);
       expect(told).toContain('outcome is unknown');
+      // Its changes of state are committed with its result or not at all.
+      expect(await stateOf(the)).toEqual({ state: [], events: [] });
     }),
   );
 
@@ -136,6 +146,24 @@ describe.concurrent('a worker killed in a tool', { timeout: 120_000 }, () => {
       const done = await effects(the.runtime.workspaces, the.session.id);
       expect(done).toHaveLength(2);
       expect(done[1]).toBe(done[0]);
+    }),
+  );
+
+  it(
+    'K4 K6 that had changed state: the changes of the second run are applied once, and its turn can read `temp:`',
+    turn({ before: 'finish_tool' }, tallyThenRecall, async (the, parts) => {
+      expect(parts).toMatchObject(TALLIED);
+      expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(2);
+      await expectTalliedOnce(the, parts);
+    }),
+  );
+
+  it(
+    'K6 whose changes of state are stored: they are applied once, and `temp:` is there on the next worker',
+    turn({ after: 'finish_tool' }, tallyThenRecall, async (the, parts) => {
+      expect(parts).toMatchObject(TALLIED);
+      expect(await effects(the.runtime.workspaces, the.session.id)).toHaveLength(1);
+      await expectTalliedOnce(the, parts);
     }),
   );
 
@@ -164,21 +192,21 @@ describe.concurrent('a worker killed in a tool', { timeout: 120_000 }, () => {
   );
 });
 
-describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () => {
+describe.concurrent('a worker killed as a run ends', () => {
   it(
     'R6 after a final failure was written: the model is not called again',
     group.case({
       crashesAt: { after: 'settle_run' },
       model: (nth) => (nth === 0 ? [fail(401)] : [say('fine')]),
       play: async ({ session }) => {
-        const { run, message } = await session.accept('go');
+        const { run, message } = await session.accept(`go, ${session.id}`);
         return { run, woken: session.wake(run, message) };
       },
       afterwards: async (the, { run, woken }) => {
         await woken;
         expect(await the.session.ended(run)).toMatchObject({ state: 'error', error_code: 'ProviderUnauthorized' });
         expect(the.requests()).toHaveLength(1);
-        const next = await the.session.accept('again');
+        const next = await the.session.accept(`again, ${the.session.id}`);
         await the.session.wake(next.run, next.message);
         expect((await the.session.ended(next.run)).state).toBe('finished');
       },
@@ -191,7 +219,7 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
       crashesAt: { after: 'settle_step' },
       model: () => [say('I must not'), finish('content_filter')],
       play: async ({ session }) => {
-        const { run, message } = await session.accept('go');
+        const { run, message } = await session.accept(`go, ${session.id}`);
         return { run, woken: session.wake(run, message) };
       },
       afterwards: async (the, { run, woken }) => {
@@ -214,10 +242,54 @@ describe.concurrent('a worker killed as a run ends', { timeout: 120_000 }, () =>
       afterwards: async (the, { run, aborting }) => {
         expect(await aborting).toMatchObject({ aborted: true, run_seq: run });
         expect((await the.session.ended(run)).state).toBe('aborted');
-        const next = await the.session.send('and then?');
+        const next = await the.session.send(`and then, ${the.session.id}?`);
         expect((await the.session.ended(next)).state).toBe('finished');
         expect(the.requests()).toHaveLength(2);
       },
     }),
   );
+});
+
+describe.concurrent('a worker killed in a compaction', () => {
+  /** Three turns, then a compaction by hand, at which the worker crashes. The fourth request is for the summary. */
+  const compaction = (crashesAt: CrashPoint, summaries: number) =>
+    group.case({
+      crashesAt,
+      model: (nth) => [say(nth < 3 ? 'Hello there. '.repeat(100) : 'They said hello.')],
+      play: async ({ session }) => {
+        for (let turns = 0; turns < 3; turns += 1) await session.ended(await session.send(`go, ${session.id}`), 50_000);
+        return session.command(updates.compact);
+      },
+      afterwards: async (the, { run_seq: run, message_id: id }) => {
+        expect((await the.session.ended(run)).state).toBe('finished');
+        const { rows } = await the.runtime.db.query<{ id: string; hidden_by: { id: string } | null }>(
+          `SELECT id, metadata -> 'hidden_by' AS hidden_by FROM chat_messages WHERE session_id = $1 ORDER BY position`,
+          [the.session.id],
+        );
+        expect(rows.map(({ hidden_by: by }) => by?.id ?? null)).toEqual([id, id, null, null, null, null, null]);
+        expect(rows[2]!.id).toBe(id);
+        expect(the.requests()).toHaveLength(3 + summaries);
+      },
+    });
+
+  it(
+    'X8 after it was noted that no summary could be made: the run ends as it would have',
+    group.case({
+      crashesAt: { after: 'note_compaction' },
+      model: (nth) => [nth < 3 ? say('Hello there. '.repeat(100)) : fail(401)],
+      play: async ({ session }) => {
+        for (let turns = 0; turns < 3; turns += 1) await session.ended(await session.send(`go, ${session.id}`), 50_000);
+        return session.command(updates.compact);
+      },
+      afterwards: async (the, { run_seq: run }) => {
+        const ended = await the.session.ended(run);
+        expect(ended).toMatchObject({ state: 'error', error_code: 'CompactionFailed' });
+        expect(ended.error_message).toMatch(/^The conversation could not be compacted: .+ Try again/);
+        expect(the.requests()).toHaveLength(4);
+      },
+    }),
+  );
+  it('X5 before it was stored: it is made again, once', compaction({ before: 'store_compaction' }, 2));
+  it('X5 after it was stored: it is not made again', compaction({ after: 'store_compaction' }, 1));
+  it('X5 after the step had asked for it', compaction({ after: 'claim_compaction' }, 1));
 });

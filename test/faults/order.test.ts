@@ -24,7 +24,7 @@ beforeAll(async () => {
   });
 });
 
-describe('messages sent at once', { timeout: 60_000 }, () => {
+describe('messages sent at once', () => {
   it('W7 two of them: the second is queued, and not in the model’s view before its turn', () => sendAtOnce(1, 2));
 
   it('W7 twenty in each of three sessions: answered in the order of acceptance, one at a time', () =>

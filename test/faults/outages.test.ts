@@ -3,10 +3,10 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { parseConfig } from '../../config/config.ts';
-import { createDatabase } from '../../tools/dev/databases.ts';
-import { freePort } from '../../tools/dev/ports.ts';
-import { type RunningPostgres, startPostgres } from '../../tools/dev/postgres.ts';
-import { startTemporal } from '../../tools/dev/temporal.ts';
+import { createDatabase } from '../../dev/databases.ts';
+import { freePort } from '../../dev/ports.ts';
+import { type RunningPostgres, startPostgres } from '../../dev/postgres.ts';
+import { startTemporal } from '../../dev/temporal.ts';
 import { migrate } from '../../migrations/migrate.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
@@ -27,7 +27,7 @@ const dir = scratchDir();
 /** Folder of the Temporal CLI. */
 const { dir: cacheDir } = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] });
 
-describe('Postgres is down', { timeout: 90_000 }, () => {
+describe('Postgres is down', () => {
   const port = freePort();
   const start = async (): Promise<RunningPostgres> =>
     startPostgres({ dir: path.join(dir, 'pg'), port: await port, ephemeral: true });
@@ -40,7 +40,7 @@ describe('Postgres is down', { timeout: 90_000 }, () => {
     // A short time-out for when it is frozen.
     const impatient = `${databaseUrl}?statement_timeout=500&query_timeout=700`;
     runtime = await startSystem({ databaseUrl: impatient, ...(await freshNamespace()) }, OPTIONS);
-  }, 60_000);
+  });
   afterAll(async () => {
     await runtime.stop();
     vi.restoreAllMocks();
@@ -128,7 +128,7 @@ describe('Postgres is down', { timeout: 90_000 }, () => {
   });
 });
 
-describe('Temporal is down', { timeout: 90_000 }, () => {
+describe('Temporal is down', () => {
   const port = freePort();
   const start = async () =>
     startTemporal({ dir: path.join(dir, 'temporal'), cacheDir, headless: true, durable: true, port: await port });
@@ -140,7 +140,7 @@ describe('Temporal is down', { timeout: 90_000 }, () => {
       { databaseUrl: await freshDatabase(), ...(await createNamespace(temporal.address)) },
       OPTIONS,
     );
-  }, 60_000);
+  });
   afterAll(async () => {
     await runtime.stop();
     await runtime.temporal.connection.close();

@@ -86,7 +86,8 @@ describe('a message races with', { timeout: 60_000 + SESSIONS * ROUNDS * 300 }, 
       let open = 0;
       await inParallel(SESSIONS, SESSIONS, async (s) => {
         const session = await TestSession.open(runtime);
-        // Approaches the time after which this machine closes an idle session.
+        // A race needs a message that comes as the session closes. The pause before it grows after one that met an open
+        // session and shrinks after one that met a closed one, so it stays near the time at which this machine closes it.
         let pauseMs = 4 * IDLE_MS;
         let loads = 1;
         for (let round = 0; round < ROUNDS; round += 1) {
@@ -98,7 +99,7 @@ describe('a message races with', { timeout: 60_000 + SESSIONS * ROUNDS * 300 }, 
           loads = loadsNow;
           if (hadClosed) closed += 1;
           else open += 1;
-          pauseMs *= hadClosed ? 0.8 : 1.25;
+          pauseMs *= hadClosed ? 0.7 : 1.6;
           await aMoment(pauseMs);
           if (round % 4 === 0) expect(await session.command(updates.abort)).toMatchObject({ aborted: false });
         }

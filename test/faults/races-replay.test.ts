@@ -2,8 +2,8 @@
 // Random ones: test/campaign/.
 import path from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
-import { fetchHistory, listExecutions } from '../../tools/scripts/histories/history.ts';
-import { replay } from '../../tools/scripts/histories/replay.ts';
+import { fetchHistory, listExecutions } from '../../worker/replay/history.ts';
+import { replay } from '../../worker/replay/replay.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { updates } from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';

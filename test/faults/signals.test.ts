@@ -71,8 +71,8 @@ describe('a raw signal', () => {
     ['cancel', [], 'InvalidTransition'],
     ['cancel', ['nonsense'], 'InvalidTransition'],
     ['cancel', [{ reason: 7 }], 'InvalidTransition'],
-    ['rewind', [{ message_id: 'msg_1' }], 'NotSupported'],
-    ['rewind', [], 'NotSupported'],
+    ['rewind', [{ message_id: 'msg_1' }], 'MessageNotFound'],
+    ['rewind', [], 'BadRequest'],
   ])('W2 %s %j that is refused is logged, counted and recorded; the session continues', async (name, args, code) => {
     const session = await TestSession.open(runtime);
     const before = await refused(name, code);

@@ -94,7 +94,7 @@ async function answer({ session }: Slow): Promise<unknown[]> {
   return session.parts(run.answer_id);
 }
 
-describe.concurrent('with Postgres slower than the heartbeat time-out', { timeout: 90_000 }, () => {
+describe.concurrent('with Postgres slower than the heartbeat time-out', () => {
   it('T5 a slow claim of a step: one model call, one complete answer', async () => {
     // The model is slow too, so a false time-out would hit an attempt that is still running.
     const the = await slow([slowly(say('Hello '), say('there'))]);

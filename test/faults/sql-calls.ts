@@ -12,7 +12,13 @@ export interface Around {
   after?(call: SqlCall): unknown;
 }
 
-const PREFIX = 'call ';
+/** The sessions of a call: `append_streams` has several. */
+export function sessionsOf({ args: [session] }: SqlCall): string[] {
+  return [session].flat().map(String);
+}
+
+/** The name of the prepared statement of a call. */
+const CALL = /^call (\w+)/;
 const around = new WeakMap<pg.Pool, Set<Around>>();
 
 /** Hooks into all calls of SQL functions through a pool; each call is a transaction. */
@@ -28,8 +34,9 @@ function wrap(db: pg.Pool): Set<Around> {
   const plain = db.query.bind(db) as (...args: unknown[]) => Promise<unknown>;
   const query = async (...given: unknown[]): Promise<unknown> => {
     const { name = '', values = [] } = given[0] as { name?: string; values?: unknown[] };
-    if (!name.startsWith(PREFIX)) return plain(...given);
-    const call = { name: name.slice(PREFIX.length), args: values };
+    const called = CALL.exec(name)?.[1];
+    if (called === undefined) return plain(...given);
+    const call = { name: called, args: values };
     for (const each of [...those]) await each.before?.(call);
     const answer = await plain(...given);
     for (const each of [...those]) await each.after?.(call);

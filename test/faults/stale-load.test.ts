@@ -40,13 +40,16 @@ it.each(LOADERS)(
       crashesAt: { [session.id]: { before: 'load_session' } },
       signal: 'SIGSTOP',
     });
+    const wakes: Promise<unknown>[] = [];
     try {
       const { run, message } = await session.accept('go');
-      const woken = session.wake(run, message).catch(() => {});
-      await eventually(() => expectFrozen(frozen.pid), { timeout: 20_000 });
+      // The execution that takes a wake-up may be terminated before it responds.
+      const wake = () => wakes.push(session.wake(run, message).catch(() => {}));
+      wake();
+      await eventually(() => expectFrozen(frozen.pid));
       if (terminates) {
         await session.handle.terminate();
-        void session.wake(run, message).catch(() => {});
+        wake();
       }
       worker = await runtime.startWorker();
       await gate.reached;
@@ -54,7 +57,7 @@ it.each(LOADERS)(
 
       const loads = await loadsOf(session);
       process.kill(frozen.pid, 'SIGCONT');
-      await eventually(async () => expect(await loadsOf(session)).toBeGreaterThan(loads), { timeout: 20_000 });
+      await eventually(async () => expect(await loadsOf(session)).toBeGreaterThan(loads));
 
       const { rows } = await db.query('SELECT epoch FROM chat_sessions WHERE session_id = $1', [session.id]);
       expect(rows).toEqual([{ epoch: 1 }]);
@@ -62,10 +65,10 @@ it.each(LOADERS)(
       expect(await session.ended(run)).toMatchObject({ state: 'finished', fence });
       expect(await session.parts(answer)).toMatchObject([{ type: 'step-start' }, { text: 'once only' }]);
       expect(model.requests.length - requests, 'model calls').toBe(1);
-      await woken;
       await expectSound(runtime, session.id);
     } finally {
       await frozen.stop();
+      await Promise.all(wakes);
     }
   },
 );

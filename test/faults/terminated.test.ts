@@ -1,7 +1,9 @@
 // The workflow is terminated at every point of a tool turn, and the next command is sent: the session continues unchanged.
+import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { updates } from '../../workflows/definitions.ts';
-import { callTool, say } from '../../tools/test-kit/model-actions.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { snapshotQuery, updates } from '../../workflows/definitions.ts';
+import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
@@ -11,10 +13,10 @@ import { inParallel } from './parallel.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls, type SqlCall } from './sql-calls.ts';
 
-/** A tool turn has 25 events and about a dozen database calls. */
+/** A tool turn has at most 25 events, fewer if its units are reported together, and about a dozen database calls. */
 const EVENTS = 25;
 const CALLS = 12;
-const AT_ONCE = 4;
+const AT_ONCE = 8;
 const NEXT = ['submit', 'abort', 'publish'] as const;
 
 let runtime: TestRuntime;
@@ -22,22 +24,39 @@ beforeAll(async () => {
   runtime = await startRuntime({ agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 }, script });
 });
 
-/** Calls the tool `pay` if asked to, then says so. */
-function script(request: ChatRequest) {
+const PAY = 'pay for ';
+/** A step without an activity has lost its workflow. */
+const ADOPTED_MS = 500;
+/** Long enough to terminate the workflow between two events that an activity separates. */
+const THINKING_MS = 100;
+
+/** Calls the tool `pay` if asked to, then says so. Each step goes on once its activity has come: Temporal is not behind. */
+async function* script(request: ChatRequest): AsyncGenerator<ModelAction> {
   const asked = lastUserText(request);
-  if (asked !== 'pay') return [say(`you said ${asked}`)];
-  return request.messages.at(-1)!.role === 'tool'
-    ? [say('I have '), say('paid')]
-    : [callTool('call_1', 'pay', { amount: 5 })];
+  if (!asked.startsWith(PAY)) {
+    yield say(`you said ${asked}`);
+    return;
+  }
+  const adopted = async () => {
+    const sql = `SELECT FROM chat_runs WHERE session_id = $1 AND state = 'running' AND head_start_at IS NULL`;
+    expect((await runtime.db.query(sql, [asked.slice(PAY.length)])).rowCount).toBe(1);
+  };
+  await eventually(adopted, { timeout: ADOPTED_MS }).catch(() => {});
+  await delay(THINKING_MS);
+  if (request.messages.at(-1)!.role === 'tool') yield* [say('I have '), say('paid')];
+  else yield callTool('call_1', 'pay', { amount: 5 });
 }
 
 /** Plays a turn that `terminate` interrupts, sends the next command, and checks the result. */
-async function cutOff(next: (typeof NEXT)[number], terminate: (session: TestSession) => Promise<void>): Promise<void> {
+async function cutOff(
+  next: (typeof NEXT)[number],
+  terminate: (session: TestSession, run: number) => Promise<void>,
+): Promise<void> {
   const session = await TestSession.open(runtime, { agent: 'faults' });
-  const first = await session.accept('pay');
-  const terminated = terminate(session);
+  const first = await session.accept(`${PAY}${session.id}`);
+  const terminated = terminate(session, first.run);
   // The wake-up may fail with the workflow; the message is accepted anyway.
-  void session.wake(first.run, first.message).catch(() => {});
+  const woken = session.wake(first.run, first.message).catch(() => {});
   await terminated;
   if (next === 'abort') await session.command(updates.abort);
   if (next === 'publish') await expect(session.command(updates.publish)).rejects.toThrow();
@@ -57,6 +76,14 @@ async function cutOff(next: (typeof NEXT)[number], terminate: (session: TestSess
   expectEveryCallAnswered(session);
   await expectSound(runtime, session.id);
   await session.handle.terminate().catch(() => {});
+  await woken;
+}
+
+/** Until the workflow has nothing left to do. */
+function untilIdle(session: TestSession): Promise<void> {
+  return eventually(async () => {
+    expect(await session.handle.query(snapshotQuery)).toMatchObject({ run: null, queue: [] });
+  });
 }
 
 /** R3: every tool call in the model's view has an outcome. */
@@ -71,31 +98,40 @@ function expectEveryCallAnswered(session: TestSession): void {
   }
 }
 
-describe('a workflow that is terminated in a tool turn', { timeout: 120_000 }, () => {
+describe('a workflow that is terminated in a tool turn', () => {
   it('W8 after every event of its history', async () => {
     const points = new Set<number>();
+    // The first workflow task takes as long as a step, too.
+    using _ = aroundCalls(runtime.db, {
+      before: async ({ name }: SqlCall) => {
+        if (name === 'load_session') await delay(THINKING_MS);
+      },
+    });
     await inParallel(EVENTS, AT_ONCE, (n) =>
-      cutOff(NEXT[n % NEXT.length]!, async (session) => {
-        await untilEvents(runtime.temporal, session.id, n + 1);
+      cutOff(NEXT[n % NEXT.length]!, async (session, run) => {
+        // The run may be over in its row before the workflow knows of it.
+        const told = session.ended(run).then(() => untilIdle(session));
+        await Promise.race([untilEvents(runtime.temporal, session.id, n + 1), told]);
         await session.handle.terminate();
         points.add((await session.handle.describe()).historyLength);
       }),
     );
-    expect(points.size, 'the turn was interrupted at many points').toBeGreaterThan(5);
+    // A workflow task adds several events at once.
+    expect(points.size, 'the turn was interrupted at several points').toBeGreaterThan(5);
   });
 
   for (const when of ['before', 'after'] as const) {
     it(`W8 ${when} every database call`, () =>
       inParallel(CALLS, AT_ONCE, (n) =>
-        cutOff(NEXT[n % NEXT.length]!, async (session) => {
-          await atCall(session, when, n + 1);
+        cutOff(NEXT[n % NEXT.length]!, async (session, run) => {
+          await atCall(session, run, when, n + 1);
         }),
       ));
   }
 });
 
 /** Terminates the session's workflow at its nth database call, or when its turn has ended with fewer. */
-async function atCall(session: TestSession, when: 'before' | 'after', nth: number): Promise<void> {
+async function atCall(session: TestSession, run: number, when: 'before' | 'after', nth: number): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   let calls = 0;
   using _hook = aroundCalls(runtime.db, {
@@ -105,5 +141,5 @@ async function atCall(session: TestSession, when: 'before' | 'after', nth: numbe
       resolve();
     },
   });
-  await Promise.race([promise, untilEvents(runtime.temporal, session.id, EVENTS)]);
+  await Promise.race([promise, session.ended(run)]);
 }

@@ -10,24 +10,29 @@ import { createPool } from '../../store/db.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
 import { useOwnWorkflowThreads } from '../../worker/workflow-threads.ts';
+import { subagentAgents } from '../subagents/agents.ts';
 import faultAgent from './agent.ts';
+import { payingAgent } from './paying.ts';
 import type { WorkerProcess } from './worker-process.ts';
-import { aroundCalls, type SqlCall } from './sql-calls.ts';
+import { aroundCalls, sessionsOf, type SqlCall } from './sql-calls.ts';
 
 const options = JSON.parse(process.env['PERDURE_TEST_WORKER']!) as WorkerProcess;
-const log = pino();
+// Written before the process crashes.
+const log = pino(pino.destination({ dest: 1, sync: true }));
 const db = createPool(options.databaseUrl);
 const points = new Map(Object.entries(options.crashesAt));
 const arrived = new Set<string>();
 const arrive = (when: 'before' | 'after') => (call: SqlCall) => {
-  const session = String(call.args[0]);
+  const sessions = sessionsOf(call);
   // Nothing happens to this session until the crash, whoever calls.
-  if (arrived.has(session)) return new Promise(() => {});
-  const point = points.get(session);
-  if (point?.[when] !== call.name || !JSON.stringify(call.args).includes(point.holding ?? '')) return undefined;
+  if (sessions.some((session) => arrived.has(session))) return new Promise(() => {});
+  const session = sessions.find((each) => points.get(each)?.[when] === call.name);
+  if (session === undefined || !JSON.stringify(call.args).includes(points.get(session)!.holding ?? ''))
+    return undefined;
   arrived.add(session);
   log.info({ session }, 'arrived');
-  if (arrived.size < points.size) return new Promise(() => {});
+  // Other sessions of a shared statement go on.
+  if (arrived.size < points.size) return sessions.length > 1 ? undefined : new Promise(() => {});
   // A process that is only stopped goes on.
   points.clear();
   arrived.clear();
@@ -44,8 +49,9 @@ const worker = await createWorker({
   clientConnection,
   namespace: options.namespace,
   db,
+  directDatabaseUrl: options.databaseUrl,
   bus: createPostgresBus({ connectionString: options.databaseUrl }),
-  agents: agentRegistry([faultAgent]),
+  agents: agentRegistry([faultAgent, payingAgent, ...subagentAgents]),
   models: createModels({ openaiApiKey: 'test', openaiBaseUrl: options.modelUrl, defaultModel: 'openai/test' }),
   log,
   settings: options.settings,

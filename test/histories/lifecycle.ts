@@ -1,11 +1,13 @@
 // Scenarios of a session's lifecycle: commands, closing and opening, continuing as new, and lost workers and claims.
 import { setTimeout as delay } from 'node:timers/promises';
+import { defineAgent } from '../../agent/define.ts';
 import { signals, updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
 import { startWorkerProcess } from '../faults/worker-process.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { callTool, say } from '../../tools/test-kit/model-actions.ts';
+import { withoutFunction } from '../../tools/test-kit/without-function.ts';
+import { callTool, fail, report, say } from '../../tools/test-kit/model-actions.ts';
 import {
   build,
   CANARY,
@@ -189,6 +191,8 @@ const terminated: Scenario = {
     const run = await session.send(`Wait. ${CANARY}`);
     await eventually(async () => {
       if ((await session.row()).pending_tool === null) throw new Error('no tool at work yet');
+      // One that no activity has adopted would go on.
+      if ((await session.run(run)).head_start_at !== null) throw new Error('no activity has the tool yet');
     });
     await session.handle.terminate();
     runtime.model.script(inOrder(words));
@@ -277,10 +281,91 @@ const failedActivity: Scenario = {
     runtime.model.script(inOrder(words));
     const session = await open(runtime);
     // A permanent error of the database.
-    await runtime.db.query('ALTER FUNCTION settle_step RENAME TO settle_step_away');
+    const giveBack = await withoutFunction(runtime.db, 'settle_step');
     await turn(session);
-    await runtime.db.query('ALTER FUNCTION settle_step_away RENAME TO settle_step');
+    await giveBack();
     await turn(session);
+    return session;
+  },
+};
+
+const rewinds: Scenario = {
+  name: 'rewinds',
+  async play(runtime) {
+    runtime.model.script(inOrder(words));
+    const session = await open(runtime);
+    await session.ended(await session.send(`First. ${CANARY}`, 'the-first-message'));
+    await session.ended(await session.send(`Second. ${CANARY}`, 'the-second-message'));
+    await session.command(updates.rewind, { message_id: 'the-second-message' });
+    await session.command(updates.rewind, { message_id: 'the-first-message' });
+    await session.command(updates.unrewind);
+    await session.command(updates.unrewind);
+    await session.command(updates.branch, { from_message_id: 'the-second-message' });
+    await refused(session.command(updates.unrewind));
+    await hangingTurn(runtime, session);
+    await session.send(`Queued. ${CANARY}`);
+    await refused(session.command(updates.rewind, { message_id: 'the-first-message' }));
+    await session.command(updates.rewind, { message_id: 'the-first-message', abort: true });
+    runtime.model.script(inOrder(words));
+    await turn(session);
+    return session;
+  },
+};
+
+const archives: Scenario = {
+  name: 'archives',
+  async play(runtime) {
+    runtime.model.script(inOrder(words));
+    const session = await open(runtime);
+    await session.ended(await session.send(`First. ${CANARY}`));
+    await session.command(updates.archive, { archived: true });
+    await session.command(updates.archive, { archived: false });
+    await session.ended(await session.send(`Second. ${CANARY}`));
+    return session;
+  },
+};
+
+const edits: Scenario = {
+  name: 'edits',
+  async play(runtime) {
+    runtime.model.script(inOrder(words));
+    const session = await open(runtime);
+    await session.ended(await session.send(`First. ${CANARY}`, 'the-first-message'));
+    await session.ended(await session.edit('the-first-message', `Better. ${CANARY}`));
+    await hangingTurn(runtime, session);
+    await session.send(`Queued. ${CANARY}`);
+    runtime.model.script(inOrder(words));
+    await session.ended(await session.edit('the-first-message', `Best. ${CANARY}`));
+    return session;
+  },
+};
+
+/** By itself, by hand, and one whose summarizer fails. */
+const compactions: Scenario = {
+  name: 'compactions',
+  options: {
+    catalog: { 'openai/test': { context_limit: 3_000, max_output: 500 } },
+    agents: [
+      defineAgent({ ...faultAgent, compaction: { retry_on_transient: 0, prune_min_tokens: 50, prune_keep: 0 } }),
+    ],
+  },
+  async play(runtime) {
+    const answer = [say('Certainly. '.repeat(200)), report({ input: 1_000, output: 500 })];
+    const full = [say('Certainly.'), report({ input: 2_600, output: 10 })];
+    const summary = [say(`They talked. ${CANARY}`)];
+    runtime.model.script(inOrder(answer, answer, answer, full, summary, answer));
+    const session = await open(runtime);
+    for (let turns = 0; turns < 5; turns += 1) await turn(session);
+    runtime.model.script(inOrder(summary, full, [fail(503)], words));
+    await refused(session.command(updates.prune));
+    const { run_seq: byHand } = await session.command(updates.compact);
+    await session.ended(byHand);
+    await turn(session);
+    await turn(session);
+    runtime.model.script(inOrder([callTool('call_1', 'echo', { words: `${CANARY} `, times: 50 })], words));
+    await turn(session);
+    const { run_seq: pruned } = await session.command(updates.prune);
+    await session.ended(pruned);
     return session;
   },
 };
@@ -301,4 +386,8 @@ export const lifecycle = [
   idleTimerInCommands,
   wakesOutOfOrder,
   failedActivity,
+  rewinds,
+  edits,
+  archives,
+  compactions,
 ];

@@ -1,10 +1,10 @@
 import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { HISTORIES, readHistories, type RecordedHistory } from '../../tools/scripts/histories/files.ts';
-import { typeOf } from '../../tools/scripts/histories/history.ts';
-import { readable } from '../../tools/scripts/histories/payloads.ts';
+import { typeOf } from '../../worker/replay/history.ts';
+import { readable } from '../../worker/replay/payloads.ts';
 import { Pseudonyms } from '../../tools/scripts/histories/pseudonyms.ts';
-import { capturingBundle, replay } from '../../tools/scripts/histories/replay.ts';
+import { capturingBundle, replay } from '../../worker/replay/replay.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { CANARY } from './scenario.ts';
 import { scenarios } from './scenarios.ts';
@@ -135,15 +135,15 @@ describe('a change of workflow code', () => {
     {
       change: 'another name of an activity',
       code: ['workflows/turn.ts', '`).runTool(', "`)['useTool']("],
-      shows: 'tool-errors.1',
+      shows: 'build-and-publish.1',
       at: ['ActivityTaskScheduled', 2],
     },
     {
       change: 'another name of a local activity',
       code: ['workflows/state.ts', 'this.local.loadSession(', "this.local['openSession']("],
       shows: 'plain-turn.1',
-      // The first marker is the patch's.
-      at: ['MarkerRecorded', 2],
+      // The first markers are those of the patches.
+      at: ['MarkerRecorded', 3],
     },
     {
       change: 'no idle timer',
@@ -155,8 +155,8 @@ describe('a change of workflow code', () => {
       change: 'search attributes that are not kept up',
       code: ['workflows/display.ts', 'if (changes.length > 0)', 'if (changes.length > 9)'],
       shows: 'build-and-publish.1',
-      // The first one is the SDK's, for the patch.
-      at: ['UpsertWorkflowSearchAttributes', 2],
+      // The first ones are the SDK's, for the patches.
+      at: ['UpsertWorkflowSearchAttributes', 3],
     },
     {
       change: 'code that throws',
@@ -174,7 +174,7 @@ describe('a change of workflow code', () => {
   it('W5 behind "patched" the same change breaks none', async () => {
     const bundle = await variant(
       'workflows/turn.ts',
-      ['import { CancellationScope,', 'import { patched, CancellationScope,'],
+      ['import { allHandlersFinished,', 'import { patched, allHandlersFinished,'],
       [eachTry, `${eachTry} if (patched('a-timer-before-every-step')) await sleep(1);`],
     );
     const results = await replay(bundle, recorded);
@@ -183,8 +183,8 @@ describe('a change of workflow code', () => {
 
   it('W5 another input, time-out or summary breaks no replay; the recorded inputs show it', async () => {
     const other = await variant('workflows/turn.ts', ['`tool ${', '`a tool named ${']);
-    const [result] = await replay(other, [one('tool-errors.1')]);
+    const [result] = await replay(other, [one('build-and-publish.1')]);
     expect(result!.broke).toBeUndefined();
-    expect(result!.asked).not.toEqual(one('tool-errors.1').inputs);
+    expect(result!.asked).not.toEqual(one('build-and-publish.1').inputs);
   });
 });

@@ -9,13 +9,16 @@ import type { ModelScript } from '../../tools/test-kit/model-server.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import type { RuntimeOptions, TestRuntime } from '../../tools/test-kit/system.ts';
 
+/** What has a workflow with its id. */
+export type Recorded = Pick<TestSession, 'id' | 'handle'>;
+
 /** A scenario whose histories are recorded. It has its own servers and worker. */
 export interface Scenario {
   /** Name of its files. */
   name: string;
   options?: RuntimeOptions;
-  /** Plays it; returns the sessions whose histories are recorded. */
-  play(runtime: TestRuntime): Promise<TestSession>;
+  /** Plays it; returns the session or initiative whose histories are recorded, or several. */
+  play(runtime: TestRuntime): Promise<Recorded | Recorded[]>;
 }
 
 /** A text in every kind of content of the scenarios; no history may contain it. */
@@ -88,18 +91,15 @@ export async function close(session: TestSession, args: { abort?: boolean } = {}
 }
 
 /** Waits until the workflow has nothing scheduled and nothing to do, so that its history is complete. */
-export async function quiet(session: TestSession): Promise<void> {
+export async function quiet(session: Recorded): Promise<void> {
   let length = -1;
-  await eventually(
-    async () => {
-      const { raw } = await session.handle.describe();
-      const events = Number(raw.workflowExecutionInfo?.historyLength);
-      const isQuiet = (raw.pendingActivities ?? []).length === 0 && !raw.pendingWorkflowTask && events === length;
-      length = events;
-      if (isQuiet) return;
-      await delay(50);
-      throw new Error('the session is still at work');
-    },
-    { timeout: 20_000 },
-  );
+  await eventually(async () => {
+    const { raw } = await session.handle.describe();
+    const events = Number(raw.workflowExecutionInfo?.historyLength);
+    const isQuiet = (raw.pendingActivities ?? []).length === 0 && !raw.pendingWorkflowTask && events === length;
+    length = events;
+    if (isQuiet) return;
+    await delay(50);
+    throw new Error('the session is still at work');
+  });
 }

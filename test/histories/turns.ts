@@ -1,4 +1,5 @@
 // Scenarios of turns with models and tools.
+import type { SessionMark } from '../../domain/command-table.ts';
 import { updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -174,6 +175,29 @@ const limitReached: Scenario = {
   },
 };
 
+const toldOfTurns: Scenario = {
+  name: 'told-of-turns',
+  async play(runtime) {
+    const [begin, , finish] = build;
+    runtime.model.script(inOrder(begin!, words, finish!, words));
+    const session = await open(runtime);
+    await turn(session);
+    const accept = async (text: string) => {
+      const { run, message } = await session.accept(`${text} ${CANARY}`);
+      runtime.bus.publish({ session: session.id, run, kind: 'accepted' });
+      await session.ended(run);
+      return { run, message };
+    };
+    // The first turn ends the building. The workflow hears of it with the wake-up for the second one.
+    await accept('First.');
+    const { run, message } = await accept('Second.');
+    const { rows } = await runtime.db.query<{ mark: SessionMark }>('SELECT session_mark($1) AS mark', [session.id]);
+    await session.wake(run, message, null, rows[0]!.mark);
+    await turn(session);
+    return session;
+  },
+};
+
 export const turns = [
   plainTurn,
   buildAndPublish,
@@ -187,4 +211,5 @@ export const turns = [
   providerRetry,
   providerError,
   limitReached,
+  toldOfTurns,
 ];

@@ -1,7 +1,7 @@
 // The workflow code with replacements, as after a change.
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { capturingBundleOf } from '../../tools/scripts/histories/replay.ts';
+import { capturingBundleOf } from '../../worker/replay/replay.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');

@@ -81,8 +81,16 @@ describe('the files of a session', () => {
     const { body } = await list();
     expect(body.items).toHaveLength(500);
     expect(body.items[0].path).toBe('index.html');
-    const none = { items: [], preview_url: null, preview_site_url: null };
+    const none = { items: [], files_url: expect.any(String), preview_url: null, preview_site_url: null };
     expect((await (await sessionWith({})).list()).body).toEqual(none);
+  });
+
+  it('H6 are read below files_url, without an index.html', async () => {
+    const { list } = await sessionWith({ 'notes/a.txt': 'x', '.env': 'KEY=1' });
+    const { files_url, preview_url } = (await list()).body;
+    expect(preview_url).toBeNull();
+    expect(await (await get(`${files_url}notes/a.txt`)).text()).toBe('x');
+    expect((await get(`${files_url}.env`)).status).toBe(404);
   });
 });
 

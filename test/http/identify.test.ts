@@ -29,6 +29,13 @@ describe('the user of a loopback host', () => {
     expect((await identify(request())).user).not.toBe(first.user);
   });
 
+  it('H3 is the configured one for all who name none, whatever their cookie says', async () => {
+    const cookie = (await identify(request())).setCookie!.split(';')[0]!;
+    const alone = loopbackUser(Buffer.alloc(32, 1), 'ada');
+    for (const headers of [{}, { cookie }]) expect(await alone(request(headers))).toEqual({ user: 'ada' });
+    expect(await alone(request({ 'x-perdure-user': 'eve' }))).toEqual({ user: 'eve' });
+  });
+
   it('H3 is not taken from a cookie with a wrong signature', async () => {
     const { user, setCookie } = await identify(request());
     const [name, value] = setCookie!.split(';')[0]!.split('=') as [string, string];

@@ -105,7 +105,7 @@ describe('invalid requests', () => {
           { type: 'file', mediaType: 'image/png', url: 'http://x/' },
         ],
       },
-      'parts[1].url: expected a data: URL in base64',
+      'parts[1].url: expected the URL of an attachment, or a data: URL in base64',
     ],
     [{ parts: [{ type: 'text' }] }, 'parts[0].text: expected a string'],
     [{ parts: [7] }, 'parts[0]: expected a part of type text or file'],

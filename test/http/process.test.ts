@@ -4,7 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { COMPILE_CACHE } from '../../tools/dev/node-process.ts';
+import { COMPILE_CACHE } from '../../dev/node-process.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
@@ -39,14 +39,11 @@ function startProcess(env: Record<string, string>): HostProcess {
 }
 
 function untilSaid(host: HostProcess, msg: RegExp | string) {
-  return eventually(
-    () => {
-      const line = host.lines.find((each) => (typeof msg === 'string' ? each.msg === msg : msg.test(each.msg)));
-      if (!line) throw new Error(`not logged yet: ${msg}; logged: ${host.lines.map((each) => each.msg).join(', ')}`);
-      return line;
-    },
-    { timeout: 15_000 },
-  );
+  return eventually(() => {
+    const line = host.lines.find((each) => (typeof msg === 'string' ? each.msg === msg : msg.test(each.msg)));
+    if (!line) throw new Error(`not logged yet: ${msg}; logged: ${host.lines.map((each) => each.msg).join(', ')}`);
+    return line;
+  });
 }
 
 const dir = scratchDir();
@@ -113,6 +110,34 @@ describe('the process of the host', () => {
     const { url } = await untilSaid(allowed, 'ready');
     const answer = await fetch(`${url}/api/sessions`, { headers: { 'x-perdure-user': 'ada' } });
     expect(await answer.json()).toMatchObject({ code: 'Unauthorized', status: 401 });
+  });
+
+  it('H9 knows the models of PERDURE_PROVIDERS', async () => {
+    const providers = path.join(dir, 'providers.mjs');
+    await writeFile(
+      providers,
+      `import { createModels } from 'perdure';
+       export default { acme: () => createModels({}).resolve('rehearsal/site-builder').model };`,
+    );
+    const own = { DATABASE_URL: databaseUrl, ...temporal, PERDURE_PROVIDERS: providers };
+    const host = startProcess({ ...own, PERDURE_MODEL: 'acme/one' });
+    const { url } = await untilSaid(host, 'ready');
+    const open = async (model: string) => {
+      const headers = { 'content-type': 'application/json' };
+      const answer = await fetch(`${url}/api/sessions`, { method: 'POST', headers, body: JSON.stringify({ model }) });
+      return [answer.status, ((await answer.json()) as { detail?: string }).detail];
+    };
+    expect(await open('acme/two')).toEqual([201, undefined]);
+    expect(await open('other/two')).toEqual([
+      422,
+      expect.stringContaining('expected a configured model (acme/*, rehearsal/'),
+    ]);
+  });
+
+  it('H9 does not start with a default model that cannot be resolved', async () => {
+    const host = startProcess({ DATABASE_URL: databaseUrl, ...temporal, PERDURE_MODEL: 'acme/one' });
+    expect(await host.exited).toBe(1);
+    expect(host.lines.at(-1)?.msg).toMatch(/PERDURE_MODEL.*"acme\/one" is not configured; configured: rehearsal/);
   });
 
   it('H1 names a missing setting', async () => {

@@ -1,10 +1,13 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import type { Page } from '../../host/context.ts';
 import { staticPage } from '../../host/static-page.ts';
 
+const OF_INITIATIVES = ['/i', '/i/ini_1'];
+const LONG = 'go();\n'.repeat(1_000);
 const dir = scratchDir();
 let page: Page;
 beforeAll(async () => {
@@ -13,6 +16,11 @@ beforeAll(async () => {
   await writeFile(path.join(dir, 'dist', '.made-from'), 'digest');
   await writeFile(path.join(dir, 'dist', 'index.html'), '<!doctype html>');
   await writeFile(path.join(dir, 'dist', 'assets', 'index-abc.js'), 'go()');
+  await writeFile(path.join(dir, 'dist', 'assets', 'long-abc.js'), LONG);
+  await mkdir(path.join(dir, 'dist', 'console'));
+  await writeFile(path.join(dir, 'dist', 'console', 'index.html'), 'the console');
+  await mkdir(path.join(dir, 'dist', 'diagram'));
+  await writeFile(path.join(dir, 'dist', 'diagram', 'index.html'), 'draws');
   page = await staticPage(path.join(dir, 'dist'));
 });
 
@@ -38,18 +46,70 @@ describe('the chat page is served', () => {
     }
   });
 
+  it.each(OF_INITIATIVES)('H12 at the addresses of initiatives: %s', async (url) => {
+    const response = await get(url);
+    expect(await response?.text()).toBe('<!doctype html>');
+    expect(response?.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'");
+  });
+
+  it('H8 also for a link to a session, but below no other path', async () => {
+    expect(await (await get('/s/ses_1'))?.text()).toBe('<!doctype html>');
+    for (const url of ['/s', '/s/', '/s/ses_1/more', '/t/ses_1'])
+      expect([url, await get(url)]).toEqual([url, undefined]);
+  });
+
+  it('Q3 with the frame that draws diagrams, which has no origin and can load nothing but our scripts', async () => {
+    const frame = await get('/diagram');
+    expect(await frame?.text()).toBe('draws');
+    const policy = frame?.headers.get('content-security-policy') ?? '';
+    expect(policy).toBe(
+      "sandbox allow-scripts; default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+    );
+    expect(frame?.headers.get('x-frame-options')).toBe(null);
+    // Without an origin it asks for its scripts as another site would.
+    expect((await get('/assets/index-abc.js'))?.headers.get('access-control-allow-origin')).toBe('*');
+    expect((await get('/'))?.headers.get('access-control-allow-origin')).toBe(null);
+  });
+
+  it('H1 with the console at an address of its own', async () => {
+    const response = await get('/console?session=ses_1');
+    expect(await response?.text()).toBe('the console');
+    expect(response?.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'");
+  });
+
   it('H1 with immutable assets, whose names contain a hash', async () => {
     const response = await get('/assets/index-abc.js');
     expect(response?.headers.get('content-type')).toBe('text/javascript; charset=utf-8');
     expect(response?.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
   });
 
-  it.each(['/secret.html', '/../secret.html', '/%2e%2e/secret.html', '/assets/..%2f..%2fsecret.html', '/.made-from'])(
-    'Q3 and no other file: %s',
-    async (url) => {
-      expect(await get(url)).toBeUndefined();
-    },
-  );
+  it('H8 compressed for clients that take it, and revalidated by the same tag', async () => {
+    const response = await get('/assets/long-abc.js', { 'accept-encoding': 'gzip, br' });
+    expect(response?.headers.get('content-encoding')).toBe('gzip');
+    expect(response?.headers.get('vary')).toBe('Accept-Encoding');
+    const body = Buffer.from(await response!.arrayBuffer());
+    expect(body.length).toBeLessThan(LONG.length / 10);
+    expect(gunzipSync(body).toString()).toBe(LONG);
+    const etag = response?.headers.get('etag') ?? '';
+    const unchanged = await get('/assets/long-abc.js', { 'accept-encoding': 'gzip', 'if-none-match': etag });
+    expect([unchanged?.status, unchanged?.headers.get('vary')]).toEqual([304, 'Accept-Encoding']);
+    const plain = await get('/assets/long-abc.js');
+    expect([await plain?.text(), plain?.headers.get('vary')]).toEqual([LONG, 'Accept-Encoding']);
+    expect((await get('/', { 'accept-encoding': 'gzip' }))?.headers.get('content-encoding')).toBeNull();
+  });
+
+  it.each([
+    '/secret.html',
+    '/../secret.html',
+    '/%2e%2e/secret.html',
+    '/assets/..%2f..%2fsecret.html',
+    '/.made-from',
+    '/i/',
+    '/i/a/b',
+  ])('Q3 and no other file: %s', async (url) => {
+    expect(await get(url)).toBeUndefined();
+  });
 
   it('H1 or, if it was not built, the response says how to build it', async () => {
     const none = await staticPage(path.join(dir, 'none'));

@@ -7,6 +7,7 @@ import { tokenUser } from '../../host/token.ts';
 import { newId } from '../../domain/ids.ts';
 import { type Answer, eventsOf, startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { type IssuerKey, issuerKey, type KeyServer, startKeyServer } from '../../tools/test-kit/key-server.ts';
+import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
 import { freePort, freshDatabase } from '../../tools/test-kit/servers.ts';
 
 // Hosts that require tokens, over HTTP; a server of the issuer provides the keys.
@@ -72,6 +73,21 @@ describe('a host whose tokens are signed with a secret', () => {
 
   it('H3 uses the subject as user, and ignores other identification in the request', async () => {
     expect(await ask(host, `Bearer ${await bySecret()}`)).toMatchObject({ status: 201, user: 'ada' });
+  });
+
+  it('K3 the claim perdure_admin, and nothing else, lets a caller change app: state', async () => {
+    const change = async (claims: object) => {
+      const caller = host.as('ada');
+      const headers = { authorization: `Bearer ${await bySecret(claims)}` };
+      const { body } = await caller.post('/api/sessions', {}, headers);
+      const path = `/api/sessions/${String(body.session.session_id)}/state`;
+      return (await caller.post(path, { stateDelta: { 'app:motd': 'hello' } }, headers)).status;
+    };
+    expect(await change({ perdure_admin: true })).toBe(200);
+    const others = [{ perdure_admin: 'true' }, { perdure_admin: 1 }, { admin: true }, { perdure_reads_all: true }];
+    for (const claims of [{}, ...others]) {
+      expect(await change(claims)).toBe(403);
+    }
   });
 
   it.each(['bearer', 'BEARER'])('H3 accepts the scheme as %s', async (scheme) => {
@@ -185,17 +201,20 @@ describe('a token that expires', () => {
     ['the events of a session', '/api/sessions/:id/events', () => ({}), problem],
     ['a rendezvous', '/api/rendezvous', () => ({}), problem],
   ])('H3 ends the stream of %s within 5 s, with `expired` as its last event', async (_what, path, init, data) => {
-    const exp = NOW() + 2;
     const read = async (token: string) => {
       const headers = { authorization: `Bearer ${token}` };
       return host.as('ada').fetch(path.replace(':id', session), { ...init(), headers });
     };
-    const events = await Array.fromAsync(eventsOf(await read(await bySecret({ exp }))));
-    expect(Date.now() / 1_000 - exp).toBeGreaterThanOrEqual(0);
-    expect(Date.now() / 1_000 - exp).toBeLessThan(5);
-    expect(events.length).toBeGreaterThan(1);
-    expect(events.at(-1)).toEqual({ event: 'expired', data });
-    expect(events.filter(({ event }) => event === 'expired')).toHaveLength(1);
+    await expectLeastOfThree('the end after the expiry', 5_000, async () => {
+      const exp = NOW() + 2;
+      const events = await Array.fromAsync(eventsOf(await read(await bySecret({ exp }))));
+      const late = Date.now() - exp * 1_000;
+      expect(late).toBeGreaterThanOrEqual(0);
+      expect(events.length).toBeGreaterThan(1);
+      expect(events.at(-1)).toEqual({ event: 'expired', data });
+      expect(events.filter(({ event }) => event === 'expired')).toHaveLength(1);
+      return late;
+    });
     const again = await read(await bySecret());
     expect(again.status).toBe(200);
     await again.body!.cancel();
@@ -334,9 +353,13 @@ describe('a host whose tokens are signed with keys of their issuer', () => {
 
   it('H3 waits at most two seconds for them', async () => {
     keys.answer(() => {});
-    const from = performance.now();
-    expect(await ask(host, `Bearer ${await byKey(first)}`)).toMatchObject({ status: 503 });
-    expect(performance.now() - from).toBeLessThan(4_000);
-    expect(keys.asked).toHaveLength(1);
+    await expectLeastOfThree('a request whose keys cannot be fetched', 3_000, async () => {
+      const unaware = await hostOf(keys.url);
+      const before = keys.asked.length;
+      const from = performance.now();
+      expect(await ask(unaware, `Bearer ${await byKey(first)}`)).toMatchObject({ status: 503 });
+      expect(keys.asked).toHaveLength(before + 1);
+      return performance.now() - from;
+    });
   });
 });

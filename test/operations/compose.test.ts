@@ -1,15 +1,18 @@
 // Static checks of docker-compose.yml and Dockerfile, without a container engine. `npm run try:image` executes their steps.
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdir, readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import { DockerfileParser } from 'dockerfile-ast';
 import { validate } from 'dockerfile-utils';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parseConfig, SETTINGS } from '../../config/config.ts';
 import { duration } from '../../config/units.ts';
+import { createProject } from '../../dev/init/init.ts';
 import { COMPOSE_FILE, composeServices, type Service } from '../../tools/test-kit/compose.ts';
 import { buildContext, dockerfile, ROOT, type Stage } from '../../tools/test-kit/image.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
 // TypeScript cannot resolve its types.
 const { DCLinter } = createRequire(import.meta.url)('dclint') as {
@@ -24,6 +27,13 @@ const OURS = ['migrate', 'worker', 'host'];
 /** Rules about order: ours is the order in which the services start. */
 const ORDER_RULES = ['service-keys-order', 'services-alphabetical-order', 'top-level-properties-order'];
 
+/** What a linter with the schema of the compose specification reports. */
+function composeProblems(file: string): object[][] {
+  const rules = Object.fromEntries(ORDER_RULES.map((rule) => [rule, 0]));
+  const linter = new DCLinter({ rules, quiet: true, debug: false, exclude: [] });
+  return linter.lintFiles([file], false).map(({ messages }) => messages);
+}
+
 const read = (file: string) => readFile(path.join(ROOT, file), 'utf8');
 
 describe('docker-compose.yml', () => {
@@ -35,9 +45,7 @@ describe('docker-compose.yml', () => {
   });
 
   it('H1 conforms to the compose specification', () => {
-    const rules = Object.fromEntries(ORDER_RULES.map((rule) => [rule, 0]));
-    const linter = new DCLinter({ rules, quiet: true, debug: false, exclude: [] });
-    expect(linter.lintFiles([COMPOSE_FILE], false).map(({ messages }) => messages)).toEqual([[]]);
+    expect(composeProblems(COMPOSE_FILE)).toEqual([[]]);
   });
 
   it('H3 names a missing secret', async () => {
@@ -65,8 +73,8 @@ describe('docker-compose.yml', () => {
 
   it('H1 runs programs of the package', async () => {
     const { bin } = JSON.parse(await read('package.json')) as { bin: Record<string, string> };
-    for (const { command } of ours) expect(Object.values(bin)).toContain(command[1]);
-    expect(ours.map(({ command }) => command[0])).toEqual(['node', 'node', 'node']);
+    const programs = ['migrate', 'worker', 'host'].map((name) => ['node', bin[`perdure-${name}`]]);
+    expect(ours.map(({ command }) => command)).toEqual(programs);
   });
 
   it('H1 runs existing scripts, and gives the Temporal server our settings', () => {
@@ -129,6 +137,73 @@ describe('docker-compose.yml', () => {
   });
 });
 
+describe('the deployment that perdure init creates', () => {
+  const folder = scratchDir();
+  const composeFile = path.join(folder, 'compose.yaml');
+  const own = (name: string) => readFile(path.join(folder, name), 'utf8');
+  let services: Record<string, Service>;
+  let repository: Record<string, Service>;
+  beforeAll(async () => {
+    await mkdir(folder, { recursive: true });
+    await createProject(folder);
+    services = await composeServices(SECRETS, composeFile);
+    repository = await composeServices(SECRETS);
+  });
+
+  it('H5 conforms to the compose specification', () => {
+    expect(composeProblems(composeFile)).toEqual([[]]);
+  });
+
+  it('H5 differs from docker-compose.yml only in the image, the agents and the paths of the programs', () => {
+    const { bin } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
+      bin: Record<string, string>;
+    };
+    expect(bin).toHaveProperty('perdure');
+    expect(Object.keys(services)).toEqual(Object.keys(repository));
+    for (const [name, { image, command, environment, ...rest }] of Object.entries(services)) {
+      const { image: theirs, command: _command, environment: fewer, ...same } = repository[name]!;
+      expect(rest).toEqual(same);
+      const isOurs = OURS.includes(name);
+      expect(environment).toEqual(isOurs ? { ...fewer, PERDURE_AGENTS: 'agent.ts' } : fewer);
+      expect(command).toEqual(isOurs ? ['node_modules/.bin/perdure', name] : _command);
+      if (!isOurs) expect([image, image]).toEqual([theirs, expect.stringMatching(/:\d+\.\d+/)]);
+    }
+  });
+
+  it('H5 sets existing settings to valid values, with an agents file that the image has', async () => {
+    const copied = DockerfileParser.parse(await own('Dockerfile'))
+      .getCOPYs()
+      .flatMap((copy) => copy.getArguments());
+    expect(copied.map((argument) => argument.getValue())).toContain('*.ts');
+    for (const name of OURS) {
+      const { environment } = services[name]!;
+      expect(Object.keys(environment).filter((each) => !SETTINGS.includes(each))).toEqual([]);
+      expect(parseConfig(environment).agentsModule).toMatch(/\/agent\.ts$/);
+    }
+    expect(existsSync(path.join(folder, 'agent.ts'))).toBe(true);
+  });
+
+  it('H5 asks for exactly the variables of its .env.example, and mounts scripts that it contains', async () => {
+    const asked = Array.from((await own('compose.yaml')).matchAll(/\$\{(\w+)/g), ([, name]) => name);
+    const named = Array.from((await own('.env.example')).matchAll(/^(\w+)=/gm), ([, name]) => name);
+    expect(new Set(asked)).toEqual(new Set(named));
+    for (const { entrypoint, environment } of Object.values(services)) {
+      for (const file of [...entrypoint.slice(1), environment['DYNAMIC_CONFIG_FILE_PATH'] ?? '']) {
+        expect(existsSync(path.join(folder, file)), file).toBe(true);
+      }
+    }
+  });
+
+  it('H5 builds its image from a valid Dockerfile, with the Node that the package asks for, not as root', async () => {
+    const text = await own('Dockerfile');
+    expect(validate(text)).toEqual([]);
+    const file = DockerfileParser.parse(text);
+    expect(file.getFROMs().map((from) => from.getImage())).toEqual(['node:24-bookworm-slim']);
+    const user = file.getInstructions().find((each) => each.getKeyword() === 'USER');
+    expect(user?.getArgumentsContent()).toMatch(/^[1-9]\d*:[1-9]\d*$/);
+  });
+});
+
 describe('the Dockerfile', () => {
   let stages: Stage[];
   beforeAll(async () => {
@@ -159,14 +234,14 @@ describe('the Dockerfile', () => {
   it('H1 produces an image without development dependencies, which does not run as root', () => {
     const { steps } = stages.at(-1)!;
     expect(steps.find(({ keyword }) => keyword === 'USER')?.text).toMatch(/^[1-9]\d*:[1-9]\d*$/);
-    expect(steps.find(({ keyword }) => keyword === 'CMD')?.args).toEqual(['node', 'dist/host/main.js']);
+    expect(steps.find(({ keyword }) => keyword === 'CMD')?.args).toEqual(['node', 'dist/dev/bin/host.js']);
     const modules = steps.find(({ args }) => args[0]?.endsWith('/node_modules'));
     const source = stages.find(({ name }) => name === modules?.from);
     expect(source?.steps.find(({ keyword }) => keyword === 'RUN')?.text).toContain('npm ci --omit=dev');
   });
 
   it('H1 uses the Node version of the tests', async () => {
-    const { optionalDependencies } = JSON.parse(await read('package.json')) as {
+    const { optionalDependencies } = JSON.parse(await read('tools/node/package.json')) as {
       optionalDependencies: Record<string, string>;
     };
     const images = new Set(stages.map(({ image }) => image));

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { chunksOf } from '../../tools/test-kit/host.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { callTool, hang, report, say } from '../../tools/test-kit/model-actions.ts';
+import { callTool, fail, hang, report, say } from '../../tools/test-kit/model-actions.ts';
 import { type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
 import { type HostProcess, type OurProcess, processesOn } from '../../tools/test-kit/processes.ts';
 import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
@@ -60,9 +60,7 @@ beforeAll(async () => {
   model.script(() => [say('Once'), hang()]);
   const second = await chat('tab', 'm2', 'a story');
   await model.request(2);
-  await eventually(async () => expect((await scrape(metricsUrl)).value('perdure_runs', { state: 'running' })).toBe(1), {
-    timeout: 15_000,
-  });
+  await eventually(async () => expect((await scrape(metricsUrl)).value('perdure_runs', { state: 'running' })).toBe(1));
   await host.as(USER).post(`/api/sessions/${session}/abort`);
   await chunksOf(second);
 
@@ -70,12 +68,14 @@ beforeAll(async () => {
   const third = await chat('other', 'm3', 'hi');
   await chunksOf(third);
   signalled = third.headers.get('x-perdure-session')!;
-  await client.workflow.getHandle(signalled).signal('publish');
-}, 60_000);
+  model.script(() => [fail(400)]);
+  await chunksOf(await chat('failing', 'm4', 'fail'));
+  // A turn may be over before its workflow is started.
+  await eventually(() => client.workflow.getHandle(signalled).signal('publish'));
+});
 
 /** Waits, because a worker counts after its work is done, which readers may see earlier. */
-const settled = (check: (counted: Scrape) => void) =>
-  eventually(async () => check(await scrape(metricsUrl)), { timeout: 10_000 });
+const settled = (check: (counted: Scrape) => void) => eventually(async () => check(await scrape(metricsUrl)));
 
 describe('the metrics of a worker', () => {
   it('H1 count turns, steps, tokens, tool calls and refusals', async () => {
@@ -94,7 +94,8 @@ describe('the metrics of a worker', () => {
     await settled((counted) => {
       const value = counted.value.bind(counted);
       expect(value('perdure_model_first_chunk_seconds_count', { model: 'openai/test' })).toBe(4);
-      expect(value('perdure_delta_lag_seconds_count')).toBeGreaterThanOrEqual(3);
+      // An answer that is complete before its first batch is stored with its step.
+      expect(value('perdure_delta_lag_seconds_count')).toBeGreaterThanOrEqual(1);
       expect(value('perdure_abort_seconds_count')).toBe(1);
       expect(value('perdure_queue_oldest_seconds')).toBe(0);
       expect(value('perdure_bus_batches_total')).toBeGreaterThan(0);
@@ -128,7 +129,7 @@ it('H1 the metrics of a host include requests, refusals, streams and its bus', a
   });
   expect(
     counted.value('perdure_http_request_seconds_count', { method: 'POST', route: '/api/chat', status: '200' }),
-  ).toBe(3);
+  ).toBe(4);
   expect(counted.value('perdure_refused_total', { command: 'publish', code: 'InvalidTransition' })).toBe(1);
   expect(counted.value('perdure_bus_listening_total')).toBeGreaterThanOrEqual(1);
 });
@@ -142,14 +143,11 @@ it('Q3 no metric contains a session, a user or content', async () => {
 });
 
 it('W2 a refused signal is in the log of the workflow and of the activity, each line with its session', async () => {
-  const lines = await eventually(
-    async () => {
-      const found = await worker.logs();
-      expect(found.map((line) => line.msg)).toContain('a signal was refused');
-      return found;
-    },
-    { timeout: 10_000 },
-  );
+  const lines = await eventually(async () => {
+    const found = await worker.logs();
+    expect(found.map((line) => line.msg)).toContain('a signal was refused');
+    return found;
+  });
   const said = (msg: RegExp, about: string) => lines.filter((line) => msg.test(line.msg) && line['session'] === about);
   expect(said(/^a signal was refused/, signalled)).toHaveLength(1);
   expect(said(/^refused: /, signalled)).toMatchObject([{ actor: 'operator', code: 'InvalidTransition' }]);
@@ -165,6 +163,9 @@ it('Q3 no log line contains content, and every line about a session names it', a
   );
   expect(without).toEqual([]);
 });
+
+/** With labels, but without a sample here: no answer streams, and the agent has no MCP server. */
+const NOT_SEEN = new Set(['perdure_http_streams', 'perdure_mcp_tool_changes_total']);
 
 describe('the operator’s guide', () => {
   const guide = () => readFile('docs/operations.md', 'utf8');
@@ -192,7 +193,7 @@ describe('the operator’s guide', () => {
       const seen = [ofWorker, ofHost].flatMap((each) => Array.from(each!.families.get(name) ?? []));
       if (seen.length > 0)
         expect({ name, labels: new Set(seen) }).toEqual({ name, labels: new Set(labels.split(',')) });
-      else expect(labels === '' || name === 'perdure_http_streams', name).toBe(true);
+      else expect(labels === '' || NOT_SEEN.has(name), name).toBe(true);
     }
   });
 

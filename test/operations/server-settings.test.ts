@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { expect, it } from 'vitest';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { parseConfig } from '../../config/config.ts';
-import { startTemporal } from '../../tools/dev/temporal.ts';
+import { startTemporal } from '../../dev/temporal.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { createNamespace } from '../../tools/test-kit/namespaces.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
@@ -31,7 +31,7 @@ function logger() {
 it('H1 a worker logs no warning on a server with our settings', async () => {
   const { address, namespace } = await freshNamespace();
   const { lines, log } = logger();
-  await warnOfMissingServerSettings({ address }, namespace, log);
+  await warnOfMissingServerSettings({ address }, { namespace, taskQueue: 'perdure' }, log);
   expect(lines).toEqual([]);
 });
 

@@ -1,15 +1,24 @@
-import { createHash } from 'node:crypto';
 // Erasure and retention in the database: what is deleted, what stays, and that nothing is written afterwards.
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
 import { expect, it } from 'vitest';
+import { Event, PostgresSessionService } from '../../client/state/index.ts';
 import { newId } from '../../domain/ids.ts';
+import type { Json } from '../../domain/text.ts';
 import { claimErasures, eraseSession, eraseUserRest, finishErasures, someSessionsOf } from '../../store/erasure.ts';
+import { attach } from '../../store/attachments.ts';
+import { Contents } from '../../store/contents.ts';
 import { keepPrompt, readPrompt } from '../../store/prompts.ts';
 import { sweepOutputs, sweepRefusals } from '../../store/retention.ts';
-import { readCache, writeCache } from '../../store/tools.ts';
-import { allRows } from '../attacks/rows.ts';
+import { type CachePlace, readCached, writeCached } from '../../store/cached-results.ts';
+import { tablesWith } from '../../tools/test-kit/canary.ts';
 import { freshRows, refusal, rows, Session, textPart } from './session.ts';
 
 const db = await freshRows();
+
+const placeOf = ({ id, user }: Session, scope: CachePlace['scope'] = 'session', tool = 'look_up'): CachePlace => ({
+  ...{ scope, sessionId: id, userId: user, tool },
+});
 const HOME = 'a-home';
 const erase = ({ id, user }: Session, wholeUser = false) =>
   eraseSession(db, { sessionId: id, userId: user, home: HOME, wholeUser });
@@ -30,40 +39,40 @@ async function full(user: string, canary: string): Promise<Session> {
   await db.query(`INSERT INTO session_aliases VALUES ($1, $2, $3)`, [user, canary, session.id]);
   await db.query(`INSERT INTO scoped_state VALUES ('session', $1, 'key', $2)`, [session.id, JSON.stringify(canary)]);
   await db.query(`INSERT INTO tool_outputs VALUES ($1, 'call_1', $2)`, [session.id, canary]);
-  await writeCache(db, session.id, 'key', canary, 60_000);
+  await db.query('INSERT INTO replays (session_id) VALUES ($1)', [session.id]);
+  await db.query(`INSERT INTO work_log VALUES ($1, 1, 0, $2, gen_random_uuid(), '{0,1,1}', 1, 1)`, [
+    session.id,
+    canary,
+  ]);
+  await writeCached(db, placeOf(session), 'key', canary, 60_000);
   await keepPrompt(db, session.id, prompt(canary));
   return session;
-}
-
-async function tablesWith(text: string): Promise<string[]> {
-  const tables = Object.entries(await allRows(db));
-  return tables.filter(([, content]) => content.includes(text)).map(([name]) => name);
 }
 
 it('T9 every row of a session is deleted, those of others stay, and no tombstone is left', async () => {
   const [session, other] = [await full('ada', 'canary-one'), await full('ada', 'canary-two')];
   expect(await erase(new Session(db, session.id, 'eve'))).toBeUndefined();
   // The tenth table has digests only.
-  expect((await tablesWith('canary-one')).length).toBeGreaterThanOrEqual(9);
-  expect(await tablesWith(session.id)).toContain('system_prompts');
-  const before = await tablesWith('canary-two');
+  expect((await tablesWith(db, 'canary-one')).length).toBeGreaterThanOrEqual(9);
+  expect(await tablesWith(db, session.id)).toContain('system_prompts');
+  const before = await tablesWith(db, 'canary-two');
   expect(await erase(session)).toEqual({ sessions: [session.id], runs: [{ session_id: session.id, run_seq: 1 }] });
-  expect(await tablesWith('canary-one')).toEqual([]);
-  expect(await tablesWith(session.id)).toEqual(['erasures']);
-  expect(await tablesWith('canary-two')).toEqual(before);
+  expect(await tablesWith(db, 'canary-one')).toEqual([]);
+  expect(await tablesWith(db, session.id)).toEqual(['erasures']);
+  expect(await tablesWith(db, 'canary-two')).toEqual(before);
   const { digest, sections } = prompt('canary-two');
   expect(await readPrompt(db, other.id, digest)).toEqual(sections);
   expect(await erase(session)).toBeUndefined();
   const queued = await claimErasures(db, 10);
   expect(new Set(queued.map(({ workflow_id, folder }) => workflow_id ?? folder))).toEqual(
-    new Set([session.id, `${HOME}/${session.id}`]),
+    new Set([session.id, `${HOME}/${session.id}`, `${HOME}/.snapshots/${session.id}`]),
   );
   expect(await claimErasures(db, 10)).toEqual([]);
   await finishErasures(
     db,
     queued.map(({ id }) => id),
   );
-  expect(await tablesWith(session.id)).toEqual([]);
+  expect(await tablesWith(db, session.id)).toEqual([]);
 });
 
 it('T9 a session is erased with its descendants', async () => {
@@ -72,7 +81,7 @@ it('T9 a session is erased with its descendants', async () => {
   await db.query('UPDATE chat_sessions SET parent_id = $2 WHERE session_id = $1', [grandchild!.id, child!.id]);
   const ids = [parent!.id, child!.id, grandchild!.id].toSorted();
   expect((await erase(parent!))?.sessions).toEqual(ids);
-  for (const id of ids) expect(await tablesWith(id)).toEqual(['erasures']);
+  for (const id of ids) expect(await tablesWith(db, id)).toEqual(['erasures']);
 });
 
 it('P1 T9 sections are stored once, and are deleted with the last session that uses them', async () => {
@@ -106,10 +115,10 @@ it('T9 a running step or tool writes nothing after the erasure, and gets `lost`'
     seq: 0,
   });
   expect((await rows(db, `SELECT note_stuck($1, 'cause') AS noted`, [session.id]))[0]).toEqual({ noted: false });
-  await writeCache(db, session.id, 'key', 'canary-zombie', 60_000);
-  expect(await readCache(db, session.id, 'key')).toBeUndefined();
+  await writeCached(db, placeOf(session), 'key', 'canary-zombie', 60_000);
+  expect(await readCached(db, placeOf(session), 'key')).toBeUndefined();
   await keepPrompt(db, session.id, prompt('canary-zombie'));
-  expect(await tablesWith('canary-zombie')).toEqual([]);
+  expect(await tablesWith(db, 'canary-zombie')).toEqual([]);
 });
 
 it('T9 messages, batches, prompts and two erasures at once: no deadlock, no error, no row is left', async () => {
@@ -127,13 +136,46 @@ it('T9 messages, batches, prompts and two erasures at once: no deadlock, no erro
     const others = [1, 2, 3].flatMap((n) => [
       session.say(canary),
       keepPrompt(db, session.id, prompt(`${canary} ${n}`)),
-      writeCache(db, session.id, `key${n}`, canary, 60_000),
+      writeCached(db, placeOf(session), `key${n}`, canary, 60_000),
     ]);
     const erasures = [erase(session), erase(session)];
     await Promise.all([...batches, ...others, ...erasures]);
     expect((await Promise.all(erasures)).filter(Boolean)).toHaveLength(1);
-    expect(await tablesWith(canary)).toEqual([]);
+    expect(await tablesWith(db, canary)).toEqual([]);
   }
+});
+
+/** Takes the folders to remove from the queue. */
+async function queuedFolders(): Promise<string[]> {
+  const found = await rows(db, 'DELETE FROM erasures WHERE folder IS NOT NULL RETURNING folder');
+  return found.map(({ folder }) => String(folder));
+}
+
+it('T9 an erasure leaves contents to a sweep, which deletes them one at a time, and none that another session has', async () => {
+  const [session, other] = [await Session.at('chatting', db), await Session.at('chatting', db)];
+  const contents = new Contents(db);
+  const give = async (to: Session, id: string) => {
+    const media_type = 'text/plain';
+    const digest = createHash('sha256').update(id).digest('hex');
+    await attach(db, to.id, { attachment_id: id, content_id: id, digest, media_type, filename: null, size: 3 });
+  };
+  const ids = ['att_1', 'att_2', 'att_shared'];
+  for (const id of ids) {
+    await contents.put(id, Readable.from([Buffer.from(id)]));
+    await give(session, id);
+  }
+  await give(other, 'att_shared');
+  const stored = async () =>
+    (await rows(db, 'SELECT content_id FROM attachment_chunks ORDER BY 1')).map(({ content_id }) => content_id);
+  await erase(session);
+  expect(await tablesWith(db, session.id)).toEqual(['erasures']);
+  expect(await stored()).toEqual(ids);
+  expect(await contents.sweep(10)).toBe(2);
+  expect(await stored()).toEqual(['att_shared']);
+  await erase(other);
+  expect(await contents.sweep(10)).toBe(1);
+  expect(await stored()).toEqual([]);
+  expect(await rows(db, 'SELECT FROM attachment_contents')).toEqual([]);
 });
 
 it('T9 a folder that another session or a project uses is kept', async () => {
@@ -151,8 +193,7 @@ it('T9 a folder that another session or a project uses is kept', async () => {
     await open('site/sub'),
     await open('prj-x'),
   ];
-  const queued = async () =>
-    (await rows(db, 'DELETE FROM erasures WHERE folder IS NOT NULL RETURNING folder')).map(({ folder }) => folder);
+  const queued = async () => (await queuedFolders()).filter((folder) => !folder.includes('/.snapshots/'));
   await queued();
   for (const session of [one, two, ofProject]) {
     await erase(session);
@@ -173,11 +214,67 @@ it('T9 erasing a user deletes everything: sessions, projects, todos, state', asy
   await db.query(`INSERT INTO project_todos VALUES ('prj-erase', 'canary-user')`);
   await db.query(`INSERT INTO scoped_state VALUES ('user', $1, 'key', '"canary-user"')`, [user]);
   for (const id of await someSessionsOf(db, user)) await erase(new Session(db, id, user));
+  await queuedFolders();
   for (let times = 0; times < 2; times += 1) await eraseUserRest(db, user, HOME);
-  expect(await tablesWith('canary-user')).toEqual([]);
-  expect(await tablesWith(user)).toEqual([]);
-  expect(await tablesWith('prj-erase')).toEqual(['erasures']);
-  expect(await tablesWith(session.id)).toEqual(['erasures']);
+  expect(await queuedFolders()).toEqual([`${HOME}/prj-erase`, `${HOME}/.snapshots`, `${HOME}/.snapshots`]);
+  expect(await tablesWith(db, 'canary-user')).toEqual([]);
+  expect(await tablesWith(db, user)).toEqual([]);
+  expect(await tablesWith(db, 'prj-erase')).toEqual([]);
+  expect(await tablesWith(db, session.id)).toEqual(['erasures']);
+});
+
+it('T9 what an erased user changed for all stays, without the user', async () => {
+  const user = 'author-to-erase';
+  const service = new PostgresSessionService({ database: db });
+  const session = await service.createSession({ appName: 'authors', userId: user });
+  const say = (author: string, stateDelta: Record<string, Json>) =>
+    service.appendEvent({ session, event: new Event({ author, actions: { stateDelta } }) });
+  await say(user, { 'app:motd': 'hi' });
+  await say(`called ${user}`, { 'app:motd': 'ho' });
+  await say(user, { 'app:motd': 'hu', 'user:name': 'Ada' });
+  await service.deleteSession({ appName: 'authors', userId: user, sessionId: session.id });
+  await db.query(
+    `INSERT INTO scope_events VALUES (nextval('state_versions'), 'authors', NULL, now(), $1, '{"set": {}}')`,
+    [user],
+  );
+  await db.query(
+    `INSERT INTO scope_events VALUES (nextval('state_versions'), 'authors', 'eve', now(), 'eve', '{"set": {}}')`,
+  );
+  await eraseUserRest(db, user, HOME);
+  const kept = await rows(
+    db,
+    `SELECT user_id, author, data -> 'set' AS set FROM scope_events WHERE app = 'authors' ORDER BY version`,
+  );
+  expect(kept).toEqual([
+    ...['hi', 'ho', 'hu'].map((motd) => ({ user_id: null, author: null, set: { 'app:motd': motd } })),
+    { user_id: null, author: null, set: {} },
+    { user_id: 'eve', author: 'eve', set: {} },
+  ]);
+  expect((await tablesWith(db, user)).filter((name) => name !== 'erasures')).toEqual([]);
+});
+
+it('S10 a cached result is seen by its tool in its scope until it expires, and is in no log', async () => {
+  const mine = await Session.at('chatting', db, { user: 'cacher' });
+  const neighbour = await Session.at('chatting', db, { user: 'cacher' });
+  const stranger = await Session.at('chatting', db, { user: 'stranger' });
+  const before = await mine.events();
+  for (const scope of ['session', 'user', 'app'] as const)
+    await writeCached(db, placeOf(mine, scope), 'key', { scope }, 60_000);
+  const seen = async (session: Session, tool?: string) =>
+    Promise.all(
+      (['session', 'user', 'app'] as const).map((scope) => readCached(db, placeOf(session, scope, tool), 'key')),
+    );
+  expect(await seen(mine)).toEqual([{ scope: 'session' }, { scope: 'user' }, { scope: 'app' }]);
+  expect(await seen(neighbour)).toEqual([undefined, { scope: 'user' }, { scope: 'app' }]);
+  expect(await seen(stranger)).toEqual([undefined, undefined, { scope: 'app' }]);
+  expect(await seen(mine, 'other_tool')).toEqual([undefined, undefined, undefined]);
+  await writeCached(db, placeOf(mine), 'key', 'again', 60_000);
+  await db.query(`UPDATE cached_results SET expires_at = clock_timestamp() WHERE scope = 'user'`);
+  expect(await seen(mine)).toEqual(['again', undefined, { scope: 'app' }]);
+  expect(await mine.events()).toEqual(before);
+  await db.query(`SELECT erase_user_rest('cacher', 'home')`);
+  expect(await rows(db, `SELECT scope FROM cached_results WHERE owner IN ('', 'cacher')`)).toEqual([{ scope: 'app' }]);
+  await db.query('DELETE FROM cached_results');
 });
 
 it('T9 refusals, cached results and truncated tool outputs are deleted by age; everything else stays', async () => {
@@ -187,8 +284,8 @@ it('T9 refusals, cached results and truncated tool outputs are deleted by age; e
   await session.raise('publish', 'cmd-newest');
   await db.query(`INSERT INTO tool_outputs VALUES ($1, 'call_old', 'x', now() - interval '2 days')`, [session.id]);
   await db.query(`INSERT INTO tool_outputs VALUES ($1, 'call_new', 'x')`, [session.id]);
-  await writeCache(db, session.id, 'new', 1, 60_000);
-  await db.query(`INSERT INTO tool_cache VALUES ($1, 'old', '1', now() - interval '1 s')`, [session.id]);
+  await writeCached(db, placeOf(session), 'new', 1, 60_000);
+  await writeCached(db, placeOf(session), 'old', 1, -1_000);
   const commands = async () => (await session.events()).map(({ command_id }) => command_id).filter((id) => id !== null);
   expect(await sweepRefusals(db, 60_000, 1_000)).toBeUndefined();
   expect(await commands()).toEqual(['cmd-refused', 'cmd-kept', 'cmd-newest']);
@@ -198,7 +295,7 @@ it('T9 refusals, cached results and truncated tool outputs are deleted by age; e
   expect(await rows(db, 'SELECT tool_call_id FROM tool_outputs WHERE session_id = $1', [session.id])).toEqual([
     { tool_call_id: 'call_new' },
   ]);
-  expect(await rows(db, 'SELECT key FROM tool_cache WHERE session_id = $1', [session.id])).toEqual([{ key: 'new' }]);
+  expect(await rows(db, 'SELECT key FROM cached_results WHERE owner = $1', [session.id])).toEqual([{ key: 'new' }]);
   expect(await refusal(db.query('DELETE FROM session_events WHERE session_id = $1', [session.id]))).toBe('PD001');
 });
 

@@ -29,6 +29,11 @@ const ATTEMPTS: Record<string, [told: unknown, attempt: (session: Session, run: 
     'lost',
     (session, run) => session.append(run, ZOMBIE, [], [{ part_id: 'prt_x', start: 0, text: 'late' }]),
   ],
+  append_streams: [null, (session, run) => session.appendShared(run, ZOMBIE, [textPart(1, 'late')])],
+  'append_streams of a delta': [
+    null,
+    (session, run) => session.appendShared(run, ZOMBIE, [], [{ part_id: 'prt_x', start: 0, text: 'late' }]),
+  ],
   settle_step: [{ kind: 'lost' }, (session, run) => session.settleStep(run, ZOMBIE, { step: 1, end: true })],
   'settle_step of a step that has settled': [
     { kind: 'lost' },

@@ -121,6 +121,43 @@ describe('accepting a message', () => {
     expect((await session.runs()).map((run) => run['model'])).toEqual([null, 'a/b', 'a/b', 'c/d', 'c/d']);
     expect((await session.chat())['model']).toBe('c/d');
   });
+
+  it('X10 a variant lasts one turn, and the rehearsal model is never carried forward', async () => {
+    const session = await open();
+    const model = { provider_id: 'a', model_id: 'b', variant: 'high' };
+    await session.say('think', { model: 'a/b', metadata: { model } });
+    await session.say('go on');
+    // What a client says of a model that it does not choose has no effect.
+    await session.say('go on', { metadata: { model } });
+    await session.say('rehearse', { model: 'rehearsal/site-builder' });
+    await session.say('go on');
+    expect((await session.runs()).map((run) => [run['model'], run['variant']])).toEqual([
+      ['a/b', 'high'],
+      ['a/b', null],
+      ['a/b', null],
+      ['rehearsal/site-builder', null],
+      ['a/b', null],
+    ]);
+    expect((await session.chat())['model']).toBe('a/b');
+  });
+
+  it('X10 an answer is given again with the variant of the last one, unless it has another model', async () => {
+    const session = await open();
+    const model = { provider_id: 'a', model_id: 'b', variant: 'high' };
+    const { message_id: id } = await session.say('think', { model: 'a/b', metadata: { model } });
+    const variants = async () => (await session.runs()).map((run) => run['variant']);
+    const again = async (chosen: string | null, variant: string | null) => {
+      await session.settleRun((await session.runs()).length, 'aborted');
+      await session.regenerate(id as string, { model: chosen, variant });
+    };
+    await again(null, null);
+    await again('a/b', null);
+    await again('a/b', 'low');
+    await again('rehearsal/site-builder', null);
+    await again(null, null);
+    expect(await variants()).toEqual(['high', 'high', null, 'low', null, null]);
+    expect((await session.run(6))['model']).toBe('a/b');
+  });
 });
 
 describe('positions', () => {

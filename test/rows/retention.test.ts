@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import { beforeAll, expect, it } from 'vitest';
 import { sweepOutputs, sweepRefusals } from '../../store/retention.ts';
-import { freshRows, rows, Session } from './session.ts';
+import { measuredRows, rows, Session } from './session.ts';
 
 const KEPT = 20_000;
 const BATCH = 100;
@@ -10,7 +10,7 @@ const HOUR_MS = 3_600_000;
 /** Of one batch of 100 rows; reading 20,000 rows takes more than 20,000. */
 const MAX_BUFFERS = 2_000;
 
-const db = await freshRows();
+const db = await measuredRows();
 
 /** Opens sessions. */
 async function sessions(count: number): Promise<void> {
@@ -50,7 +50,7 @@ beforeAll(async () => {
   await db.query(`INSERT INTO tool_outputs SELECT session_id, 'call', 'x' FROM sessions`);
   await db.query(`INSERT INTO tool_cache SELECT session_id, 'key', '1', now() + interval '1 day' FROM sessions`);
   await db.query('ANALYZE');
-}, 60_000);
+});
 
 it('T9 a sweep does not read what is too young to delete', async () => {
   expect((await cost((explained) => sweepRefusals(explained, HOUR_MS, BATCH))).buffers).toBeLessThan(MAX_BUFFERS);

@@ -25,7 +25,8 @@ const TRIGGERS = `
 const VIEWS = `
   SELECT viewname || E'\\n' || pg_get_viewdef(viewname::regclass, true) FROM pg_views WHERE schemaname = 'public'`;
 const FUNCTIONS = `
-  SELECT proname || '(' || pg_get_function_arguments(p.oid) || ') RETURNS ' || pg_get_function_result(p.oid)
+  SELECT proname || '(' || pg_get_function_arguments(p.oid) || ')'
+         || coalesce(' RETURNS ' || pg_get_function_result(p.oid), ' PROCEDURE')
          || ' LANGUAGE ' || lanname
          || CASE provolatile WHEN 'i' THEN ' IMMUTABLE' WHEN 's' THEN ' STABLE' ELSE '' END
          || coalesce(' SET ' || array_to_string(proconfig, ' SET '), '')

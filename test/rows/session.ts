@@ -7,7 +7,9 @@ import { newId } from '../../domain/ids.ts';
 import { nextPhase, type Phase, type PhaseEvent } from '../../domain/phases.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { z } from 'zod';
+import type { PartWrite } from '../../domain/part-data.ts';
 import * as store from '../../store/db.ts';
+import { appendStreams, streamBatch, type StreamWrite } from '../../store/streams.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { raiseEvent } from '../faults/rows.ts';
 
@@ -29,6 +31,18 @@ const NO_USAGE = { input: 0, output: 0, reasoning: 0, cache_read: 0, cache_write
 export async function freshRows({ max = 10 }: { max?: number } = {}): Promise<pg.Pool> {
   const db = store.createPool(await freshDatabase(), { max });
   afterFile(() => db.end());
+  return db;
+}
+
+/**
+ * The same for tests that fill tables and count what is read. Statements have the time that a busy machine needs for them. There is
+ * no autovacuum: an automatic ANALYZE causes new plans, and its snapshot keeps what updates have left behind.
+ */
+export async function measuredRows(): Promise<pg.Pool> {
+  const db = store.createPool(`${await freshDatabase()}?statement_timeout=600000&query_timeout=610000`);
+  afterFile(() => db.end());
+  const tables = await rows(db, `SELECT format('%I', tablename) AS name FROM pg_tables WHERE schemaname = 'public'`);
+  for (const { name } of tables) await db.query(`ALTER TABLE ${String(name)} SET (autovacuum_enabled = false)`);
   return db;
 }
 
@@ -57,7 +71,14 @@ export async function untilBlocked(db: pg.Pool): Promise<void> {
   while ((await rows(db, waiting)).length === 0) await delay(5);
 }
 
-export interface Said {
+export interface Again {
+  replaced?: string | null;
+  user?: string;
+  model?: string | null;
+  variant?: string | null;
+}
+
+interface Said {
   id?: string;
   user?: string;
   model?: string | null;
@@ -88,10 +109,14 @@ export interface Settlement {
   parts?: readonly Part[];
   nextIndex?: number;
   usage?: object;
+  /** Without cache reads. */
+  tokens?: number;
   cost?: number | null;
   toolCalls?: readonly object[];
   end?: boolean;
   failure?: { code: string; message: string; toolError: string };
+  /** See note_work(). */
+  work?: object;
 }
 
 export class Session {
@@ -162,6 +187,27 @@ export class Session {
     return this.apply('close', { abort }, command);
   }
 
+  rewind(message: string, { abort = false, command = newId('cmd') } = {}) {
+    return this.apply('rewind', { message_id: message, abort }, command);
+  }
+
+  unrewind(command = newId('cmd')) {
+    return this.apply('unrewind', {}, command);
+  }
+
+  /** Replaces a message by one with another text. */
+  edit(edited: string, text: string, { id = newId('msg'), user = this.user, maxQueue = 1000 }: Said = {}) {
+    const parts = JSON.stringify([{ id: newId('prt'), type: 'text', data: { type: 'text', text } }]);
+    const args = [this.id, user, edited, id, newId('msg'), parts, '{}', null, maxQueue];
+    return call<Answer>(this.db, 'edit_message', args);
+  }
+
+  /** Answers a message again. */
+  regenerate(message: string, { replaced = null, user = this.user, model = null, variant = null }: Again = {}) {
+    const args = [this.id, user, message, replaced, newId('msg'), model, null, variant];
+    return call<Answer>(this.db, 'regenerate_answer', args);
+  }
+
   /** Any command. */
   apply(name: string, args: object, command = newId('cmd'), actor = 'user') {
     return call<Answer>(this.db, 'apply_command', [this.id, name, args, actor, command]);
@@ -177,8 +223,12 @@ export class Session {
     return call<Answer & { epoch: number; runs: Answer[] }>(this.db, 'load_session', args);
   }
 
+  claimWithoutView(run: number, fence: Fence) {
+    return call<Answer>(this.db, 'claim_without_view', [this.id, run, 0, fence, null, null]);
+  }
+
   claim(run: number, fence: Fence, step = 0, startedAt: number | null = null) {
-    return call<Answer>(this.db, 'claim_step', [this.id, run, step, fence, startedAt]);
+    return call<Answer>(this.db, 'claim_step', [this.id, run, step, fence, startedAt, null]);
   }
 
   append(
@@ -193,18 +243,31 @@ export class Session {
     return call<'live' | 'abort' | 'lost'>(this.db, 'append_stream', args);
   }
 
+  /** The same batch in a statement for several runs. */
+  async appendShared(run: number, fence: Fence, parts: readonly Part[], deltas: readonly Delta[] = []) {
+    return (await appendStreams(this.db, [this.batch(run, fence, parts, deltas)]))[0];
+  }
+
+  /** A batch for `appendStreams`. */
+  batch(run: number, fence: Fence, parts: readonly Part[], deltas: readonly Delta[] = []): StreamWrite {
+    const batch = streamBatch({ parts: parts as readonly PartWrite[], deltas }, {});
+    return { claim: { sessionId: this.id, runSeq: run, fence }, batch };
+  }
+
   settleStep(run: number, fence: Fence, settlement: Settlement = {}) {
     const {
       step = 0,
       parts = [],
       nextIndex = parts.length,
       usage = NO_USAGE,
+      tokens = 1,
       toolCalls = [],
       end = false,
     } = settlement;
     const cost = settlement.cost === undefined ? {} : { cost_usd: settlement.cost };
     const failure = settlement.failure ? { failure: settlement.failure } : {};
-    const report = { step, usage, model: 'test/model', finish_reason: 'stop', tokens: 1, ...cost, ...failure };
+    const work = settlement.work ? { work: settlement.work } : {};
+    const report = { step, usage, model: 'test/model', finish_reason: 'stop', tokens, ...cost, ...work, ...failure };
     const receipt = { finish_reason: 'stop', model: 'test/model', tokens: 1, tool_calls: toolCalls, end };
     return call<Answer>(this.db, 'settle_step', [
       ...[this.id, run, fence, '{}', JSON.stringify(parts), nextIndex],
@@ -224,7 +287,8 @@ export class Session {
 
   beginTool(run: number, fence: Fence, callId: string, raise: object | null = null) {
     const pending = JSON.stringify(pendingTool(callId));
-    return call<Answer>(this.db, 'begin_tool', [this.id, run, fence, pending, raise && JSON.stringify(raise)]);
+    const raised = raise && JSON.stringify(raise);
+    return call<Answer>(this.db, 'begin_tool', [this.id, run, fence, pending, raised, null]);
   }
 
   finishTool(run: number, fence: Fence, callId: string, { effects = {}, data = {}, illegal = '%s' }: ToolEnd = {}) {

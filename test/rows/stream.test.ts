@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
+import { readMessages } from '../../store/messages.ts';
 import { cases } from '../../tools/test-kit/cases.ts';
 import { type Delta, freshRows, type Part, refusal, type Row, rows, Session, textPart, toolPart } from './session.ts';
 
@@ -44,6 +45,30 @@ it('T4 settling a part keeps the deltas of other parts', async () => {
   await session.append(1, FENCE, [{ ...one, data: { type: 'text', text: 'a!' }, settled: true }], [], null);
   expect((await session.deltas()).map((delta) => delta['part_id'])).toEqual([two.id]);
   expect((await answerOf(session)).map((data) => data['text'])).toEqual(['a!', 'b!']);
+});
+
+it('H8 finished reasoning has how long it took, unless it was stored only when it had ended', async () => {
+  const session = await answering();
+  const parts = [2, 0, -1, 3].map((seconds, index) => {
+    const data = { type: 'reasoning', text: 'Hm.', state: index < 3 ? 'done' : 'streaming' };
+    return { id: newId('prt'), index, type: 'reasoning', data, seconds };
+  });
+  await session.append(1, FENCE, parts);
+  for (const { id, seconds } of parts) {
+    const sql =
+      'UPDATE chat_parts SET created_at = updated_at - make_interval(secs => $3) WHERE session_id = $1 AND id = $2';
+    await db.query(sql, [session.id, id, seconds]);
+  }
+  const page = { limit: 10, hidden: false };
+  const { items } = await readMessages(db, session.id, { ...page, times: true });
+  expect(items.at(-1)?.parts.map((part) => (part as { ms?: number }).ms)).toEqual([
+    2_000,
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  expect(items.map(({ created_at }) => typeof created_at)).toEqual(['string', 'string']);
+  expect(JSON.stringify(await readMessages(db, session.id, page))).not.toMatch(/"ms"|created_at/);
 });
 
 it('T4 the input of a tool call that still streams is shown raw', async () => {

@@ -154,7 +154,14 @@ it('S5 outcome, todos, state, full output and transition are committed together,
     { output: 'all of it' },
   ]);
   expect(events.slice(-2)).toMatchObject([
-    { kind: 'state', data: { delta: [{ scope: 'session', key: 'last', value: 1 }] } },
+    {
+      kind: 'state',
+      data: {
+        event: { id: 'tool:call_1', author: 'build_and_deploy', actions: { stateDelta: { last: 1 } } },
+        set: { last: 1 },
+        deleted: [],
+      },
+    },
     {
       kind: 'transition',
       data: { event: 'todo_done_build', from: 'building', to: 'verifying', tool_call_id: 'call_1' },
@@ -264,6 +271,76 @@ it('K6 state is written to its scope, the last change of a key wins, and deletio
   expect((await session.run(run))['temp']).toEqual({});
   await session.settleRun(run, 'aborted');
   expect((await session.run(run))['temp']).toBeNull();
+});
+
+it('K6 a result whose state another session changed meanwhile becomes a tool error, and nothing of it is stored', async () => {
+  const project = newId('prj');
+  const [one, two] = [
+    await Session.at('building', db, { user: 'fenced', project }),
+    await Session.at('chatting', db, { user: 'fenced', project }),
+  ];
+  const runs = [await calling(one), await calling(two)];
+  await one.beginTool(runs[0]!, FIRST, 'call_1');
+  await two.beginTool(runs[1]!, FIRST, 'call_1');
+  const write = (value: number, seen?: number) => ({
+    scope: 'user',
+    key: 'n',
+    value,
+    ...(seen !== undefined && { seen }),
+  });
+  expect(await two.finishTool(runs[1]!, FIRST, 'call_1', { effects: { state: [write(1, 0)] } })).toMatchObject({
+    ok: true,
+  });
+  const effects = {
+    event: 'todo_done_build',
+    todos: [{ name: 'build', done: true }],
+    state: [write(2, 0), { scope: 'session', key: 'mine', value: 1 }, { scope: 'temp', key: 't', value: 1 }],
+    aside: 'all of it',
+  };
+  const before = (await one.events()).length;
+  expect(await one.finishTool(runs[0]!, FIRST, 'call_1', { effects })).toMatchObject({
+    kind: 'settled',
+    ok: false,
+    phase: 'building',
+  });
+  expect((await one.parts(runs[0]))[0]).toMatchObject({
+    tool_state: 'output-error',
+    data: {
+      errorText: 'StaleState: "user:n" was changed while the tool ran, so its changes of state were not stored.',
+    },
+  });
+  expect(await rows(db, `SELECT key, value FROM scoped_state WHERE owner IN ('fenced', $1)`, [one.id])).toEqual([
+    { key: 'n', value: 1 },
+  ]);
+  expect([await todos(project), (await one.run(runs[0]!))['temp'], (await one.events()).length]).toEqual([
+    [],
+    null,
+    before,
+  ]);
+});
+
+it('K6 increments of tools add to what is stored then, in every scope', async () => {
+  const session = await Session.at('chatting', db, { user: 'counting' });
+  const run = await calling(session, ['call_1', 'call_2', 'call_3']);
+  const add = async (ordinal: number, callId: string, scopes: string[]) => {
+    await session.beginTool(run, [0, ordinal, 1], callId);
+    const state = scopes.map((scope) => ({ scope, key: 'n', increment: ordinal }));
+    return session.finishTool(run, [0, ordinal, 1], callId, { effects: { state } });
+  };
+  for (const [ordinal, callId] of [
+    [2, 'call_1'],
+    [3, 'call_2'],
+  ] as const) {
+    expect(await add(ordinal, callId, ['session', 'user', 'temp'])).toMatchObject({ ok: true });
+  }
+  expect(await rows(db, `SELECT value FROM scoped_state WHERE owner IN ('counting', $1)`, [session.id])).toEqual([
+    { value: 5 },
+    { value: 5 },
+  ]);
+  expect((await session.run(run))['temp']).toEqual({ n: 5 });
+  await db.query(`UPDATE scoped_state SET value = '"text"' WHERE owner = 'counting'`);
+  expect(await add(4, 'call_3', ['user', 'session'])).toMatchObject({ ok: false });
+  expect(await rows(db, `SELECT value FROM scoped_state WHERE owner = $1`, [session.id])).toEqual([{ value: 5 }]);
 });
 
 it('K5 concurrent sessions of one user that write the same keys and todos do not deadlock', async () => {

@@ -2,7 +2,9 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { Fence } from '../../domain/runs.ts';
 import { cases } from '../../tools/test-kit/cases.ts';
-import { freshRows, type Row, Session, textPart } from './session.ts';
+import { readSession } from '../../store/sessions.ts';
+import { compact, type Paid, prune, summarize } from './compacting.ts';
+import { call, freshRows, type Row, Session, textPart } from './session.ts';
 
 const db = await freshRows();
 
@@ -118,4 +120,168 @@ it('U1 a step stores its five numbers, its model and its finish reason, and noth
   expect((answer!['metadata'] as { steps: Row[] }).steps[0]).not.toHaveProperty('tokens');
   expect(await session.chat()).toMatchObject({ total_tokens: 15, cost_usd: null });
   expect(await session.run(1)).toMatchObject({ tokens: 1, step: 1, state: 'finished' });
+});
+
+const at = fc.nat();
+const paid = fc.record({
+  usage: step.map(({ usage }) => usage),
+  cost: step.map(({ cost }) => cost),
+  isUsed: fc.boolean(),
+});
+/** What comes before the first step of a turn. */
+const made = fc.option(fc.oneof(paid, fc.constant('prune' as const)));
+const action = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ does: fc.constant('say' as const), at, turn }) },
+  fc.record({ does: fc.constantFrom('edit' as const, 'regenerate' as const), at, turn }),
+  fc.record({ does: fc.constant('say' as const), at, turn, made }),
+  fc.record({ does: fc.constant('compact' as const), at, paid }),
+  fc.record({
+    does: fc.constantFrom('rewind' as const, 'unrewind' as const, 'branch' as const, 'go on in the branch' as const),
+    at,
+  }),
+);
+
+interface Answered {
+  steps?: { usage: Partial<Numbers> }[];
+}
+
+interface Steps {
+  steps: readonly { usage: Partial<Numbers>; cost: number | null }[];
+  end: string;
+}
+
+/** Plays the open run of a session to its end, with the steps of a turn. */
+async function play(session: Session, { steps, end }: Steps, first: Paid | 'prune' | null = null) {
+  const run = (await session.runs()).find(({ state }) => state === 'queued')?.['seq'] as number | undefined;
+  if (run === undefined) return;
+  if (first === 'prune') await prune(session, run, [0, run * 10, 1]);
+  else if (first !== null) await summarize(session, run, [0, run * 10, 1], first);
+  for (const [n, { usage, cost }] of steps.entries()) {
+    const fence: Fence = [0, run * 10 + 1 + n, 1];
+    await session.claim(run, fence, n);
+    await session.append(run, fence, [textPart(n, 'words')]);
+    const { cache_read: _read = 0, ...counted } = usage;
+    const tokens = Object.values(counted).reduce((all, each) => all + each, 0);
+    await session.settleStep(run, fence, {
+      step: n,
+      nextIndex: n + 1,
+      usage,
+      cost,
+      tokens,
+      end: n === steps.length - 1,
+    });
+  }
+  await session.settleRun(run, end === 'error' ? 'error' : 'aborted');
+}
+
+it('U2 the sums of sessions, branches and runs are those of their messages, through rewinds, edits, new answers, compactions and prunes', async () => {
+  const sizes = new Set<number>();
+  const kinds = new Set<unknown>();
+  await fc.assert(
+    fc.asyncProperty(fc.array(action, { minLength: 3, maxLength: 14, size: 'max' }), async (actions) => {
+      let session = await Session.at('chatting', db);
+      const all = [session];
+      for (const each of actions) {
+        const messages = await session.messages();
+        const chosen = (messages[each.at % Math.max(1, messages.length)]?.['id'] as string | undefined) ?? 'none';
+        if (each.does === 'say') await session.say('go on');
+        if (each.does === 'edit') await session.edit(chosen, `edited ${each.at}`);
+        if (each.does === 'regenerate') await session.regenerate(chosen);
+        if (each.does === 'compact') await compact(session, each.paid);
+        if ('turn' in each) await play(session, each.turn, 'made' in each ? each.made : null);
+        if (each.does === 'rewind') await session.rewind(chosen);
+        if (each.does === 'unrewind') await session.unrewind();
+        if (each.does !== 'branch' && each.does !== 'go on in the branch') continue;
+        const { session_id: copy } = await session.apply('branch', { from_message_id: chosen });
+        if (typeof copy !== 'string') continue;
+        const branch = new Session(db, copy, session.user);
+        all.push(branch);
+        if (each.does === 'go on in the branch') session = branch;
+      }
+      sizes.add(all.length);
+      for (const one of all) {
+        const expected = recompute(await one.messages());
+        const { cost_usd, ...chat } = await one.chat();
+        const cost = cost_usd === null ? null : Number(cost_usd);
+        expect({ ...Object.fromEntries(Object.keys(expected).map((key) => [key, chat[key]])), cost_usd: cost }).toEqual(
+          expected,
+        );
+        for (const { type } of await one.parts()) kinds.add(type);
+        const answers = new Map((await one.messages()).map(({ id, metadata }) => [id, metadata as Answered]));
+        for (const { answer_id, tokens, kind } of await one.runs()) {
+          if (kind !== 'turn') continue;
+          const { input, output, reasoning, cache_write } = sum(
+            (answers.get(answer_id)?.steps ?? []).map((s) => s.usage),
+          );
+          expect(tokens).toBe(input + output + reasoning + cache_write);
+        }
+      }
+    }),
+    cases(30),
+  );
+  expect(Math.max(...sizes), 'branches').toBeGreaterThan(1);
+  expect([...kinds]).toEqual(expect.arrayContaining(['data-compaction', 'data-prune']));
+});
+
+it('U4 the window in use is the latest visible step, and unknown after a branch until a step reports', async () => {
+  const session = await Session.at('chatting', db);
+  const windowOf = async ({ id, user }: Session) => (await readSession(db, user, id))?.window;
+  expect(await windowOf(session)).toBeNull();
+  const usage = { input: 10, output: 5, reasoning: 4, cache_read: 80, cache_write: 1 };
+  const answer = async (one: Session, factor: number) => {
+    const { message_id } = await one.say('go on');
+    const steps = [
+      { usage, cost: null },
+      { usage: { ...usage, input: 10 * factor }, cost: null },
+    ];
+    await play(one, { steps, end: 'finished' });
+    return message_id as string;
+  };
+  await answer(session, 2);
+  expect(await windowOf(session), 'the last step, not the sum').toEqual({ model: 'test/model', tokens: 110 });
+  const second = await answer(session, 5);
+  expect(await windowOf(session)).toMatchObject({ tokens: 140 });
+  await session.rewind(second);
+  expect(await windowOf(session), 'rewound').toMatchObject({ tokens: 110 });
+  await session.unrewind();
+  expect(await windowOf(session), 'counted anew').toMatchObject({ tokens: null });
+  const { session_id: copy } = await session.apply('branch', { from_message_id: second });
+  const branch = new Session(db, copy as string, session.user);
+  expect(await windowOf(branch)).toMatchObject({ tokens: null });
+  await answer(branch, 7);
+  expect(await windowOf(branch)).toMatchObject({ tokens: 160 });
+});
+
+it('U4 a step without a model, as an import may have, does not say how full the window is', async () => {
+  const session = await Session.at('chatting', db);
+  const windowOf = async () => (await readSession(db, session.user, session.id))?.window;
+  const usage = { input: 10, output: 5 };
+  await session.say('go on');
+  await play(session, { steps: [{ usage, cost: null }], end: 'finished' });
+  const known = await windowOf();
+  expect(known).toEqual({ model: 'test/model', tokens: 15 });
+  for (const [nth, steps] of ['[]', '[{}]', '[{"model": 7}]'].entries()) {
+    await db.query(
+      `INSERT INTO chat_messages (id, session_id, position, role, metadata)
+       VALUES ($2, $1, $3, 'assistant', jsonb_build_object('steps', $4::jsonb))`,
+      [session.id, `imported-${nth}`, 1_002 + nth, steps],
+    );
+    expect(await windowOf(), steps).toEqual(known);
+  }
+  const { run_seq: run } = (await session.say('go on')) as { run_seq: number };
+  expect(await session.claim(run, [0, run, 1])).toMatchObject({ reported: { model: 'test/model', tokens: 15 } });
+});
+
+it('U4 after a switch to a model with too small a window the former one is back, unless another was chosen meanwhile', async () => {
+  const session = await Session.at('chatting', db);
+  const { run_seq: run } = (await session.say('go on', { model: 'test/small' })) as { run_seq: number };
+  const fence: Fence = [0, run, 1];
+  await session.claim(run, fence);
+  const undo = () => call<boolean>(db, 'undo_switch', [session.id, run, fence, 'test/large']);
+  await db.query(`UPDATE chat_sessions SET model = 'test/chosen' WHERE session_id = $1`, [session.id]);
+  expect(await undo()).toBe(true);
+  expect(await session.chat()).toMatchObject({ model: 'test/chosen' });
+  await db.query(`UPDATE chat_sessions SET model = 'test/small' WHERE session_id = $1`, [session.id]);
+  expect(await undo()).toBe(true);
+  expect(await session.chat()).toMatchObject({ model: 'test/large' });
 });

@@ -25,8 +25,23 @@ it('H4 a session has the documented names of type, updates, signals and queries'
   const { definition } = await session.handle.query<Definitions>('__temporal_workflow_metadata');
   const { type, taskQueue } = await session.handle.describe();
   expect({ type, taskQueue }).toEqual({ type: 'session', taskQueue: 'perdure' });
-  expect(namesOf(definition?.signalDefinitions)).toEqual(['cancel', 'publish', 'rewind']);
-  const updates = ['abort', 'cancel', 'cancelQueued', 'close', 'openExisting', 'publish', 'revert', 'submit'];
-  expect(namesOf(definition?.updateDefinitions)).toEqual(updates);
+  expect(namesOf(definition?.signalDefinitions)).toEqual(['cancel', 'publish', 'rewind', 'wake']);
+  const updates = [
+    'abort',
+    'answer',
+    'archive',
+    'branch',
+    'cancel',
+    'cancelQueued',
+    'close',
+    'compact',
+    'openExisting',
+    'prune',
+    'publish',
+    'revert',
+    'rewind',
+    'submit',
+  ];
+  expect(namesOf(definition?.updateDefinitions)).toEqual([...updates, 'unrewind']);
   expect(namesOf(definition?.queryDefinitions)).toEqual(expect.arrayContaining(['snapshot', 'status']));
 });

@@ -117,7 +117,7 @@ beforeAll(async () => {
   runtime = await startRuntime({ agents: [agent], script: speak });
   const processes = await processesOn(runtime, runtime.model.url);
   hosts = await Promise.all([processes.host(), processes.host()]);
-}, 60_000);
+});
 
 /** Starts the answer of a story. */
 async function begin(told: Story) {

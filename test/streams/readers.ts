@@ -1,4 +1,5 @@
 // Readers of answers that disconnect on purpose and reconnect.
+import { setTimeout as delay } from 'node:timers/promises';
 import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport, type UIMessage, type UIMessageChunk } from 'ai';
 import { eventsOf, type TestCaller } from '../../tools/test-kit/host.ts';
@@ -20,14 +21,25 @@ export interface Read {
 
 const LAST = new Set(['finish', 'abort']);
 
-/** Opens a connection and reads it. */
+/**
+ * Opens a connection and reads it. A host whose database is slow for a moment answers 503: the reader comes back then, as the
+ * header says.
+ *
+ * @throws {Error} for any other answer than a stream, or 204: no run is in flight
+ */
 export async function read(
   open: (caller: TestCaller) => Promise<Response>,
   { through, after }: Connection,
 ): Promise<Read> {
-  const response = await open(through);
+  let response = await open(through);
+  while (response.status === 503) {
+    await response.body?.cancel();
+    await delay(Number(response.headers.get('retry-after')) * 1_000);
+    response = await open(through);
+  }
   const chunks: UIMessageChunk[] = [];
-  if (response.status !== 200) return { status: response.status, chunks, ended: true };
+  if (response.status === 204) return { status: 204, chunks, ended: true };
+  if (response.status !== 200) throw new Error(`expected a stream, not ${response.status}: ${await response.text()}`);
   if (after === 0) {
     await response.body?.cancel();
     return { status: 200, chunks, ended: false };

@@ -1,4 +1,5 @@
 // What the options of `startWorker` and the fields of an agent and a message change, seen by the model provider.
+import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pg from 'pg';
 import { pino } from 'pino';
@@ -6,8 +7,9 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/define.ts';
 import { createModels } from '../../agent/models.ts';
-import { createClient, type PerdureClient } from '../../client/index.ts';
-import { quietRuntime } from '../../tools/scripts/histories/quiet.ts';
+import { createClient, type MessageInput, type PerdureClient } from '../../client/index.ts';
+import { quietRuntime } from '../../worker/replay/quiet.ts';
+import type { Usage } from '../../domain/usage.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { report, say } from '../../tools/test-kit/model-actions.ts';
 import { type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
@@ -22,7 +24,19 @@ const agents = [
   defineAgent({ ...agent, id: 'tuned', model: 'openai/of-agent', temperature: 0.3, max_output_tokens: 77 }),
 ];
 
+const MODELS = {
+  'openai/default': { variants: { deep: { reasoning: 'high', provider_options: { openai: { user: 'a-tester' } } } } },
+  'openai/plain': { modalities: ['text'] },
+};
+
 const lines: string[] = [];
+/** A hook, which fails for some models. */
+function cost({ model: ref, usage }: { model: string; usage: Usage }): number | undefined {
+  if (ref === 'acme/throws') throw new Error('no price list');
+  if (ref === 'acme/odd') return Number.NaN;
+  return ref === 'acme/fast' ? usage.output * 0.01 : undefined;
+}
+
 let model: ModelServer;
 let client: PerdureClient;
 let worker: StartedWorker;
@@ -41,20 +55,23 @@ beforeAll(async () => {
     TEMPORAL_NAMESPACE: namespace,
     OPENAI_BASE_URL: model.url,
     PERDURE_MODEL: 'openai/default',
+    PERDURE_MODELS: path.join(scratchDir(), 'models.json'),
     PERDURE_DIR: path.resolve('node_modules/.cache/perdure-options'),
     PERDURE_WORKSPACES: scratchDir(),
     PERDURE_METRICS_PORT: String(metricsPort),
   };
+  await mkdir(path.dirname(env['PERDURE_MODELS']!));
+  await writeFile(env['PERDURE_MODELS']!, JSON.stringify(MODELS));
   worker = await startWorker({
     env,
     agents,
     providers: { acme: (id) => createModels({ openaiBaseUrl: model.url }).resolve(`openai/acme-${id}`).model },
-    hooks: { cost: (step) => (step.model === 'acme/fast' ? step.usage.output * 0.01 : undefined) },
+    hooks: { cost },
     log: pino({ level: 'info' }, { write: (line: string) => void lines.push(line) }),
     moreMetrics: () => Promise.resolve('of_mine 1\n'),
   });
   client = createClient({ database, temporal });
-}, 60_000);
+});
 
 afterAll(async () => {
   await client?.end();
@@ -63,7 +80,7 @@ afterAll(async () => {
 });
 
 /** The request to the model for one message, and the session afterwards. */
-async function ask(options: { agent: string; model?: string }, message: { model?: string } = {}) {
+async function ask(options: { agent: string; model?: string }, message: Pick<MessageInput, 'model'> = {}) {
   const { session } = await client.openSession('ada', options);
   const { run_seq } = await client.submit('ada', session.session_id, { text: session.session_id, ...message });
   for await (const _ of client.follow('ada', session.session_id, run_seq));
@@ -91,11 +108,49 @@ it('P2 the model is the message’s, else the session’s, else the agent’s, e
   expect(await asked({ agent: 'plain' })).toBe('default');
 });
 
+it('X10 a variant changes the calls of one turn, and the prompt and the answer name it', async () => {
+  const deep = { model: { provider_id: 'openai', model_id: 'default', variant: 'deep' } };
+  const { body, chat } = await ask({ agent: 'plain' }, deep);
+  expect(body).toMatchObject({ model: 'default', reasoning_effort: 'high', user: 'a-tester' });
+  expect(JSON.stringify(body['messages'])).toContain('- Model: openai/default (deep)');
+  const { items } = await client.reads.messages('ada', chat.session_id);
+  expect(items.at(-1)?.metadata).toMatchObject({ model: 'openai/default', variant: 'deep' });
+  const { run_seq } = await client.submit('ada', chat.session_id, { text: 'go on' });
+  for await (const _ of client.follow('ada', chat.session_id, run_seq));
+  const next = model.requests.at(-1)!.body;
+  expect(JSON.stringify(next)).toContain('go on');
+  expect([next.model, next['reasoning_effort'], next['user']]).toEqual(['default', undefined, undefined]);
+});
+
+it('X10 a model that cannot take the images of an earlier turn gets a note in their place', async () => {
+  const { session } = await client.openSession('ada', { agent: 'plain' });
+  const image = { type: 'file' as const, mediaType: 'image/png', url: 'data:image/png;base64,aGVsbG8=' };
+  const turn = async (message: MessageInput) => {
+    const { run_seq } = await client.submit('ada', session.session_id, message);
+    for await (const _ of client.follow('ada', session.session_id, run_seq));
+    return JSON.stringify(model.requests.at(-1)!.body.messages);
+  };
+  expect(await turn({ parts: [image] })).toContain('aGVsbG8=');
+  const later = await turn({ text: 'and now?', model: 'openai/plain' });
+  expect(later).not.toContain('aGVsbG8=');
+  expect(later).toContain('[file of type image/png: this model cannot read it]');
+});
+
 it('H5 providers add models, and hooks.cost adds the price of a step to the session', async () => {
   const priced = await ask({ agent: 'plain' }, { model: 'acme/fast' });
   expect(priced.body['model']).toBe('acme-fast');
   expect(priced.chat.cost_usd).toBeCloseTo(0.05);
   expect((await ask({ agent: 'plain' })).chat.cost_usd).toBeNull();
+});
+
+it.each([
+  ['acme/throws', 'the hook cost threw an error: expected the price of a step'],
+  ['acme/odd', 'the hook cost returned something else: expected the price of a step'],
+])('U3 a cost hook that fails for %s is named in the log; the answer stays, without a price', async (ref, logged) => {
+  const from = model.requests.length;
+  const { chat } = await ask({ agent: 'plain' }, { model: ref });
+  expect([model.requests.length - from, chat.cost_usd]).toEqual([1, null]);
+  expect(lines.join('')).toContain(logged);
 });
 
 it('H5 moreMetrics are served with the worker’s, and log receives its lines', async () => {
@@ -116,9 +171,17 @@ it('H5 a worker whose metrics port is in use does not start, and closes its conn
   await db.end();
 });
 
-it('H5 agents and PERDURE_AGENTS exclude each other, and unknown options are refused by name', async () => {
-  const both = { DATABASE_URL: 'postgres://localhost:1/none', PERDURE_AGENTS: './agents.ts' };
-  await expect(startWorker({ env: both, agents })).rejects.toThrow('PERDURE_AGENTS: expected nothing with `agents`');
+it('H9 a worker whose default model cannot be resolved does not start', async () => {
+  await expect(startWorker({ env: { ...env, PERDURE_MODEL: 'acme/x' }, agents })).rejects.toThrow(
+    'PERDURE_MODEL, the default model: expected a model that can be resolved; the model "acme/x" is not configured',
+  );
+});
+
+it('H5 an option and its variable exclude each other, and unknown options are refused by name', async () => {
+  const both = { DATABASE_URL: 'postgres://localhost:1/none', PERDURE_AGENTS: 'a.ts', PERDURE_PROVIDERS: 'p.ts' };
+  const refused = startWorker({ env: both, agents, providers: {} });
+  await expect(refused).rejects.toThrow('PERDURE_AGENTS: expected nothing with `agents`');
+  await expect(refused).rejects.toThrow('PERDURE_PROVIDERS: expected nothing with `providers`');
   const misspelt = { agent: agents } as object;
   await expect(startWorker(misspelt)).rejects.toThrow('agent: no such option');
 });

@@ -8,7 +8,7 @@ const root = path.join(import.meta.dirname, '..', '..');
 let runtime: TestRuntime;
 beforeAll(async () => {
   runtime = await startRuntime();
-}, 60_000);
+});
 
 it('W8 a worker replays a recorded turn in its workflow thread before it takes tasks', () => {
   const replayed = runtime.logs.find(({ msg }) => msg.includes('warm'));

@@ -1,8 +1,10 @@
 // Perdure's client as the benchmark uses it, in the main process and in the reader.
 import { PerdureClient } from '../../client/client.ts';
+import type { Initiatives } from '../../client/initiatives/initiatives.ts';
 import { temporalClient } from '../../client/temporal.ts';
 import { parseConfig, requireDatabase } from '../../config/config.ts';
 import { temporalConnectConfig } from '../../config/temporal.ts';
+import { PerdureError } from '../../domain/errors.ts';
 import { AGENT } from './agents.ts';
 import { now } from './clock.ts';
 import { USER } from './names.ts';
@@ -22,12 +24,18 @@ export interface Followed {
 /** One user of one agent. */
 export interface BenchClient {
   temporal: ReturnType<typeof temporalClient>;
-  open(): Promise<string>;
+  initiatives: Initiatives;
+  /** @param agent default: the one with a trivial tool */
+  open(agent?: string): Promise<string>;
   /** Returns the run's number once the message is accepted. */
   submit(sessionId: string, text: string): Promise<number>;
   /** Reads an answer to its end. */
   follow(sessionId: string, runSeq: number): Promise<Followed>;
   abort(sessionId: string): Promise<unknown>;
+  /** Allows a tool call once. */
+  approve(sessionId: string, toolCallId: string): Promise<unknown>;
+  /** Resolves with the answer, which may be a refusal. */
+  publish(sessionId: string): Promise<unknown>;
   closeSession(sessionId: string): Promise<unknown>;
   close(): Promise<void>;
 }
@@ -40,7 +48,8 @@ export function connectClient(env: NodeJS.ProcessEnv): BenchClient {
   const client = new PerdureClient({ database, directDatabaseUrl, temporal, maxMessageBytes, log });
   return {
     temporal,
-    open: async () => (await client.openSession(USER, { agent: AGENT })).session.session_id,
+    initiatives: client.initiatives,
+    open: async (agent = AGENT) => (await client.openSession(USER, { agent })).session.session_id,
     submit: async (sessionId, text) => (await client.submit(USER, sessionId, { text })).run_seq,
     follow: async (sessionId, runSeq) => {
       const texts = new TextTimes();
@@ -51,7 +60,12 @@ export function connectClient(env: NodeJS.ProcessEnv): BenchClient {
       }
       return { firstTextAt: texts.firstTextAt, longestGap: texts.longestGap, endAt: now(), last };
     },
+    approve: (sessionId, tool_call_id) => client.commands.answer(USER, sessionId, { tool_call_id, decision: 'once' }),
     abort: (sessionId) => client.commands.abort(USER, sessionId),
+    publish: (sessionId) =>
+      client.commands.publish(USER, sessionId).catch((error: unknown) => {
+        if (!(error instanceof PerdureError) || error.code !== 'InvalidTransition') throw error;
+      }),
     closeSession: (sessionId) => client.commands.close(USER, sessionId),
     close: async () => {
       await client.end();

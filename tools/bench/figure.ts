@@ -10,11 +10,18 @@ export interface Bench {
   rounds: number;
   /** Duration of the long figures. */
   minutes: number;
+  /** Of sessions, initiatives or updates, in figures of ten thousand; even. */
+  count: number;
   say(line: string): void;
 }
 
-/** Target of a value: an upper bound, a bound over the floor, a multiple of the floor, or a minimum share of it. */
-export type Target = { atMost: number } | { overFloor: number } | { timesFloor: number } | { shareOfFloor: number };
+/** Target of a value: an upper bound, a lower bound, a bound over the floor, a multiple of the floor, or a minimum share of it. */
+export type Target =
+  | { atMost: number }
+  | { atLeast: number }
+  | { overFloor: number }
+  | { timesFloor: number }
+  | { shareOfFloor: number };
 
 /** A measured value and its target. */
 export interface Result {
@@ -45,6 +52,7 @@ export function passed({ value, floor = 0, target, failed }: Result): boolean | 
   if (failed !== undefined) return false;
   if (target === undefined) return undefined;
   if ('atMost' in target) return value <= target.atMost;
+  if ('atLeast' in target) return value >= target.atLeast;
   if ('overFloor' in target) return value - floor <= target.overFloor;
   if ('timesFloor' in target) return value <= target.timesFloor * floor;
   return value >= target.shareOfFloor * floor;

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import { startNodeProcess } from '../dev/node-process.ts';
-import { freePort } from '../dev/ports.ts';
+import { startNodeProcess } from '../../dev/node-process.ts';
+import { freePort } from '../../dev/ports.ts';
 import { environment } from './environment.ts';
 import type { System } from './servers.ts';
 

@@ -7,20 +7,32 @@ import { parseConfig } from '../../config/config.ts';
 import { type Bench, type Figure, passed, type Result } from './figure.ts';
 import { abort } from './figures/abort.ts';
 import { alarm } from './figures/alarm.ts';
+import { approvals, waiting } from './figures/approvals.ts';
 import { backToBack } from './figures/back-to-back.ts';
 import { death } from './figures/death.ts';
 import { history } from './figures/history.ts';
 import { hostKilled } from './figures/host-killed.ts';
-import { idle } from './figures/idle.ts';
+import { idle, manyIdle } from './figures/idle.ts';
 import { idleReaders, soak } from './figures/idle-readers.ts';
+import { idleInitiatives } from './figures/idle-initiatives.ts';
+import { initiativeHistory } from './figures/initiative-history.ts';
+import { initiatives } from './figures/initiatives.ts';
 import { liveStreams } from './figures/live-streams.ts';
 import { longSession } from './figures/long-session.ts';
 import { longStreams } from './figures/long-streams.ts';
+import { overload } from './figures/overload.ts';
 import { page } from './figures/page.ts';
+import { pageScores } from './figures/page-scores.ts';
+import { stages } from './figures/stages.ts';
+import { state } from './figures/state.ts';
 import { statements } from './figures/statements.ts';
+import { subagents } from './figures/subagents.ts';
 import { throughput } from './figures/throughput.ts';
 import { firstChunk, plainTurn, toolTurn } from './figures/turns.ts';
+import { toolCpu } from './figures/tool-cpu.ts';
+import { volume } from './figures/volume.ts';
 import { wal } from './figures/wal.ts';
+import { workLog } from './figures/work-log.ts';
 import { openFloor } from './floor.ts';
 import { parseOptions } from './options.ts';
 import { compare } from './rivals.ts';
@@ -42,10 +54,24 @@ const FIGURES: readonly Figure[] = [
   hostKilled,
   page,
   backToBack,
+  stages,
+  toolCpu,
+  state,
+  approvals,
   liveStreams,
   longStreams,
+  subagents,
+  initiatives,
+  initiativeHistory,
+  overload,
   death,
   alarm,
+  pageScores,
+  volume,
+  workLog,
+  manyIdle,
+  idleInitiatives,
+  waiting,
   idleReaders,
   soak,
 ];
@@ -82,12 +108,12 @@ async function keep(results: readonly Result[]): Promise<string> {
   return file;
 }
 
-const { rounds, minutes, only, markdown } = parseOptions(
+const { rounds, minutes, count, only, markdown } = parseOptions(
   process.argv.slice(2),
   FIGURES.map((figure) => figure.name),
 );
 const results = await withSystem(say, async (system) => {
-  const bench = { system, floor: await openFloor(system), rounds, minutes, say };
+  const bench = { system, floor: await openFloor(system), rounds, minutes, count, say };
   const measured: Result[] = [];
   for (const figure of FIGURES) {
     if (only.length === 0 ? figure.onRequest === undefined : only.includes(figure.name))

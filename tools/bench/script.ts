@@ -1,6 +1,7 @@
 // The user message of a benchmark turn is the script of the model's answer, so the model server needs no other input.
 import { setTimeout as delay } from 'node:timers/promises';
 import { callTool, hang, type ModelAction, say } from '../test-kit/model-actions.ts';
+import { CHILD } from './agents.ts';
 import type { ChatRequest } from '../test-kit/model-server.ts';
 import { lastUserText } from '../test-kit/model-server.ts';
 
@@ -12,15 +13,38 @@ export interface Ask {
   chunks?: number;
   /** Characters of each delta. */
   size?: number;
+  /** The text has headings, lists, code and tables; default: words only. */
+  markdown?: boolean;
   /** Milliseconds between deltas; default: none. */
   pace?: number;
   /** Calls the tool `ping` in a first step. */
   tool?: boolean;
+  /** Calls the tool `approved` in a first step, which asks. */
+  asks?: boolean;
   /** Characters of the tool's output. */
   output?: number;
   /** Sends its text and then stalls. */
   hang?: boolean;
+  /** Calls so many subagents in the background in a first step, each with this script. */
+  subagents?: { count: number; ask: Ask };
 }
+
+const MARKDOWN = `## Lorem ipsum
+
+Lorem ipsum **dolor** sit amet, *consectetur* adipiscing elit, see [the docs](https://example.com) and \`elit\`.
+
+- sed do eiusmod
+- tempor incididunt ut labore et dolore magna aliqua
+
+| lorem | ipsum |
+| ----- | ----: |
+| dolor |    12 |
+
+\`\`\`ts
+const lorem = ['ipsum', 'dolor'].map((word) => word.length);
+\`\`\`
+
+`;
 
 /** The user message of a script, padded by `padding` characters. */
 export function messageOf(ask: Ask, padding = 0): string {
@@ -38,10 +62,21 @@ export async function* script(request: ChatRequest): AsyncGenerator<ModelAction>
     yield callTool('call_1', 'ping', { output: ask.output ?? 4 });
     return;
   }
-  const text = 'lorem ipsum dolor sit amet '.repeat(Math.ceil(size / 27)).slice(0, size);
+  if (ask.asks && request.messages.at(-1)?.role !== 'tool') {
+    yield callTool('call_1', 'approved', {});
+    return;
+  }
+  if (ask.subagents && request.messages.at(-1)?.role !== 'tool') {
+    const input = { agent: CHILD, prompt: messageOf(ask.subagents.ask), background: true };
+    for (let n = 0; n < ask.subagents.count; n += 1) yield callTool(`call_${n}`, 'task', input);
+    return;
+  }
+  const source = ask.markdown ? MARKDOWN : 'lorem ipsum dolor sit amet ';
+  const text = source.repeat(Math.ceil((size + source.length) / source.length));
   for (let sent = 0; sent < chunks; sent += 1) {
     if (pace !== undefined) await delay(pace);
-    yield say(text);
+    const at = ask.markdown ? (sent * size) % source.length : 0;
+    yield say(text.slice(at, at + size));
   }
   if (ask.hang) yield hang();
 }

@@ -9,6 +9,10 @@ export function median(samples: readonly number[]): number {
   return percentile(samples, 0.5);
 }
 
+export function mean(samples: readonly number[]): number {
+  return samples.reduce((sum, each) => sum + each, 0) / samples.length;
+}
+
 /** p50, p95 and p99 as text, in milliseconds. */
 export function spread(samples: readonly number[]): string {
   const [p50, p95, p99] = [0.5, 0.95, 0.99].map((share) => percentile(samples, share).toFixed(1));

@@ -38,6 +38,7 @@ function rowOf(result: Result): Row {
 
 function boundOf(target: Target, unit: string): string {
   if ('atMost' in target) return `at most ${written(target.atMost)} ${unit}`.trim();
+  if ('atLeast' in target) return `at least ${written(target.atLeast)} ${unit}`.trim();
   if ('overFloor' in target) return `floor + ${written(target.overFloor)} ${unit}`.trim();
   if ('timesFloor' in target) return `${written(target.timesFloor)} × the floor`;
   return `${(target.shareOfFloor * 100).toFixed(0)} % of the floor`;

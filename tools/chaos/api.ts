@@ -78,14 +78,24 @@ export class Readings {
       } catch {
         // The connection broke; the chunks before that are kept.
       }
-      const last = reading.chunks.at(-1)?.type;
-      reading.whole = last === 'finish' || last === 'abort';
+      reading.whole = isWhole(reading.chunks);
       return { status: 200, reading };
     } finally {
       clearTimeout(silence);
       this.open.delete(connection);
     }
   }
+}
+
+/** Whether there is no more to come: a stream also ends with `finish` when a call asks, and goes on after the answer. */
+function isWhole(chunks: readonly UIMessageChunk[]): boolean {
+  const last = chunks.at(-1)?.type;
+  const asking = new Set<string>();
+  for (const chunk of chunks) {
+    if (chunk.type === 'tool-approval-request') asking.add(chunk.toolCallId);
+    else if ('toolCallId' in chunk && chunk.type.startsWith('tool-output-')) asking.delete(chunk.toolCallId);
+  }
+  return last === 'abort' || (last === 'finish' && asking.size === 0);
 }
 
 /** Calls as one user. */

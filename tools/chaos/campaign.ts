@@ -4,31 +4,50 @@ import { withinMs } from '../../client/deadline.ts';
 import { temporalClient } from '../../client/temporal.ts';
 import { Readings } from './api.ts';
 import { breakOf } from './breaks.ts';
+import { Crew, STALE_MS } from './crew.ts';
 import { Driver } from './driver.ts';
-import { by, type Evidence, gather, keepEvidence } from './evidence.ts';
+import { by, type Evidence, gather, keepEvidence, type Users, withChildren } from './evidence.ts';
 import { checkFreshness } from './freshness.ts';
 import { injectFaults, type Injected } from './faults.ts';
 import { Ledger, type Violation } from './ledger.ts';
 import type { Options } from './options.ts';
 import { checkAnswers } from './promises/answers.ts';
+import { checkAttachments } from './promises/attachments.ts';
+import { checkBranches } from './promises/branches.ts';
+import { checkChildren } from './promises/children.ts';
 import { checkCommands } from './promises/commands.ts';
+import { checkCompactions } from './promises/compactions.ts';
+import { checkHidden } from './promises/hidden.ts';
 import { checkHistories } from './promises/histories.ts';
+import { checkStateFiles, checkTasks } from './promises/initiatives.ts';
 import { checkMessages } from './promises/messages.ts';
 import { checkModelCalls } from './promises/model-calls.ts';
 import { checkOrder } from './promises/order.ts';
+import { checkPermissions } from './promises/permissions.ts';
 import { checkPhases } from './promises/phases.ts';
 import { checkProcesses } from './promises/processes.ts';
 import { checkReaders } from './promises/readers.ts';
+import { checkRewinds } from './promises/rewinds.ts';
 import { checkSums } from './promises/sums.ts';
+import { checkState } from './promises/state.ts';
 import { checkTools } from './promises/tools.ts';
 import { Random } from './random.ts';
+import { standingOf } from './standing.ts';
+import { isStored } from './summaries.ts';
 import { NAMESPACE, withWorld, type World } from './world.ts';
 
 const USERS = 4;
+/** The members of the crew, whose sessions are beside those of the users. */
+const CREW_SIZE = 3;
+const CREW_USER = 'user-crew';
+/** Their numbers are odd, so that their sessions are opened by a request of their own. */
+const FIRST_MEMBER = 101;
 /** Share of model requests that fail. */
 const FAULTY = 0.12;
 /** After the faults, a session without progress for this long is stuck. */
 const STUCK_MS = 60_000;
+/** Without faults; a sweep looks for lost timers after 12 s. */
+const RELEASED_WITHIN_MS = 30_000;
 /** Time for users to read their answers once all runs are over. */
 const ANSWERED_WITHIN_MS = 60_000;
 
@@ -41,6 +60,10 @@ export interface Report {
   turns: number;
   modelCalls: number;
   readings: number;
+  /** Rewinds, edits and whatever else changes a conversation, by kind. */
+  changes: Record<string, number>;
+  /** Turns by model. */
+  models: Record<string, number>;
   faults: Record<string, number>;
   injected: Injected[];
   checked: Record<string, number>;
@@ -54,18 +77,28 @@ export async function campaign(options: Options, keep: string, say: (line: strin
   const broken = breakOf(options.broken);
   say(`seed ${options.seed}: starting Postgres, Temporal, workers, hosts and the model`);
   const { result, dir, pids } = await withWorld({ seed: options.seed, keep, ...broken }, async (world) => {
-    const { drivers, readings, injected } = await play(world, options, ledger, say);
+    const { injected, ...users } = await play(world, options, ledger, say);
     say('checking every promise');
-    const evidence = await gather(world, drivers, readings);
-    await checkAll(ledger, evidence, injected);
-    if (ledger.violations.length > 0) await keepEvidence(evidence);
+    const evidence = await gather(world, users);
+    let isChecked = false;
+    try {
+      await checkAll(ledger, evidence, injected);
+      isChecked = true;
+    } finally {
+      if (!isChecked || ledger.violations.length > 0) await keepEvidence(evidence);
+    }
     return { evidence, injected };
   });
   await checkProcesses(ledger, dir, pids);
   return reportOf(options, ledger, { ...result, began });
 }
 
-async function play(world: World, options: Options, ledger: Ledger, say: (line: string) => void) {
+async function play(
+  world: World,
+  options: Options,
+  ledger: Ledger,
+  say: (line: string) => void,
+): Promise<Users & { injected: Injected[] }> {
   const { seed, seconds, gapMs } = options;
   const readings = new Readings();
   const enough = new AbortController();
@@ -76,10 +109,19 @@ async function play(world: World, options: Options, ledger: Ledger, say: (line: 
     const user = `user-${number % USERS}`;
     return new Driver({ seed, number, user, hosts, random, readings, late: late.signal });
   });
+  const crew = new Crew({ user: CREW_USER, hosts, random: new Random(seed, 'crew'), late: late.signal });
+  await crew.open();
+  for (let n = 0; n < CREW_SIZE; n += 1) {
+    const number = FIRST_MEMBER + 2 * n;
+    const member = { seed, number, user: CREW_USER, hosts, readings, late: late.signal, initiative: crew.initiative };
+    drivers.push(new Driver({ ...member, random: new Random(seed, 'member', n) }));
+  }
   world.model.faulty = FAULTY;
   if (!world.disk) say('no right to mount a file system here: postgres-disk-full is left out');
-  say(`${drivers.length} sessions, faults for ${seconds} s`);
-  const driving = Promise.allSettled(drivers.map((driver) => driver.run(enough.signal)));
+  say(`${drivers.length} sessions, ${CREW_SIZE} of them a crew, faults for ${seconds} s`);
+  const driving = Promise.allSettled([...drivers, crew].map((driver) => driver.run(enough.signal)));
+  const settled = new AbortController();
+  const answering = Promise.allSettled(drivers.map(({ approvals }) => approvals.run(settled.signal)));
   const random = new Random(seed, 'faults');
   const injected = await injectFaults(world, readings, { random, seconds, gapMs, kinds: options.faults });
   world.model.faulty = 0;
@@ -87,13 +129,30 @@ async function play(world: World, options: Options, ledger: Ledger, say: (line: 
   say(`${injected.length} faults; waiting until all is settled`);
   await Promise.allSettled(drivers.map((driver) => withinMs(STUCK_MS, driver.goOn())));
   const open = await untilSettled(world, drivers);
-  ledger.check('no session is stuck', 'all', open.length === 0, () => open);
+  const standing = await standingOfAll(world, open);
+  ledger.check('no session is stuck', 'all', open.length === 0, () => ({ open, standing }));
   const timer = setTimeout(() => late.abort(new Error('too late')), open.length === 0 ? ANSWERED_WITHIN_MS : 0);
   await driving;
+  settled.abort();
+  await answering;
   if (!late.signal.aborted) await checkFreshness(ledger, world, drivers[0]!, readings);
   clearTimeout(timer);
   await Promise.allSettled(drivers.map((driver) => driver.finished()));
-  return { drivers, readings, injected };
+  await untilReleased(world);
+  await crew.readState();
+  return { drivers, crew, readings, injected };
+}
+
+/** Waits until nobody holds a task, as nobody works any more; whoever does for too long is found by the promises. */
+async function untilReleased({ db }: World): Promise<void> {
+  const until = Date.now() + STALE_MS + RELEASED_WITHIN_MS;
+  while (Date.now() < until) {
+    const { rowCount } = await db.query(
+      `SELECT FROM initiative_tasks WHERE assigned_to IS NOT NULL AND status <> 'completed' LIMIT 1`,
+    );
+    if (rowCount === 0) return;
+    await delay(200);
+  }
 }
 
 interface OpenRun {
@@ -107,16 +166,17 @@ interface OpenRun {
 async function untilSettled({ db }: World, drivers: readonly Driver[]): Promise<OpenRun[]> {
   const moved = new Map<string, { standing: string; at: number }>();
   for (;;) {
-    const { rows } = await db.query<OpenRun>(
+    const { rows: runs } = await db.query<OpenRun>(
       `SELECT r.session_id, s.user_id, r.seq, r.state, r.step, r.abort_requested_at, c.paused_at IS NOT NULL AS paused,
               ARRAY(SELECT alias FROM session_aliases a WHERE a.session_id = r.session_id) || r.session_id AS names
          FROM chat_runs r JOIN sessions s USING (session_id) JOIN chat_sessions c USING (session_id)
         WHERE r.state IN ('queued', 'running', 'waiting') ORDER BY r.session_id, r.seq`,
     );
+    const rows = runs.length > 0 ? runs : await resultsToCome(db);
     if (rows.length === 0) return [];
     const sessions = by(rows, (row) => row.session_id);
-    for (const [session, runs] of sessions) {
-      const standing = JSON.stringify(runs);
+    for (const [session, open] of sessions) {
+      const standing = JSON.stringify(open);
       if (moved.get(session)?.standing !== standing) moved.set(session, { standing, at: Date.now() });
     }
     const still = rows.filter(({ session_id }) => Date.now() - moved.get(session_id)!.at > STUCK_MS);
@@ -124,6 +184,28 @@ async function untilSettled({ db }: World, drivers: readonly Driver[]): Promise<
     await Promise.allSettled(pausedOf(rows, drivers).map((driver) => withinMs(STUCK_MS, driver.goOn())));
     await delay(200);
   }
+}
+
+/** Where the sessions of these runs stand. */
+async function standingOfAll({ db, temporalAddress: address }: World, open: readonly OpenRun[]): Promise<object[]> {
+  if (open.length === 0) return [];
+  const temporal = temporalClient({ connectionOptions: { address }, namespace: NAMESPACE });
+  try {
+    const sessions = [...new Set(open.map((run) => run.session_id))];
+    return await Promise.all(sessions.map((session) => standingOf(db, temporal, session)));
+  } finally {
+    await temporal.connection.close();
+  }
+}
+
+/** Results of children that are to come; those of a session that was gone back in wait for its next message. */
+async function resultsToCome(db: World['db']): Promise<OpenRun[]> {
+  const { rows } = await db.query<OpenRun>(
+    `SELECT t.parent_id AS session_id, s.user_id, t.child_id, '{}'::text[] AS names, false AS paused
+       FROM tasks t JOIN chat_sessions c ON c.session_id = t.parent_id JOIN sessions s ON s.session_id = t.parent_id
+      WHERE t.delivered_at IS NULL AND c.rewinds IS NULL`,
+  );
+  return rows;
 }
 
 /** Drivers whose queue is paused after an error; the next message resumes it. */
@@ -139,17 +221,46 @@ async function checkAll(ledger: Ledger, evidence: Evidence, injected: readonly I
   try {
     checkMessages(ledger, evidence);
     checkModelCalls(ledger, evidence, injected);
-    const settledCalls = checkAnswers(ledger, evidence);
-    checkTools(ledger, evidence, settledCalls);
-    checkOrder(ledger, evidence, settledCalls);
+    const all = withChildren(evidence);
+    const settledCalls = checkAnswers(ledger, all);
+    checkTools(ledger, all, settledCalls);
+    checkPermissions(ledger, all);
+    checkOrder(ledger, all, settledCalls);
+    checkChildren(ledger, evidence);
     checkCommands(ledger, evidence);
+    const { crew, initiatives } = evidence;
+    checkTasks(ledger, initiatives, { staleMs: STALE_MS, outages: injected.map((fault) => outageOf(fault)) });
+    checkStateFiles(ledger, crew.initiative, crew.read, initiatives.recorded);
+    ledger.check(
+      'every response is one of those expected',
+      crew.initiative,
+      crew.api.odd.length === 0,
+      () => crew.api.odd,
+    );
     checkSums(ledger, evidence);
+    checkSums(ledger, evidence.branches);
+    checkSums(ledger, evidence.children);
+    checkHidden(ledger, evidence);
+    const { drivers, sessionOf } = evidence;
+    const tripsOf = (driver: Driver) =>
+      driver.goingBack.roundTrips.map((trip) => ({ ...trip, session: sessionOf(driver) }));
+    checkRewinds(ledger, drivers.flatMap(tripsOf));
+    checkCompactions(ledger, evidence);
+    checkBranches(ledger, evidence);
+    await checkAttachments(ledger, evidence);
+    await checkState(ledger, evidence);
     await checkReaders(ledger, evidence);
     await checkPhases(ledger, evidence, temporal);
     await checkHistories(ledger, evidence, temporal);
   } finally {
     await temporal.connection.close();
   }
+}
+
+/** When a fault was, in times since 1970. */
+function outageOf({ from, to }: Injected) {
+  const since = performance.timeOrigin;
+  return { from: since + from, to: since + to };
 }
 
 type Found = { evidence: Evidence; injected: Injected[]; began: number };
@@ -166,9 +277,31 @@ function reportOf(options: Options, ledger: Ledger, { evidence, injected, began 
     turns: evidence.runs.length,
     modelCalls: evidence.calls.length,
     readings: evidence.readings.all.length,
+    changes: changesOf(evidence),
+    models: countBy(evidence.runs, ({ model }) => model ?? 'the default model'),
     faults,
     injected,
     checked: Object.fromEntries(ledger.checked),
     violations: ledger.violations,
   };
+}
+
+const CHANGES: ReadonlySet<string> = new Set(['rewind', 'unrewind', 'edit', 'branch', 'approval']);
+
+function changesOf({ events, drivers, tasks, serverRuns, initiatives, crew }: Evidence): Record<string, number> {
+  const ofInitiative = countBy(initiatives.events, ({ kind }) => kind);
+  const made = events.filter((event) => CHANGES.has(event.kind) || isStored(event));
+  return {
+    ...countBy(made, ({ kind }) => kind),
+    attachment: drivers.flatMap(({ files }) => files.uploaded).length,
+    child: tasks.length,
+    'call of the MCP server': serverRuns.length,
+    'completed task': ofInitiative['task_completed'] ?? 0,
+    'crashed work session': ofInitiative['session_crashed'] ?? 0,
+    'reading of STATE.md': crew.read.length,
+  };
+}
+
+function countBy<Row>(rows: readonly Row[], kind: (row: Row) => string): Record<string, number> {
+  return Object.fromEntries([...by(rows, kind)].map(([name, all]) => [name, all.length]));
 }

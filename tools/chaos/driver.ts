@@ -1,31 +1,13 @@
 // One user of one session: sends messages and commands and reads answers, through any host.
 import { setTimeout as delay } from 'node:timers/promises';
 import { Api, type Answered, type Readings } from './api.ts';
-import { CANARY, plannedText } from './plan.ts';
+import { Approvals } from './approvals.ts';
+import { Files } from './files.ts';
+import { GoingBack } from './going-back.ts';
+import { STALE_MS } from './crew.ts';
+import { CANARY, CREW, crewText, MODELS, plannedText } from './plan.ts';
 import type { Random } from './random.ts';
-
-/** A message, as the user knows it. */
-export interface Sent {
-  id: string;
-  /** Session id or alias. */
-  session: string;
-  text: string;
-  /** 200 or 202: accepted. Undefined: no definite response yet. */
-  status: number | undefined;
-  /** The user reads its answer to the end. */
-  awaited: boolean;
-  /** The answer was read to its end. */
-  read: boolean;
-}
-
-/** A command, as the user knows it. */
-export interface Commanded {
-  session: string;
-  name: string;
-  key: string;
-  target: string | undefined;
-  answers: Answered[];
-}
+import type { Commanded, Sent, User } from './user.ts';
 
 const ACTIONS = {
   chat: 34,
@@ -41,12 +23,32 @@ const ACTIONS = {
   open: 2,
   cancelQueued: 4,
   close: 3,
+  state: 8,
+  rewind: 10,
+  edit: 6,
+  branch: 5,
+  compact: 5,
+  prune: 2,
+  attach: 7,
 } as const;
+/** What a member of a crew does. */
+const CREW_ACTIONS = { chat: 66, abort: 10, away: 10, reread: 10, twice: 4 } as const;
+/** More than a work session may be silent for. */
+const AWAY_MS = { least: STALE_MS, most: 2 * STALE_MS } as const;
+/** Shares of messages that name a model. The last one's window holds no conversation. */
+const NAMED = { none: 84, usual: 8, small: 7, tiny: 1 } as const;
 const PATIENCE_MS = 4_000;
 /** With more messages queued than this the user sends less often. */
 const MOST_AHEAD = 1;
 const SLOW_PIECES = 12;
-const BODIES = { abort: {}, cancel: { reason: `${CANARY} changed its mind` }, publish: {}, revert: {} } as const;
+const BODIES = {
+  abort: {},
+  cancel: { reason: `${CANARY} changed its mind` },
+  publish: {},
+  revert: {},
+  compact: {},
+  prune: {},
+} as const;
 
 export interface DriverOptions {
   seed: number;
@@ -55,20 +57,25 @@ export interface DriverOptions {
   hosts: readonly string[];
   random: Random;
   readings: Readings;
+  /** The initiative that it works on, as a member of a crew. */
+  initiative?: string;
   /** Aborts all waiting at the end of the campaign. */
   late: AbortSignal;
 }
 
 /** Drives one session and keeps all responses. */
-export class Driver {
+export class Driver implements User {
   readonly api: Api;
   readonly sent: Sent[] = [];
   readonly commanded: Commanded[] = [];
+  readonly goingBack = new GoingBack(this);
+  readonly files = new Files(this);
+  readonly approvals = new Approvals(this);
+  readonly random: Random;
   /** Id or alias of its session. */
   session = '';
   private readonly options: DriverOptions;
   private readonly waiting: Promise<unknown>[] = [];
-  private readonly random: Random;
   private counter = 0;
   /** Queue position of the last messages sent. */
   private ahead = 0;
@@ -79,11 +86,16 @@ export class Driver {
     this.api = new Api(options.user, options.hosts, options.random);
   }
 
+  /** Fires when nothing is waited for any more. */
+  get late(): AbortSignal {
+    return this.options.late;
+  }
+
   /** Acts until the signal, then waits for its open requests. */
   async run(until: AbortSignal): Promise<void> {
     await this.open();
     while (!until.aborted) {
-      await this.act();
+      await (this.options.initiative === undefined ? this.act() : this.work(until));
       await delay(this.random.between(100, 1_200) * (1 + 2 * Math.max(0, this.ahead - MOST_AHEAD)));
       this.ahead = 0;
     }
@@ -92,7 +104,15 @@ export class Driver {
 
   /** Sends one more message, which resumes a queue that an error has paused. */
   async goOn(): Promise<void> {
-    await this.post();
+    const posting = this.post();
+    this.later(posting);
+    await posting;
+  }
+
+  /** Waits until no request is open; false: it takes too long. */
+  async isQuiet(): Promise<boolean> {
+    const all = Promise.all(this.waiting).then(() => true);
+    return Promise.race([all, delay(PATIENCE_MS).then(() => false)]);
   }
 
   /** Waits for all open requests. */
@@ -110,10 +130,11 @@ export class Driver {
 
   /** Half of the sessions are opened by their first message, through an alias. */
   private async open(): Promise<void> {
-    const { number, late } = this.options;
+    const { number, late, initiative } = this.options;
+    const joining = initiative === undefined ? {} : { agent: CREW, metadata: { initiative_id: initiative } };
     if (number % 2 === 0) this.session = `tab-${number}`;
     else {
-      const { body } = await this.api.surely('POST', '/api/sessions', {}, late);
+      const { body } = await this.api.surely('POST', '/api/sessions', joining, late);
       this.session = (body['session'] as { session_id: string }).session_id;
     }
     await this.post();
@@ -136,28 +157,59 @@ export class Driver {
       case 'reread':
         return this.later(this.reread());
       case 'open':
-        return this.command('open', { project_id: `p-${this.options.user}-${this.random.between(1, 2)}` });
+        return this.inBackground('open', { project_id: `p-${this.options.user}-${this.random.between(1, 2)}` });
       case 'close':
-        return this.command('close', { abort: this.random.chance(0.5) });
+        return this.inBackground('close', { abort: this.random.chance(0.5) });
       case 'cancelQueued':
         return this.cancelQueued();
+      case 'state':
+        return this.changeState();
+      case 'rewind':
+        return this.goingBack.rewind();
+      case 'branch':
+        return this.goingBack.branch();
+      case 'edit':
+        return this.edit();
+      case 'attach':
+        return this.attach();
       default:
-        return this.command(action, BODIES[action]);
+        return this.inBackground(action, BODIES[action]);
+    }
+  }
+
+  /** One thing that a member of a crew does. */
+  private async work(until: AbortSignal): Promise<void> {
+    const action = this.random.weighted<keyof typeof CREW_ACTIONS>(CREW_ACTIONS);
+    switch (action) {
+      case 'away':
+        return delay(this.random.between(AWAY_MS.least, AWAY_MS.most), undefined, { signal: until }).catch(() => {});
+      case 'reread':
+        return this.later(this.reread());
+      case 'twice':
+        return this.twice();
+      case 'abort':
+        return this.inBackground('abort', {});
+      default:
+        return this.chat(this.newMessage());
     }
   }
 
   private newMessage(): Sent {
-    const id = `m-${this.options.number}-${(this.counter += 1)}`;
-    const sent: Sent = {
-      id,
-      session: this.session,
-      text: plannedText(this.random, id),
-      status: undefined,
-      awaited: false,
-      read: false,
-    };
+    const id = this.newName('m');
+    if (this.options.initiative !== undefined) return this.noted({ id, text: crewText(this.random, id) });
+    const model = this.random.weighted<keyof typeof NAMED>(NAMED);
+    return this.noted({ id, text: plannedText(this.random, id), ...(model !== 'none' && { model: MODELS[model] }) });
+  }
+
+  private noted(message: Pick<Sent, 'id' | 'text' | 'model'>): Sent {
+    const sent: Sent = { ...message, session: this.session, status: undefined, awaited: false, read: false };
     this.sent.push(sent);
     return sent;
+  }
+
+  /** A name that no other driver gives. */
+  newName(letter: string): string {
+    return `${letter}-${this.options.number}-${(this.counter += 1)}`;
   }
 
   /** As useChat does: sends the message and reads its answer, and retries until it was read to its end. */
@@ -184,9 +236,39 @@ export class Driver {
   }
 
   private sendChat(sent: Sent, signal: AbortSignal): Promise<Response> {
-    const message = { id: sent.id, role: 'user', parts: [{ type: 'text', text: sent.text }] };
-    const body = { id: sent.session, trigger: 'submit-message', messages: [message] };
+    const { id, session, replaces, model } = sent;
+    const message = { id: replaces ?? id, role: 'user', parts: partsOf(sent) };
+    const body = { id: session, trigger: 'submit-message', messageId: replaces, messages: [message], model };
     return this.api.fetch('/api/chat', { method: 'POST', body: JSON.stringify(body), signal });
+  }
+
+  /**
+   * As useChat does: replaces a stored message. Once the server has it, it is not sent again: another edit may have replaced it
+   * by then, which this one would replace.
+   */
+  private async edit(): Promise<void> {
+    const target = await this.goingBack.someMessage();
+    if (target === undefined) return;
+    const sent = Object.assign(this.newMessage(), { replaces: target });
+    while (sent.status === undefined) {
+      this.late.throwIfAborted();
+      const { promise: answered, resolve } = Promise.withResolvers<void>();
+      const request = async (signal: AbortSignal) => {
+        const response = await this.sendChat(sent, AbortSignal.any([signal, this.late]));
+        if (response.status === 500) this.api.odd.push(`POST /api/chat ${sent.id}: 500`);
+        if (response.status < 500) sent.status = response.status;
+        resolve();
+        return response;
+      };
+      this.later(this.options.readings.read(sent.session, request).finally(resolve));
+      await answered;
+      if (sent.status === undefined) await delay(this.random.between(50, 400));
+    }
+  }
+
+  private async attach(): Promise<void> {
+    const file = await this.files.upload();
+    if (file !== undefined) await this.chat(Object.assign(this.newMessage(), { file }));
   }
 
   /** Reads the run in flight from its first chunk. */
@@ -203,7 +285,7 @@ export class Driver {
     const sent = this.newMessage();
     // An alias is created by the first POST /chat.
     if (number % 2 === 0 && this.sent.length === 1) return this.readToEnd(sent);
-    const body = { id: sent.id, text: sent.text };
+    const body = { id: sent.id, text: sent.text, model: sent.model };
     const answer = await this.api.surely('POST', `/api/sessions/${this.session}/messages`, body, late);
     sent.status = answer.status;
     this.ahead = Math.max(this.ahead, Number(answer.body['position'] ?? 0));
@@ -233,45 +315,53 @@ export class Driver {
   /** Sends a known id with other content, which must be refused. */
   private async conflict(): Promise<void> {
     const known = this.random.pick(this.sent);
-    if (known.status !== 200 && known.status !== 202) return;
+    if (known.replaces !== undefined || (known.status !== 200 && known.status !== 202)) return;
     const body = { id: known.id, text: `${known.text} otherwise` };
     const { status } = await this.api.surely('POST', `/api/sessions/${this.session}/messages`, body, this.options.late);
     if (status !== 409) this.api.odd.push(`${known.id} sent with other words: ${status} instead of 409`);
   }
 
-  private command(name: string, body: object, path = name, target?: string): void {
-    const key = `k-${this.options.number}-${(this.counter += 1)}`;
+  /** Sends a command; half of them a second time, later. Returns the first response. */
+  async command(name: string, body: object, path = name, target?: string): Promise<Answered> {
+    const key = this.newName('k');
     const commanded: Commanded = { session: this.session, name, key, target, answers: [] };
     this.commanded.push(commanded);
     const method = name === 'cancelQueued' ? 'DELETE' : 'POST';
+    const content = method === 'DELETE' ? undefined : body;
     const send = async () => {
-      const content = method === 'DELETE' ? undefined : body;
-      const answer = await this.api.surely(
-        method,
-        `/api/sessions/${this.session}/${path}`,
-        content,
-        this.options.late,
-        key,
-      );
+      const answer = await this.api.surely(method, `/api/sessions/${this.session}/${path}`, content, this.late, key);
       commanded.answers.push(answer);
+      return answer;
     };
-    const again = this.random.chance(0.5);
-    this.later(
-      send().then(async () => {
-        if (!again) return;
-        await delay(this.random.between(10, 3_000));
-        await send();
-      }),
-    );
+    const pause = this.random.chance(0.5) ? this.random.between(10, 3_000) : undefined;
+    const first = await send();
+    if (pause !== undefined) this.later(delay(pause).then(send));
+    return first;
+  }
+
+  private inBackground(...given: Parameters<Driver['command']>): void {
+    this.later(this.command(...given));
+  }
+
+  private changeState(): void {
+    const word = `${CANARY} ${this.random.between(1, 1_000)}`;
+    const stateIncrements = { posted: 1, 'user:posted': 1 };
+    this.inBackground('state', { stateDelta: { word, 'user:word': word }, stateIncrements });
   }
 
   private cancelQueued(): void {
     const { id } = this.sent.at(-1)!;
-    this.command('cancelQueued', {}, `messages/${id}`, id);
+    this.inBackground('cancelQueued', {}, `messages/${id}`, id);
   }
 
   /** Runs in the background until `finished`. */
   private later(work: Promise<unknown>): void {
     this.waiting.push(work.catch(() => {}));
   }
+}
+
+/** The parts of a message in the AI SDK's form. */
+function partsOf({ text, file }: Pick<Sent, 'text' | 'file'>): object[] {
+  const { mediaType, url } = file ?? {};
+  return [{ type: 'text', text }, ...(file ? [{ type: 'file', mediaType, url }] : [])];
 }

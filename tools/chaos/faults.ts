@@ -26,6 +26,8 @@ export const FAULT_KINDS = [
   'link-latency',
   'link-loss',
   'link-stall',
+  'mcp-kill',
+  'mcp-freeze',
 ] as const;
 
 export type FaultKind = (typeof FAULT_KINDS)[number];
@@ -51,6 +53,8 @@ const WEIGHTS: Readonly<Record<FaultKind, number>> = {
   'link-latency': 8,
   'link-loss': 8,
   'link-stall': 5,
+  'mcp-kill': 6,
+  'mcp-freeze': 3,
 };
 
 const FEW_KINDS = 4;
@@ -151,7 +155,7 @@ function inject(kind: FaultKind, { world, readers, random, longestMs }: Scene): 
   const host = random.pick(world.hosts);
   const pause = random.between(100, 2_000);
   const lasting = random.between(5_000, 15_000);
-  // A worker frozen for longer than the heartbeat time-out (2 s) is a zombie when it wakes.
+  // A worker frozen for longer than its lease is a zombie when it wakes.
   const frozen = random.chance(0.6) ? random.between(2_500, 6_000) : random.between(200, 1_500);
   switch (kind) {
     case 'worker-kill':
@@ -194,6 +198,10 @@ function inject(kind: FaultKind, { world, readers, random, longestMs }: Scene): 
       return slow([random.pick(world.links.all)], (link) => link.losePackets(random), Math.min(lasting, longestMs));
     case 'link-stall':
       return slow([random.pick(world.links.all)], (link) => link.stall(), frozen);
+    case 'mcp-kill':
+      return bounced(world.mcp, 'SIGKILL', pause);
+    case 'mcp-freeze':
+      return freeze(world.mcp, frozen);
   }
 }
 

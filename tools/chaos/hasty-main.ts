@@ -15,7 +15,7 @@ import { createPool } from '../../store/db.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
 
-const STREAMING = new Set(['call append_stream', 'call settle_step']);
+const STREAMING = new Set(['call append_stream', 'call append_streams', 'call settle_step']);
 /** About as long as a commit takes on a busy disk. */
 const COMMIT_MS = 30;
 
@@ -25,12 +25,14 @@ function hasty(db: pg.Pool, bus: Bus): Bus {
   db.query = (async (...given: unknown[]) => {
     const { name = '', values = [] } = given[0] as { name?: string; values?: unknown[] };
     if (STREAMING.has(name)) {
-      bus.publish({ session: String(values[0]), run: Number(values[1]), kind: 'stream' });
+      const [sessions, runs] = values.map((value) => [value].flat());
+      for (const [index, session] of sessions!.entries())
+        bus.publish({ session: String(session), run: Number(runs![index]), kind: 'stream' });
       await delay(COMMIT_MS);
     }
     return query(...given);
   }) as typeof db.query;
-  return { ...bus, publish: (pointer) => pointer.kind !== 'stream' && bus.publish(pointer) };
+  return { ...bus, takeBatch: () => false, publish: (pointer) => pointer.kind !== 'stream' && bus.publish(pointer) };
 }
 
 const config = requireDatabase(parseConfig(process.env));
@@ -44,7 +46,7 @@ const [connection, clientConnection] = await Promise.all([
   Connection.connect(connectionOptions),
 ]);
 const worker = await createWorker({
-  ...{ connection, clientConnection, namespace, db, bus, log },
+  ...{ connection, clientConnection, namespace, db, directDatabaseUrl: config.directDatabaseUrl, bus, log },
   agents,
   models: createModels({ ...config, defaultModel: config.model }),
   settings: { ...config, providerAttempts: 6 },

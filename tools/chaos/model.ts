@@ -3,17 +3,41 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { callTool, cut, fail, type ModelAction, report, say } from '../test-kit/model-actions.ts';
 import { type ChatRequest, type ModelServer, startModelServer } from '../test-kit/model-server.ts';
-import { askedBy, CANARY, messagesIn } from './plan.ts';
+import {
+  askedBy,
+  CANARY,
+  childText,
+  filesIn,
+  messagesIn,
+  summariesIn,
+  SUMMARIZER_MODEL,
+  summaryText,
+  taskIn,
+} from './plan.ts';
 import type { Random } from './random.ts';
 
-/** A request and its outcome. */
-export interface ModelCall {
+/** A request for a summary and its outcome. */
+export interface SummaryCall {
+  /** Unique among all requests. */
   number: number;
+  usage: { input: number; output: number; reasoning: number; cached: number };
+  /** The response was sent completely, usage included. */
+  whole: boolean;
+  /** The provider fault of this call. */
+  fault: ProviderFault | undefined;
+}
+
+/** A request for a step and its outcome. */
+export interface ModelCall extends SummaryCall {
   messageId: string;
   /** Index of the step in its turn. */
   step: number;
   /** Ids of the user messages in the request. */
   saw: string[];
+  /** The summaries in it, as the numbers of the calls that made them. */
+  summaries: number[];
+  /** SHA-256 of the files with its last user message. */
+  files: string[];
   startedAt: number;
   /** When the response ended. */
   endedAt: number | undefined;
@@ -21,11 +45,6 @@ export interface ModelCall {
   pieces: { text: string; at: number }[];
   /** Provider ids of the tool calls, in order. */
   tools: string[];
-  usage: { input: number; output: number; reasoning: number; cached: number };
-  /** The response was sent completely, usage included. */
-  whole: boolean;
-  /** The provider fault of this call. */
-  fault: ProviderFault | undefined;
   /** Tool calls in the request without an outcome. */
   open: string[];
 }
@@ -36,6 +55,7 @@ export type ProviderFault = 'cut' | 'rate-limit' | 'server-error' | 'refusal';
 export interface Model {
   url: string;
   calls: ModelCall[];
+  summaries: SummaryCall[];
   /** Share of requests that fail, 0 to 1. */
   faulty: number;
   close(): Promise<void>;
@@ -43,16 +63,31 @@ export interface Model {
 
 const SLOW_MS = 300;
 const PROVIDER_FAULTS = { cut: 5, 'rate-limit': 2, 'server-error': 2, refusal: 1 } as const;
-const INPUTS: Readonly<Record<string, { name: string; input: (what: string) => object }>> = {
+const INPUTS: Readonly<Record<string, { name: string; input: (what: string, request: ChatRequest) => object }>> = {
   build: { name: 'build_and_deploy', input: () => ({ confirm_new_project: true }) },
   done: { name: 'todo_complete', input: () => ({ name: 'build' }) },
+  task: { name: 'task', input: (what) => ({ agent: 'helper', prompt: childText(what) }) },
+  spawn: { name: 'task', input: (what) => ({ agent: 'helper', prompt: childText(what), background: true }) },
+  note: { name: 'notes_write', input: (what) => ({ what }) },
+  next: { name: 'task_next', input: () => ({}) },
+  start: { name: 'task_start', input: (_what, request) => ({ task_id: taskIn(request) }) },
+  progress: { name: 'task_progress', input: (what, request) => ({ task_id: taskIn(request), note: what }) },
+  complete: { name: 'task_complete', input: (what, request) => ({ task_id: taskIn(request), note: what }) },
+  decide: { name: 'decision_add', input: (what) => ({ context: what, decision: what, reason: what }) },
+  end: { name: 'session_end', input: (what) => ({ notes: what }) },
 };
 
 export async function startModel(random: Random): Promise<Model> {
   const calls: ModelCall[] = [];
-  const model: Model = { url: '', calls, faulty: 0, close: async () => server.close() };
+  const summaries: SummaryCall[] = [];
+  const model: Model = { url: '', calls, summaries, faulty: 0, close: async () => server.close() };
   const server: ModelServer = await startModelServer((request, index) => {
     const fault = random.chance(model.faulty) ? random.weighted<ProviderFault>(PROVIDER_FAULTS) : undefined;
+    if (request.model === nameOf(SUMMARIZER_MODEL)) {
+      const summary = { number: index, usage: usageOf(request, index), whole: false, fault };
+      summaries.push(summary);
+      return summarize(summary, random);
+    }
     const call = callOf(request, index, fault);
     calls.push(call);
     return speak(call, request, random);
@@ -70,15 +105,44 @@ function callOf(request: ChatRequest, number: number, fault: ProviderFault | und
     messageId,
     step: index,
     saw: messagesIn(request),
+    summaries: summariesIn(request),
+    files: filesIn(request),
     startedAt: performance.now(),
     endedAt: undefined,
     pieces: [],
     tools: [],
-    usage: { input: 1_000 + number, output: 100 + (number % 50), reasoning: number % 7, cached: number % 11 },
+    usage: usageOf(request, number),
     whole: false,
     fault,
     open: asked.filter((id) => !answered.has(id)),
   };
+}
+
+/** Grows with the conversation, as compactions need it, and is another one for each attempt at a step. */
+function usageOf({ messages }: ChatRequest, number: number): SummaryCall['usage'] {
+  const input = 500 + 120 * messages.length + (number % 100);
+  return { input, output: 100 + (number % 50), reasoning: number % 7, cached: number % 11 };
+}
+
+/** The name of `provider/model` in requests. */
+function nameOf(ref: string): string {
+  return ref.slice(ref.indexOf('/') + 1);
+}
+
+async function* summarize(call: SummaryCall, random: Random): AsyncGenerator<ModelAction> {
+  const refusal = refusalOf(call.fault);
+  if (refusal !== undefined) {
+    yield refusal;
+    return;
+  }
+  await delay(random.between(20, 400));
+  yield say(summaryText(call.number));
+  if (call.fault === 'cut') {
+    yield cut();
+    return;
+  }
+  yield report(call.usage);
+  call.whole = true;
 }
 
 async function* speak(call: ModelCall, request: ChatRequest, random: Random): AsyncGenerator<ModelAction> {
@@ -105,7 +169,7 @@ async function* speak(call: ModelCall, request: ChatRequest, random: Random): As
       const id = `${CANARY}-r${call.number}-${n}`;
       call.tools.push(id);
       const { name, input } = INPUTS[tool] ?? { name: tool, input: (what: string) => ({ what }) };
-      yield callTool(id, name, input(id));
+      yield callTool(id, name, input(id, request));
     }
     yield report(call.usage);
     call.whole = true;

@@ -1,7 +1,24 @@
 import { parseArgs } from 'node:util';
 import { FAULT_KINDS, type FaultKind } from './faults.ts';
 
-export const BREAKS = ['fence', 'receipt', 'publish'] as const;
+export const BREAKS = [
+  'fence',
+  'receipt',
+  'publish',
+  'state',
+  'rewind',
+  'unrewind',
+  'compaction',
+  'sums',
+  'branch',
+  'attachment',
+  'denial',
+  'approval',
+  'child',
+  'task',
+  'supervisor',
+  'state-file',
+] as const;
 
 /** A promise that is broken on purpose. */
 export type Break = (typeof BREAKS)[number];
@@ -22,7 +39,7 @@ const SESSIONS = 8;
 const GAP_MS = 2_000;
 
 /**
- * `--minutes n` (parts of one too), `--seed n`, `--sessions n`, `--faults kind,kind`, `--break fence|receipt|publish`.
+ * `--minutes n` (parts of one too), `--seed n`, `--sessions n`, `--faults kind,kind`, `--break` and one of BREAKS.
  * @throws {Error} naming the option and what was expected
  */
 export function parseOptions(args: string[]): Options {

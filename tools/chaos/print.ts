@@ -15,6 +15,10 @@ export function printed(report: Report): string {
     `seed ${seed}${broken ? `, broken on purpose: ${broken}` : ''}: ${seconds} s, ${sessions} sessions, ${turns} turns, ${modelCalls} model calls, ${readings} readings`,
     `${report.injected.length} faults injected, and what the model did wrong:`,
     ...faults.map(([kind, count]) => `  ${String(count).padStart(5)} ${kind}`),
+    'changes of conversations, and turns by model:',
+    ...Object.entries({ ...report.changes, ...report.models }).map(
+      ([kind, count]) => `  ${String(count).padStart(5)} ${kind}`,
+    ),
     'promises checked:',
     ...Object.entries(report.checked).map(([promise, count]) => `  ${String(count).padStart(5)} ${promise}`),
     `${report.violations.length} violations`,

@@ -1,27 +1,36 @@
 // The system under test: Postgres, Temporal, workers, hosts and a model server, all on loopback.
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type pg from 'pg';
 import { parseConfig } from '../../config/config.ts';
 import { registerSearchAttributesAt } from '../../config/search-attributes.ts';
-import { startNodeProcess } from '../dev/node-process.ts';
-import { freePort } from '../dev/ports.ts';
-import { startPostgres } from '../dev/postgres.ts';
-import { startTemporal } from '../dev/temporal.ts';
+import { startNodeProcess } from '../../dev/node-process.ts';
+import { freePort } from '../../dev/ports.ts';
+import { startPostgres } from '../../dev/postgres.ts';
+import { startTemporal } from '../../dev/temporal.ts';
 import { migrate } from '../../migrations/migrate.ts';
 import { createPool } from '../../store/db.ts';
 import { type Disk, mountDisk } from './disk.ts';
 import { Links, type LinkTarget } from './links.ts';
 import { type Model, startModel } from './model.ts';
 import { Part } from './part.ts';
+import { STALE_MS } from './crew.ts';
+import { MODELS } from './plan.ts';
 import { Random } from './random.ts';
+import { recordStates } from './recorded-states.ts';
 
 export const NAMESPACE = 'default';
 const WORKERS = 2;
 const HOSTS = 2;
 const WORKER_GRACE_MS = 4_000;
+/** The windows in tokens. A conversation is compacted at 3 % of them (agents.ts), so it fits even if it cannot be compacted. */
+const WINDOWS = {
+  [MODELS.usual]: { context_limit: 100_000 },
+  [MODELS.small]: { context_limit: 50_000 },
+  [MODELS.tiny]: { context_limit: 1_000 },
+};
 /** Small, so that sessions continue as new several times in a campaign. */
 const CONTINUE_AS_NEW_EVENTS = 120;
 
@@ -39,6 +48,8 @@ export interface World {
   temporal: Part;
   workers: Part[];
   hosts: Part[];
+  /** The server whose tools the agent uses. */
+  mcp: Part;
   /** URLs of the hosts, through the users' links. */
   hostUrls: string[];
   /** All connections between the parts, and of users to hosts. */
@@ -90,11 +101,15 @@ export async function withWorld<T>(
   await registerSearchAttributesAt({ address: temporalAddress }, NAMESPACE);
   const db = createPool(databaseUrl);
   stops.defer(() => db.end());
+  await recordStates(db);
   await prepare?.(db);
   const model = await startModel(new Random(seed, 'model'));
   stops.defer(() => model.close());
+  await writeFile(path.join(dir, 'models.json'), JSON.stringify(WINDOWS));
   const toolLog = path.join(keep, 'tools.jsonl');
-  const env = environment({ databaseUrl, temporalAddress, modelUrl: model.url, cacheDir, dir, toolLog });
+  const mcpPort = await freePort();
+  const mcpUrl = `http://127.0.0.1:${mcpPort}/mcp`;
+  const env = environment({ databaseUrl, temporalAddress, modelUrl: model.url, cacheDir, dir, toolLog, mcpUrl });
   const ports: Record<Exclude<LinkTarget, 'host'>, number> = {
     postgres: pgPort,
     temporal: temporalPort,
@@ -124,15 +139,27 @@ export async function withWorld<T>(
   const hosts = await Promise.all(
     hostPorts.map((port, n) => child(`host-${n + 1}`, path.join(root, 'host', 'main.ts'), { PORT: String(port) })),
   );
-  const processes = [...workers, ...hosts];
+  const mcpEntry = path.join(import.meta.dirname, 'mcp-main.ts');
+  const mcpEnv = { ...env, PORT: String(mcpPort) };
+  const mcp = new Part('mcp', () =>
+    startNodeProcess({
+      name: 'mcp',
+      entry: mcpEntry,
+      env: mcpEnv,
+      logDir: keep,
+      graceMs: WORKER_GRACE_MS,
+      say: () => {},
+    }),
+  );
+  const processes = [...workers, ...hosts, mcp];
   stops.defer(() => allDown(processes));
   // The first worker builds the workflow bundle that the others use.
-  await workers[0]!.up();
+  await Promise.all([mcp.up(), workers[0]!.up()]);
   await Promise.all(processes.map((part) => part.up()));
   const hostLinks = await Promise.all(hostPorts.map((port) => links.add('users', 'host', port)));
   const hostUrls = hostLinks.map(({ port }) => `http://127.0.0.1:${port}`);
   const places = { dir, keep, toolLog, hostUrls, databaseUrl, temporalAddress };
-  const result = await use({ ...places, postgres, temporal, workers, hosts, db, model, links, disk });
+  const result = await use({ ...places, postgres, temporal, workers, hosts, mcp, db, model, links, disk });
   await stops.disposeAsync();
   return { result, dir, pids: [...servers, ...processes].flatMap((part) => part.pids) };
 }
@@ -141,7 +168,10 @@ async function allDown(parts: readonly Part[]): Promise<void> {
   await Promise.all(parts.map((part) => part.down()));
 }
 
-type Places = Record<'databaseUrl' | 'temporalAddress' | 'modelUrl' | 'cacheDir' | 'dir' | 'toolLog', string>;
+type Places = Record<
+  'databaseUrl' | 'temporalAddress' | 'modelUrl' | 'cacheDir' | 'dir' | 'toolLog' | 'mcpUrl',
+  string
+>;
 
 /** Environment of workers and hosts. */
 function environment(places: Places): NodeJS.ProcessEnv {
@@ -152,12 +182,16 @@ function environment(places: Places): NodeJS.ProcessEnv {
     TEMPORAL_NAMESPACE: NAMESPACE,
     OPENAI_API_KEY: 'chaos',
     OPENAI_BASE_URL: places.modelUrl,
-    PERDURE_MODEL: 'openai/chaos',
+    PERDURE_MODEL: MODELS.usual,
+    PERDURE_MODELS: path.join(places.dir, 'models.json'),
     PERDURE_AGENTS: path.join(import.meta.dirname, 'agents.ts'),
     PERDURE_DIR: places.cacheDir,
     PERDURE_WORKSPACES: path.join(places.dir, 'workspaces'),
     PERDURE_CONTINUE_AS_NEW_EVENTS: String(CONTINUE_AS_NEW_EVENTS),
     PERDURE_SHUTDOWN_GRACE: '2s',
+    PERDURE_STALE_ASSIGNMENT: `${STALE_MS}ms`,
+    PERDURE_STALE_PROGRESS: `${STALE_MS}ms`,
     CHAOS_TOOL_LOG: places.toolLog,
+    CHAOS_MCP_URL: places.mcpUrl,
   };
 }

@@ -16,7 +16,7 @@ const root = path.join(import.meta.dirname, '..', '..');
 const CODE = ['ts', 'tsx', 'js', 'sql', 'css', 'html', 'sh'];
 const COMMENT_OR_BLANK = String.raw`^[[:space:]]*(//|/?\*|--|$)`;
 // In commits before the folder tools/ its parts are top-level folders.
-const TOOLS: ReadonlySet<string> = new Set(['tools', 'bench', 'chaos', 'dev', 'scripts']);
+const TOOLS: ReadonlySet<string> = new Set(['tools', 'bench', 'chaos', 'scripts']);
 const TEST = /\.test\.tsx?$|^test\/|^tools\/test-kit\/|^vitest\.config\.ts$/;
 
 /** Path → number of lines, of the working tree where there is no ref. */

@@ -30,10 +30,16 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   wire: { own: ['domain'], packages: ['zod'] },
   // Paths and files of workspaces on disk.
   workspaces: { own: ['domain'], packages: [] },
-  config: { own: ['domain'], packages: ['zod', 'pino', '@temporalio/envconfig', '@temporalio/client'] },
+  config: {
+    own: ['domain'],
+    packages: ['@grpc/grpc-js', 'zod', 'pino', 'pg', 'p-retry', '@temporalio/envconfig', '@temporalio/client'],
+  },
   workflows: { own: ['domain'], packages: ['@temporalio/workflow', '@temporalio/common'] },
-  agent: { own: ['domain'], packages: ['ai', '@ai-sdk/*', 'zod'] },
-  store: { own: ['domain', 'wire'], packages: ['pg', 'zod'] },
+  agent: {
+    own: ['domain'],
+    packages: ['@cfworker/json-schema', '@modelcontextprotocol/*', 'ai', '@ai-sdk/*', 'gpt-tokenizer/*', 'yaml', 'zod'],
+  },
+  store: { own: ['domain', 'wire'], packages: ['aws4fetch', 'pg', 'zod'] },
   // Parses a tool input that is still streaming as the AI SDK's readers do.
   'store/settle-part.ts': { own: ['domain'], packages: ['ai'] },
   bus: { own: ['domain'], packages: ['pg', 'redis', 'zod'] },
@@ -42,33 +48,65 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
     packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'p-retry', 'pg', 'pino', 'prom-client', 'zod'],
     typesOf: ['@temporalio/worker'],
   },
-  worker: { own: [...INNER_FOLDERS, 'examples', 'migrations/migrate.ts', 'client/updates.ts'], packages: 'any' },
+  worker: {
+    own: [...INNER_FOLDERS, 'examples', 'migrations/migrate.ts', 'client/updates.ts', 'client/initiatives'],
+    packages: 'any',
+  },
   client: {
     own: ['store', 'bus', 'domain', 'wire', 'config', 'workspaces', 'workflows/definitions.ts', 'workflows/start.ts'],
-    packages: ['@temporalio/client', '@temporalio/common', 'p-retry', 'pg', 'zod'],
+    packages: ['@temporalio/client', '@temporalio/common', 'modern-tar', 'p-retry', 'pg', 'yaml', 'zod'],
     typesOf: ['ai'],
   },
+  'client/state/adk.ts': { own: ['client'], packages: ['@google/adk'] },
   host: {
     own: ['client', 'domain', 'wire', 'config', 'workspaces', 'store/temporary-errors.ts'],
-    packages: ['@hono/*', 'ai', 'hono', 'jose', 'pino', 'prom-client', 'zod', 'zod-openapi'],
+    packages: [
+      '@fastify/busboy',
+      '@hono/*',
+      '@modelcontextprotocol/*',
+      'ai',
+      'hono',
+      'jose',
+      'pino',
+      'prom-client',
+      'zod',
+      'zod-openapi',
+    ],
   },
+  // Builds the host's view of the agents and models that the workers run.
+  'host/catalog.ts': { own: ['agent', 'client'], packages: [] },
   // The entry point, which assembles the process.
   'host/main.ts': { own: [...INNER_FOLDERS, 'client', 'host', 'examples'], packages: 'any' },
   web: {
     own: ['domain'],
     packages: [
       '@ai-sdk/react',
+      '@base-ui/react',
+      '@heroicons/react',
       'ai',
+      'diff',
       'eventsource-parser',
+      'hast-util-to-jsx-runtime',
+      'katex',
+      'lowlight',
+      'marked',
+      'mermaid',
       'react',
       'react-dom',
       'react-markdown',
       'remark-gfm',
       'remend',
+      'uplot',
+      'virtua',
       'zod',
     ],
     typesOf: [...INNER_FOLDERS, 'host'],
   },
   examples: { own: ['agent', 'domain', 'workspaces'], packages: ['zod'] },
+  // Servers and processes of a development machine, and the program that starts them.
+  dev: {
+    own: [...INNER_FOLDERS, 'client', 'host', 'worker', 'migrations', 'examples', 'deploy'],
+    packages: 'any',
+  },
   migrations: { own: ['domain', 'config'], packages: ['pg', '@temporalio/client'] },
 };

@@ -34,7 +34,8 @@ function readPackages(path) {
 function staleness(wanted, installed) {
   if (!installed) return 'dependencies are not installed';
   for (const [path, entry] of Object.entries(wanted)) {
-    if (path === '' || entry.link) continue;
+    // Folders of this repository, and links to them, are not installed.
+    if (!path.startsWith('node_modules/') || entry.link) continue;
     const found = installed[path];
     // Optional packages for other platforms are never installed here.
     if (!found && !entry.optional) return `${path} is missing`;

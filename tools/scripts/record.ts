@@ -14,11 +14,11 @@ import {
   removeHistories,
   writeHistory,
 } from './histories/files.ts';
-import { type FromServer, fromServer, parseOptions, runCommand, UsageError } from './histories/options.ts';
+import { type FromServer, fromServer, parseOptions, runCommand, UsageError } from '../../dev/replay/options.ts';
 import { Pseudonyms } from './histories/pseudonyms.ts';
 import { recordScenarios } from './histories/recording.ts';
-import { capturingBundle, type NamedHistory, replay } from './histories/replay.ts';
-import { serverHistories } from './histories/server.ts';
+import { capturingBundle, type NamedHistory, replay } from '../../worker/replay/replay.ts';
+import { serverHistories } from '../../dev/replay/server.ts';
 
 /** Writes histories with their inputs, taken from a replay. */
 async function save(histories: NamedHistory[], dir = HISTORIES): Promise<number> {

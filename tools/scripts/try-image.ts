@@ -10,10 +10,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { SignJWT } from 'jose';
 import { parseConfig } from '../../config/config.ts';
 import { duration } from '../../config/units.ts';
-import { spawnTied, type TiedProcess } from '../dev/die-with-parent.ts';
-import { freePort } from '../dev/ports.ts';
-import { startPostgres } from '../dev/postgres.ts';
-import { startTemporal } from '../dev/temporal.ts';
+import { spawnTied, type TiedProcess } from '../../dev/die-with-parent.ts';
+import { freePort } from '../../dev/ports.ts';
+import { startPostgres } from '../../dev/postgres.ts';
+import { startTemporal } from '../../dev/temporal.ts';
 import { composeServices, type Service } from '../test-kit/compose.ts';
 import { buildContext, dockerfile, ROOT, type Stage, type Step } from '../test-kit/image.ts';
 

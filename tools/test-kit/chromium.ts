@@ -15,8 +15,11 @@ const FLAGS = [
   '--disable-sync',
 ];
 
-/** Starts a browser; the caller closes it. `PERDURE_CHROMIUM` names another executable. */
-export async function launchChromium(): Promise<Browser> {
+/**
+ * Starts a browser; the caller closes it. `PERDURE_CHROMIUM` names another executable.
+ * @param flags besides the usual ones
+ */
+export async function launchChromium(flags: readonly string[] = []): Promise<Browser> {
   const system = [process.env['PERDURE_CHROMIUM'] ?? '', ...SYSTEM].find((file) => existsSync(file));
-  return chromium.launch({ executablePath: system ?? (await sparticuz.executablePath()), args: FLAGS });
+  return chromium.launch({ executablePath: system ?? (await sparticuz.executablePath()), args: [...FLAGS, ...flags] });
 }

@@ -1,4 +1,4 @@
-// Reads docker-compose.yml and interpolates its variables as compose does.
+// Reads a compose file and interpolates its variables as compose does.
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parse } from 'yaml';
@@ -38,11 +38,14 @@ const EMPTY: Service = {
 export const COMPOSE_FILE = path.join(ROOT, 'docker-compose.yml');
 
 /**
- * The services with the environment's variables.
+ * The services of a compose file, by default docker-compose.yml, with the environment's variables.
  * @throws {Error} naming a required variable (`${NAME:?…}`) that is missing
  */
-export async function composeServices(env: Record<string, string>): Promise<Record<string, Service>> {
-  const text = await readFile(COMPOSE_FILE, 'utf8');
+export async function composeServices(
+  env: Record<string, string>,
+  file: string = COMPOSE_FILE,
+): Promise<Record<string, Service>> {
+  const text = await readFile(file, 'utf8');
   // Interpolates after parsing, so that an empty value stays a string.
   const fill = (_key: string, value: unknown) => (typeof value === 'string' ? interpolated(value, env) : value);
   const document = JSON.stringify(parse(text, { merge: true }), fill);

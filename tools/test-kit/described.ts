@@ -57,15 +57,20 @@ class Description {
   }
 }
 
-const descriptions = new Map<string, Promise<Description>>();
+/** By the URL of the host, and by the text of the document: most hosts have the same one, and compiling it takes long. */
+const ofHost = new Map<string, Promise<Description>>();
+const ofText = new Map<string, Description>();
 
 function descriptionOf(url: string): Promise<Description> {
-  const known = descriptions.get(url);
+  const known = ofHost.get(url);
   if (known) return known;
-  const read = fetch(`${url}/openapi.json`).then(
-    async (response) => new Description((await response.json()) as OpenApi),
-  );
-  descriptions.set(url, read);
+  const read = fetch(`${url}/openapi.json`).then(async (response) => {
+    const text = await response.text();
+    const description = ofText.get(text) ?? new Description(JSON.parse(text) as OpenApi);
+    ofText.set(text, description);
+    return description;
+  });
+  ofHost.set(url, read);
   return read;
 }
 

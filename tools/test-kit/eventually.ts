@@ -1,13 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 const POLL_MS = 10;
+/** Costs nothing where the condition holds; while other tests have the machine, a process or a page may need seconds. */
+const PATIENCE_MS = 25_000;
 
 /**
  * Repeats `check` until it does not throw, and returns its result. Replaces sleeping for a fixed time.
- * @throws the last error after the time-out (5 s by default)
+ * @throws the last error after the time-out (25 s by default)
  */
 export async function eventually<T>(check: () => T | Promise<T>, options: { timeout?: number } = {}): Promise<T> {
-  const deadline = performance.now() + (options.timeout ?? 5_000);
+  const deadline = performance.now() + (options.timeout ?? PATIENCE_MS);
   for (;;) {
     try {
       return await check();

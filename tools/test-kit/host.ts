@@ -8,13 +8,16 @@ import type { UIMessageChunk } from 'ai';
 import { pino } from 'pino';
 import { afterFile } from './after-file.ts';
 import type { Catalog } from '../../client/catalog.ts';
+import type { ModelInfo } from '../../domain/model-info.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
+import type { ClientOptions } from '../../client/options.ts';
 import { temporalClient } from '../../client/temporal.ts';
 import type { HostParts } from '../../host/context.ts';
 import { createHost, type Host } from '../../host/host.ts';
 import { loopbackUser } from '../../host/identify.ts';
 import { hostMetrics } from '../../host/metrics.ts';
 import { Previews } from '../../host/previews.ts';
+import type { PermissionRule } from '../../domain/permissions.ts';
 import { expectDescribed } from './described.ts';
 
 export interface TestHostOptions {
@@ -22,10 +25,17 @@ export interface TestHostOptions {
   /** Unset: Temporal cannot be reached. */
   temporal?: Client;
   models?: readonly string[];
+  /** The first is the default. */
+  agents?: readonly [string, ...string[]];
+  /** Of all agents; default true. */
+  usesPhases?: boolean;
+  /** The rules of all agents. */
+  rules?: readonly PermissionRule[];
   workspaces?: string;
   /** Whether previews have host names below "localhost"; default true. */
   local?: boolean;
   parts?: Partial<HostParts>;
+  clientOptions?: Partial<ClientOptions>;
 }
 
 /** A listening host, and the client that it uses. */
@@ -60,25 +70,45 @@ export interface Answer {
 /** The secret that encrypts the preview tokens of test hosts. */
 export const PREVIEW_SECRET = 'a secret of the tests';
 
-const MODELS = ['openai/test', 'rehearsal/site-builder'];
+const MODELS = ['openai/test', 'rehearsal/site-builder', 'openai/plain', 'openai/sees'];
+const MODEL_INFO: Omit<ModelInfo, 'model'> = {
+  ...{ context_limit: 128_000, max_input: 128_000, max_output: 8_192 },
+  ...{ tier: null, modalities: null, variants: ['high'] },
+};
+const MODEL_INFOS: Readonly<Record<string, Partial<ModelInfo>>> = {
+  'openai/plain': { modalities: ['text', 'pdf'], variants: [] },
+  'openai/sees': { modalities: ['text', 'image'] },
+};
 
 /** Starts a host and stops it after the file. Call it in a beforeAll. */
 export async function startHost({
   databaseUrl,
   temporal,
   models = MODELS,
+  agents = ['site-builder'],
   ...options
 }: TestHostOptions): Promise<TestHost> {
   const logs: TestHost['logs'] = [];
   const log = pino({ level: 'debug' }, { write: (line) => void logs.push(JSON.parse(line) as TestHost['logs'][0]) });
+  const infos = models.map((model) => ({ ...MODEL_INFO, ...MODEL_INFOS[model], model }));
   const catalog: Catalog = {
-    agents: ['site-builder'],
-    defaultAgent: 'site-builder',
-    models: { has: (ref) => models.includes(ref), list: () => models },
+    agents,
+    defaultAgent: agents[0],
+    models: {
+      find: (ref) => infos.find(({ model }) => model === ref),
+      list: () => models,
+      offered: () => infos,
+      ofAgent: () => models[0] ?? 'openai/test',
+    },
+    usesPhases: () => options.usesPhases ?? true,
+    rulesOf: () => options.rules ?? [],
     workspaces: options.workspaces ?? '/tmp/perdure-no-workspaces',
   };
   const away = { connectionOptions: { address: '127.0.0.1:1' }, namespace: 'default' };
-  const client = createClient({ database: databaseUrl, temporal: temporal ?? temporalClient(away), catalog, log });
+  const client = createClient({
+    ...{ database: databaseUrl, temporal: temporal ?? temporalClient(away), catalog, log },
+    ...options.clientOptions,
+  });
   const parts: HostParts = {
     client,
     identify: loopbackUser(Buffer.alloc(32, 7)),
@@ -160,10 +190,14 @@ export interface ServerSentEvent {
 export async function* eventsOf(response: Response): AsyncGenerator<ServerSentEvent> {
   let text = '';
   for await (const piece of response.body!.pipeThrough(new TextDecoderStream())) {
+    // An event of megabytes comes in many pieces, and is put together once.
+    const isWhole = piece.includes('\n\n') || (text.endsWith('\n') && piece.startsWith('\n'));
     text += piece;
-    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
-      const lines = text.slice(0, end).split('\n');
-      text = text.slice(end + 2);
+    if (!isWhole) continue;
+    const events = text.split('\n\n');
+    text = events.pop()!;
+    for (const event of events) {
+      const lines = event.split('\n');
       const field = (name: string) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
       const data = field('data');
       if (data !== undefined && data !== '[DONE]') yield { event: field('event') ?? 'message', data: JSON.parse(data) };

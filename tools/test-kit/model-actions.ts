@@ -48,10 +48,12 @@ export const finish = (reason: FinishReason): ModelAction => ({ do: 'finish', re
 /** Answers with an HTTP error; only as a script's first action. */
 export function fail(
   status: number,
-  options: { retryAfter?: number; code?: string; message?: string } = {},
+  options: { retryAfter?: number; code?: string; message?: string; requestId?: string } = {},
 ): ModelAction {
-  const headers: Record<string, string> =
-    options.retryAfter === undefined ? {} : { 'retry-after': `${options.retryAfter}` };
+  const headers: Record<string, string> = {
+    ...(options.retryAfter !== undefined && { 'retry-after': `${options.retryAfter}` }),
+    ...(options.requestId !== undefined && { 'x-request-id': options.requestId }),
+  };
   return {
     do: 'fail',
     status,
@@ -75,6 +77,7 @@ export const cut = (): ModelAction => ({ do: 'cut' });
 export const hang = (): ModelAction => ({ do: 'hang' });
 
 function slices(text: string, size: number): string[] {
+  if (text.length <= size) return [text];
   const characters = Array.from(text);
   const parts: string[] = [];
   for (let at = 0; at < characters.length; at += size) parts.push(characters.slice(at, at + size).join(''));

@@ -81,6 +81,8 @@ export async function startModelServer(first: ModelScript, port = 0): Promise<Mo
     await act(await current(body, index), answer, recorded, response);
   }
 
+  // A request on a connection that is being closed as idle would fail.
+  server.keepAliveTimeout = 0;
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');
   return {

@@ -3,14 +3,17 @@ import path from 'node:path';
 import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { expect, onTestFinished } from 'vitest';
 import { AxeBuilder } from '@axe-core/playwright';
-import type { AgentDefinition } from '../../agent/define.ts';
-import { buildPage } from '../dev/build-page.ts';
+import { type AgentDefinition, manifestRules, usesPhases } from '../../agent/define.ts';
+import { buildPage } from '../scripts/build-page.ts';
 import type { Identify } from '../../host/context.ts';
 import { staticPage } from '../../host/static-page.ts';
 import { startBrowser, watchErrors } from './browser.ts';
 import { eventually } from './eventually.ts';
 import { startHost, type TestHost } from './host.ts';
-import { startRuntime, type TestRuntime } from './runtime.ts';
+import { type RuntimeOptions, startRuntime, type TestRuntime } from './runtime.ts';
+
+/** For Playwright: how long something may take to be visible. */
+export const WAIT = { timeout: 25_000 };
 
 /** A system with a browser for its page. */
 export interface TestSite {
@@ -25,7 +28,9 @@ export interface TestSite {
 type VisitOptions = BrowserContextOptions & { at?: string; allowedErrors?: RegExp };
 
 interface SiteOptions {
+  /** The first is the one of the page's sessions. */
   agents?: readonly AgentDefinition[];
+  settings?: NonNullable<RuntimeOptions['settings']>;
   /** Unset: the host trusts the user header. */
   identify?: Identify;
 }
@@ -37,7 +42,9 @@ export async function startSite({ identify, ...options }: SiteOptions = {}): Pro
   const page = await staticPage(path.resolve('web/dist'), { local });
   const { databaseUrl, temporal, workspaces } = runtime;
   const parts = { page, ...(identify && { identify }) };
-  const host = await startHost({ databaseUrl, temporal, workspaces, local, parts });
+  const [own] = options.agents ?? [];
+  const known = own && { agents: [own.id] as [string], rules: manifestRules(own), usesPhases: usesPhases(own) };
+  const host = await startHost({ databaseUrl, temporal, workspaces, local, parts, ...known });
   const visit: TestSite['visit'] = async ({ at = '/', allowedErrors, ...contextOptions } = {}) => {
     const context = await browser.newContext(contextOptions);
     const checks: (() => void)[] = [];
@@ -105,6 +112,22 @@ export class Tab {
     return this.page.getByRole('button', { name, exact: true });
   }
 
+  /** The user's sessions; on a narrow page only while the drawer is open. */
+  get sessions(): Locator {
+    return this.page.getByRole('navigation', { name: 'Sessions' });
+  }
+
+  /** A session in the list, without its branches. */
+  row(name: string): Locator {
+    return this.sessions.locator('.session').filter({ has: this.page.getByRole('link', { name }) });
+  }
+
+  /** Chooses from the menu of a session in the list. */
+  async choose(name: string, action: string): Promise<void> {
+    await this.row(name).getByRole('button', { name: 'More' }).click();
+    await this.page.getByRole('menuitem', { name: action }).click();
+  }
+
   /** The agent's messages. */
   get answers(): Locator {
     return this.page.locator('article.assistant');
@@ -148,6 +171,9 @@ export class Tab {
 
   /** The session id or alias that the page uses. */
   sessionId(): Promise<string> {
-    return this.page.evaluate(() => (JSON.parse(sessionStorage['perdure.session'] as string) as { id: string }).id);
+    return this.page.evaluate(() => {
+      const [, named] = /^\/s\/(.+)$/.exec(location.pathname) ?? [];
+      return named ?? (JSON.parse(sessionStorage['perdure.session'] as string) as { id: string }).id;
+    });
   }
 }

@@ -1,10 +1,10 @@
 // A test file's database and namespace on the run's servers. Files share nothing, so they can run in parallel.
 import { inject } from 'vitest';
 import { afterFile } from './after-file.ts';
-import { createDatabase, dropDatabase } from '../dev/databases.ts';
+import { createDatabase, dropDatabase } from '../../dev/databases.ts';
 import { createNamespace, type FreshNamespace, uniqueName } from './namespaces.ts';
 
-export { freePort } from '../dev/ports.ts';
+export { freePort } from '../../dev/ports.ts';
 
 /**
  * A migrated database, dropped after the file. Call it in the file's body or in a beforeAll.

@@ -3,9 +3,10 @@ import type { Client } from '@temporalio/client';
 import type { SignalDefinition, UpdateDefinition } from '@temporalio/common';
 import type pg from 'pg';
 import { sendUpdate } from '../../client/updates.ts';
-import type { CommandArgs } from '../../domain/command-table.ts';
+import type { CommandArgs, SessionMark } from '../../domain/command-table.ts';
 import { newId } from '../../domain/ids.ts';
-import { SESSION_WORKFLOW, submitUpdate, TASK_QUEUE } from '../../workflows/definitions.ts';
+import { DEFAULT_TASK_QUEUE } from '../../domain/task-queue.ts';
+import { SESSION_WORKFLOW, submitUpdate } from '../../workflows/definitions.ts';
 import { eventually } from './eventually.ts';
 
 /** Longer than any test waits. */
@@ -25,6 +26,7 @@ export interface RunRow {
   state: string;
   step: number;
   fence: number[];
+  head_start_at: Date | number | null;
   error_code: string | null;
   error_message: string | null;
 }
@@ -71,11 +73,15 @@ export class TestSession {
   }
 
   /** Accepts a message in the database only. Returns the run's number. */
-  async accept(text: string, id: string = newId('msg')): Promise<{ run: number; message: string }> {
+  async accept(
+    text: string,
+    id: string = newId('msg'),
+    model: string | null = null,
+  ): Promise<{ run: number; message: string }> {
     const parts = [{ id: newId('prt'), type: 'text', data: { type: 'text', text } }];
     const { rows } = await this.servers.db.query<{ r: { ok: boolean; run_seq: number; code?: string } }>(
-      'SELECT accept_message($1, $2, $3, $4, $5, $6, NULL, 1000) AS r',
-      [this.id, this.user, id, newId('msg'), JSON.stringify(parts), '{}'],
+      'SELECT accept_message($1, $2, $3, $4, $5, $6, $7, 1000) AS r',
+      [this.id, this.user, id, newId('msg'), JSON.stringify(parts), '{}', model],
     );
     const outcome = rows[0]!.r;
     if (!outcome.ok) throw new Error(`not accepted: ${outcome.code}`);
@@ -89,9 +95,24 @@ export class TestSession {
     return run;
   }
 
+  /** Replaces a message by another one, as the client does. Returns the run's number. */
+  async edit(edited: string, text: string): Promise<number> {
+    const message = newId('msg');
+    const parts = [{ id: newId('prt'), type: 'text', data: { type: 'text', text } }];
+    const { rows } = await this.servers.db.query<{ r: { ok: boolean; run_seq: number; aborted_run: number | null } }>(
+      'SELECT edit_message($1, $2, $3, $4, $5, $6, $7, NULL, 1000) AS r',
+      [this.id, this.user, edited, message, newId('msg'), JSON.stringify(parts), '{}'],
+    );
+    const { run_seq: run, aborted_run: aborted } = rows[0]!.r;
+    await this.wake(run, message, aborted);
+    return run;
+  }
+
   /** Wakes the workflow for a run, and starts it if necessary. */
-  wake(run: number, message: string): Promise<{ position: number }> {
-    return this.update(submitUpdate, { run_seq: run, message_id: message, model: null }, `submit:${message}`);
+  wake(run: number, message: string, aborted: number | null = null, mark?: SessionMark): Promise<{ position: number }> {
+    const told = { ...(aborted !== null && { aborted_run: aborted }), ...(mark && { mark }) };
+    const args = { run_seq: run, message_id: message, model: null, ...told };
+    return this.update(submitUpdate, args, `submit:${message}:${run}`);
   }
 
   /** Sends a command as the client does. */
@@ -108,7 +129,7 @@ export class TestSession {
     const signalArgs: unknown[] = args;
     await this.servers.temporal.workflow.signalWithStart(SESSION_WORKFLOW, {
       workflowId: this.id,
-      taskQueue: TASK_QUEUE,
+      taskQueue: DEFAULT_TASK_QUEUE,
       args: [this.id],
       signal: signal.name,
       signalArgs,
@@ -122,7 +143,9 @@ export class TestSession {
   ): Promise<Outcome> {
     const { id: session_id, user: user_id, agent } = this;
     const target = { session_id, user_id, agent, phase: 'chatting', project_id: null } as const;
-    return sendUpdate(this.servers.temporal, target, { name, id, args, deadlineMs: UPDATE_MS });
+    const { temporal } = this.servers;
+    const workflows = { temporal, taskQueue: DEFAULT_TASK_QUEUE, showUser: (user: string) => user };
+    return sendUpdate(workflows, target, { name, id, args, deadlineMs: UPDATE_MS });
   }
 
   get handle() {
@@ -138,7 +161,7 @@ export class TestSession {
   }
 
   /** The run's row, once the run has ended. */
-  ended(seq: number, timeout = 20_000): Promise<RunRow> {
+  ended(seq: number, timeout = 40_000): Promise<RunRow> {
     return eventually(
       async () => {
         const run = await this.run(seq);

@@ -7,17 +7,19 @@ import { NativeConnection } from '@temporalio/worker';
 import type pg from 'pg';
 import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
-import { createModels, type Models } from '../../agent/models.ts';
+import { createModels, type ModelSettings, type Models } from '../../agent/models.ts';
 import type { AgentDefinition } from '../../agent/define.ts';
 import { agentRegistry, type AgentRegistry } from '../../agent/registry.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { createPostgresBus } from '../../bus/postgres.ts';
+import { grpcInterceptors } from '../../config/grpc-interceptors.ts';
+import { DEFAULT_TASK_QUEUE } from '../../domain/task-queue.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { createPool } from '../../store/db.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker, type SessionWorker, type WorkerParts } from '../../worker/create.ts';
 import { useOwnWorkflowThreads } from '../../worker/workflow-threads.ts';
-import { quietRuntime } from '../scripts/histories/quiet.ts';
+import { quietRuntime } from '../../worker/replay/quiet.ts';
 import { type ModelScript, type ModelServer, startModelServer } from './model-server.ts';
 import type { FreshNamespace } from './namespaces.ts';
 
@@ -26,9 +28,12 @@ export interface RuntimeOptions {
   /** Unset: the scripted model. */
   defaultModel?: string;
   agents?: readonly AgentDefinition[];
+  /** Limits of models; those of others are large. */
+  catalog?: ModelSettings['catalog'];
   settings?: Partial<WorkerParts['settings']>;
   /** Removes secrets from what tools bring. */
   hide?: (text: string) => string;
+  hooks?: WorkerParts['hooks'];
 }
 
 /** A parsed line of a worker's log. */
@@ -78,16 +83,28 @@ export interface RunningWorker {
 
 /** Settings of the tests' workers. */
 export const SETTINGS = {
+  taskQueue: DEFAULT_TASK_QUEUE,
   idleCloseMs: 7 * 86_400_000,
+  staleAssignmentMs: 30 * 60_000,
+  staleProgressMs: 30 * 60_000,
   continueAsNewEvents: 300,
-  heartbeatTimeoutMs: 2_000,
+  leaseMs: 750,
+  heartbeatTimeoutMs: 5_000,
+  saveOn: 'chunk' as 'chunk' | 'step' | 'turn',
   saveBufferMs: 30,
   saveBufferSize: 64,
   providerAttempts: 6,
+  trustOwnInstructions: false,
+  refuseChangedTools: false,
+  maxFileBytes: 20 * 1024 ** 2,
   sweepIntervalMs: 1_000,
   retentionRefusalsMs: 86_400_000,
   retentionOutputsMs: 86_400_000,
   shutdownGraceMs: 1_000,
+  maxSubagents: 16,
+  maxStreams: 1_000,
+  maxLagMs: 10_000,
+  sessionCacheBytes: 64 * 1024 ** 2,
 };
 
 /** Starts a worker with a database and a namespace. */
@@ -108,22 +125,25 @@ export async function startSystem(servers: SystemServers, options: RuntimeOption
     openaiApiKey: 'test',
     openaiBaseUrl: model.url,
     defaultModel: options.defaultModel ?? 'openai/test',
+    ...(options.catalog && { catalog: options.catalog }),
   });
   const started: RunningWorker[] = [];
 
   const startWorker: TestRuntime['startWorker'] = async (more = {}) => {
     const connection = await NativeConnection.connect({ address });
-    const clientConnection = await Connection.connect({ address });
+    const clientConnection = await Connection.connect({ address, interceptors: grpcInterceptors() });
     const worker = await createWorker({
       connection,
       clientConnection,
       namespace,
       db,
+      directDatabaseUrl: databaseUrl,
       bus,
       agents: agentRegistry(more.agents ?? options.agents ?? [siteBuilder]),
       models,
       log,
       ...(options.hide && { hide: options.hide }),
+      ...(options.hooks && { hooks: options.hooks }),
       registry: more.registry ?? (started.length === 0 ? registry : new Registry()),
       settings: { ...settings, ...more.settings },
       workflowBundle: more.workflowBundle ?? (await workflowBundle(path.resolve('node_modules/.cache/perdure'))),

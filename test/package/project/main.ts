@@ -2,27 +2,18 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
-import { createModels, defineAgent, defineTool, memorySession, run } from 'perdure';
+import { createModels, memorySession, run } from 'perdure';
 import { createClient, type PerdureClient, temporalClient } from 'perdure/client';
 import { nextPhase, type Phase, PerdureError, type SessionStatus } from 'perdure/domain';
-import { createHost, hostMetrics, type Identify } from 'perdure/host';
+import { catalogOf, createHost, hostMetrics, type Identify } from 'perdure/host';
 import { migrate } from 'perdure/migrations';
 import { startWorker } from 'perdure/worker';
-import { z } from 'zod';
-
-const dice = defineTool({
-  name: 'dice',
-  description: 'Throws dice.',
-  input: z.object({ count: z.int().positive() }),
-  repeatable: true,
-  execute: ({ count }, ctx) => ({ thrown: count, for: ctx.userId }),
-});
-const agent = defineAgent({ id: 'croupier', description: 'Plays.', mode: 'primary', prompt: 'Play.', tools: [dice] });
+import agents, { croupier } from './agents.js';
 
 /** A turn in memory, without any server. */
 async function inMemory(): Promise<string> {
   const models = createModels({});
-  const session = memorySession({ agent, workspaceRoot: process.cwd() });
+  const session = memorySession({ agent: croupier, workspaceRoot: process.cwd() });
   let text = '';
   for await (const chunk of run(session, 'hello', models.resolve(models.defaultRef))) {
     if (chunk.type === 'text-delta') text += chunk.delta;
@@ -32,7 +23,7 @@ async function inMemory(): Promise<string> {
 
 /** The text of a session's first turn, through the client. */
 async function overClient(client: PerdureClient): Promise<{ text: string; phase: Phase }> {
-  const { session } = await client.openSession('ada', { agent: 'croupier' });
+  const { session } = await client.openSession('ada');
   const { run_seq: runSeq } = await client.submit('ada', session.session_id, { id: 'm1', text: 'hello' });
   let text = '';
   for await (const chunk of client.follow('ada', session.session_id, runSeq)) {
@@ -69,13 +60,14 @@ async function overHttp(client: PerdureClient): Promise<{ status: number; code: 
 
 const env = process.env as Record<string, string>;
 await migrate(env['DATABASE_URL'] ?? '');
-const worker = await startWorker({ agents: [agent], log: pino({ level: 'silent' }) });
+const worker = await startWorker({ agents, log: pino({ level: 'silent' }) });
 const client = createClient({
   database: env['DATABASE_URL'] ?? '',
   temporal: temporalClient({
     connectionOptions: { address: env['TEMPORAL_ADDRESS'] ?? '' },
     namespace: env['TEMPORAL_NAMESPACE'] ?? '',
   }),
+  catalog: catalogOf({ agents, models: createModels({}) }),
 });
 try {
   const done = {

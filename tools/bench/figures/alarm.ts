@@ -1,18 +1,18 @@
-// False alarms: whether a worker without spare CPU misses its heartbeats. All cores are busy while sessions stream.
+// False alarms: whether a worker without spare CPU loses its lease or misses its heartbeats. All cores are busy while sessions stream.
 import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import { AGENT } from '../agents.ts';
 import { type Child, startChild } from '../child.ts';
 import { now } from '../clock.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
-import { fetchHistory, listExecutions } from '../../scripts/histories/history.ts';
+import { fetchHistory, listExecutions } from '../../../worker/replay/history.ts';
 import { USER } from '../names.ts';
 import { messageOf } from '../script.ts';
 import { withWorld, type World } from '../world.ts';
 
 const WORKERS = 2;
 const SESSIONS = 20;
-/** An answer of 12 s, six times the heartbeat time-out. */
+/** An answer of 12 s. */
 const ANSWER = { chunks: 60, pace: 200 };
 const MOST_MINUTES = 55;
 
@@ -29,9 +29,11 @@ async function talk({ client }: World, until: number): Promise<number> {
   }
 }
 
-/** Attempts lost to a heartbeat time-out: the last part of the fence counts them. */
+/** Attempts lost to a lapsed lease or a heartbeat time-out: the last part of the fence counts them. */
 async function lostAttempts({ db }: World): Promise<number> {
-  const { rows } = await db.query<{ lost: number }>('SELECT sum(fence[3] - 1)::int AS lost FROM chat_runs');
+  const { rows } = await db.query<{ lost: number }>(
+    'SELECT sum(greatest(fence[3] - 1, 0))::int AS lost FROM chat_runs',
+  );
   return rows[0]!.lost;
 }
 

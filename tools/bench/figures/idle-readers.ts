@@ -8,19 +8,17 @@ import { newId } from '../../../domain/ids.ts';
 import { AGENT } from '../agents.ts';
 import { type Child, startChild } from '../child.ts';
 import { now } from '../clock.ts';
-import { cpuOf } from '../cpu.ts';
+import { costs, SETTLE_MS } from '../costs.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
 import { startHost } from '../host-process.ts';
 import { USER } from '../names.ts';
 import { messageOf } from '../script.ts';
 import type { System } from '../servers.ts';
+import { usedHeap } from '../heap.ts';
 import { median, spread } from '../statistics.ts';
 
 const READERS = 10_000;
 const SOAKED = 2_000;
-const MEASURE_MS = 30_000;
-/** Postgres counts the transactions of an idle connection up to ten seconds late. */
-const SETTLE_MS = 12_000;
 const MESSAGES = 30;
 const MOST_MINUTES = 55;
 const ROOM = { PERDURE_MAX_READERS: '20000', PERDURE_MAX_CONNECTIONS: '20000' };
@@ -49,23 +47,6 @@ async function openReaders({ db }: System, { host, readers }: Place, count: numb
     ...[sessions, USER, AGENT],
   ]);
   await readers.call('open', { port: Number(new URL(host.url).port), sessions, user: USER });
-}
-
-/** Transactions and milliseconds of CPU per second, of all processes. */
-async function costs({ db, pids }: System, host: { pid: number }) {
-  const read = async () => {
-    // Connections report what they did after up to a second.
-    const { rows } = await db.query<{ count: number }>(
-      'SELECT xact_commit + xact_rollback AS count FROM pg_stat_database WHERE datname = current_database()',
-    );
-    const postgres = cpuOf(pids().postgres, { children: true });
-    return { at: now(), transactions: rows[0]!.count, host: cpuOf(host.pid), postgres };
-  };
-  const from = await read();
-  await delay(MEASURE_MS);
-  const to = await read();
-  const perSecond = (key: 'transactions' | 'host' | 'postgres') => (to[key] - from[key]) / ((to.at - from.at) / 1_000);
-  return { transactions: perSecond('transactions'), host: perSecond('host'), postgres: perSecond('postgres') };
 }
 
 /** Milliseconds until the host has accepted a message, measured one after the other. */
@@ -102,6 +83,7 @@ async function measureIdle({ system }: Bench): Promise<Result[]> {
     await delay(SETTLE_MS);
     const idle = await costs(system, host);
     const beside = await acceptTimes(system, host.url);
+    const lost = await lostPointerTimes(system, place);
     const { closed } = await readers.call<{ closed: number }>('counts');
     const name = `${READERS.toLocaleString('en')} idle readers of one host`;
     const more = (key: keyof typeof idle) => idle[key] - quiet[key];
@@ -111,6 +93,13 @@ async function measureIdle({ system }: Bench): Promise<Result[]> {
       { name: `${name}: CPU of Postgres`, value: more('postgres') / 10, unit: '% of a core' },
       { name: `${name}: until all have read`, value: joining / 1_000, unit: 's' },
       { name: `${name}: disconnected`, value: closed, unit: '', target: { atMost: 0 } },
+      {
+        name: `${name}: a change without a pointer is received, slowest`,
+        value: Math.max(...lost),
+        unit: 'ms',
+        target: { atMost: 1_000 },
+        detail: spread(lost),
+      },
       {
         name: `${name}: a message is accepted, p50 (floor: without them)`,
         value: median(beside),
@@ -123,13 +112,31 @@ async function measureIdle({ system }: Bench): Promise<Result[]> {
   });
 }
 
+/** Milliseconds until a reader has received a change whose pointer was lost, one after the other. */
+async function lostPointerTimes({ db }: System, { readers }: Place): Promise<number[]> {
+  const { rows } = await db.query<{ session_id: string }>(
+    `SELECT session_id FROM sessions WHERE phase = 'chatting' AND user_id = $1 ORDER BY session_id LIMIT $2`,
+    [USER, MESSAGES],
+  );
+  const events = async () => (await readers.call<{ events: number }>('counts')).events;
+  const times: number[] = [];
+  for (const { session_id: session } of rows) {
+    const before = await events();
+    const from = now();
+    await db.query('SELECT write_phase($1, $2)', [session, 'start_build']);
+    while ((await events()) === before) await delay(5);
+    times.push(now() - from);
+    await delay(Math.random() * 700);
+  }
+  return times;
+}
+
 /** Bytes of the host's heap: the minimum of several samples, which is the heap after a garbage collection. */
 async function heapOf({ url }: { url: string }, forMs: number): Promise<number> {
   const samples: number[] = [];
   const until = now() + forMs;
   do {
-    const text = await (await fetch(`${url}/metrics`)).text();
-    samples.push(Number(/^nodejs_heap_size_used_bytes (\S+)$/m.exec(text)?.[1]));
+    samples.push(await usedHeap(url));
     await delay(500);
   } while (now() < until);
   return Math.min(...samples);

@@ -1,50 +1,36 @@
-import { setTimeout as delay } from 'node:timers/promises';
-import { memoryOf } from '../cpu.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
+import { openMany, sizes } from '../many.ts';
 import { median, spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
 import { rest, turn } from '../turn.ts';
 
-/** Size of a worker's workflow cache. */
+/** Turns after which a worker's heaps have their usual size and its code is compiled. */
+const WARM_UP = 300;
 const SESSIONS = 1_000;
-const AT_ONCE = 16;
-/** Warm-up turns, so that the worker's code is compiled. */
-const WARM_UP = 100;
-const SETTLE_MS = 2_000;
+/** A cache with room for all of them, and the smallest, for 16 sessions. */
+const LARGE = { PERDURE_SESSION_CACHE: '384MiB' };
+const SMALL = { PERDURE_SESSION_CACHE: '4MiB' };
 const WAKES = 20;
 
-/** Opens sessions and runs one turn in each. */
-async function openIdle(system: System, count: number): Promise<string[]> {
-  const ids: string[] = [];
-  let begun = 0;
-  const open = async () => {
-    while (begun < count) {
-      begun += 1;
-      const id = await system.client.open();
-      await turn(system, id);
-      ids.push(id);
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, open));
-  return ids;
-}
-
-/** The idle worker's memory and the database's size, in bytes. */
-async function sizes({ db, pids }: System): Promise<{ worker: number; database: number }> {
-  await delay(SETTLE_MS);
-  const { rows } = await db.query<{ size: number }>('SELECT pg_database_size(current_database()) AS size');
-  return { worker: memoryOf(pids().worker), database: rows[0]!.size };
+/** Opens sessions and runs one turn in each. Returns their ids. */
+export function openIdle(system: System, count: number): Promise<string[]> {
+  return openMany(count, async () => {
+    const id = await system.client.open();
+    await turn(system, id);
+    return id;
+  });
 }
 
 /** Times of a plain turn in sessions that are cached, evicted and closed. */
-async function wakes({ system }: Bench, cached: string[], evicted: string[]): Promise<Result[]> {
+async function wakes({ system }: Bench, sessions: readonly string[]): Promise<Result[]> {
   const samples = { cached: [] as number[], evicted: [] as number[], closed: [] as number[] };
+  const cached = sessions.at(-1)!;
   for (let n = 0; n < WAKES; n += 1) {
-    samples.cached.push((await turn(system, cached.at(-1 - n)!)).total);
+    samples.cached.push((await turn(system, cached)).total);
     await rest();
-    samples.evicted.push((await turn(system, evicted[n]!)).total);
+    samples.evicted.push((await turn(system, sessions[n]!)).total);
     await rest();
-    const closed = cached.at(-1 - WAKES - n)!;
+    const closed = sessions[WAKES + n]!;
     await system.client.closeSession(closed);
     await rest();
     samples.closed.push((await turn(system, closed)).total);
@@ -58,24 +44,42 @@ async function wakes({ system }: Bench, cached: string[], evicted: string[]): Pr
   }));
 }
 
-/** Cost of idle sessions: as many as the cache holds, then as many again, which evict them. */
+/** Cost of an idle session in a worker that has it in its cache, and time to wake it. */
 export const idle: Figure = {
   name: 'idle',
   measure: async (bench) => {
     const { system } = bench;
-    await system.restartWorker();
+    await system.restartWorker(LARGE);
     await openIdle(system, WARM_UP);
-    const empty = await sizes(system);
-    const first = await openIdle(system, SESSIONS);
-    const full = await sizes(system);
-    const second = await openIdle(system, SESSIONS);
-    const fuller = await sizes(system);
-    const each = (bytes: number) => bytes / SESSIONS / 1024;
+    const before = await sizes(system);
+    await openIdle(system, SESSIONS);
+    const after = await sizes(system);
+    await system.restartWorker(SMALL);
+    const woken = await wakes(bench, await openIdle(system, WAKES * 5));
+    const each = (key: keyof typeof after) => (after[key] - before[key]) / SESSIONS / 1024;
     return [
-      { name: 'idle session in the worker, cached', value: each(full.worker - empty.worker), unit: 'KB' },
-      { name: 'idle session in the worker, evicted', value: each(fuller.worker - full.worker), unit: 'KB' },
-      { name: 'idle session in Postgres, one turn', value: each(full.database - empty.database), unit: 'KB' },
-      ...(await wakes(bench, second, first)),
+      { name: 'idle session in the worker, cached', value: each('worker'), unit: 'KB', target: { atMost: 250 } },
+      { name: 'idle session in Postgres, one turn', value: each('database'), unit: 'KB' },
+      ...woken,
+    ];
+  },
+};
+
+/** Memory of a worker that has run ten thousand sessions, of which its cache holds a tenth. */
+export const manyIdle: Figure = {
+  name: 'many-idle',
+  onRequest: { withinMs: 20 * 60_000 },
+  measure: async ({ system, count }) => {
+    await system.restartWorker();
+    await openIdle(system, count / 2);
+    const half = await sizes(system);
+    await openIdle(system, count / 2);
+    const all = await sizes(system);
+    const evicted = (all.worker - half.worker) / (count / 2) / 1024;
+    const name = `${count} idle sessions`;
+    return [
+      { name: `${name}: memory of the worker`, value: all.worker / 1024 ** 2, unit: 'MB', target: { atMost: 1_000 } },
+      { name: 'idle session in the worker, evicted', value: evicted, unit: 'KB', target: { atMost: 10 } },
     ];
   },
 };

@@ -1,11 +1,12 @@
 import type { Figure, Result } from '../figure.ts';
 import { HistoryMeter } from '../history.ts';
-import { median, percentile, spread } from '../statistics.ts';
+import { mean, median, percentile, spread } from '../statistics.ts';
 import { rest, turn } from '../turn.ts';
 
 const TURNS = 200;
 const EARLY = [10, 30] as const;
 const LATE = [180, 200] as const;
+const TURNS_OF_MEAN = 20;
 
 /** A long conversation: the context grows and the workflow continues as new several times. */
 export const longSession: Figure = {
@@ -42,9 +43,12 @@ function durations(totals: number[], floors: number[]): Result[] {
   ];
 }
 
-/** Median of neighbouring turns, because a turn with a continue-as-new has no growth. */
+/**
+ * Mean of twenty turns: the workflow hears of several turns at once, so most of them add nothing by themselves. Without those in
+ * which the workflow continued as new, whose growth is not known.
+ */
 function history(bytes: number[]): Result[] {
-  const around = (n: number) => median(bytes.slice(n - 6, n).filter((each) => Number.isFinite(each)));
+  const around = (n: number) => mean(bytes.slice(n - TURNS_OF_MEAN, n).filter((each) => Number.isFinite(each)));
   return [
     { name: 'history bytes of a turn at 20 turns', value: around(20), unit: 'B', column: 'bytes20' },
     { name: 'history bytes of a turn at 200 turns', value: around(200), unit: 'B', column: 'bytes200' },

@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Browser } from 'playwright-core';
-import { buildPage } from '../../dev/build-page.ts';
+import { buildPage } from '../../scripts/build-page.ts';
 import { launchChromium } from '../../test-kit/chromium.ts';
 import { now } from '../clock.ts';
 import type { Figure } from '../figure.ts';

@@ -1,10 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Figure, Result } from '../figure.ts';
+import { nameOf, withLogging } from '../statement-log.ts';
 import type { System } from '../servers.ts';
 import { rest, turn, type TurnAsk } from '../turn.ts';
 
 const TURNS = 20;
-const FLUSH = 'append_stream';
+/** One for all streams of the worker, or one for a batch that is written alone. */
+const FLUSHES = ['append_streams', 'append_stream'];
 /** Limit, not counting one per flush. */
 const BESIDE_FLUSHES = 6;
 
@@ -12,23 +14,8 @@ const BESIDE_FLUSHES = 6;
 type Kind = 'turn' | 'pointer' | 'reader' | 'housekeeping';
 type Counts = Record<Kind, Map<string, number>>;
 
-/** Counts every statement during `work`, on all connections except the benchmark's own. */
-async function logged({ db, postgresLog }: System, work: () => Promise<void>): Promise<Counts> {
-  const set = async (settings: Record<string, string>) => {
-    for (const [name, value] of Object.entries(settings)) await db.query(`ALTER SYSTEM SET ${name} = '${value}'`);
-    await db.query('SELECT pg_reload_conf()');
-    await delay(100);
-  };
-  await set({ log_line_prefix: '%a|', log_statement: 'all' });
-  const before = (await postgresLog()).length;
-  await work();
-  const log = (await postgresLog()).slice(before);
-  await set({ log_line_prefix: '', log_statement: 'none' });
-  return countsOf(log);
-}
-
 /** Captures: application name, prepared statement's name if any, and first line (may be empty). */
-const LOGGED = /^([^|\n]*)\|LOG: {2}(?:execute ([^:]*)|statement): (.*)/gm;
+const LOGGED = /^([^|\n]*)\|LOG: {2}(?:execute (.*?)|statement): (.*)/gm;
 
 function countsOf(log: string): Counts {
   const counts: Counts = { turn: new Map(), pointer: new Map(), reader: new Map(), housekeeping: new Map() };
@@ -41,27 +28,29 @@ function countsOf(log: string): Counts {
   return counts;
 }
 
-/** The SQL function it calls, else its first words. */
-function nameOf(text: string): string {
-  return /^SELECT (?:\* FROM )?(\w+)\(/.exec(text.trim())?.[1] ?? text.trim().replaceAll(/\s+/g, ' ').slice(0, 30);
-}
-
-/** Statements of a worker's repeated tasks: sweeping, checking for stuck sessions, erasing, deleting what has expired. */
+/**
+ * Statements that are repeated whether there are turns or not: sweeping, checking for stuck sessions, erasing, deleting what has
+ * expired, indexing, replaying, and renewing the lease.
+ */
 const REPEATED =
-  /^(?:claim_due_runs|claim_erasures|sweep_\w+|pg_advisory\w*|SELECT session_id FROM chat_se.*|SELECT 1)$/;
+  /^(?:claim_due_runs|claim_erasures|claim_unused_contents|drop_content|index_messages|renew_lease|sweep_\w+|pg_advisory\w*|SELECT session_id FROM chat_se.*|SELECT 1|UPDATE replays SET.*)$/;
+
+/** The connections of a worker: its pool, and the one of its lease, on which it lists its activities. */
+const OF_WORKER: ReadonlySet<string> = new Set(['worker', 'perdure lease']);
 
 /** A host's only statement for a turn accepts the message; a worker's are all for turns, except its repeated tasks'. */
 function kindOf(who: string, name: string): Kind {
   if (name === 'pg_notify') return 'pointer';
   if (REPEATED.test(name)) return 'housekeeping';
-  return who === 'worker' || name === 'accept_message' ? 'turn' : 'reader';
+  return OF_WORKER.has(who) || name === 'accept_message' ? 'turn' : 'reader';
 }
 
 async function resultsOf(system: System, name: string, ask: TurnAsk): Promise<Result[]> {
   const sessionId = await system.client.open();
   await turn(system, sessionId, ask);
   await rest();
-  const counts = await logged(system, async () => {
+  // Every statement, on all connections except the benchmark's own.
+  const log = await withLogging(system, { log_line_prefix: '%a|', log_statement: 'all' }, async () => {
     for (let n = 0; n < TURNS; n += 1) {
       await turn(system, sessionId, ask);
       await rest();
@@ -69,10 +58,11 @@ async function resultsOf(system: System, name: string, ask: TurnAsk): Promise<Re
     // Statements still in flight belong to the last turn.
     await delay(200);
   });
+  const counts = countsOf(log);
   const perTurn = (kind: Kind) => [...counts[kind].values()].reduce((sum, count) => sum + count, 0) / TURNS;
   const named = (kind: Kind) =>
     [...counts[kind]].map(([each, count]) => `${each} ${(count / TURNS).toFixed(2)}`).join(', ');
-  const flushes = (counts.turn.get(FLUSH) ?? 0) / TURNS;
+  const flushes = FLUSHES.reduce((sum, flush) => sum + (counts.turn.get(flush) ?? 0), 0) / TURNS;
   return [
     {
       name: `statements of ${name}, excluding flushes`,

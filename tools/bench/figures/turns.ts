@@ -78,11 +78,11 @@ async function whole(
   return [result, stored, first];
 }
 
-export const plainTurn: Figure = { name: 'plain', measure: (bench) => whole(bench, 'plain turn', {}, 25, 'plain') };
+export const plainTurn: Figure = { name: 'plain', measure: (bench) => whole(bench, 'plain turn', {}, 6, 'plain') };
 
 export const toolTurn: Figure = {
   name: 'tool',
-  measure: (bench) => whole(bench, 'tool turn (two steps)', { tool: true }, 60, 'tool'),
+  measure: (bench) => whole(bench, 'tool turn (two steps)', { tool: true }, 14, 'tool'),
 };
 
 export const firstChunk: Figure = {
@@ -94,7 +94,7 @@ export const firstChunk: Figure = {
       value: median(ours.firstText),
       unit: 'ms',
       floor: median(floor.firstText),
-      target: { overFloor: 22 },
+      target: { overFloor: 7 },
       column: 'firstToken',
       detail: spread(ours.firstText),
     };

@@ -1,16 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Bench, Figure } from '../figure.ts';
+import type { Figure } from '../figure.ts';
 import { turn } from '../turn.ts';
+import { walPosition } from '../wal-position.ts';
 
 const BYTES = 32_000;
 const CHUNKS = 2_000;
 /** A model that sends 200 tokens a second. */
 const PACE_MS = 5;
-
-async function walPosition({ system: { db } }: Bench): Promise<number> {
-  const { rows } = await db.query<{ at: string }>("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn AS at");
-  return Number(rows[0]!.at);
-}
 
 export const wal: Figure = {
   name: 'wal',
@@ -22,9 +18,9 @@ export const wal: Figure = {
     await bench.system.db.query('CHECKPOINT');
     await turn(bench.system, sessionId);
     await delay(200);
-    const before = await walPosition(bench);
+    const before = await walPosition(bench.system.db);
     await turn(bench.system, sessionId, long);
-    const written = (await walPosition(bench)) - before;
+    const written = (await walPosition(bench.system.db)) - before;
     const name = 'WAL of a 32 KB answer in 2,000 chunks, a byte';
     return [{ name, value: written / BYTES, unit: 'B', target: { atMost: 20 }, detail: `${written} B in all` }];
   },

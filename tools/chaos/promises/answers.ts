@@ -1,4 +1,4 @@
-import type { ModelCall } from '../model.ts';
+import type { SummaryCall } from '../model.ts';
 import { CANARY } from '../plan.ts';
 import { by, type Evidence, type MessageRow, type PartRow, type RunRow } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
@@ -15,7 +15,7 @@ export function checkAnswers(ledger: Ledger, evidence: Evidence): Map<number, Ru
   const settled = new Map<number, RunRow>();
   const parts = by(evidence.parts, (part) => `${part.session_id}/${part.message_id}`);
   const messages = new Map(evidence.messages.map((row) => [`${row.session_id}/${row.id}`, row]));
-  for (const run of evidence.runs) {
+  for (const run of evidence.runs.filter(({ kind }) => kind === 'turn')) {
     const answer = messages.get(`${run.session_id}/${run.answer_id}`);
     if (answer === undefined) continue;
     const attempts = attemptsOf(parts.get(`${run.session_id}/${run.answer_id}`) ?? []);
@@ -54,7 +54,7 @@ function checkAnswer(
     () => `${steps.length} usages, ${run.step} steps`,
   );
   for (const [n, { usage }] of steps.entries()) {
-    const call = calls.find((one) => one.messageId === run.message_id && billed(one) === JSON.stringify(sorted(usage)));
+    const call = calls.find((one) => one.messageId === run.tag && billed(one) === JSON.stringify(sorted(usage)));
     const whole = call?.whole === true && call.step === n && !settled.has(call.number);
     ledger.check('usage is what the provider billed', `${where}, step ${n}`, whole, () => ({ usage, call }));
     if (call === undefined) continue;
@@ -76,7 +76,7 @@ function checkAnswer(
     const stored = textOf(attempt);
     const call = calls.find((one) => stored.startsWith(`${CANARY}${one.number}.`));
     const said = call?.pieces.map((piece) => piece.text).join('') ?? '';
-    const begins = stored === '' || (call?.messageId === run.message_id && said.startsWith(stored));
+    const begins = stored === '' || (call?.messageId === run.tag && said.startsWith(stored));
     ledger.check('a lost attempt holds a prefix of what the model sent', where, begins, () => ({ stored, said }));
   }
   const left = run.state === 'finished' ? standing.length - steps.length : 0;
@@ -100,13 +100,15 @@ export function providerIdOf(data: PartRow['data']): string | undefined {
   return metadata?.perdure?.providerToolCallId;
 }
 
-function billed({ usage }: ModelCall): string {
+/** The usage that a call reported, as five numbers to compare. */
+export function billed({ usage }: SummaryCall): string {
   const { input, output, reasoning, cached } = usage;
   return JSON.stringify(
     sorted({ input: input - cached, output: output - reasoning, reasoning, cache_read: cached, cache_write: 0 }),
   );
 }
 
-function sorted(usage: object): [string, unknown][] {
+/** Entries in the order of their names. */
+export function sorted(usage: object): [string, unknown][] {
   return Object.entries(usage).toSorted(([a], [b]) => a.localeCompare(b));
 }

@@ -2,7 +2,7 @@ import { by, type Evidence } from '../evidence.ts';
 import type { Injected } from '../faults.ts';
 import type { Ledger } from '../ledger.ts';
 
-/** Time for the server to notice missing heartbeats and for another worker to start the next attempt. */
+/** Time to find the lapsed lease or, for the server, to notice missing heartbeats, and for the next attempt to start. */
 const NOTICED_WITHIN_MS = 8_000;
 
 /**

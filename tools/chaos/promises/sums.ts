@@ -1,9 +1,11 @@
 import { addUsage, totalTokens, type Usage, ZERO_USAGE } from '../../../domain/usage.ts';
-import { by, type Evidence } from '../evidence.ts';
+import { by, type Rows } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 
-/** Session sums equal the sums over the answers; no delta of a settled part is left. */
-export function checkSums(ledger: Ledger, { sums, messages, deltas }: Evidence): void {
+/** Sums of sessions, of answers and of runs equal what the steps say, those of summaries too; no delta of a settled part is left. */
+export function checkSums(ledger: Ledger, rows: Pick<Rows, 'sums' | 'messages' | 'deltas' | 'runs'>): void {
+  const { sums, messages, deltas, runs } = rows;
+  checkRuns(ledger, runs, messages);
   const bySession = by(messages, (row) => row.session_id);
   for (const row of sums) {
     const where = `session ${row.session_id}`;
@@ -28,5 +30,16 @@ export function checkSums(ledger: Ledger, { sums, messages, deltas }: Evidence):
     ledger.check('sums are those of the answers', where, same, () => ({ found, wanted }));
     const left = deltas.filter((delta) => delta.session_id === row.session_id);
     ledger.check('no delta of a settled part is left', where, left.length === 0, () => left);
+  }
+}
+
+/** A run counts the tokens of its answer's steps. */
+function checkRuns(ledger: Ledger, runs: Rows['runs'], messages: Rows['messages']): void {
+  const answers = new Map(messages.map((row) => [`${row.session_id}/${row.id}`, row]));
+  for (const run of runs.filter(({ kind }) => kind === 'turn')) {
+    const steps = answers.get(`${run.session_id}/${run.answer_id}`)?.metadata.steps ?? [];
+    const tokens = steps.reduce((sum, { usage }) => sum + totalTokens(usage) - usage.cache_read, 0);
+    const where = `session ${run.session_id}, run ${run.seq}`;
+    ledger.check('a run counts the tokens of its steps', where, run.tokens === tokens, () => [run, steps]);
   }
 }

@@ -2,9 +2,9 @@
 // line per event, so that diffs are readable.
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { Asked } from './capture.ts';
-import type { History } from './history.ts';
-import type { NamedHistory } from './replay.ts';
+import type { Asked } from '../../../worker/replay/capture.ts';
+import type { History } from '../../../worker/replay/history.ts';
+import type { NamedHistory } from '../../../worker/replay/replay.ts';
 
 /** The folder of the repository's recorded histories. */
 export const HISTORIES = path.join(import.meta.dirname, '..', '..', '..', 'test', 'histories');

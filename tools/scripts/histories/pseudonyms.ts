@@ -1,7 +1,7 @@
 // Replaces names in histories and removes what replaying does not need. One instance per recording, so that equal names
 // get equal pseudonyms.
-import type { History, HistoryEvent } from './history.ts';
-import { mapPayloads, readable } from './payloads.ts';
+import type { History, HistoryEvent } from '../../../worker/replay/history.ts';
+import { mapPayloads, readable } from '../../../worker/replay/payloads.ts';
 
 /** Our own ids; ids of clients are recognized by their field. */
 const OUR_ID = /\b([a-z]{3,4})_[0-9a-f]{12}[0-9A-Za-z]{14}\b/g;
@@ -14,12 +14,20 @@ const NAMES: Readonly<Record<string, string>> = {
   locked_project_id: 'project',
   PerdureProject: 'project',
   message_id: 'message',
+  from_message_id: 'message',
+  from_start_message_id: 'message',
   dropped: 'message',
   command_id: 'command',
 };
 
-/** `<command>:<id>`, with what the server appends. */
+/** `<command>:<id>`, with the run of a message, and with what the server appends. */
 const UPDATE_IDS = new Set(['updateId', 'inboundUpdateId', 'protocolInstanceId', 'acceptedRequestMessageId']);
+
+/** Events with the summary of a session. */
+const STARTS = new Set([
+  'EVENT_TYPE_WORKFLOW_EXECUTION_STARTED',
+  'EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED',
+]);
 
 /** Free text of users and operators. */
 const FREE_TEXT = new Set(['reason', 'details_text']);
@@ -70,7 +78,7 @@ export class Pseudonyms {
   /** A session's summary is `<agent> · <user>`; summaries of activities contain no user. */
   private summary(event: HistoryEvent, summary: string): string {
     const at = summary.indexOf(' · ');
-    if (event.eventType !== 'EVENT_TYPE_WORKFLOW_EXECUTION_STARTED' || at < 0) return this.ids(summary);
+    if (!STARTS.has(event.eventType) || at < 0) return this.ids(summary);
     return `${summary.slice(0, at)} · ${this.name('user', summary.slice(at + 3))}`;
   }
 
@@ -95,11 +103,13 @@ export class Pseudonyms {
       return kind === undefined ? this.ids(value) : this.name(kind, value);
     }
     if (typeof value !== 'object' || value === null) return value;
-    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, this.content(name, item)]));
+    // In payloads, `message` is an id; elsewhere it is the text of a failure.
+    const kindOf = (name: string) => (name === 'message' ? 'message_id' : name);
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, this.content(kindOf(name), item)]));
   }
 
   private updateId(id: string): string {
-    const match = /^([A-Za-z]+):(.*?)(\/request)?$/.exec(id);
+    const match = /^([A-Za-z]+):(.*?)((?::\d+)?(?:\/request)?)$/.exec(id);
     if (match === null || match[1] === 'sweep') return this.ids(id);
     const [, command = '', name = '', rest = ''] = match;
     return `${command}:${this.name(command === 'submit' ? 'message' : 'command', name)}${rest}`;

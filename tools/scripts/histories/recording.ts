@@ -2,27 +2,26 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createDatabase } from '../../dev/databases.ts';
-import { startPostgres } from '../../dev/postgres.ts';
-import { startTemporal } from '../../dev/temporal.ts';
+import { createDatabase } from '../../../dev/databases.ts';
+import { startPostgres } from '../../../dev/postgres.ts';
+import { startTemporal } from '../../../dev/temporal.ts';
 import { migrate } from '../../../migrations/migrate.ts';
 import faultAgent from '../../../test/faults/agent.ts';
-import { quiet, type Scenario } from '../../../test/histories/scenario.ts';
+import { quiet, type Recorded, type Scenario } from '../../../test/histories/scenario.ts';
 import { eventually } from '../../test-kit/eventually.ts';
 import { createNamespace, uniqueName } from '../../test-kit/namespaces.ts';
-import type { TestSession } from '../../test-kit/session.ts';
 import { startSystem, type SystemServers } from '../../test-kit/system.ts';
-import { fetchHistory, type History, listExecutions } from './history.ts';
+import { fetchHistory, type History, listExecutions } from '../../../worker/replay/history.ts';
 import { Pseudonyms } from './pseudonyms.ts';
-import type { NamedHistory } from './replay.ts';
+import type { NamedHistory } from '../../../worker/replay/replay.ts';
 
 const TEMPLATE = 'perdure_template';
 /** Scenarios run concurrently, because most of them wait more than they compute. */
 const AT_ONCE = 3;
 
 /**
- * Plays every scenario and records the histories of its session, pseudonymized: `<scenario>.1`, `<scenario>.2`, one per
- * execution of the workflow, in order.
+ * Plays every scenario and records the histories of its sessions, pseudonymized: `<scenario>.1`, `<scenario>.2`, one per
+ * execution of a workflow, in order, session by session.
  *
  * @param cacheDir PERDURE_DIR, where the Temporal executable is kept
  */
@@ -55,10 +54,11 @@ export async function recordScenarios(
 async function record(scenario: Scenario, servers: SystemServers): Promise<NamedHistory[]> {
   const runtime = await startSystem(servers, { agents: [faultAgent], ...scenario.options });
   try {
-    const session = await scenario.play(runtime);
-    await quiet(session);
+    const sessions = [await scenario.play(runtime)].flat();
+    for (const session of sessions) await quiet(session);
     const pseudonyms = new Pseudonyms();
-    return (await historiesOf(servers, session)).map((history, index) => ({
+    const histories = await Promise.all(sessions.map((session) => historiesOf(servers, session)));
+    return histories.flat().map((history, index) => ({
       name: `${scenario.name}.${index + 1}`,
       history: pseudonyms.history(history),
     }));
@@ -71,7 +71,7 @@ async function record(scenario: Scenario, servers: SystemServers): Promise<Named
 }
 
 /** The histories of all executions of a session, in order. */
-async function historiesOf({ client }: SystemServers, session: TestSession): Promise<History[]> {
+async function historiesOf({ client }: SystemServers, session: Recorded): Promise<History[]> {
   const { runId } = await session.handle.describe();
   // Visibility lists executions with a delay.
   const executions = await eventually(async () => {

@@ -1,0 +1,285 @@
+import { ApplicationFailure, Context } from '@temporalio/activity';
+import type { UIMessage } from 'ai';
+import { compactionOf } from '../agent/compaction-settings.ts';
+import { type AgentDefinition, limitsOf } from '../agent/define.ts';
+import { limitFailure } from '../agent/limits.ts';
+import type { ResolvedModel } from '../agent/models.ts';
+import { classifyOwn } from '../agent/provider-errors.ts';
+import type { Summarized } from '../agent/summarize.ts';
+import { countTokens, messageTokens } from '../agent/tokens.ts';
+import type { CompactArgs, CompactOutcome } from '../domain/commands.ts';
+import { type CompactionPlan, planCompaction } from '../domain/compaction-plan.ts';
+import { type CompactionSettings, shownSummary, usableTokens } from '../domain/compaction.ts';
+import { PerdureError } from '../domain/errors.ts';
+import { newId } from '../domain/ids.ts';
+import { planPrune } from '../domain/prune-plan.ts';
+import type { RunFailure } from '../domain/runs.ts';
+import {
+  claimCompaction,
+  type ClaimedCompaction,
+  type CompactionNote,
+  finishCompaction,
+  noteCompaction,
+  storeCompaction,
+  storePrune,
+} from '../store/compaction.ts';
+import { viewMessages } from '../store/view.ts';
+import { withAttachments } from './attachments.ts';
+import type { ActivityContext } from './context.ts';
+import { failRun } from './end-run.ts';
+import { shownMessages } from './prompt.ts';
+import { RunStop } from './stop.ts';
+import { askForSummary, notUsed, storedSummary } from './summary.ts';
+import { claimWhenFree } from './underway.ts';
+import { seenOutputs } from './window.ts';
+import { type Writer, writeUntilStored } from './write-until-stored.ts';
+
+/** A compaction frees a tenth more than it has to, so that the next step does not need another one. */
+const SPARE = 0.9;
+
+const TOO_LONG: RunFailure = {
+  code: 'ContextTooLong',
+  message:
+    'The conversation is too long, also for the model that would summarize it: prune it, branch from an earlier message, or open a new session.',
+};
+
+/**
+ * Compacts the conversation of a run before one of its steps, or as all that a run by hand does. Prunes tool outputs first; if
+ * that is not enough, summarizes the turns before the newest ones. What is stored is stored at once: an attempt whose worker
+ * is lost leaves nothing.
+ */
+export async function compact(context: ActivityContext, args: CompactArgs): Promise<CompactOutcome> {
+  const activity = Context.current();
+  using stop = new RunStop(context.bus, args);
+  stop.attach(activity, context.settings);
+  const { session_id: sessionId, run_seq: runSeq, epoch, ordinal } = args;
+  const claim = { sessionId, runSeq, fence: [epoch, ordinal, activity.info.attempt] as const };
+  const writer: Writer = { context, claim: { ...claim }, stop };
+  const claimed = await claimWhenFree(writer, () => claimCompaction(context.db, claim, args.started_at));
+  if (claimed.kind === 'compacted') {
+    if (!claimed.by_hand) return { kind: 'compacted', result: claimed.result };
+    return claimed.result === 'failed' ? await failRun(writer, failedByHand(claimed.warning)) : await finish(writer);
+  }
+  if (claimed.kind !== 'claimed') return claimed;
+  const status = { session: sessionId, run: runSeq, kind: 'status' } as const;
+  context.bus.publish(status);
+  try {
+    const outcome = await new Compaction(writer, args, claimed).make();
+    context.bus.publish({ session: sessionId, run: runSeq, kind: 'stream' });
+    context.bus.publish(status);
+    return outcome;
+  } catch (error) {
+    if (stop.why === 'abort') return { kind: 'abort' };
+    if (stop.why === 'lost') return { kind: 'lost' };
+    if (stop.why === 'shutdown') throw ApplicationFailure.retryable('Shutdown', 'Shutdown');
+    if (stop.why === 'wall_clock') {
+      return await failRun(writer, limitFailure('wall_clock', limitsOf(context.agents.get(claimed.agent))));
+    }
+    throw error;
+  }
+}
+
+/** The agent, its settings, the model whose window counts, and what that sees. */
+export interface Prepared {
+  agent: AgentDefinition;
+  model: ResolvedModel;
+  settings: CompactionSettings;
+  messages: UIMessage[];
+}
+
+class Compaction {
+  private readonly writer: Writer;
+  private readonly args: CompactArgs;
+  private readonly claimed: ClaimedCompaction;
+
+  constructor(writer: Writer, args: CompactArgs, claimed: ClaimedCompaction) {
+    this.writer = writer;
+    this.args = args;
+    this.claimed = claimed;
+  }
+
+  async make(): Promise<CompactOutcome> {
+    const { view } = this.claimed;
+    if (view === null) return failRun(this.writer, TOO_LONG);
+    const prepared = this.prepare(shownMessages(view));
+    if ('code' in prepared) return failRun(this.writer, prepared);
+    const { context, stop } = this.writer;
+    stop.limitTo(limitsOf(prepared.agent).wall_clock_ms - this.claimed.elapsed_ms);
+    if (this.args.reason === 'prune') return this.pruneOnly(prepared);
+    const reading = { context, sessionId: this.args.session_id, signal: stop.signal };
+    return this.compact({ ...prepared, messages: await withAttachments(reading, prepared.messages) });
+  }
+
+  private prepare(messages: UIMessage[]): Prepared | RunFailure {
+    const { agents, models } = this.writer.context;
+    try {
+      const agent = agents.get(this.claimed.agent);
+      const model = models.resolve(this.claimed.model ?? agent.model ?? models.defaultRef);
+      return { agent, model, settings: compactionOf(agent), messages };
+    } catch (error) {
+      if (!(error instanceof PerdureError)) throw error;
+      return classifyOwn(error);
+    }
+  }
+
+  /** By hand: everything; at `prune_at`: until the conversation is below it. */
+  private async pruneOnly(prepared: Prepared): Promise<CompactOutcome> {
+    const { settings, model } = prepared;
+    const { tokens } = this.args;
+    const most = SPARE * (settings.prune_at ?? 1) * usableTokens(model, settings);
+    const enough = tokens === undefined ? Infinity : tokens - most;
+    const freed = await this.prune(prepared, enough, { isLast: true });
+    return freed > 0 ? this.ended('pruned') : this.ended('none', { state: 'none' });
+  }
+
+  private async compact(prepared: Prepared): Promise<CompactOutcome> {
+    const { settings, model, messages } = prepared;
+    const usable = usableTokens(model, settings);
+    const threshold = settings.compact_at * usable;
+    const { tokens: used } = this.args;
+    const isMeasured = used !== undefined && this.args.reason === 'window';
+    if (isMeasured) {
+      const enough = used - SPARE * threshold;
+      const outputs = await seenOutputs(messages, this.claimed.message_id, prepared.agent);
+      const freeable = planPrune(outputs, enough, settings).reduce((sum, { tokens }) => sum + tokens, 0);
+      if (freeable >= enough) {
+        await this.prune(prepared, enough, { isLast: true });
+        return this.ended('pruned');
+      }
+    }
+    const plan = planCompaction(await this.sizes(messages), this.claimed.message_id, usable, settings);
+    if (plan === undefined) {
+      const freed = await this.prune(prepared, isMeasured ? used - SPARE * threshold : Infinity, { isLast: true });
+      return freed > 0 ? this.ended('pruned') : this.ended('none', { state: 'none' });
+    }
+    return this.summarize(prepared, plan);
+  }
+
+  /** The visible messages, with what the model sees of them. */
+  private async sizes(messages: readonly UIMessage[]) {
+    const shown = new Map(messages.map((message) => [message.id, message]));
+    const sized = viewMessages(this.claimed.view ?? []).map(async ({ id, role }) => {
+      const message = shown.get(id);
+      return { id, role, tokens: message ? await messageTokens([message]) : 0 };
+    });
+    return Promise.all(sized);
+  }
+
+  private async summarize(prepared: Prepared, plan: CompactionPlan): Promise<CompactOutcome> {
+    const { messages } = prepared;
+    const replaced = messages.filter(({ id }) => plan.summarized.includes(id));
+    const replacedTokens = await messageTokens(replaced);
+    const made = await askForSummary(this.writer, replaced, { ...prepared, mostTokens: replacedTokens });
+    if (!('kind' in made)) return this.notMade(notCompacted(made.message));
+    const tokens = await countTokens(shownSummary(made.text));
+    const isShorter = tokens < replacedTokens;
+    if (made.kind === 'summary' && isShorter) {
+      await this.store(made, plan, { tokens, freed: replacedTokens - tokens });
+      await this.pruneRest({ ...prepared, messages: this.staying(messages, plan) }, replacedTokens - tokens);
+      return this.ended('summarized');
+    }
+    const note = { state: 'failed', warning: notCompacted(notUsed(made)) } as const;
+    // What was answered was paid for.
+    if (made.calls.length > 0) await this.store(made, plan, { tokens, freed: 0, discarded: note });
+    if (made.kind === 'too_long') return failRun(this.writer, TOO_LONG);
+    return this.notMade(note.warning);
+  }
+
+  /** Prunes what stays, also outputs of the turn in progress, if the summary alone does not free enough. */
+  private async pruneRest(prepared: Prepared, freed: number): Promise<void> {
+    const { settings, model } = prepared;
+    const { tokens: used, reason } = this.args;
+    const most = settings.compact_at * usableTokens(model, settings);
+    if (used === undefined || reason !== 'window' || used - freed < most) return;
+    await this.prune(prepared, used - freed - SPARE * most, { isLast: false });
+  }
+
+  /** The messages whose tool outputs the model still sees after a summary. */
+  private staying(messages: UIMessage[], { summarized, isSplit }: CompactionPlan): UIMessage[] {
+    // Of the turn that is split no output stays.
+    if (isSplit) return messages.slice(messages.findIndex(({ id }) => id === this.claimed.message_id));
+    return messages.filter(({ id }) => !summarized.includes(id));
+  }
+
+  private async store(
+    made: Summarized,
+    plan: CompactionPlan,
+    size: Parameters<typeof storedSummary>[1],
+  ): Promise<void> {
+    const { context } = this.writer;
+    const byHand = this.claimed.message_id === null ? this.claimed.answer_id : undefined;
+    const { summary, note } = storedSummary({ context, labels: this.labels, made, plan, byHand }, size);
+    if (plan.isOverBudget) context.log.warn(this.labels, note.warning);
+    await this.stored((claim) => storeCompaction(context.db, claim, summary, note));
+  }
+
+  /** Prunes outputs until `enough` tokens are freed. Returns how many were. */
+  private async prune(
+    { messages, agent, settings }: Prepared,
+    enough: number,
+    { isLast }: { isLast: boolean },
+  ): Promise<number> {
+    const { context } = this.writer;
+    const seen = await seenOutputs(messages, this.claimed.message_id, agent);
+    const outputs = planPrune(seen, enough, settings);
+    if (outputs.length === 0) return 0;
+    const tokens = outputs.reduce((sum, output) => sum + output.tokens, 0);
+    const isByHand = this.claimed.message_id === null;
+    const made = {
+      message_id: isByHand && isLast ? this.claimed.answer_id : newId('msg'),
+      part_id: newId('prt'),
+      metadata: {},
+      type: 'data-prune' as const,
+      data: { outputs, tokens, auto: !isByHand },
+    };
+    const note: CompactionNote = { state: isLast ? 'pruned' : 'summarized', tokens };
+    await this.stored((claim) => storePrune(context.db, claim, made, note));
+    return tokens;
+  }
+
+  /** No summary could be made: a turn goes on without one, a run by hand ends. */
+  private async notMade(warning: string): Promise<CompactOutcome> {
+    const { context } = this.writer;
+    context.log.warn({ ...this.labels }, 'a conversation could not be compacted');
+    await this.stored((claim) => noteCompaction(context.db, claim, { state: 'failed', warning }));
+    if (this.claimed.message_id !== null) return { kind: 'compacted', result: 'failed' };
+    return failRun(this.writer, failedByHand(warning));
+  }
+
+  private async ended(result: 'summarized' | 'pruned' | 'none', note?: CompactionNote): Promise<CompactOutcome> {
+    const { context } = this.writer;
+    if (note) await this.stored((claim) => noteCompaction(context.db, claim, note));
+    return this.claimed.message_id === null ? finish(this.writer) : { kind: 'compacted', result };
+  }
+
+  /** Writes under the claim. @throws the stop's reason if another attempt has it */
+  private async stored(write: (claim: Writer['claim']) => Promise<boolean>): Promise<void> {
+    const { stop } = this.writer;
+    if (!(await writeUntilStored(this.writer, write))) stop.fire('lost');
+    stop.signal.throwIfAborted();
+  }
+
+  private get labels() {
+    return { session: this.args.session_id, run: this.args.run_seq };
+  }
+}
+
+function notCompacted(reason: string): string {
+  return `The conversation could not be compacted: ${reason}`;
+}
+
+/** How a run by hand ends that could not make a summary. */
+function failedByHand(warning: string | null): RunFailure {
+  const what = warning ?? 'The conversation could not be compacted';
+  return { code: 'CompactionFailed', message: `${what}. Try again, or send a message to go on.` };
+}
+
+/** Ends a run by hand. */
+async function finish(writer: Writer): Promise<CompactOutcome> {
+  const { context, claim } = writer;
+  const outcome = await writeUntilStored(writer, (mine) => finishCompaction(context.db, mine));
+  const { sessionId: session, runSeq: run } = claim;
+  context.bus.publish({ session, run, kind: 'stream', over: true });
+  context.bus.publish({ session, run, kind: 'status' });
+  return outcome;
+}

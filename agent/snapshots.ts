@@ -1,0 +1,24 @@
+/** The files of a session, for a hook that takes snapshots of them. */
+export interface SnapshotPlace {
+  sessionId: string;
+  userId: string;
+  projectId: string | null;
+  /** Its workspace, which exists. */
+  workspaceRoot: string;
+  /** A folder outside of all workspaces for the session's snapshots. It may not exist yet; it is erased with the session. */
+  folder: string;
+}
+
+/**
+ * Takes and restores snapshots of what tools change, so that going back in a conversation brings the files back, too. Both have ten
+ * seconds; the signal fires then.
+ */
+export interface Snapshots {
+  /**
+   * Called when the turn of a user message begins, before its first tool, and before a rewind is carried out.
+   * @returns an id of at most 128 characters; null: there is nothing to restore later
+   */
+  take(place: SnapshotPlace, signal: AbortSignal): Promise<string | null>;
+  /** Called after a rewind, un-rewind, edit or new answer, at the latest when the next turn begins. May be repeated. */
+  restore(place: SnapshotPlace, snapshotId: string, signal: AbortSignal): Promise<void>;
+}

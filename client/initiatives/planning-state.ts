@@ -1,0 +1,89 @@
+import { z } from 'zod';
+import { POSITION_STATUSES, statusesOf } from '../../domain/initiatives/machines.ts';
+import { decisionBody, MAX_ITEMS, name, optionalText, text, texts, title } from '../../wire/initiative-requests.ts';
+
+// STATE.md as an import reads it: what a hand has written may lack what the system counts or adds.
+
+const count = z.union([z.int(), z.string().regex(/^\d{1,6}$/, 'a whole number')], 'a whole number').transform(Number);
+const place = count.refine((n) => n >= 1, 'a whole number of at least 1');
+const TIME = 'a time such as 2026-01-31T09:00:00Z';
+/** A time, or a day, which begins in UTC. In UTC: Postgres does not take every offset, and has no year 0. */
+export const time = z
+  .union([z.iso.datetime({ offset: true, error: TIME }), z.iso.date(TIME)], TIME)
+  .transform((at) => new Date(at).toISOString())
+  .refine((at) => /^(?!0000)\d{4}-/.test(at), TIME);
+/** The number of such an id is in it once: `block-001` and `block-0001` would be the same blocker. */
+const NUMBER = String.raw`(?:\d{3}|[1-9]\d{3,5})`;
+export const blockerId = z.string().regex(new RegExp(`^block-${NUMBER}$`), 'an id such as block-001');
+/** By name, or as `id: name`. */
+const taskList = z
+  .array(z.union([text, z.record(z.string(), text)], 'a task, or id: task'), 'a list of tasks')
+  .max(MAX_ITEMS)
+  .transform((tasks) => tasks.flatMap((each) => (typeof each === 'string' ? [{ name: each }] : named(each))));
+const named = (task: Record<string, string>) => Object.entries(task).map(([id, called]) => ({ id, name: called }));
+const flag = z
+  .union([z.boolean(), z.enum(['true', 'false'])], 'true or false')
+  .transform((value) => String(value) === 'true');
+
+const blocker = z.strictObject({
+  id: blockerId,
+  status: z.enum(statusesOf('blocker')).optional(),
+  description: text,
+  identified_at: time,
+  affects: texts.optional(),
+  blocked_tasks: taskList.optional(),
+  workaround: text.nullish(),
+  workaround_tasks: taskList.optional(),
+  resolution: text.nullish(),
+});
+export type ImportedBlocker = z.output<typeof blocker>;
+
+const session = z.strictObject({
+  id: z.string().regex(new RegExp(`^session-${NUMBER}$`), 'an id such as session-001'),
+  agent: name.optional(),
+  session_id: text.optional(),
+  started: time,
+  ended: time.optional(),
+  status: z.enum(statusesOf('work_session')).optional(),
+  working_on: text.optional(),
+  context_usage: z
+    .string()
+    .regex(/^(?:100|\d{1,2})%$/, 'a percentage such as "62%"')
+    .optional(),
+  completed: texts.optional(),
+  issues: texts.optional(),
+  handoff_reason: text.optional(),
+  notes: text.optional(),
+});
+export type ImportedSession = z.output<typeof session>;
+
+export const importedState = z.strictObject({
+  initiative: z.string().optional(),
+  title,
+  position: z.strictObject({
+    phase: place,
+    phase_name: name.optional(),
+    plan: place,
+    plan_name: name.optional(),
+    task: name,
+    wave: place.optional(),
+    status: z.enum(POSITION_STATUSES).optional(),
+  }),
+  // Counted from the plans.
+  progress: z.unknown().optional(),
+  decisions: z
+    .array(decisionBody.extend({ reversible: flag.optional() }), 'a list of decisions')
+    .max(10_000)
+    .default([]),
+  blockers: z.array(blocker, 'a list of blockers').max(MAX_ITEMS).default([]),
+  sessions: z.array(session, 'a list of work sessions').max(10_000).default([]),
+  next_action: optionalText.default(''),
+  resume_context: z
+    .strictObject({
+      files_modified_this_session: texts.default([]),
+      key_implementations: texts.default([]),
+      open_questions: texts.default([]),
+    })
+    .default({ files_modified_this_session: [], key_implementations: [], open_questions: [] }),
+});
+export type ImportedState = z.output<typeof importedState>;

@@ -1,0 +1,64 @@
+import { PerdureError } from '../../domain/errors.ts';
+import type { FieldError } from '../../wire/input.ts';
+import type { InitiativeResume, InitiativeView } from '../../wire/initiative-views.ts';
+import { requireWorkspace } from '../../workspaces/folder.ts';
+import { pathFault, workspaceRoot } from '../../workspaces/paths.ts';
+import { checkLeftBehind, type Mismatch } from '../../workspaces/resume-check.ts';
+
+/** The workspace of an initiative: its `workspace_root`, else the folder of its project, else one of its own. */
+export function initiativeFolder(workspaces: string, { initiative }: Pick<InitiativeView, 'initiative'>): string {
+  return workspaceRoot(workspaces, { ...initiative, session_id: initiative.initiative_id });
+}
+
+/**
+ * The entries of resume_context that are not in the initiative's workspace.
+ * @param workspaces the folder of all workspaces; undefined: it is not known here, and nothing is checked
+ * @throws {PerdureError} `WorkspaceNotUsable`
+ */
+export async function mismatchesOf(
+  workspaces: string | undefined,
+  { initiative }: Pick<InitiativeView, 'initiative'>,
+): Promise<Mismatch[]> {
+  const { files_modified_this_session: files, key_implementations: implementations } = initiative.resume_context;
+  if (workspaces === undefined || files.length + implementations.length === 0) return [];
+  const root = initiativeFolder(workspaces, { initiative });
+  requireWorkspace(workspaces, root);
+  return checkLeftBehind(root, { files, implementations });
+}
+
+/** Where an initiative goes on, and what has to be known for it. */
+export function resumeOf({ initiative, state, phases, decisions, blockers }: InitiativeView): InitiativeResume {
+  const { position } = state;
+  const plans = phases.find(({ phase }) => phase === position.phase)?.plans ?? [];
+  const plan = plans.find((each) => each.plan === position.plan);
+  if (plan === undefined) throw new PerdureError('Internal', 'the position names no plan');
+  return {
+    message: messageOf(initiative, position),
+    position,
+    plan,
+    summaries: plans.flatMap(({ plan: number, name, summary }) =>
+      number < position.plan && summary !== null ? [{ plan: number, name, summary }] : [],
+    ),
+    decisions,
+    blockers: blockers.filter(({ status }) => status === 'active'),
+    review: initiative.review,
+  };
+}
+
+function messageOf(
+  { status, review }: InitiativeView['initiative'],
+  { phase, plan, task }: InitiativeView['state']['position'],
+): string {
+  const place = `Phase ${phase}, Plan ${plan}, Task: ${task}`;
+  if (review !== null) return `Review required: the workspace is not as it was left, at ${place}`;
+  return status === 'completed' ? 'All phases are completed' : `Resuming from ${place}`;
+}
+
+/** Files that no resume could check, because they are not below the workspace. */
+export function fileFaults(files: readonly string[] = []): FieldError[] {
+  return files.flatMap((file, at) => {
+    const fault = pathFault(file);
+    const field = `resume_context.files_modified_this_session[${at}]`;
+    return fault === undefined ? [] : [{ field, expected: `a path below the workspace (${fault})` }];
+  });
+}

@@ -1,0 +1,112 @@
+import { adoptState, type State } from '../../domain/state.ts';
+import { fullName, type StateScope } from '../../domain/state-keys.ts';
+import type { Json } from '../../domain/text.ts';
+import type { StoredStateSession } from '../../store/state.ts';
+import { Event } from './event.ts';
+
+/** What a session object knows of the stored session, for the fence. Spreading the object and lodash's cloneDeep keep it. */
+export const SEEN = Symbol.for('perdure.seen');
+
+interface Seen {
+  /** Number of the newest event that the object has. */
+  seq: number;
+  /** Versions of the keys of `state`. */
+  versions: Readonly<Record<string, number>>;
+}
+
+/** A session object as `appendEvent` accepts it; its state may be a plain object. */
+export interface SessionLike {
+  id: string;
+  appName: string;
+  userId: string;
+  state: Record<string, unknown>;
+  events: Event[];
+  lastUpdateTime: number;
+  [SEEN]?: Seen;
+}
+
+/** A session with its merged state, as it was read. */
+export interface Session extends SessionLike {
+  readonly state: State;
+  /** Epoch seconds of the newest event, by the clock of the store; strictly increasing. */
+  lastUpdateTime: number;
+}
+
+/** Microseconds per second. */
+const MICROS = 1_000_000;
+
+/** `lastUpdateTime` as the store counts it. */
+export function storedTime(session: Pick<SessionLike, 'lastUpdateTime'>): number {
+  return Math.round(session.lastUpdateTime * MICROS);
+}
+
+export function secondsOf(at: number): number {
+  return at / MICROS;
+}
+
+/** The values of a stored session's state by full name. */
+export function valuesOf({ state }: Pick<StoredStateSession, 'state'>): [string, Json][] {
+  return state.map((entry) => [fullName(entry), entry.value]);
+}
+
+export function seenOf({ state, events }: StoredStateSession, seq = 0): Seen {
+  const versions = Object.fromEntries(state.map((entry) => [fullName(entry), entry.version]));
+  return { seq: events.at(-1)?.seq ?? seq, versions };
+}
+
+/** An event of a session's log; values that it added to are in `stateDelta`. */
+export function eventOf({ seq, at, data }: StoredStateSession['events'][number]): Event {
+  if ('delta' in data) {
+    const delta = data.delta as { scope: StateScope; key: string; value?: Json }[];
+    const named = delta.map((each) => [fullName(each), each.value] as const);
+    const stateDelta = Object.fromEntries(named.filter(([, value]) => value !== undefined));
+    const stateDeletions = named.filter(([, value]) => value === undefined).map(([name]) => name);
+    return new Event({ id: `log:${seq}`, author: 'tool', timestamp: at, actions: { stateDelta, stateDeletions } });
+  }
+  const { event, set } = data;
+  // The sums stand for the increments.
+  const { stateIncrements: _added, ...actions } = (event.actions ?? {}) as Record<string, Json>;
+  return new Event({ ...event, actions: { ...actions, stateDelta: { ...set } } });
+}
+
+/** What storing an event made of a session. */
+export interface Outcome {
+  at: number;
+  seq: number;
+  set: Record<string, Json>;
+  deleted: readonly string[];
+  versions: Record<string, number>;
+}
+
+/** Brings a session object up to date after its event was stored: values, versions, event and time. */
+export function advance(session: SessionLike, event: Event, { at, seq, set, deleted, versions }: Outcome): void {
+  adoptState(session.state, { set, deleted });
+  addEvents(session, [event]);
+  session.lastUpdateTime = secondsOf(at);
+  session[SEEN] = { seq, versions: { ...session[SEEN]?.versions, ...versions } };
+}
+
+/** Makes a session object the stored session, including what others did meanwhile. `temp:` values stay. */
+export function refresh(session: SessionLike, stored: StoredStateSession, own?: Event): void {
+  const values = valuesOf(stored);
+  const kept = new Set(values.map(([name]) => name));
+  const gone = Object.keys(session.state).filter((name) => !kept.has(name) && !name.startsWith('temp:'));
+  adoptState(session.state, { set: Object.fromEntries(values), deleted: gone });
+  addEvents(
+    session,
+    stored.events.map((each) =>
+      own !== undefined && 'event' in each.data && isOf(each.data.event, own) ? own : eventOf(each),
+    ),
+  );
+  session.lastUpdateTime = secondsOf(stored.at);
+  session[SEEN] = seenOf(stored, session[SEEN]?.seq);
+}
+
+function isOf(data: unknown, event: Event): boolean {
+  return (data as { id?: unknown }).id === event.id;
+}
+
+function addEvents(session: SessionLike, events: readonly Event[]): void {
+  const known = new Set(session.events.map(({ id }) => id));
+  session.events.push(...events.filter(({ id }) => !known.has(id)));
+}

@@ -1,0 +1,6 @@
+#!/usr/bin/env node
+import { requireNode } from '../../config/node-version.ts';
+
+requireNode('perdure');
+const { perdure } = await import('../perdure.ts');
+await perdure(process.argv.slice(2));

@@ -1,0 +1,58 @@
+// Histories of the running server that the environment names.
+import { Client, Connection, isGrpcServiceError } from '@temporalio/client';
+import type { Config } from '../../config/config.ts';
+import { grpcInterceptors } from '../../config/grpc-interceptors.ts';
+import { temporalConnectConfig } from '../../config/temporal.ts';
+import { type Execution, fetchHistory, type History, listExecutions } from '../../worker/replay/history.ts';
+import type { FromServer } from './options.ts';
+
+const CONNECT_MS = 5_000;
+/** A session has few executions, because it continues as new after hundreds of events. */
+const OF_ONE_SESSION = 1_000;
+const AT_ONCE = 8;
+
+/**
+ * The histories of executions of sessions, newest first; those of open executions up to their last event.
+ * @throws {Error} if the server cannot be reached, or has none
+ */
+export async function serverHistories(
+  config: Config,
+  which: FromServer,
+): Promise<{ execution: Execution; history: History }[]> {
+  const { connectionOptions, namespace } = temporalConnectConfig(config);
+  const at = `namespace "${namespace}" at ${connectionOptions.address}`;
+  const interceptors = grpcInterceptors();
+  const options = { ...connectionOptions, connectTimeout: CONNECT_MS, interceptors };
+  const connection = await Connection.connect(options).catch(() => {
+    throw new Error(`Temporal cannot be reached at ${connectionOptions.address} (TEMPORAL_ADDRESS)`);
+  });
+  try {
+    const client = new Client({ connection, namespace });
+    const executions = await listExecutions(
+      client,
+      'last' in which ? { limit: which.last } : { limit: OF_ONE_SESSION, workflowId: which.session },
+    ).catch((error: unknown) => {
+      const reason = error instanceof Error && isGrpcServiceError(error.cause) ? error.cause.details : String(error);
+      throw new Error(`${at} cannot be listed: ${reason}`);
+    });
+    if (executions.length === 0) {
+      throw new Error('last' in which ? `${at} has no sessions` : `${at} has no session ${which.session}`);
+    }
+    return await inLanes(executions, async (execution) => ({
+      execution,
+      history: await fetchHistory(client, execution),
+    }));
+  } finally {
+    await connection.close();
+  }
+}
+
+async function inLanes<In, Out>(items: readonly In[], work: (item: In) => Promise<Out>): Promise<Out[]> {
+  const results: Out[] = [];
+  const queue = items.entries();
+  const lane = async () => {
+    for (const [index, item] of queue) results[index] = await work(item);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, lane));
+  return results;
+}

@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest';
+import { DEFAULT_COMPACTION, usableTokens } from './compaction.ts';
+import { planCompaction } from './compaction-plan.ts';
+import { planPrune } from './prune-plan.ts';
+
+/** `u1` to `u3` with their answers, and `u4`, which is being answered. Tokens by id; 10 otherwise. */
+function conversation(tokens: Record<string, number> = {}) {
+  const ids = ['s', 'u1', 'a1', 'u2', 'a2', 'u3', 'a3', 'u4'];
+  return ids.map((id) => ({ id, role: id.startsWith('u') ? 'user' : 'assistant', tokens: tokens[id] ?? 10 }));
+}
+
+const plan = (tokens?: Record<string, number>, settings = {}) =>
+  planCompaction(conversation(tokens), 'u4', 1_000, { ...DEFAULT_COMPACTION, ...settings });
+
+describe('what a compaction summarizes', () => {
+  it('X6 all before the newest two whole turns; the unanswered message is not one of them', () => {
+    const expected = { summarized: ['s', 'u1', 'a1'], turns: 1, tailStart: 'u2', isOverBudget: false, isSplit: false };
+    expect(plan()).toEqual(expected);
+  });
+
+  it('X6 tail_turns: that many stay', () => {
+    expect(plan({}, { tail_turns: 1 })).toMatchObject({ summarized: ['s', 'u1', 'a1', 'u2', 'a2'], tailStart: 'u3' });
+    expect(plan({}, { tail_turns: 3 })).toBeUndefined();
+  });
+
+  it('X6 tail_budget_pct: over their share of usable, one stays', () => {
+    expect(plan({ a2: 250 })).toMatchObject({ tailStart: 'u3', turns: 2, isOverBudget: true });
+    expect(plan({ a2: 250 }, { tail_budget_pct: 0.5 })).toMatchObject({ tailStart: 'u2', isOverBudget: false });
+  });
+
+  it('X6 split_last_turn: one that is over its share by itself is split', () => {
+    expect(plan({ a3: 300 })).toMatchObject({ tailStart: 'u3', isSplit: false });
+    expect(plan({ a3: 300 }, { split_last_turn: true })).toMatchObject({ tailStart: 'u3', isSplit: true });
+  });
+
+  it('X5 by hand, without a message that is being answered, the last message belongs to a turn', () => {
+    const planned = planCompaction(conversation(), null, 1_000, DEFAULT_COMPACTION);
+    expect(planned).toMatchObject({ tailStart: 'u3', turns: 2 });
+  });
+});
+
+describe('the usable window', () => {
+  const model = (contextLimit: number, maxOutput: number) => ({ contextLimit, maxInput: contextLimit, maxOutput });
+
+  it('X5 reserve is the smaller of 20,000 and the largest output, unless reserve_tokens is set', () => {
+    expect(usableTokens(model(200_000, 64_000), {})).toBe(180_000);
+    expect(usableTokens(model(200_000, 4_000), {})).toBe(196_000);
+    expect(usableTokens(model(200_000, 64_000), { reserve_tokens: 1_000 })).toBe(199_000);
+  });
+
+  it('X5 leaves a small model at least half of its window, and none more than its longest input', () => {
+    expect(usableTokens(model(8_000, 400), { reserve_tokens: 20_000 })).toBe(4_000);
+    expect(usableTokens({ ...model(200_000, 4_000), maxInput: 100_000 }, {})).toBe(100_000);
+  });
+});
+
+describe('what a prune takes', () => {
+  const outputs = ['a', 'b', 'c', 'd'].map((tool_call_id) => {
+    return { tool_call_id, tokens: 600, isProtected: tool_call_id === 'c', isCurrent: tool_call_id === 'd' };
+  });
+  const pruned = (enough: number, settings = {}) =>
+    planPrune(outputs, enough, { prune_min_tokens: 500, prune_keep: 0, ...settings }).map(({ tool_call_id: id }) => id);
+
+  it('X9 the newest of finished turns first, then the running turn’s, and nothing protected', () => {
+    expect(pruned(Infinity)).toEqual(['b', 'a', 'd']);
+    expect(pruned(601)).toEqual(['b', 'a']);
+    expect(pruned(600)).toEqual(['b']);
+  });
+
+  it('X9 spares small outputs, and the newest large ones', () => {
+    expect(pruned(Infinity, { prune_min_tokens: 601 })).toEqual([]);
+    expect(pruned(Infinity, { prune_keep: 1 })).toEqual(['b', 'a']);
+    expect(pruned(Infinity, { prune_keep: 9 })).toEqual([]);
+  });
+});

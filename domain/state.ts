@@ -1,0 +1,291 @@
+import { increment, setting, type StateChange } from './state-changes.ts';
+import {
+  checkName,
+  fullName,
+  MAX_STATE_KEYS,
+  MAX_STATE_SCOPE_BYTES,
+  parseName,
+  StateError,
+  StatePrefix,
+  type StateScope,
+} from './state-keys.ts';
+import { byteLength, type Json } from './text.ts';
+
+/** What a `State` is made of besides its values. */
+export interface StateOptions {
+  /** Scopes that hold more than `values`: reading or writing an unknown key of one throws. */
+  incomplete?: ReadonlySet<StateScope>;
+  /** Versions of the keys; those of read keys go into `edits`. */
+  versions?: ReadonlyMap<string, number>;
+}
+
+/**
+ * Key-value state under string keys; the prefix of a key is its scope. Values are also properties: `state['user:theme']`.
+ * Keys that are names of methods are reached through `get` and `set` only.
+ *
+ * Changes are kept here, in `changes` and `edits`, until an event or a tool's result stores them.
+ */
+export class State {
+  static readonly APP_PREFIX = StatePrefix.APP_PREFIX;
+  static readonly USER_PREFIX = StatePrefix.USER_PREFIX;
+  static readonly TEMP_PREFIX = StatePrefix.TEMP_PREFIX;
+
+  /** The values of keys without a method of the same name. */
+  [key: string]: unknown;
+
+  constructor(
+    values: Readonly<Record<string, unknown>> | Iterable<readonly [string, Json]> = {},
+    options: StateOptions = {},
+  ) {
+    const entries = Symbol.iterator in values ? [...values] : Object.entries(values);
+    cores.set(this, new Core(new Map(entries as [string, Json][]), options));
+    const proxy = new Proxy(this, handler);
+    cores.set(proxy, coreOf(this));
+    return proxy;
+  }
+
+  // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- as ADK's State: the caller names the type
+  get<T = Json>(key: string): T | undefined;
+  get<T>(key: string, defaultValue: T): T;
+  get<T>(key: string, defaultValue?: T): T | undefined {
+    return (coreOf(this).read(key) as T | undefined) ?? (coreOf(this).has(key) ? (null as T) : defaultValue);
+  }
+
+  /** @throws {StateError} naming the path to what JSON cannot carry, or the limit that the value exceeds */
+  set(key: string, value: unknown): void {
+    coreOf(this).set(key, value);
+  }
+
+  has(key: string): boolean {
+    return coreOf(this).has(key);
+  }
+
+  /** Returns whether the key was set. */
+  delete(key: string): boolean {
+    return coreOf(this).delete(key);
+  }
+
+  /** Sets several keys; if one is refused, none is set. */
+  update(values: Readonly<Record<string, unknown>>): void {
+    coreOf(this).update(values);
+  }
+
+  /**
+   * Adds to a number, and returns the sum as far as this object knows it. Whoever stores the change adds to the number stored
+   * then, so that no addition is lost, however many write at once. A key that is not set counts as 0.
+   * @throws {StateError} the key holds something else than a number
+   */
+  increment(key: string, by = 1): number {
+    return coreOf(this).increment(key, by);
+  }
+
+  /** All values by name. */
+  getAll(): Record<string, Json> {
+    return coreOf(this).all();
+  }
+
+  /** Whether there are changes. */
+  hasDelta(): boolean {
+    return coreOf(this).changed.size > 0;
+  }
+
+  /** The changes since this object was made, as members of an event's actions. */
+  changes(): {
+    stateDelta: Record<string, unknown>;
+    stateIncrements: Record<string, number>;
+    stateDeletions: string[];
+  } {
+    const changed = [...coreOf(this).changed.values()];
+    const named = (only: (change: StateChange) => unknown) =>
+      changed.filter((change) => only(change) !== undefined).map((change) => [fullName(change), only(change)]);
+    return {
+      stateDelta: Object.fromEntries(named(({ value }) => value)) as Record<string, unknown>,
+      stateIncrements: Object.fromEntries(named((change) => change.increment)) as Record<string, number>,
+      stateDeletions: changed
+        .filter((change) => change.value === undefined && change.increment === undefined)
+        .map((change) => fullName(change)),
+    };
+  }
+
+  toJSON(): Record<string, Json> {
+    return this.getAll();
+  }
+}
+
+/** The changes of a state, with the versions of the keys that were read. */
+export function editsOf(state: State): StateChange[] {
+  return coreOf(state).edits();
+}
+
+/** Takes over values that have been stored, into a `State` or a plain object; they are no changes of its own. */
+export function adoptState(
+  state: Record<string, unknown>,
+  { set, deleted }: { set: Record<string, Json>; deleted: readonly string[] },
+): void {
+  if (state instanceof State) return coreOf(state).adopt(set, deleted);
+  for (const [name, value] of Object.entries(set)) {
+    // Not an assignment, which `__proto__` would turn into a change of the prototype.
+    Object.defineProperty(state, name, { value, writable: true, enumerable: true, configurable: true });
+  }
+  for (const name of deleted) Reflect.deleteProperty(state, name);
+}
+
+class Core {
+  readonly changed = new Map<string, StateChange>();
+  private readonly values: Map<string, Json>;
+  private readonly options: StateOptions;
+  private readonly readKeys = new Set<string>();
+  /** Sizes of values by name, once measured. */
+  private readonly sizes = new Map<string, { value: Json; bytes: number }>();
+
+  constructor(values: Map<string, Json>, options: StateOptions) {
+    this.values = values;
+    this.options = options;
+  }
+
+  read(name: string): Json | undefined {
+    this.requireLoaded(name);
+    return this.values.get(name);
+  }
+
+  has(name: string): boolean {
+    this.requireLoaded(name);
+    return this.values.has(name);
+  }
+
+  set(name: string, value: unknown): void {
+    this.change(name, setting(name, value, 'state'));
+  }
+
+  update(values: Readonly<Record<string, unknown>>): void {
+    const before = { values: new Map(this.values), changed: new Map(this.changed) };
+    try {
+      for (const [name, value] of Object.entries(values)) this.set(name, value);
+    } catch (error) {
+      replace(this.values, before.values);
+      replace(this.changed, before.changed);
+      throw error;
+    }
+  }
+
+  delete(name: string): boolean {
+    checkName(name, 'state');
+    this.changed.set(name, parseName(name));
+    return this.values.delete(name);
+  }
+
+  increment(name: string, by: number): number {
+    const adding = increment(name, by);
+    const now = this.values.get(name) ?? 0;
+    if (typeof now !== 'number') throw new StateError(`state[${JSON.stringify(name)}]`, 'a number to add to');
+    const sum = setting(name, now + by, 'state').value as number;
+    const earlier = this.changed.get(name);
+    if (earlier?.increment !== undefined) adding.increment = earlier.increment + by;
+    // After a set or a deletion, the sum is known.
+    const isKnown = earlier !== undefined && earlier.increment === undefined;
+    this.change(name, isKnown ? setting(name, sum, 'state') : adding, sum);
+    return sum;
+  }
+
+  adopt(set: Record<string, Json>, deleted: readonly string[]): void {
+    for (const [name, value] of Object.entries(set)) this.values.set(name, value);
+    for (const name of deleted) this.values.delete(name);
+    for (const name of [...Object.keys(set), ...deleted]) this.changed.delete(name);
+  }
+
+  all(): Record<string, Json> {
+    for (const name of this.values.keys()) this.readKeys.add(name);
+    return Object.fromEntries(this.values);
+  }
+
+  keys(): string[] {
+    return [...this.values.keys()];
+  }
+
+  edits(): StateChange[] {
+    const { versions } = this.options;
+    return [...this.changed].map(([name, change]) => {
+      const isFenced = versions !== undefined && this.readKeys.has(name) && change.increment === undefined;
+      return isFenced && change.scope !== 'temp' ? Object.assign({ seen: versions.get(name) ?? 0 }, change) : change;
+    });
+  }
+
+  private change(name: string, change: StateChange, value = change.value): void {
+    this.checkScope(name, change);
+    this.values.set(name, value as Json);
+    this.changed.set(name, change);
+  }
+
+  private requireLoaded(name: string): void {
+    if (!this.changed.has(name)) this.readKeys.add(name);
+    const { scope } = parseName(name);
+    if (!this.values.has(name) && !this.changed.has(name) && this.options.incomplete?.has(scope) === true) {
+      throw tooMuch(name, scope);
+    }
+  }
+
+  /** @throws {StateError} the scope would exceed its limits */
+  private checkScope(name: string, { scope, bytes = 0 }: StateChange): void {
+    if (this.options.incomplete?.has(scope) === true) throw tooMuch(name, scope);
+    const others = [...this.values].filter(([other]) => other !== name && parseName(other).scope === scope);
+    const total = others.reduce((sum, [other, value]) => sum + this.sizeOf(other, value), bytes);
+    if (total > MAX_STATE_SCOPE_BYTES || others.length >= MAX_STATE_KEYS) throw tooMuch(name, scope);
+  }
+
+  private sizeOf(name: string, value: Json): number {
+    const known = this.sizes.get(name);
+    if (known?.value === value) return known.bytes;
+    const bytes = byteLength(name) + byteLength(JSON.stringify(value));
+    this.sizes.set(name, { value, bytes });
+    return bytes;
+  }
+}
+
+/** Held outside of the objects, so that no key can collide with it. */
+const cores = new WeakMap<State, Core>();
+
+function coreOf(state: State): Core {
+  return cores.get(state) as Core;
+}
+
+function isMember(key: string): boolean {
+  return key in State.prototype;
+}
+
+const handler: ProxyHandler<State> = {
+  get: (target, key, receiver) =>
+    typeof key === 'symbol' || isMember(key)
+      ? (Reflect.get(target, key, receiver) as unknown)
+      : coreOf(target).read(key),
+  set: (target, key, value) => {
+    if (typeof key === 'symbol') throw new StateError('state', 'an object whose keys are strings');
+    if (isMember(key)) throw new StateError(`state.${key}`, `state.set(${JSON.stringify(key)}, …): it is a method`);
+    coreOf(target).set(key, value);
+    return true;
+  },
+  has: (target, key) => typeof key === 'string' && coreOf(target).has(key),
+  deleteProperty: (target, key) => {
+    if (typeof key === 'string') coreOf(target).delete(key);
+    return true;
+  },
+  ownKeys: (target) => coreOf(target).keys(),
+  getOwnPropertyDescriptor: (target, key) => {
+    const core = coreOf(target);
+    if (typeof key !== 'string' || !core.has(key)) return undefined;
+    return { value: core.read(key), writable: true, enumerable: true, configurable: true };
+  },
+  defineProperty: (target, key, { value }) => {
+    if (typeof key === 'string') coreOf(target).set(key, value);
+    return typeof key === 'string';
+  },
+};
+
+function replace<K, V>(map: Map<K, V>, entries: Map<K, V>): void {
+  map.clear();
+  for (const [key, value] of entries) map.set(key, value);
+}
+
+function tooMuch(name: string, scope: StateScope): StateError {
+  const expected = `the scope "${scope}" to hold ${MAX_STATE_SCOPE_BYTES} bytes in ${MAX_STATE_KEYS} keys: delete others first`;
+  return new StateError(`state[${JSON.stringify(name)}]`, expected, 'TooLarge');
+}

@@ -1,0 +1,84 @@
+import { z } from 'zod';
+import { attachment } from '../../wire/responses.ts';
+import { attachmentQuery, attachmentRef, sessionRef } from '../../wire/requests.ts';
+import type { AttachmentContent } from '../../client/attachments.ts';
+import { type Api, json } from '../api.ts';
+import { byteStream } from '../byte-stream.ts';
+import type { RouteParts } from '../context.ts';
+import { discardRest } from '../body.ts';
+import { uploadOf } from '../upload.ts';
+
+/** Files of users for their messages. */
+export function attachmentRoutes(api: Api, { client, readers }: RouteParts): void {
+  api.post(
+    '/api/sessions/:id/attachments',
+    {
+      operationId: 'attach',
+      tag: 'Messages',
+      summary: 'Store a file for a message',
+      description:
+        'The body is the file, with its type as Content-Type and its name in the query, or a multipart form with one file: ' +
+        'an image (PNG, JPEG, GIF, WebP), a PDF, or text in UTF-8. A file part of a message refers to it by `url`. The same ' +
+        'bytes again are the same attachment. An alias without a session opens one.',
+      command: 'attach',
+      params: { id: sessionRef },
+      query: attachmentQuery,
+      rawBody: { '*/*': z.string(), 'multipart/form-data': z.object({ file: z.string() }) },
+      responses: { 201: json(attachment, 'The attachment') },
+      errors: ['SessionNotFound', 'TooLarge', 'AgentNotConfigured'],
+    },
+    async (c, { user, params, query: { filename, agent } }) => {
+      const { raw } = c.req;
+      await client.findSession(user, params.id).catch((error: unknown) => {
+        discardRest(raw.body);
+        throw error;
+      });
+      const file = await uploadOf(raw);
+      const named = { ...file, filename: file.filename ?? filename };
+      return c.json(await client.attach(user, params.id, named, { open: true, agent }), 201);
+    },
+  );
+
+  api.get(
+    '/api/sessions/:id/attachments/:attachment_id',
+    {
+      operationId: 'readAttachment',
+      tag: 'Messages',
+      summary: 'Read a file',
+      params: { id: sessionRef, attachment_id: attachmentRef },
+      responses: {
+        200: {
+          mediaType: '*/*',
+          description: 'The bytes: an image to show, anything else to download; text is always text/plain',
+          headers: { 'content-disposition': z.string() },
+        },
+      },
+      errors: ['SessionNotFound', 'AttachmentNotFound', 'TooMany'],
+    },
+    async (c, { user, params }) => {
+      const found = await client.attachment(user, params.id, params.attachment_id);
+      const body = byteStream(found.content, readers.admit(user, 'attachment'));
+      return c.body(body, 200, headersOf(found));
+    },
+  );
+}
+
+function headersOf({ media_type, filename, size }: AttachmentContent): Record<string, string> {
+  const isImage = media_type.startsWith('image/');
+  const isText = !isImage && media_type !== 'application/pdf';
+  return {
+    // HTML and scripts of a user must not run with the page's rights.
+    'content-type': isText ? 'text/plain; charset=utf-8' : media_type,
+    'content-length': String(size),
+    'content-disposition': `${isImage ? 'inline' : 'attachment'}${nameIn(filename)}`,
+    'cache-control': 'private, max-age=31536000, immutable',
+  };
+}
+
+/** RFC 6266: an ASCII name for old programs, and the whole name. */
+function nameIn(filename: string | null): string {
+  if (filename === null) return '';
+  const ascii = filename.replaceAll(/[^\w .()+-]/g, '_');
+  const whole = encodeURIComponent(filename).replaceAll(/['()*]/g, (each) => `%${Buffer.from(each).toString('hex')}`);
+  return `; filename="${ascii}"; filename*=UTF-8''${whole}`;
+}

@@ -1,0 +1,24 @@
+import { z } from 'zod';
+import { searchQuery } from '../../wire/requests.ts';
+import { searchHit } from '../../wire/responses.ts';
+import { type Api, json } from '../api.ts';
+import type { HostParts } from '../context.ts';
+
+/** Full-text search. */
+export function searchRoutes(api: Api, { client }: HostParts): void {
+  api.get(
+    '/api/search',
+    {
+      operationId: 'search',
+      tag: 'Messages',
+      summary: 'Search your own messages and the answers to them, best matches first',
+      description:
+        'Also finds hidden messages, which are marked. A turn is found once it is over. Words match as they are written, in ' +
+        'any case.',
+      params: {},
+      query: searchQuery,
+      responses: { 200: json(z.object({ items: z.array(searchHit) }), 'The best matches') },
+    },
+    async (c, { user, query }) => c.json(await client.reads.search(user, query)),
+  );
+}

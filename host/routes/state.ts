@@ -1,0 +1,40 @@
+import { stateBody, sessionRef } from '../../wire/requests.ts';
+import { stateView } from '../../wire/responses.ts';
+import { type Api, json } from '../api.ts';
+import type { HostParts } from '../context.ts';
+
+/** Reading and changing a session's state. */
+export function stateRoutes(api: Api, { client }: HostParts): void {
+  api.get(
+    '/api/sessions/:id/state',
+    {
+      operationId: 'getState',
+      tag: 'Sessions',
+      summary: "Read a session's state",
+      description: "The session's own keys, the user's with `user:` and everybody's with `app:`.",
+      params: { id: sessionRef },
+      responses: { 200: json(stateView, 'The state') },
+      errors: ['SessionNotFound'],
+    },
+    async (c, { user, params }) => c.json(await client.state(user, params.id)),
+  );
+
+  api.post(
+    '/api/sessions/:id/state',
+    {
+      operationId: 'changeState',
+      tag: 'Sessions',
+      summary: "Change a session's state",
+      description:
+        "All changes or none, as one entry of the log. `app:` keys only with an administrator's token; `temp:` keys are dropped.",
+      command: 'state',
+      params: { id: sessionRef },
+      body: stateBody,
+      idempotent: true,
+      responses: { 200: json(stateView, 'The state after it') },
+      errors: ['SessionNotFound', 'Forbidden', 'StaleSession', 'EventConflict'],
+    },
+    async (c, { user, params, body, idempotencyKey }) =>
+      c.json(await client.changeState(user, params.id, body, { idempotencyKey, admin: c.get('admin') })),
+  );
+}

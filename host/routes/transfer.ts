@@ -1,0 +1,65 @@
+import { z } from 'zod';
+import { sessionRef } from '../../wire/requests.ts';
+import { imported } from '../../wire/responses.ts';
+import { type Api, json } from '../api.ts';
+import { plainBytesOf } from '../body.ts';
+import { byteStream } from '../byte-stream.ts';
+import type { RouteParts } from '../context.ts';
+
+const JSON_LINES = 'application/jsonl';
+
+/** Export and import of sessions. */
+export function transferRoutes(api: Api, { client, readers }: RouteParts): void {
+  api.get(
+    '/api/sessions/:id/export',
+    {
+      operationId: 'exportSession',
+      tag: 'Sessions',
+      summary: 'Export a session as JSON lines',
+      description:
+        'A line for the session, then one for each message, hidden ones too, each followed by those of its parts.',
+      params: { id: sessionRef },
+      responses: { 200: { mediaType: JSON_LINES, description: 'The lines, as a stream' } },
+      errors: ['SessionNotFound', 'TooMany'],
+    },
+    async (_c, { user, params }) => {
+      const release = readers.admit(user, 'export');
+      const pieces = client.exportSession(user, params.id);
+      // Before the response begins: an unknown session is 404.
+      const first = await pieces.next().catch((error: unknown) => {
+        release();
+        throw error;
+      });
+      return new Response(byteStream(bytesOf(first, pieces), release), { headers: { 'content-type': JSON_LINES } });
+    },
+  );
+
+  api.post(
+    '/api/import',
+    {
+      operationId: 'importSession',
+      tag: 'Sessions',
+      summary: 'Import an export as a new session of your own',
+      description:
+        'The session begins at chatting, without a project. A line that is refused is named by its number; then nothing is ' +
+        'stored. At most 256 MiB (PERDURE_MAX_IMPORT), 4 MiB a line, 16 MiB a message with its parts.',
+      command: 'import',
+      params: {},
+      rawBody: { [JSON_LINES]: z.string() },
+      responses: { 201: json(imported, 'The new session') },
+      errors: ['InvalidLine', 'WrongOrder', 'ForeignId', 'DuplicateId', 'AgentNotConfigured', 'ModelNotConfigured'],
+    },
+    async (c, { user }) => c.json(await client.importSession(user, plainBytesOf(c.req.raw)), 201),
+  );
+}
+
+/** The bytes of pieces of which the first has been read. */
+async function* bytesOf(
+  { done, value }: IteratorResult<string, void>,
+  rest: AsyncGenerator<string, void>,
+): AsyncGenerator<Uint8Array> {
+  const encoder = new TextEncoder();
+  if (done === true) return;
+  yield encoder.encode(value);
+  for await (const piece of rest) yield encoder.encode(piece);
+}

@@ -1,0 +1,99 @@
+import { z } from 'zod';
+import type { CompactionData, PruneData } from '../domain/compaction.ts';
+import type { Usage } from '../domain/usage.ts';
+import { column, type Db, jsonb } from './db.ts';
+import { ended, lost, notBegun, underway } from './results.ts';
+import { callClaimed, type Claim } from './runs.ts';
+import { viewPart } from './view.ts';
+
+const RESULTS = ['summarized', 'pruned', 'none', 'failed'] as const;
+
+const claimed = z.object({
+  kind: z.literal('claimed'),
+  agent: z.string(),
+  model: z.string().nullable(),
+  /** The message that is being answered; null: a run by hand. */
+  message_id: z.string().nullable(),
+  answer_id: z.string(),
+  /** How long ago the run began, in milliseconds, by Postgres' clock. */
+  elapsed_ms: z.number(),
+  /** What the model sees of the conversation; null: it has more than 32 MiB. */
+  view: z.array(viewPart).nullable(),
+});
+const repeated = z.object({
+  kind: z.literal('compacted'),
+  result: z.enum(RESULTS),
+  by_hand: z.boolean(),
+  warning: z.string().nullable(),
+});
+const claim = z.discriminatedUnion('kind', [claimed, repeated, underway, ...notBegun]);
+
+/** A run whose conversation is to be compacted. */
+export type ClaimedCompaction = z.infer<typeof claimed>;
+
+/** Claims a run to compact its conversation, unless this was done under its fence, or it may not begin now. */
+export function claimCompaction(db: Db, mine: Claim, startedAt: number): Promise<z.infer<typeof claim>> {
+  return callClaimed(db, claim, 'claim_compaction', mine, [startedAt]);
+}
+
+/** What a compaction came to, as in chat_runs.compaction. */
+export interface CompactionNote {
+  state: 'running' | (typeof RESULTS)[number];
+  turns?: number;
+  /** Tokens that it has freed. */
+  tokens?: number;
+  /** For the user: what did not go as it should. */
+  warning?: string;
+}
+
+/** Records what a compaction comes to. False: another attempt has the run. */
+export function noteCompaction(db: Db, mine: Claim, note: CompactionNote): Promise<boolean> {
+  return callClaimed(db, z.boolean(), 'note_compaction', mine, [jsonb(note)]);
+}
+
+/** A message that a compaction or prune adds. */
+interface Made<Type extends string, Data> {
+  message_id: string;
+  part_id: string;
+  metadata: object;
+  type: Type;
+  data: Data;
+}
+
+/** A summary with what it has cost; `discarded`: it is kept only for that. */
+export type MadeSummary = Made<'data-compaction', CompactionData> & {
+  usage: Usage;
+  cost_usd?: number | undefined;
+  discarded?: true;
+};
+
+/** Stores a summary and hides what it replaces. False: another attempt has the run. */
+export function storeCompaction(db: Db, mine: Claim, made: MadeSummary, note: CompactionNote): Promise<boolean> {
+  return callClaimed(db, z.boolean(), 'store_compaction', mine, [jsonb(made), jsonb(note)]);
+}
+
+/** Stores which tool outputs the model no longer sees. False: another attempt has the run. */
+export function storePrune(
+  db: Db,
+  mine: Claim,
+  made: Made<'data-prune', PruneData>,
+  note: CompactionNote,
+): Promise<boolean> {
+  return callClaimed(db, z.boolean(), 'store_prune', mine, [jsonb(made), jsonb(note)]);
+}
+
+/** Ends a run by hand. */
+export function finishCompaction(db: Db, mine: Claim): Promise<z.infer<typeof ended> | { kind: 'lost' }> {
+  return callClaimed(db, z.discriminatedUnion('kind', [ended, lost]), 'finish_compaction', mine, []);
+}
+
+/** Gives the session its former model back, unless it has another one by now. False: another attempt has the run. */
+export function undoSwitch(db: Db, mine: Claim, model: string): Promise<boolean> {
+  return callClaimed(db, z.boolean(), 'undo_switch', mine, [model]);
+}
+
+/** The agent of a session; undefined: there is no such session. */
+export async function readAgent(db: Db, sessionId: string): Promise<string | undefined> {
+  const [agent] = await column(db, z.string(), 'SELECT agent FROM chat_sessions WHERE session_id = $1', [sessionId]);
+  return agent;
+}

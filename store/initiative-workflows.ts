@@ -1,0 +1,76 @@
+import { z } from 'zod';
+import { statusesOf } from '../domain/initiatives/machines.ts';
+import { call, type Db, jsonb, maybe } from './db.ts';
+
+const mark = z.object({
+  user_id: z.string(),
+  project_id: z.string().nullable(),
+  status: z.enum(statusesOf('initiative')),
+  event_seq: z.number(),
+  watched: z
+    .object({ work_session: z.string(), sign: z.string(), due_at: z.number(), due_in_ms: z.number() })
+    .nullable(),
+});
+
+/** Without texts: they must not reach Temporal. */
+const outcome = z.object({
+  ok: z.boolean(),
+  code: z.string().optional(),
+  id: z.string().optional(),
+  task_id: z.string().nullish(),
+  decision_id: z.string().optional(),
+  mark,
+});
+
+/** When a work session that holds tasks counts as crashed, in milliseconds. */
+export interface Staleness {
+  staleAssignmentMs: number;
+  staleProgressMs: number;
+}
+
+const timesOf = ({ staleAssignmentMs, staleProgressMs }: Staleness) => [staleAssignmentMs, staleProgressMs];
+
+/** What a workflow knows of its initiative; undefined: there is none. */
+export function readInitiativeMark(db: Db, initiativeId: string, staleness: Staleness) {
+  return call(db, maybe(mark), 'initiative_mark', [initiativeId, ...timesOf(staleness)]);
+}
+
+/**
+ * The outcome of a recorded command, and the mark after it; undefined: there is no such initiative.
+ * @param command.args ids, with which a command that is not recorded is carried out; null: it is refused
+ */
+export function applyForWorkflow(
+  db: Db,
+  initiativeId: string,
+  command: { name: string; id: string; args: object | null },
+  staleness: Staleness,
+) {
+  const values = [initiativeId, command.name, jsonb(command.args), command.id, ...timesOf(staleness)];
+  return call(db, maybe(outcome), 'apply_for_workflow', values);
+}
+
+/** Ends a work session as crashed unless it has given a newer sign of life; undefined: there is no such initiative. */
+export function resetStale(
+  db: Db,
+  initiativeId: string,
+  watched: { work_session: string; sign: string },
+  staleness: Staleness,
+) {
+  const values = [initiativeId, watched.work_session, watched.sign, ...timesOf(staleness)];
+  return call(db, maybe(mark), 'reset_stale', values);
+}
+
+const stale = z.object({
+  initiative_id: z.string(),
+  user_id: z.string(),
+  project_id: z.string().nullable(),
+  status: z.enum(statusesOf('initiative')),
+});
+
+/** An initiative whose workflow is to be woken. */
+export type StaleInitiative = z.output<typeof stale>;
+
+/** Claims initiatives with a work session that their workflow should have ended two seconds ago, for ten seconds. */
+export function claimStaleInitiatives(db: Db, staleness: Staleness, limit: number): Promise<StaleInitiative[]> {
+  return call(db, z.array(stale), 'claim_stale_initiatives', [...timesOf(staleness), limit]);
+}

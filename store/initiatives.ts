@@ -1,0 +1,187 @@
+import { z } from 'zod';
+import {
+  blockerAnswer,
+  decisionAnswer,
+  initiativeChange,
+  initiativeItem,
+  initiativeTask,
+  type InitiativeView,
+  initiativeView,
+  workSessionAnswer,
+} from '../wire/initiative-views.ts';
+import { call, column, type Db, jsonb, maybe } from './db.ts';
+
+/** What a command of an initiative returned: ids; or why it was refused. */
+const outcome = z.looseObject({
+  ok: z.boolean(),
+  /** There was nothing to do. */
+  nothing: z.literal(true).optional(),
+  code: z.string().optional(),
+  /** Of an edit: the index of the refused update. */
+  n: z.number().optional(),
+  id: z.string().optional(),
+  task_id: z.string().nullish(),
+  decision_id: z.string().optional(),
+});
+export type InitiativeOutcome = z.output<typeof outcome>;
+
+/** A command: its name in snake case, and its arguments. */
+export interface InitiativeUpdate {
+  command: string;
+  args: Readonly<Record<string, unknown>>;
+}
+
+interface Target {
+  initiativeId: string;
+  userId: string;
+  commandId: string;
+}
+
+/** Carries out a command, once per command id. */
+export function applyInitiativeCommand(
+  db: Db,
+  { initiativeId, userId, commandId }: Target,
+  { command, args }: InitiativeUpdate,
+): Promise<InitiativeOutcome> {
+  const values = [initiativeId, userId, command, jsonb(args), 'user', commandId];
+  return call(db, outcome, 'apply_initiative_command', values);
+}
+
+/** Carries out updates, all or none, if the initiative still has the version. */
+export function applyInitiativeEdit(
+  db: Db,
+  { initiativeId, userId, commandId }: Target,
+  version: number,
+  updates: readonly InitiativeUpdate[],
+): Promise<InitiativeOutcome> {
+  const values = [initiativeId, userId, version, jsonb(updates), 'user', commandId];
+  return call(db, outcome, 'apply_initiative_edit', values);
+}
+
+/** A user's initiative with all that belongs to it, as of one moment; undefined: there is none. */
+export function readInitiative(db: Db, userId: string, initiativeId: string): Promise<InitiativeView | undefined> {
+  return call(db, maybe(initiativeView), 'read_initiative', [initiativeId, userId]);
+}
+
+const created = z.union([z.object({ initiative_id: z.string() }), z.object({ code: z.literal('ProjectNotFound') })]);
+
+/**
+ * Creates an initiative.
+ * @param key the caller's own key: a repeat returns the first creation
+ * @returns its id; undefined: the project belongs to another user
+ */
+export async function createInitiative(
+  db: Db,
+  { initiativeId, userId, commandId }: Target,
+  input: object,
+  key: string | null,
+): Promise<string | undefined> {
+  const made = await call(db, created, 'create_initiative', [initiativeId, userId, jsonb(input), key, commandId]);
+  return 'code' in made ? undefined : made.initiative_id;
+}
+
+/** Stores an import of `.planning/` as a new initiative; as `createInitiative`. */
+export async function importInitiative(
+  db: Db,
+  { initiativeId, userId, commandId }: Target,
+  input: object,
+  key: string | null,
+): Promise<string> {
+  const made = z.object({ initiative_id: z.string() });
+  return (await call(db, made, 'import_initiative', [initiativeId, userId, jsonb(input), key, commandId]))
+    .initiative_id;
+}
+
+const changes = initiativeItem.extend({ newest: z.number(), changes: z.array(initiativeChange) });
+
+/** What has changed of an initiative. */
+export type InitiativeChanges = z.output<typeof changes>;
+
+/**
+ * An initiative with its state and its changes after a number, at most `limit`; undefined: the user has no such initiative.
+ * @param after null: no changes
+ */
+export function readInitiativeChanges(
+  db: Db,
+  { userId, initiativeId }: Pick<Target, 'userId' | 'initiativeId'>,
+  after: number | null,
+  limit: number,
+): Promise<InitiativeChanges | undefined> {
+  return call(db, maybe(changes), 'read_initiative_changes', [initiativeId, userId, after, limit]);
+}
+
+/** A page of a user's initiatives, newest first. */
+export function listInitiatives(db: Db, userId: string, after: string | null, limit: number) {
+  return call(db, z.array(initiativeItem), 'list_initiatives', [userId, after, limit]);
+}
+
+/** A user's initiative without what belongs to it; undefined: there is none. */
+export async function readInitiativeItem(
+  db: Db,
+  userId: string,
+  initiativeId: string,
+): Promise<z.output<typeof initiativeItem> | undefined> {
+  const sql = `SELECT jsonb_build_object('initiative', show_initiative(found), 'state', show_state(initiative_id)) AS value
+                 FROM initiatives found WHERE initiative_id = $1 AND user_id = $2`;
+  return (await column(db, initiativeItem, sql, [initiativeId, userId]))[0];
+}
+
+/** Whether a user has an initiative. */
+export async function ownsInitiative(db: Db, userId: string, initiativeId: string): Promise<boolean> {
+  const sql = 'SELECT true AS value FROM initiatives WHERE initiative_id = $1 AND user_id = $2';
+  return (await column(db, z.boolean(), sql, [initiativeId, userId])).length > 0;
+}
+
+const brief = z.object({
+  title: z.string(),
+  status: z.string(),
+  next_action: z.string(),
+  review: z.boolean(),
+  position: z.object({
+    ...{ phase: z.number(), phase_name: z.string(), plan: z.number(), plan_name: z.string() },
+    ...{ task: z.string(), status: z.string() },
+  }),
+  decisions: z.object({
+    count: z.number(),
+    items: z.array(z.object({ date: z.string(), context: z.string(), decision: z.string(), reason: z.string() })),
+  }),
+  blockers: z.object({ count: z.number(), items: z.array(z.object({ id: z.string(), description: z.string() })) }),
+});
+
+/** What a prompt says about a user's initiative; undefined: there is none. */
+export function readInitiativeBrief(db: Db, { userId, initiativeId }: Pick<Target, 'userId' | 'initiativeId'>) {
+  return call(db, maybe(brief), 'initiative_brief', [initiativeId, userId]);
+}
+
+/** The active work session of a chat session; undefined: it has none. */
+export async function activeWorkSession(db: Db, initiativeId: string, sessionId: string): Promise<string | undefined> {
+  return call(db, maybe(z.string()), 'active_work_session', [initiativeId, sessionId]);
+}
+
+/**
+ * Notes how much of its context the work session of a chat session uses, 0 to 1; `isFull` ends it. False: it has none.
+ */
+export function noteContext(
+  db: Db,
+  { userId, initiativeId, sessionId }: Pick<Target, 'userId' | 'initiativeId'> & { sessionId: string },
+  { usage, isFull }: { usage: number; isFull: boolean },
+): Promise<boolean> {
+  return call(db, z.boolean(), 'note_context', [initiativeId, userId, sessionId, usage, isFull]);
+}
+
+/** Reads one row of an initiative by its id; undefined: there is none. */
+function reader<T>(row: z.ZodType<T>, shown: string, table: string, key: string) {
+  const sql = `SELECT ${shown}(found) AS value FROM ${table} found WHERE initiative_id = $1 AND ${key} = $2`;
+  return async (db: Db, initiativeId: string, id: string): Promise<T | undefined> =>
+    (await column(db, row, sql, [initiativeId, id]))[0];
+}
+
+export const readTask = reader(initiativeTask, 'show_task', 'initiative_tasks', 'task_id');
+export const readDecision = reader(
+  decisionAnswer.shape.decision,
+  'show_decision',
+  'initiative_decisions',
+  'decision_id',
+);
+export const readBlocker = reader(blockerAnswer.shape.blocker, 'show_blocker', 'initiative_blockers', 'id');
+export const readWorkSession = reader(workSessionAnswer.shape.session, 'show_work_session', 'session_history', 'id');

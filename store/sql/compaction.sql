@@ -1,0 +1,241 @@
+-- Compactions and prunes. A compaction adds a message with a summary before the first message that stays, and hides what is
+-- before it; a prune adds a message that names tool outputs. Both messages are assistant messages with one part, and a rewind
+-- to before them undoes them.
+
+-- From now on the settled steps do not say how much of the window the conversation fills.
+CREATE OR REPLACE FUNCTION recount_window(p_session text) RETURNS void LANGUAGE sql AS $$
+  UPDATE chat_sessions
+     SET counted_to = (SELECT ARRAY[seq, step] FROM chat_runs
+                        WHERE session_id = p_session AND state <> 'queued' ORDER BY seq DESC LIMIT 1)
+   WHERE session_id = p_session
+$$;
+
+-- The newest settled step among the newest 1,000 messages that the model sees in a turn whose message is at a position: { message_id, steps, model, tokens,
+-- is_current }, with the number of steps that its answer had then, and the tokens that its provider counted. `is_current` is
+-- false if the conversation has changed before it since then, or 1,000 runs have begun since. Null: no step was settled.
+CREATE OR REPLACE FUNCTION last_reported(p_chat chat_sessions, p_position bigint) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT jsonb_build_object(
+           'message_id', m.id, 'steps', m.steps, 'model', m.metadata #>> '{steps,-1,model}',
+           'tokens', (SELECT coalesce(sum(value::numeric), 0) FROM jsonb_each_text(m.metadata #> '{steps,-1,usage}')),
+           'is_current', coalesce((
+              SELECT p_chat.counted_to IS NULL OR p_chat.counted_to < ARRAY[r.seq, m.steps]
+                FROM (SELECT seq, answer_id FROM chat_runs
+                       WHERE session_id = p_chat.session_id ORDER BY seq DESC LIMIT 1000) AS r
+               WHERE r.answer_id = m.id ORDER BY r.seq DESC LIMIT 1), false))
+    FROM (SELECT id, metadata, jsonb_array_length(metadata -> 'steps') AS steps
+            FROM (SELECT * FROM chat_messages
+                   WHERE session_id = p_chat.session_id AND position < p_position + 1000 AND hidden_at IS NULL
+                   ORDER BY position DESC LIMIT 1000) AS newest
+           WHERE role = 'assistant' AND metadata ? 'steps' AND NOT metadata ? 'compaction'
+             -- An import may have steps without a model.
+             AND jsonb_typeof(metadata #> '{steps,-1,model}') = 'string'
+           ORDER BY position DESC LIMIT 1) AS m
+$$;
+
+-- The position of the newest turn of a conversation that a run by hand changes: messages that were queued after it are not part
+-- of it yet, and their turns have to see them.
+CREATE OR REPLACE FUNCTION newest_turn_before(p_session text, p_run integer) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT position / 1000 * 1000
+    FROM chat_messages
+   WHERE session_id = p_session AND hidden_at IS NULL
+     AND position < coalesce((
+       SELECT min(m.position)
+         FROM chat_runs r JOIN chat_messages m ON m.session_id = r.session_id AND m.id = r.message_id
+        WHERE r.session_id = p_session AND r.seq > p_run AND r.state IN ('queued', 'running', 'waiting')), 9e18::bigint)
+   ORDER BY position DESC LIMIT 1
+$$;
+
+-- Claims a run to compact or prune its conversation. Returns claim_run's kinds; compacted with the recorded result and its
+-- warning (a repeat); or claimed, with `run_kind` for workers of an earlier version, which expect it. A run by hand has the whole
+-- conversation before the queue in its view, and no `message_id`.
+CREATE OR REPLACE FUNCTION claim_compaction(p_session text, p_run integer, p_fence integer[], p_started_at bigint)
+RETURNS jsonb LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  v_chat chat_sessions := lock_session(p_session);
+  v_run chat_runs;
+  v_refusal jsonb;
+  v_position bigint;
+BEGIN
+  v_refusal := claim_run(p_session, p_run, p_fence, p_started_at);
+  IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
+  SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run;
+  -- A run by hand compacts once, whichever workflow asks for it.
+  IF v_run.compaction ->> 'state' <> 'running'
+     AND (v_run.kind <> 'turn' OR v_run.compaction -> 'fence' = to_jsonb(p_fence[1:2])) THEN
+    RETURN jsonb_build_object('kind', 'compacted', 'result', v_run.compaction ->> 'state', 'by_hand', v_run.kind <> 'turn',
+      'warning', v_run.compaction ->> 'warning');
+  END IF;
+  UPDATE chat_runs SET compaction = '{"state": "running"}' WHERE session_id = p_session AND seq = p_run;
+  IF v_run.kind = 'turn' THEN
+    SELECT position INTO v_position FROM chat_messages WHERE session_id = p_session AND id = v_run.message_id;
+  ELSE
+    v_position := newest_turn_before(p_session, p_run);
+  END IF;
+  RETURN jsonb_build_object(
+    'kind', 'claimed', 'run_kind', v_run.kind, 'agent', v_chat.agent, 'model', v_run.model,
+    'message_id', CASE WHEN v_run.kind = 'turn' THEN v_run.message_id END, 'answer_id', v_run.answer_id,
+    'elapsed_ms', run_elapsed_ms(v_run),
+    'view', model_view(p_session, v_position, v_run.answer_id, v_run.settled_parts));
+END $$;
+
+-- Records what a compaction comes to. False: another attempt has the run.
+CREATE OR REPLACE FUNCTION note_compaction(p_session text, p_run integer, p_fence integer[], p_compaction jsonb)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE chat_runs run
+     SET compaction = p_compaction || jsonb_build_object('fence', p_fence[1:2]), head_start_at = head_start_over(run),
+         updated_at = clock_timestamp()
+   WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running';
+  RETURN FOUND;
+END $$;
+
+-- Adds the message of a compaction or prune. `p_made` is { message_id, part_id, metadata, type, data }.
+CREATE OR REPLACE FUNCTION put_synthetic(p_session text, p_position bigint, p_made jsonb) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO chat_messages (id, session_id, position, role, metadata)
+  VALUES (p_made ->> 'message_id', p_session, p_position, 'assistant', p_made -> 'metadata');
+  INSERT INTO chat_parts (id, message_id, session_id, index, type, data)
+  VALUES (p_made ->> 'part_id', p_made ->> 'message_id', p_session, 0, p_made ->> 'type',
+          jsonb_build_object('type', p_made -> 'type', 'data', p_made -> 'data'));
+$$;
+
+-- Stores a compaction in one transaction: its message before that with the id `data.tail_start_id`, what it hides, the
+-- summarizer's usage, which counts like an answer's, and what it came to. A repeat changes nothing. `p_made` is as in
+-- put_synthetic, with `usage` and `cost_usd`, and `discarded` for a summary that is kept only because it was paid for: its
+-- message is hidden. Returns false if another attempt has the run.
+CREATE OR REPLACE FUNCTION store_compaction(
+  p_session text, p_run integer, p_fence integer[], p_made jsonb, p_compaction jsonb
+) RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+  v_id text := p_made ->> 'message_id';
+  v_usage jsonb := add_usage(p_made -> 'usage', NULL);
+  v_position bigint;
+  v_hidden integer := 0;
+BEGIN
+  PERFORM lock_session(p_session);
+  PERFORM FROM chat_runs WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running' FOR UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM FROM chat_messages WHERE session_id = p_session AND id = v_id;
+  IF FOUND THEN RETURN true; END IF;
+  SELECT max(m.position) + 1 INTO v_position
+    FROM chat_messages m
+   WHERE m.session_id = p_session AND m.position < (
+     SELECT position FROM chat_messages WHERE session_id = p_session AND id = p_made #>> '{data,tail_start_id}');
+  PERFORM put_synthetic(p_session, v_position, p_made);
+  IF (p_made ->> 'discarded')::boolean THEN
+    PERFORM hide_message(p_session, v_id, 'compaction', v_id);
+  ELSE
+    UPDATE chat_messages
+       SET hidden_at = clock_timestamp(), updated_at = clock_timestamp(),
+           metadata = metadata || jsonb_build_object('hidden_by', jsonb_build_object('cause', 'compaction', 'id', v_id))
+     WHERE session_id = p_session AND position < v_position AND hidden_at IS NULL;
+    GET DIAGNOSTICS v_hidden = ROW_COUNT;
+    PERFORM recount_window(p_session);
+  END IF;
+  PERFORM add_to_sums(p_session, v_usage, (p_made ->> 'cost_usd')::numeric);
+  PERFORM append_event(p_session, 'compaction', 'system', p_compaction || jsonb_build_object(
+    'message_id', v_id, 'run_seq', p_run, 'hidden', v_hidden), NULL);
+  RETURN note_compaction(p_session, p_run, p_fence, p_compaction || jsonb_build_object('message_id', v_id));
+END $$;
+
+-- Stores a prune after the newest message of its turn. As store_compaction.
+CREATE OR REPLACE FUNCTION store_prune(
+  p_session text, p_run integer, p_fence integer[], p_made jsonb, p_compaction jsonb
+) RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  v_id text := p_made ->> 'message_id';
+  v_run chat_runs;
+  v_position bigint;
+BEGIN
+  PERFORM lock_session(p_session);
+  SELECT * INTO v_run FROM chat_runs
+   WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running' FOR UPDATE;
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM FROM chat_messages WHERE session_id = p_session AND id = v_id;
+  IF FOUND THEN RETURN true; END IF;
+  IF v_run.kind = 'turn' THEN
+    SELECT answer_position(p_session, position) INTO v_position FROM chat_messages
+     WHERE session_id = p_session AND id = v_run.message_id;
+  ELSE
+    v_position := answer_position(p_session, newest_turn_before(p_session, p_run));
+  END IF;
+  PERFORM put_synthetic(p_session, v_position, p_made);
+  PERFORM recount_window(p_session);
+  PERFORM append_event(p_session, 'prune', 'system', p_compaction || jsonb_build_object(
+    'message_id', v_id, 'run_seq', p_run), NULL);
+  RETURN note_compaction(p_session, p_run, p_fence, p_compaction || jsonb_build_object('message_id', v_id));
+END $$;
+
+-- Ends a run by hand that has compacted or pruned. Returns as settle_run.
+CREATE OR REPLACE FUNCTION finish_compaction(p_session text, p_run integer, p_fence integer[]) RETURNS jsonb LANGUAGE sql AS $$
+  SELECT settle_run(p_session, p_run, p_fence, 'finished', NULL, NULL, NULL)
+$$;
+
+-- Queues a run by hand, with the session's model, whose window counts.
+CREATE OR REPLACE FUNCTION open_hand_run(p_session text, p_kind text) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_chat chat_sessions := lock_session(p_session);
+  v_id text := made_id('msg', 0);
+  v_seq integer;
+BEGIN
+  SELECT coalesce(max(seq), 0) + 1 INTO v_seq FROM chat_runs WHERE session_id = p_session;
+  INSERT INTO chat_runs (session_id, seq, message_id, answer_id, model, kind)
+  VALUES (p_session, v_seq, v_id, v_id, v_chat.model, p_kind);
+  UPDATE chat_sessions SET paused_at = NULL, updated_at = clock_timestamp()
+   WHERE session_id = p_session AND paused_at IS NOT NULL;
+  RETURN jsonb_build_object('kind', p_kind, 'data', jsonb_build_object('message_id', v_id, 'run_seq', v_seq),
+    'outcome', jsonb_build_object('message_id', v_id, 'run_seq', v_seq));
+END $$;
+
+-- p_args: { tail_turns }, from the agent. NothingToCompact: there are no turns before those that stay.
+CREATE OR REPLACE FUNCTION cmd_compact(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+  IF has_open_run(p_session) THEN RETURN '{"code": "RunInFlight"}'; END IF;
+  IF (SELECT count(*) FROM (
+        SELECT FROM chat_messages WHERE session_id = p_session AND hidden_at IS NULL AND role = 'user'
+         LIMIT (p_args ->> 'tail_turns')::integer + 1) AS turns) <= (p_args ->> 'tail_turns')::integer THEN
+    RETURN '{"code": "NothingToCompact"}';
+  END IF;
+  RETURN open_hand_run(p_session, 'compaction');
+END $$;
+
+-- p_args: { min_tokens, keep, protected: [tool] }, from the agent. NothingToPrune: no output is large enough; a token has at
+-- least one byte.
+CREATE OR REPLACE FUNCTION cmd_prune(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  v_pruned text[];
+BEGIN
+  IF has_open_run(p_session) THEN RETURN '{"code": "RunInFlight"}'; END IF;
+  v_pruned := ARRAY(
+    SELECT output ->> 'tool_call_id'
+      FROM chat_messages m
+      JOIN chat_parts p ON p.session_id = m.session_id AND p.message_id = m.id
+     CROSS JOIN LATERAL jsonb_array_elements(p.data #> '{data,outputs}') AS output
+     WHERE m.session_id = p_session AND m.hidden_at IS NULL AND p.type = 'data-prune');
+  PERFORM FROM chat_messages m
+     JOIN chat_parts p ON p.session_id = m.session_id AND p.message_id = m.id
+    WHERE m.session_id = p_session AND m.hidden_at IS NULL AND p.tool_state = 'output-available'
+      AND octet_length(p.data ->> 'output') >= (p_args ->> 'min_tokens')::integer
+      AND NOT p_args -> 'protected' ? coalesce(p.data ->> 'toolName', substr(p.type, 6))
+      AND p.tool_call_id <> ALL (v_pruned)
+   OFFSET (p_args ->> 'keep')::integer LIMIT 1;
+  IF NOT FOUND THEN RETURN '{"code": "NothingToPrune"}'; END IF;
+  RETURN open_hand_run(p_session, 'prune');
+END $$;
+
+-- After a switch to a model that the conversation does not fit: the next turn has the former one again, unless the user has
+-- chosen another one meanwhile. False: another attempt has the run.
+CREATE OR REPLACE FUNCTION undo_switch(p_session text, p_run integer, p_fence integer[], p_model text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_run chat_runs;
+BEGIN
+  PERFORM lock_session(p_session);
+  SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running';
+  IF NOT FOUND THEN RETURN false; END IF;
+  UPDATE chat_sessions SET model = p_model, updated_at = clock_timestamp()
+   WHERE session_id = p_session AND model IS NOT DISTINCT FROM v_run.model;
+  RETURN true;
+END $$;

@@ -1,0 +1,97 @@
+-- What the workflows of initiatives ask for: they know ids, statuses and times, and supervise who holds tasks.
+
+-- The work sessions that hold uncompleted tasks. `sign` is the last sign of life: an assignment, a start, a report or a completion.
+-- `due_at` is when the work session counts as crashed unless it gives another one: it was given a task p_assignment_ms ago, and its
+-- last sign is p_progress_ms old.
+CREATE OR REPLACE FUNCTION held_sessions(p_initiative text, p_assignment_ms bigint, p_progress_ms bigint)
+RETURNS TABLE (work_session text, sign timestamptz, due_at timestamptz) LANGUAGE sql STABLE AS $$
+  SELECT s.id, max(greatest(t.assigned_at, t.last_progress_at)),
+         greatest(min(t.assigned_at) FILTER (WHERE t.status <> 'completed') + make_interval(secs => p_assignment_ms / 1000.0),
+                  max(greatest(t.assigned_at, t.last_progress_at)) + make_interval(secs => p_progress_ms / 1000.0))
+    FROM initiative_tasks t JOIN session_history s ON s.initiative_id = t.initiative_id AND s.id = t.assigned_to
+   WHERE t.initiative_id = p_initiative AND s.status = 'active'
+   GROUP BY s.id HAVING bool_or(t.status <> 'completed')
+$$;
+
+-- A time that a workflow only compares: microseconds, as text.
+CREATE OR REPLACE FUNCTION exact_time(p_at timestamptz) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT (extract(epoch FROM p_at) * 1000000)::bigint::text
+$$;
+
+-- What the workflow of an initiative knows of it; null: there is none. `watched` is the work session that is due first, with its
+-- sign of life; `due_at` in milliseconds since 1970 and `due_in_ms` from now, both by this clock.
+CREATE OR REPLACE FUNCTION initiative_mark(p_initiative text, p_assignment_ms bigint, p_progress_ms bigint) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+  SELECT jsonb_build_object(
+    'user_id', i.user_id, 'project_id', i.project_id, 'status', i.status,
+    'event_seq', (SELECT seq FROM initiative_events e WHERE e.initiative_id = p_initiative ORDER BY seq DESC LIMIT 1),
+    'watched', (
+      SELECT jsonb_build_object(
+               'work_session', work_session, 'sign', exact_time(sign), 'due_at', (extract(epoch FROM due_at) * 1000)::bigint,
+               'due_in_ms', greatest(0, ceil(extract(epoch FROM due_at - clock_timestamp()) * 1000))::bigint)
+        FROM held_sessions(p_initiative, p_assignment_ms, p_progress_ms) AS held ORDER BY held.due_at, work_session LIMIT 1))
+    FROM initiatives i WHERE i.initiative_id = p_initiative
+$$;
+
+-- The outcome of a recorded command, and the initiative's mark. Of a command that is not recorded p_args, which are ids only, are
+-- carried out for an operator; null: it has texts, which only the client stores.
+CREATE OR REPLACE FUNCTION apply_for_workflow(
+  p_initiative text, p_command text, p_args jsonb, p_command_id text, p_assignment_ms bigint, p_progress_ms bigint
+) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_owner text := (SELECT user_id FROM initiatives WHERE initiative_id = p_initiative);
+  v_outcome jsonb := (SELECT data -> 'outcome' FROM initiative_events
+                       WHERE initiative_id = p_initiative AND command_id = p_command_id);
+BEGIN
+  IF v_owner IS NULL THEN RETURN NULL; END IF;
+  IF v_outcome IS NULL THEN
+    v_outcome := CASE WHEN p_args IS NULL THEN '{"ok": false, "code": "BadRequest"}'
+                      ELSE apply_initiative_command(p_initiative, v_owner, p_command, p_args, 'operator', p_command_id) END;
+  END IF;
+  RETURN v_outcome || jsonb_build_object('mark', initiative_mark(p_initiative, p_assignment_ms, p_progress_ms));
+END $$;
+
+-- For the supervisor: ends a work session as crashed if its last sign of life is still p_sign. Which came first, the end or a
+-- report, is decided by the initiative's lock. Returns the mark; null: there is no such initiative.
+CREATE OR REPLACE FUNCTION reset_stale(
+  p_initiative text, p_session text, p_sign text, p_assignment_ms bigint, p_progress_ms bigint
+) RETURNS jsonb LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM apply_initiative_command(
+      p_initiative, user_id, 'crash_session', jsonb_build_object('id', p_session, 'sign', p_sign), 'supervisor',
+      format('crash_session:%s:%s', p_session, p_sign))
+    FROM initiatives WHERE initiative_id = p_initiative;
+  RETURN initiative_mark(p_initiative, p_assignment_ms, p_progress_ms);
+END $$;
+
+-- Records why the workflow of an initiative cannot go on, or with null that it does again. False: nothing changed.
+CREATE OR REPLACE FUNCTION note_stuck_initiative(p_initiative text, p_cause text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE initiatives SET stuck_at = CASE WHEN p_cause IS NOT NULL THEN clock_timestamp() END
+   WHERE initiative_id = p_initiative AND (stuck_at IS NOT NULL) <> (p_cause IS NOT NULL);
+  IF NOT FOUND THEN RETURN false; END IF;
+  PERFORM log_initiative(p_initiative, CASE WHEN p_cause IS NULL THEN 'unstuck' ELSE 'stuck' END, 'system',
+                         jsonb_strip_nulls(jsonb_build_object('cause', p_cause)), 'stuck:' || gen_random_uuid());
+  RETURN true;
+END $$;
+
+-- Claims initiatives with a work session that its workflow should have ended two seconds ago, for ten seconds: the workflow was
+-- terminated, its timer was lost, or it was never told of the assignment.
+CREATE OR REPLACE FUNCTION claim_stale_initiatives(p_assignment_ms bigint, p_progress_ms bigint, p_limit integer) RETURNS jsonb
+LANGUAGE sql AS $$
+  WITH held AS (
+    SELECT DISTINCT initiative_id FROM initiative_tasks
+     WHERE assigned_to IS NOT NULL AND status <> 'completed'
+       AND assigned_at < clock_timestamp() - make_interval(secs => p_assignment_ms / 1000.0) - interval '2 seconds'
+  ), due AS (
+    SELECT i.initiative_id FROM initiatives i JOIN held USING (initiative_id)
+     WHERE (i.swept_at IS NULL OR i.swept_at < clock_timestamp() - interval '10 seconds')
+       AND EXISTS (SELECT FROM held_sessions(i.initiative_id, p_assignment_ms, p_progress_ms)
+                    WHERE due_at < clock_timestamp() - interval '2 seconds')
+     ORDER BY i.swept_at NULLS FIRST LIMIT p_limit FOR NO KEY UPDATE OF i SKIP LOCKED
+  ), claimed AS (
+    UPDATE initiatives i SET swept_at = clock_timestamp() FROM due WHERE i.initiative_id = due.initiative_id
+    RETURNING i.initiative_id, i.user_id, i.project_id, i.status
+  )
+  SELECT coalesce(jsonb_agg(to_jsonb(claimed)), '[]') FROM claimed
+$$;

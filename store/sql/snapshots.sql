@@ -1,0 +1,84 @@
+-- Snapshots of a session's files, by a hook of the worker. A message has the id of the one that was taken when its turn began. What
+-- goes back in the conversation asks for it here, in its own transaction; a worker restores it, at the latest when the next turn
+-- begins. chat_sessions.restore is { n, to, rewind, asked_at, claimed_at, claimed_for }: `n` names this request, `to` is a snapshot, and
+-- `rewind` the number of the rewind before which another one is to be taken, for its un-rewind. `claimed_for` is the `n` that a worker
+-- has claimed: while it restores that, this request may have replaced it, and waits.
+
+-- Asks for the files of a snapshot; null: nothing is asked for. What this replaces is not restored any more, so the un-rewind of
+-- `p_rewind`, the newest one, goes back to that.
+CREATE OR REPLACE FUNCTION ask_restore(p_session text, p_snapshot text, p_rewind bigint) RETURNS void LANGUAGE sql AS $$
+  UPDATE chat_sessions
+     SET rewinds = CASE WHEN restore IS NOT NULL AND p_rewind IS NOT NULL
+                        THEN jsonb_set(rewinds, '{-1,snapshot}', restore -> 'to') ELSE rewinds END,
+         restore = jsonb_build_object(
+           'n', gen_random_uuid(), 'to', p_snapshot,
+           'rewind', CASE WHEN restore IS NULL THEN p_rewind ELSE (restore ->> 'rewind')::bigint END,
+           'asked_at', clock_timestamp(), 'claimed_at', restore -> 'claimed_at', 'claimed_for', restore -> 'claimed_for')
+   WHERE session_id = p_session AND p_snapshot IS NOT NULL
+$$;
+
+-- The same for a rewind that is undone. If its files have not been restored yet, they are as they were; a worker that takes their
+-- snapshot now finds that nothing is asked for any more.
+CREATE OR REPLACE FUNCTION ask_restore_undone(p_session text, p_rewind jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE chat_sessions SET restore = NULL
+   WHERE session_id = p_session AND restore -> 'rewind' = p_rewind -> 'event_seq' AND NOT p_rewind ? 'snapshot';
+  PERFORM ask_restore(p_session, p_rewind ->> 'snapshot', NULL);
+END $$;
+
+-- Claims what is asked for, for 30 s: { n, to, rewind, take, user_id, project_id, workspace_root }. `take`: first a snapshot is to be
+-- taken for the un-rewind. Null: nothing is asked for; { "busy": true }: another worker restores files, or a tool of an aborted run has
+-- not ended yet. For such a tool it waits for 10 s: that of a lost worker never ends.
+CREATE OR REPLACE FUNCTION begin_restore(p_session text) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_chat chat_sessions := lock_session(p_session);
+BEGIN
+  IF v_chat.restore IS NULL THEN
+    RETURN NULL;
+  ELSIF (v_chat.restore ->> 'claimed_at')::timestamptz > clock_timestamp() - interval '30 seconds'
+     OR (v_chat.restore ->> 'asked_at')::timestamptz > clock_timestamp() - interval '10 seconds'
+        AND EXISTS (SELECT FROM watched_instructions WHERE session_id = p_session) THEN
+    RETURN '{"busy": true}';
+  END IF;
+  UPDATE chat_sessions
+     SET restore = restore || jsonb_build_object('claimed_at', clock_timestamp(), 'claimed_for', restore -> 'n')
+   WHERE session_id = p_session;
+  RETURN v_chat.restore || (
+    SELECT jsonb_build_object(
+             'user_id', user_id, 'project_id', project_id, 'workspace_root', v_chat.workspace_root, 'take', EXISTS (
+               SELECT FROM jsonb_array_elements(v_chat.rewinds) AS rewind
+                WHERE rewind -> 'event_seq' = v_chat.restore -> 'rewind' AND NOT rewind ? 'snapshot'))
+      FROM sessions WHERE session_id = p_session);
+END $$;
+
+-- Keeps the snapshot that was taken before a rewind's files were restored.
+CREATE OR REPLACE FUNCTION note_rewound(p_session text, p_rewind bigint, p_snapshot text) RETURNS void LANGUAGE sql AS $$
+  SELECT lock_session(p_session);
+  UPDATE chat_sessions
+     SET rewinds = (SELECT jsonb_agg(CASE WHEN rewind ->> 'event_seq' = p_rewind::text
+                                          THEN rewind || jsonb_build_object('snapshot', p_snapshot) ELSE rewind END ORDER BY n)
+                      FROM jsonb_array_elements(rewinds) WITH ORDINALITY AS stack(rewind, n))
+   WHERE session_id = p_session AND rewinds IS NOT NULL
+$$;
+
+-- Ends a request that is done or given up, or gives its claim back, also if another request has replaced it: false then.
+CREATE OR REPLACE FUNCTION end_restore(p_session text, p_n text, p_is_over boolean) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_restore jsonb := (lock_session(p_session)).restore;
+BEGIN
+  UPDATE chat_sessions
+     SET restore = CASE WHEN NOT p_is_over OR restore ->> 'n' <> p_n THEN restore - 'claimed_at' - 'claimed_for' END
+   WHERE session_id = p_session AND p_n IN (restore ->> 'n', restore ->> 'claimed_for');
+  RETURN v_restore ->> 'n' IS NOT DISTINCT FROM p_n;
+END $$;
+
+-- Whether a message has no snapshot yet.
+CREATE OR REPLACE FUNCTION lacks_snapshot(p_session text, p_message text) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM chat_messages WHERE session_id = p_session AND id = p_message AND NOT metadata ? 'snapshot_id')
+$$;
+
+CREATE OR REPLACE FUNCTION note_snapshot(p_session text, p_message text, p_snapshot text) RETURNS void LANGUAGE sql AS $$
+  UPDATE chat_messages
+     SET metadata = metadata || jsonb_build_object('snapshot_id', p_snapshot), updated_at = clock_timestamp()
+   WHERE session_id = p_session AND id = p_message AND NOT metadata ? 'snapshot_id'
+$$;

@@ -1,0 +1,441 @@
+// Questions of the agent in the chat page: tool calls that ask, are carried out by another page, or are made by a subagent.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { defineAgent, defineTool } from '../../agent/define.ts';
+import siteBuilder from '../../examples/site-builder/agent.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startSite, type Tab, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+
+/** The commands that ran. */
+const ran: string[] = [];
+
+const run = defineTool({
+  name: 'run',
+  description: 'Runs a command.',
+  input: z.object({ command: z.string(), folder: z.string().optional() }),
+  permission: ({ command }) => command,
+  execute({ command }) {
+    ran.push(command);
+    return { ran: command };
+  },
+});
+
+const locate = defineTool({
+  name: 'locate',
+  description: 'Asks the page where the user is.',
+  input: z.object({}),
+  output: z.object({ place: z.string() }),
+});
+
+const permissions = [
+  { permission: 'run', pattern: '*', action: 'ask' },
+  { permission: 'run', pattern: 'rm *', action: 'ask', pinned: true },
+  { permission: 'write_file', pattern: '*', action: 'ask' },
+] as const;
+const boss = defineAgent({
+  ...siteBuilder,
+  tools: [...siteBuilder.tools, run, locate],
+  permissions: [...permissions],
+  subagents: ['helper'],
+});
+const helper = defineAgent({
+  ...{ id: 'helper', mode: 'subagent', description: 'Helps.', prompt: 'You help.', tools: [run, locate] },
+  permissions: [{ permission: 'run', pattern: '*', action: 'ask' }],
+});
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite({ agents: [boss, helper] });
+  site.runtime.model.script(answer);
+}, 60_000);
+
+/** The calls of the step that a message makes. */
+function callsFor(text: string): ModelAction[] {
+  const [word = '', ...rest] = text.split(' ');
+  const command = rest.join(' ');
+  switch (word) {
+    case 'run':
+      return command.split(' and ').map((each, n) => callTool(`call_${n}`, 'run', { command: each }));
+    case 'write':
+      return [callTool('call_1', 'write_file', { path: 'notes.txt', content: command.replaceAll('|', '\n') })];
+    case 'project':
+      return [callTool('call_1', 'build_and_deploy', { confirm_new_project: true })];
+    case 'where':
+      return [callTool('call_1', 'locate', {})];
+    case 'delegate':
+    case 'background':
+      return [callTool('call_1', 'task', { agent: 'helper', prompt: command, background: word === 'background' })];
+    default:
+      return [];
+  }
+}
+
+const held = new Map<string, PromiseWithResolvers<void>>();
+
+/** A message is answered by its calls, then by a text. "hold …" waits for the test after the first words, "stay …" after the calls. */
+async function* answer(request: ChatRequest): AsyncGenerator<ModelAction> {
+  const text = lastUserText(request);
+  const turn = request.messages.slice(request.messages.findLastIndex(({ role }) => role === 'user'));
+  const calls = callsFor(text.replace(/^(?:hold|stay) /, ''));
+  const outcomes = turn.filter(({ role }) => role === 'tool').length;
+  if (outcomes === 0 && text.startsWith('hold ')) {
+    yield say('Let me see. ');
+    await held.get(text)?.promise;
+  }
+  if (outcomes < calls.length) return yield* calls.slice(outcomes);
+  if (text.startsWith('stay ')) await held.get(text)?.promise;
+  yield say(`That was ${text.startsWith('Result of ') ? 'the result' : text}.`);
+}
+
+function hold(text: string): () => void {
+  const gate = Promise.withResolvers<void>();
+  held.set(text, gate);
+  return gate.resolve;
+}
+
+/** In the page: the first event of a joined answer comes alone, and the others once no call is shown. */
+function beginningAlone(): void {
+  const fetched = window.fetch.bind(window);
+  window.fetch = async (...request) => {
+    const response = await fetched(...request);
+    if (response.body === null || !response.url.endsWith('/stream')) return response;
+    let isFirst = true;
+    const split = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+      async transform(bytes, controller) {
+        const end = isFirst ? bytes.indexOf(10) + 2 : 0;
+        controller.enqueue(bytes.subarray(0, end));
+        if (isFirst) while (document.querySelector('.tool') !== null) await new Promise(requestAnimationFrame);
+        isFirst = false;
+        controller.enqueue(bytes.subarray(end));
+      },
+    });
+    return new Response(response.body.pipeThrough(split), response);
+  };
+}
+
+const question = (tab: Tab, name = 'run') => tab.page.getByRole('region', { name: `Permission for ${name}` });
+const command = (tab: Tab, words: string) =>
+  question(tab).getByRole('region', { name: 'Command' }).getByText(words, { exact: true });
+const buttons = (tab: Tab) => question(tab).getByRole('button').allInnerTexts();
+
+/** The session, opened in another context of the same user. */
+async function sameSession(tab: Tab, allowedErrors?: RegExp): Promise<Tab> {
+  const { session } = await tab.ask<{ session: { session_id: string } }>(await tab.sessionId());
+  const storageState = await tab.page.context().storageState();
+  return site.visit({ at: `/s/${session.session_id}`, storageState, ...(allowedErrors && { allowedErrors }) });
+}
+
+describe('a question', () => {
+  it('H8 H13 P3 shows the command and what is offered; allowed once, the call runs and the turn goes on', async () => {
+    const tab = await site.visit();
+    await tab.send('run ls -l');
+    await command(tab, 'ls -l').waitFor();
+    await tab.status.getByText('The agent waits for your answer.').waitFor();
+    await expect.poll(() => tab.page.title(), WAIT).toBe('Waits for you – Perdure');
+    expect(await buttons(tab)).toEqual(['Once', 'This session', 'Reject']);
+    expect(ran).not.toContain('ls -l');
+    await question(tab).getByRole('button', { name: 'Once' }).click();
+    await tab.answers.getByText('That was run ls -l.').waitFor();
+    await tab.idle();
+    expect(ran.filter((each) => each === 'ls -l')).toHaveLength(1);
+    await expect.poll(() => tab.page.title(), WAIT).toBe('Perdure');
+    expect(await tab.answers.count()).toBe(1);
+    await tab.page.locator('.tool summary').click();
+    await tab.page.getByText('Allowed once.').waitFor();
+  });
+
+  it('H13 leaves the section of its call open, which was opened before the answer', async () => {
+    const tab = await site.visit();
+    const goOn = hold('stay run pwd');
+    await tab.send('stay run pwd');
+    await question(tab).waitFor();
+    await tab.page.locator('.tool summary').click();
+    await tab.page.locator('.tool').getByText('Input', { exact: true }).waitFor();
+    // The page joins the answer once the call has run; of that the beginning comes alone, so that the call is not shown for a while.
+    const ended = Promise.withResolvers<void>();
+    await tab.page.route(/\/messages\?times=true$/, async (route) => {
+      await ended.promise;
+      await route.continue();
+    });
+    await tab.page.evaluate(beginningAlone);
+    await question(tab).getByRole('button', { name: 'Once' }).click();
+    const id = await tab.sessionId();
+    await eventually(async () => {
+      const { items } = await tab.ask<{ items: { parts: object[] }[] }>(`${id}/messages`);
+      expect(items.at(-1)!.parts).toContainEqual(expect.objectContaining({ state: 'output-available' }));
+    });
+    ended.resolve();
+    await tab.page.locator('.tool .state', { hasText: 'done' }).waitFor();
+    await tab.page.getByText('Allowed once.').waitFor();
+    goOn();
+    await tab.answers.getByText('That was stay run pwd.').waitFor();
+    await tab.idle();
+    await tab.page.getByText('Allowed once.').waitFor();
+  });
+
+  it('H13 P3 rejected with a reason, the call does not run; the page shows why', async () => {
+    const tab = await site.visit();
+    await tab.send('run make coffee');
+    await question(tab).getByLabel('Reason, for the agent').fill('we have tea');
+    await tab.page.keyboard.press('Enter');
+    await tab.answers.getByText('That was run make coffee.').waitFor();
+    expect(await tab.page.locator('.tool').innerText()).toMatch(/refused\s+we have tea/);
+    expect(ran).not.toContain('make coffee');
+    const { items } = await tab.ask<{ items: { parts: object[] }[] }>(`${await tab.sessionId()}/messages`);
+    expect(items.at(-1)!.parts).toContainEqual(
+      expect.objectContaining({ state: 'output-denied', approval: expect.objectContaining({ reason: 'we have tea' }) }),
+    );
+  });
+
+  it('H13 P3 of a pinned rule offers once and reject; calls of one step ask one after the other', async () => {
+    const tab = await site.visit();
+    await tab.send('run rm a and rm b');
+    await command(tab, 'rm a').waitFor();
+    expect(await buttons(tab)).toEqual(['Once', 'Reject']);
+    await question(tab).getByRole('button', { name: 'Once' }).click();
+    await command(tab, 'rm b').waitFor();
+    expect(await question(tab).count()).toBe(1);
+    await question(tab).getByRole('button', { name: 'Reject' }).click();
+    await tab.answers.getByText('That was run rm a and rm b.').waitFor();
+    expect(ran.filter((each) => each.startsWith('rm '))).toEqual(['rm a']);
+  });
+
+  it('H13 P3 about a file shows what changes in it', async () => {
+    const tab = await site.visit();
+    await tab.send('project');
+    await tab.idle();
+    const asked = question(tab, 'write_file');
+    const once = asked.getByRole('button', { name: 'Once' });
+    await tab.send('write one|two|three');
+    await asked.getByRole('region', { name: 'Writes notes.txt' }).getByText('There is no such file yet.').waitFor();
+    await expect.poll(() => asked.locator('ins').allTextContents(), WAIT).toEqual(['+one\n', '+two\n', '+three\n']);
+    await once.click();
+    await tab.answers.getByText('That was write one|two|three.').waitFor();
+    await tab.idle();
+    await tab.send('write one|zwei|three');
+    const changes = asked.getByRole('region', { name: 'Changes in notes.txt' });
+    await changes.locator('del', { hasText: '-two' }).waitFor();
+    expect(await changes.locator('ins').allTextContents()).toEqual(['+zwei\n']);
+    expect(await changes.locator('pre').textContent()).toContain(' one\n-two\n+zwei\n three');
+    await asked.getByRole('button', { name: 'Always' }).click();
+    await tab.answers.getByText('That was write one|zwei|three.').waitFor();
+  });
+});
+
+describe('another tab', () => {
+  it('H13 sees the question live and can answer; both go on with the stream', async () => {
+    const goOn = hold('hold run date');
+    const one = await site.visit();
+    await one.send('hold run date');
+    await one.answers.getByText('Let me see.').waitFor();
+    const two = await sameSession(one);
+    await two.answers.getByText('Let me see.').waitFor();
+    goOn();
+    for (const tab of [one, two]) await command(tab, 'date').waitFor();
+    await question(two).getByRole('button', { name: 'Once' }).click();
+    for (const tab of [one, two]) {
+      await tab.answers.getByText('That was hold run date.').waitFor();
+      await tab.idle();
+      expect(await question(tab).count()).toBe(0);
+    }
+    expect(ran.filter((each) => each === 'date')).toHaveLength(1);
+    expect(await two.conversation.innerText()).toBe(await one.conversation.innerText());
+  });
+
+  it('H13 that answers differently and late is told what was decided', async () => {
+    const one = await site.visit();
+    await one.send('run uptime');
+    await question(one).waitFor();
+    const two = await sameSession(one, /status of 409|ERR_FAILED/);
+    // It still shows the question, because nothing reaches it.
+    await two.page.route('**/events', (route) => route.abort());
+    await two.page.reload();
+    await question(two).waitFor();
+    await question(one).getByRole('button', { name: 'Once' }).click();
+    await one.answers.getByText('That was run uptime.').waitFor();
+    await question(two).getByRole('button', { name: 'Reject' }).click();
+    const told = two.page.getByRole('alert').getByText('it was decided "once"');
+    await told.waitFor();
+    await two.answers.getByText('That was run uptime.').waitFor();
+    expect(await question(two).count()).toBe(0);
+    expect(ran.filter((each) => each === 'uptime')).toHaveLength(1);
+  });
+
+  it('S6 R5 shows in its list that the session waits for a page, and not for the user', async () => {
+    const one = await site.visit();
+    await one.send('where');
+    await one.page.locator('.tool .state', { hasText: 'waits for another page' }).waitFor();
+    const two = await one.another();
+    const row = two.row('where');
+    await row.getByText('waits for another page').waitFor();
+    expect(await row.getByText('waits for you').count()).toBe(0);
+  });
+
+  it('R5 S6 shows in its list that the session waits; a hidden tab shows it in its title', async () => {
+    const goOn = hold('hold run who');
+    const one = await site.visit();
+    await one.page.clock.install();
+    await one.page.reload();
+    await one.send('hold run who');
+    await one.answers.getByText('Let me see.').waitFor();
+    const two = await one.another();
+    const row = two.row('hold run who');
+    await row.getByText('working').waitFor();
+    await one.page.evaluate(() => {
+      Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => 'hidden' });
+      document.dispatchEvent(new Event('visibilitychange'));
+    });
+    goOn();
+    await row.getByText('waits for you').waitFor();
+    expect(await one.page.title()).toBe('Perdure');
+    await eventually(async () => {
+      await one.page.clock.fastForward(15_000);
+      expect(await one.page.title()).toBe('Waits for you – Perdure');
+    });
+  });
+});
+
+describe('a session that waits', () => {
+  it('R2 H13 keeps its question over a reload and a restart of the host', async () => {
+    const tab = await site.visit({ allowedErrors: /net::ERR_/ });
+    await tab.send('run whoami');
+    await question(tab).waitFor();
+    await tab.page.reload();
+    await question(tab).waitFor();
+    const comeBack = site.host.goAway();
+    await tab.status.getByText('The connection is lost.').waitFor();
+    await comeBack();
+    await tab.status.getByText('The agent waits for your answer.').waitFor();
+    expect(ran).not.toContain('whoami');
+    await tab.send('and then');
+    await tab.page.getByText('Queued').waitFor();
+    await question(tab).getByRole('button', { name: 'Once' }).click();
+    await tab.answers.getByText('That was run whoami.').waitFor();
+    await tab.answers.getByText('That was and then.').waitFor();
+    await tab.idle();
+    expect(ran.filter((each) => each === 'whoami')).toHaveLength(1);
+  });
+
+  it('R4 can be stopped instead of answered', async () => {
+    const tab = await site.visit();
+    await tab.send('run sleep');
+    await question(tab).waitFor();
+    await tab.button('Stop').click();
+    await tab.idle();
+    await tab.page.locator('.tool').getByText('aborted by the user').waitFor();
+    expect(await question(tab).count()).toBe(0);
+  });
+
+  it('P3 a call that a page carries out waits for another page, and is shown when that has given its output', async () => {
+    const tab = await site.visit();
+    await tab.send('where');
+    await tab.page.locator('.tool .state', { hasText: 'waits for another page' }).waitFor();
+    await tab.status.getByText('A tool call waits for another page').waitFor();
+    expect(await tab.page.title()).toBe('Perdure');
+    await tab.page.reload();
+    await tab.page.locator('.tool .state', { hasText: 'waits for another page' }).waitFor();
+    const id = await tab.sessionId();
+    const { items } = await tab.ask<{ items: { parts: { toolCallId?: string }[] }[] }>(`${id}/messages`);
+    const call = items.at(-1)!.parts.find(({ toolCallId }) => toolCallId !== undefined)!.toolCallId!;
+    const url = `${site.host.url}/api/sessions/${id}/tool-outputs/${call}`;
+    const given = await tab.page.context().request.post(url, { data: { output: { place: 'here' } } });
+    expect(given.status()).toBe(200);
+    await tab.answers.getByText('That was where.').waitFor();
+    await tab.idle();
+  });
+});
+
+describe('permission rules', () => {
+  it('P3 H13 are listed by scope; those that answers made are revoked, those of the agent cannot', async () => {
+    const tab = await site.visit();
+    await tab.send('project');
+    await tab.idle();
+    await tab.button('Permissions').click();
+    const rules = tab.page.getByRole('region', { name: 'Permissions' });
+    const scope = (name: string) => rules.getByRole('region', { name });
+    await scope('The agent').getByText('rm *').waitFor();
+    await tab.send('run df and du');
+    await command(tab, 'df').waitFor();
+    await question(tab).getByRole('button', { name: 'This session' }).click();
+    await scope('This session').getByText('df').waitFor();
+    await command(tab, 'du').waitFor();
+    await question(tab).getByRole('button', { name: 'Always' }).click();
+    await scope('Its project').getByText('du').waitFor();
+    expect(await rules.getByRole('button', { name: 'Revoke' }).allInnerTexts()).toEqual(['Revoke', 'Revoke']);
+    await tab.idle();
+    await tab.send('run df');
+    await tab.answers.getByText('That was run df.').waitFor();
+    await tab.idle();
+    await tab.button('Revoke: run df').click();
+    await scope('This session').getByText('no rules').waitFor();
+    await tab.button('Revoke: run du').click();
+    await scope('Its project').getByText('no rules').waitFor();
+    await tab.send('run df');
+    await question(tab).waitFor();
+  });
+});
+
+describe('the work of a subagent', () => {
+  it('P4 is collapsed under its call, live when it is shown, and stays readable', async () => {
+    const goOn = hold('hold thinking');
+    const tab = await site.visit();
+    await tab.send('delegate hold thinking');
+    const work = tab.page.locator('.child');
+    await work.locator('summary', { hasText: 'What the subagent does' }).waitFor();
+    expect(await work.getByText('Let me see.').count()).toBe(0);
+    await work.locator('summary').click();
+    await work.getByText('Let me see.').waitFor();
+    await work.getByText('The subagent works.').waitFor();
+    expect(await work.getByText('That was').count()).toBe(0);
+    goOn();
+    await work.getByText('That was hold thinking.').waitFor();
+    await tab.answers.getByText('That was delegate hold thinking.').waitFor();
+    await tab.idle();
+    await tab.page.reload();
+    await work.locator('summary').click();
+    await work.getByText('That was hold thinking.').waitFor();
+    await work.getByText('The subagent has answered.').waitFor();
+  });
+
+  it('H14 P4 its call that waits for another page is named, and nobody is asked', async () => {
+    const tab = await site.visit();
+    await tab.send('delegate where');
+    await tab.page.getByText('The subagent helper waits for another page, which carries out locate.').waitFor();
+    await tab.status.getByText('A subagent waits for another page.').waitFor();
+    expect(await tab.page.title()).toBe('Perdure');
+    const id = await tab.sessionId();
+    const { questions } = await tab.ask<{ questions: { tool_call_id: string }[] }>(`${id}/status`);
+    const url = `${site.host.url}/api/sessions/${id}/tool-outputs/${questions[0]!.tool_call_id}`;
+    const given = await tab.page.context().request.post(url, { data: { output: { place: 'here' } } });
+    expect(given.status()).toBe(200);
+    await tab.answers.getByText('That was delegate where.').waitFor();
+    await tab.idle();
+  });
+
+  const WAYS = ['delegate', 'background'];
+  it.each(WAYS)('H14 P4 a question of a subagent is answered in the conversation: %s', async (how) => {
+    const tab = await site.visit();
+    await tab.send(`${how} run free ${how}`);
+    const asked = tab.page.locator('.child-question');
+    await asked.getByText('The subagent helper asks:').waitFor();
+    await command(tab, `free ${how}`).waitFor();
+    await tab.status.getByText('A subagent waits for your answer.').waitFor();
+    await expect.poll(() => tab.page.title(), WAIT).toBe('Waits for you – Perdure');
+    const two = await sameSession(tab);
+    await command(two, `free ${how}`).waitFor();
+    expect(ran).not.toContain(`free ${how}`);
+    await question(two).getByRole('button', { name: 'Once' }).click();
+    for (const each of [tab, two]) {
+      await each.answers
+        .getByText(`That was ${how === 'background' ? 'the result' : `${how} run free ${how}`}.`)
+        .waitFor();
+      await each.idle();
+      expect(await question(each).count()).toBe(0);
+    }
+    expect(ran.filter((each) => each === `free ${how}`)).toHaveLength(1);
+    const results = tab.page.getByRole('article', { name: 'Subagent' });
+    expect(await results.count()).toBe(how === 'background' ? 1 : 0);
+  });
+});

@@ -1,0 +1,119 @@
+// Files in the chat page: picked, pasted and dropped, uploaded, sent and shown.
+import { beforeAll, expect, it } from 'vitest';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { say } from '../../tools/test-kit/model-actions.ts';
+import { startSite, type Tab, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+import { PIXEL } from '../../tools/test-kit/pixel.ts';
+
+const file = (name: string, mimeType: string, content: string | Buffer) => ({
+  name,
+  mimeType,
+  buffer: Buffer.from(content as string),
+});
+const dot = file('dot.png', 'image/png', Buffer.from(PIXEL, 'base64'));
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite({});
+  site.runtime.model.script(() => [say('I see.')]);
+}, 60_000);
+
+const files = (tab: Tab) => tab.page.getByRole('list', { name: 'Files of the message' }).getByRole('listitem');
+const pick = (tab: Tab, ...picked: ReturnType<typeof file>[]) =>
+  tab.page.getByLabel('Files to attach', { exact: true }).setInputFiles(picked);
+
+/** Gives the page a text file as the browser does when a user drops or pastes it. */
+async function give(tab: Tab, kind: 'drop' | 'paste', name: string): Promise<void> {
+  await tab.page.evaluate(
+    ([event, named]) => {
+      const data = new DataTransfer();
+      data.items.add(new File([`one,two,${named}`], named!, { type: 'text/csv' }));
+      const common = { bubbles: true, cancelable: true };
+      const given =
+        event === 'drop'
+          ? new DragEvent('drop', { ...common, dataTransfer: data })
+          : new ClipboardEvent('paste', { ...common, clipboardData: data });
+      document.querySelector('main')!.dispatchEvent(given);
+      if (!given.defaultPrevented) throw new Error('the browser would open the file');
+    },
+    [kind, name],
+  );
+}
+
+it('T10 files are picked, dropped and pasted, sent with the message, and shown, also after a reload', async () => {
+  const tab = await site.visit();
+  await pick(tab, dot);
+  await give(tab, 'drop', 'dropped.csv');
+  await give(tab, 'paste', 'pasted.csv');
+  await eventually(async () => expect(await files(tab).count()).toBe(3), WAIT);
+  // An image without words of its own: the name stands beside it.
+  await files(tab).locator('img').waitFor();
+  const ready = files(tab).and(tab.page.locator('[data-state=ready]'));
+  await eventually(async () => expect(await ready.count()).toBe(3), WAIT);
+  await tab.expectAccessible();
+  await tab.page.getByLabel('Remove pasted.csv').click();
+  const before = site.runtime.model.requests.length;
+  await tab.send('What is this?');
+  await tab.answers.getByText('I see.').waitFor();
+  const sent = JSON.stringify(site.runtime.model.requests[before]!.body.messages.at(-1));
+  expect(sent).toContain(`data:image/png;base64,${PIXEL}`);
+  expect(sent).toContain('one,two');
+  expect(sent).not.toContain('pasted.csv');
+  expect(await files(tab).count()).toBe(0);
+  await tab.conversation.getByRole('img', { name: 'dot.png' }).waitFor();
+  await tab.page.reload();
+  await tab.conversation.getByRole('img', { name: 'dot.png' }).waitFor();
+  const downloading = tab.page.waitForEvent('download');
+  await tab.button('Download dropped.csv').click();
+  expect((await downloading).suggestedFilename()).toBe('dropped.csv');
+  await tab.expectAccessible();
+});
+
+it('T10 a message may consist of a file, and one that is being uploaded holds it back', async () => {
+  const tab = await site.visit();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await tab.page.route('**/attachments?*', async (route) => {
+    await promise;
+    await route.continue();
+  });
+  await pick(tab, dot);
+  await tab.page.getByRole('progressbar', { name: 'Uploading dot.png' }).waitFor();
+  expect(await tab.button('Send').isDisabled()).toBe(true);
+  resolve();
+  await tab.page.locator('.uploads [data-state=ready]').waitFor();
+  await tab.button('Send').click();
+  await tab.answers.getByText('I see.').waitFor();
+});
+
+it('T10 a file that is refused says why, and one that did not arrive can be tried again', async () => {
+  const tab = await site.visit({ allowedErrors: /400|ERR_FAILED/ });
+  await pick(tab, file('a.zip', 'application/zip', Buffer.from([0x50, 0x4b, 0x03, 0x04, 0xff, 0])));
+  await tab.page.getByRole('alert').getByText('expected a PNG, JPEG, GIF or WebP image').waitFor();
+  expect(await tab.button('Send').isDisabled()).toBe(true);
+  await tab.page.getByLabel('Remove a.zip').click();
+  const reconnect = await tab.cutOff();
+  await pick(tab, dot);
+  await tab.page.getByRole('alert').getByText('The server cannot be reached.').waitFor();
+  reconnect();
+  await tab.button('Try again').click();
+  await tab.page.locator('.uploads [data-state=ready]').waitFor();
+  await tab.send('Now?');
+  await tab.answers.getByText('I see.').waitFor();
+});
+
+it('H3 a new visitor is one user, whatever the page asks for at first', async () => {
+  const context = await site.browser.newContext();
+  const users = new Set<string | null>();
+  const answered: Promise<void>[] = [];
+  context.on('response', (response) => {
+    answered.push(response.headerValue('set-cookie').then((cookie) => void users.add(cookie)));
+  });
+  const page = await context.newPage();
+  await page.goto(site.host.url);
+  await page.getByLabel('Message', { exact: true }).waitFor();
+  await page.waitForLoadState('load');
+  await eventually(() => expect(answered.length).toBeGreaterThan(5), WAIT);
+  await Promise.all(answered);
+  expect([...users].filter((cookie) => cookie !== null)).toHaveLength(1);
+  await context.close();
+});

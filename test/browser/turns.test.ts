@@ -1,0 +1,363 @@
+// What can be done with the messages of a conversation.
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
+import { z } from 'zod';
+import { defineAgent, defineTool } from '../../agent/define.ts';
+import { createClient } from '../../client/client.ts';
+import { callTool, fail, finish, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startSite, type Tab, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+
+/** Tells its progress, and goes on when the test lets it. */
+let baked: PromiseWithResolvers<string>;
+const bake = defineTool({
+  name: 'bake',
+  description: 'Bakes.',
+  input: z.object({}),
+  repeatable: true,
+  execute: (_input, ctx) => {
+    ctx.progress('3 of 7 loaves');
+    return baked.promise;
+  },
+});
+
+let site: TestSite;
+beforeAll(async () => {
+  const prompt = 'Answer.';
+  site = await startSite({
+    agents: [defineAgent({ id: 'site-builder', description: 'Answers.', mode: 'primary', prompt, tools: [bake] })],
+  });
+  site.runtime.model.script(answer);
+}, 60_000);
+
+/** An answer waits for it before it fails. */
+const held = Promise.withResolvers<void>();
+/** How often each text was answered. */
+const times = new Map<string, number>();
+
+async function* answer(request: ChatRequest): AsyncGenerator<ModelAction> {
+  if (JSON.stringify(request.messages[0]).includes('You write the summary')) {
+    yield say('They counted.');
+    return;
+  }
+  const text = lastUserText(request);
+  const nth = (times.get(text) ?? 0) + 1;
+  times.set(text, nth);
+  if (text.startsWith('hold') && nth === 1) {
+    yield say('One moment');
+    await held.promise;
+    yield finish('content_filter');
+  } else if (text.startsWith('fail') && nth === 1) yield fail(text.endsWith('for good') ? 400 : 401);
+  else if (text.startsWith('stop')) yield* [say('Once upon'), hang()];
+  else if (text === 'bake' && nth === 1) yield callTool('call_1', 'bake', {});
+  else yield say(`answer ${nth} to ${text}`);
+}
+
+const texts = (tab: Tab) => tab.page.locator('article').allInnerTexts();
+
+/** Sends a message and waits for its answer. */
+async function said(tab: Tab, text: string): Promise<void> {
+  await tab.send(text);
+  await tab.answers.getByText(`to ${text}`).waitFor();
+  await tab.idle();
+}
+
+it('X1 a message is edited in its place, and a newer answer replaces the old one', async () => {
+  const tab = await site.visit();
+  await said(tab, 'uno');
+  await said(tab, 'due');
+  await tab.button('Edit').first().click();
+  const field = tab.page.getByLabel('Changed message');
+  expect(await field.inputValue()).toBe('uno');
+  await field.press('Escape');
+  expect(await field.count()).toBe(0);
+  await tab.button('Edit').first().click();
+  await field.fill('eins');
+  await field.press('Enter');
+  await tab.answers.getByText('answer 1 to eins').waitFor();
+  await tab.idle();
+  await expect.poll(() => texts(tab), WAIT).toEqual(['eins', 'answer 1 to eins']);
+
+  await tab.button('Answer again').click();
+  await tab.answers.getByText('answer 2 to eins').waitFor();
+  await tab.idle();
+  await expect.poll(() => texts(tab), WAIT).toEqual(['eins', 'answer 2 to eins']);
+  await tab.page.reload();
+  await expect.poll(() => texts(tab), WAIT).toEqual(['eins', 'answer 2 to eins']);
+
+  await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await tab.button('Copy answer').click();
+  await tab.button('Copied').waitFor();
+  expect(await tab.page.evaluate(() => navigator.clipboard.readText())).toBe('answer 2 to eins');
+});
+
+it('X4 a branch is made at a message; both conversations link to each other and go on alone', async () => {
+  const tab = await site.visit();
+  await said(tab, 'red');
+  await said(tab, 'blue');
+  await tab.button('Branch here').nth(1).click();
+  const opening = tab.page.context().waitForEvent('page');
+  await tab.page.getByRole('link', { name: 'open it in another tab' }).click();
+  const page = await opening;
+  await page.getByText('answer 1 to red').waitFor();
+  expect(await page.locator('article').allInnerTexts()).toEqual(['red', 'answer 1 to red']);
+  await page.getByLabel('Message', { exact: true }).fill('green');
+  await page.keyboard.press('Enter');
+  await page.getByText('answer 1 to green').waitFor();
+  const back = page.context().waitForEvent('page');
+  await page.getByRole('link', { name: 'Open the conversation that it was made from' }).click();
+  await (await back).getByText('answer 1 to blue').waitFor();
+  expect(await texts(tab)).toEqual(['red', 'answer 1 to red', 'blue', 'answer 1 to blue']);
+});
+
+it('X4 a branch is shown side by side with its conversation, also after a reload; both answer at once', async () => {
+  const tab = await site.visit({ viewport: { width: 1400, height: 900 } });
+  await said(tab, 'sun');
+  await tab.button('Branch here').last().click();
+  await tab.button('Show side by side').click();
+  const own = tab.page.getByRole('main');
+  const beside = tab.page.getByRole('region', { name: 'Conversation beside' });
+  const besides = () => beside.locator('article').allInnerTexts();
+  await expect.poll(besides, WAIT).toEqual(['sun', 'answer 1 to sun']);
+  await tab.page.getByLabel('Message', { exact: true }).first().fill('moon');
+  await beside.getByLabel('Message', { exact: true }).fill('hold the stars');
+  await beside.getByRole('button', { name: 'Send' }).click();
+  await beside.getByText('One moment').waitFor();
+  await tab.page.getByRole('button', { name: 'Send' }).first().click();
+  await own.getByText('answer 1 to moon').waitFor();
+  const left = (await own.boundingBox())!;
+  const right = (await beside.boundingBox())!;
+  expect(right.x).toBeGreaterThanOrEqual(left.x + left.width - 1);
+  await tab.expectAccessible();
+
+  await tab.page.reload();
+  await expect.poll(besides, WAIT).toEqual(['sun', 'answer 1 to sun', 'hold the stars', 'One moment']);
+  await expect
+    .poll(() => own.locator('article').allInnerTexts(), WAIT)
+    .toEqual(['sun', 'answer 1 to sun', 'moon', 'answer 1 to moon']);
+  const opening = tab.page.context().waitForEvent('page');
+  await tab.page.getByRole('link', { name: 'Open in another tab' }).click();
+  const other = await opening;
+  await other.getByText('One moment').waitFor();
+  expect(await other.getByRole('region', { name: 'Conversation beside' }).count(), 'shown once').toBe(0);
+  await other.close();
+
+  await tab.page.getByRole('link', { name: 'Open in another tab' }).focus();
+  await tab.page.keyboard.press('Tab');
+  await tab.page.keyboard.press('Enter');
+  await beside.waitFor({ state: 'detached' });
+  const field = tab.page.getByLabel('Message', { exact: true });
+  await expect.poll(() => field.evaluate((element) => element === document.activeElement), WAIT).toBe(true);
+  await tab.page.reload();
+  await own.getByText('answer 1 to moon').waitFor();
+  expect(await beside.count()).toBe(0);
+});
+
+it('X4 a session beside that is erased elsewhere leaves the tab’s own conversation as it is', async () => {
+  const tab = await site.visit({ viewport: { width: 1400, height: 900 }, allowedErrors: /404/ });
+  await said(tab, 'salt');
+  await tab.button('Branch here').last().click();
+  const link = tab.page.getByRole('link', { name: 'open it in another tab' });
+  const branch = /ses_\w+/.exec((await link.getAttribute('href'))!)![0];
+  await tab.button('Show side by side').click();
+  const beside = tab.page.getByRole('region', { name: 'Conversation beside' });
+  await beside.getByText('answer 1 to salt').waitFor();
+  const { rows } = await site.runtime.db.query('SELECT user_id FROM sessions WHERE session_id = $1', [branch]);
+  const client = createClient({ database: site.runtime.databaseUrl, temporal: site.runtime.temporal });
+  onTestFinished(() => client.end());
+  await client.eraseSession(rows[0]!.user_id as string, branch);
+  await tab.page.reload();
+  await tab.page.getByRole('main').getByText('answer 1 to salt').waitFor();
+  await beside.waitFor({ state: 'detached' });
+});
+
+it('T4 the mark of a stopped answer and an error stay with their turns; Retry answers again and keeps the queue', async () => {
+  const tab = await site.visit();
+  await tab.send('stop it');
+  await tab.answers.getByText('Once upon').waitFor();
+  await tab.button('Stop').click();
+  const stopped = tab.page.getByText('You stopped the answer here.');
+  await stopped.waitFor();
+  await tab.idle();
+
+  await tab.send('fail');
+  const failed = tab.page.locator('.turn-end[data-state=error]');
+  await failed.waitFor();
+  await tab.page.reload();
+  await failed.waitFor();
+  expect(await stopped.count()).toBe(1);
+  expect(await tab.button('Retry').count()).toBe(1);
+  await tab.expectAccessible();
+  await tab.button('Retry').focus();
+  await tab.page.keyboard.press('Enter');
+  await tab.answers.getByText('answer 2 to fail').waitFor();
+  await tab.idle();
+  await expect.poll(() => failed.count()).toBe(0);
+  await stopped.waitFor();
+});
+
+it('T4 an error that the message has caused offers to edit it, and to branch without it', async () => {
+  const tab = await site.visit();
+  await said(tab, 'fine');
+  await tab.send('fail for good');
+  await tab.button('Branch without this turn').click();
+  await tab.page.getByRole('link', { name: 'open it in another tab' }).waitFor();
+  await tab.button('Edit the message').click();
+  const field = tab.page.getByLabel('Changed message');
+  await expect.poll(() => field.evaluate((element) => element === document.activeElement)).toBe(true);
+  await tab.expectAccessible();
+  await field.fill('better');
+  await field.press('Enter');
+  await tab.answers.getByText('answer 1 to better').waitFor();
+  await tab.idle();
+  await expect.poll(() => texts(tab), WAIT).toEqual(['fine', 'answer 1 to fine', 'better', 'answer 1 to better']);
+});
+
+it('X10 U4 the model of the next messages is chosen; each answer names its model; the meter shows what fills the window', async () => {
+  const tab = await site.visit();
+  await said(tab, 'one');
+  const picker = tab.page.getByLabel('Model');
+  await picker.selectOption('openai/plain');
+  await said(tab, 'two');
+  // The workers of this test know no variants.
+  await picker.selectOption('openai/sees, high');
+  const sending = tab.page.waitForRequest('**/api/chat');
+  await tab.send('three');
+  const sent = (await sending).postDataJSON() as { model: unknown };
+  expect(sent.model).toEqual({ provider_id: 'openai', model_id: 'sees', variant: 'high' });
+  await tab.button('Retry').waitFor();
+  await picker.selectOption('openai/sees');
+  await tab.button('Retry').click();
+  await tab.answers.getByText('to three').waitFor();
+  await tab.idle();
+  const asked = site.runtime.model.requests.slice(-3).map(({ body }) => body.model);
+  expect(asked).toEqual(['test', 'plain', 'sees']);
+  const named = () => tab.page.locator('.actions.assistant .note').allInnerTexts();
+  await expect.poll(named, WAIT).toEqual(['openai/test', 'openai/plain', 'openai/sees']);
+  const meter = tab.page.locator('.meter');
+  expect(await meter.innerText()).toMatch(/^Window: [\d,]+ of 128,000 tokens\s+\d+ % from the cache/);
+  expect(await meter.getByRole('meter').getAttribute('max')).toBe('128000');
+  await tab.page.setViewportSize({ width: 360, height: 740 });
+  await expect.poll(() => tab.page.evaluate(() => document.documentElement.scrollWidth), WAIT).toBe(360);
+  await tab.expectAccessible();
+});
+
+it('X5 a conversation is compacted; the summary opens, and shows the turns that it stands for', async () => {
+  const tab = await site.visit();
+  const more = ' and so on'.repeat(30);
+  for (const name of ['alpha', 'beta', 'gamma', 'delta']) await said(tab, `${name}${more}`);
+  await tab.button('Compact').click();
+  const summary = tab.page.getByText('Summarized 2 earlier turns');
+  await summary.waitFor();
+  const first = () => tab.page.locator('article').first().innerText();
+  await expect.poll(first, WAIT).toBe(`gamma${more}`);
+  await tab.page.reload();
+  await summary.focus();
+  await tab.page.keyboard.press('Enter');
+  await tab.page.getByText('They counted.').waitFor();
+  await tab.button('Show the summarized messages').click();
+  await expect
+    .poll(() => tab.page.locator('.summary article').allInnerTexts(), WAIT)
+    .toEqual(['alpha', 'beta'].flatMap((name) => [`${name}${more}`, `answer 1 to ${name}${more}`]));
+  await tab.expectAccessible();
+  await said(tab, 'omega');
+  expect(await summary.count()).toBe(1);
+});
+
+it('W7 the queue shows places; a message in it is taken back; after an error it waits, and a retry keeps it', async () => {
+  const tab = await site.visit();
+  await tab.send('hold, then fail');
+  await tab.answers.getByText('One moment').waitFor();
+  for (const text of ['first', 'second', 'third']) await tab.send(text);
+  const waiting = tab.page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem');
+  await expect
+    .poll(() => waiting.locator('.note').allInnerTexts(), WAIT)
+    .toEqual([
+      expect.stringMatching(/^Queued /),
+      expect.stringMatching(/^Queued, number 2 /),
+      expect.stringMatching(/^Queued, number 3 /),
+    ]);
+  await tab.button('Take back').nth(1).click();
+  await expect.poll(() => waiting.locator('.text').allInnerTexts()).toEqual(['first', 'third']);
+  held.resolve();
+  await tab.page.getByText('After the error the queue waits').waitFor();
+  await tab.expectAccessible();
+  await tab.button('Retry').click();
+  await tab.answers.getByText('answer 1 to third').waitFor();
+  await tab.idle();
+  await expect
+    .poll(() => tab.answers.allInnerTexts(), WAIT)
+    .toEqual(['answer 2 to hold, then fail', 'answer 1 to first', 'answer 1 to third']);
+});
+
+it('R5 the progress of a tool is shown while it runs', async () => {
+  baked = Promise.withResolvers();
+  const tab = await site.visit();
+  await tab.send('bake');
+  await tab.page.locator('.tool .progress', { hasText: '3 of 7 loaves' }).waitFor();
+  baked.resolve('bread');
+  await tab.answers.getByText('to bake').waitFor();
+  expect(await tab.page.locator('.tool .progress').count()).toBe(0);
+});
+
+it('X1 the user goes back to a message, undoes it, goes back again and sends another one in its place', async () => {
+  const tab = await site.visit();
+  await said(tab, 'left');
+  await said(tab, 'right');
+  const field = tab.page.getByLabel('Message', { exact: true });
+  const gone = tab.page.getByText('You have gone back here.');
+  await tab.button('Go back here').first().click();
+  await expect.poll(() => texts(tab), WAIT).toEqual(['left']);
+  expect(await field.inputValue()).toBe('left');
+  await tab.expectAccessible();
+  // Its note is there after a reload, too.
+  await tab.page.reload();
+  await gone.waitFor();
+  await tab.button('Undo').click();
+  await expect.poll(() => texts(tab), WAIT).toEqual(['left', 'answer 1 to left', 'right', 'answer 1 to right']);
+  await expect.poll(() => gone.count(), WAIT).toBe(0);
+
+  await tab.button('Go back here').last().click();
+  await expect.poll(() => texts(tab), WAIT).toEqual(['left', 'answer 1 to left', 'right']);
+  await said(tab, 'straight on');
+  const now = ['left', 'answer 1 to left', 'straight on', 'answer 1 to straight on'];
+  await expect.poll(() => texts(tab), WAIT).toEqual(now);
+  await tab.page.reload();
+  await expect.poll(() => texts(tab), WAIT).toEqual(now);
+  expect(await gone.count()).toBe(0);
+});
+
+it('X1 after an error the user goes back to an earlier message, which waits for no turn', async () => {
+  const tab = await site.visit();
+  await said(tab, 'before');
+  await tab.send('fail, then back');
+  await tab.page.locator('.turn-end[data-state=error]').waitFor();
+  await tab.button('Go back here').first().click();
+  await expect.poll(() => texts(tab), WAIT).toEqual(['before']);
+  expect(await tab.page.getByText('Queued').count()).toBe(0);
+  await said(tab, 'again');
+  await expect.poll(() => texts(tab), WAIT).toEqual(['again', 'answer 1 to again']);
+});
+
+it('H8 each message says when it was sent', async () => {
+  const tab = await site.visit();
+  await said(tab, 'now');
+  const moments = () =>
+    tab.page
+      .locator('time.moment')
+      .evaluateAll((found) => found.map((each) => Date.parse((each as HTMLTimeElement).dateTime)));
+  await tab.page.reload();
+  await expect.poll(async () => (await moments()).length, WAIT).toBe(2);
+  const { rows } = await site.runtime.db.query<{ at: Date }>(
+    "SELECT m.created_at AS at FROM chat_messages m JOIN chat_parts p ON p.message_id = m.id AND p.session_id = m.session_id WHERE p.data ->> 'text' IN ('now', 'answer 1 to now') ORDER BY m.position",
+  );
+  expect(await moments()).toEqual(rows.map(({ at }) => at.getTime()));
+  await tab.page.locator('article').first().hover();
+  await expect
+    .poll(() =>
+      tab.page
+        .locator('time.moment')
+        .first()
+        .evaluate((each) => getComputedStyle(each).opacity),
+    )
+    .toBe('1');
+});

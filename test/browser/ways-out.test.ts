@@ -1,0 +1,214 @@
+// After an error the page says what to do, and each of its buttons leads to a conversation that works.
+import { rm, writeFile } from 'node:fs/promises';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { defineAgent, defineTool } from '../../agent/define.ts';
+import { RUN_ERROR_CODES, type RunErrorCode } from '../../domain/runs.ts';
+import {
+  callTool,
+  fail,
+  failContextLength,
+  finish,
+  type ModelAction,
+  say,
+} from '../../tools/test-kit/model-actions.ts';
+import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startSite, type Tab, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+import { PIXEL } from '../../tools/test-kit/pixel.ts';
+import { PROVIDER_FAILURES } from '../../tools/test-kit/provider-failures.ts';
+import { withoutFunction } from '../../tools/test-kit/without-function.ts';
+import { type WayOut, waysOut } from '../../web/session/turns.ts';
+import { workspaceRoot } from '../../workspaces/paths.ts';
+
+const BUTTONS: Record<WayOut, string> = {
+  retry: 'Retry',
+  edit: 'Edit the message',
+  branch: 'Branch without this turn',
+  compact: 'Compact the conversation',
+};
+const LONG = ' and so on'.repeat(30);
+
+/** What is wrong now. */
+let wrong: RunErrorCode | undefined;
+
+const wait = defineTool({ name: 'wait', description: 'Waits.', input: z.object({}), execute: () => 'waited' });
+const NAMED = {
+  id: 'site-builder',
+  description: 'Answers.',
+  mode: 'primary',
+  prompt: 'Answer.',
+  tools: [wait],
+  limits: { steps: 1 },
+} satisfies Parameters<typeof defineAgent>[0];
+const AGENTS = [defineAgent(NAMED), defineAgent({ ...NAMED, id: 'needy', prompt: 'Answer {name}.' })];
+
+/** How the provider fails. */
+const FAILURES: Partial<Record<RunErrorCode, ModelAction[]>> = {
+  LimitReached: [callTool('call_1', 'wait', {})],
+  ...PROVIDER_FAILURES,
+  ContextTooLong: [failContextLength()],
+  ContentFilter: [say('I must'), finish('content_filter')],
+};
+
+function answer(request: ChatRequest): ModelAction[] {
+  const isSummary = JSON.stringify(request.messages[0]).includes('You write the summary');
+  if (isSummary) return [wrong === undefined ? say('They talked.') : fail(401)];
+  return (wrong && FAILURES[wrong]) ?? [say(`answer to ${lastUserText(request).slice(0, 20)}`)];
+}
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite({ agents: AGENTS, settings: { providerAttempts: 1 } });
+  site.runtime.model.script(answer);
+}, 60_000);
+
+/** Sends a message and waits for its answer. */
+async function said(tab: Tab, text: string): Promise<void> {
+  await tab.send(text);
+  await tab.answers.getByText(`answer to ${text.slice(0, 20)}`).waitFor();
+  await tab.idle();
+}
+
+/** What is wrong outside of the model, of the session; returns how to put it right. */
+async function spoil(tab: Tab, code: RunErrorCode): Promise<() => Promise<unknown>> {
+  const { db, workspaces } = site.runtime;
+  const id = await tab.sessionId();
+  const { session } = await tab.ask<{ session: Parameters<typeof workspaceRoot>[1] }>(id);
+  const setAgent = (name: string) =>
+    db.query('UPDATE chat_sessions SET agent = $2 WHERE session_id = $1', [session.session_id, name]);
+  if (code === 'AgentNotConfigured') {
+    await setAgent('gone');
+    return () => setAgent(NAMED.id);
+  }
+  if (code === 'StateNotSet') {
+    await setAgent('needy');
+    const data = { stateDelta: { name: 'Ada' } };
+    return async () => {
+      const url = `${site.host.url}/api/sessions/${id}/state`;
+      expect((await tab.page.context().request.post(url, { data })).status()).toBe(200);
+    };
+  }
+  if (code === 'Internal') return withoutFunction(db, 'settle_step');
+  if (code === 'WorkspaceNotUsable') {
+    const folder = workspaceRoot(workspaces, session);
+    await rm(folder, { recursive: true });
+    await writeFile(folder, '');
+    return () => rm(folder);
+  }
+  if (code === 'ModelNotConfigured') {
+    // The workers of this test know no variants.
+    const picker = tab.page.getByLabel('Model');
+    await picker.selectOption('openai/test, high');
+    return () => picker.selectOption('openai/test');
+  }
+  wrong = code;
+  return async () => (wrong = undefined);
+}
+
+/** Sends a message whose turn ends with the error, and then puts right what was wrong. */
+async function fails(tab: Tab, code: RunErrorCode, text: string): Promise<void> {
+  const mend = await spoil(tab, code);
+  try {
+    await tab.send(text);
+    const end = tab.page.locator('.turn-end[data-state=error]');
+    await end.waitFor();
+    await tab.idle();
+    expect(await end.locator('p').first().innerText()).toMatch(/send a|again|edit the message|compact it/i);
+  } finally {
+    await mend();
+  }
+}
+
+const FOLLOW: Record<WayOut, (tab: Tab, text: string) => Promise<unknown>> = {
+  retry: (tab, text) => tab.answers.getByText(`answer to ${text}`).waitFor(),
+  edit: async (tab) => {
+    const field = tab.page.getByLabel('Changed message');
+    await field.fill('better');
+    await field.press('Enter');
+    await tab.answers.getByText('answer to better').waitFor();
+  },
+  branch: async (tab) => {
+    const opening = tab.page.context().waitForEvent('page');
+    await tab.page.getByRole('link', { name: 'open it in another tab' }).click();
+    const page = await opening;
+    await page.getByText('answer to three').waitFor();
+    await page.getByLabel('Message', { exact: true }).fill('apart');
+    await page.keyboard.press('Enter');
+    await page.getByText('answer to apart').waitFor();
+  },
+  compact: (tab) => tab.page.getByText(/Summarized \d+ earlier turn/).waitFor(),
+};
+
+// Of a turn; a compaction by hand is not one, and follows.
+const OF_TURNS = RUN_ERROR_CODES.filter((code) => code !== 'CompactionFailed');
+const MANY_WAYS = OF_TURNS.filter((code) => waysOut({ state: 'error', code }).length > 1);
+
+it('T4 after errors that the message has not caused, Retry answers it', { timeout: 180_000 }, async () => {
+  const tab = await site.visit();
+  await said(tab, 'one');
+  for (const code of OF_TURNS) {
+    if (MANY_WAYS.includes(code)) continue;
+    await fails(tab, code, code);
+    expect(await tab.page.locator('.turn-end button').allInnerTexts(), code).toEqual([BUTTONS.retry]);
+    await tab.button(BUTTONS.retry).click();
+    await FOLLOW.retry(tab, code);
+    await tab.idle();
+  }
+  await said(tab, 'two');
+});
+
+describe.each(MANY_WAYS)('%s', (code) => {
+  it.each(waysOut({ state: 'error', code }))('T4 %s', async (way) => {
+    const tab = await site.visit();
+    const before = way === 'compact' ? ['one', 'two', 'three'] : ['three'];
+    for (const name of before) await said(tab, `${name}${LONG}`);
+    await fails(tab, code, 'four');
+    await tab.button(BUTTONS[way]).click();
+    await FOLLOW[way](tab, 'four');
+    await tab.idle();
+    await said(tab, 'five');
+  });
+});
+
+it('T4 an error of a compaction by hand is shown; it is tried again with the same button', async () => {
+  const tab = await site.visit();
+  for (const name of ['one', 'two', 'three']) await said(tab, `${name}${LONG}`);
+  wrong = 'CompactionFailed';
+  try {
+    await tab.button('Compact').click();
+    await tab.page.getByText(/could not be compacted.*Try again/).waitFor();
+  } finally {
+    wrong = undefined;
+  }
+  await tab.button('Compact').click();
+  await FOLLOW.compact(tab, '');
+  await said(tab, 'four');
+});
+
+it('T4 a message is edited without a file that the provider refuses', async () => {
+  const tab = await site.visit();
+  await said(tab, 'one');
+  const [name, mimeType, buffer] = ['dot.png', 'image/png', Buffer.from(PIXEL, 'base64')];
+  await tab.page.getByLabel('Files to attach', { exact: true }).setInputFiles([{ name, mimeType, buffer }]);
+  await tab.page.locator('[data-state=ready]').waitFor();
+  wrong = 'ProviderRejected';
+  try {
+    await tab.send('look');
+    await tab.page
+      .getByRole('log')
+      .getByText(/without files/)
+      .waitFor();
+    await tab.idle();
+  } finally {
+    wrong = undefined;
+  }
+  await tab.button('Edit the message').click();
+  await tab.page.getByLabel('With dot.png').uncheck();
+  await tab.expectAccessible();
+  const before = site.runtime.model.requests.length;
+  await tab.button('Send change').click();
+  await tab.answers.getByText('answer to look').waitFor();
+  await tab.idle();
+  expect(JSON.stringify(site.runtime.model.requests[before]!.body.messages)).not.toContain('image_url');
+  await expect.poll(() => tab.conversation.getByRole('img').count(), WAIT).toBe(0);
+});

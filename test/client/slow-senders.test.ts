@@ -1,0 +1,75 @@
+// Senders of files and imports that send nothing, of several users, until all places are theirs.
+import { beforeAll, expect, it } from 'vitest';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
+
+let host: TestHost;
+beforeAll(async () => {
+  host = await startHost({ databaseUrl: await freshDatabase() });
+});
+
+/** Bodies that begin, and send the rest when they are let; `begun` counts them. */
+class Senders {
+  begun = 0;
+  private readonly rest = Promise.withResolvers<void>();
+
+  async *body(beginning: string, rest = ''): AsyncGenerator<Uint8Array> {
+    this.begun += 1;
+    yield Buffer.from(beginning);
+    await this.rest.promise;
+    yield Buffer.from(rest);
+  }
+
+  goOn(): void {
+    this.rest.resolve();
+  }
+}
+
+const codeOf = (error: unknown) => (error as { code?: string }).code ?? String(error);
+
+/** How the sends of slow users end after another user was served: each is `ok` or an error's code. */
+async function served(sent: Promise<unknown>[], senders: Senders, other: () => Promise<unknown>): Promise<string[]> {
+  const ends = sent.map((each) => each.then(() => 'ok', codeOf));
+  await other();
+  senders.goOn();
+  return Promise.all(ends);
+}
+
+async function* of(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text);
+}
+
+it('T10 an upload that sends nothing loses its place to another user’s, and only as many as are needed', async () => {
+  const sessionOf = async (user: string) => (await host.client.openSession(user)).session.session_id;
+  const senders = new Senders();
+  const slow: Promise<unknown>[] = [];
+  for (const user of ['ada', 'bob', 'cleo', 'dan']) {
+    const session = await sessionOf(user);
+    for (let n = 0; n < 4; n += 1) {
+      const content = senders.body(`file ${n} of ${user}`);
+      slow.push(host.client.attach(user, session, { content, mediaType: 'text/plain' }));
+    }
+  }
+  const session = await sessionOf('eve');
+  await eventually(() => expect(senders.begun).toBe(16));
+  const ends = await served(slow, senders, () =>
+    host.client.attach('eve', session, { content: of('of eve'), mediaType: 'text/plain' }),
+  );
+  expect(ends.filter((end) => end === 'Unavailable')).toHaveLength(1);
+  expect(ends.filter((end) => end === 'ok')).toHaveLength(15);
+});
+
+it('T7 an import that sends nothing loses its place to another user’s; a user has two places', async () => {
+  const opened = await host.client.openSession('fay');
+  let text = '';
+  for await (const lines of host.client.exportSession('fay', opened.session.session_id)) text += lines;
+  const senders = new Senders();
+  const slow = ['ada', 'ada', 'ada', 'bob', 'bob'].map((user) =>
+    host.client.importSession(user, senders.body(text.slice(0, 10), text.slice(10))),
+  );
+  await eventually(() => expect(senders.begun).toBe(4));
+  const ends = await served(slow, senders, () => host.client.importSession('eve', of(text)));
+  expect(ends).toContain('Unavailable');
+  expect(ends).toContain('ok');
+});

@@ -1,0 +1,155 @@
+// Pruning takes large tool outputs out of what the model sees; what is stored stays.
+import { beforeAll, describe, expect, it } from 'vitest';
+import { updates } from '../../workflows/definitions.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
+import { refusalOf } from '../faults/answered.ts';
+import { agent, CATALOG, isSummary, messages, requests, talking, tell, visible, words } from './kit.ts';
+
+let runtime: TestRuntime;
+beforeAll(async () => {
+  runtime = await startRuntime({
+    defaultModel: 'openai/small',
+    catalog: CATALOG,
+    agents: [
+      agent('keeps-one', { prune_keep: 1, prune_min_tokens: 50 }),
+      agent('keeps-none', { prune_keep: 0, prune_min_tokens: 50 }),
+      agent('early', { prune_keep: 0, prune_min_tokens: 50, prune_at: 0.5 }),
+      agent('only-prunes', { auto: false, compact_at: 0.3, prune_keep: 0, prune_min_tokens: 50, prune_at: 0.5 }),
+    ],
+  });
+  runtime.model.script(talking());
+});
+
+const open = (id: string) => TestSession.open(runtime, { agent: id });
+
+/** What the model saw last. */
+const seen = () => JSON.stringify(requests(runtime, 'turn').at(-1)!.messages);
+const stubs = () => seen().match(/<output pruned, \d+ tokens>/g) ?? [];
+
+async function prune(session: TestSession): Promise<void> {
+  const { run_seq: run } = await session.command(updates.prune);
+  expect((await session.ended(run)).state).toBe('finished');
+}
+
+describe('a prune by hand', () => {
+  it('X9 replaces large outputs by their size, except small, protected and the newest ones; stored outputs stay', async () => {
+    const session = await open('keeps-one');
+    await tell(session, ['read old 100', 'todo list 100', 'read tiny 5', 'read new 100']);
+    await prune(session);
+    await tell(session, ['and now?']);
+    expect(stubs()).toEqual([expect.stringMatching(/, 10\d tokens/)]);
+    for (const kept of ['list: word', 'tiny: word', 'new: word']) expect(seen()).toContain(kept);
+    expect(seen()).not.toContain('old: word');
+    expect(JSON.stringify(await messages(runtime, session))).toContain('old: word');
+    expect(await refusalOf(session.command(updates.prune))).toMatchObject({ code: 'NothingToPrune' });
+  });
+
+  it('X9 a rewind to before it brings the outputs back, and an un-rewind takes them out again', async () => {
+    const session = await open('keeps-none');
+    await tell(session, ['read a 100', 'two']);
+    await prune(session);
+    const two = (await messages(runtime, session)).find(({ parts }) => parts[0]?.text === 'two')!;
+    await session.command(updates.rewind, { message_id: two.id });
+    await session.command(updates.unrewind);
+    await tell(session, ['three']);
+    expect(stubs()).toHaveLength(1);
+    await session.command(updates.rewind, { message_id: two.id });
+    await tell(session, ['two again']);
+    expect(stubs()).toEqual([]);
+    expect(seen()).toContain('a: word');
+  });
+
+  it('X9 without a large output it is NothingToPrune', async () => {
+    const session = await open('keeps-none');
+    await tell(session, ['one', 'read a 1']);
+    expect(await refusalOf(session.command(updates.prune))).toMatchObject({ code: 'NothingToPrune' });
+  });
+});
+
+describe('a prune by itself', () => {
+  it('X9 before a compaction, which it makes needless; newest outputs first, until enough is freed', async () => {
+    const session = await open('keeps-none');
+    await tell(session, ['read a 400', 'read b 400', 'three']);
+    const from = runtime.model.requests.length;
+    await tell(session, [words(700, 'four')]);
+    expect(requests(runtime, 'summary', from)).toEqual([]);
+    expect(await visible(runtime, session)).toContain('data-prune');
+    expect(stubs()).toHaveLength(1);
+    expect(seen()).toContain('a: word');
+    expect(seen()).not.toContain('b: word');
+  });
+
+  it('X9 at prune_at, a share of usable', async () => {
+    const session = await open('early');
+    await tell(session, ['read a 400', words(450, 'two')]);
+    expect(stubs()).toHaveLength(1);
+  });
+
+  it('X9 at prune_at also with auto: false, although the conversation is above compact_at', async () => {
+    const session = await open('only-prunes');
+    const from = runtime.model.requests.length;
+    await tell(session, ['read a 400', 'two']);
+    // Above compact_at, 480 tokens, and below prune_at, 800.
+    expect(stubs()).toEqual([]);
+    expect(await visible(runtime, session)).not.toContain('data-prune');
+    await tell(session, [words(450, 'three')]);
+    expect(stubs()).toHaveLength(1);
+    expect(await visible(runtime, session)).toContain('data-prune');
+    expect(requests(runtime, 'summary', from)).toEqual([]);
+  });
+
+  it('X5 after a summary that is not enough: outputs of what stays, not those that the summary has replaced', async () => {
+    const session = await open('keeps-none');
+    await tell(session, [`read a 200 ${words(100, 'one')}`, 'two', 'three']);
+    const asked = ['read b 300', 'read c 850'];
+    const answers = talking();
+    runtime.model.script((request, index) => {
+      const current = request.messages.findLastIndex(({ role }) => role === 'user');
+      const next = asked[request.messages.slice(current).filter(({ role }) => role === 'tool').length];
+      if (next === undefined || isSummary(request)) return answers(request, index);
+      const told = { ...request, messages: [...request.messages, { role: 'user' as const, content: next }] };
+      return answers(told, index);
+    });
+    const from = runtime.model.requests.length;
+    await tell(session, [words(400, 'four')]);
+    runtime.model.script(answers);
+    expect(requests(runtime, 'summary', from)).toHaveLength(1);
+    const all = await messages(runtime, session);
+    const callOf = (what: string) =>
+      all.flatMap(({ parts }) => parts).find(({ output }) => String(output).startsWith(`${what}: `))!['toolCallId'];
+    const pruned = all.flatMap(({ parts }) => (parts[0]?.type === 'data-prune' ? [parts[0].data!.outputs] : []));
+    expect(pruned).toEqual([[{ tool_call_id: callOf('b'), tokens: expect.any(Number) as number }]]);
+    expect(seen()).toContain('c: word');
+  });
+
+  it('X5 in mid-turn: older outputs of the turn that is running, when it alone is too large', async () => {
+    const session = await open('keeps-none');
+    const asked = ['a', 'b', 'c'];
+    const answers = talking();
+    runtime.model.script((request, index) => {
+      const outputs = request.messages.filter(({ role }) => role === 'tool').length;
+      const name = asked[outputs];
+      if (name === undefined) return answers({ ...request, messages: [...request.messages] }, index);
+      const last = { role: 'user' as const, content: `read ${name} 600` };
+      return answers({ ...request, messages: [...request.messages, last] }, index);
+    });
+    await tell(session, ['read all']);
+    runtime.model.script(answers);
+    expect(stubs().length).toBeGreaterThan(0);
+    expect(seen()).toContain('c: word');
+  });
+});
+
+describe('the prefix of consecutive requests', () => {
+  it('X9 is the same, byte for byte, until a prune or compaction changes it once', async () => {
+    const session = await open('keeps-none');
+    const from = runtime.model.requests.length;
+    await tell(session, ['read a 100', 'two', 'read b 100']);
+    await prune(session);
+    await tell(session, ['four', 'read c 100', 'six']);
+    const asked = requests(runtime, 'turn', from).map(({ messages: sent }) => JSON.stringify(sent).slice(0, -1));
+    const changes = asked.slice(1).filter((request, at) => !request.startsWith(asked[at]!));
+    expect(changes).toHaveLength(1);
+  });
+});

@@ -1,0 +1,297 @@
+// Approvals and permission rules over HTTP, with the AI SDK's own chat.
+import { Chat } from '@ai-sdk/react';
+import { DefaultChatTransport, type UIMessage } from 'ai';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { manifestRules } from '../../agent/define.ts';
+import { sendWhenAnswered } from '../../client/index.ts';
+import { newId } from '../../domain/ids.ts';
+import { askingAgent, askingModel, ran } from '../../tools/test-kit/asking-agent.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { eventsOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
+import { startRuntime } from '../../tools/test-kit/runtime.ts';
+
+let host: TestHost;
+let ada: TestCaller;
+beforeAll(async () => {
+  const runtime = await startRuntime({ agents: [askingAgent], script: askingModel });
+  const { databaseUrl, temporal, workspaces } = runtime;
+  host = await startHost({ databaseUrl, temporal, workspaces, agents: ['asking'], rules: manifestRules(askingAgent) });
+  ada = host.as('ada');
+});
+beforeEach(() => void ran.splice(0));
+
+type ToolPart = { type: string; toolCallId: string; state: string; approval?: { id: string } };
+
+function page(
+  id: string = newId('msg'),
+  messages: UIMessage[] = [],
+  onToolCall: (name: string) => void = () => {},
+): Chat<UIMessage> {
+  const headers = { 'x-perdure-user': 'ada' };
+  const transport = new DefaultChatTransport({ api: `${host.url}/api/chat`, headers });
+  return new Chat({
+    ...{ id, messages, transport, sendAutomaticallyWhen: sendWhenAnswered() },
+    onToolCall: ({ toolCall }) => onToolCall(toolCall.toolName),
+  });
+}
+
+const untilIdle = (chat: Chat<UIMessage>) =>
+  eventually(async () =>
+    expect((await ada.get(`/api/sessions/${chat.id}/status`)).body).toMatchObject({ state: 'idle' }),
+  );
+
+const callsIn = (message: UIMessage | undefined) =>
+  (message?.parts ?? []).filter(({ type }) => type.startsWith('tool-')) as unknown as ToolPart[];
+
+/** The page's answer equals the stored one. */
+async function inStep(chat: Chat<UIMessage>): Promise<void> {
+  const { body } = await ada.get(`/api/sessions/${chat.id}/messages`);
+  const clean = (value: unknown) => JSON.parse(JSON.stringify(value)) as unknown;
+  expect(clean(chat.lastMessage)).toEqual(clean((body.items as unknown[]).at(-1)));
+}
+
+/** Waits until the page shows the text that ends the turn. */
+const settled = (chat: Chat<UIMessage>) =>
+  eventually(() => {
+    expect(chat.status).toBe('ready');
+    expect(chat.lastMessage?.parts.at(-1)).toMatchObject({ type: 'text', state: 'done' });
+  });
+
+async function asks(chat: Chat<UIMessage>, text = 'pay 5'): Promise<ToolPart> {
+  await chat.sendMessage({ text });
+  const asked = callsIn(chat.lastMessage).find(({ state }) => state === 'approval-requested');
+  expect(asked).toBeDefined();
+  return asked!;
+}
+
+describe('the AI SDK’s chat', () => {
+  it('H8 the stream ends at the question; the response continues the same message, with only what follows', async () => {
+    const chat = page();
+    const asked = await asks(chat, 'look, pay 5, pay 6');
+    expect(chat.status).toBe('ready');
+    expect((await ada.get(`/api/sessions/${chat.id}/status`)).body).toMatchObject({ state: 'waiting' });
+    await chat.addToolApprovalResponse({ id: asked.approval!.id, approved: true });
+    const second = await eventually(() => {
+      const found = callsIn(chat.lastMessage).find(({ state }) => state === 'approval-requested');
+      if (found === undefined || chat.status !== 'ready') throw new Error('it does not ask again yet');
+      return found;
+    });
+    await inStep(chat);
+    await chat.addToolApprovalResponse({ id: second.approval!.id, approved: false, reason: 'too much' });
+    await settled(chat);
+    await inStep(chat);
+    expect(chat.messages).toHaveLength(2);
+    expect(callsIn(chat.lastMessage).map(({ state }) => state)).toEqual([
+      ...['output-available', 'output-available', 'output-denied'],
+    ]);
+    expect(JSON.stringify(chat.lastMessage)).toContain('the user did not allow this call: too much');
+    expect(ran).toHaveLength(1);
+  });
+
+  it('H8 a replay ends at the question, too, and equals the stored message', async () => {
+    const chat = page();
+    await asks(chat);
+    const again = page(chat.id, chat.messages.slice(0, 1));
+    await again.resumeStream();
+    await inStep(again);
+  });
+
+  it('H8 the same response again joins the stream; after another tab’s answer for the session, it counts as given', async () => {
+    const chat = page();
+    const asked = await asks(chat);
+    const { messages } = chat;
+    await ada.post(`/api/sessions/${chat.id}/answer`, { tool_call_id: asked.toolCallId, decision: 'session' });
+    const late = page(chat.id, messages);
+    await late.addToolApprovalResponse({ id: asked.approval!.id, approved: true });
+    await settled(late);
+    await inStep(late);
+    const other = page(chat.id, messages);
+    await other.addToolApprovalResponse({ id: asked.approval!.id, approved: false });
+    await eventually(() => expect(other.error?.message).toContain('it was decided \\"session\\"'));
+    expect(ran).toHaveLength(1);
+  });
+
+  it('H13 a call that a rule allows is announced to a page once, and its part has the decision', async () => {
+    const chat = page();
+    const { toolCallId } = await asks(chat);
+    await ada.post(`/api/sessions/${chat.id}/answer`, { tool_call_id: toolCallId, decision: 'session' });
+    await untilIdle(chat);
+    const announced: string[] = [];
+    const live = page(chat.id, [], (name) => announced.push(name));
+    await live.sendMessage({ text: 'pay 5, look' });
+    await settled(live);
+    await inStep(live);
+    expect(announced).toEqual(['pay', 'look']);
+    expect(callsIn(live.lastMessage)[0]).toMatchObject({
+      state: 'output-available',
+      approval: { isAutomatic: true, approved: true },
+      callProviderMetadata: { perdure: { permission: { rule: `rul_${toolCallId}`, decision: 'allow' } } },
+    });
+    // Beside a call that asks, for the page that answers it.
+    const asked = await asks(live, 'pay 6, pay 5, pay 13');
+    await live.addToolApprovalResponse({ id: asked.approval!.id, approved: true });
+    await settled(live);
+    await inStep(live);
+  });
+
+  it('H8 an answer without a response to anything that waits is refused by name', async () => {
+    const chat = page();
+    await chat.sendMessage({ text: 'look' });
+    const body = { id: chat.id, messages: [{ ...chat.lastMessage, parts: [] }], trigger: 'submit-message' };
+    expect(await ada.post('/api/chat', body)).toMatchObject({
+      status: 400,
+      body: { code: 'BadRequest', errors: [{ field: 'messages[0].parts' }] },
+    });
+    const unknown = { ...body, messages: [{ id: 'nobody', role: 'assistant', parts: [] }] };
+    expect(await ada.post('/api/chat', unknown)).toMatchObject({ status: 404, body: { code: 'MessageNotFound' } });
+  });
+});
+
+describe('routes', () => {
+  const at = (chat: Chat<UIMessage>, path: string) => `/api/sessions/${chat.id}/${path}`;
+
+  it('H13 answer takes a reason, which the part and the log keep', async () => {
+    const chat = page();
+    const { toolCallId: tool_call_id } = await asks(chat);
+    const given = { tool_call_id, decision: 'reject', reason: 'not today' };
+    expect(await ada.post(at(chat, 'answer'), given)).toMatchObject({ status: 200, body: { decision: 'reject' } });
+    const { body } = await ada.get(at(chat, 'messages'));
+    expect(body.items[1].parts[1]).toMatchObject({
+      state: 'output-denied',
+      approval: { approved: false, reason: 'not today' },
+    });
+    const log = (await ada.get(at(chat, 'log'))).body.items as { kind: string }[];
+    expect(log.filter(({ kind }) => kind.startsWith('approval'))).toMatchObject([
+      { kind: 'approval_requested', actor: 'tool', data: { tool_call_id, rule: 'manifest-0' } },
+      { kind: 'approval', actor: 'user', data: { tool_call_id, decision: 'reject' } },
+    ]);
+  });
+
+  it('H13 an unknown decision is 400, a late one 409, and "always" without a project 400: the call goes on waiting', async () => {
+    const chat = page();
+    const { toolCallId: tool_call_id } = await asks(chat);
+    const answer = (decision: string) => ada.post(at(chat, 'answer'), { tool_call_id, decision });
+    expect(await answer('perhaps')).toMatchObject({ status: 400, body: { errors: [{ field: 'decision' }] } });
+    expect(await answer('always')).toMatchObject({ status: 400, body: { code: 'ProjectRequired' } });
+    expect((await ada.get(at(chat, 'status'))).body).toMatchObject({ state: 'waiting' });
+    expect(await answer('once')).toMatchObject({ status: 200 });
+    expect(await answer('reject')).toMatchObject({
+      status: 409,
+      body: { code: 'NotWaiting', detail: 'the tool call does not wait for this: it was decided "once"' },
+    });
+  });
+
+  it('H13 nobody else can answer, see or take back, or learn that there is anything', async () => {
+    const chat = page();
+    const { toolCallId: tool_call_id } = await asks(chat);
+    const { session_id: id } = chat.lastMessage!.metadata as { session_id: string };
+    const eve = host.as('eve');
+    const refused = { status: 404, body: { code: 'SessionNotFound' } };
+    expect(await eve.post(`/api/sessions/${id}/answer`, { tool_call_id, decision: 'once' })).toMatchObject(refused);
+    expect(await eve.post('/api/chat', { id, messages: [chat.lastMessage] })).toMatchObject(refused);
+    expect(await eve.get(`/api/sessions/${id}/permissions`)).toMatchObject(refused);
+    expect(await eve.delete(`/api/sessions/${id}/permissions/rul_1`)).toMatchObject(refused);
+    expect(await eve.post(`/api/sessions/${id}/tool-outputs/${tool_call_id}`, { output: 1 })).toMatchObject(refused);
+    expect((await ada.get(at(chat, 'status'))).body).toMatchObject({ state: 'waiting' });
+  });
+
+  it('H13 the rules in force are listed, and those that were made are taken back; then the call asks again', async () => {
+    const chat = page();
+    const { toolCallId: tool_call_id } = await asks(chat);
+    const project_id = newId('prj');
+    await ada.post(at(chat, 'open'), { project_id });
+    await ada.post(at(chat, 'answer'), { tool_call_id, decision: 'always' });
+    const second = await eventually(async () => asks(chat, 'pay 6'));
+    await ada.post(at(chat, 'answer'), { tool_call_id: second.toolCallId, decision: 'session' });
+    const allow = { permission: 'pay', action: 'allow' };
+    const { items } = (await ada.get(at(chat, 'permissions'))).body;
+    expect(items).toEqual([
+      { rule_id: 'manifest-0', permission: 'pay', pattern: '*', action: 'ask', source: 'manifest' },
+      { rule_id: 'manifest-1', permission: 'pay', pattern: '13', action: 'deny', source: 'manifest' },
+      { rule_id: 'manifest-2', permission: 'pay', pattern: '99', action: 'ask', source: 'manifest', pinned: true },
+      { rule_id: `rul_${tool_call_id}`, ...allow, pattern: '5', source: 'project' },
+      { rule_id: `rul_${second.toolCallId}`, ...allow, pattern: '6', source: 'session' },
+    ]);
+    const revoke = (rule: string) => ada.delete(at(chat, `permissions/${rule}`));
+    expect(await revoke('manifest-0')).toMatchObject({ status: 409, body: { code: 'ManifestRule' } });
+    expect(await revoke(`rul_${tool_call_id}`)).toMatchObject({ status: 204 });
+    expect(await revoke(`rul_${tool_call_id}`)).toMatchObject({ status: 404, body: { code: 'RuleNotFound' } });
+    expect(await revoke(`rul_${second.toolCallId}`)).toMatchObject({ status: 204 });
+    expect((await ada.get(at(chat, 'permissions'))).body.items).toHaveLength(3);
+    const next = page();
+    await ada.post('/api/chat', {
+      id: next.id,
+      messages: [{ id: 'm', role: 'user', parts: [{ type: 'text', text: 'look' }] }],
+    });
+    await ada.post(at(next, 'open'), { project_id });
+    await asks(next, 'pay 5');
+  });
+
+  it('P3 a headless session denies what asks', async () => {
+    const { body } = await ada.post('/api/sessions', { headless: true });
+    expect(body.chat).toMatchObject({ headless: true });
+    const chat = page(String(body.session.session_id));
+    await chat.sendMessage({ text: 'pay 5' });
+    expect(callsIn(chat.lastMessage)[0]).toMatchObject({
+      state: 'output-denied',
+      approval: { isAutomatic: true, approved: false },
+      callProviderMetadata: { perdure: { permission: { rule: 'manifest-0', decision: 'deny', scope: 'manifest' } } },
+    });
+    await inStep(chat);
+    expect(ran).toEqual([]);
+  });
+});
+
+describe('live', () => {
+  /** The data of the next event that the test is about. */
+  async function next(
+    events: ReturnType<typeof eventsOf>,
+    isIt: (event: string, data: Record<string, unknown>) => boolean,
+  ): Promise<Record<string, unknown>> {
+    for (;;) {
+      const { value, done } = await events.next();
+      if (done === true) throw new Error('the stream has ended');
+      const data = value.data as Record<string, unknown>;
+      if (isIt(value.event, data)) return data;
+    }
+  }
+
+  it('R5 H13 /events tells of each call that asks, and of one that the page carries out; the status is waiting', async () => {
+    const { body } = await ada.post('/api/sessions', {});
+    const id = body.session.session_id as string;
+    const gone = new AbortController();
+    const events = eventsOf(await ada.fetch(`/api/sessions/${id}/events`, { signal: gone.signal }));
+    const nextOf = (name: string) => next(events, (event) => event === name);
+    const answer = (call: unknown) => ada.post(`/api/sessions/${id}/answer`, { tool_call_id: call, decision: 'once' });
+    await nextOf('status');
+    await ada.post(`/api/sessions/${id}/messages`, { id: 'm-live', text: 'pay 1, pay 2, locate' });
+    expect(await nextOf('turn-started')).toMatchObject({ message_id: 'm-live', run_seq: 1 });
+    const first = await nextOf('approval-requested');
+    expect(first).toEqual({ message_id: 'm-live', run_seq: 1, tool_call_id: expect.any(String) });
+    expect((await ada.get(`/api/sessions/${id}/status`)).body).toEqual({ state: 'waiting', message_id: 'm-live' });
+    await answer(first['tool_call_id']);
+    const second = await nextOf('approval-requested');
+    expect(second['tool_call_id']).not.toBe(first['tool_call_id']);
+    await answer(second['tool_call_id']);
+    const { tool_call_id } = await nextOf('output-requested');
+    await ada.post(`/api/sessions/${id}/tool-outputs/${String(tool_call_id)}`, { output: { place: 'here' } });
+    expect(await nextOf('turn-finished')).toMatchObject({ message_id: 'm-live', outcome: 'finish' });
+    gone.abort();
+  });
+
+  it('S6 R5 rendezvous tells the user’s tabs that a session waits, and that it goes on', async () => {
+    const caller = host.as('grace');
+    const gone = new AbortController();
+    const events = eventsOf(await caller.fetch('/api/rendezvous', { signal: gone.signal }));
+    const untilState = (state: string) => next(events, (_event, data) => data['state'] === state);
+    const { body } = await caller.post('/api/sessions', {});
+    const id = body.session.session_id as string;
+    await caller.post(`/api/sessions/${id}/messages`, { text: 'pay 5' });
+    expect(await untilState('waiting')).toMatchObject({ session_id: id });
+    const { items } = (await caller.get(`/api/sessions/${id}/messages`)).body;
+    const [asked] = callsIn((items as UIMessage[]).at(-1));
+    await caller.post(`/api/sessions/${id}/answer`, { tool_call_id: asked!.toolCallId, decision: 'reject' });
+    expect(await untilState('idle')).toMatchObject({ session_id: id });
+    gone.abort();
+  });
+});

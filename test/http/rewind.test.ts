@@ -1,0 +1,358 @@
+// Going back in a conversation, over HTTP and by signal, with a worker and a scripted model.
+import { DefaultChatTransport, readUIMessageStream, type UIMessage } from 'ai';
+import type pg from 'pg';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import { createPool } from '../../store/db.ts';
+import { newestOpen } from '../../store/rendezvous.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { chunksOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
+import { hang, say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
+import { signals } from '../../workflows/definitions.ts';
+
+let runtime: TestRuntime;
+let host: TestHost;
+let ada: TestCaller;
+let db: pg.Pool;
+beforeAll(async () => {
+  let answers = 0;
+  runtime = await startRuntime({
+    script(request) {
+      answers += 1;
+      const text = lastUserText(request);
+      return text.startsWith('hang') ? [say('So far'), hang()] : [say(`${text}, answer ${answers}`)];
+    },
+  });
+  const { databaseUrl, temporal, workspaces } = runtime;
+  host = await startHost({ databaseUrl, temporal, workspaces });
+  ada = host.as('ada');
+  db = createPool(databaseUrl);
+  afterFile(() => db.end());
+});
+
+/** A chat page: the transcript of `useChat`, and its transport. */
+class Page {
+  readonly id = newId('msg');
+  messages: UIMessage[] = [];
+  private readonly transport = new DefaultChatTransport({
+    api: `${host.url}/api/chat`,
+    headers: { 'x-perdure-user': 'ada' },
+  });
+
+  /** Sends a new message, or one in place of `messageId`, as `sendMessage` does. */
+  async send(text: string, messageId?: string): Promise<string> {
+    const at = messageId === undefined ? this.messages.length : this.messages.findIndex(({ id }) => id === messageId);
+    const message: UIMessage = { id: messageId ?? newId('msg'), role: 'user', parts: [{ type: 'text', text }] };
+    this.messages = [...this.messages.slice(0, at), message];
+    return this.stream('submit-message', messageId);
+  }
+
+  /** As `regenerate` does. */
+  async regenerate(messageId?: string): Promise<string> {
+    const at =
+      messageId === undefined ? this.messages.length - 1 : this.messages.findIndex(({ id }) => id === messageId);
+    const isAnswer = this.messages[at]!.role === 'assistant';
+    this.messages = this.messages.slice(0, isAnswer ? at : at + 1);
+    return this.stream('regenerate-message', messageId);
+  }
+
+  private async stream(trigger: 'submit-message' | 'regenerate-message', messageId?: string): Promise<string> {
+    const { id: chatId, messages } = this;
+    const stream = await this.transport.sendMessages({ trigger, chatId, messageId, messages, abortSignal: undefined });
+    let answer: UIMessage | undefined;
+    for await (const message of readUIMessageStream({ stream })) answer = message;
+    this.messages = [...messages, answer!];
+    return textOf(answer!);
+  }
+
+  async stored(): Promise<string[]> {
+    return textsOf(this.id);
+  }
+}
+
+const textOf = (message: UIMessage) => message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+
+async function textsOf(session: string): Promise<string[]> {
+  const { body } = await ada.get(`/api/sessions/${session}/messages`);
+  return (body.items as UIMessage[]).map(textOf);
+}
+
+const without = (texts: string[]) => texts.map((text) => text.replace(/, answer \d+$/, '!'));
+
+/** Sends a message without reading its answer, until the model has it. */
+async function begun(session: string, text: string, id = newId('msg')): Promise<{ number: number; id: string }> {
+  const number = runtime.model.requests.length;
+  await ada.post(`/api/sessions/${session}/messages`, { id, text });
+  await runtime.model.request(number);
+  return { number, id };
+}
+
+/** Waits until the connection of a request to the provider is closed. */
+function hungUp(request: number): Promise<void> {
+  return eventually(async () => expect(runtime.model.requests[request]!.end).toBe('client-closed'));
+}
+
+describe('the commands', () => {
+  it('X1 rewind hands the text back, un-rewind brings all back, and the next message replaces it', async () => {
+    const page = new Page();
+    await page.send('one');
+    await page.send('two');
+    const all = await ada.get(`/api/sessions/${page.id}/messages`);
+    const one = page.messages[0]!.id;
+    const rewound = await ada.post(`/api/sessions/${page.id}/rewind`, { message_id: one });
+    expect(rewound).toMatchObject({
+      status: 200,
+      body: { phase: 'chatting', hidden: 3, aborted: false, dropped: [], message: { id: one, role: 'user' } },
+    });
+    expect(textOf(rewound.body.message as UIMessage)).toBe('one');
+    expect(await page.stored()).toEqual(['one']);
+    const { body } = await ada.get(`/api/sessions/${page.id}/messages?hidden=true`);
+    expect((body.items as UIMessage[]).map((item) => (item.metadata as { hidden_by?: object }).hidden_by)).toEqual([
+      undefined,
+      ...Array.from({ length: 3 }, () => ({ cause: 'rewind', id: `event:${String(rewound.body.event_seq)}` })),
+    ]);
+    expect(await ada.post(`/api/sessions/${page.id}/unrewind`)).toMatchObject({ body: { message_id: one, shown: 3 } });
+    expect((await ada.get(`/api/sessions/${page.id}/messages`)).body).toEqual(all.body);
+
+    await host.client.commands.rewind('ada', page.id, { message_id: one });
+    page.messages = [];
+    await page.send('three');
+    expect(without(await page.stored())).toEqual(['three', 'three!']);
+    const seen = runtime.model.requests.at(-1)!.body.messages as { role: string }[];
+    expect(
+      seen.filter(({ role }) => role !== 'system'),
+      'the model sees the past as if the rest had never been',
+    ).toHaveLength(1);
+    expect(await ada.post(`/api/sessions/${page.id}/unrewind`)).toMatchObject({
+      status: 409,
+      body: { code: 'NothingToUnrewind' },
+    });
+  });
+
+  it('X1 with `abort` a rewind ends the run: the connection to the provider closes, and the queue is dropped', async () => {
+    const page = new Page();
+    await page.send('one');
+    const { number, id } = await begun(page.id, 'hang two');
+    await ada.post(`/api/sessions/${page.id}/messages`, { id: 'queued-by-ada', text: 'three' });
+    const refused = await ada.post(`/api/sessions/${page.id}/rewind`, { message_id: id });
+    expect(refused).toMatchObject({ status: 409, body: { code: 'RunInFlight' } });
+    const rewound = await ada.post(`/api/sessions/${page.id}/rewind`, { message_id: id, abort: true });
+    expect(rewound).toMatchObject({ status: 200, body: { aborted: true, dropped: ['queued-by-ada'] } });
+    await hungUp(number);
+    expect((await ada.get(`/api/sessions/${page.id}/status`)).body).toEqual({ state: 'idle' });
+    await page.send('four');
+    expect(without(await page.stored())).toEqual(['one', 'one!', 'four', 'four!']);
+  });
+
+  it('W2 the signal of its name does the same, and one that is refused is recorded', async () => {
+    const page = new Page();
+    await page.send('one');
+    await page.send('two');
+    const { body } = await ada.get(`/api/sessions/${page.id}`);
+    const session = TestSession.of(runtime, body.session.session_id as string);
+    await session.handle.signal(signals.rewind, { message_id: page.messages[1]!.id });
+    await session.handle.signal(signals.rewind, { message_id: page.messages[0]!.id });
+    await eventually(async () => expect(await page.stored()).toEqual(['one']));
+    const { items } = (await ada.get(`/api/sessions/${page.id}/log`)).body;
+    expect((items as object[]).slice(-2)).toMatchObject([
+      { kind: 'refused', actor: 'operator', data: { command: 'rewind', outcome: { code: 'NotUserMessage' } } },
+      { kind: 'rewind', actor: 'operator', data: { hidden: 3 } },
+    ]);
+  });
+
+  it('X1 bad targets have errors of their own, and change nothing', async () => {
+    const [page, other] = [new Page(), new Page()];
+    await page.send('one');
+    await page.send('two');
+    await other.send('elsewhere');
+    const [, answer, two] = page.messages;
+    const rewind = (id: string) => ada.post(`/api/sessions/${page.id}/rewind`, { message_id: id });
+    const refusals: [string, number, string][] = [
+      [answer!.id, 409, 'NotUserMessage'],
+      [other.messages[0]!.id, 404, 'MessageNotFound'],
+      ['not an id', 400, 'BadRequest'],
+    ];
+    for (const [id, status, code] of refusals) expect(await rewind(id)).toMatchObject({ status, body: { code } });
+    expect(await page.stored()).toHaveLength(4);
+    await rewind(page.messages[0]!.id);
+    const hidden = await rewind(two!.id);
+    expect(hidden).toMatchObject({ status: 409, body: { code: 'MessageHidden' } });
+    expect(hidden.body.detail).toContain('undo that first');
+    expect(await page.stored()).toEqual(['one']);
+  });
+});
+
+describe('a branch', () => {
+  it('X4 is a session of its own beside its parent, and its metadata never reaches Temporal', async () => {
+    const page = new Page();
+    await page.send('one');
+    const first = page.messages.at(-1)!.id;
+    await page.send('two');
+    const { body: parent } = await ada.get(`/api/sessions/${page.id}`);
+    const canary = 'a title that Temporal must not see';
+    const given = { from_message_id: first, metadata: { title: canary }, model: 'openai/test' };
+    const key = { 'idempotency-key': newId('cmd') };
+    const made = await ada.post(`/api/sessions/${page.id}/branch`, given, key);
+    expect(made).toMatchObject({
+      status: 201,
+      body: {
+        session: { phase: 'chatting', user_id: 'ada' },
+        chat: { parent_id: parent.session.session_id, parent_message_id: first, metadata: { title: canary } },
+        status: { state: 'idle' },
+      },
+    });
+    const id = made.body.session.session_id as string;
+    expect((await ada.post(`/api/sessions/${page.id}/branch`, given, key)).body.session.session_id).toBe(id);
+    expect(without(await textsOf(id))).toEqual(['one', 'one!']);
+    const copy = await begun(id, 'three');
+    await eventually(async () => expect(without(await textsOf(id))).toEqual(['one', 'one!', 'three', 'three!']));
+    expect(runtime.model.requests[copy.number]).toBeDefined();
+    expect(without(await page.stored())).toEqual(['one', 'one!', 'two', 'two!']);
+    const { body: listed } = await ada.get(`/api/sessions?parent=${parent.session.session_id as string}`);
+    expect((listed.items as { session: object }[]).map(({ session }) => session)).toMatchObject([{ session_id: id }]);
+    const history = await TestSession.of(runtime, parent.session.session_id as string).handle.fetchHistory();
+    expect(JSON.stringify(history)).not.toContain(Buffer.from(canary).toString('base64').slice(4, 30));
+  });
+
+  it('X4 of a bad kind is refused by name', async () => {
+    const page = new Page();
+    await page.send('one');
+    const [one] = page.messages;
+    const refusals: [object, number, string][] = [
+      [{ from_message_id: 'nothing' }, 404, 'MessageNotFound'],
+      [{ from_message_id: one!.id, model: 'openai/none' }, 422, 'ModelNotConfigured'],
+      [{ from_message_id: one!.id, tail_turns: 0 }, 400, 'BadRequest'],
+      [{ from_message_id: one!.id, tail_turns: 1, from_start_message_id: one!.id }, 409, 'InvalidRange'],
+      [{ from_message_id: one!.id, metadata: { text: 'x'.repeat(17_000) } }, 413, 'TooLarge'],
+    ];
+    for (const [given, status, code] of refusals) {
+      expect(await ada.post(`/api/sessions/${page.id}/branch`, given)).toMatchObject({ status, body: { code } });
+    }
+    await begun(page.id, 'hang on');
+    expect(await ada.post(`/api/sessions/${page.id}/branch`, { from_message_id: one!.id })).toMatchObject({
+      status: 409,
+      body: { code: 'RunInFlight' },
+    });
+    await ada.post(`/api/sessions/${page.id}/abort`);
+  });
+});
+
+describe('the AI SDK through /chat', () => {
+  it('X1 H8 an edit replaces the message, and the page goes on with the id that it knows', async () => {
+    const page = new Page();
+    await page.send('one');
+    await page.send('two');
+    const [one] = page.messages;
+    expect(without([await page.send('uno', one!.id)])).toEqual(['uno!']);
+    expect(without(await page.stored())).toEqual(['uno', 'uno!']);
+    expect(without([await page.send('eins', one!.id)])).toEqual(['eins!']);
+    await page.send('zwei');
+    expect(without(await page.stored())).toEqual(['eins', 'eins!', 'zwei', 'zwei!']);
+  });
+
+  it('X1 H8 the same edit sent again joins its stream', async () => {
+    const page = new Page();
+    await page.send('one');
+    const [one] = page.messages;
+    const first = await page.send('uno', one!.id);
+    const asked = runtime.model.requests.length;
+    expect(await page.send('uno', one!.id)).toBe(first);
+    expect(runtime.model.requests).toHaveLength(asked);
+  });
+
+  it('H8 regenerating answers the same user row again, and the page has the new answer only', async () => {
+    const page = new Page();
+    const first = await page.send('one');
+    const answer = page.messages.at(-1)!.id;
+    const second = await page.regenerate();
+    expect(second).not.toBe(first);
+    expect(await page.stored()).toEqual(['one', second]);
+    page.messages = [page.messages[0]!, { id: answer, role: 'assistant', parts: [] }];
+    expect(await page.regenerate(answer), 'the answer that is replaced already').toBe(second);
+    await page.send('two');
+    const asked = runtime.model.requests.length;
+    const third = await page.regenerate(page.messages[0]!.id);
+    expect(runtime.model.requests).toHaveLength(asked + 1);
+    expect(await page.stored()).toEqual(['one', third]);
+  });
+
+  it('X1 both end the run in flight', async () => {
+    const page = new Page();
+    await page.send('one');
+    const { number } = await begun(page.id, 'hang two');
+    const second = await page.regenerate(page.messages[0]!.id);
+    await hungUp(number);
+    expect(await page.stored()).toEqual(['one', second]);
+    const again = await begun(page.id, 'hang three');
+    const third = await page.send('uno', page.messages[0]!.id);
+    await hungUp(again.number);
+    expect(await page.stored()).toEqual(['uno', third]);
+  });
+
+  it('H8 a bad target is refused, and changes nothing', async () => {
+    const page = new Page();
+    await page.send('one');
+    await page.send('two');
+    const [one, answer, two] = page.messages;
+    const ask = (more: object) => {
+      const message = { id: two!.id, role: 'user', parts: [{ type: 'text', text: 'other' }] };
+      return ada.post('/api/chat', { id: page.id, messages: [message], ...more });
+    };
+    expect(await ask({ messageId: answer!.id })).toMatchObject({ status: 409, body: { code: 'NotUserMessage' } });
+    const unknown = { id: 'unknown', role: 'user', parts: [] };
+    expect(await ask({ trigger: 'regenerate-message', messages: [unknown] })).toMatchObject({
+      status: 404,
+      body: { code: 'MessageNotFound' },
+    });
+    for (const more of [{ messageId: two!.id }, { trigger: 'regenerate-message' }]) {
+      expect(await ask({ ...more, agent: 'nobody' }), 'an agent is checked as in a new message').toMatchObject({
+        status: 400,
+        body: { detail: 'agent: expected "site-builder", the agent of this session, or none' },
+      });
+    }
+    expect(await page.stored()).toHaveLength(4);
+    await ada.post(`/api/sessions/${page.id}/rewind`, { message_id: one!.id });
+    for (const more of [{ messageId: two!.id }, { trigger: 'regenerate-message' }]) {
+      expect(await ask(more)).toMatchObject({ status: 409, body: { code: 'MessageHidden' } });
+    }
+    expect(await page.stored()).toEqual(['one']);
+  });
+
+  it('H8 a `messageId` that is not stored is that of a new message', async () => {
+    const message = { id: 'm-new', role: 'user', parts: [{ type: 'text', text: 'hello' }] };
+    const body = JSON.stringify({ id: newId('msg'), messages: [message], messageId: 'm-new' });
+    const chunks = await chunksOf(await ada.fetch('/api/chat', { method: 'POST', body }));
+    expect(chunks.at(-1)).toMatchObject({ type: 'finish' });
+  });
+});
+
+describe('archive', () => {
+  it('T8 takes a session out of lists and the rendezvous, and back, whatever runs; its title is the one it was given', async () => {
+    const page = new Page();
+    await page.send('Build me a garden');
+    const { session_id: id } = (await ada.get(`/api/sessions/${page.id}`)).body.session as { session_id: string };
+    const isListed = async (query = '') => {
+      const { items } = (await ada.get(`/api/sessions?limit=200${query}`)).body as {
+        items: { session: { session_id: string } }[];
+      };
+      return items.some(({ session }) => session.session_id === id);
+    };
+    const titleOf = async () => (await newestOpen(db, 'ada', 200)).find((row) => row.session_id === id)?.title;
+    expect([await isListed(), await titleOf()]).toEqual([true, 'Build me a garden']);
+    await ada.post(`/api/sessions/${id}/rename`, { title: 'The garden' });
+    expect(await titleOf()).toBe('The garden');
+    expect((await ada.get(`/api/sessions/${id}`)).body).toMatchObject({ title: 'The garden' });
+    const archived = await ada.post(`/api/sessions/${id}/archive`, {});
+    expect([archived.status, archived.body]).toEqual([200, expect.objectContaining({ archived: true })]);
+    expect([await isListed(), await isListed('&archived=true'), await titleOf()]).toEqual([false, true, undefined]);
+    expect((await ada.post(`/api/sessions/${id}/archive`, { archived: false })).body).toMatchObject({
+      archived: false,
+    });
+    expect([await isListed(), await titleOf()]).toEqual([true, 'The garden']);
+    expect((await ada.post(`/api/sessions/${id}/archive`, { archived: 'no' })).status).toBe(400);
+  });
+});

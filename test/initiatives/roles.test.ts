@@ -1,0 +1,278 @@
+// Agents that work on initiatives: the tools of their roles, what their prompts say, and the limits of their context.
+import { beforeAll, expect, it } from 'vitest';
+import { defineAgent } from '../../agent/define.ts';
+import type { InitiativeRole } from '../../agent/initiative-tools.ts';
+import type { PerdureClient } from '../../client/client.ts';
+import { createClient } from '../../client/client.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { planned } from '../../tools/test-kit/initiative.ts';
+import { callTool, type ModelAction, report, say } from '../../tools/test-kit/model-actions.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
+
+const agentOf = (role: InitiativeRole) =>
+  defineAgent({
+    ...{ id: role, description: `A ${role}.`, mode: 'primary', prompt: `You are the ${role}.` },
+    ...{ tools: [], initiative: role, instructions: false },
+  });
+
+let runtime: TestRuntime;
+let client: PerdureClient;
+beforeAll(async () => {
+  const agents = (['worker', 'architect', 'verifier', 'orchestrator'] as const).map((role) => agentOf(role));
+  runtime = await startRuntime({ agents, catalog: { 'openai/test': { context_limit: 10_000, max_output: 1_000 } } });
+  client = createClient({ database: runtime.databaseUrl, temporal: runtime.temporal });
+  afterFile(() => client.end());
+});
+
+const create = async (user = 'ada') =>
+  (await client.initiatives.create(user, planned([['one', 'two']]))).initiative.initiative_id;
+
+async function join(id: string, role: InitiativeRole = 'worker', user = 'ada') {
+  const { session } = await client.openSession(user, { agent: role, metadata: { initiative_id: id } });
+  return TestSession.of(runtime, session.session_id);
+}
+
+type Call = readonly [name: string, input: object | ((outputs: readonly unknown[]) => object)];
+
+/** Plays a turn whose model makes these calls, one a step. Returns their outputs, or the texts of their errors. */
+async function play(
+  session: TestSession,
+  calls: readonly Call[],
+  usage?: Parameters<typeof report>[0],
+): Promise<unknown[]> {
+  runtime.model.script((request): ModelAction[] => {
+    const after = request.messages.slice(request.messages.findLastIndex(({ role }) => role === 'user') + 1);
+    const outputs = after.flatMap(({ role, content }) => (role === 'tool' ? [parsed(content)] : []));
+    const next = calls[outputs.length];
+    if (next === undefined) return [say('done')];
+    const [name, input] = next;
+    const action = callTool(
+      `call_${outputs.length}`,
+      name,
+      typeof input === 'function' ? input(outputs) : input,
+      1_000,
+    );
+    return usage === undefined ? [action] : [action, report(usage)];
+  });
+  const { answer_id, state, error_message } = await session.ended(await session.send('go'));
+  expect([state, error_message]).toEqual(['finished', null]);
+  const parts = await session.parts(answer_id);
+  return parts.filter(({ type }) => type.startsWith('tool-')).map((part) => part['output'] ?? part['errorText']);
+}
+
+function parsed(content: unknown): unknown {
+  try {
+    return JSON.parse(String(content));
+  } catch {
+    return content;
+  }
+}
+
+const toolsOf = () => (runtime.model.requests.at(-1)!.body.tools ?? []).map(({ function: { name } }) => name);
+
+it.each([
+  ['architect', 'initiative_create', 'task_next'],
+  ['worker', 'task_complete', 'blocker_resolve'],
+  ['verifier', 'review', 'task_next'],
+  ['orchestrator', 'blocker_resolve', 'task_complete'],
+] as const)('I7 a session of the role %s has %s, and not %s', async (role, has, hasNot) => {
+  const session = await join(await create(), role);
+  await play(session, [['initiative_read', {}]]);
+  expect(toolsOf()).toEqual(expect.arrayContaining(['initiative_read', has]));
+  expect(toolsOf()).not.toContain(hasNot);
+});
+
+it('I7 a worker reads the state, works through its tasks, and ends its work session', async () => {
+  const id = await create();
+  const session = await join(id);
+  const task = (at: number) => (outputs: readonly unknown[]) => ({
+    task_id: (outputs[at] as { task_id: string }).task_id,
+  });
+  const outputs = await play(session, [
+    ['initiative_read', {}],
+    ['task_next', {}],
+    ['task_start', task(1)],
+    ['task_progress', (all) => ({ ...task(1)(all), note: 'half' })],
+    ['decision_add', { context: 'c', decision: 'd', reason: 'r' }],
+    ['task_complete', (all) => ({ ...task(1)(all), note: 'done otherwise' })],
+    ['blocker_add', { description: 'no tea', affects: [] }],
+    ['blocker_bypass', { blocker: 'block-001', workaround: 'water', workaround_tasks: ['tea later'] }],
+    ['state_update', { next_action: 'Go on.', resume_context: { open_questions: ['why?'] } }],
+    ['session_end', { notes: 'went well' }],
+  ]);
+  expect(outputs[0]).toMatchObject({ message: 'Resuming from Phase 1, Plan 1, Task: one', review: null });
+  expect(outputs[1]).toMatchObject({ name: 'one', assigned_to: 'session-001' });
+  const { state, sessions, decisions, blockers, initiative, phases } = await client.initiatives.get('ada', id);
+  expect(sessions).toMatchObject([
+    {
+      agent: 'worker',
+      session_id: session.id,
+      status: 'ended',
+      completed: ['Phase 1, Plan 1: one'],
+      notes: 'went well',
+    },
+  ]);
+  expect([decisions.length, blockers[0]?.status, initiative.next_action]).toEqual([1, 'bypassed', 'Go on.']);
+  expect(state.position.task).toBe('two');
+  expect(phases[0]?.plans[0]?.tasks.map(({ name, note }) => [name, note])).toEqual([
+    ['one', 'done otherwise'],
+    ['two', null],
+    ['tea later', null],
+  ]);
+});
+
+it('I4 I7 nobody is given a task while a file is missing that the state names; a verifier accepts that', async () => {
+  const id = await create();
+  const worker = await join(id);
+  const missing = { resume_context: { files_modified_this_session: ['gone.ts'] } };
+  await client.initiatives.updateState('ada', id, missing);
+  const read = async () => (await play(worker, [['initiative_read', {}]]))[0];
+  expect(await read()).toMatchObject({ review: [{ entry: 'gone.ts' }] });
+  expect(await play(worker, [['task_next', {}]])).toEqual([expect.stringContaining('ReviewRequired')]);
+  await play(await join(id, 'verifier'), [['review', { note: 'it was renamed' }]]);
+  expect(await read()).toMatchObject({ review: null });
+  expect(await play(worker, [['task_next', {}]])).toMatchObject([{ name: 'one' }]);
+});
+
+it('I7 refusals are tool errors with their code, and change nothing', async () => {
+  const id = await create();
+  const [one, two] = [await join(id), await join(id)];
+  const [given] = await play(one, [['task_next', {}]]);
+  const { task_id } = given as { task_id: string };
+  const before = JSON.stringify((await client.initiatives.get('ada', id)).phases);
+  const errors = await play(two, [
+    ['task_complete', { task_id }],
+    ['task_start', { task_id: 'tsk_none' }],
+    ['state_update', { position: { phase: 1, plan: 1, task: 'three' } }],
+    ['state_update', { resume_context: { files_modified_this_session: ['../x'] } }],
+    ['state_update', { position: { phase: 1, plan: 7, task: 'one' } }],
+    ['blocker_bypass', { blocker: 'block-009', workaround: 'w' }],
+  ]);
+  expect(errors.map((error) => String(error).split(':')[0])).toEqual([
+    ...['TaskAssigned', 'TaskNotFound', 'BadRequest', 'BadRequest', 'BadRequest', 'BlockerNotFound'],
+  ]);
+  expect(errors[4]).toContain('position.plan');
+  const resolve: Call = ['blocker_resolve', { blocker: 'block-001', resolution: 'r' }];
+  const add: Call = ['blocker_add', { description: 'no tea', affects: [] }];
+  const [, resolved, again] = await play(await join(id, 'orchestrator'), [add, resolve, resolve]);
+  expect([resolved, again]).toMatchObject([
+    { blocker: { status: 'resolved' } },
+    expect.stringMatching(/^BlockerResolved/),
+  ]);
+  expect(JSON.stringify((await client.initiatives.get('ada', id)).phases)).toBe(before);
+});
+
+it('Q3 another user’s initiative cannot be joined, and a session that names it gets nothing of it', async () => {
+  const id = await create('eve');
+  await expect(join(id)).rejects.toMatchObject({ code: 'InitiativeNotFound' });
+  const bad = client.openSession('ada', { agent: 'worker', metadata: { initiative_id: 5 } });
+  await expect(bad).rejects.toMatchObject({ code: 'BadRequest' });
+  const theirs = await client.initiatives.get('eve', id);
+  const { task_id } = theirs.phases[0]!.plans[0]!.tasks[0]!;
+  const own = await create();
+  const everybodys: Call[] = [
+    ['initiative_read', {}],
+    ['state_update', { next_action: 'mine' }],
+    ['blocker_add', { description: 'd', affects: [] }],
+  ];
+  const calls: Record<InitiativeRole, Call[]> = {
+    architect: [...everybodys, ['decision_add', { context: 'c', decision: 'd', reason: 'r' }]],
+    worker: [
+      ['task_next', {}],
+      ['task_start', { task_id }],
+      ['task_progress', { task_id }],
+      ['task_complete', { task_id }],
+      ['session_end', {}],
+    ],
+    verifier: [['review', { note: 'n' }]],
+    orchestrator: [
+      ['blocker_bypass', { blocker: 'block-001', workaround: 'w' }],
+      ['blocker_resolve', { blocker: 'block-001', resolution: 'r' }],
+    ],
+  };
+  for (const [role, asked] of Object.entries(calls) as [InitiativeRole, Call[]][]) {
+    const session = await join(own, role);
+    await runtime.db.query(
+      `UPDATE chat_sessions SET metadata = jsonb_build_object('initiative_id', $2::text) WHERE session_id = $1`,
+      [session.id, id],
+    );
+    const outputs = await play(session, asked);
+    expect(outputs).toHaveLength(asked.length);
+    for (const [at, output] of outputs.entries()) {
+      // A session without a work session has none to end.
+      expect(output, asked[at]![0]).toMatch(asked[at]![0] === 'session_end' ? /NotFound/ : /^InitiativeNotFound/);
+    }
+    expect(JSON.stringify(runtime.model.requests.at(-1)!.body.messages[0])).not.toContain('An initiative');
+  }
+  expect(await client.initiatives.get('eve', id)).toEqual(theirs);
+});
+
+it('I7 P1 its prompt has position, decisions and active blockers, the same within a turn', async () => {
+  const id = await create();
+  await client.initiatives.addDecision('ada', id, { context: 'Colour', decision: 'green', reason: 'tea' });
+  const session = await join(id);
+  const from = runtime.model.requests.length;
+  await play(session, [
+    ['decision_add', { context: 'Cups', decision: 'big', reason: 'thirst' }],
+    ['blocker_add', { description: 'no water', affects: [] }],
+  ]);
+  const systems = runtime.model.requests.slice(from).map(({ body }) => JSON.stringify(body.messages[0]?.content));
+  expect(systems.length).toBe(3);
+  expect(new Set(systems).size).toBe(1);
+  expect(systems[0]).toContain('Task: one (open)');
+  expect(systems[0]).toContain('Colour: green (tea)');
+  expect(systems[0]).not.toContain('Cups');
+  await play(session, []);
+  const next = JSON.stringify(runtime.model.requests.at(-1)!.body.messages[0]?.content);
+  expect(next).toContain('Cups: big (thirst)');
+  expect(next).toContain('block-001: no water');
+});
+
+it('I7 a tool call that is repeated after a crash has been carried out once', async () => {
+  const id = await create();
+  const session = await join(id, 'architect');
+  await play(session, [['decision_add', { context: 'c', decision: 'd', reason: 'r' }]]);
+  const { decisions } = await client.initiatives.get('ada', id);
+  expect(decisions).toHaveLength(1);
+  const { rows } = await runtime.db.query<{ command_id: string }>(
+    `SELECT command_id FROM initiative_events WHERE initiative_id = $1 AND kind = 'decision_made'`,
+    [id],
+  );
+  expect(rows[0]?.command_id).toMatch(/^add_decision:call_/);
+});
+
+it('I7 U4 half of the context in use is noted, and at its limit the work session is handed off', async () => {
+  const id = await create();
+  const session = await join(id);
+  await play(
+    session,
+    [
+      ['task_next', {}],
+      ['task_next', {}],
+    ],
+    { input: 5_500, output: 10 },
+  );
+  const { sessions } = await client.initiatives.get('ada', id);
+  expect(sessions).toMatchObject([{ status: 'active', issues: ['More than half of the context was used'] }]);
+  expect(sessions[0]?.context_usage).toBeGreaterThan(0.5);
+  await play(
+    session,
+    [
+      ['task_next', {}],
+      ['task_next', {}],
+    ],
+    { input: 9_500, output: 10 },
+  );
+  const over = await eventually(async () => {
+    const found = (await client.initiatives.get('ada', id)).sessions;
+    expect(found[0]?.status).toBe('ended');
+    return found;
+  });
+  expect(over[0]).toMatchObject({
+    handoff_reason: 'Context limit reached',
+    issues: ['More than half of the context was used'],
+    context_usage: 1,
+  });
+}, 90_000);

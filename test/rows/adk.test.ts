@@ -1,0 +1,226 @@
+// perdure/adk: ADK's own Runner over our sessions, and the same random operations on ours and on ADK's session services.
+import {
+  type BaseLlmConnection,
+  BaseLlm,
+  type BaseSessionService,
+  createEvent,
+  createEventActions,
+  FunctionTool,
+  InMemorySessionService as AdkInMemorySessionService,
+  LlmAgent,
+  type LlmRequest,
+  type LlmResponse,
+  Runner,
+  type Session,
+} from '@google/adk';
+import { DatabaseSessionService } from '@google/adk/sessions/database';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { jsonSchema, type ModelMessage, streamText, type ToolSet } from 'ai';
+import { expect, it } from 'vitest';
+import { z } from 'zod';
+import { newId } from '../../domain/ids.ts';
+import { InMemorySessionService, PostgresSessionService } from '../../client/state/index.ts';
+import { PerdureSessionService } from '../../client/state/adk.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { callTool, say } from '../../tools/test-kit/model-actions.ts';
+import { startModelServer } from '../../tools/test-kit/model-server.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
+import { freshRows } from './session.ts';
+
+const db = await freshRows({ max: 8 });
+const perdure = new PerdureSessionService(new PostgresSessionService({ database: db }));
+
+/** A model of ADK that calls an OpenAI-compatible server. */
+class LoopbackLlm extends BaseLlm {
+  private readonly url: string;
+
+  constructor(url: string) {
+    super({ model: 'test' });
+    this.url = url;
+  }
+
+  async *generateContentAsync({ contents, config }: LlmRequest): AsyncGenerator<LlmResponse, void> {
+    const provider = createOpenAICompatible({ name: 'loopback', baseURL: this.url, apiKey: 'none' });
+    const declared = (config?.tools ?? []).flatMap((each) =>
+      'functionDeclarations' in each ? (each.functionDeclarations ?? []) : [],
+    );
+    const inputSchema = jsonSchema<Record<string, unknown>>({ type: 'object' });
+    const tools: ToolSet = Object.fromEntries(declared.map(({ name = '' }) => [name, { inputSchema }]));
+    const system = config?.systemInstruction;
+    const result = streamText({
+      model: provider.chatModel('test'),
+      tools,
+      ...(typeof system === 'string' && { system }),
+      messages: contents.flatMap(messagesOf),
+    });
+    const calls = (await result.toolCalls).map(({ toolCallId: id, toolName: name, input }) => ({
+      functionCall: { id, name, args: input as Record<string, unknown> },
+    }));
+    const text = await result.text;
+    yield { content: { role: 'model', parts: [...(text === '' ? [] : [{ text }]), ...calls] } };
+  }
+
+  connect(): Promise<BaseLlmConnection> {
+    throw new Error('not used');
+  }
+}
+
+function messagesOf({ role, parts = [] }: LlmRequest['contents'][number]): ModelMessage[] {
+  return parts.map((part): ModelMessage => {
+    const { text, functionCall: call, functionResponse: response } = part;
+    if (call !== undefined) {
+      const input = call.args ?? {};
+      return {
+        role: 'assistant',
+        content: [{ type: 'tool-call', toolCallId: call.id ?? '', toolName: call.name ?? '', input }],
+      };
+    }
+    if (response !== undefined) {
+      const output = { type: 'json' as const, value: response.response as never };
+      return {
+        role: 'tool',
+        content: [{ type: 'tool-result', toolCallId: response.id ?? '', toolName: response.name ?? '', output }],
+      };
+    }
+    return { role: role === 'model' ? 'assistant' : 'user', content: text ?? '' };
+  });
+}
+
+it('K2 ADK’s own Runner drives an agent over our sessions, and its state survives in Postgres', async () => {
+  const model = await startModelServer((request) =>
+    request.messages.some(({ role }) => role === 'tool')
+      ? [say('It is dark.')]
+      : [callTool('call_1', 'set_theme', { theme: 'dark' })],
+  );
+  afterFile(() => model.close());
+  const seen: unknown[] = [];
+  const setTheme = new FunctionTool({
+    name: 'set_theme',
+    description: 'Sets the theme',
+    parameters: z.object({ theme: z.string() }),
+    execute: ({ theme }, context) => {
+      seen.push(context?.state.get('user:visits'), context?.state.get('temp:note'));
+      context?.state.set('user:theme', theme);
+      context?.state.set('temp:note', 'canary-adk');
+      context?.state.set('step', { n: 1 });
+      return { theme };
+    },
+  });
+  const agent = new LlmAgent({
+    name: 'themer',
+    model: new LoopbackLlm(model.url),
+    instruction: 'The user has visited {user:visits} times.',
+    tools: [setTheme],
+    outputKey: 'last_answer',
+  });
+  const who = { appName: 'themes', userId: 'ada', sessionId: 'one' };
+  await perdure.createSession({ ...who, state: { 'user:visits': 3 } });
+  const runner = new Runner({ appName: who.appName, agent, sessionService: perdure });
+  for await (const _event of runner.runAsync({
+    ...who,
+    newMessage: { role: 'user', parts: [{ text: 'dark, please' }] },
+  }));
+  expect(seen).toEqual([3, undefined]);
+  expect(JSON.stringify(model.requests[0]?.body)).toContain('The user has visited 3 times.');
+  const stored = (await perdure.getSession(who))!;
+  expect(stored.state).toEqual({ 'user:visits': 3, 'user:theme': 'dark', step: { n: 1 }, last_answer: 'It is dark.' });
+  expect(stored.events.map(({ author, content }) => [author, Object.keys(content?.parts?.[0] ?? {})[0]])).toEqual([
+    ['user', 'text'],
+    ['themer', 'functionCall'],
+    ['themer', 'functionResponse'],
+    ['themer', 'text'],
+  ]);
+  const { rows } = await db.query(`SELECT FROM session_events WHERE data::text LIKE '%canary-adk%'`);
+  expect(rows).toEqual([]);
+  // A second turn on another object continues with the stored events.
+  for await (const _event of runner.runAsync({ ...who, newMessage: { role: 'user', parts: [{ text: 'again' }] } }));
+  expect((await perdure.getSession(who))!.events.length).toBeGreaterThan(stored.events.length);
+});
+
+it('K2 an ADK session object that is stale is refused by our service; temp: values stay in the object', async () => {
+  const session = await perdure.createSession({ appName: 'fence', userId: newId('cmd'), state: { n: 1 } });
+  const key = { appName: session.appName, userId: session.userId, sessionId: session.id };
+  const stale = (await perdure.getSession(key))!;
+  const event = (stateDelta: Record<string, unknown>) =>
+    createEvent({ author: 'a', actions: createEventActions({ stateDelta }) });
+  session.state['temp:kept'] = 1;
+  await perdure.appendEvent({ session, event: event({ n: 2, 'temp:dropped': 1 }) });
+  expect(session.state).toEqual({ n: 2, 'temp:kept': 1 });
+  await expect(perdure.appendEvent({ session: stale, event: event({ n: 9 }) })).rejects.toMatchObject({
+    code: 'StaleSession',
+  });
+  await perdure.appendEvent({ session: stale, event: event({ m: 1 }) });
+  expect(stale.state).toEqual({ n: 2, m: 1 });
+  expect(stale.events).toHaveLength(2);
+  expect((await perdure.listSessions({ appName: 'fence' })).sessions).toMatchObject([{ id: session.id, events: [] }]);
+});
+
+/** ADK behaves as ours here, apart from what docs/state.md lists: the operations avoid those cases. */
+it('K5 random operations do the same in ADK’s services and in ours', async () => {
+  const adkDatabase = new DatabaseSessionService(await freshDatabase({ empty: true }));
+  const services: BaseSessionService[] = [
+    new AdkInMemorySessionService(),
+    adkDatabase,
+    new PerdureSessionService(new InMemorySessionService()),
+    perdure,
+  ];
+  const random = (n: number) => Math.floor(Math.random() * n);
+  const value = () => [1, 'x', null, true, { a: [1.5, { b: '' }] }, [], 0][random(7)];
+  const names = ['a', 'b', 'user:a', 'app:a', 'temp:a', 'x:a'];
+  const userId = 'ada';
+  for (let round = 0; round < 6; round += 1) {
+    const appName = newId('prj');
+    const held = services.map(() => new Map<string, Session>());
+    const shown = (session: Session | undefined) =>
+      session && {
+        state: { ...session.state },
+        events: session.events.map(({ id, author, actions }) => [id, author, { ...actions.stateDelta }]),
+      };
+    for (let n = 0; n < 30; n += 1) {
+      const sessionId = `s${random(3)}`;
+      const key = { appName, userId, sessionId };
+      const stateDelta = Object.fromEntries(names.filter(() => random(3) === 0).map((name) => [name, value()]));
+      const plain = Object.fromEntries(Object.entries(stateDelta).filter(([name]) => !/^(?:user|app):/.test(name)));
+      const operation = random(8);
+      const recent = 1 + random(3);
+      const answers = await Promise.all(
+        services.map(async (service, index) => {
+          const sessions = held[index]!;
+          if (operation === 0) {
+            if (sessions.has(sessionId)) return 'exists';
+            const session = await service.createSession({ ...key, state: structuredClone(plain) });
+            sessions.set(sessionId, session);
+            return shown(session);
+          }
+          if (operation === 1 && recent === 1) {
+            await service.deleteSession(key);
+            sessions.delete(sessionId);
+          }
+          if (operation <= 2) return shown(await service.getSession({ ...key, config: { numRecentEvents: recent } }));
+          if (operation === 3) {
+            const { sessions: list, ...page } = await service.listSessions({
+              appName,
+              userId,
+              limit: recent,
+              page: 1,
+              order: 'asc',
+            });
+            return { page, count: list.length };
+          }
+          if (!sessions.has(sessionId)) return 'none';
+          // Read again, because other sessions may have changed keys of the user.
+          const session = (await service.getSession(key))!;
+          const event = createEvent({
+            id: `e${round}-${n}`,
+            author: 'a',
+            timestamp: 1_800_000_000_000 + n,
+            actions: createEventActions({ stateDelta: structuredClone(stateDelta) }),
+          });
+          await service.appendEvent({ session, event });
+          return [shown(await service.getSession(key)), { ...event.actions.stateDelta }];
+        }),
+      );
+      for (const answer of answers.slice(1)) expect(answer).toEqual(answers[0]);
+    }
+  }
+});

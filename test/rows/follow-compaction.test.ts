@@ -1,0 +1,35 @@
+// What followers hear of a compaction.
+import { expect, it } from 'vitest';
+import { AnswerReading } from '../../client/follow.ts';
+import { FollowerReads } from '../../client/follower-reads.ts';
+import { Limiter } from '../../client/limiter.ts';
+import { conversation } from './conversation.ts';
+import { call, freshRows } from './session.ts';
+
+const db = await freshRows();
+const reads = new FollowerReads(db, new Limiter(2));
+
+it('R2 X5 a reader that was told of a compaction hears of its end, also if the run is over by its next read', async () => {
+  const session = await conversation(db, 'one', 'two', 'three');
+  const { run_seq: run } = (await session.apply('compact', { tail_turns: 1 })) as { run_seq: number };
+  const fence = [0, run, 1];
+  await call(db, 'claim_compaction', [session.id, run, fence, null]);
+  const follow = () => new AnswerReading(reads, { userId: 'ada', sessionId: session.id, runSeq: run });
+  const reader = follow();
+  const begun = await reader.read();
+  expect(begun).toMatchObject({ done: false });
+  expect(begun.items).toContainEqual({ type: 'data-compaction', transient: true, data: { state: 'running' } });
+  const data = { summary: 'short', tail_start_id: 'three' };
+  const made = { message_id: 's', part_id: 'p', metadata: {}, type: 'data-compaction', data, usage: {} };
+  const args = [session.id, run, fence, JSON.stringify(made), '{"state": "summarized", "turns": 2}'];
+  expect(await call(db, 'store_compaction', args)).toBe(true);
+  expect(await call(db, 'finish_compaction', [session.id, run, fence])).toMatchObject({ state: 'finished' });
+  const { items, done } = await reader.read();
+  expect(done).toBe(true);
+  expect(items[0]).toMatchObject({ type: 'data-compaction', transient: true, data: { state: 'summarized', turns: 2 } });
+  expect(items.at(-1)).toMatchObject({ type: 'finish' });
+  // One that comes later is not told of what is over.
+  expect((await follow().read()).items).not.toContainEqual(
+    expect.objectContaining({ type: 'data-compaction', transient: true }),
+  );
+});

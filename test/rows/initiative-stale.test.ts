@@ -1,0 +1,121 @@
+// What the workflows of initiatives ask of the rows: who holds tasks for how long, and who was first.
+import { expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import {
+  applyForWorkflow,
+  claimStaleInitiatives,
+  readInitiativeMark,
+  resetStale,
+} from '../../store/initiative-workflows.ts';
+import { Initiative } from './initiative.ts';
+import { freshRows } from './session.ts';
+
+const db = await freshRows({ max: 20 });
+const HOUR = { staleAssignmentMs: 3_600_000, staleProgressMs: 3_600_000 };
+
+const age = (work: Initiative, by: string) =>
+  db.query(
+    `UPDATE initiative_tasks SET assigned_at = assigned_at - $2::interval, last_progress_at = last_progress_at - $2::interval
+      WHERE initiative_id = $1`,
+    [work.id, by],
+  );
+
+it('I6 a work session is due when its assignment and its last sign of life are old enough', async () => {
+  const work = await Initiative.of([[['one', 'two']]], db);
+  const mark = async (staleness = HOUR) => (await readInitiativeMark(db, work.id, staleness))!;
+  expect((await mark()).watched).toBeNull();
+  const worker = await work.session();
+  await work.next(worker);
+  const assigned = (await mark()).watched!;
+  expect(assigned).toMatchObject({ work_session: worker });
+  expect(assigned.due_in_ms).toBeGreaterThan(3_500_000);
+  await age(work, '50 minutes');
+  await work.apply('report_progress', { task: 'one', work_session: worker });
+  const reported = (await mark()).watched!;
+  expect(reported.due_in_ms).toBeGreaterThan(3_500_000);
+  expect(reported.sign).not.toBe(assigned.sign);
+  // A sign of life on one task is one of the work session.
+  await work.next(worker);
+  await age(work, '2 hours');
+  expect((await mark()).watched?.due_in_ms).toBe(0);
+  await work.apply('start_task', { task: 'two', work_session: worker });
+  expect((await mark()).watched?.due_in_ms).toBeGreaterThan(3_500_000);
+  // The assignment has a time of its own.
+  expect((await mark({ ...HOUR, staleProgressMs: 0 })).watched?.due_in_ms).toBe(0);
+  expect((await mark({ ...HOUR, staleAssignmentMs: 6 * 3_600_000 })).watched?.due_in_ms).toBeGreaterThan(3 * 3_600_000);
+});
+
+it('I6 a work session is ended only if it has given no sign of life since', async () => {
+  const work = await Initiative.of([[['one', 'two']]], db);
+  const worker = await work.session();
+  await work.next(worker);
+  const { watched } = (await readInitiativeMark(db, work.id, HOUR))!;
+  await work.apply('report_progress', { task: 'one', work_session: worker });
+  const kept = await resetStale(db, work.id, watched!, HOUR);
+  expect((await work.view()).sessions).toMatchObject([{ status: 'active' }]);
+  const reset = await resetStale(db, work.id, kept!.watched!, HOUR);
+  expect(reset).toMatchObject({ watched: null });
+  expect(reset!.event_seq).toBeGreaterThan(kept!.event_seq);
+  expect(await resetStale(db, work.id, kept!.watched!, HOUR)).toEqual(reset);
+  expect((await work.view()).sessions).toMatchObject([{ status: 'crashed', completed: [] }]);
+  expect(await resetStale(db, newId('ini'), kept!.watched!, HOUR)).toBeUndefined();
+});
+
+it('I6 of a report and the end at the same moment exactly one wins', async () => {
+  const won = { report: 0, end: 0 };
+  for (let round = 0; round < 60; round += 1) {
+    const work = await Initiative.of([[['one']]], db);
+    const worker = await work.session();
+    await work.next(worker);
+    const { watched } = (await readInitiativeMark(db, work.id, HOUR))!;
+    const end = () => resetStale(db, work.id, watched!, HOUR);
+    const report = () => work.apply('report_progress', { task: 'one', work_session: worker });
+    const both = round % 2 === 0 ? [end(), report()] : [report(), end()];
+    const answers = await Promise.all(both);
+    const reported = answers[round % 2 === 0 ? 1 : 0] as Awaited<ReturnType<typeof report>>;
+    const { sessions } = await work.view();
+    const { tasks } = await work.statuses();
+    if (reported.ok) {
+      won.report += 1;
+      expect([sessions[0]?.status, (await readInitiativeMark(db, work.id, HOUR))?.watched?.work_session]).toEqual([
+        'active',
+        worker,
+      ]);
+    } else {
+      won.end += 1;
+      expect([reported.code, sessions[0]?.status, tasks]).toEqual(['TaskAssigned', 'crashed', { one: 'open' }]);
+    }
+  }
+  expect(won.report + won.end).toBe(60);
+});
+
+it('I6 sweepers claim an initiative once in ten seconds, and only when its workflow is late', async () => {
+  const [late, early, busy] = await Promise.all([1, 2, 3].map(() => Initiative.of([[['one']]], db)));
+  for (const work of [late!, early!, busy!]) await work.next(await work.session());
+  await age(late!, '2 hours');
+  await age(busy!, '2 hours');
+  await busy!.apply('report_progress', { task: 'one', work_session: 'session-001' });
+  const claims = await Promise.all([1, 2, 3].map(() => claimStaleInitiatives(db, HOUR, 50)));
+  expect(claims.flat()).toMatchObject([{ initiative_id: late!.id, user_id: 'ada', status: 'active' }]);
+  expect(await claimStaleInitiatives(db, HOUR, 50)).toEqual([]);
+  await db.query(`UPDATE initiatives SET swept_at = swept_at - interval '11 seconds' WHERE initiative_id = $1`, [
+    late!.id,
+  ]);
+  expect(await claimStaleInitiatives(db, HOUR, 50)).toHaveLength(1);
+});
+
+it('I3 a workflow gets a recorded outcome, carries out ids as an operator, and refuses what has texts', async () => {
+  const work = await Initiative.of([[['one']]], db);
+  const worker = await work.session();
+  const ask = (name: string, id: string, args: object | null) =>
+    applyForWorkflow(db, work.id, { name, id, args }, HOUR);
+  const recorded = await work.apply('add_decision', { context: 'c', decision: 'd', reason: 'r' }, 'add_decision:1');
+  expect(await ask('add_decision', 'add_decision:1', null)).toMatchObject(recorded);
+  expect(await ask('add_decision', 'add_decision:2', null)).toMatchObject({ ok: false, code: 'BadRequest' });
+  const given = await ask('assign_task', 'assign_task:1', { work_session: worker });
+  expect(given).toMatchObject({ ok: true, mark: { watched: { work_session: worker } } });
+  expect(await ask('assign_task', 'assign_task:1', { work_session: worker })).toMatchObject({
+    task_id: given!.task_id!,
+  });
+  expect(await applyForWorkflow(db, newId('ini'), { name: 'x', id: 'y', args: null }, HOUR)).toBeUndefined();
+});

@@ -1,0 +1,116 @@
+// An initiative that is changed directly through the SQL functions.
+import type pg from 'pg';
+import { newId } from '../../domain/ids.ts';
+import {
+  applyInitiativeCommand,
+  createInitiative,
+  type InitiativeOutcome,
+  readInitiative,
+} from '../../store/initiatives.ts';
+import type { InitiativeView } from '../../wire/initiative-views.ts';
+
+/** Phases as lists of plans, plans as lists of tasks, each with its wave, or 1. */
+export type Layout = readonly (readonly (readonly (string | readonly [string, number])[])[])[];
+
+export class Initiative {
+  readonly db: pg.Pool;
+  readonly id: string;
+  readonly user: string;
+  readonly tasks = new Map<string, string>();
+
+  private constructor(db: pg.Pool, user: string) {
+    this.db = db;
+    this.user = user;
+    this.id = newId('ini');
+  }
+
+  static async of(
+    layout: Layout,
+    db: pg.Pool,
+    { user = 'ada', ...more }: Record<string, unknown> & { user?: string } = {},
+  ) {
+    const made = new Initiative(db, user);
+    const input = {
+      title: 'An initiative',
+      ...more,
+      phases: layout.map((plans, p) => ({
+        name: `phase ${p + 1}`,
+        plans: plans.map((tasks, l) => ({
+          name: `plan ${l + 1}`,
+          tasks: tasks.map((task) => {
+            const [name, wave] = typeof task === 'string' ? [task, 1] : task;
+            const task_id = newId('tsk');
+            made.tasks.set(name, task_id);
+            return { task_id, name, wave };
+          }),
+        })),
+      })),
+    };
+    await createInitiative(db, made.target(newId('cmd')), input, null);
+    return made;
+  }
+
+  private target(commandId: string, userId = this.user) {
+    return { initiativeId: this.id, userId, commandId };
+  }
+
+  /** Carries out a command; names of tasks stand for their ids. */
+  apply(
+    command: string,
+    args: Record<string, unknown> = {},
+    commandId = newId('cmd'),
+    user = this.user,
+  ): Promise<InitiativeOutcome> {
+    const idOf = (name: unknown) => this.tasks.get(name as string) ?? name;
+    const { task, blocked_tasks: blocked, workaround_tasks: added, ...rest } = args;
+    const given = {
+      ...rest,
+      ...(task !== undefined && { task_id: idOf(task) }),
+      ...(blocked !== undefined && { blocked_tasks: (blocked as string[]).map(idOf) }),
+      ...(command === 'add_decision' && { decision_id: newId('dec') }),
+      ...(added !== undefined && {
+        workaround_tasks: (added as string[]).map((name) => {
+          const task_id = newId('tsk');
+          this.tasks.set(name, task_id);
+          return { task_id, name };
+        }),
+      }),
+    };
+    return applyInitiativeCommand(this.db, this.target(commandId, user), { command, args: given });
+  }
+
+  /** The id of a new work session. */
+  async session(more: object = {}): Promise<string> {
+    return (await this.apply('start_session', { agent: 'worker', ...more })).id ?? '';
+  }
+
+  /** The name of a task that a work session is given; undefined: none. */
+  async next(work_session: string): Promise<string | undefined> {
+    const { task_id } = await this.apply('assign_task', { work_session });
+    return [...this.tasks].find(([, id]) => id === task_id)?.[0];
+  }
+
+  /** Starts and completes a task. */
+  async complete(task: string, work_session: string, note?: string): Promise<InitiativeOutcome> {
+    const started = await this.apply('start_task', { task, work_session });
+    return started.ok ? this.apply('complete_task', { task, work_session, note }) : started;
+  }
+
+  async view(): Promise<InitiativeView> {
+    const found = await readInitiative(this.db, this.user, this.id);
+    if (found === undefined) throw new Error('the initiative is gone');
+    return found;
+  }
+
+  /** Status of each task by name, of each phase, of the initiative, and the position as `task status`. */
+  async statuses() {
+    const { initiative, state, phases } = await this.view();
+    const tasks = phases.flatMap((phase) => phase.plans.flatMap((plan) => plan.tasks));
+    return {
+      initiative: initiative.status,
+      phases: phases.map((phase) => phase.status),
+      tasks: Object.fromEntries(tasks.map((task) => [task.name, task.status])),
+      position: `${state.position.task} ${state.position.status}`,
+    };
+  }
+}

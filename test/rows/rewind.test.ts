@@ -1,0 +1,322 @@
+// Rewinds, un-rewinds, edits and new answers, as SQL functions.
+import { describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import { answered, conversation, everything, told, visible } from './conversation.ts';
+import { type Answer, freshRows, type Row, rows, type Session, textPart } from './session.ts';
+
+const db = await freshRows();
+
+const hiddenBy = async (session: Session, id: string) =>
+  ((await session.messages()).find((row) => row['id'] === id)!['metadata'] as Row)['hidden_by'];
+const eventsOf = (session: Session) =>
+  rows(db, 'SELECT kind, data FROM session_events WHERE session_id = $1 ORDER BY seq DESC LIMIT 1', [session.id]);
+const rewindsOf = async (session: Session) => (await session.chat())['rewinds'];
+
+describe('rewind', () => {
+  it('X1 hides what came after a user message, and the next message replaces it', async () => {
+    const session = await conversation(db, 'one', 'two', 'three');
+    const phase = await session.row();
+    const outcome = await session.rewind('two');
+    expect(outcome).toMatchObject({ ok: true, hidden: 3, message: 'two', aborted: false, run_seq: null, dropped: [] });
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'two']);
+    expect(await hiddenBy(session, 'three')).toEqual({ cause: 'rewind', id: `event:${String(outcome['event_seq'])}` });
+    expect(await eventsOf(session)).toMatchObject([{ kind: 'rewind', data: { message_id: 'two', hidden: 3 } }]);
+    expect(await session.row(), 'the row of state is as it was').toEqual(phase);
+    await told(session, 'four');
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'four', 'answer 4']);
+    expect(await hiddenBy(session, 'two')).toEqual({ cause: 'edit', id: 'four' });
+    const { view } = (await session.claim((await session.say('five'))['run_seq'] as number, [0, 9, 1])) as Answer & {
+      view: Row[];
+    };
+    expect(view.map((part) => (part['data'] as Row)['text'])).toEqual(['one', 'answer 1', 'four', 'answer 4', 'five']);
+  });
+
+  it('X1 an un-rewind restores the same bytes, latest first, any number of times', async () => {
+    const session = await conversation(db, 'one', 'two', 'three');
+    const before = await everything(session);
+    for (let round = 0; round < 3; round += 1) {
+      await session.rewind('three');
+      const between = await everything(session);
+      await session.rewind('one');
+      expect(await visible(session)).toEqual(['one']);
+      expect(await session.unrewind()).toMatchObject({ ok: true, message_id: 'one', shown: 4 });
+      expect(await everything(session)).toEqual(between);
+      expect(await session.unrewind()).toMatchObject({ ok: true, message_id: 'three', shown: 1 });
+      expect(await everything(session)).toEqual(before);
+    }
+    expect(await rewindsOf(session)).toBeNull();
+    expect(await session.unrewind()).toMatchObject({ ok: false, code: 'NothingToUnrewind' });
+  });
+
+  it('X1 to the same message again counts once', async () => {
+    const session = await conversation(db, 'one', 'two');
+    await session.rewind('one');
+    expect(await session.rewind('one')).toMatchObject({ ok: true, hidden: 0 });
+    await session.unrewind();
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'two', 'answer 2']);
+    expect(await session.unrewind()).toMatchObject({ code: 'NothingToUnrewind' });
+  });
+
+  it('X1 after a new message there is nothing to un-rewind, and the hidden rows stay', async () => {
+    const session = await conversation(db, 'one', 'two');
+    await session.rewind('one');
+    await told(session, 'three');
+    expect(await session.unrewind()).toMatchObject({ ok: false, code: 'NothingToUnrewind' });
+    expect(await visible(session)).toEqual(['three', 'answer 3']);
+    expect((await session.messages()).map((row) => row['id'])).toEqual(
+      expect.arrayContaining(['one', 'two', 'three']) as string[],
+    );
+  });
+
+  it('X1 a repeat returns the recorded outcome', async () => {
+    const session = await conversation(db, 'one', 'two');
+    const first = await session.rewind('one', { command: 'again' });
+    await session.unrewind();
+    expect(await session.rewind('one', { command: 'again' })).toEqual(first);
+    expect(await visible(session)).toHaveLength(4);
+  });
+
+  it('X1 during a run or with a queue it is refused, unless it ends them', async () => {
+    const session = await conversation(db, 'one');
+    const { run_seq: run } = (await session.say('two', { id: 'two' })) as { run_seq: number };
+    await session.say('three', { id: 'three' });
+    await session.claim(run, [0, 2, 1]);
+    const part = textPart(0, '');
+    await session.append(run, [0, 2, 1], [part], [{ part_id: part.id, start: 0, text: 'so far' }]);
+    const before = await everything(session);
+    expect(await session.rewind('one')).toMatchObject({ ok: false, code: 'RunInFlight' });
+    expect(await everything(session)).toEqual(before);
+    const outcome = await session.rewind('one', { abort: true });
+    expect(outcome).toMatchObject({ ok: true, aborted: true, run_seq: run, dropped: ['three'], hidden: 3 });
+    expect(await session.run(run)).toMatchObject({ state: 'aborted' });
+    expect(await session.append(run, [0, 2, 1], [], [{ part_id: part.id, start: 6, text: ' too late' }])).toBe('lost');
+    expect(await visible(session)).toEqual(['one']);
+    await session.unrewind();
+    expect(await visible(session), 'what was dropped stays so').toEqual(['one', 'answer 1', 'two', 'so far']);
+    expect(await hiddenBy(session, 'three')).toMatchObject({ cause: 'cancelled' });
+  });
+
+  it('X1 a run without an answer yet leaves none behind', async () => {
+    const session = await conversation(db, 'one');
+    const { run_seq: run } = (await session.say('two')) as { run_seq: number };
+    await session.claim(run, [0, 2, 1]);
+    await session.rewind('one', { abort: true });
+    expect(await session.append(run, [0, 2, 1], [textPart(0, 'late')])).toBe('lost');
+    expect(await session.settleStep(run, [0, 2, 1], { end: true })).toEqual({ kind: 'lost' });
+    expect(await visible(session)).toEqual(['one']);
+  });
+
+  it('X1 a queued message can be gone back to: it is not answered, but stays', async () => {
+    const session = await conversation(db, 'one');
+    const { run_seq: run } = (await session.say('two', { id: 'two' })) as { run_seq: number };
+    await session.say('three', { id: 'three' });
+    expect(await session.rewind('two', { abort: true })).toMatchObject({ dropped: ['two', 'three'], run_seq: null });
+    expect(await session.run(run)).toMatchObject({ state: 'cancelled' });
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'two']);
+  });
+
+  it.each<[string, (session: Session) => Promise<string>, string]>([
+    ['an answer', async (session) => (await session.messages())[1]!['id'] as string, 'NotUserMessage'],
+    ['an unknown message', async () => 'nothing', 'MessageNotFound'],
+    [
+      'a message of another session',
+      async () => (await conversation(db, 'elsewhere')) && 'elsewhere',
+      'MessageNotFound',
+    ],
+    ['a message that a rewind hid', async (session) => (await session.rewind('one')) && 'two', 'MessageHidden'],
+    ['a message that an edit hid', async (session) => (await session.edit('two', 'new')) && 'two', 'MessageHidden'],
+    [
+      'a cancelled message',
+      async (session) => {
+        await session.say('three', { id: 'three' });
+        await session.cancelQueued('three');
+        return 'three';
+      },
+      'MessageHidden',
+    ],
+  ])('X1 to %s is refused, and nothing changes', async (_what, prepare, code) => {
+    const session = await conversation(db, 'one', 'two');
+    const target = await prepare(session);
+    const before = await everything(session);
+    const stack = await rewindsOf(session);
+    expect(await session.rewind(target, { abort: true })).toMatchObject({ ok: false, code });
+    expect(await everything(session)).toEqual(before);
+    expect(await rewindsOf(session)).toEqual(stack);
+  });
+});
+
+describe('compactions', () => {
+  /** Hides the messages up to a position, as a compaction does, with its summary before the rest. */
+  async function compact(session: Session, upTo: number, summary: string): Promise<void> {
+    await db.query(
+      `UPDATE chat_messages SET hidden_at = now(), metadata = metadata
+          || jsonb_build_object('hidden_by', jsonb_build_object('cause', 'compaction', 'id', $3::text))
+        WHERE session_id = $1 AND position <= $2 AND hidden_at IS NULL`,
+      [session.id, upTo, summary],
+    );
+    await db.query(`INSERT INTO chat_messages (id, session_id, position, role) VALUES ($2, $1, $3, 'assistant')`, [
+      session.id,
+      summary,
+      upTo + 500,
+    ]);
+    await db.query(
+      `INSERT INTO chat_parts (id, message_id, session_id, index, type, data) VALUES ($1, $2, $3, 0, 'data-compaction', $4)`,
+      [newId('prt'), summary, session.id, JSON.stringify({ type: 'data-compaction', text: summary })],
+    );
+  }
+
+  it('X3 a rewind over one and over two compactions shows what they summarized, and an un-rewind hides it again', async () => {
+    const session = await conversation(db, 'one', 'two', 'three', 'four', 'five');
+    await compact(session, 2001, 'summary-1');
+    await compact(session, 4001, 'summary-2');
+    const before = await everything(session);
+    expect(await visible(session)).toEqual(['summary-2', 'five', 'answer 5']);
+
+    await session.rewind('five');
+    expect(await visible(session), 'after both').toEqual(['summary-2', 'five']);
+    await session.rewind('four');
+    expect(await visible(session), 'between them').toEqual(['summary-1', 'three', 'answer 3', 'four']);
+    const between = await everything(session);
+    await session.rewind('one');
+    expect(await visible(session), 'before both').toEqual(['one']);
+    await session.unrewind();
+    expect(await everything(session)).toEqual(between);
+    await session.unrewind();
+    await session.unrewind();
+    expect(await everything(session)).toEqual(before);
+
+    await session.rewind('two');
+    expect(await visible(session), 'over both at once').toEqual(['one', 'answer 1', 'two']);
+    await session.unrewind();
+    expect(await everything(session)).toEqual(before);
+  });
+});
+
+describe('edit', () => {
+  it('X1 H8 replaces the message, and hides what came after it', async () => {
+    const session = await conversation(db, 'one', 'two', 'three');
+    const outcome = await session.edit('two', 'zwei', { id: 'zwei' });
+    expect(outcome).toMatchObject({ ok: true, accepted: true, message_id: 'zwei', aborted_run: null, dropped: [] });
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'zwei']);
+    expect(await hiddenBy(session, 'two')).toEqual({ cause: 'edit', id: 'zwei' });
+    expect(await hiddenBy(session, 'three')).toEqual({ cause: 'rewind', id: 'zwei' });
+    expect(await session.unrewind()).toMatchObject({ code: 'NothingToUnrewind' });
+    expect(await eventsOf(session)).toMatchObject([{ kind: 'refused' }]);
+  });
+
+  it('X1 the old id stands for the newest message in its place, and the same edit again is a repeat', async () => {
+    const session = await conversation(db, 'one');
+    const first = await session.edit('one', 'uno');
+    expect(await session.edit('one', 'uno')).toMatchObject({ accepted: false, run_seq: first['run_seq'] });
+    await answered(session, first['run_seq'] as number);
+    const second = await session.edit('one', 'eins');
+    expect(second).toMatchObject({ accepted: true });
+    expect(await session.say('eins', { id: 'one' })).toMatchObject({ accepted: false, run_seq: second['run_seq'] });
+    expect(await session.say('one', { id: 'one' }), 'the first one as it was sent').toMatchObject({ run_seq: 1 });
+    expect(await session.say('uno', { id: 'one' })).toEqual({ ok: false, code: 'MessageConflict' });
+    expect(await visible(session)).toEqual([second['message_id']]);
+  });
+
+  it('X1 always ends the run in flight and drops the queue', async () => {
+    const session = await conversation(db, 'one');
+    const { run_seq: run } = (await session.say('two', { id: 'two' })) as { run_seq: number };
+    await session.say('three', { id: 'three' });
+    await session.claim(run, [0, 2, 1]);
+    const outcome = await session.edit('one', 'uno', { id: 'uno' });
+    expect(outcome).toMatchObject({ accepted: true, position: 0, aborted_run: run, dropped: ['three'] });
+    expect((await session.runs()).map((each) => each['state'])).toEqual(['finished', 'aborted', 'cancelled', 'queued']);
+  });
+
+  it('W7 of a queued message exchanges it, and leaves the run and the rest of the queue alone', async () => {
+    const session = await conversation(db, 'one');
+    for (const text of ['two', 'three', 'four']) await session.say(text, { id: text });
+    await session.claim(2, [0, 2, 1]);
+    expect(await session.edit('three', 'drei', { id: 'drei' })).toMatchObject({ accepted: true, position: 2 });
+    expect((await session.runs()).map((each) => each['state'])).toEqual([
+      'finished',
+      'running',
+      'cancelled',
+      'queued',
+      'queued',
+    ]);
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'two', 'four', 'drei']);
+    expect(await hiddenBy(session, 'three')).toEqual({ cause: 'edit', id: 'drei' });
+  });
+
+  it('X1 after a rewind, it replaces the message that was gone back to, or an earlier one', async () => {
+    const session = await conversation(db, 'one', 'two', 'three');
+    await session.rewind('two');
+    expect(await session.edit('three', 'drei')).toMatchObject({ ok: false, code: 'MessageHidden', cause: 'rewind' });
+    await session.edit('one', 'uno', { id: 'uno' });
+    expect(await visible(session)).toEqual(['uno']);
+    expect(await rewindsOf(session)).toBeNull();
+  });
+
+  it('X1 of an answer, an unknown message, or by another user is refused', async () => {
+    const session = await conversation(db, 'one');
+    const before = await everything(session);
+    const answer = (await session.messages())[1]!['id'] as string;
+    expect(await session.edit(answer, 'x')).toMatchObject({ ok: false, code: 'NotUserMessage' });
+    expect(await session.edit('nothing', 'x')).toMatchObject({ ok: false, code: 'MessageNotFound' });
+    expect(await session.edit('one', 'x', { user: 'eve' })).toMatchObject({ ok: false, code: 'SessionNotFound' });
+    expect(await session.regenerate(answer)).toMatchObject({ ok: false, code: 'NotUserMessage' });
+    expect(await session.regenerate('one', { user: 'eve' })).toMatchObject({ ok: false, code: 'SessionNotFound' });
+    expect(await everything(session)).toEqual(before);
+  });
+});
+
+describe('a new answer', () => {
+  it('H8 is a new run of the same user row, after which the old answer is hidden', async () => {
+    const session = await conversation(db, 'one', 'two');
+    const again = (await session.regenerate('one')) as { run_seq: number };
+    expect(again).toMatchObject({ ok: true, accepted: true, message_id: 'one', state: 'queued', run_seq: 3 });
+    await session.say('later', { id: 'later' });
+    await answered(session, 3);
+    expect(await visible(session)).toEqual(['one', 'answer 3', 'later']);
+    const { view } = (await session.claim(4, [0, 4, 1])) as Answer & { view: Row[] };
+    expect(view.map((part) => (part['data'] as Row)['text'])).toEqual(['one', 'answer 3', 'later']);
+    expect(await session.chat(), 'all answers were paid for').toMatchObject({ prompt_tokens: 6, completion_tokens: 3 });
+  });
+
+  it('H8 asked for twice with the answer that it replaces is made once', async () => {
+    const session = await conversation(db, 'one');
+    const replaced = (await session.messages())[1]!['id'] as string;
+    const first = await session.regenerate('one', { replaced });
+    expect(await session.regenerate('one', { replaced })).toMatchObject({ accepted: false, run_seq: first['run_seq'] });
+    const newer = await answered(session, first['run_seq'] as number);
+    expect(await session.regenerate('one', { replaced })).toMatchObject({ accepted: false, state: 'finished' });
+    expect(await session.regenerate('one', { replaced: newer })).toMatchObject({ accepted: true, run_seq: 3 });
+  });
+
+  it('H8 follows an edit, ends what is open, and after an error continues the queue', async () => {
+    const session = await conversation(db, 'one');
+    const { run_seq: run } = (await session.edit('one', 'uno', { id: 'uno' })) as { run_seq: number };
+    await session.claim(run, [0, run, 1]);
+    await session.say('queued', { id: 'queued' });
+    expect(await session.regenerate('one')).toMatchObject({ message_id: 'uno', aborted_run: run, dropped: ['queued'] });
+    await session.claim(4, [0, 4, 1]);
+    await session.settleRun(4, 'error');
+    expect((await session.chat())['paused_at']).not.toBeNull();
+    await session.regenerate('uno');
+    expect((await session.chat())['paused_at']).toBeNull();
+  });
+
+  it('W7 that is taken back from the queue leaves its message', async () => {
+    const session = await conversation(db, 'one');
+    await session.regenerate('one');
+    expect(await session.cancelQueued('one')).toMatchObject({ ok: true });
+    expect(await visible(session)).toEqual(['one']);
+  });
+
+  it('H8 is refused the 998th time', async () => {
+    const session = await conversation(db, 'one');
+    await db.query(
+      `INSERT INTO chat_messages (id, session_id, position, role, hidden_at)
+       SELECT 'old' || n, $1, n, 'assistant', now() FROM generate_series(1002, 1998) AS n`,
+      [session.id],
+    );
+    expect(await session.regenerate('one')).toMatchObject({ ok: false, code: 'TooMany' });
+    expect(await visible(session)).toEqual(['one', 'answer 1']);
+    await told(session, 'two');
+  });
+});

@@ -1,0 +1,220 @@
+// The full-text index and what it finds.
+import { describe, expect, it } from 'vitest';
+import { indexMessages, searchMessages } from '../../store/search.ts';
+import { eraseSession } from '../../store/erasure.ts';
+import { conversation, told } from './conversation.ts';
+import { freshRows, rows, Session, textPart } from './session.ts';
+
+const db = await freshRows();
+
+const search = (query: string, user = 'ada', limit = 20) => searchMessages(db, user, query, limit);
+const idsOf = async (query: string, user?: string) => (await search(query, user)).map((hit) => hit.message_id);
+
+/** Says a text under an id and answers it with another one. */
+async function said(session: Session, id: string, text: string, answer: string): Promise<string> {
+  const { run_seq: run } = (await session.say(text, { id })) as { run_seq: number };
+  const { answer_id: answerId } = (await session.claim(run, [0, run, 1])) as { answer_id: string };
+  await session.settleStep(run, [0, run, 1], { parts: [{ ...textPart(0, answer), settled: true }], end: true });
+  return answerId;
+}
+
+describe('search', () => {
+  it('T6 finds questions and answers, the best match first, with the matching words', async () => {
+    const session = await Session.at('chatting', db);
+    const rhubarb = await said(session, 'cake', 'How do I bake a cake?', 'With rhubarb: "Rhubarb" <b>is</b> sour.');
+    const pie = await said(session, 'pie', 'And a pie with many other things, and rhubarb?', 'The same, but round.');
+    const hits = await search('RHUBARB');
+    expect(hits.map((hit) => hit.message_id)).toEqual([rhubarb, 'pie']);
+    const [best] = hits;
+    expect(best).toMatchObject({ session_id: session.id, role: 'assistant', hidden: false });
+    expect(best!.matches.map(({ start, end }) => best!.snippet.slice(start, end))).toEqual(['rhubarb', 'Rhubarb']);
+    expect(best!.snippet).toContain('With rhubarb');
+    const stored = await rows(db, 'SELECT created_at FROM chat_messages WHERE session_id = $1 AND id = $2', [
+      session.id,
+      rhubarb,
+    ]);
+    expect(best!.created_at).toBe((stored[0]!['created_at'] as Date).toISOString());
+    expect(await idsOf('"but round"')).toEqual([pie]);
+    expect(await idsOf('rhubarb -sour')).toEqual(['pie']);
+    expect((await idsOf('bake or round')).toSorted()).toEqual(['cake', pie].toSorted());
+    expect(await idsOf('rhubarb round')).toEqual([]);
+    expect(await search('rhubarb', 'ada', 1)).toEqual([best]);
+  });
+
+  it('T6 finds what a rewind, an edit or a cancel has hidden, and marks it', async () => {
+    const session = await conversation(db, 'walrus', 'seal');
+    await session.rewind('seal');
+    await told(session, 'otter');
+    await session.say('dolphin', { id: 'dolphin' });
+    await session.cancelQueued('dolphin');
+    const hiddenOf = async (word: string) => (await search(word)).map((hit) => [hit.message_id, hit.hidden]);
+    expect(await hiddenOf('walrus')).toEqual([['walrus', false]]);
+    expect(await hiddenOf('seal')).toEqual([['seal', true]]);
+    expect(await hiddenOf('otter')).toEqual([['otter', false]]);
+    expect(await hiddenOf('dolphin')).toEqual([['dolphin', true]]);
+    await session.rewind('otter');
+    await session.unrewind();
+    expect(await hiddenOf('otter')).toEqual([['otter', false]]);
+  });
+
+  it('T6 finds only the messages of its user, also by the word that stands for the user in the index', async () => {
+    const session = await Session.at('chatting', db, { user: 'eve' });
+    const { run_seq: run } = (await session.say('the secret is pineapple', { id: 'm', user: 'eve' })) as {
+      run_seq: number;
+    };
+    await session.claim(run, [0, run, 1]);
+    await session.settleRun(run, 'aborted');
+    expect(await idsOf('pineapple', 'eve')).toEqual(['m']);
+    expect(await idsOf('pineapple')).toEqual([]);
+    const [word] = await rows(db, `SELECT user_word('eve') AS word`);
+    for (const query of [
+      word!['word'] as string,
+      `or ${String(word!['word'])}`,
+      '-nothing',
+      '-a or -b',
+      'pineapple or -x',
+    ]) {
+      expect((await search(query)).filter((hit) => hit.session_id === session.id)).toEqual([]);
+    }
+  });
+
+  it.each(["'", '"', '\\', '!!', '& | !', ':*', '((', "a' | 'b", '""', ' ', '-', 'or', '<->', '\u0001', '🦭', '漢字'])(
+    'T6 %j is a query like any other',
+    async (query) => expect(await search(query)).toEqual([]),
+  );
+
+  it('T6 a turn is found once it is over, and streaming adds nothing to the index', async () => {
+    const session = await Session.at('chatting', db);
+    const { run_seq: run } = (await session.say('a kestrel?', { id: 'kestrel' })) as { run_seq: number };
+    await session.claim(run, [0, 1, 1]);
+    const part = textPart(0, '');
+    const indexed = () => rows(db, `SELECT FROM search_queue WHERE session_id = $1`, [session.id]);
+    await session.append(run, [0, 1, 1], [part], [{ part_id: part.id, start: 0, text: 'a falcon' }]);
+    expect(await indexed()).toEqual([]);
+    expect(await idsOf('kestrel or falcon')).toEqual([]);
+    await session.abort();
+    await session.settleRun(run, 'aborted');
+    expect(await indexed()).toHaveLength(1);
+    expect(await idsOf('kestrel or falcon')).toHaveLength(2);
+    expect(await indexed()).toEqual([]);
+  });
+
+  it('T6 a new answer and the earlier one are both found', async () => {
+    const session = await Session.at('chatting', db);
+    const first = await said(session, 'bird', 'Which bird?', 'A nuthatch.');
+    const { run_seq: run } = (await session.regenerate('bird')) as { run_seq: number };
+    const { answer_id: second } = (await session.claim(run, [0, run, 1])) as { answer_id: string };
+    const part = textPart(0, '');
+    await session.append(run, [0, run, 1], [part], [{ part_id: part.id, start: 0, text: 'A wryneck' }]);
+    expect((await search('nuthatch')).map((hit) => [hit.message_id, hit.hidden])).toEqual([[first, true]]);
+    await session.settleStep(run, [0, run, 1], {
+      parts: [{ ...part, data: { type: 'text', text: 'A wryneck, no doubt.' }, settled: true }],
+      end: true,
+    });
+    expect((await search('wryneck doubt')).map((hit) => [hit.message_id, hit.hidden])).toEqual([[second, false]]);
+  });
+
+  it('T6 a copied conversation is found in both sessions, and nothing of an erased one', async () => {
+    const session = await conversation(db, 'capybara');
+    const { session_id: copy } = await session.apply('branch', { from_message_id: 'capybara' });
+    const sessionsOf = async () => (await search('capybara')).map((hit) => hit.session_id).toSorted();
+    expect(await sessionsOf()).toEqual([session.id, copy as string].toSorted());
+    const erase = { sessionId: session.id, userId: 'ada', home: 'h', wholeUser: false };
+    await told(session, 'tapir');
+    await eraseSession(db, erase);
+    expect(await search('capybara or tapir')).toEqual([]);
+    const left =
+      'SELECT FROM message_search WHERE session_id = $1 UNION ALL SELECT FROM search_queue WHERE session_id = $1';
+    expect(await rows(db, left, [session.id])).toEqual([]);
+  });
+
+  it('T6 a long text is found by its first and by its last words, with a snippet around them', async () => {
+    const session = await Session.at('chatting', db);
+    const text = `aardvark ${'filler words '.repeat(8_000)} zebra in the end ${'more '.repeat(30_000)}`;
+    const answer = await said(session, 'long', 'tell me', text);
+    for (const word of ['aardvark', 'zebra']) {
+      const [hit] = await search(word);
+      expect(hit?.message_id).toBe(answer);
+      expect(hit!.snippet.length).toBeLessThan(1_000);
+      expect(hit!.matches.map(({ start, end }) => hit!.snippet.slice(start, end))).toEqual([word]);
+    }
+  });
+
+  it('T6 texts that Postgres finds hard to index are passed over by none of the next ones', async () => {
+    const session = await Session.at('chatting', db);
+    const distinct = Array.from({ length: 60_000 }, (_, n) => String.fromCodePoint(131_072 + n, 140_000 + (n % 97)));
+    await said(session, 'many', distinct.join(' '), 'x'.repeat(300_000));
+    await said(session, 'marks', 'a \u0002 walnut \u0003 b \u0003 c \u0002', `${'\u0002'.repeat(50)} hazelnut`);
+    await said(session, 'after', 'a chestnut', 'yes');
+    expect(await idsOf('chestnut')).toEqual(['after']);
+    const [marked] = await search('walnut');
+    expect(marked?.matches.map(({ start, end }) => marked.snippet.slice(start, end).trim())).toContain('walnut');
+    expect((await search('hazelnut')).map((hit) => hit.snippet.includes('\u0002'))).toEqual([false]);
+  });
+
+  it('T6 workers index what no search has indexed yet, in batches, each message once', async () => {
+    const fresh = await freshRows();
+    await conversation(fresh, ...Array.from({ length: 12 }, (_, n) => `word${n}`));
+    const sizes: number[] = [];
+    for (let size = await indexMessages(fresh, 7); size > 0; size = await indexMessages(fresh, 7)) sizes.push(size);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeGreaterThanOrEqual(24);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(8);
+    expect(await rows(fresh, 'SELECT FROM message_search')).toHaveLength(24);
+    expect(await rows(fresh, 'SELECT FROM search_queue')).toEqual([]);
+  });
+
+  it('T6 a queue of empty ranges holds nothing up, and an import without messages queues none', async () => {
+    const fresh = await freshRows();
+    const [empty, session] = [await Session.at('chatting', fresh), await Session.at('chatting', fresh)];
+    await fresh.query('SELECT queue_search($1, 0, 1000000)', [empty.id]);
+    expect(await rows(fresh, 'SELECT FROM search_queue')).toEqual([]);
+    await fresh.query(
+      `INSERT INTO search_queue (user_id, session_id, from_position, to_position)
+       SELECT 'ada', $1, 0, 0 FROM generate_series(1, 3)`,
+      [empty.id],
+    );
+    await said(session, 'fox', 'a fennec', 'a fox');
+    expect(await indexMessages(fresh, 3)).toBe(3);
+    expect(await indexMessages(fresh, 3)).toBe(2);
+    expect(await indexMessages(fresh, 3)).toBe(0);
+    expect((await searchMessages(fresh, 'ada', 'fennec', 20)).map((hit) => hit.message_id)).toEqual(['fox']);
+  });
+
+  it('T6 a text whose words do not fit into the index is found by its first ones, and holds no other up', async () => {
+    const session = await Session.at('chatting', db);
+    const letters = (n: number) => String.fromCodePoint(131_072 + n, 140_000 + (n % 97), 150_000 + (n % 89));
+    const hyphens = Array.from({ length: 25_000 }, (_, n) => `${letters(n)}-${letters(n + 30_000)}`);
+    await said(session, 'hyphens', `ptarmigan ${hyphens.join(' ')} grouse`, 'a partridge');
+    expect((await search('partridge')).map((hit) => hit.role)).toEqual(['assistant']);
+    expect(await idsOf('ptarmigan')).toEqual(['hyphens']);
+    expect(await idsOf('grouse')).toEqual([]);
+  });
+
+  it('T6 a batch of long texts ends earlier, and goes on with the next', async () => {
+    const fresh = await freshRows();
+    const session = await Session.at('chatting', fresh);
+    for (const id of ['one', 'two', 'three']) await said(session, id, `${id} ${'more '.repeat(8_000)}`, 'yes');
+    const sizes: number[] = [];
+    for (let size = await indexMessages(fresh, 5); size > 0; size = await indexMessages(fresh, 5)) sizes.push(size);
+    expect(sizes).toHaveLength(4);
+    expect(await rows(fresh, 'SELECT FROM message_search')).toHaveLength(6);
+  });
+
+  it('T6 indexers at once do not wait for each other, nor for a turn', async () => {
+    const session = await conversation(db, 'lynx', 'bobcat');
+    await db.query('SELECT queue_search($1, 0, 1000000)', [session.id]);
+    const holder = await db.connect();
+    try {
+      await holder.query('BEGIN');
+      await holder.query('SELECT lock_session($1)', [session.id]);
+      await holder.query('SELECT FROM search_queue FOR UPDATE');
+      await holder.query(`SET LOCAL lock_timeout = '100ms'`);
+      expect(await search('lynx')).toHaveLength(0);
+      await indexMessages(db, 100);
+    } finally {
+      await holder.query('ROLLBACK');
+      holder.release();
+    }
+    expect(await idsOf('lynx')).toEqual(['lynx']);
+  });
+});

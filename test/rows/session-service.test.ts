@@ -1,0 +1,510 @@
+// One suite for both stores of SessionService, then what only Postgres has to show.
+import { describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import { replayState } from '../../tools/test-kit/replayed-state.ts';
+import type { Json } from '../../domain/text.ts';
+import {
+  Event,
+  InMemorySessionService,
+  PostgresSessionService,
+  type Session,
+  type SessionService,
+} from '../../client/state/index.ts';
+import { appendStateEvent } from '../../store/state.ts';
+import { freshRows, rows } from './session.ts';
+
+const db = await freshRows({ max: 16 });
+const postgres = new PostgresSessionService({ database: db });
+
+/** A user and an app of their own for each test. */
+const someone = (appName: string = newId('prj')) => ({ appName, userId: newId('cmd') });
+
+const codeOf = (error: unknown) => (error as { code?: string }).code;
+
+const reading = ({ appName, userId, id }: Session) => ({ appName, userId, sessionId: id });
+
+async function read(service: SessionService, session: Session): Promise<Session> {
+  return (await service.getSession(reading(session)))!;
+}
+
+const change = (stateDelta: Record<string, unknown>, more: object = {}) =>
+  new Event({ invocationId: 'inv', author: 'system', actions: { stateDelta, ...more } });
+
+describe.each([
+  ['memory', new InMemorySessionService()],
+  ['Postgres', postgres],
+])('SessionService in %s', (_name, service) => {
+  it('K5 a session is opened with its state, read, listed and deleted', async () => {
+    const who = someone();
+    const state = { 'user:login_count': 0, task_status: 'idle', 'app:motd': { text: 'hi' }, 'temp:x': 1 };
+    const from = Date.now();
+    const session = await service.createSession({ ...who, sessionId: 'session2', state });
+    expect(session).toMatchObject({ ...who, id: 'session2', events: [] });
+    expect(session.state.getAll()).toEqual({ 'user:login_count': 0, task_status: 'idle', 'app:motd': { text: 'hi' } });
+    // Postgres has a clock of its own.
+    expect(session.lastUpdateTime).toBeGreaterThan(from / 1_000 - 1);
+    expect(session.lastUpdateTime).toBeLessThan(Date.now() / 1_000 + 1);
+    await expect(service.createSession({ ...who, sessionId: 'session2' })).rejects.toMatchObject({
+      code: 'SessionExists',
+    });
+    const other = await service.createSession(who);
+    expect(other.id).toMatch(/^ses_/);
+    expect(other.state.getAll()).toEqual({ 'user:login_count': 0, 'app:motd': { text: 'hi' } });
+    const listed = await service.listSessions({ ...who, order: 'desc' });
+    expect(listed.sessions.map(({ id }) => id)).toEqual([other.id, 'session2']);
+    expect(listed).toMatchObject({ page: 1, limit: 2, totalItems: 2, totalPages: 1 });
+    expect(await service.listSessions({ ...who, order: 'asc', limit: 1, page: 2 })).toMatchObject({
+      ...{ page: 2, limit: 1, totalItems: 2, totalPages: 2 },
+      sessions: [{ id: other.id, events: [] }],
+    });
+    for (let n = 0; n < 2; n += 1) await service.deleteSession(reading(session));
+    expect(await service.getSession(reading(session))).toBeUndefined();
+    expect((await read(service, other)).state.getAll()).toEqual({ 'user:login_count': 0, 'app:motd': { text: 'hi' } });
+    expect((await service.createSession({ ...who, sessionId: 'session2' })).state.has('task_status')).toBe(false);
+  });
+
+  it('K3 an event changes state in its scopes, is kept, and advances lastUpdateTime', async () => {
+    const who = someone();
+    const session = await service.createSession({ ...who, state: { task_status: 'idle', gone: 1 } });
+    const neighbour = await service.createSession(who);
+    const stranger = await service.createSession(someone(who.appName));
+    const foreign = await service.createSession({ ...who, appName: 'elsewhere' });
+    const before = session.lastUpdateTime;
+    const event = change(
+      { task_status: 'active', 'user:theme': 'dark', 'app:motd': who.userId, 'temp:secret': 'x', 'other:key': 1 },
+      { stateDeletions: ['gone', 'temp:secret2'], artifactDelta: { a: 1 } },
+    );
+    const content = { role: 'system', parts: [{ text: 'changed' }] };
+    expect(await service.appendEvent({ session, event: Object.assign(event, { content }) })).toBe(event);
+    expect(event.actions.stateDelta).not.toHaveProperty('temp:secret');
+    const expected = { task_status: 'active', 'user:theme': 'dark', 'app:motd': who.userId, 'other:key': 1 };
+    expect(session.state.getAll()).toEqual(expected);
+    expect(session.lastUpdateTime).toBeGreaterThan(before);
+    const again = await read(service, session);
+    expect(again.state.getAll()).toEqual(expected);
+    expect(again.lastUpdateTime).toBe(session.lastUpdateTime);
+    expect(again.events).toMatchObject([
+      {
+        id: event.id,
+        invocationId: 'inv',
+        author: 'system',
+        timestamp: event.timestamp,
+        content,
+        actions: { artifactDelta: { a: 1 } },
+      },
+    ]);
+    expect((await read(service, neighbour)).state.getAll()).toEqual({ 'user:theme': 'dark', 'app:motd': who.userId });
+    expect((await read(service, stranger)).state.getAll()).toEqual({ 'app:motd': who.userId });
+    expect((await read(service, foreign)).state.getAll()).toEqual({});
+  });
+
+  it('K4 temp: leaves nothing behind, and a partial event is not stored', async () => {
+    const session = await service.createSession({ ...someone(), state: { 'temp:a': 'canary-1' } });
+    const partial = new Event({ partial: true, actions: { stateDelta: { a: 1 } } });
+    expect(await service.appendEvent({ session, event: partial })).toBe(partial);
+    await service.appendEvent({
+      session,
+      event: change({ 'temp:b': 'canary-2' }, { stateIncrements: { 'temp:n': 1 } }),
+    });
+    const stored = await read(service, session);
+    expect(stored.state.getAll()).toEqual({});
+    expect(JSON.stringify(stored.events)).not.toMatch(/canary|temp:/);
+    expect(stored.events).toHaveLength(1);
+  });
+
+  it('K5 getSession reads the newest events, or those from a time on', async () => {
+    const session = await service.createSession(someone());
+    for (let n = 1; n <= 6; n += 1) {
+      await service.appendEvent({
+        session,
+        event: new Event({ id: `e${n}`, timestamp: 100 + n, actions: { stateDelta: { n } } }),
+      });
+    }
+    const events = async (config: object) =>
+      (await service.getSession({ ...reading(session), config }))!.events.map(({ id }) => id);
+    expect(await events({})).toEqual(['e1', 'e2', 'e3', 'e4', 'e5', 'e6']);
+    expect(await events({ numRecentEvents: 2 })).toEqual(['e5', 'e6']);
+    expect(await events({ afterTimestamp: 104 })).toEqual(['e4', 'e5', 'e6']);
+    expect(await events({ afterTimestamp: 104.5 })).toEqual(['e5', 'e6']);
+    expect(await events({ afterTimestamp: 103, numRecentEvents: 1 })).toEqual(['e6']);
+    expect(await events({ afterTimestamp: 200 })).toEqual([]);
+  });
+
+  it('K3 an event that is sent again is applied once; another one with its id is refused', async () => {
+    const session = await service.createSession(someone());
+    const copy = await read(service, session);
+    const event = () =>
+      new Event({ id: 'once', timestamp: 5, actions: { stateIncrements: { 'user:n': 1 }, stateDelta: {} } });
+    await service.appendEvent({ session, event: event() });
+    await service.appendEvent({ session: copy, event: event() });
+    await service.appendEvent({ session, event: event() });
+    for (const each of [session, copy, await read(service, session)]) {
+      expect(each.state.get('user:n')).toBe(1);
+      expect(each.events.map(({ id }) => id)).toEqual(['once']);
+    }
+    const other = new Event({ id: 'once', timestamp: 5, actions: { stateDelta: { a: 1 } } });
+    await expect(service.appendEvent({ session, event: other })).rejects.toMatchObject({ code: 'EventConflict' });
+  });
+
+  it('K3 a stale session object cannot overwrite what another writer changed, in any scope', async () => {
+    const who = someone();
+    const first = await service.createSession({ ...who, state: { n: 1, 'user:n': 1, 'app:n': 1, kept: 1 } });
+    for (const name of ['n', 'user:n', 'app:n', 'new', 'user:new']) {
+      const stale = await read(service, first);
+      const current = await read(service, first);
+      await service.appendEvent({ session: current, event: change({ [name]: 2 }) });
+      for (const actions of [
+        { stateDelta: { kept: 2, [name]: 3 } },
+        { stateDelta: { kept: 2 }, stateDeletions: [name] },
+      ]) {
+        const refused = service.appendEvent({ session: stale, event: new Event({ actions }) });
+        await expect(refused).rejects.toMatchObject({
+          code: 'StaleSession',
+          message: expect.stringContaining(JSON.stringify(name)) as string,
+        });
+      }
+      const after = await read(service, first);
+      expect([after.state.get(name), after.state.get('kept')]).toEqual([2, 1]);
+      await service.appendEvent({ session: after, event: change({ [name]: 4 }) });
+      expect((await read(service, first)).state.get(name)).toBe(4);
+    }
+  });
+
+  it('K3 a key that was deleted and set again is another key', async () => {
+    const session = await service.createSession({ ...someone(), state: { 'user:n': 1 } });
+    const stale = await read(service, session);
+    await service.appendEvent({ session, event: change({}, { stateDeletions: ['user:n'] }) });
+    await expect(service.appendEvent({ session: stale, event: change({ 'user:n': 9 }) })).rejects.toMatchObject({
+      code: 'StaleSession',
+    });
+    await service.appendEvent({ session, event: change({ 'user:n': 1 }) });
+    await expect(service.appendEvent({ session: stale, event: change({ 'user:n': 9 }) })).rejects.toMatchObject({
+      code: 'StaleSession',
+    });
+  });
+
+  it('K3 a stale session object that adds other keys is merged, and then has what it missed', async () => {
+    const session = await service.createSession({ ...someone(), state: { n: 1, gone: 1 } });
+    const stale = await read(service, session);
+    await service.appendEvent({
+      session,
+      event: Object.assign(change({ n: 2, 'user:a': 1 }, { stateDeletions: ['gone'] }), { id: 'a' }),
+    });
+    stale.state.set('temp:mine', 1);
+    await service.appendEvent({ session: stale, event: Object.assign(change({ m: 1 }), { id: 'b' }) });
+    expect(stale.state.getAll()).toEqual({ n: 2, m: 1, 'user:a': 1, 'temp:mine': 1 });
+    expect(stale.events.map(({ id }) => id)).toEqual(['a', 'b']);
+    await service.appendEvent({ session: stale, event: change({ n: 3, 'user:a': 2 }) });
+    expect((await read(service, session)).state.getAll()).toEqual({ n: 3, m: 1, 'user:a': 2 });
+  });
+
+  it('K3 copies keep the fence; an object that went through JSON has a coarser one, and loses no update either', async () => {
+    const session = await service.createSession({ ...someone(), state: { n: 1, 'user:n': 1 } });
+    const spread = { ...(await read(service, session)) };
+    await service.appendEvent({ session: spread, event: change({ n: 2 }) });
+    const json = async () => JSON.parse(JSON.stringify(await read(service, session))) as Session;
+    const current = await json();
+    await service.appendEvent({ session: current, event: change({ n: 3, 'user:first': 1 }) });
+    expect(current.state).toEqual({ n: 3, 'user:n': 1, 'user:first': 1 });
+    const stale = await json();
+    await service.appendEvent({ session: await read(service, session), event: change({ other: 1 }) });
+    for (const delta of [{ n: 4 }, { 'user:n': 4 }]) {
+      await expect(service.appendEvent({ session: { ...stale }, event: change(delta) })).rejects.toMatchObject({
+        code: 'StaleSession',
+      });
+    }
+    await service.appendEvent({ session: stale, event: change({ added: 1 }) });
+    expect(stale.state).toMatchObject({ n: 3, other: 1, added: 1 });
+  });
+
+  it('K3 increments are exact, whatever the session object knows', async () => {
+    const session = await service.createSession({ ...someone(), state: { 'user:text': 'x', 'user:big': 1e308 } });
+    const stale = await read(service, session);
+    for (const each of [session, stale, session, stale]) {
+      each.state.increment('user:visits');
+      each.state.increment('half', 0.1);
+      await service.appendEvent({ session: each, event: new Event({ author: 'a', actions: each.state.changes() }) });
+      expect(each.state.hasDelta()).toBe(false);
+    }
+    const after = await read(service, session);
+    expect(after.state.get('user:visits')).toBe(4);
+    expect(after.state.get('half')).toBe(0.1 + 0.1 + 0.1 + 0.1);
+    expect(after.events.map(({ actions }) => actions.stateDelta['user:visits'])).toEqual([1, 2, 3, 4]);
+    const adding = (name: string, by: number) =>
+      service.appendEvent({ session: after, event: change({ half: 0 }, { stateIncrements: { [name]: by } }) });
+    await expect(adding('user:text', 1)).rejects.toMatchObject({
+      code: 'BadRequest',
+      field: 'stateIncrements["user:text"]',
+    });
+    await expect(adding('user:big', 1e308)).rejects.toMatchObject({ code: 'BadRequest', field: 'stateIncrements' });
+    expect((await read(service, session)).state.get('half')).toBeGreaterThan(0);
+  });
+
+  it('K1 what is refused is named, and nothing of it is applied', async () => {
+    const session = await service.createSession({ ...someone(), state: { a: 1 } });
+    const cases: [object, object][] = [
+      [
+        { a: 2, b: { c: [Number.NaN] } },
+        { code: 'BadRequest', field: 'stateDelta["b"].c[0]' },
+      ],
+      [
+        { a: 2, '': 1 },
+        { code: 'BadRequest', field: 'stateDelta[""]' },
+      ],
+      [
+        { a: 2, b: 'x'.repeat(65_536) },
+        { code: 'TooLarge', field: 'stateDelta["b"]' },
+      ],
+    ];
+    for (const [delta, error] of cases) {
+      await expect(service.appendEvent({ session, event: change(delta as never) })).rejects.toMatchObject(error);
+    }
+    const large = 'x'.repeat(60_000);
+    for (let n = 0; n < 4; n += 1) await service.appendEvent({ session, event: change({ [`user:${n}`]: large }) });
+    await expect(service.appendEvent({ session, event: change({ a: 2, 'user:4': large }) })).rejects.toMatchObject({
+      code: 'TooLarge',
+      message: expect.stringContaining('the scope "user"') as string,
+    });
+    const content = { parts: [{ text: 'x'.repeat(1024 ** 2) }] };
+    await expect(service.appendEvent({ session, event: new Event({ content }) })).rejects.toMatchObject({
+      code: 'TooLarge',
+      field: 'event',
+    });
+    const cyclic: Record<string, unknown> = {};
+    cyclic['self'] = cyclic;
+    await expect(service.appendEvent({ session, event: new Event({ content: cyclic }) })).rejects.toMatchObject({
+      field: 'event',
+    });
+    const after = await read(service, session);
+    expect([after.state.get('a'), after.events.length]).toEqual([1, 4]);
+    for (const [request, field] of [
+      [{ appName: '' }, 'appName'],
+      [{ userId: 'x'.repeat(129) }, 'userId'],
+      [{ sessionId: 'ses_mine' }, 'sessionId'],
+      [{ sessionId: 'a\nb' }, 'sessionId'],
+      [{ state: { a: 1n } }, 'stateDelta["a"]'],
+    ] as const) {
+      await expect(service.createSession({ ...someone(), ...request })).rejects.toMatchObject({
+        code: 'BadRequest',
+        field,
+      });
+    }
+  });
+
+  it('K5 another user or app has no such session', async () => {
+    const session = await service.createSession({ ...someone(), sessionId: 'mine' });
+    for (const wrong of [
+      { appName: 'other' },
+      { userId: 'other' },
+      { id: 'other' },
+      { id: newId('ses') },
+      { userId: '' },
+      { id: 'a\0' },
+    ]) {
+      const there = { ...session, ...wrong } as Session;
+      expect(await service.getSession(reading(there))).toBeUndefined();
+      await expect(service.appendEvent({ session: there, event: change({ a: 1 }) })).rejects.toMatchObject({
+        code: 'SessionNotFound',
+      });
+      await service.deleteSession(reading(there));
+    }
+    expect((await read(service, session)).state.getAll()).toEqual({});
+  });
+
+  it('K5 only without a user the sessions of all are listed: an empty one is refused', async () => {
+    const one = someone();
+    const two = someone(one.appName);
+    for (const who of [one, two]) await service.createSession(who);
+    expect(await service.listSessions({ appName: one.appName })).toMatchObject({ totalItems: 2 });
+    expect(await service.listSessions(two)).toMatchObject({ totalItems: 1, sessions: [two] });
+    await expect(service.listSessions({ appName: one.appName, userId: '' })).rejects.toMatchObject({
+      ...{ code: 'BadRequest', field: 'userId' },
+    });
+  });
+});
+
+it('K1 whatever writers may store is loaded, also where Postgres needs more space for it than JSON', async () => {
+  const who = someone();
+  const session = await postgres.createSession(who);
+  const words = Array.from({ length: 2_800 }, () => newId('cmd').slice(-20));
+  const stateDelta = { words };
+  await postgres.appendEvent({ session, event: change(stateDelta) });
+  const [size] = await rows(db, `SELECT pg_column_size(value) AS bytes FROM scoped_state WHERE owner = $1`, [
+    session.id,
+  ]);
+  expect(size!['bytes']).toBeGreaterThan(64 * 1024);
+  expect((await read(postgres, session)).state.getAll()).toEqual(stateDelta);
+});
+
+it('K3 a writer that has missed events gets as many of them as it asks for', async () => {
+  const who = someone();
+  const session = await postgres.createSession(who);
+  for (const n of [1, 2, 3]) await postgres.appendEvent({ session, event: change({ n }) });
+  const key = { app: who.appName, user: who.userId, id: session.id };
+  const append = (id: string, recent?: number) => {
+    const seen = { at: 0, seq: 0, versions: false, ...(recent !== undefined && { recent }) };
+    return appendStateEvent(db, key, { event: { id, timestamp: 1 }, changes: [], actor: 'user' }, seen);
+  };
+  for (const recent of [0, 2]) {
+    const id = newId('evt');
+    for (let times = 0; times < 2; times += 1) expect((await append(id, recent)).fresh!.events).toHaveLength(recent);
+  }
+  expect((await append(newId('evt'))).fresh!.events).toHaveLength(6);
+});
+
+it('K5 a hundred sessions of a user over 16 connections lose no update of user: and app: keys, and counters are exact', async () => {
+  const who = someone('busy');
+  const sessions = await Promise.all(Array.from({ length: 100 }, () => postgres.createSession(who)));
+  await Promise.all(
+    sessions.map(async (session, n) => {
+      for (let round = 0; round < 3; round += 1) {
+        const event = change(
+          { [`user:mine-${n}`]: round, [`app:mine-${n}`]: round, last: round },
+          { stateIncrements: { 'user:all': 1, 'app:all': 2 } },
+        );
+        await postgres.appendEvent({ session, event });
+      }
+    }),
+  );
+  const { state } = await read(postgres, sessions[0]!);
+  const expected = Object.fromEntries(
+    sessions.flatMap((_, n) => [
+      [`user:mine-${n}`, 2],
+      [`app:mine-${n}`, 2],
+    ]),
+  );
+  expect(state.getAll()).toEqual({ ...expected, 'user:all': 300, 'app:all': 600, last: 2 });
+  // The same key, read and then written: every writer that is not refused has seen the one before.
+  const counted = await Promise.all(
+    sessions.slice(0, 16).map(async (session) => {
+      let done = 0;
+      while (done < 3) {
+        const current = await read(postgres, session);
+        const n = current.state.get('user:cas', 0) + 1;
+        const error = await postgres
+          .appendEvent({ session: current, event: change({ 'user:cas': n }) })
+          .then(() => null, codeOf);
+        if (error === null) done += 1;
+        else expect(error).toBe('StaleSession');
+      }
+      return done;
+    }),
+  );
+  expect((await read(postgres, sessions[0]!)).state.get('user:cas')).toBe(counted.reduce((sum, n) => sum + n, 0));
+  await expectReplay(who.appName, who.userId);
+});
+
+/** Replays all events of an app's user, including those of deleted sessions, and compares with the stored state. */
+async function expectReplay(app: string, user: string): Promise<void> {
+  const events = await rows(
+    db,
+    `SELECT e.session_id, e.data -> 'set' AS set, e.data -> 'deleted' AS deleted, (e.data ->> 'version')::bigint AS version
+       FROM session_events e JOIN chat_sessions c USING (session_id) JOIN sessions s USING (session_id)
+      WHERE c.app = $1 AND s.user_id = $2 AND e.kind = 'state'
+     UNION ALL SELECT NULL, data -> 'set', data -> 'deleted', version FROM scope_events WHERE app = $1 ORDER BY version`,
+    [app, user],
+  );
+  const stored = await rows(
+    db,
+    `SELECT scope, owner, key, value FROM scoped_state WHERE app = $1 AND (scope = 'app' OR owner = $2)`,
+    [app, user],
+  );
+  const shared = replayState(events as never);
+  expect(new Map([...shared].filter(([name]) => /^(?:user|app):/.test(name)))).toEqual(
+    new Map(stored.map(({ scope, key, value }) => [`${String(scope)}:${String(key)}`, value as Json])),
+  );
+  for (const [session, own] of Map.groupBy(events, (event) => event['session_id'])) {
+    if (session === null) continue;
+    const values = await rows(db, `SELECT key, value FROM scoped_state WHERE scope = 'session' AND owner = $1`, [
+      session,
+    ]);
+    const mine = [...replayState(own as never)].filter(([name]) => !/^(?:user|app):/.test(name));
+    expect(new Map(mine)).toEqual(new Map(values.map(({ key, value }) => [String(key), value as Json])));
+  }
+}
+
+it('K3 replaying the events gives the state, also where writers raced and sessions were deleted', async () => {
+  const who = someone('audited');
+  const random = (n: number) => Math.floor(Math.random() * n);
+  const names = ['a', 'b', 'user:a', 'user:b', 'app:a', 'app:b'];
+  const some = () => names.filter(() => random(3) === 0);
+  await Promise.all(
+    Array.from({ length: 8 }, async (_, writer) => {
+      let session = await postgres.createSession({ ...who, state: { a: writer, 'user:b': writer } });
+      for (let n = 0; n < 25; n += 1) {
+        const stateDelta = Object.fromEntries(some().map((name) => [name, { writer, n }]));
+        const stateDeletions = some().filter((name) => !(name in stateDelta));
+        const event = new Event({
+          author: `writer ${writer}`,
+          actions: { stateDelta, stateDeletions, stateIncrements: { 'user:n': 1, n: 1 } },
+        });
+        await postgres.appendEvent({ session, event }).catch(async (error: unknown) => {
+          expect(codeOf(error)).toBe('StaleSession');
+          session = await read(postgres, session);
+        });
+        if (random(12) === 0) {
+          await postgres.deleteSession(reading(session));
+          session = await postgres.createSession(who);
+        }
+      }
+    }),
+  );
+  const [kept] = await rows(db, `SELECT count(*)::int AS n FROM scope_events WHERE app = 'audited'`);
+  expect(kept!['n']).toBeGreaterThan(0);
+  await expectReplay(who.appName, who.userId);
+  await db.query('SELECT erase_user_rest($1, $2)', [who.userId, 'home']);
+  expect(
+    await rows(db, `SELECT FROM scope_events WHERE app = $1 AND data::text LIKE '%user:%'`, [who.appName]),
+  ).toEqual([]);
+});
+
+it('K5 random operations do the same in memory and in Postgres', async () => {
+  const services = [new InMemorySessionService(), postgres] as const;
+  const random = (n: number) => Math.floor(Math.random() * n);
+  const value = () => [1, 'x', null, true, { a: [1.5, { b: '' }] }, [], 0][random(7)];
+  const names = ['a', 'b', 'user:a', 'app:a', 'temp:a', 'x:a'];
+  for (let round = 0; round < 12; round += 1) {
+    const who = someone(`random-${newId('cmd')}`);
+    const held = services.map(() => new Map<string, Session>());
+    const both = (work: (service: SessionService, sessions: Map<string, Session>) => Promise<unknown>) =>
+      Promise.all(
+        services.map((service, index) =>
+          work(service, held[index]!).catch((error: unknown) => ({ refused: codeOf(error) })),
+        ),
+      );
+    const shown = (session: Session | undefined) =>
+      session && {
+        state: session.state.getAll(),
+        events: session.events.map(({ id, actions }) => [id, actions.stateDelta]),
+      };
+    for (let n = 0; n < 40; n += 1) {
+      const sessionId = `s${random(3)}`;
+      const delta = Object.fromEntries(names.filter(() => random(3) === 0).map((name) => [name, value()]));
+      const actions = {
+        stateDelta: delta,
+        stateDeletions: names.filter((name) => !(name in delta) && random(4) === 0),
+      };
+      const id = `e${random(60)}`;
+      const operation = random(6);
+      const isDeleted = random(3) === 0;
+      const [memory, stored] = await both(async (service, sessions) => {
+        if (operation === 0) {
+          const session = await service.createSession({ ...who, sessionId, state: delta });
+          sessions.set(sessionId, session);
+          return shown(session);
+        }
+        if (operation === 1 && isDeleted) return service.deleteSession({ ...who, sessionId }).then(() => 'deleted');
+        if (operation <= 2) {
+          const session = await service.getSession({ ...who, sessionId, config: { numRecentEvents: n % 4 } });
+          if (session && n % 2 === 0) sessions.set(sessionId, session);
+          return shown(session);
+        }
+        const session = sessions.get(sessionId);
+        if (session === undefined) return 'none';
+        await service.appendEvent({ session, event: new Event({ id, timestamp: 1, actions }) });
+        return shown(session);
+      });
+      expect(stored).toEqual(memory);
+    }
+  }
+});

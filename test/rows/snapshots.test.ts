@@ -1,0 +1,100 @@
+// Requests to restore files, as SQL functions.
+import { expect, it } from 'vitest';
+import { beginRestore, endRestore, isStillAsked, noteRewound, type RestoreRequest } from '../../store/snapshots.ts';
+import { call, freshRows, Session } from './session.ts';
+
+const db = await freshRows();
+
+/** A session with messages m1, m2, …, whose files have the snapshots s1, s2, …. */
+async function answered(count: number): Promise<Session> {
+  const session = await Session.at('chatting', db);
+  for (let n = 1; n <= count; n += 1) {
+    const { message_id, run_seq } = (await session.say(`m${n}`, { id: `m${n}` })) as {
+      message_id: string;
+      run_seq: number;
+    };
+    await call(db, 'note_snapshot', [session.id, message_id, `s${n}`]);
+    await session.settleRun(run_seq, 'aborted');
+  }
+  return session;
+}
+
+const begin = (session: Session) => beginRestore(db, session.id);
+const claimed = async (session: Session) => (await begin(session)) as RestoreRequest;
+
+it('X2 what replaces a claimed request waits for it, and is not ended by it', async () => {
+  const session = await answered(3);
+  await session.rewind('m3');
+  const first = await claimed(session);
+  expect(first).toMatchObject({ to: 's3', take: true });
+  await noteRewound(db, session.id, first.rewind!, 'newest');
+  await session.rewind('m1');
+  expect(await begin(session)).toEqual({ busy: true });
+  expect(await isStillAsked(db, session.id, first.n)).toBe(false);
+  expect(await endRestore(db, session.id, first.n, true)).toBe(false);
+  const second = await claimed(session);
+  expect(second).toMatchObject({ to: 's1', take: false });
+  expect(await isStillAsked(db, session.id, second.n)).toBe(true);
+  expect(await endRestore(db, session.id, second.n, true)).toBe(true);
+  for (const to of ['s3', 'newest']) {
+    await session.unrewind();
+    const undone = await claimed(session);
+    expect(undone).toMatchObject({ to, take: false });
+    expect(await endRestore(db, session.id, undone.n, true)).toBe(true);
+  }
+  expect(await begin(session)).toBeUndefined();
+});
+
+it('X2 a claimed step knows whether files are to be restored', async () => {
+  const session = await answered(2);
+  const { run_seq: third } = (await session.say('m3', { id: 'm3' })) as { run_seq: number };
+  expect(await session.claim(third, [0, 3, 1])).toMatchObject({ kind: 'claimed', restoring: false });
+  await session.settleRun(third, 'aborted');
+  await session.rewind('m2');
+  const { run_seq: fourth } = (await session.say('m4', { id: 'm4' })) as { run_seq: number };
+  expect(await session.claim(fourth, [0, 4, 1])).toMatchObject({ kind: 'claimed', restoring: true });
+  // Also to an attempt that comes while another one restores them.
+  const { n } = await claimed(session);
+  expect(await session.claim(fourth, [0, 4, 2])).toMatchObject({ kind: 'claimed', restoring: true });
+  expect(await endRestore(db, session.id, n, true)).toBe(true);
+  expect(await session.claim(fourth, [0, 4, 3])).toMatchObject({ kind: 'claimed', restoring: false });
+});
+
+it('X2 rewinds whose files have not been restored yet are undone one by one', async () => {
+  const session = await answered(3);
+  await session.rewind('m3');
+  await session.rewind('m1');
+  await session.unrewind();
+  const request = await claimed(session);
+  expect(request, 'the newest files are still those of the workspace').toMatchObject({ to: 's3', take: true });
+  await session.unrewind();
+  expect(await isStillAsked(db, session.id, request.n)).toBe(false);
+  expect(await endRestore(db, session.id, request.n, true)).toBe(false);
+  expect(await begin(session)).toBeUndefined();
+});
+
+/** Rewinds a session while a tool runs. */
+async function rewoundDuringTool(): Promise<Session> {
+  const session = await answered(1);
+  const run = await session.runWithCalls(['call_1']);
+  const watch = { root: 'a', before: {} };
+  expect(await session.beginTool(run, [0, 1, 2], 'call_1', { project: null, watch })).toMatchObject({ kind: 'begun' });
+  await session.rewind('m1', { abort: true });
+  return session;
+}
+
+it('X2 files are restored after the tool of the aborted run has ended', async () => {
+  const session = await rewoundDuringTool();
+  expect(await begin(session)).toEqual({ busy: true });
+  await call(db, 'note_written', [session.id, 'call_1', { root: 'a', before: {}, after: {}, over: true }]);
+  expect(await begin(session)).toMatchObject({ to: 's1' });
+});
+
+it('X2 files are restored ten seconds after the rewind if the worker of a tool was lost', async () => {
+  const session = await rewoundDuringTool();
+  expect(await begin(session)).toEqual({ busy: true });
+  const later = `UPDATE chat_sessions SET restore = restore || jsonb_build_object('asked_at', now() - interval '11 s')
+                  WHERE session_id = $1`;
+  await db.query(later, [session.id]);
+  expect(await begin(session)).toMatchObject({ to: 's1' });
+});

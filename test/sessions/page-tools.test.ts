@@ -1,0 +1,150 @@
+// Tool calls that the page carries out, with a worker, Temporal and a host.
+import { Chat } from '@ai-sdk/react';
+import { DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls, type UIMessage } from 'ai';
+import { beforeAll, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
+import { askingAgent, askingModel } from '../../tools/test-kit/asking-agent.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
+import { updates } from '../../workflows/definitions.ts';
+
+let runtime: TestRuntime;
+let host: TestHost;
+beforeAll(async () => {
+  runtime = await startRuntime({ agents: [askingAgent], script: askingModel });
+  const { databaseUrl, temporal, workspaces } = runtime;
+  host = await startHost({ databaseUrl, temporal, workspaces, agents: ['asking'] });
+});
+
+/** A session whose turn waits for the page to carry out a call. */
+async function waiting(text: string): Promise<{ session: TestSession; run: number; call: string }> {
+  const session = await TestSession.open(runtime, { agent: askingAgent.id });
+  const run = await session.send(text);
+  await eventually(async () => expect((await session.run(run)).state).toBe('waiting'));
+  const { answer_id: answer } = await session.run(run);
+  const call = (await session.parts(answer)).find(({ type }) => type.startsWith('tool-'))!;
+  return { session, run, call: String(call['toolCallId']) };
+}
+
+async function callOf({ session, run }: { session: TestSession; run: number }) {
+  const { answer_id: answer } = await session.run(run);
+  return (await session.parts(answer)).find(({ type }) => type.startsWith('tool-'));
+}
+
+const give = ({ session, call }: { session: TestSession; call: string }, body: object, user = 'ada') =>
+  host.as(user).post(`/api/sessions/${session.id}/tool-outputs/${call}`, body);
+
+it('P5 the output that a page gives ends the call, once; another one is refused', async () => {
+  const turn = await waiting('locate');
+  expect((await give(turn, { output: { place: 'here' } }, 'eve')).status).toBe(404);
+  expect((await give(turn, { output: { place: 'here' } })).status).toBe(200);
+  await turn.session.ended(turn.run);
+  expect(await callOf(turn)).toMatchObject({ state: 'output-available', output: { place: 'here' } });
+  const late = await give(turn, { output: { place: 'there' } });
+  expect(late).toMatchObject({ status: 409, body: { code: 'NotWaiting' } });
+  expect(await callOf(turn)).toMatchObject({ output: { place: 'here' } });
+});
+
+it('P5 the same output again is answered as the first time, whatever the tool’s schema has left of it', async () => {
+  const turn = await waiting('locate');
+  const sent = { output: { place: 'here', accuracy: 5 } };
+  const first = await give(turn, sent);
+  expect(first.status).toBe(200);
+  const again = async () => expect(await give(turn, sent)).toMatchObject({ status: 200, body: first.body });
+  await again();
+  await turn.session.ended(turn.run);
+  expect(await callOf(turn)).toMatchObject({ output: { place: 'here' } });
+  await again();
+  expect(await give(turn, { output: { place: 'here' } })).toMatchObject({ status: 409, body: { code: 'NotWaiting' } });
+});
+
+it('H13 an abort ends the wait; what the page gives then is refused', async () => {
+  const turn = await waiting('locate');
+  expect(await turn.session.command(updates.abort)).toMatchObject({ aborted: true, run_seq: turn.run });
+  expect((await turn.session.ended(turn.run)).state).toBe('aborted');
+  expect(await callOf(turn)).toMatchObject({ state: 'input-available' });
+  expect((await give(turn, { output: { place: 'here' } })).status).toBe(409);
+});
+
+it('W8 a run that waits for a page survives the end of its workflow: the output starts it again', async () => {
+  const turn = await waiting('locate');
+  await turn.session.handle.terminate();
+  expect((await give(turn, { output: { place: 'here' } })).status).toBe(200);
+  expect((await turn.session.ended(turn.run)).state).toBe('finished');
+  expect(await callOf(turn)).toMatchObject({ state: 'output-available', output: { place: 'here' } });
+});
+
+it('P5 an output that is not what the tool promises, and an error of the page, are errors that the model sees', async () => {
+  const turn = await waiting('locate');
+  await give(turn, { output: { place: 7 } });
+  await turn.session.ended(turn.run);
+  expect(await callOf(turn)).toMatchObject({
+    state: 'output-error',
+    errorText: expect.stringMatching(/The page returned something else than "locate" promises: place/),
+  });
+  const other = await waiting('locate');
+  await give(other, { error: 'no permission to know the place' });
+  await other.session.ended(other.run);
+  expect(await callOf(other)).toMatchObject({ state: 'output-error', errorText: 'no permission to know the place' });
+  expect(JSON.stringify(runtime.model.requests.at(-1)!.body.messages)).toContain('no permission to know the place');
+});
+
+it('P5 a page that is too late: the call ends as an error, and the turn goes on', async () => {
+  const session = await TestSession.open(runtime, { agent: askingAgent.id });
+  const run = await session.send('hurry');
+  const ended = await session.ended(run);
+  expect(ended.state).toBe('finished');
+  expect(await callOf({ session, run })).toMatchObject({
+    state: 'output-error',
+    errorText: 'The page of the user did not carry out this call in time.',
+  });
+});
+
+it('W8 a page that is too late for a run whose workflow was terminated: the sweeper starts it again', async () => {
+  const session = await TestSession.open(runtime, { agent: askingAgent.id });
+  const run = await session.send('hurry');
+  await eventually(async () => expect((await session.run(run)).state).toBe('waiting'));
+  await session.handle.terminate();
+  expect((await session.ended(run)).state).toBe('finished');
+  expect(await callOf({ session, run })).toMatchObject({
+    state: 'output-error',
+    errorText: 'The page of the user did not carry out this call in time.',
+  });
+});
+
+it('P5 a worker that stops while a call waits: another one goes on with the output', async () => {
+  const turn = await waiting('locate');
+  await runtime.first.stop();
+  await runtime.startWorker();
+  expect((await give(turn, { output: { place: 'elsewhere' } })).status).toBe(200);
+  await turn.session.ended(turn.run);
+  expect(await callOf(turn)).toMatchObject({ state: 'output-available', output: { place: 'elsewhere' } });
+});
+
+it('H8 addToolOutput of the AI SDK gives the output, and the stream continues the same message', async () => {
+  const headers = { 'x-perdure-user': 'ada' };
+  const calls: string[] = [];
+  const chat: Chat<UIMessage> = new Chat<UIMessage>({
+    id: newId('msg'),
+    transport: new DefaultChatTransport({ api: `${host.url}/api/chat`, headers }),
+    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
+    onToolCall: ({ toolCall }) => {
+      calls.push(toolCall.toolName);
+      if (toolCall.toolName !== 'locate') return;
+      void chat.addToolOutput({ tool: 'locate', toolCallId: toolCall.toolCallId, output: { place: 'home' } });
+    },
+  });
+  await chat.sendMessage({ text: 'look, locate' });
+  await eventually(() => {
+    expect(chat.status).toBe('ready');
+    expect(chat.lastMessage?.parts.at(-1)).toMatchObject({ type: 'text', state: 'done' });
+  });
+  expect(calls).toEqual(['look', 'locate']);
+  expect(chat.messages).toHaveLength(2);
+  expect(chat.lastMessage!.parts.find(({ type }) => type === 'tool-locate')).toMatchObject({
+    state: 'output-available',
+    output: { place: 'home' },
+  });
+});

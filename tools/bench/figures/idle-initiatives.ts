@@ -1,0 +1,94 @@
+// What ten thousand idle initiatives cost, beside as many idle sessions.
+import { randomUUID } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { costs, SETTLE_MS } from '../costs.ts';
+import type { Figure, Result, Target } from '../figure.ts';
+import { startHost } from '../host-process.ts';
+import { createInitiative, workOnce } from '../initiative.ts';
+import { openMany, sizes } from '../many.ts';
+import type { System } from '../servers.ts';
+import { openTimers, READ } from '../timers.ts';
+import { openIdle } from './idle.ts';
+
+const TASKS = 5;
+/** Transactions a second: a difference of two measurements varies by as much. */
+const TOLERANCE = 1;
+
+/** What idle ones cost, and their timers. */
+interface Cost {
+  /** A second, of all of them, in worker and host. */
+  transactions: number;
+  /** Open timers of each of them that has a workflow. */
+  timers: number;
+  /** Memory of the worker with all of them, of which its cache holds a tenth, in MB. */
+  memory: number;
+  /** Memory of the worker for each that is not in its cache, in KB. */
+  evicted: number;
+  /** In Postgres for each, in KB. */
+  database: number;
+}
+
+/** Opens as many as `count` in a new worker, and measures what they cost when they are idle. */
+async function costOf(
+  system: System,
+  host: { pid: number },
+  { count, open }: { count: number; open: (count: number) => Promise<string[]> },
+): Promise<Cost> {
+  await system.restartWorker();
+  await delay(SETTLE_MS);
+  const before = { ...(await costs(system, host)), ...(await sizes(system)) };
+  const ids = await open(count / 2);
+  const half = await sizes(system);
+  ids.push(...(await open(count / 2)));
+  const all = await sizes(system);
+  const { transactions } = await costs(system, host);
+  const { timers, workflows } = await openTimers(system, ids);
+  return {
+    transactions: transactions - before.transactions,
+    timers: timers / workflows,
+    memory: all.worker / 1024 ** 2,
+    evicted: (all.worker - half.worker) / (count / 2) / 1024,
+    database: (all.database - before.database) / count / 1024,
+  };
+}
+
+function rows(count: number, initiatives: Cost, sessions: Cost): Result[] {
+  const row = (what: string, key: keyof Cost, more: { unit: string; target?: Target }): Result => ({
+    ...{ name: `${count} idle initiatives (floor: sessions): ${what}`, value: initiatives[key], floor: sessions[key] },
+    ...more,
+  });
+  return [
+    row('transactions a second of worker and host', 'transactions', { unit: '', target: { overFloor: TOLERANCE } }),
+    row(`open timers of each workflow, of ${READ}`, 'timers', { unit: '', target: { overFloor: 0 } }),
+    row('memory of the worker', 'memory', { unit: 'MB', target: { atMost: 1_000 } }),
+    row('memory of the worker, each that was evicted', 'evicted', { unit: 'KB', target: { atMost: 10 } }),
+    row('in Postgres, each', 'database', { unit: 'KB' }),
+  ];
+}
+
+/**
+ * Idle initiatives of five tasks, on which one work session has completed one, beside idle sessions with one turn: transactions, timers,
+ * memory of a worker and bytes in Postgres.
+ */
+export const idleInitiatives: Figure = {
+  name: 'idle-initiatives',
+  onRequest: { withinMs: 45 * 60_000 },
+  measure: async ({ system, count }) => {
+    await using stops = new AsyncDisposableStack();
+    const dir = path.join(tmpdir(), `perdure-bench-idle-${randomUUID()}`);
+    stops.defer(() => rm(dir, { recursive: true, force: true }));
+    const host = await startHost(system, dir);
+    stops.defer(async () => void (await host.stop()));
+    const sessions = await costOf(system, host, { count, open: (many) => openIdle(system, many) });
+    const open = (many: number) =>
+      openMany(many, async () => {
+        const id = await createInitiative(system, TASKS);
+        await workOnce(system, id);
+        return id;
+      });
+    return rows(count, await costOf(system, host, { count, open }), sessions);
+  },
+};

@@ -1,0 +1,155 @@
+import type pg from 'pg';
+import { newId } from '../../../domain/ids.ts';
+import { applyCommand } from '../../../store/commands.ts';
+import { readMessages } from '../../../store/messages.ts';
+import { searchMessages } from '../../../store/search.ts';
+import { indexPast, insertPast } from '../../test-kit/long-past.ts';
+import type { Figure, Result } from '../figure.ts';
+import { median, spread } from '../statistics.ts';
+import { withWorld } from '../world.ts';
+
+const MESSAGES = 1_000_000;
+const OF_LONG_SESSION = 10_000;
+const OF_BRANCH = 1_000;
+const WINDOW = 100;
+const USERS = 100;
+const SESSIONS_OF_USER = 50;
+const TURNS = MESSAGES / 2 / USERS / SESSIONS_OF_USER;
+const TIMES = 15;
+const MOST_MS = 600_000;
+
+/** The nth of about 20,000 words; low numbers are frequent, as in a language. */
+const WORD = `'w' || (20000 * power(random(), 3))::integer`;
+const TEXT = `(SELECT string_agg(${WORD}, ' ') FROM generate_series(1, 25) WHERE n > 0)`;
+
+/** Database times with a session of 10,000 messages in a database of 1,000,000. */
+export const volume: Figure = {
+  name: 'volume',
+  onRequest: { withinMs: MOST_MS },
+  measure: (bench) =>
+    withWorld(bench, { name: 'volume', workers: 0 }, async ({ db }) => {
+      const client = await db.connect();
+      try {
+        await client.query(`SET statement_timeout = 0`);
+        bench.say(`storing ${MESSAGES} messages`);
+        await fill(client);
+        const long = await session(client, 'long', OF_LONG_SESSION / 2);
+        const hiding = await session(client, 'long', WINDOW / 2, OF_LONG_SESSION / 2);
+        const plain = await session(client, 'long', WINDOW / 2);
+        const branched = await session(client, 'long', OF_BRANCH / 2);
+        await atLeisure(client, 'VACUUM ANALYZE');
+        await client.query('SET statement_timeout = 5000');
+        return [
+          ...(await windows(client, hiding, plain)),
+          ...(await searches(client)),
+          ...(await goingBack(client, branched)),
+          await timed('hydrate of the last 50 of 10,000 messages', 10, () =>
+            readMessages(client, long, { limit: 50, hidden: false }),
+          ),
+        ];
+      } finally {
+        client.release();
+      }
+    }),
+};
+
+/** Everybody's sessions, with the indexes that are slow to extend made at the end. */
+async function fill(db: pg.PoolClient): Promise<void> {
+  const [words] = (await db.query<{ sql: string }>(`SELECT pg_get_indexdef('message_search_words'::regclass) AS sql`))
+    .rows;
+  await db.query('DROP INDEX message_search_words');
+  for (let user = 1; user <= USERS; user += 1) {
+    for (let n = 1; n <= SESSIONS_OF_USER; n += 1) await session(db, `user-${user}`, TURNS);
+  }
+  await atLeisure(db, words!.sql);
+}
+
+/** A statement that may take longer than those of a pool. */
+async function atLeisure(db: pg.PoolClient, text: string): Promise<void> {
+  await db.query({ text, query_timeout: MOST_MS } as pg.QueryConfig);
+}
+
+/** A session with finished turns, after `hidden` others that a compaction has hidden. */
+async function session(db: pg.PoolClient, user: string, turns: number, hidden = 0): Promise<string> {
+  const id = newId('ses');
+  await db.query(`SELECT open_session($1, $2, 'site-builder', NULL, NULL, '{}', NULL)`, [id, user]);
+  await insertPast(db, [id], { to: turns + hidden, hidden, text: () => TEXT });
+  await indexPast(db, id, user);
+  return id;
+}
+
+const VIEW = 'SELECT model_view($1, $2, $3, 0)';
+
+async function windows(db: pg.PoolClient, hiding: string, plain: string): Promise<Result[]> {
+  const view = (id: string) => async () => {
+    const last = id === hiding ? (OF_LONG_SESSION + WINDOW) / 2 : WINDOW / 2;
+    await db.query(VIEW, [id, last * 1_000, 'none']);
+  };
+  const [behind, alone] = [await samples(view(hiding)), await samples(view(plain))];
+  return [
+    {
+      name: 'load of 100 visible messages after 10,000 hidden ones, over the same without them',
+      value: median(behind) / median(alone),
+      unit: '×',
+      target: { atMost: 1.2 },
+      detail: `${spread(behind)}; without: ${spread(alone)}`,
+    },
+  ];
+}
+
+async function searches(db: pg.PoolClient): Promise<Result[]> {
+  const queries = ['w3', 'w15000', 'w3 w15', 'w40 w700', '"w1 w2"', 'w7 -w1', 'w9000 or w12000', 'w100'];
+  const times: number[] = [];
+  for (let n = 0; n < 80; n += 1) {
+    const from = performance.now();
+    await searchMessages(db, n % 4 === 0 ? 'long' : `user-${1 + (n % USERS)}`, queries[n % queries.length]!, 20);
+    times.push(performance.now() - from);
+  }
+  const name = `search over ${MESSAGES.toLocaleString('en')} messages`;
+  return [{ name, value: median(times), unit: 'ms', target: { atMost: 50 }, detail: spread(times) }];
+}
+
+async function goingBack(db: pg.PoolClient, id: string): Promise<Result[]> {
+  const command = async (name: 'rewind' | 'unrewind' | 'branch', args: object) => {
+    const request = { command: name, ...args } as Parameters<typeof applyCommand>[1]['request'];
+    const { outcome } = await applyCommand(db, {
+      session_id: id,
+      actor: 'user',
+      command_id: `${name}:${newId('cmd')}`,
+      request,
+    });
+    if (!outcome.ok) throw new Error(`${name}: ${outcome.code}`);
+  };
+  const [rewinds, unrewinds, branches]: number[][] = [[], [], []];
+  for (let n = 0; n < TIMES; n += 1) {
+    rewinds!.push(await lasting(() => command('rewind', { message_id: 'u1' })));
+    unrewinds!.push(await lasting(() => command('unrewind', {})));
+    branches!.push(await lasting(() => command('branch', { from_message_id: `a${OF_BRANCH / 2}` })));
+  }
+  const row = (name: string, times: number[], atMost: number): Result => ({
+    name: `${name} of 1,000 messages`,
+    value: median(times),
+    unit: 'ms',
+    target: { atMost },
+    detail: spread(times),
+  });
+  return [row('rewind', rewinds!, 50), row('un-rewind', unrewinds!, 50), row('branch', branches!, 300)];
+}
+
+async function timed(name: string, atMost: number, action: () => Promise<unknown>): Promise<Result> {
+  const times = await samples(action);
+  return { name, value: median(times), unit: 'ms', target: { atMost }, detail: spread(times) };
+}
+
+async function samples(action: () => Promise<unknown>): Promise<number[]> {
+  await action();
+  const times: number[] = [];
+  for (let n = 0; n < TIMES; n += 1) times.push(await lasting(action));
+  return times;
+}
+
+async function lasting(action: () => Promise<unknown>): Promise<number> {
+  const from = performance.now();
+  await action();
+  return performance.now() - from;
+}

@@ -1,0 +1,24 @@
+// An initiative for tests of its workflow, changed through the client.
+import { createClient, type PerdureClient } from '../../client/client.ts';
+import { afterFile } from './after-file.ts';
+import type { TestRuntime } from './runtime.ts';
+
+/** A client of a running system, which ends after the file. */
+export function clientOf({ databaseUrl, temporal, workspaces }: TestRuntime): PerdureClient {
+  const models = { find: () => undefined, list: () => [], offered: () => [], ofAgent: () => 'openai/test' };
+  const catalog = { agents: ['site-builder'], defaultAgent: 'site-builder', models, workspaces };
+  const client = createClient({ database: databaseUrl, temporal, catalog });
+  afterFile(() => client.end());
+  return client;
+}
+
+/** The body of an initiative's creation: phases of one plan each, given as the names of their tasks. */
+export function planned(phases: readonly (readonly string[])[], title = 'An initiative') {
+  return {
+    title,
+    phases: phases.map((tasks, at) => ({
+      name: `phase ${at + 1}`,
+      plans: [{ name: 'plan', tasks: tasks.map((name) => ({ name })) }],
+    })),
+  };
+}

@@ -1,0 +1,290 @@
+import type { UIMessage } from 'ai';
+import { splitModel } from '../../domain/model-ref.ts';
+import type { PermissionAnswer, PermissionRule } from '../../domain/permissions.ts';
+import type { Phase } from '../../domain/phases.ts';
+import type { PendingTool, SessionStatus } from '../../domain/runs.ts';
+import { access } from './access.ts';
+import { problemOf } from './problem.ts';
+
+/** The state of a session. */
+export interface SessionRow {
+  phase: Phase;
+  project_id: string | null;
+  pending_tool: PendingTool | null;
+}
+
+/** The fields of GET /api/sessions/:id that the page uses. */
+export interface SessionAnswer {
+  session: SessionRow & { session_id: string; updated_at: string };
+  chat: {
+    agent: string;
+    parent_id: string | null;
+    cost_usd: number | null;
+    archived_at: string | null;
+    metadata: Record<string, unknown>;
+  };
+  status: SessionStatus;
+  title: string | null;
+}
+
+/** A message that matches a search. */
+export interface SearchHit {
+  session_id: string;
+  message_id: string;
+  snippet: string;
+  /** Where the matching words are in `snippet`. */
+  matches: { start: number; end: number }[];
+}
+
+/** A stored message: an AI SDK UIMessage, and when it was stored. */
+export type StoredMessage = UIMessage & { created_at?: string };
+
+/** Messages in order; `next` is the cursor of earlier ones. */
+interface MessagesAnswer {
+  items: StoredMessage[];
+  next: string | null;
+}
+
+/** A file of a session's workspace. */
+export interface FileItem {
+  path: string;
+  bytes: number;
+  updated_at: string;
+}
+
+/** The workspace files of a session. */
+interface FilesAnswer {
+  items: FileItem[];
+  /** URL below which they can be read for an hour. */
+  files_url: string;
+  /** URL that shows the site's index.html for an hour; null: no index.html. */
+  preview_url: string | null;
+  /** The same at the root of a host name of its own; null: not available. */
+  preview_site_url: string | null;
+}
+
+/** A model, with one of its variants or none. */
+export interface ModelChoice {
+  /** `provider/model`. */
+  model: string;
+  variant?: string;
+}
+
+/** The models to choose from, with the default one. */
+export interface Offered {
+  default: string | null;
+  items: { model: string; context_limit: number; variants: readonly string[] }[];
+}
+
+/** The agents to open sessions with; null: unknown. */
+export interface Agents {
+  default: string | null;
+  items: { id: string; uses_phases: boolean | null }[];
+}
+
+/** A todo of a project. */
+export interface Todo {
+  name: string;
+  done: boolean;
+}
+
+/** A permission rule; `session_id`: of this session above the one of a subagent. */
+export type ListedRule = PermissionRule & { session_id?: string };
+
+/** An uploaded file. */
+export interface Attached {
+  media_type: string;
+  /** For a file part. */
+  url: string;
+}
+
+export type CommandName = 'publish' | 'revert' | 'cancel' | 'abort' | 'compact';
+
+/** A listing is complete if it has fewer files. */
+const MOST_FILES = 500;
+/** A path as `items` of a listing names it, without hidden folders and files. */
+const LISTED = /^[^/.][^/]*(?:\/[^/.][^/]*)*$/;
+
+/** Request timeout, longer than the server's own timeouts. */
+const ANSWER_MS = 30_000;
+
+/** The routes of one session. Each throws a Problem, or another error if the server cannot be reached. */
+export class SessionApi {
+  private readonly base: string;
+
+  constructor(id: string) {
+    this.base = `/api/sessions/${encodeURIComponent(id)}`;
+  }
+
+  get eventsUrl(): string {
+    return `${this.base}/events`;
+  }
+
+  session(): Promise<SessionAnswer> {
+    return this.ask('GET', '');
+  }
+
+  messages(before?: string): Promise<MessagesAnswer> {
+    return this.ask(
+      'GET',
+      before === undefined
+        ? '/messages?times=true'
+        : `/messages?times=true&limit=200&before=${encodeURIComponent(before)}`,
+    );
+  }
+
+  /** The messages before one, hidden ones included, newest page. */
+  hidden(before: string): Promise<MessagesAnswer> {
+    return this.ask('GET', `/messages?hidden=true&times=true&limit=200&before=${encodeURIComponent(before)}`);
+  }
+
+  /** What the session sees of state, by full name. */
+  state(): Promise<{ state: Record<string, unknown> }> {
+    return this.ask('GET', '/state');
+  }
+
+  files(): Promise<FilesAnswer> {
+    return this.ask('GET', '/files');
+  }
+
+  /** The text of a workspace file as it is now; null: there is none; undefined: the page cannot read it. */
+  async file(path: string): Promise<string | null | undefined> {
+    if (!LISTED.test(path)) return undefined;
+    const { items, files_url } = await this.files();
+    if (items.length < MOST_FILES && !items.some((file) => file.path === path)) return null;
+    const url = files_url + path.split('/').map(encodeURIComponent).join('/');
+    const response = await fetch(url, { cache: 'no-store', signal: AbortSignal.timeout(ANSWER_MS) });
+    if (response.status === 404) return null;
+    return response.ok ? response.text() : undefined;
+  }
+
+  /** The todos of the session's project. */
+  todos(): Promise<{ items: Todo[] }> {
+    return this.ask('GET', '/todos');
+  }
+
+  status(): Promise<SessionStatus> {
+    return this.ask('GET', '/status');
+  }
+
+  /** Answers a tool call that asks. */
+  answer(toolCallId: string, decision: PermissionAnswer, reason?: string): Promise<unknown> {
+    return this.ask('POST', '/answer', { tool_call_id: toolCallId, decision, ...(reason !== undefined && { reason }) });
+  }
+
+  /** The permission rules in force. */
+  permissions(): Promise<{ items: ListedRule[] }> {
+    return this.ask('GET', '/permissions');
+  }
+
+  revoke(ruleId: string): Promise<unknown> {
+    return this.ask('DELETE', `/permissions/${encodeURIComponent(ruleId)}`);
+  }
+
+  command(name: CommandName): Promise<{ phase: Phase; project_id: string | null; aborted?: boolean }> {
+    return this.ask('POST', `/${name}`, {});
+  }
+
+  /** `state`: the message had been accepted earlier, and its run was cancelled or failed. */
+  submit({ id, parts }: UIMessage, more: object): Promise<{ message_id: string; state?: 'cancelled' | 'error' }> {
+    return this.ask('POST', '/messages', { id, parts, ...more });
+  }
+
+  /** @param title null: the first line of the first message again */
+  rename(title: string | null): Promise<unknown> {
+    return this.ask('POST', '/rename', { title });
+  }
+
+  archive(archived: boolean): Promise<unknown> {
+    return this.ask('POST', '/archive', { archived });
+  }
+
+  /** Erases the session with all that belongs to it. */
+  erase(): Promise<unknown> {
+    return this.ask('DELETE', '');
+  }
+
+  rewind(messageId: string): Promise<unknown> {
+    return this.ask('POST', '/rewind', { message_id: messageId });
+  }
+
+  unrewind(): Promise<unknown> {
+    return this.ask('POST', '/unrewind', {});
+  }
+
+  branch(messageId: string): Promise<SessionAnswer> {
+    return this.ask('POST', '/branch', { from_message_id: messageId });
+  }
+
+  /** Opens the session if it does not exist yet. */
+  async attach(file: File, on: Parameters<typeof access.upload>[2]): Promise<Attached> {
+    const url = `${this.base}/attachments?filename=${encodeURIComponent(file.name)}`;
+    const { status, text } = await access.upload(url, file, on);
+    if (status !== 201) throw problemOf(status, text);
+    return JSON.parse(text) as Attached;
+  }
+
+  cancelQueued(messageId: string): Promise<unknown> {
+    return this.ask('DELETE', `/messages/${encodeURIComponent(messageId)}`);
+  }
+
+  private ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+    return ask(method, `${this.base}${path}`, body);
+  }
+}
+
+/** A page of the user's sessions, archived ones included, newest first. @throws as the routes of a session */
+export function sessionsAndArchived(after?: string): Promise<{ items: SessionAnswer[]; next: string | null }> {
+  const from = after === undefined ? '' : `&after=${encodeURIComponent(after)}`;
+  return ask('GET', `/api/sessions?archived=true&limit=200${from}`);
+}
+
+/** Those of the sessions that lists have: no side chats, nor sessions of subagents. @throws as the routes of a session */
+export async function sessionsOf(ids: readonly string[]): Promise<SessionAnswer[]> {
+  const { items } = await ask<{ items: SessionAnswer[] }>(
+    'GET',
+    `/api/sessions?archived=true&limit=200&ids=${ids.map(encodeURIComponent).join(',')}`,
+  );
+  return items;
+}
+
+/** The messages that match, best first. @throws as the routes of a session */
+export async function searchMessages(query: string): Promise<SearchHit[]> {
+  return (await ask<{ items: SearchHit[] }>('GET', `/api/search?q=${encodeURIComponent(query)}`)).items;
+}
+
+/** The models that the user can choose from. @throws as the routes of a session */
+export function offeredModels(): Promise<Offered> {
+  return ask('GET', '/api/models');
+}
+
+/** The agents that the user can open sessions with. @throws as the routes of a session */
+export function offeredAgents(): Promise<Agents> {
+  return ask('GET', '/api/agents');
+}
+
+/** The field of a message's body that chooses its model. */
+export function modelField(choice: ModelChoice | null): object {
+  if (choice === null) return {};
+  const { model, variant } = choice;
+  return { model: variant === undefined ? model : { ...splitModel(model), variant } };
+}
+
+/** The JSON that a route answers with. `idempotencyKey`: of a command, so that a repeat is not carried out again. */
+export async function ask<T>(method: string, url: string, body?: unknown, idempotencyKey?: string): Promise<T> {
+  const response = await answered(url, {
+    method,
+    ...(body !== undefined && {
+      headers: { 'content-type': 'application/json', ...(idempotencyKey && { 'idempotency-key': idempotencyKey }) },
+      body: JSON.stringify(body),
+    }),
+  });
+  return (response.status === 204 ? undefined : await response.json()) as T;
+}
+
+/** The answer to a request. @throws {Problem} if the server refuses it, or another error if it cannot be reached */
+export async function answered(url: string, init: RequestInit): Promise<Response> {
+  const response = await access.fetch(url, { ...init, signal: AbortSignal.timeout(ANSWER_MS) });
+  if (!response.ok) throw problemOf(response.status, await response.text());
+  return response;
+}

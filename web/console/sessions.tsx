@@ -1,0 +1,88 @@
+import { type FormEvent, useState } from 'react';
+import { ChooseUsers } from './choose-users.tsx';
+import { addressOf, SessionLink } from './links.tsx';
+import { type ListedSession, useNewestFirst, useReading, type Viewer } from './read.ts';
+import { ReadingNote } from './reading.tsx';
+import { State } from './state.tsx';
+import { Table } from './table.tsx';
+import { costWords, countWords, timeWords } from './words.ts';
+
+const HEADS = ['Session', 'State', 'Phase', 'Agent', 'User', 'Tokens', 'Cost', 'Opened'];
+
+/** The sessions of the reader, or for those who may read all, those of all users or of one. */
+export function Sessions({ all, user }: { all: boolean; user: string }) {
+  const viewer = useReading<Viewer>('');
+  const query = new URLSearchParams({ ...(all && { all: 'true' }), ...(user !== '' && { user }) });
+  const sessions = useNewestFirst<ListedSession>(`/sessions?${query}`, 'after');
+  return (
+    <>
+      <h1>{user === '' ? (all ? 'Sessions of all users' : 'Your sessions') : `Sessions of ${user}`}</h1>
+      <div className="tools">
+        <FindSession />
+        {viewer.data?.reads_all === true && <ChooseUsers all={all} user={user} />}
+        <button type="button" onClick={sessions.again}>
+          Refresh
+        </button>
+      </div>
+      <ReadingNote of={sessions} what="the sessions" />
+      {sessions.data?.length === 0 && <p className="faint">There are no sessions yet.</p>}
+      {sessions.data !== undefined && sessions.data.length > 0 && (
+        <Table label="Sessions" heads={HEADS}>
+          {sessions.data.map((listed) => (
+            <Row key={listed.session.session_id} listed={listed} />
+          ))}
+        </Table>
+      )}
+      {sessions.more && (
+        <button type="button" onClick={sessions.more}>
+          Older sessions
+        </button>
+      )}
+    </>
+  );
+}
+
+function FindSession() {
+  const [id, setId] = useState('');
+  const open = (event: FormEvent) => {
+    event.preventDefault();
+    location.assign(addressOf({ session: id.trim() }));
+  };
+  return (
+    <form role="search" onSubmit={open}>
+      <label htmlFor="find">Session</label>
+      <input
+        id="find"
+        value={id}
+        placeholder="ses_…"
+        spellCheck={false}
+        onChange={(event) => setId(event.target.value)}
+      />
+      <button type="submit" disabled={id.trim() === ''}>
+        Open
+      </button>
+    </form>
+  );
+}
+
+function Row({ listed: { session, chat, status } }: { listed: ListedSession }) {
+  const title = chat.metadata['title'];
+  return (
+    <tr>
+      <th scope="row">
+        <SessionLink id={session.session_id} />
+        {typeof title === 'string' && <span className="under">{title}</span>}
+      </th>
+      <td>
+        <State state={status.state} /> {chat.archived_at === null ? '' : 'archived '}
+        {chat.closed_at === null ? '' : 'closed'}
+      </td>
+      <td>{session.phase}</td>
+      <td>{chat.agent}</td>
+      <td>{session.user_id}</td>
+      <td className="number">{countWords(chat.total_tokens)}</td>
+      <td className="number">{costWords(chat.cost_usd)}</td>
+      <td>{timeWords(chat.created_at)}</td>
+    </tr>
+  );
+}

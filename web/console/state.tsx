@@ -1,0 +1,8 @@
+/** A state in words, with a colour beside it. */
+export function State({ state }: { state: string }) {
+  return (
+    <span className="work-state" data-state={state}>
+      {state}
+    </span>
+  );
+}

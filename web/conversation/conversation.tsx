@@ -1,0 +1,140 @@
+import { useChat } from '@ai-sdk/react';
+import { ArrowDownIcon } from '@heroicons/react/20/solid';
+import type { UIMessage } from 'ai';
+import { useCallback, useEffect, useState } from 'react';
+import { BesideComposer } from '../composer/beside-composer.tsx';
+import { ChildQuestions } from '../tool-calls/child-questions.tsx';
+import { Composer } from '../composer/composer.tsx';
+import type { TabSession } from '../session/session.ts';
+import type { View } from '../session/view.ts';
+import { IconButton } from '../design/icon-button.tsx';
+import { Messages } from './messages.tsx';
+import { StatusLine } from './status-line.tsx';
+import { statusWords } from '../session/status-words.ts';
+import { countToolsEnded, filesOf, heldCall, isInFlight, textOf, type Waiting } from '../session/transcript.ts';
+import { useStickToEnd } from '../lib/stick-to-end.ts';
+import { WaitingList } from './waiting-list.tsx';
+
+/** Minimum interval between redraws of a streaming answer; faster ones would not be noticed. */
+const REDRAW_MS = 40;
+const REFRESH_MS = 150;
+
+/** The messages, the waiting messages and the input field. */
+export function Conversation(props: { session: TabSession; view: View; isBeside?: boolean }) {
+  const { session, view, isBeside = false } = props;
+  const { messages, status } = useChat({ chat: session.chat, throttle: REDRAW_MS });
+  const [draft, setDraft] = useState('');
+  const isStreaming = status === 'submitted' || status === 'streaming';
+  const isWorking = isStreaming || isInFlight(view.status);
+  // A stream ends with the call that the turn waits for; until then the call may not be shown as it is.
+  const held = isStreaming ? undefined : heldCall(messages, view.status);
+  const { questions = [] } = view.status;
+  useTitle(!isBeside && (held?.by === 'user' || questions.some((asked) => asked.for === 'approval')));
+  const { ref: main, isAtEnd, toEnd } = useStickToEnd<HTMLDivElement>(() => void session.showEarlier());
+
+  // A page has one main part.
+  const [Region, name] = isBeside ? (['div', 'Messages beside'] as const) : (['main', 'Conversation'] as const);
+  const toolsEnded = countToolsEnded(messages);
+  useEffect(() => {
+    // The panels are those of the tab's own session.
+    if (isBeside) return undefined;
+    // Debounced: loading a conversation reports many ended tools at once.
+    const timer = setTimeout(() => session.toolEnded(), toolsEnded > 0 ? REFRESH_MS : 0);
+    return () => clearTimeout(timer);
+  }, [session, toolsEnded, isBeside]);
+
+  const putBack = useCallback(
+    (message: UIMessage) => {
+      session.uploads.putBack(filesOf(message));
+      setDraft((typed) => [typed, textOf(message)].filter((text) => text !== '').join('\n'));
+    },
+    [session],
+  );
+  const goneBack = useCallback(
+    (message: UIMessage) => {
+      putBack(message);
+      main.current?.parentElement?.querySelector<HTMLElement>('.composer textarea')?.focus();
+    },
+    [putBack, main],
+  );
+  const edit = (waiting: Waiting) => {
+    void session.takeBack(waiting);
+    putBack(waiting.message);
+  };
+  const send = (text: string) => {
+    session.send(text);
+    toEnd();
+  };
+
+  return (
+    <>
+      <Region ref={main} className="conversation" aria-label={name} tabIndex={0}>
+        <h2 className="unseen">{name}</h2>
+        {view.earlier !== null && (
+          <button type="button" className="quiet" onClick={() => void session.showEarlier()}>
+            Show earlier messages
+          </button>
+        )}
+        <Messages
+          session={session}
+          view={view}
+          messages={messages}
+          isStreaming={isStreaming}
+          isWorking={isWorking}
+          isBeside={isBeside}
+          held={held}
+          scrolled={main}
+          onGoneBack={goneBack}
+          onUndone={(message) => setDraft((typed) => (typed === textOf(message) ? '' : typed))}
+        />
+        <ChildQuestions questions={questions} />
+        <WaitingList
+          waiting={view.waiting}
+          isPaused={view.status.state === 'error'}
+          onEdit={edit}
+          onTakeBack={(waiting) => void session.takeBack(waiting)}
+        />
+      </Region>
+      <footer>
+        {!isAtEnd && (
+          <IconButton
+            className="to-end"
+            label="Jump to the latest"
+            data-focus-home=".composer textarea"
+            onClick={toEnd}
+          >
+            <ArrowDownIcon aria-hidden="true" />
+          </IconButton>
+        )}
+        {view.notice !== null && (
+          <p className="notice" role="alert" data-focus-home=".composer textarea">
+            <span>{view.notice}</span>
+            <button type="button" className="quiet" onClick={() => session.dismiss()}>
+              Dismiss
+            </button>
+          </p>
+        )}
+        <p className="status" role="status" data-state={view.lost ? 'lost' : view.status.state}>
+          <StatusLine words={statusWords(view, held)} />
+        </p>
+        <BesideComposer session={session} view={view} messages={messages} isWorking={isWorking} />
+        <Composer
+          draft={draft}
+          uploads={session.uploads}
+          onDraft={setDraft}
+          onSend={send}
+          {...(isWorking && { onStop: () => void session.stop() })}
+        />
+      </footer>
+    </>
+  );
+}
+
+/** The title of the page, which tells in the browser's list of tabs that the agent waits for the user. */
+function useTitle(waits: boolean): void {
+  useEffect(() => {
+    const { title } = document;
+    if (waits) document.title = `Waits for you – ${title}`;
+    return () => void (document.title = title);
+  }, [waits]);
+}

@@ -1,0 +1,83 @@
+import type { UIMessage } from 'ai';
+import { type ReactElement, type RefObject, useState } from 'react';
+import type { TabSession } from '../session/session.ts';
+import { addressOf } from '../session/tab.ts';
+import { hasContent, type HeldCall } from '../session/transcript.ts';
+import { type Placed, placed } from '../session/turns.ts';
+import type { View } from '../session/view.ts';
+import { BesideButton } from './beside-button.tsx';
+import { LongList } from './long-list.tsx';
+import { TurnMessage } from './turn-message.tsx';
+
+interface Props {
+  session: TabSession;
+  view: View;
+  messages: UIMessage[];
+  isStreaming: boolean;
+  /** An answer is in flight, streamed to this tab or not. */
+  isWorking: boolean;
+  isBeside: boolean;
+  held: HeldCall | undefined;
+  /** What scrolls. */
+  scrolled: RefObject<HTMLElement | null>;
+  /** A message was gone back to: what can be changed and sent in its place. */
+  onGoneBack: (message: UIMessage) => void;
+  onUndone: (message: UIMessage) => void;
+}
+
+/** The messages of a conversation whose turns have begun, with their turns' ends. */
+export function Messages(props: Props) {
+  const { session, view, messages, isStreaming, isWorking, isBeside, scrolled } = props;
+  const [editing, setEditing] = useState<string>();
+  // A conversation that is longer than a page of messages; one that becomes so is not drawn anew.
+  const [isLong] = useState(view.earlier !== null);
+  const shown = messages.filter((message) => hasContent(message));
+  const turnOf = (each: Placed): ReactElement => (
+    <div className="turn" key={each.message.id} data-message={each.message.id}>
+      <TurnMessage
+        placed={each}
+        {...props}
+        isLive={isWorking && each.message === messages.at(-1) && each.message.role === 'assistant'}
+        editing={editing}
+        onEdit={setEditing}
+      />
+    </div>
+  );
+  const all = placed(shown);
+  return (
+    <>
+      {view.parent !== null && (
+        <p className="note">
+          This is a branch.{' '}
+          <a href={addressOf(view.parent)} target="_blank" rel="opener">
+            Open the conversation that it was made from
+          </a>{' '}
+          {!isBeside && <BesideButton id={view.parent} />}
+        </p>
+      )}
+      {/* Screen readers read an answer when it is complete, not word by word. */}
+      <div role="log" aria-live="polite" aria-busy={isStreaming} aria-label="Messages">
+        {shown.length === 0 && !isWorking && <Welcome onPick={(text) => session.send(text)} />}
+        {isLong ? (
+          <LongList items={all} scrolled={scrolled} itemOf={turnOf} editing={editing} />
+        ) : (
+          all.map((each) => turnOf(each))
+        )}
+        {isWorking && shown.at(-1)?.role !== 'assistant' && <p className="thinking" aria-hidden="true" />}
+      </div>
+    </>
+  );
+}
+
+const EXAMPLE = 'Build me a site about owls';
+
+function Welcome({ onPick }: { onPick: (text: string) => void }) {
+  return (
+    <div className="welcome">
+      <p>Say what you want, and watch it being built. Whatever stops or breaks, nothing of it is lost.</p>
+      <button type="button" onClick={() => onPick(EXAMPLE)}>
+        {EXAMPLE}
+      </button>
+    </div>
+  );
+}

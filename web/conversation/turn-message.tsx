@@ -1,0 +1,113 @@
+import { summaryOf } from '../../domain/compaction.ts';
+import { Summary } from './summary.tsx';
+import { addressOf } from '../session/tab.ts';
+import type { UIMessage } from 'ai';
+import { BesideButton } from './beside-button.tsx';
+import { Actions } from './actions.tsx';
+import { EditForm } from './edit-form.tsx';
+import { Message } from './message.tsx';
+import type { TabSession } from '../session/session.ts';
+import { filesOf, type HeldCall, isFromTask, textOf } from '../session/transcript.ts';
+import { TurnEndMark } from './turn-end.tsx';
+import { type Placed, type WayOut, waysOut } from '../session/turns.ts';
+import type { View } from '../session/view.ts';
+
+interface Props {
+  placed: Placed;
+  session: TabSession;
+  view: View;
+  /** The message is an answer in flight. */
+  isLive: boolean;
+  /** An answer is in flight. */
+  isWorking: boolean;
+  /** The tool call that the turn waits for. */
+  held: HeldCall | undefined;
+  /** Id of the message that is being changed. */
+  editing: string | undefined;
+  onEdit: (messageId: string | undefined) => void;
+  onGoneBack: (message: UIMessage) => void;
+  onUndone: (message: UIMessage) => void;
+}
+
+/** A message, what can be done with it, and below the last one of its turn how that ended. */
+export function TurnMessage(props: Props) {
+  const { placed, session, view, isLive, isWorking, held, editing, onEdit, onGoneBack, onUndone } = props;
+  const { message, end } = placed;
+  if (editing === message.id) {
+    const send = (text: string, withFiles: boolean) => {
+      onEdit(undefined);
+      void session.goingBack.edit(message, text, { withFiles });
+    };
+    const files = filesOf(message).map(({ filename, mediaType }) => filename ?? mediaType);
+    return <EditForm text={textOf(message)} files={files} onSend={send} onDiscard={() => onEdit(undefined)} />;
+  }
+  const summary = summaryOf(message.parts);
+  if (summary !== undefined) return <Summary message={message} data={summary} session={session} />;
+  return (
+    <>
+      <Message
+        message={message}
+        isLive={isLive}
+        progress={isLive ? view.progress : null}
+        held={isLive ? held : undefined}
+      />
+      {!isLive && (
+        <Actions message={message} session={session} isWorking={isWorking} onEdit={onEdit} onGoneBack={onGoneBack} />
+      )}
+      {isGoneBackTo(props) && <GoneBack message={message} session={session} onUndone={onUndone} />}
+      {view.branch?.from === message.id && <BranchMade id={view.branch.id} />}
+      {end !== undefined && !(isWorking && placed.isNewest) && <End {...props} end={end} />}
+    </>
+  );
+}
+
+/** The next message replaces this one. */
+function isGoneBackTo({ placed: { message, isNewest }, view, isWorking }: Props): boolean {
+  return !isWorking && isNewest && view.goneBackTo === message.id;
+}
+
+function GoneBack(props: { message: UIMessage; session: TabSession; onUndone: (message: UIMessage) => void }) {
+  const { message, session, onUndone } = props;
+  const undo = async () => {
+    if (await session.goingBack.undo()) onUndone(message);
+  };
+  return (
+    <p className="note gone-back" role="note" data-focus-home=".composer textarea">
+      You have gone back here. Your next message replaces this one.{' '}
+      <button type="button" className="quiet" onClick={() => void undo()}>
+        Undo
+      </button>
+    </p>
+  );
+}
+
+function BranchMade({ id }: { id: string }) {
+  return (
+    <p className="note" role="status">
+      A branch was made:{' '}
+      <a href={addressOf(id)} target="_blank" rel="opener">
+        open it in another tab
+      </a>{' '}
+      or <BesideButton id={id} />
+    </p>
+  );
+}
+
+function End({ placed, session, isWorking, end, onEdit }: Props & { end: NonNullable<Placed['end']> }) {
+  const { message, asked, before, isNewest } = placed;
+  const isPossible: Record<WayOut, boolean> = {
+    retry: true,
+    edit: asked !== undefined && !isFromTask(asked),
+    branch: before !== undefined,
+    compact: before !== undefined,
+  };
+  const onWayOut = (way: WayOut) => {
+    if (way === 'retry') void session.goingBack.regenerate(message);
+    else if (way === 'edit') onEdit(asked?.id);
+    else if (way === 'compact') void session.command('compact');
+    else if (before !== undefined) void session.goingBack.branch(before);
+  };
+  // Trying an older turn again would hide those after it; its message still has the button for that.
+  const ways = isNewest && !isWorking ? waysOut(end).filter((way) => isPossible[way]) : [];
+  return <TurnEndMark end={end} ways={ways} onWayOut={onWayOut} />;
+}

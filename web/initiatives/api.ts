@@ -1,0 +1,57 @@
+import type { Initiative, InitiativeView } from '../../wire/initiative-views.ts';
+import { answered, ask } from '../api/api.ts';
+
+/** STATE.md, and the ETag that it came with. */
+export interface StateFile {
+  text: string;
+  etag: string;
+}
+
+/** A command of an initiative: its route below that of the initiative, and its body. */
+export interface InitiativeCommand {
+  path: string;
+  body: Readonly<Record<string, unknown>>;
+}
+
+const ROOT = '/api/initiatives';
+
+/** The routes of one initiative. Each throws a Problem, or another error if the server cannot be reached. */
+export class InitiativeApi {
+  private readonly base: string;
+
+  constructor(id: string) {
+    this.base = `${ROOT}/${encodeURIComponent(id)}`;
+  }
+
+  get eventsUrl(): string {
+    return `${this.base}/events`;
+  }
+
+  read(): Promise<InitiativeView> {
+    return ask('GET', this.base);
+  }
+
+  /** @param key of the command: a repeat with the same one is not carried out again */
+  command({ path, body }: InitiativeCommand, key: string): Promise<unknown> {
+    return ask('POST', `${this.base}${path}`, body, key);
+  }
+
+  async stateFile(): Promise<StateFile> {
+    return fileOf(await answered(`${this.base}/STATE.md`, { cache: 'no-store' }));
+  }
+
+  /** Sends an edited STATE.md back; `etag` is that of the file that was edited. */
+  async putStateFile({ text, etag }: StateFile): Promise<StateFile> {
+    const headers = { 'content-type': 'text/markdown', 'if-match': etag };
+    return fileOf(await answered(`${this.base}/STATE.md`, { method: 'PUT', headers, body: text }));
+  }
+}
+
+async function fileOf(response: Response): Promise<StateFile> {
+  return { text: await response.text(), etag: response.headers.get('etag') ?? '' };
+}
+
+/** A page of the user's initiatives, newest first; `next` is the cursor of older ones. @throws as the routes of one */
+export function listInitiatives(after?: string): Promise<{ items: Initiative[]; next: string | null }> {
+  return ask('GET', after === undefined ? ROOT : `${ROOT}?after=${encodeURIComponent(after)}`);
+}

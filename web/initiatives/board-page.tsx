@@ -1,0 +1,81 @@
+import { useEffect, useState, useSyncExternalStore } from 'react';
+import type { InitiativeView } from '../../wire/initiative-views.ts';
+import { Blockers } from './blockers.tsx';
+import { Board } from './board.ts';
+import { Decisions } from './decisions.tsx';
+import { InitiativeList } from './list.tsx';
+import { Overview } from './overview.tsx';
+import { ResumeContext } from './resume-context.tsx';
+import { Review } from './review.tsx';
+import { StateFileEditor } from './state-file-editor.tsx';
+import { Tasks } from './tasks.tsx';
+import { WorkSessions } from './work-sessions.tsx';
+
+/** The board of an initiative, live. `isPage`: it is the whole page, whose title it sets. */
+export function BoardPage({ id, isPage = true }: { id: string; isPage?: boolean }) {
+  const [board, setBoard] = useState<Board>();
+  useEffect(() => {
+    const made = new Board(id);
+    setBoard(made);
+    return () => made.close();
+  }, [id]);
+  return board ? <Shown board={board} isPage={isPage} /> : null;
+}
+
+function Shown({ board, isPage }: { board: Board; isPage: boolean }) {
+  const { data, lost, isGone, notice, told } = useSyncExternalStore(board.view.subscribe, board.view.get);
+  if (isGone) return <Gone />;
+  return (
+    <>
+      <p role="status" className={lost ? 'lost' : 'unseen'}>
+        {lost ? 'The connection is lost. Reconnecting…' : told}
+      </p>
+      {notice !== undefined && (
+        <p className="notice" role="alert">
+          {notice}
+        </p>
+      )}
+      {data === undefined && notice === undefined && <p className="loading">Loading…</p>}
+      {data !== undefined && <Content board={board} data={data} isPage={isPage} />}
+    </>
+  );
+}
+
+function Gone() {
+  return (
+    <>
+      <h1>There is no such initiative</h1>
+      <p className="note">It was erased, or it belongs to somebody else. These are yours:</p>
+      <InitiativeList />
+    </>
+  );
+}
+
+function Content({ board: { api }, data, isPage }: { board: Board; data: InitiativeView; isPage: boolean }) {
+  const { initiative, state, phases, decisions, blockers, sessions } = data;
+  const { title, status, version } = initiative;
+  useEffect(() => {
+    if (!isPage) return undefined;
+    const before = document.title;
+    document.title = `${status === 'escalated' ? 'Needs you: ' : ''}${title} – ${before}`;
+    return () => void (document.title = before);
+  }, [title, status, isPage]);
+  return (
+    <>
+      <Overview data={data} />
+      {initiative.review !== null && <Review api={api} mismatches={initiative.review} />}
+      <div className="board">
+        <div>
+          <Blockers api={api} blockers={blockers} />
+          <Tasks phases={phases} position={state.position} sessions={sessions} blockers={blockers} />
+        </div>
+        <div>
+          <WorkSessions sessions={sessions} />
+          <Decisions decisions={decisions} />
+          <ResumeContext context={initiative.resume_context} />
+        </div>
+      </div>
+      <StateFileEditor api={api} version={version} />
+    </>
+  );
+}

@@ -1,0 +1,227 @@
+import type { Chat } from '@ai-sdk/react';
+import type { UIMessage } from 'ai';
+import type { SessionStatus } from '../../domain/runs.ts';
+import type { SessionApi, SessionRow } from '../api/api.ts';
+import { Problem, wordsOf } from '../api/problem.ts';
+import type { Store } from '../lib/store.ts';
+import type { Tab } from './tab.ts';
+import { heldCall, isInFlight, joinPages, partQueued, stillWaiting } from './transcript.ts';
+import { turnEndOf } from './turns.ts';
+import type { View } from './view.ts';
+
+const RETRY_MS = 1_000;
+
+interface Deps {
+  chat: Chat<UIMessage>;
+  view: Store<View>;
+  tab: Tab;
+  api: SessionApi;
+  /** The page no longer shows the session. */
+  closed: AbortSignal;
+  /** The server has no such session any more. */
+  gone(): void;
+}
+
+/**
+ * Keeps chat and view in sync with the messages stored on the server, and joins an answer in flight.
+ *
+ * 1. Stored messages replace the shown ones only while no answer streams.
+ * 2. One reading at a time; what changes meanwhile is read by the next one.
+ * 3. A status or state from the feed is newer than one requested before it.
+ */
+export class ChatSync {
+  private readonly deps: Deps;
+  /** Messages whose whole answer arrives through the chat's own request. */
+  private readonly own = new Set<string>();
+  /** The answer that was joined and streams, or is being joined. */
+  private joined: { messageId: string | undefined } | undefined;
+  /** Stored messages have to be read. */
+  private isBehind = false;
+  /** Numbers of updates from the feed. */
+  private readonly updates = { status: 0, session: 0 };
+  private reading: Promise<void> | undefined;
+
+  constructor(deps: Deps) {
+    this.deps = deps;
+  }
+
+  get isStreaming(): boolean {
+    const { status } = this.deps.chat;
+    return status === 'submitted' || status === 'streaming' || this.joined !== undefined;
+  }
+
+  /** The chat sends a message itself. */
+  sending(messageId: string): void {
+    this.own.add(messageId);
+  }
+
+  /** The chat's own request did not send the message. */
+  notSent(messageId: string): void {
+    this.own.delete(messageId);
+  }
+
+  /** The chat's stream failed. */
+  streamFailed(): void {
+    this.own.clear();
+    this.isBehind ||= this.deps.tab.opened;
+    // The delay prevents a tight loop.
+    setTimeout(() => void this.keepUp(), RETRY_MS);
+  }
+
+  /** The chat's stream ended; after an error `streamFailed` was called, too. */
+  streamEnded({ isAbort, isError }: { isAbort: boolean; isError: boolean }): void {
+    // It ended with a question: what follows comes in another stream, perhaps at once.
+    const isHeld = heldCall(this.deps.chat.messages, { state: 'waiting' }) !== undefined;
+    this.isBehind ||= isHeld;
+    if (isAbort || isHeld) this.own.clear();
+    // The chat updates its state after this callback has returned.
+    if (!isError) setTimeout(() => void this.keepUp());
+  }
+
+  /** Stops reading an answer, but does not cancel the request of a message that may not have arrived yet. */
+  stopReading(): void {
+    const { chat, tab } = this.deps;
+    if (tab.opened && (chat.status === 'streaming' || this.joined)) void chat.stop();
+  }
+
+  /** The feed reported a status. */
+  statusChanged(status: SessionStatus): void {
+    const { state, message_id } = this.deps.view.get().status;
+    this.updates.status += 1;
+    this.deps.view.update({ status });
+    if ((state === 'waiting') === (status.state === 'waiting')) return;
+    // The answer's stream ends with the question. Whoever answers it, what follows comes in another one.
+    if (message_id !== undefined) this.own.delete(message_id);
+    void this.catchUp();
+  }
+
+  /** The feed reported a state. */
+  sessionChanged(session: SessionRow): void {
+    this.updates.session += 1;
+    this.deps.view.update(session);
+  }
+
+  /**
+   * Reads the session's row: its cost, and what the feed does not tell when it connects, since messages are not read while an
+   * answer streams; or that there is no such session any more.
+   */
+  async readSession(): Promise<void> {
+    // A reading in progress has it, too.
+    if (this.reading !== undefined && !this.isStreaming) return;
+    const before = this.updates.session;
+    const read = await this.deps.api.session().catch((error: unknown) => {
+      const isGone = error instanceof Problem && error.code === 'SessionNotFound';
+      if (isGone && !this.deps.closed.aborted) this.deps.gone();
+      return undefined;
+    });
+    if (read === undefined) return;
+    const { phase, project_id, pending_tool } = read.session;
+    if (before === this.updates.session) this.deps.view.update({ phase, project_id, pending_tool });
+    this.deps.view.update({ cost: read.chat.cost_usd, title: read.title });
+  }
+
+  /** The feed reported that the turn of a message has started. */
+  turnStarted(messageId: string): void {
+    if (this.own.has(messageId)) return;
+    // If the next turn's answer was joined instead, its question must be shown before it.
+    if (this.joined && this.joined.messageId !== messageId) this.stopReading();
+    void this.catchUp();
+  }
+
+  /** The feed reported that the turn of a message has finished. */
+  turnFinished(messageId: string, outcome: 'finish' | 'abort' | 'error'): void {
+    // A reading in progress may have missed the end of the answer. How a turn failed is in the stored messages only.
+    if (!this.own.delete(messageId) || this.reading !== undefined || outcome !== 'finish') void this.catchUp();
+  }
+
+  /** Reads the stored messages, now or after the streaming answer, and joins an answer in flight. */
+  catchUp(): Promise<void> {
+    this.isBehind = true;
+    return this.keepUp();
+  }
+
+  private keepUp(): Promise<void> {
+    this.reading ??= this.readWhileBehind().finally(() => (this.reading = undefined));
+    return this.reading;
+  }
+
+  private async readWhileBehind(): Promise<void> {
+    const { closed } = this.deps;
+    while (!closed.aborted && this.isBehind && !this.isStreaming) {
+      this.isBehind = false;
+      try {
+        await this.readStored();
+      } catch (error) {
+        if (closed.aborted) return;
+        if (error instanceof Problem) this.readingFailed(error);
+        // While the feed is connected, no reconnect will trigger another reading.
+        else if (!this.deps.view.get().lost) this.catchUpLater();
+      }
+    }
+  }
+
+  /** The feed shows and repairs lost connections, and the sign-in form handles 401. */
+  private readingFailed(problem: Problem): void {
+    if (problem.status === 404) return this.deps.gone();
+    if (problem.status >= 500) this.catchUpLater();
+    else if (problem.status !== 401) this.deps.view.update({ notice: wordsOf(problem) });
+  }
+
+  private catchUpLater(): void {
+    setTimeout(() => void this.catchUp(), RETRY_MS);
+  }
+
+  private async readStored(): Promise<void> {
+    const { api, chat, view, closed } = this.deps;
+    const before = { ...this.updates };
+    // Messages are read after the status, so that they include the question of the answer in flight.
+    const { session, chat: settings, status: read, title } = await api.session();
+    const { items, next } = await api.messages();
+    if (closed.aborted) return;
+    if (this.isStreaming) {
+      this.isBehind = true;
+      return;
+    }
+    const { phase, project_id, pending_tool } = session;
+    if (before.session === this.updates.session) view.update({ phase, project_id, pending_tool });
+    if (before.status === this.updates.status) view.update({ status: read });
+    const { waiting, earlier, status, loaded } = view.get();
+    const { said, queued } = partQueued(items, status);
+    const { messages, joined } = joinPages(chat.messages, said);
+    chat.messages = messages;
+    view.update({ waiting: stillWaiting(waiting, said, queued), earlier: joined ? earlier : next, loaded: true });
+    // Each message has an answer or an end of its turn, unless the user has gone back to it.
+    const last = said.at(-1);
+    const isGoneBack = status.state === 'idle' && last?.role === 'user' && turnEndOf(last) === undefined;
+    if (!loaded && isGoneBack) view.update({ goneBackTo: last.id });
+    const { initiative_id: initiative } = settings.metadata;
+    view.update({
+      agent: settings.agent,
+      parent: settings.parent_id,
+      cost: settings.cost_usd,
+      title,
+      initiative: typeof initiative === 'string' ? initiative : null,
+    });
+    if (status.state !== read.state || status.message_id !== read.message_id) this.isBehind = true;
+    else if (!this.isBehind && this.isToJoin()) void this.join(status.message_id);
+  }
+
+  /** There is an answer in flight that brings more than what is stored: not in a hidden tab, and not while it waits. */
+  private isToJoin(): boolean {
+    const { status } = this.deps.view.get();
+    if (document.visibilityState === 'hidden' || !isInFlight(status)) return false;
+    if (status.state !== 'waiting') return true;
+    // While subagents ask, the session's own answer may go on.
+    const goesOn = status.questions !== undefined && status.message_id !== undefined;
+    return goesOn && heldCall(this.deps.chat.messages, status) === undefined;
+  }
+
+  /** Joins the answer in flight. If it has ended meanwhile, the feed reports that and its end is read. */
+  private async join(messageId: string | undefined): Promise<void> {
+    this.own.clear();
+    this.joined = { messageId };
+    await this.deps.chat.resumeStream();
+    this.joined = undefined;
+    if (this.deps.chat.status !== 'error') void this.keepUp();
+  }
+}

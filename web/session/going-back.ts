@@ -1,0 +1,128 @@
+import type { Chat } from '@ai-sdk/react';
+import { generateId, type UIMessage } from 'ai';
+import type { SessionApi } from '../api/api.ts';
+import type { ChatSync } from './chat-sync.ts';
+import type { Outbox } from './outbox.ts';
+import { wordsOf } from '../api/problem.ts';
+import type { Store } from '../lib/store.ts';
+import { filesOf } from './transcript.ts';
+import type { View } from './view.ts';
+
+interface Deps {
+  chat: Chat<UIMessage>;
+  sync: ChatSync;
+  api: SessionApi;
+  outbox: Outbox;
+  view: Store<View>;
+  /** Fields beside the messages: the chosen model. */
+  body(): object;
+}
+
+/** Changing a message, answering one again, going back to one, and branching. */
+export class GoingBack {
+  private readonly deps: Deps;
+  /** Queued messages that the request in flight makes the server drop. */
+  private dropped: UIMessage[] = [];
+
+  constructor(deps: Deps) {
+    this.deps = deps;
+  }
+
+  /** Replaces the text of a user message, whose files stay or are left out; what came after it is hidden. */
+  edit(message: UIMessage, text: string, { withFiles }: { withFiles: boolean }): Promise<void> {
+    const files = withFiles ? filesOf(message) : [];
+    const id = generateId();
+    const edited = { id, role: 'user' as const, parts: [...files, { type: 'text' as const, text }] };
+    this.deps.sync.sending(id);
+    return this.replace(() =>
+      this.deps.chat.sendMessage({ ...edited, messageId: message.id }, { body: this.deps.body() }),
+    );
+  }
+
+  /** Answers a user message again, or the one before an answer; what came after it is hidden. */
+  regenerate(message: UIMessage): Promise<void> {
+    const { messages } = this.deps.chat;
+    const asked = messages.slice(0, messages.indexOf(message) + 1).findLast(({ role }) => role === 'user');
+    if (asked !== undefined) this.beginAgain(asked);
+    return this.replace(() => this.deps.chat.regenerate({ messageId: message.id, body: this.deps.body() }));
+  }
+
+  /** Another turn of a message begins: how its last one ended counts no more. */
+  private beginAgain(asked: UIMessage): void {
+    const { chat, sync } = this.deps;
+    const { turn: _ended, ...metadata } = (asked.metadata ?? {}) as { turn?: unknown };
+    chat.messages = chat.messages.with(chat.messages.indexOf(asked), { ...asked, metadata });
+    sync.sending(asked.id);
+  }
+
+  /**
+   * Hides what came after a user message, which the next message replaces. The workspace is as it was before its turn, if the
+   * agent keeps snapshots. False: it was refused, and the page says why.
+   */
+  rewind(message: UIMessage): Promise<boolean> {
+    return this.moved(() => this.deps.api.rewind(message.id), message.id);
+  }
+
+  /** Undoes the latest rewind. False: it was refused, and the page says why. */
+  undo(): Promise<boolean> {
+    return this.moved(() => this.deps.api.unrewind(), null);
+  }
+
+  /** A new message is sent: it replaces the one that was gone back to. */
+  goesOn(): void {
+    const { chat, view } = this.deps;
+    const { goneBackTo } = view.get();
+    if (goneBackTo === null) return;
+    view.update({ goneBackTo: null });
+    chat.messages = chat.messages.filter(({ id }) => id !== goneBackTo);
+  }
+
+  private async moved(request: () => Promise<unknown>, goneBackTo: string | null): Promise<boolean> {
+    const { sync, view } = this.deps;
+    view.update({ notice: null, branch: null });
+    try {
+      await request();
+      view.update({ goneBackTo });
+      return true;
+    } catch (error) {
+      view.update({ notice: wordsOf(error) });
+      return false;
+    } finally {
+      await sync.catchUp();
+    }
+  }
+
+  /** Opens a branch with copies of the messages up to one of them. */
+  async branch(message: UIMessage): Promise<void> {
+    const { api, view } = this.deps;
+    view.update({ notice: null, branch: null });
+    try {
+      view.update({ branch: { from: message.id, id: (await api.branch(message.id)).session.session_id } });
+    } catch (error) {
+      view.update({ notice: wordsOf(error) });
+    }
+  }
+
+  /** The server has accepted a request of the chat: what it has dropped from the queue is sent again. */
+  accepted(): void {
+    const { dropped } = this;
+    this.dropped = [];
+    for (const message of dropped) this.deps.outbox.add({ ...message, id: generateId() });
+  }
+
+  private async replace(request: () => Promise<void>): Promise<void> {
+    const { chat, sync, outbox, view } = this.deps;
+    const queued = view.get().waiting.filter(({ state }) => state === 'queued');
+    this.dropped = queued.map(({ message }) => message);
+    view.update({ notice: null, branch: null });
+    await chat.stop();
+    for (const { id } of this.dropped) outbox.remove(id);
+    await request();
+    const { status, error, lastMessage } = chat;
+    if (status !== 'error' || lastMessage?.role !== 'user') return;
+    this.dropped = [];
+    view.update({ notice: wordsOf(error) });
+    chat.clearError();
+    await sync.catchUp();
+  }
+}

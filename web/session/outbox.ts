@@ -1,0 +1,119 @@
+import type { UIMessage } from 'ai';
+import { isRefusal, reasonOf } from '../api/problem.ts';
+import type { Store } from '../lib/store.ts';
+import type { Waiting } from './transcript.ts';
+
+/** How messages are sent. */
+interface Routes {
+  /** chat: no session yet, the first message opens it. none: wait. */
+  route(): 'queue' | 'chat' | 'none';
+  say(message: UIMessage): Promise<void>;
+  /** `state`: it was accepted earlier and does not run again. */
+  submit(message: UIMessage): Promise<{ state?: string }>;
+  /** Its turn has started. */
+  isSaid(messageId: string): boolean;
+}
+
+const RETRY_MS = 3_000;
+
+/**
+ * Messages for the server's queue. They are sent in order, one at a time, and retried until the server accepts or
+ * refuses them; retries are safe because the server deduplicates by message id.
+ */
+export class Outbox {
+  private readonly view: Store<{ waiting: Waiting[] }>;
+  private readonly routes: Routes;
+  private retry: ReturnType<typeof setTimeout> | undefined;
+  private isSending = false;
+  private isClosed = false;
+
+  constructor(view: Store<{ waiting: Waiting[] }>, routes: Routes) {
+    this.view = view;
+    this.routes = routes;
+  }
+
+  add(message: UIMessage): void {
+    this.put({ message, state: 'sending' });
+    this.flush();
+  }
+
+  /** Adds messages stored before a reload, and sends them. */
+  restore(messages: UIMessage[]): void {
+    for (const message of messages) this.put({ message, state: 'sending' });
+    if (messages.length > 0) this.flushLater();
+  }
+
+  /** Adds a message that could not be sent through the chat. */
+  failed(message: UIMessage, error: unknown): void {
+    this.put({ message, state: isRefusal(error) ? 'refused' : 'sending', reason: reasonOf(error) }, { first: true });
+    this.flushLater();
+  }
+
+  remove(messageId: string): void {
+    this.view.update({ waiting: this.waiting.filter(({ message }) => message.id !== messageId) });
+  }
+
+  /** Sends nothing more; what is unsent stays stored. */
+  close(): void {
+    this.isClosed = true;
+    clearTimeout(this.retry);
+  }
+
+  /** Sends unsent messages now. */
+  flush(): void {
+    clearTimeout(this.retry);
+    if (!this.isSending) void this.sendAll();
+  }
+
+  private async sendAll(): Promise<void> {
+    this.isSending = true;
+    for (let next = this.next(); next; next = this.next()) {
+      if (!(await this.sendOne(next))) break;
+    }
+    this.isSending = false;
+    if (this.next()) this.flushLater();
+  }
+
+  /** False: retry later. */
+  private async sendOne({ message }: Waiting): Promise<boolean> {
+    const route = this.routes.route();
+    if (route === 'none') return false;
+    if (route === 'chat') {
+      this.remove(message.id);
+      void this.routes.say(message);
+      return false;
+    }
+    try {
+      const { state } = await this.routes.submit(message);
+      if (state !== undefined || this.routes.isSaid(message.id)) this.remove(message.id);
+      else this.put({ message, state: 'queued' });
+      return true;
+    } catch (error) {
+      const refused = isRefusal(error);
+      this.put({ message, state: refused ? 'refused' : 'sending', reason: reasonOf(error) });
+      return refused;
+    }
+  }
+
+  private flushLater(): void {
+    clearTimeout(this.retry);
+    if (this.isClosed) return;
+    this.retry = setTimeout(() => this.flush(), RETRY_MS);
+  }
+
+  private next(): Waiting | undefined {
+    return this.isClosed ? undefined : this.waiting.find(({ state }) => state === 'sending');
+  }
+
+  private get waiting(): Waiting[] {
+    return this.view.get().waiting;
+  }
+
+  /** Replaces the entry of the same message, or adds it at the end or the beginning. */
+  private put(entry: Waiting, { first = false } = {}): void {
+    const { waiting } = this;
+    const at = waiting.findIndex(({ message }) => message.id === entry.message.id);
+    if (at >= 0) this.view.update({ waiting: waiting.with(at, entry) });
+    else this.view.update({ waiting: first ? [entry, ...waiting] : [...waiting, entry] });
+  }
+}

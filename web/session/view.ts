@@ -1,0 +1,64 @@
+import type { SessionStatus } from '../../domain/runs.ts';
+import type { Agents, ModelChoice, Offered, SessionRow } from '../api/api.ts';
+import type { Waiting } from './transcript.ts';
+
+/** What the page shows besides the messages. */
+export interface View extends SessionRow {
+  /** False until an existing session has been loaded. */
+  loaded: boolean;
+  /** The connection to the server is lost and being retried. */
+  lost: boolean;
+  status: SessionStatus;
+  /** Messages that are not being answered yet, in order. */
+  waiting: Waiting[];
+  /** Cursor of earlier messages that are not loaded; null: all are loaded. */
+  earlier: string | null;
+  /** Why the user's last action failed. */
+  notice: string | null;
+  /** The branch that was made last in this tab, and the message up to which it has copies. */
+  branch: { from: string; id: string } | null;
+  /** The message that was gone back to in this tab: the next one replaces it. */
+  goneBackTo: string | null;
+  /** Its title, as it was read last; null: none yet. */
+  title: string | null;
+  /** The session that this one is a branch of; null: none. */
+  parent: string | null;
+  /** The initiative that the session has joined; null: none. */
+  initiative: string | null;
+  /** The agent that answers; null: not known yet, or the default one. */
+  agent: string | null;
+  /** The agents that there are; null: not known yet. */
+  agents: Agents | null;
+  /** The models to choose from; null: not known yet. */
+  offered: Offered | null;
+  /** Which model answers the next messages; null: as before. */
+  model: ModelChoice | null;
+  /** What the session has cost, in US dollars; null: unknown. */
+  cost: number | null;
+  /** Progress of the running tool call, as the tool told it. */
+  progress: { tool_call_id: string; data: unknown } | null;
+}
+
+/** The view of a new session. */
+export const NEW_VIEW: View = {
+  phase: 'chatting',
+  project_id: null,
+  pending_tool: null,
+  loaded: false,
+  lost: false,
+  status: { state: 'idle' },
+  waiting: [],
+  earlier: null,
+  notice: null,
+  branch: null,
+  goneBackTo: null,
+  title: null,
+  parent: null,
+  initiative: null,
+  agent: null,
+  agents: null,
+  offered: null,
+  model: null,
+  cost: null,
+  progress: null,
+};

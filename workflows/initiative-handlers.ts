@@ -1,0 +1,72 @@
+import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workflow';
+import { ID_EXPECTED, ID_PATTERN } from '../domain/command-table.ts';
+import {
+  INITIATIVE_COMMAND_NAMES,
+  INITIATIVE_COMMANDS,
+  type InitiativeArgs,
+  type InitiativeCommand,
+  type InitiativeResult,
+} from '../domain/initiatives/commands.ts';
+import { initiativeActivities } from './activities.ts';
+import {
+  initiativeSnapshotQuery,
+  initiativeStatusQuery,
+  initiativeUpdateOf,
+  initiativeWakeUpdate,
+} from './definitions.ts';
+import { showInitiative } from './initiative-display.ts';
+import type { InitiativeState } from './initiative-state.ts';
+
+/** Registers all updates and queries. */
+export function registerInitiativeHandlers(state: InitiativeState): void {
+  setHandler(initiativeWakeUpdate, async () => {
+    await state.sequencer.next('wake');
+    state.touch();
+    await state.load();
+    showInitiative(state);
+    return { event_seq: state.mark.event_seq };
+  });
+  for (const name of INITIATIVE_COMMAND_NAMES) {
+    const validator = (args: InitiativeArgs) => validate(name, args);
+    setHandler(initiativeUpdateOf(name), async (args) => answer(await carryOut(state, name, args)), { validator });
+  }
+  setHandler(initiativeStatusQuery, () => ({ state: state.loaded ? state.mark.status : 'loading' }));
+  setHandler(initiativeSnapshotQuery, () => state.snapshot(workflowInfo().historyLength));
+}
+
+/** Refuses malformed input only: Postgres decides whether the command is legal now. */
+function validate(name: InitiativeCommand, args: InitiativeArgs): void {
+  const names = ['command_id', ...(idsGiven(name, args) ? (INITIATIVE_COMMANDS[name] ?? []) : [])];
+  const fault = names.find((each) => typeof args?.[each] !== 'string' || !ID_PATTERN.test(args[each]));
+  if (fault !== undefined) throw ApplicationFailure.nonRetryable(`${fault}: expected ${ID_EXPECTED}`, 'BadRequest');
+}
+
+/** Whether an update has more than the id of a recorded command. */
+function idsGiven(name: InitiativeCommand, args: InitiativeArgs | undefined): boolean {
+  return (INITIATIVE_COMMANDS[name] ?? []).some((each) => args?.[each] !== undefined);
+}
+
+async function carryOut(
+  state: InitiativeState,
+  command: InitiativeCommand,
+  { command_id, ...given }: InitiativeArgs,
+): Promise<InitiativeResult> {
+  await state.sequencer.next('command');
+  state.touch();
+  const names: readonly string[] = INITIATIVE_COMMANDS[command] ?? [];
+  const ids = Object.fromEntries(Object.entries(given).filter(([name]) => names.includes(name)));
+  const args = Object.keys(ids).length > 0 ? (ids as Record<string, string>) : null;
+  const { mark, ...outcome } = await state.sequencer.exclusively(() =>
+    initiativeActivities.applyInitiative({ initiative_id: state.initiativeId, command, command_id, args }),
+  );
+  state.follow(mark);
+  showInitiative(state);
+  return outcome;
+}
+
+/** The result of an update. @throws {ApplicationFailure} with the code of a refusal */
+function answer(outcome: InitiativeResult): InitiativeResult {
+  if (outcome.ok) return outcome;
+  const code = outcome.code ?? 'Internal';
+  throw ApplicationFailure.create({ message: code, type: code, nonRetryable: true });
+}

@@ -1,0 +1,96 @@
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkLeftBehind, implementation } from './resume-check.ts';
+
+let root: string;
+beforeAll(async () => {
+  root = await mkdtemp(path.join(tmpdir(), 'perdure-left-'));
+  await mkdir(path.join(root, 'src', 'api'), { recursive: true });
+  await mkdir(path.join(root, 'node_modules', 'jose'), { recursive: true });
+  await writeFile(
+    path.join(root, 'src', 'api', 'refresh.ts'),
+    'export function rotateToken() {}\n// Rotation creates\n//  a new token.\n',
+  );
+  await writeFile(
+    path.join(root, 'src', 'notes.md'),
+    '# Notes\n\nRefresh tokens   are stored\nin SQLite with expiry.\n',
+  );
+  await writeFile(path.join(root, 'node_modules', 'jose', 'index.js'), 'elsewhere');
+  await writeFile(path.join(root, 'picture.bin'), Buffer.from('hidden\0phrase'));
+  await writeFile(path.join(root, 'long.txt'), `${' '.repeat(1024 ** 2)}far away`);
+  await symlink('/etc/passwd', path.join(root, 'passwd'));
+  await symlink('/etc', path.join(root, 'etc'));
+});
+afterAll(() => rm(root, { recursive: true }));
+
+const missing = async (implementations: string[], files: string[] = []) =>
+  (await checkLeftBehind(root, { files, implementations })).map(({ entry, problem }) => `${entry} · ${problem}`);
+
+describe('I4 files', () => {
+  it('I4 of a workspace exist, and nothing outside of it is looked at', async () => {
+    const files = [
+      'src/api/refresh.ts',
+      'src/api',
+      'gone.ts',
+      'gone/away.ts',
+      'passwd',
+      'etc/passwd',
+      '../x',
+      '/etc/passwd',
+      'src/notes.md/x',
+    ];
+    expect(await missing([], files)).toEqual([
+      'gone.ts · it does not exist',
+      'gone/away.ts · it does not exist',
+      'passwd · it is a link',
+      'etc/passwd · its path contains a link',
+      '../x · ../x contains ".."; use a path below the workspace',
+      '/etc/passwd · /etc/passwd is absolute; use a path relative to the workspace',
+      'src/notes.md/x · it does not exist',
+    ]);
+  });
+
+  it('I4 a workspace that does not exist has nothing', async () => {
+    const none = { files: ['a'], implementations: ['b'] };
+    expect(await checkLeftBehind(path.join(root, 'none'), none)).toHaveLength(2);
+    expect(await checkLeftBehind(path.join(root, 'none'), { files: [], implementations: [] })).toEqual([]);
+  });
+});
+
+describe('I4 key implementations', () => {
+  it.each([
+    'src/api/refresh.ts',
+    'rotateToken',
+    'rotateToken()',
+    'src/api/refresh.ts#rotateToken',
+    'src/api/refresh.ts: rotation creates a new token'.replace('creates a', 'creates // a'),
+    'refresh tokens are stored in sqlite with expiry',
+    'Rotation lives in `rotateToken` of `src/api/refresh.ts`, for reuse detection',
+  ])('I4 %s is there', async (entry) => {
+    expect(await missing([entry])).toEqual([]);
+  });
+
+  it.each([
+    ['rotate', 'rotate'],
+    ['src/api/gone.ts', 'src/api/gone.ts'],
+    ['src/notes.md#rotateToken', 'rotateToken'],
+    ['gone.ts: rotateToken', 'rotateToken'],
+    ['Token families are tracked', 'Token families are tracked'],
+    ['It is `rotateToken` and `revokeFamily`', 'revokeFamily'],
+    ['elsewhere', 'elsewhere'],
+    ['hidden', 'hidden'],
+    ['far away', 'far away'],
+    ['../x', '../x'],
+  ])('I4 %s is not there', async (entry, lost) => {
+    expect(await missing([entry])).toEqual([`${entry} · not found: ${lost}`]);
+  });
+
+  it('I4 names in backquotes count alone', () => {
+    expect(implementation('The `a.ts` of `b c`').map(({ text, isPath }) => [text, isPath])).toEqual([
+      ['a.ts', true],
+      ['b c', false],
+    ]);
+  });
+});
