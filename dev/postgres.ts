@@ -42,6 +42,10 @@ const STOP_PLAN = [
 ] as const;
 const READY_MS = 120_000;
 const POLL_MS = 20;
+/** Postgres' message if processes of a killed server use its memory. They end by themselves, unless they hang. */
+const STILL_IN_USE = /pre-existing shared memory block .* is still in use/;
+const RELEASED_MS = 60_000;
+const RETRY_MS = 200;
 const SETTINGS = ['max_connections=300', 'unix_socket_directories=', 'listen_addresses=127.0.0.1'];
 const EPHEMERAL_SETTINGS = ['fsync=off', 'synchronous_commit=off', 'full_page_writes=off', 'autovacuum_naptime=10s'];
 
@@ -70,18 +74,36 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
 
   const logFile = path.join(dir, 'postgres.log');
   const settings = [...SETTINGS, `port=${port}`, ...(options.ephemeral ? EPHEMERAL_SETTINGS : [])];
-  const server = await launch(binaries.postgres, data, settings, logFile, account);
   const serverUrl = `postgres://${USER}:${password}@127.0.0.1:${port}/postgres`;
-  try {
-    await awaitReady(server, serverUrl, logFile);
-    if (isNew || !(await hasDatabase(serverUrl, USER))) await createDatabase(serverUrl, USER);
-  } catch (error) {
-    await server.stop();
-    throw error;
-  }
+  const launched = async () => {
+    const server = await launch(binaries.postgres, data, settings, logFile, account);
+    try {
+      await awaitReady(server, serverUrl, logFile);
+      if (isNew || !(await hasDatabase(serverUrl, USER))) await createDatabase(serverUrl, USER);
+      return server;
+    } catch (error) {
+      await server.stop();
+      throw error;
+    }
+  };
+  const server = await onceReleased(launched, log);
   const url = databaseUrl(serverUrl, USER);
   const stop = async () => void (await server.stop());
   return { url, directUrl: url, port, pid: server.pid, exited: server.exited, stop };
+}
+
+/** Starts the server again and again while processes of one that was killed are still attached to its shared memory. */
+async function onceReleased(start: () => Promise<TiedProcess>, log: (line: string) => void): Promise<TiedProcess> {
+  const deadline = Date.now() + RELEASED_MS;
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return await start();
+    } catch (error) {
+      if (!STILL_IN_USE.test(String(error)) || Date.now() > deadline) throw error;
+    }
+    if (attempt === 0) log('waiting until the processes of a Postgres that was killed have ended');
+    await delay(RETRY_MS);
+  }
 }
 
 async function launch(

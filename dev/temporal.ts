@@ -54,7 +54,7 @@ type TemporalOptions = {
 const DYNAMIC_CONFIG = readFileSync(new URL('../deploy/temporal-dynamic.yaml', import.meta.url), 'utf8');
 
 const STOP_PLAN = [{ signal: 'SIGTERM', waitMs: 10_000 }] as const;
-const READY_MS = 60_000;
+const READY_MS = 120_000;
 const POLL_MS = 20;
 const MAX_TRIES = 5;
 const ADDRESS_TAKEN = /address already in use/;

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { cases } from '../tools/test-kit/cases.ts';
 import {
   decide,
   decideTogether,
@@ -48,6 +49,7 @@ it('P3 a pattern matches what the same regular expression matches', () => {
     fc.property(pattern, text, (given, asked) => {
       expect(matches(given, asked)).toBe(asRegExp(given).test(asked));
     }),
+    cases(),
   );
 });
 
@@ -60,6 +62,7 @@ it('P3 the literal pattern of a text is valid and matches that text only; no pat
       expect(matches(literal, other)).toBe(one === other);
       expect(specificity(literal)).toBe(Array.from(one).length);
     }),
+    cases(),
   );
 });
 
@@ -89,6 +92,7 @@ it('P3 the most specific rule decides, then the narrower scope, then the later; 
       const [first] = ranked(rules, asked);
       expect(decide(rules, asked)).toEqual({ action: first?.action ?? 'allow', rule: first ?? null });
     }),
+    cases(),
   );
 });
 
@@ -103,6 +107,7 @@ it('P3 rules that do not match, and the order of scopes in the list, change noth
       const byScope = RULE_SCOPES.flatMap((scope) => rules.filter(({ source }) => source === scope));
       expect(decide(byScope, asked)).toEqual(decided);
     }),
+    cases(),
   );
 });
 
@@ -126,6 +131,7 @@ it('P4 what a child decides is never more permissive than the decision of any se
       const nested = decideTogether([own], asked);
       expect(isStricter(nested.action, decided.action)).toBe(false);
     }),
+    cases(),
   );
 });
 
@@ -139,6 +145,7 @@ it('P4 a call that asks names each session whose rules ask; any other call names
       });
       expect(asking).toEqual(action === 'ask' ? asks : []);
     }),
+    cases(),
   );
 });
 
@@ -147,6 +154,7 @@ it('P3 a session with none above decides as its rules do', () => {
     fc.property(fc.array(rule, { maxLength: 8 }), request, (rules, asked) => {
       expect(decideTogether([{ session_id: 'ses_0', rules }], asked)).toMatchObject(decide(rules, asked));
     }),
+    cases(),
   );
 });
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { cases } from '../tools/test-kit/cases.ts';
 import type { Question } from './runs.ts';
 import { type StatusRow, statusOf, waitOf } from './status.ts';
 
@@ -25,7 +26,7 @@ const row: fc.Arbitrary<StatusRow> = fc.record({
 
 it('R5 what a session waits for is known exactly while its status is waiting', () => {
   const isKnown = (given: StatusRow) => (waitOf(given) !== null) === (statusOf(given).state === 'waiting');
-  fc.assert(fc.property(row, isKnown));
+  fc.assert(fc.property(row, isKnown), cases());
 });
 
 it('R5 a session that needs the user and a page waits for the user', () => {

@@ -7,7 +7,7 @@ import path from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import type pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { userFolder } from '../../workspaces/paths.ts';
 import { startBrowser } from '../../tools/test-kit/browser.ts';
@@ -29,7 +29,7 @@ const pages = new Map<string, string>();
 
 beforeAll(async () => {
   const databaseUrl = await freshDatabase();
-  db = createPool(databaseUrl);
+  db = patientPool(databaseUrl);
   [host, browser] = await Promise.all([startHost({ databaseUrl, workspaces }), startBrowser()]);
   routes = await routesOf(host.url);
   const server = createServer((request, response) => {

@@ -6,7 +6,7 @@ import { SignJWT } from 'jose';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, fail, type ModelAction, raw, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
@@ -58,7 +58,7 @@ const heard: string[] = [];
 beforeAll(async () => {
   const superuser = await freshDatabase();
   const servers = await freshNamespace();
-  db = createPool(superuser);
+  db = patientPool(superuser);
   await db.query(`CREATE ROLE ${USER} SUPERUSER LOGIN PASSWORD ${pg.escapeLiteral(SECRETS.password)}`);
   const url = new URL(superuser);
   url.username = USER;
@@ -87,7 +87,7 @@ beforeAll(async () => {
     processes.host({ ...env, DATABASE_URL: url.href }),
   ]);
   histories = () => allHistories(servers.client);
-}, 90_000);
+});
 afterAll(async () => {
   await Promise.all([worker, host, lost].map((each) => each?.stop()));
   await model.close();

@@ -5,7 +5,7 @@ import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { userCookie } from '../../host/cookie.ts';
 import { tokenUser } from '../../host/token.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { type IssuerKey, issuerKey, startKeyServer } from '../../tools/test-kit/key-server.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
@@ -42,7 +42,7 @@ let routes: Route[];
 let publicKey: string;
 beforeAll(async () => {
   const databaseUrl = await freshDatabase();
-  db = createPool(databaseUrl);
+  db = patientPool(databaseUrl);
   key = await issuerKey('first');
   publicKey = await exportSPKI(key.publicKey);
   const issuer = await startKeyServer();

@@ -36,7 +36,7 @@ beforeAll(async () => {
     agents: [{ ...siteBuilder, tools: [...siteBuilder.tools, wait, run], permissions: [...permissions] }],
   });
   site.runtime.model.script(answer);
-}, 60_000);
+});
 
 const SITE = '<!doctype html><title>Owls</title><h1>Owls</h1>';
 const WRITTEN =

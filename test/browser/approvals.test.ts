@@ -49,7 +49,7 @@ let site: TestSite;
 beforeAll(async () => {
   site = await startSite({ agents: [boss, helper] });
   site.runtime.model.script(answer);
-}, 60_000);
+});
 
 /** The calls of the step that a message makes. */
 function callsFor(text: string): ModelAction[] {

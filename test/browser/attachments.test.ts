@@ -16,7 +16,7 @@ let site: TestSite;
 beforeAll(async () => {
   site = await startSite({});
   site.runtime.model.script(() => [say('I see.')]);
-}, 60_000);
+});
 
 const files = (tab: Tab) => tab.page.getByRole('list', { name: 'Files of the message' }).getByRole('listitem');
 const pick = (tab: Tab, ...picked: ReturnType<typeof file>[]) =>

@@ -7,7 +7,7 @@ import { buildPage } from '../../tools/scripts/build-page.ts';
 const KB = 1_000;
 const DIST = path.resolve('web/dist');
 
-it('H8 the chat page loads at most 350 KB, compressed, of scripts and styles', { timeout: 60_000 }, async () => {
+it('H8 the chat page loads at most 350 KB, compressed, of scripts and styles', async () => {
   await buildPage();
   const html = await readFile(path.join(DIST, 'index.html'), 'utf8');
   const entry = [...html.matchAll(/\/assets\/([\w.-]+\.(?:js|css))/g)].map(([, name]) => name!);

@@ -7,6 +7,7 @@ import { fail, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { listExecutions } from '../../worker/replay/history.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 
 // The console in a real browser, over sessions of a real worker.
 
@@ -22,7 +23,7 @@ beforeAll(async () => {
     if (text === 'hang') return [say('words'), hang()];
     return text.includes('<img') ? [fail(400, { message: HTML })] : [say(`You said: ${text}.`)];
   });
-}, 60_000);
+});
 
 /** Has messages answered for the user of a new tab, and returns its session. */
 async function talked(tab: Tab, texts: readonly string[], model?: string): Promise<string> {
@@ -190,7 +191,7 @@ it('Q3 a session of another user is said not to exist, and the list is offered',
   expect(await other.page.getByLabel('User', { exact: true }).count()).toBe(0);
 });
 
-it('W5 W6 the histories of a session are replayed from its page', { timeout: 180_000 }, async () => {
+it('W5 W6 the histories of a session are replayed from its page', { timeout: patient(180_000) }, async () => {
   const tab = await site.visit({ at: '/console' });
   const { page } = tab;
   const id = await talked(tab, ['hello']);
@@ -203,7 +204,7 @@ it('W5 W6 the histories of a session are replayed from its page', { timeout: 180
   await tabTo(page, 'Replay against the current code');
   await page.keyboard.press('Enter');
   const executions = page.getByRole('region', { name: 'Executions' });
-  await executions.getByText('passed').waitFor({ timeout: 150_000 });
+  await executions.getByText('passed').waitFor({ timeout: patient(150_000) });
   await page.getByRole('status').getByText('All that were replayed passed').waitFor();
   await expectAccessible(tab);
 
@@ -232,7 +233,7 @@ it('W6 numbers are shown as charts and as tables', async () => {
     const pixels = (canvas as HTMLCanvasElement).getContext('2d')!.getImageData(0, 0, width, height).data;
     return pixels.some((value) => value !== 0);
   };
-  await eventually(async () => expect(await turns.locator('canvas').evaluate(isDrawn)).toBe(true), { timeout: 25_000 });
+  await eventually(async () => expect(await turns.locator('canvas').evaluate(isDrawn)).toBe(true));
   await page.getByRole('figure', { name: 'Failed turns' }).getByText('ProviderRejected 1').waitFor();
   await page.getByRole('region', { name: 'Now' }).getByText('Workers', { exact: true }).waitFor();
   await expectAccessible(tab);
@@ -336,13 +337,10 @@ it('W6 a slow server is asked once at a time; without a token, or for what is go
   await page.goto(new URL(`/console?session=${id}`, page.url()).href);
   await page.getByText('busy', { exact: true }).waitFor();
   const passes = (isEnough: () => Promise<boolean> | boolean) =>
-    eventually(
-      async () => {
-        await page.clock.runFor(2_000);
-        expect(await isEnough()).toBe(true);
-      },
-      { timeout: 25_000 },
-    );
+    eventually(async () => {
+      await page.clock.runFor(2_000);
+      expect(await isEnough()).toBe(true);
+    });
   const stays = async () => {
     const before = readings;
     await page.clock.runFor(60_000);

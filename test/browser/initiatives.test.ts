@@ -9,7 +9,7 @@ import type { Initiative, InitiativeTask, InitiativeView, WorkSession } from '..
 let site: TestSite;
 beforeAll(async () => {
   site = await startSite();
-}, 60_000);
+});
 
 /** A user's initiative, its board in a tab, and another client of the same user. */
 interface Shown {
@@ -244,7 +244,7 @@ describe('a blocker', () => {
     await second.getByRole('button', { name: 'Resolve' }).click();
     await second.getByRole('alert').getByText('The blocker is resolved already.').waitFor();
     expect((await read()).blockers.map(({ resolution }) => resolution)).toEqual(['Theirs', 'Theirs']);
-  }, 90_000);
+  });
 });
 
 describe('STATE.md', () => {

@@ -6,7 +6,7 @@ import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
 let site: TestSite;
 beforeAll(async () => {
   site = await startSite();
-}, 60_000);
+});
 
 it.each(['the first', 'a later'])('W7 %s message, typed while there is no server, survives a reload', async (which) => {
   site.runtime.model.script((request) => [say(`You said ${lastUserText(request)}.`)]);

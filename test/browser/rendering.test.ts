@@ -5,10 +5,10 @@ import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/define.ts';
 import { expectAccessible, WIDE } from '../../tools/test-kit/accessible.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { insertPast } from '../../tools/test-kit/long-past.ts';
 import { callTool, type ModelAction, say, think } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startSite, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+import { longPast } from './long-past.ts';
 
 /** Answers with what it is given. */
 const show = defineTool({
@@ -41,7 +41,7 @@ beforeAll(async () => {
     agents: [defineAgent({ id: 'site-builder', description: 'Answers.', mode: 'primary', prompt, tools: [show] })],
   });
   site.runtime.model.script(answer);
-}, 60_000);
+});
 
 const DIAGRAM = '```mermaid\nflowchart LR\n  Night --> Owl\n  Owl --> Mouse\n```\n';
 const RICH = [
@@ -240,46 +240,8 @@ it('H8 while an answer of 50 KB grows, only its last block is drawn again', asyn
   expect(touched).toContain(-1);
 });
 
-/** A page with a conversation of so many turns. */
-async function longPast(turns: number) {
-  const tab = await site.visit();
-  const created = await tab.page.context().request.post(`${site.host.url}/api/sessions`, { data: {} });
-  const { session_id } = ((await created.json()) as { session: { session_id: string } }).session;
-  const client = await site.runtime.db.connect();
-  await insertPast(client, [session_id], { to: turns, text: (role) => `'${role} number ' || n` });
-  client.release();
-  await tab.page.goto(`${site.host.url}/s/${session_id}`);
-  await tab.answers.getByText(`assistant number ${turns}`, { exact: true }).waitFor();
-  return { tab, main: tab.page.getByRole('main') };
-}
-
-it(
-  'H8 of a conversation of 10,000 messages only those around the visible ones are drawn',
-  { timeout: 150_000 },
-  async () => {
-    const { tab, main } = await longPast(5_000);
-    const oldest = tab.page.locator('article').first();
-    await eventually(
-      async () => {
-        await main.hover();
-        await tab.page.mouse.wheel(0, -100_000);
-        // A thousand messages further up: reading all of them takes a busy machine minutes.
-        expect(Number(/\d+/.exec(await oldest.innerText())?.[0])).toBeLessThan(4_500);
-      },
-      { timeout: 90_000 },
-    );
-    await expect.poll(() => oldest.isVisible(), WAIT).toBe(true);
-    expect(await tab.page.locator('article').count()).toBeLessThan(300);
-    await tab.button('Jump to the latest').click();
-    await expect.poll(() => tab.answers.last().innerText(), WAIT).toBe('assistant number 5000');
-    await tab.send('still here');
-    await tab.answers.getByText('You said still here.').waitFor();
-    await tab.idle();
-  },
-);
-
 it('H8 in a long conversation the message that is being changed stays, wherever the user scrolls', async () => {
-  const { tab, main } = await longPast(150);
+  const { tab, main } = await longPast(site, 150);
   const question = tab.page.locator('article.user', { hasText: /^user number \d{1,2}$/ });
   const early = tab.page.locator('.turn').filter({ has: question }).first();
   await eventually(async () => {

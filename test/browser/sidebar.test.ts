@@ -13,7 +13,7 @@ beforeAll(async () => {
     const text = lastUserText(asked);
     return text.startsWith('fail') ? [fail(401)] : [say(`Heard: ${text}, and rhubarb.`)];
   });
-}, 60_000);
+});
 
 async function said(tab: Tab, text: string): Promise<void> {
   await tab.send(text);
@@ -347,7 +347,7 @@ describe('the sidebar', () => {
     expect(await field.inputValue()).toBe('?');
   });
 
-  it('H8 is accessible in light, dark and high contrast: list, menu, question', { timeout: 120_000 }, async () => {
+  it('H8 is accessible in light, dark and high contrast: list, menu, question', async () => {
     const tab = await site.visit();
     await said(tab, 'plain');
     await tab.button('Branch here').last().click();
@@ -365,27 +365,23 @@ describe('the sidebar', () => {
     await expectAccessible(tab);
   });
 
-  it(
-    'H8 is accessible in light and in dark high contrast: dialogs, messages, search',
-    { timeout: 120_000 },
-    async () => {
-      const tab = await site.visit();
-      await said(tab, 'plain');
-      await tab.choose('plain', 'Rename');
-      await tab.page.getByRole('dialog').waitFor();
-      await expectAccessible(tab);
-      await tab.button('Cancel').click();
-      await tab.choose('plain', 'Archive');
-      await tab.button('Undo').waitFor();
-      await expectAccessible(tab);
-      await search(tab).fill('rhubarb');
-      await tab.sessions.locator('mark').first().waitFor();
-      await expectAccessible(tab);
-      await tab.page.keyboard.press('Control+/');
-      await tab.page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
-      await expectAccessible(tab);
-    },
-  );
+  it('H8 is accessible in light and in dark high contrast: dialogs, messages, search', async () => {
+    const tab = await site.visit();
+    await said(tab, 'plain');
+    await tab.choose('plain', 'Rename');
+    await tab.page.getByRole('dialog').waitFor();
+    await expectAccessible(tab);
+    await tab.button('Cancel').click();
+    await tab.choose('plain', 'Archive');
+    await tab.button('Undo').waitFor();
+    await expectAccessible(tab);
+    await search(tab).fill('rhubarb');
+    await tab.sessions.locator('mark').first().waitFor();
+    await expectAccessible(tab);
+    await tab.page.keyboard.press('Control+/');
+    await tab.page.getByRole('dialog', { name: 'Keyboard shortcuts' }).waitFor();
+    await expectAccessible(tab);
+  });
 });
 
 interface Media {

@@ -6,7 +6,7 @@ import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts
 let site: TestSite;
 beforeAll(async () => {
   site = await startSite();
-}, 60_000);
+});
 
 const script = (model: ModelScript) => site.runtime.model.script(model);
 const answerTexts = (tab: Tab) => tab.answers.allInnerTexts();

@@ -17,7 +17,7 @@ beforeAll(async () => {
     agents: [{ ...siteBuilder, model: REHEARSAL_MODEL }],
     identify: (request) => current(request),
   });
-}, 60_000);
+});
 
 function tokenOf(user: string, secret: string, expiry = '5m'): Promise<string> {
   const claims = new SignJWT({ sub: user }).setProtectedHeader({ alg: 'HS256' }).setExpirationTime(expiry);

@@ -27,7 +27,7 @@ beforeAll(async () => {
     agents: [defineAgent({ id: 'site-builder', description: 'Answers.', mode: 'primary', prompt, tools: [bake] })],
   });
   site.runtime.model.script(answer);
-}, 60_000);
+});
 
 /** An answer waits for it before it fails. */
 const held = Promise.withResolvers<void>();

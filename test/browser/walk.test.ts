@@ -22,7 +22,7 @@ beforeAll(async () => {
     },
   }));
   site = await startSite({ agents: [{ ...siteBuilder, tools, model: REHEARSAL_MODEL }] });
-}, 60_000);
+});
 
 afterEach(() => building?.open());
 

@@ -19,6 +19,7 @@ import { PROVIDER_FAILURES } from '../../tools/test-kit/provider-failures.ts';
 import { withoutFunction } from '../../tools/test-kit/without-function.ts';
 import { type WayOut, waysOut } from '../../web/session/turns.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 
 const BUTTONS: Record<WayOut, string> = {
   retry: 'Retry',
@@ -60,7 +61,7 @@ let site: TestSite;
 beforeAll(async () => {
   site = await startSite({ agents: AGENTS, settings: { providerAttempts: 1 } });
   site.runtime.model.script(answer);
-}, 60_000);
+});
 
 /** Sends a message and waits for its answer. */
 async function said(tab: Tab, text: string): Promise<void> {
@@ -143,7 +144,7 @@ const FOLLOW: Record<WayOut, (tab: Tab, text: string) => Promise<unknown>> = {
 const OF_TURNS = RUN_ERROR_CODES.filter((code) => code !== 'CompactionFailed');
 const MANY_WAYS = OF_TURNS.filter((code) => waysOut({ state: 'error', code }).length > 1);
 
-it('T4 after errors that the message has not caused, Retry answers it', { timeout: 180_000 }, async () => {
+it('T4 after errors that the message has not caused, Retry answers it', { timeout: patient(180_000) }, async () => {
   const tab = await site.visit();
   await said(tab, 'one');
   for (const code of OF_TURNS) {

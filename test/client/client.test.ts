@@ -4,7 +4,8 @@ import { expect, it, vi } from 'vitest';
 import { createModels } from '../../agent/models.ts';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { newId } from '../../domain/ids.ts';
-import { createPool, type Db } from '../../store/db.ts';
+import { type Db } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { STATUS_SQL } from '../../store/status.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
@@ -16,7 +17,7 @@ import { freshRows, Session } from '../rows/session.ts';
 
 it('R2 a stream that is opened while Postgres does not respond starts once it does', async () => {
   await using stops = new AsyncDisposableStack();
-  const db = createPool(await freshDatabase());
+  const db = patientPool(await freshDatabase());
   stops.defer(() => db.end());
   // The Temporal client is never used.
   const temporal = new Client({ connection: Connection.lazy() });
@@ -55,7 +56,7 @@ it('R2 when a query of a reading fails, the next reading brings all its chunks',
 
 it('H5 refuses what HTTP refuses, with the same message, and stores nothing', async () => {
   await using stops = new AsyncDisposableStack();
-  const db = createPool(await freshDatabase());
+  const db = patientPool(await freshDatabase());
   stops.defer(() => db.end());
   const client = createClient({
     database: db,
@@ -90,7 +91,7 @@ it('H5 refuses what HTTP refuses, with the same message, and stores nothing', as
 
 it('H5 refuses options that are out of range or would have no effect', async () => {
   const temporal = new Client({ connection: Connection.lazy() });
-  const db = createPool('postgres://127.0.0.1:1/none');
+  const db = patientPool('postgres://127.0.0.1:1/none');
   const bus = createMemoryBus();
   for (const name of ['commandConnections', 'readConnections']) {
     expect(() => createClient({ database: db, bus, temporal, [name]: 3 })).toThrow(name);

@@ -5,7 +5,7 @@ import type { Bus } from '../../bus/bus.ts';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { newId } from '../../domain/ids.ts';
 import { type RendezvousEvent, titleOf } from '../../domain/rendezvous.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { newestOpen } from '../../store/rendezvous.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
@@ -19,7 +19,7 @@ import { Session } from '../rows/session.ts';
 let db: pg.Pool;
 let queries = 0;
 beforeAll(async () => {
-  db = createPool(await freshDatabase());
+  db = patientPool(await freshDatabase());
   db.on('acquire', () => void queries++);
 });
 afterAll(() => db.end());

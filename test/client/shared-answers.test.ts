@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import type { Fence } from '../../domain/runs.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { reduced } from '../../tools/test-kit/reduce.ts';
@@ -55,7 +55,7 @@ function clientOf(pool: pg.Pool, before: (statement: Statement) => Promise<void>
   return { client, statements, sessionReads, statusReads, failures };
 }
 
-const ownPool = (url = db.options.connectionString!) => createPool(url);
+const ownPool = (url = db.options.connectionString!) => patientPool(url);
 
 /** An answer that grows by one text. */
 class Growing {

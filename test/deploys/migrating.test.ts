@@ -6,7 +6,7 @@ import { execa } from 'execa';
 import type pg from 'pg';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { type MigrateOptions, migrate, missingMigrations } from '../../migrations/migrate.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { readPrompt } from '../../store/prompts.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
@@ -24,7 +24,7 @@ beforeEach(async () => {
   // A statement that waits for a lock for longer than this was blocked by the migration.
   const limited = new URL(url);
   limited.searchParams.set('lock_timeout', '2000');
-  db = createPool(limited.href);
+  db = patientPool(limited.href);
   onTestFinished(() => db.end());
 });
 
@@ -60,7 +60,7 @@ async function contents(): Promise<unknown> {
 
 it('P1 prompts that were stored with digests in hex are read after the second migration', async () => {
   const file = (name: string) => readFile(path.join(root, 'migrations', name), 'utf8');
-  const old = createPool(await freshDatabase({ empty: true }));
+  const old = patientPool(await freshDatabase({ empty: true }));
   onTestFinished(() => old.end());
   await old.query(await file('0001_tables.sql'));
   const hex = (body: string) => createHash('sha256').update(body).digest('hex');

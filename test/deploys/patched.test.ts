@@ -93,5 +93,5 @@ describe('an incompatible change', () => {
       'today’s code cannot replay the new way',
     ).toHaveLength(SESSIONS);
     await patchedWorker.stop();
-  }, 90_000);
+  });
 });

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import pg from 'pg';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, isPortFree } from '../../dev/ports.ts';
@@ -29,6 +29,15 @@ async function query<T extends pg.QueryResultRow>(url: string, sql: string): Pro
     return (await db.query<T>(sql)).rows;
   } finally {
     await db.end();
+  }
+}
+
+/** Lets a stopped process go on, unless it has ended. */
+function goOn(pid: number): void {
+  try {
+    process.kill(pid, 'SIGCONT');
+  } catch {
+    // It has ended.
   }
 }
 
@@ -82,6 +91,30 @@ describe('embedded Postgres', () => {
     );
     const second = await start(dir);
     expect(await query(second.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+  });
+
+  it('H1 after a crash waits for the processes that the server has left', async () => {
+    const dir = scratchDir();
+    const first = await start(dir);
+    await query(first.url, 'SET synchronous_commit = on; CREATE TABLE kept AS SELECT 1 AS one');
+    const [left] = await query<{ pid: number }>(
+      first.url,
+      `SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'`,
+    );
+    process.kill(left!.pid, 'SIGSTOP');
+    onTestFinished(() => goOn(left!.pid));
+    process.kill(first.pid, 'SIGKILL');
+    await first.exited;
+    const lines: string[] = [];
+    const second = startPostgres({ dir, ephemeral: true, log: (line) => lines.push(line) });
+    await Promise.race([
+      second,
+      eventually(() => expect(lines).toContainEqual(expect.stringMatching(/^waiting until the processes/))),
+    ]);
+    goOn(left!.pid);
+    running.push(await second);
+    expect(lines).toContainEqual(expect.stringMatching(/^waiting until the processes/));
+    expect(await query((await second).url, 'SELECT one FROM kept')).toEqual([{ one: 1 }]);
   });
 
   it('H1 starts at once after its parent was killed, with all committed data', async () => {

@@ -86,7 +86,7 @@ function environment(): NodeJS.ProcessEnv {
 }
 
 async function addressesOf(run: ReturnType<typeof start>) {
-  await eventually(() => expect(run.output).toContain('Ctrl-C stops all of it'));
+  await eventually(() => expect(run.output).toContain('Ctrl-C stops all of it'), { timeout: 60_000 });
   const find = (name: string) => new RegExp(`^  ${name} +(\\S+)`, 'm').exec(run.output)?.[1] ?? '';
   return { page: find('Chat page'), ui: find('Temporal UI'), postgres: find('Postgres') };
 }

@@ -10,6 +10,7 @@ import { temporalClient } from '../../client/temporal.ts';
 import { startHost } from '../../tools/test-kit/host.ts';
 import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { type CodeBlock, codeBlocks } from './code-blocks.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');
 const run = promisify(execFile);
@@ -61,7 +62,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-it('H5 examples type-check', { timeout: 300_000 }, async () => {
+it('H5 examples type-check', { timeout: patient(300_000) }, async () => {
   expect(blocks.length).toBeGreaterThan(6);
   const tsc = path.join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
   const { status, stdout } = spawnSync(process.execPath, [tsc, '-p', folder], { encoding: 'utf8' });

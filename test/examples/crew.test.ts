@@ -7,7 +7,7 @@ import type { TiedProcess } from '../../dev/die-with-parent.ts';
 import { startNodeProcess } from '../../dev/node-process.ts';
 import { siteCheck } from '../../examples/crew/check-site.ts';
 import { runCrew } from '../../examples/crew/crew.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import type { InitiativeView } from '../../wire/initiative-views.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
@@ -15,6 +15,7 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import type { Held } from './crew-agents.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 
 /** Long enough for a live worker on a busy machine to give a sign of life. */
 const STALE = '5s';
@@ -56,7 +57,7 @@ beforeAll(async () => {
   };
   await start('worker-1', 'worker');
   await Promise.all([start('worker-2', 'worker'), start('host', 'host')]);
-}, 120_000);
+});
 
 async function get<T>(route: string): Promise<T> {
   const response = await fetch(`${url}/api${route}`);
@@ -73,12 +74,12 @@ const rootOf = (id: string) =>
     workspace_root: null,
   });
 const run = (request: string) =>
-  runCrew({ url, user: 'ada', request, say: () => {}, signal: AbortSignal.timeout(DONE.timeout) });
+  runCrew({ url, user: 'ada', request, say: () => {}, signal: AbortSignal.timeout(patient(DONE.timeout)) });
 const tasksOf = ({ phases }: InitiativeView) => phases.flatMap(({ plans }) => plans.flatMap(({ tasks }) => tasks));
 
 /** How often each task was completed. */
 async function completions(id: string): Promise<Record<string, number>> {
-  const db = createPool(databaseUrl);
+  const db = patientPool(databaseUrl);
   try {
     const { rows } = await db.query<{ task: string; count: number }>(
       `SELECT data #>> '{outcome,task_id}' AS task, count(*)::int AS count FROM initiative_events

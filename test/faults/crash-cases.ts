@@ -11,9 +11,10 @@ import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
 import { expectSound } from './sound.ts';
 import { type CrashPoint, startWorkerProcess } from './worker-process.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 
 /** All sessions have arrived within this time. */
-const ARRIVED_MS = 60_000;
+const ARRIVED_MS = patient(60_000);
 
 /** The model's answer to the nth request of a session. */
 export type Saying = (nth: number) => ModelAction[];

@@ -74,29 +74,21 @@ async function expectGone({ caller, id, folder, readers }: Awaited<ReturnType<ty
   expect(await tablesWith(runtime.db, CANARY)).toEqual([]);
 }
 
-it(
-  'T9 a session that is erased while it streams leaves no text, no file and no workflow',
-  { timeout: 30_000 },
-  async () => {
-    const session = await atWork('ada');
-    expect((await session.caller.delete(`/api/sessions/${session.id}`)).status).toBe(204);
-    await expectGone(session);
-    expect((await session.caller.delete(`/api/sessions/${session.id}`)).status).toBe(404);
-  },
-);
+it('T9 a session that is erased while it streams leaves no text, no file and no workflow', async () => {
+  const session = await atWork('ada');
+  expect((await session.caller.delete(`/api/sessions/${session.id}`)).status).toBe(204);
+  await expectGone(session);
+  expect((await session.caller.delete(`/api/sessions/${session.id}`)).status).toBe(404);
+});
 
-it(
-  'T9 erasing a user removes everything, also of a streaming session, and can be repeated',
-  { timeout: 30_000 },
-  async () => {
-    const session = await atWork('bob');
-    for (let times = 0; times < 2; times += 1) {
-      expect((await session.caller.delete('/api/users/me')).status).toBe(204);
-    }
-    await expectGone(session);
-    expect(await tablesWith(runtime.db, 'bob')).toEqual([]);
-  },
-);
+it('T9 erasing a user removes everything, also of a streaming session, and can be repeated', async () => {
+  const session = await atWork('bob');
+  for (let times = 0; times < 2; times += 1) {
+    expect((await session.caller.delete('/api/users/me')).status).toBe(204);
+  }
+  await expectGone(session);
+  expect(await tablesWith(runtime.db, 'bob')).toEqual([]);
+});
 
 it('T9 another user’s session cannot be erased', async () => {
   const { session } = (await host.as('carl').post('/api/sessions', {})).body;

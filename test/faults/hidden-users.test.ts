@@ -66,19 +66,16 @@ it('W3 with PERDURE_HIDE_USERS no history contains a user’s id, and sessions a
   await eventually(() => workflow.getHandle(session).signal('publish'));
 
   const query = `PerdureUser = '${DIGEST}'`;
-  const executions = await eventually(
-    async () => {
-      const found: { runId: string; attributes: string }[] = [];
-      for await (const { runId, typedSearchAttributes, memo } of workflow.list({ query })) {
-        found.push({ runId, attributes: JSON.stringify({ typedSearchAttributes, memo }) });
-      }
-      // Searches see an execution a moment after it was started; on a busy machine that is long.
-      expect(found.length).toBeGreaterThan(1);
-      expect(found).toHaveLength((await allHistories(servers.client)).length);
-      return found;
-    },
-    { timeout: 30_000 },
-  );
+  const executions = await eventually(async () => {
+    const found: { runId: string; attributes: string }[] = [];
+    for await (const { runId, typedSearchAttributes, memo } of workflow.list({ query })) {
+      found.push({ runId, attributes: JSON.stringify({ typedSearchAttributes, memo }) });
+    }
+    // Searches see an execution a moment after it was started; on a busy machine that is long.
+    expect(found.length).toBeGreaterThan(1);
+    expect(found).toHaveLength((await allHistories(servers.client)).length);
+    return found;
+  });
   // Temporal keeps the summary of an execution that a client starts; one that continues another has none.
   const described = await Promise.all(executions.map(({ runId }) => workflow.getHandle(session, runId).describe()));
   const summaries = (await Promise.all(described.map((each) => each.staticSummary()))).filter(Boolean);

@@ -17,7 +17,6 @@ const MAX_STREAMS = 2;
 /** Of a worker's eight slots, half may be held by turns that wait. */
 const SLOTS = 8;
 const MANY = 12;
-const PATIENCE = { timeout: 30_000 };
 
 const ping = defineTool({
   name: 'ping',
@@ -69,7 +68,7 @@ async function begin(text: string, user: string): Promise<Turn> {
 async function waitInLine(text: string, user: string): Promise<Turn> {
   const before = await waiting();
   const turn = await begin(text, user);
-  await eventually(async () => expect(await waiting()).toBe(before + 1), PATIENCE);
+  await eventually(async () => expect(await waiting()).toBe(before + 1));
   return turn;
 }
 
@@ -96,7 +95,7 @@ async function sweptLater(turns: readonly Turn[]): Promise<void> {
   await eventually(async () => {
     const postponed = `SELECT FROM chat_runs WHERE session_id = ANY ($1) AND check_at > created_at + interval '5 seconds'`;
     expect((await db.query(postponed, [sessions])).rowCount).toBe(turns.length);
-  }, PATIENCE);
+  });
   await db.query(
     `UPDATE chat_runs SET check_at = check_at - interval '3500 milliseconds' WHERE session_id = ANY ($1)`,
     [sessions],
@@ -104,7 +103,7 @@ async function sweptLater(turns: readonly Turn[]): Promise<void> {
   const queries = vi.spyOn(db, 'query');
   const sweeps = () => queries.mock.calls.filter((given) => JSON.stringify(given).includes('claim_due_runs')).length;
   // The third one begins after the second has ended.
-  await eventually(() => expect(sweeps()).toBeGreaterThanOrEqual(3), PATIENCE);
+  await eventually(() => expect(sweeps()).toBeGreaterThanOrEqual(3));
   queries.mockRestore();
 }
 
@@ -118,30 +117,30 @@ it('Q2 a busy worker lets new turns wait in order, fair between users, and says 
   const third = await waitInLine('third', 'ada');
   const other = await waitInLine('other user’s', 'bob');
   const reader = follow(other);
-  await eventually(() => expect(reader.told).toHaveLength(1), PATIENCE);
+  await eventually(() => expect(reader.told).toHaveLength(1));
   expect(reader.told[0]).toMatchObject({ state: 'busy', position: 0, message: 'waiting for a worker' });
 
   await aborted.session.command(updates.abort);
-  await eventually(async () => expect([await aborted.state(), await waiting()]).toEqual(['aborted', 3]), PATIENCE);
+  await eventually(async () => expect([await aborted.state(), await waiting()]).toEqual(['aborted', 3]));
   expect(await Promise.all([first, third, other].map(({ state }) => state()))).toEqual(['queued', 'queued', 'queued']);
 
   // A turn that has begun does not wait with its tool and its second step.
   running[0]!.gate.open();
-  await eventually(async () => expect(await running[0]!.state()).toBe('finished'), PATIENCE);
+  await eventually(async () => expect(await running[0]!.state()).toBe('finished'));
   for (const [next, before] of [
     [first, running[1]!],
     [other, first],
     [third, other],
   ] as const) {
     await next.gate.reached;
-    if (next === other) await eventually(() => expect(reader.told).toHaveLength(2), PATIENCE);
+    if (next === other) await eventually(() => expect(reader.told).toHaveLength(2));
     before.gate.open();
   }
   third.gate.open();
   const all = [...running, first, third, other];
   await eventually(async () => {
     expect(new Set(await Promise.all(all.map(({ state }) => state())))).toEqual(new Set(['finished']));
-  }, PATIENCE);
+  });
   expect(new Set(asked().slice(2))).not.toContain('aborted');
   expect([...new Set(asked())].slice(2)).toEqual(['first', 'other user’s', 'third']);
   expect(asked()).toHaveLength(2 * all.length);
@@ -164,12 +163,12 @@ it('Q2 a worker that has room begins turns that wait in another one, and nobody 
   const other = await runtime.startWorker();
   try {
     await Promise.all(turns.map(({ gate }) => gate.reached));
-    await eventually(async () => expect(await waiting()).toBe(0), PATIENCE);
+    await eventually(async () => expect(await waiting()).toBe(0));
     for (const { gate } of [...turns, ...running]) gate.open();
     await eventually(async () => {
       const states = await Promise.all([...turns, ...running].map(({ state }) => state()));
       expect(new Set(states)).toEqual(new Set(['finished']));
-    }, PATIENCE);
+    });
     for (const text of ['of ada', 'of bob']) {
       expect(
         asked().filter((each) => each === text),
@@ -189,10 +188,10 @@ it('Q2 more turns wait than a worker has slots: tools and steps of those that ru
   await eventually(async () => {
     for (const { session } of many)
       expect(await pendingOf(session), 'its activity has been scheduled').toBeGreaterThan(0);
-  }, PATIENCE);
+  });
   for (const { gate } of [...running, ...many]) gate.open();
   for (const { state } of [...running, ...many]) {
-    await eventually(async () => expect(await state()).toBe('finished'), PATIENCE);
+    await eventually(async () => expect(await state()).toBe('finished'));
   }
   expect(asked().filter((text) => text.startsWith('many'))).toHaveLength(2 * MANY);
 });

@@ -1,5 +1,5 @@
 // A history in which a command outlasts its workflow task must replay; otherwise the session is stuck on its next worker.
-// Random ones: test/campaign/.
+// Random ones: test/histories/random.test.ts.
 import path from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { fetchHistory, listExecutions } from '../../worker/replay/history.ts';

@@ -22,17 +22,14 @@ const open = (runtime: TestRuntime) => TestSession.open(runtime, { agent: 'owner
 
 /** The call by which a child waits, once it does. */
 function asking(runtime: TestRuntime, child: TestSession): Promise<string> {
-  return eventually(
-    async () => {
-      const { rows } = await runtime.db.query<{ call: string }>(
-        `SELECT waiting ->> 'tool_call_id' AS call FROM chat_runs WHERE session_id = $1 AND state = 'waiting'`,
-        [child.id],
-      );
-      if (rows[0] === undefined) throw new Error('it does not wait yet');
-      return rows[0].call;
-    },
-    { timeout: 30_000 },
-  );
+  return eventually(async () => {
+    const { rows } = await runtime.db.query<{ call: string }>(
+      `SELECT waiting ->> 'tool_call_id' AS call FROM chat_runs WHERE session_id = $1 AND state = 'waiting'`,
+      [child.id],
+    );
+    if (rows[0] === undefined) throw new Error('it does not wait yet');
+    return rows[0].call;
+  });
 }
 
 const POINTS: readonly CrashPoint[] = [
@@ -72,15 +69,11 @@ describe.each(SIGNALS)('a worker that gets %s while it calls a child', (signal) 
     );
     await runtime.startWorker();
     await Promise.all(sent);
-  }, 120_000);
+  });
 
-  it.each(['Foreground', 'Background'] as const)(
-    'P4 R3 %s: one child and one outcome',
-    { timeout: 90_000 },
-    async (role) => {
-      for (const each of cases) if (each.role === role) await expectOnce(runtime, each.session, role);
-    },
-  );
+  it.each(['Foreground', 'Background'] as const)('P4 R3 %s: one child and one outcome', async (role) => {
+    for (const each of cases) if (each.role === role) await expectOnce(runtime, each.session, role);
+  });
 
   it('P4 T5 and that goes on later changes nothing', async () => {
     if (signal === 'SIGSTOP') process.kill(lost.pid, 'SIGCONT');
@@ -106,16 +99,12 @@ describe.each(SIGNALS)('a worker that gets %s while its children work', (signal)
     await asking(runtime, (await childrenOf(runtime, paying.id))[0]!);
     process.kill(lost.pid, signal);
     await runtime.startWorker();
-  }, 120_000);
+  });
 
-  it(
-    'P4 W6 those in the foreground and in the background go on, and each result comes once',
-    { timeout: 90_000 },
-    async () => {
-      gate.open();
-      await expectOnce(runtime, tree, 'Tree');
-    },
-  );
+  it('P4 W6 those in the foreground and in the background go on, and each result comes once', async () => {
+    gate.open();
+    await expectOnce(runtime, tree, 'Tree');
+  });
 
   it('P4 H14 one that waits for an approval waits on, and is answered at its parent', async () => {
     const [child] = await childrenOf(runtime, paying.id);

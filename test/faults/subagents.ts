@@ -58,20 +58,17 @@ async function rowsBelow(servers: Servers, { id }: TestSession): Promise<TestSes
 
 /** The sessions below one with a `Tree`, once both slow ones stream. */
 export function whileStreaming(servers: Servers, session: TestSession): Promise<TestSession[]> {
-  return eventually(
-    async () => {
-      const found = await below(servers, session);
-      const texts = await Promise.all(
-        found.map(async (each) => {
-          const { answer_id } = await each.run(1);
-          return (await each.parts(answer_id)).filter(({ type }) => type === 'text').length;
-        }),
-      );
-      if (texts.filter((count) => count > 0).length < 2) throw new Error('they do not stream yet');
-      return found;
-    },
-    { timeout: 30_000 },
-  );
+  return eventually(async () => {
+    const found = await below(servers, session);
+    const texts = await Promise.all(
+      found.map(async (each) => {
+        const { answer_id } = await each.run(1);
+        return (await each.parts(answer_id)).filter(({ type }) => type === 'text').length;
+      }),
+    );
+    if (texts.filter((count) => count > 0).length < 2) throw new Error('they do not stream yet');
+    return found;
+  });
 }
 
 /** Expects that a parent and all below it are over: nothing is lost, and nothing happened twice. */

@@ -11,7 +11,7 @@ import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { type OurProcess, type Processes, processesOn } from '../../tools/test-kit/processes.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { statusQuery, updates } from '../../workflows/definitions.ts';
 import { variant } from '../histories/variant.ts';
 import { effects } from './agent.ts';
@@ -165,7 +165,7 @@ describe.each(['SIGKILL', 'SIGSTOP'] as const)('a worker gets %s', (signal) => {
         // Answered before its workflow knows that it waits, the call would not be looked at a second time.
         const knows = async () =>
           expect(await the.session.handle.query(statusQuery)).toMatchObject({ state: 'waiting' });
-        await eventually(knows, { timeout: 20_000 });
+        await eventually(knows);
         await DOINGS[before](host, { ...the, call });
       };
       the.doing = doing();
@@ -179,7 +179,7 @@ describe.each(['SIGKILL', 'SIGSTOP'] as const)('a worker gets %s', (signal) => {
     };
     await eventually(async () => expect((await missing()).map(([name]) => name)).toEqual([]), { timeout: 60_000 });
     await runtime.startWorker();
-  }, 120_000);
+  });
 
   async function expectAsWanted(name: string): Promise<void> {
     const { state = 'finished', call, paid } = LOSSES[name]!;
@@ -190,20 +190,16 @@ describe.each(['SIGKILL', 'SIGSTOP'] as const)('a worker gets %s', (signal) => {
     await expectSound(runtime, session.id);
   }
 
-  it.each(Object.keys(LOSSES))(
-    'P3 R3 %s: another goes on, and what was decided holds',
-    { timeout: 60_000 },
-    async (name) => {
-      const the = begun.get(name)!;
-      const { after } = LOSSES[name]!;
-      if (after !== undefined) {
-        await DOINGS[after](host, { ...the, call: await untilWaiting(the.session, the.run) });
-      }
-      await the.doing;
-      await the.session.ended(the.run, 40_000);
-      await expectAsWanted(name);
-    },
-  );
+  it.each(Object.keys(LOSSES))('P3 R3 %s: another goes on, and what was decided holds', async (name) => {
+    const the = begun.get(name)!;
+    const { after } = LOSSES[name]!;
+    if (after !== undefined) {
+      await DOINGS[after](host, { ...the, call: await untilWaiting(the.session, the.run) });
+    }
+    await the.doing;
+    await the.session.ended(the.run, 40_000);
+    await expectAsWanted(name);
+  });
 
   it('P3 T5 and when it goes on, it changes nothing', async () => {
     const rows = () => Promise.all([...begun.values()].map(({ session }) => allRows(runtime.db, session.id)));
@@ -268,7 +264,7 @@ describe('a host is killed', () => {
   it('P5 when a page’s output is committed and nobody was told: the run goes on, and the repeat gets the same outcome', async () => {
     const waits = await waiting(runtime, 'locate');
     const { session, run } = waits;
-    const pool = createPool(runtime.databaseUrl);
+    const pool = patientPool(runtime.databaseUrl);
     afterFile(() => pool.end());
     const committed = new Gate();
     const { temporal, databaseUrl } = runtime;
@@ -311,13 +307,10 @@ describe('what a run waits in', () => {
   /** Sends answers to nothing until the workflow has continued as new. */
   async function continued({ session }: Waiting): Promise<void> {
     const { runId } = await session.handle.describe();
-    await eventually(
-      async () => {
-        await answer({ session, call: newId('call') }, 'once').catch(() => {});
-        expect((await session.handle.describe()).runId).not.toBe(runId);
-      },
-      { timeout: 30_000 },
-    );
+    await eventually(async () => {
+      await answer({ session, call: newId('call') }, 'once').catch(() => {});
+      expect((await session.handle.describe()).runId).not.toBe(runId);
+    });
   }
 
   it('W8 is not idle: its workflow stays, while others close', async () => {

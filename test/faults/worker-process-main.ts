@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import { createModels } from '../../agent/models.ts';
 import { agentRegistry } from '../../agent/registry.ts';
 import { createPostgresBus } from '../../bus/postgres.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
 import { useOwnWorkflowThreads } from '../../worker/workflow-threads.ts';
@@ -19,7 +19,7 @@ import { aroundCalls, sessionsOf, type SqlCall } from './sql-calls.ts';
 const options = JSON.parse(process.env['PERDURE_TEST_WORKER']!) as WorkerProcess;
 // Written before the process crashes.
 const log = pino(pino.destination({ dest: 1, sync: true }));
-const db = createPool(options.databaseUrl);
+const db = patientPool(options.databaseUrl);
 const points = new Map(Object.entries(options.crashesAt));
 const arrived = new Set<string>();
 const arrive = (when: 'before' | 'after') => (call: SqlCall) => {

@@ -10,6 +10,7 @@ import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { listExecutions } from '../../worker/replay/history.ts';
 import { variant } from '../histories/variant.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 
 // What the console reads, from a worker's real turns.
 
@@ -256,19 +257,23 @@ async function replayed(caller: TestCaller, session: string): Promise<Answer['bo
 }
 
 describe('a replay', () => {
-  it('W5 W6 says that the histories of a session pass with the code of the workers', { timeout: 180_000 }, async () => {
-    const session = await said('hello');
-    const path = `/api/console/sessions/${session}/replay`;
-    expect((await ada.get(path)).body).toMatchObject({ state: 'none', executions: [] });
-    const { executions, worker } = await replayed(ada, session);
-    const passed = { outcome: 'passed', broke: null, events: expect.any(Number), started_at: expect.any(String) };
-    expect(executions).toEqual([{ run_id: expect.stringMatching(WORKER), ...passed }]);
-    expect(worker).toMatch(WORKER);
-    expect(await host.as('eve').get(path)).toMatchObject({ status: 404, body: { code: 'SessionNotFound' } });
-    expect(await host.as('eve').post(path)).toMatchObject({ status: 404, body: { code: 'SessionNotFound' } });
-  });
+  it(
+    'W5 W6 says that the histories of a session pass with the code of the workers',
+    { timeout: patient(180_000) },
+    async () => {
+      const session = await said('hello');
+      const path = `/api/console/sessions/${session}/replay`;
+      expect((await ada.get(path)).body).toMatchObject({ state: 'none', executions: [] });
+      const { executions, worker } = await replayed(ada, session);
+      const passed = { outcome: 'passed', broke: null, events: expect.any(Number), started_at: expect.any(String) };
+      expect(executions).toEqual([{ run_id: expect.stringMatching(WORKER), ...passed }]);
+      expect(worker).toMatch(WORKER);
+      expect(await host.as('eve').get(path)).toMatchObject({ status: 404, body: { code: 'SessionNotFound' } });
+      expect(await host.as('eve').post(path)).toMatchObject({ status: 404, body: { code: 'SessionNotFound' } });
+    },
+  );
 
-  it('W5 W6 names the event at which the code differs from a history', { timeout: 180_000 }, async () => {
+  it('W5 W6 names the event at which the code differs from a history', { timeout: patient(180_000) }, async () => {
     // A worker of other code, with a task queue of its own, runs the session.
     const eachTry = 'const model = run.last_model ?? run.model ?? session.settings.default_model;';
     const workflowBundle = await variant('workflows/turn.ts', [eachTry, `${eachTry} await sleep(1);`]);

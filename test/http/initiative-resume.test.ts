@@ -3,7 +3,7 @@ import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import type pg from 'pg';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { startHost, type TestCaller } from '../../tools/test-kit/host.ts';
 import { planned } from '../../tools/test-kit/initiative.ts';
@@ -16,7 +16,7 @@ let ada: TestCaller;
 let db: pg.Pool;
 beforeAll(async () => {
   const databaseUrl = await freshDatabase();
-  db = createPool(databaseUrl);
+  db = patientPool(databaseUrl);
   afterFile(() => db.end());
   ada = (await startHost({ databaseUrl, workspaces })).as('ada');
 });

@@ -3,7 +3,7 @@ import { DefaultChatTransport, readUIMessageStream, type UIMessage } from 'ai';
 import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { newestOpen } from '../../store/rendezvous.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -30,7 +30,7 @@ beforeAll(async () => {
   const { databaseUrl, temporal, workspaces } = runtime;
   host = await startHost({ databaseUrl, temporal, workspaces });
   ada = host.as('ada');
-  db = createPool(databaseUrl);
+  db = patientPool(databaseUrl);
   afterFile(() => db.end());
 });
 

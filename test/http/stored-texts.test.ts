@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { keepPrompt } from '../../store/prompts.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
@@ -12,7 +12,7 @@ beforeAll(async () => {
   const databaseUrl = await freshDatabase();
   host = await startHost({ databaseUrl });
   ada = host.as('ada');
-  db = createPool(databaseUrl);
+  db = patientPool(databaseUrl);
 });
 afterAll(() => db.end());
 

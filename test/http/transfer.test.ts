@@ -5,7 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { readSession } from '../../store/sessions.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -26,7 +26,7 @@ let eve: TestCaller;
 beforeAll(async () => {
   databaseUrl = await freshDatabase();
   host = await startHost({ databaseUrl, clientOptions: { maxImportBytes: MAX_IMPORT } });
-  db = createPool(databaseUrl);
+  db = patientPool(databaseUrl);
   afterFile(() => db.end());
   ada = host.as('ada');
   eve = host.as('eve');

@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
@@ -19,7 +19,7 @@ let eve: TestCaller;
 beforeAll(async () => {
   const databaseUrl = await freshDatabase();
   host = await startHost({ databaseUrl, agents: ['site-builder', 'secretary'] });
-  db = createPool(databaseUrl);
+  db = patientPool(databaseUrl);
   ada = host.as('ada');
   eve = host.as('eve');
 });

@@ -275,4 +275,4 @@ it('I7 U4 half of the context in use is noted, and at its limit the work session
     issues: ['More than half of the context was used'],
     context_usage: 1,
   });
-}, 90_000);
+});

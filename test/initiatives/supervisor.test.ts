@@ -18,16 +18,13 @@ async function held({ initiatives }: PerdureClient) {
 
 /** Waits until the work session has been ended as crashed, and its task is open. */
 function crashed({ initiatives }: PerdureClient, { id, task }: { id: string; task: string }) {
-  return eventually(
-    async () => {
-      const view = await initiatives.get('ada', id);
-      expect(view.sessions[0]).toMatchObject({ status: 'crashed', notes: 'Agent unresponsive, task reset' });
-      const tasks = view.phases.flatMap(({ plans }) => plans.flatMap((plan) => plan.tasks));
-      expect(tasks.find(({ task_id }) => task_id === task)).toMatchObject({ status: 'open', assigned_to: null });
-      return view;
-    },
-    { timeout: 30_000 },
-  );
+  return eventually(async () => {
+    const view = await initiatives.get('ada', id);
+    expect(view.sessions[0]).toMatchObject({ status: 'crashed', notes: 'Agent unresponsive, task reset' });
+    const tasks = view.phases.flatMap(({ plans }) => plans.flatMap((plan) => plan.tasks));
+    expect(tasks.find(({ task_id }) => task_id === task)).toMatchObject({ status: 'open', assigned_to: null });
+    return view;
+  });
 }
 
 describe('with short times', () => {
@@ -56,12 +53,11 @@ describe('with short times', () => {
   it('W8 when nobody holds a task it ends once idle, and a command starts it again', async () => {
     const { initiative } = await client.initiatives.create('ada', planned([['one']]));
     const workflow = runtime.temporal.workflow.getHandle(initiative.initiative_id);
-    const ended = () =>
-      eventually(async () => expect((await workflow.describe()).status.name).toBe('COMPLETED'), { timeout: 30_000 });
+    const ended = () => eventually(async () => expect((await workflow.describe()).status.name).toBe('COMPLETED'));
     await ended();
     const { runId } = await workflow.describe();
     await client.initiatives.updateState('ada', initiative.initiative_id, { next_action: 'go on' });
-    await eventually(async () => expect((await workflow.describe()).runId).not.toBe(runId), { timeout: 30_000 });
+    await eventually(async () => expect((await workflow.describe()).runId).not.toBe(runId));
     await ended();
   });
 });
@@ -171,8 +167,6 @@ describe('with skipped time', () => {
     // Not one more in two months. The first may be for the idle workflow, before the task was assigned.
     expect(days.filter((each) => each !== 7)).toEqual([30, 30]);
     await skip(15);
-    await eventually(async () => expect((await workflow.describe()).status.name).toBe('COMPLETED'), {
-      timeout: 30_000,
-    });
+    await eventually(async () => expect((await workflow.describe()).status.name).toBe('COMPLETED'));
   });
 });

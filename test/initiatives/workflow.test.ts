@@ -93,7 +93,7 @@ it('I1 I5 its search attributes say whose it is and follow its status', async ()
   await found('active');
   expect(await workflowOf(id).query('status')).toEqual({ state: 'active' });
   expect(await (await workflowOf(id).describe()).staticSummary()).toBe('initiative · ada');
-}, 90_000);
+});
 
 it('I3 an update carries out a command of ids once, and one with texts only after its row', async () => {
   const id = await create();
@@ -271,7 +271,7 @@ it('W4 its history stays bounded, and every update is answered', async () => {
     [id],
   );
   expect(rows).toHaveLength(100);
-}, 120_000);
+});
 
 it('W8 terminated at any point, it goes on with the next command', async () => {
   const id = await create();
@@ -290,7 +290,7 @@ it('W8 terminated at any point, it goes on with the next command', async () => {
     expect(done).toMatchObject({ status: 'completed', assigned_to: session.id });
   }
   expect((await client.initiatives.get('ada', id)).initiative.status).toBe('completed');
-}, 120_000);
+});
 
 it('Q3 T9 an erased user’s initiatives have no workflow', async () => {
   const { initiative } = await client.initiatives.create('bob', planned([['one']]));

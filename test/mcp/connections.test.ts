@@ -7,12 +7,12 @@ import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { agentWith, Client, stdioServer } from './client.ts';
 import { type HttpServer, startHttpServer } from './http-server.ts';
 import type { McpServerDefinition } from '../../agent/mcp/definition.ts';
 
-const db = createPool(await freshDatabase());
+const db = patientPool(await freshDatabase());
 afterFile(() => db.end());
 
 async function notesIn(file: string): Promise<string[]> {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
@@ -12,7 +12,7 @@ import { agentWith, Client, stdioServer } from './client.ts';
 import { type HttpOptions, type RpcBody, startHttpServer } from './http-server.ts';
 import type { McpServerDefinition } from '../../agent/mcp/definition.ts';
 
-const db = createPool(await freshDatabase());
+const db = patientPool(await freshDatabase());
 afterFile(() => db.end());
 
 async function started(server: McpServerDefinition): Promise<Client> {

@@ -10,7 +10,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { registerSearchAttributes } from '../../config/search-attributes.ts';
 import { COMPILE_CACHE } from '../../dev/node-process.ts';
 import { MIGRATION_LOCK } from '../../migrations/migrate.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
@@ -108,20 +108,16 @@ describe('what waiting cannot mend', () => {
       () => ({ TEMPORAL_ADDRESS: refusing, TEMPORAL_API_KEY: 'no-such-key', TEMPORAL_TLS: 'false' }),
       /TEMPORAL_API_KEY: expected a key.*refuses this one/,
     ],
-  ])(
-    'H1 %s ends every program with a last line that names the variable',
-    { timeout: 60_000 },
-    async (_name, env, line) => {
-      const programs = PROGRAMS.map((name) => start(name, env()));
-      expect(await Promise.all(programs.map(({ exited }) => exited))).toEqual([1, 1, 1]);
-      for (const program of programs) {
-        const last = linesOf(program.output()).at(-1)!;
-        expect(last).toMatchObject({ level: 60, msg: expect.stringMatching(line) });
-        expect(last).not.toHaveProperty('err');
-        expect(program.output()).not.toMatch(/wrong-password|no-such-key/);
-      }
-    },
-  );
+  ])('H1 %s ends every program with a last line that names the variable', async (_name, env, line) => {
+    const programs = PROGRAMS.map((name) => start(name, env()));
+    expect(await Promise.all(programs.map(({ exited }) => exited))).toEqual([1, 1, 1]);
+    for (const program of programs) {
+      const last = linesOf(program.output()).at(-1)!;
+      expect(last).toMatchObject({ level: 60, msg: expect.stringMatching(line) });
+      expect(last).not.toHaveProperty('err');
+      expect(program.output()).not.toMatch(/wrong-password|no-such-key/);
+    }
+  });
 });
 
 it('H1 migrate names the search attributes that it may not add, as in Temporal Cloud', async () => {
@@ -180,7 +176,7 @@ describe('SIGTERM', () => {
       return temporal.close();
     });
     const database = await freshDatabase();
-    const db = createPool(database);
+    const db = patientPool(database);
     afterFile(() => db.end());
     const leases = async () => (await db.query('SELECT FROM worker_leases')).rowCount;
     const { namespace } = await freshNamespace();

@@ -19,6 +19,7 @@ import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase, freshNamespace, freePort } from '../../tools/test-kit/servers.ts';
 import { installedSizes, installTarball, link, typeCheck } from './tarball.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 
 const project = scratchDir();
 const run = promisify(execFile);
@@ -32,7 +33,7 @@ beforeAll(async () => {
   ({ installed } = unpacked);
   programs = Object.fromEntries(Object.entries(manifest.bin).map(([name, file]) => [name, path.join(installed, file)]));
   await link(project, ['@types/node']);
-}, 180_000);
+}, patient(180_000));
 
 /** Starts Next's development server for the project, as `next dev` does. Turbopack refuses the linked packages. */
 function startOfNext(port: number): string {
@@ -412,7 +413,7 @@ describe('a project that perdure init has created', () => {
     const browser = await startBrowser();
     const page = await browser.newPage();
     const expectNoErrors = watchErrors(page, /favicon/);
-    await eventually(() => page.goto(`http://127.0.0.1:${port}/`), { timeout: 30_000 });
+    await eventually(() => page.goto(`http://127.0.0.1:${port}/`));
     const said = page.getByRole('region', { name: 'user' });
     // Vite loads the page once more when it has found the packages that it uses.
     await eventually(

@@ -18,6 +18,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { jsonSchema, type ModelMessage, streamText, type ToolSet } from 'ai';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
+import { randomIntegers } from '../../tools/test-kit/cases.ts';
 import { newId } from '../../domain/ids.ts';
 import { InMemorySessionService, PostgresSessionService } from '../../client/state/index.ts';
 import { PerdureSessionService } from '../../client/state/adk.ts';
@@ -164,7 +165,7 @@ it('K5 random operations do the same in ADK’s services and in ours', async () 
     new PerdureSessionService(new InMemorySessionService()),
     perdure,
   ];
-  const random = (n: number) => Math.floor(Math.random() * n);
+  const random = randomIntegers('operations');
   const value = () => [1, 'x', null, true, { a: [1.5, { b: '' }] }, [], 0][random(7)];
   const names = ['a', 'b', 'user:a', 'app:a', 'temp:a', 'x:a'];
   const userId = 'ada';

@@ -3,7 +3,7 @@ import { invalidTransitionMessage } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { nextPhase, PHASE_EVENTS, PHASES, transitionRows, type Phase, type PhaseEvent } from '../../domain/phases.ts';
 import { migrate } from '../../migrations/migrate.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { type Answer, freshRows, rows, Session } from './session.ts';
 
@@ -15,7 +15,7 @@ const byPair = (table: readonly object[]) => table.map((row) => Object.values(ro
 
 it('S4 the stored table equals the domain table; drift is detected, and the next migration repairs it', async () => {
   const url = await freshDatabase();
-  const own = createPool(url);
+  const own = patientPool(url);
   try {
     const wanted = byPair(transitionRows());
     expect(byPair(await rows(own, storedTable))).toEqual(wanted);

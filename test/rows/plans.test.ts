@@ -33,7 +33,7 @@ beforeAll(async () => {
   await insertTurns(db, [short], 1, 2);
   await insertTurns(db, others as unknown as Session[], 1, TURNS_OF_OTHERS);
   await db.query('ANALYZE');
-}, 120_000);
+});
 
 const GROWING = [
   'sessions',

@@ -2,59 +2,56 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
+import { SEED } from '../../tools/test-kit/cases.ts';
 import { call, type Answer, freshRows, phaseByLog, rows, Session, textPart, toolPart } from './session.ts';
 
 const RACES = 500;
 const CONNECTIONS = 8;
 const db = await freshRows({ max: 20 });
 
-it(
-  'S7 publish and cancel race: exactly one wins the phase, and the other gets an error',
-  { timeout: 120_000 },
-  async () => {
-    const [tabA, tabB] = await Promise.all([db.connect(), db.connect()]);
-    const winners = { publish: 0, cancel: 0 };
-    try {
-      for (let race = 0; race < RACES; race += 1) {
-        const session = await Session.at('verifying', db);
-        const running = race % 4 >= 2;
-        if (running) await session.say('more');
-        const publish = () => session.through(tabA).raise('publish');
-        const cancel = () => session.through(tabB).cancel();
-        // The order alternates, so that neither always wins.
-        const racing = race % 2 === 0 ? [publish(), cancel()] : [cancel(), publish()].toReversed();
-        const [published, cancelled] = (await Promise.all(racing)) as [Answer, Answer];
-        if (published['ok'] === true) {
-          winners.publish += 1;
-          expect(published).toMatchObject({ phase: 'done' });
-          expect(cancelled).toMatchObject(
-            running
-              ? { ok: true, phase: 'done', cancelled: false, aborted: true }
-              : { ok: false, code: 'InvalidTransition', phase: 'done', event: 'cancel' },
-          );
-        } else {
-          winners.cancel += 1;
-          expect(published).toMatchObject({
-            ok: false,
-            code: 'InvalidTransition',
-            phase: 'chatting',
-            event: 'publish',
-          });
-          expect(cancelled).toMatchObject({ ok: true, phase: 'chatting', cancelled: true, aborted: running });
-        }
-        const row = await session.row();
-        expect(row['phase']).toBe(published['ok'] === true ? 'done' : 'chatting');
-        expect(row['cancel_token'] !== null).toBe(cancelled['ok'] === true);
-        expect(await phaseByLog(session)).toBe(row['phase']);
+it('S7 publish and cancel race: exactly one wins the phase, and the other gets an error', async () => {
+  const [tabA, tabB] = await Promise.all([db.connect(), db.connect()]);
+  const winners = { publish: 0, cancel: 0 };
+  try {
+    for (let race = 0; race < RACES; race += 1) {
+      const session = await Session.at('verifying', db);
+      const running = race % 4 >= 2;
+      if (running) await session.say('more');
+      const publish = () => session.through(tabA).raise('publish');
+      const cancel = () => session.through(tabB).cancel();
+      // The order alternates, so that neither always wins.
+      const racing = race % 2 === 0 ? [publish(), cancel()] : [cancel(), publish()].toReversed();
+      const [published, cancelled] = (await Promise.all(racing)) as [Answer, Answer];
+      if (published['ok'] === true) {
+        winners.publish += 1;
+        expect(published).toMatchObject({ phase: 'done' });
+        expect(cancelled).toMatchObject(
+          running
+            ? { ok: true, phase: 'done', cancelled: false, aborted: true }
+            : { ok: false, code: 'InvalidTransition', phase: 'done', event: 'cancel' },
+        );
+      } else {
+        winners.cancel += 1;
+        expect(published).toMatchObject({
+          ok: false,
+          code: 'InvalidTransition',
+          phase: 'chatting',
+          event: 'publish',
+        });
+        expect(cancelled).toMatchObject({ ok: true, phase: 'chatting', cancelled: true, aborted: running });
       }
-    } finally {
-      tabA.release();
-      tabB.release();
+      const row = await session.row();
+      expect(row['phase']).toBe(published['ok'] === true ? 'done' : 'chatting');
+      expect(row['cancel_token'] !== null).toBe(cancelled['ok'] === true);
+      expect(await phaseByLog(session)).toBe(row['phase']);
     }
-    expect(winners.publish + winners.cancel).toBe(RACES);
-    expect(Math.min(winners.publish, winners.cancel)).toBeGreaterThan(0);
-  },
-);
+  } finally {
+    tabA.release();
+    tabB.release();
+  }
+  expect(winners.publish + winners.cancel).toBe(RACES);
+  expect(Math.min(winners.publish, winners.cancel)).toBeGreaterThan(0);
+});
 
 it('S7 concurrent revert, publish, cancel and the end of a build leave a legal event log', async () => {
   for (let race = 0; race < 60; race += 1) {
@@ -191,58 +188,49 @@ async function expectSound(session: Session): Promise<void> {
   expect(await rows(session.db, leftDeltas, [session.id])).toEqual([]);
 }
 
-it(
-  'S7 all actions on one session concurrently from 8 connections: no deadlock, no error, all invariants hold',
-  { timeout: 120_000 },
-  async () => {
-    const clients = await Promise.all(Array.from({ length: CONNECTIONS }, () => db.connect()));
-    const answered = new Map<string, number>();
-    try {
-      const names = [...Object.keys(ACTIONS), ...Array.from({ length: 6 }, () => USUAL).flat()];
-      const stories = fc.sample(
-        fc.array(fc.integer({ min: 0, max: 2 ** 30 }), { minLength: 600, maxLength: 600 }),
-        CONNECTIONS * 3,
+it('S7 all actions on one session concurrently from 8 connections: no deadlock, no error, all invariants hold', async () => {
+  const clients = await Promise.all(Array.from({ length: CONNECTIONS }, () => db.connect()));
+  const answered = new Map<string, number>();
+  try {
+    const names = [...Object.keys(ACTIONS), ...Array.from({ length: 6 }, () => USUAL).flat()];
+    const stories = fc.sample(fc.array(fc.integer({ min: 0, max: 2 ** 30 }), { minLength: 600, maxLength: 600 }), {
+      seed: SEED,
+      numRuns: CONNECTIONS * 3,
+    });
+    for (let game = 0; game < 3; game += 1) {
+      const session = await Session.at('chatting', db);
+      await Promise.all(
+        clients.map(async (client, player) => {
+          const numbers = stories[game * CONNECTIONS + player]!;
+          let next = 0;
+          const pick = (below: number) => numbers[next++ % numbers.length]! % below;
+          for (let move = 0; move < 100; move += 1) {
+            const name = names[pick(names.length)]!;
+            const answer = (await ACTIONS[name]!(session.through(client), pick)) as Answer | string | null | undefined;
+            const told = typeof answer === 'object' ? (answer?.['kind'] ?? answer?.['code'] ?? answer?.['ok']) : answer;
+            const key = `${name} ${String(told)}`;
+            answered.set(key, (answered.get(key) ?? 0) + 1);
+          }
+        }),
       );
-      for (let game = 0; game < 3; game += 1) {
-        const session = await Session.at('chatting', db);
-        await Promise.all(
-          clients.map(async (client, player) => {
-            const numbers = stories[game * CONNECTIONS + player]!;
-            let next = 0;
-            const pick = (below: number) => numbers[next++ % numbers.length]! % below;
-            for (let move = 0; move < 100; move += 1) {
-              const name = names[pick(names.length)]!;
-              const answer = (await ACTIONS[name]!(session.through(client), pick)) as
-                | Answer
-                | string
-                | null
-                | undefined;
-              const told =
-                typeof answer === 'object' ? (answer?.['kind'] ?? answer?.['code'] ?? answer?.['ok']) : answer;
-              const key = `${name} ${String(told)}`;
-              answered.set(key, (answered.get(key) ?? 0) + 1);
-            }
-          }),
-        );
-        await expectSound(session);
-      }
-    } finally {
-      for (const client of clients) client.release();
+      await expectSound(session);
     }
-    // The actions were mixed: runs were started, finished and refused.
-    for (const key of [
-      'work claimed',
-      'append live',
-      'settleStep settled',
-      'say true',
-      'zombie lost',
-      'cancel true',
-      'tool undefined',
-    ]) {
-      expect([...answered.keys()]).toContain(key);
-    }
-  },
-);
+  } finally {
+    for (const client of clients) client.release();
+  }
+  // The actions were mixed: runs were started, finished and refused.
+  for (const key of [
+    'work claimed',
+    'append live',
+    'settleStep settled',
+    'say true',
+    'zombie lost',
+    'cancel true',
+    'tool undefined',
+  ]) {
+    expect([...answered.keys()]).toContain(key);
+  }
+});
 
 it('S7 concurrent sessions of one user and one project: no deadlock', async () => {
   const sessions = await Promise.all(

@@ -1,5 +1,6 @@
 // One suite for both stores of SessionService, then what only Postgres has to show.
 import { describe, expect, it } from 'vitest';
+import { randomIntegers } from '../../tools/test-kit/cases.ts';
 import { newId } from '../../domain/ids.ts';
 import { replayState } from '../../tools/test-kit/replayed-state.ts';
 import type { Json } from '../../domain/text.ts';
@@ -425,7 +426,7 @@ async function expectReplay(app: string, user: string): Promise<void> {
 
 it('K3 replaying the events gives the state, also where writers raced and sessions were deleted', async () => {
   const who = someone('audited');
-  const random = (n: number) => Math.floor(Math.random() * n);
+  const random = randomIntegers('writers');
   const names = ['a', 'b', 'user:a', 'user:b', 'app:a', 'app:b'];
   const some = () => names.filter(() => random(3) === 0);
   await Promise.all(
@@ -460,7 +461,7 @@ it('K3 replaying the events gives the state, also where writers raced and sessio
 
 it('K5 random operations do the same in memory and in Postgres', async () => {
   const services = [new InMemorySessionService(), postgres] as const;
-  const random = (n: number) => Math.floor(Math.random() * n);
+  const random = randomIntegers('operations');
   const value = () => [1, 'x', null, true, { a: [1.5, { b: '' }] }, [], 0][random(7)];
   const names = ['a', 'b', 'user:a', 'app:a', 'temp:a', 'x:a'];
   for (let round = 0; round < 12; round += 1) {

@@ -12,6 +12,7 @@ import * as store from '../../store/db.ts';
 import { appendStreams, streamBatch, type StreamWrite } from '../../store/streams.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { raiseEvent } from '../faults/rows.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 
 /** The result of an SQL function. */
 export type Answer = Record<string, unknown>;
@@ -29,7 +30,7 @@ const NO_USAGE = { input: 0, output: 0, reasoning: 0, cache_read: 0, cache_write
 
 /** Connections to a database of its own. */
 export async function freshRows({ max = 10 }: { max?: number } = {}): Promise<pg.Pool> {
-  const db = store.createPool(await freshDatabase(), { max });
+  const db = patientPool(await freshDatabase(), { max });
   afterFile(() => db.end());
   return db;
 }
@@ -39,7 +40,7 @@ export async function freshRows({ max = 10 }: { max?: number } = {}): Promise<pg
  * no autovacuum: an automatic ANALYZE causes new plans, and its snapshot keeps what updates have left behind.
  */
 export async function measuredRows(): Promise<pg.Pool> {
-  const db = store.createPool(`${await freshDatabase()}?statement_timeout=600000&query_timeout=610000`);
+  const db = patientPool(`${await freshDatabase()}?statement_timeout=600000&query_timeout=610000`);
   afterFile(() => db.end());
   const tables = await rows(db, `SELECT format('%I', tablename) AS name FROM pg_tables WHERE schemaname = 'public'`);
   for (const { name } of tables) await db.query(`ALTER TABLE ${String(name)} SET (autovacuum_enabled = false)`);

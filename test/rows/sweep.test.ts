@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import type pg from 'pg';
 import { describe, expect, it } from 'vitest';
+import { cases } from '../../tools/test-kit/cases.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { noteStuck, stuckWorkflows } from '../../store/stuck.ts';
 import { claimDueRuns, type DueRun } from '../../store/sweep.ts';
@@ -9,6 +10,7 @@ import { COUNTED, readOpenWork } from '../../store/work.ts';
 import { AT_ONCE } from '../../worker/sweeper.ts';
 import { answer, asks } from './asking.ts';
 import { freshRows, measuredRows, rows, Session } from './session.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 
 /** `PARKED_RUNS=1000000 npm test -- test/rows/sweep` measures a million, in about a minute. */
 const PARKED = Number(process.env['PARKED_RUNS'] ?? 100_000);
@@ -44,7 +46,7 @@ describe('which runs are checked', () => {
         expect(await wronglyParked(db), given.slice(0, n + 1).join(' ')).toEqual([]);
       }
     });
-    await fc.assert(property, { numRuns: 40 });
+    await fc.assert(property, cases(40));
   });
 
   it('W7 a claimed run is not claimed again for a while, so a run that cannot be woken does not block others', async () => {
@@ -107,20 +109,24 @@ describe('which runs are checked', () => {
     expect(await claimDueRuns(db, 100)).toMatchObject([{ session_id: session.id, state: 'queued' }]);
   });
 
-  it('Q1 10,000 sessions that wait cost a sweep nothing, and the index that it reads has none of them', async () => {
-    const db = await measuredRows();
-    const MANY = 10_000;
-    await parkedSessions(db, 'waiting', MANY, 1);
-    await db.query(`UPDATE chat_runs SET state = 'running'`);
-    await db.query(`SELECT begin_waiting(session_id, 1, 'call_1', NULL) FROM chat_runs`);
-    expect(await rows(db, 'SELECT count(*)::integer AS n FROM chat_runs WHERE check_at IS NOT NULL')).toEqual([
-      { n: 0 },
-    ]);
-    expect(await claimDueRuns(db, AT_ONCE)).toEqual([]);
-    const { buffers, scans } = await vacuumedCostOf(db, 'SELECT * FROM claim_due_runs($1)', [AT_ONCE]);
-    expect(scans).toBe(0);
-    expect(buffers).toBeLessThan(100);
-  }, 300_000);
+  it(
+    'Q1 10,000 sessions that wait cost a sweep nothing, and the index that it reads has none of them',
+    async () => {
+      const db = await measuredRows();
+      const MANY = 10_000;
+      await parkedSessions(db, 'waiting', MANY, 1);
+      await db.query(`UPDATE chat_runs SET state = 'running'`);
+      await db.query(`SELECT begin_waiting(session_id, 1, 'call_1', NULL) FROM chat_runs`);
+      expect(await rows(db, 'SELECT count(*)::integer AS n FROM chat_runs WHERE check_at IS NOT NULL')).toEqual([
+        { n: 0 },
+      ]);
+      expect(await claimDueRuns(db, AT_ONCE)).toEqual([]);
+      const { buffers, scans } = await vacuumedCostOf(db, 'SELECT * FROM claim_due_runs($1)', [AT_ONCE]);
+      expect(scans).toBe(0);
+      expect(buffers).toBeLessThan(100);
+    },
+    patient(300_000),
+  );
 
   it('W7 several sweepers share the checks: none is claimed twice', async () => {
     const db = await freshRows();
@@ -236,34 +242,38 @@ async function vacuumedCostOf(db: pg.Pool, sql: string, params: unknown[]) {
   return costOf(db, sql, params);
 }
 
-it('Q1 W7 a sweep reads at most 5,000 buffers and no whole table, however many runs are parked', async () => {
-  const db = await measuredRows();
-  const third = Math.ceil(PARKED / RUNS_PER_SESSION / 3);
-  for (const user of ['paused', 'stuck', 'behind']) await parkedSessions(db, user, third, RUNS_PER_SESSION);
-  const of = (user: string) => `session_id IN (SELECT session_id FROM sessions WHERE user_id = '${user}')`;
-  await db.query(`UPDATE chat_sessions SET paused_at = now() WHERE ${of('paused')}`);
-  await db.query(`SELECT note_stuck(session_id, 'x') FROM sessions WHERE user_id = 'stuck'`);
-  await db.query(`UPDATE chat_runs SET state = 'running' WHERE seq = 1 AND ${of('behind')}`);
-  const sweep = () => vacuumedCostOf(db, 'SELECT * FROM claim_due_runs($1)', [AT_ONCE]);
-  const scrape = () => vacuumedCostOf(db, 'SELECT * FROM open_work($1)', [COUNTED]);
-  const costs = { idle: await sweep(), scrape: await scrape() };
-  // More are due than a sweep may claim.
-  await parkedSessions(db, 'due', 2 * DUE, 1);
-  await db.query(`UPDATE chat_runs SET state = 'running' WHERE session_id IN (
+it(
+  'Q1 W7 a sweep reads at most 5,000 buffers and no whole table, however many runs are parked',
+  async () => {
+    const db = await measuredRows();
+    const third = Math.ceil(PARKED / RUNS_PER_SESSION / 3);
+    for (const user of ['paused', 'stuck', 'behind']) await parkedSessions(db, user, third, RUNS_PER_SESSION);
+    const of = (user: string) => `session_id IN (SELECT session_id FROM sessions WHERE user_id = '${user}')`;
+    await db.query(`UPDATE chat_sessions SET paused_at = now() WHERE ${of('paused')}`);
+    await db.query(`SELECT note_stuck(session_id, 'x') FROM sessions WHERE user_id = 'stuck'`);
+    await db.query(`UPDATE chat_runs SET state = 'running' WHERE seq = 1 AND ${of('behind')}`);
+    const sweep = () => vacuumedCostOf(db, 'SELECT * FROM claim_due_runs($1)', [AT_ONCE]);
+    const scrape = () => vacuumedCostOf(db, 'SELECT * FROM open_work($1)', [COUNTED]);
+    const costs = { idle: await sweep(), scrape: await scrape() };
+    // More are due than a sweep may claim.
+    await parkedSessions(db, 'due', 2 * DUE, 1);
+    await db.query(`UPDATE chat_runs SET state = 'running' WHERE session_id IN (
                     SELECT session_id FROM sessions WHERE user_id = 'due' ORDER BY 1 LIMIT ${DUE})`);
-  await db.query(`UPDATE chat_runs SET check_at = now() - interval '1 second', updated_at = now() - interval '1 hour'
+    await db.query(`UPDATE chat_runs SET check_at = now() - interval '1 second', updated_at = now() - interval '1 hour'
                    WHERE ${of('due')}`);
-  const full = { before: await sweep(), after: await db.query('ANALYZE').then(sweep) };
-  console.log(JSON.stringify({ parked: PARKED, ...costs, full }));
-  for (const cost of [costs.idle, full.before, full.after]) {
-    expect(cost.scans, 'sequential scans').toBe(0);
-    expect(cost.buffers).toBeLessThan(MAX_BUFFERS);
-  }
-  expect(costs.scrape.scans, 'sequential scans').toBe(0);
-  expect(costs.scrape.buffers).toBeLessThan(4 * COUNTED);
-  expect(await claimDueRuns(db, AT_ONCE)).toHaveLength(2 * AT_ONCE);
-  const work = await readOpenWork(db);
-  expect(work).toMatchObject({ queued: COUNTED, running: Math.min(COUNTED, third + DUE), waiting: 0 });
-  expect(work).toMatchObject({ stuck: Math.min(COUNTED, third), oldest_s: expect.any(Number) as number });
-  expect(await stuckWorkflows(db, [], 100)).toHaveLength(100);
-}, 900_000);
+    const full = { before: await sweep(), after: await db.query('ANALYZE').then(sweep) };
+    console.log(JSON.stringify({ parked: PARKED, ...costs, full }));
+    for (const cost of [costs.idle, full.before, full.after]) {
+      expect(cost.scans, 'sequential scans').toBe(0);
+      expect(cost.buffers).toBeLessThan(MAX_BUFFERS);
+    }
+    expect(costs.scrape.scans, 'sequential scans').toBe(0);
+    expect(costs.scrape.buffers).toBeLessThan(4 * COUNTED);
+    expect(await claimDueRuns(db, AT_ONCE)).toHaveLength(2 * AT_ONCE);
+    const work = await readOpenWork(db);
+    expect(work).toMatchObject({ queued: COUNTED, running: Math.min(COUNTED, third + DUE), waiting: 0 });
+    expect(work).toMatchObject({ stuck: Math.min(COUNTED, third), oldest_s: expect.any(Number) as number });
+    expect(await stuckWorkflows(db, [], 100)).toHaveLength(100);
+  },
+  patient(900_000),
+);

@@ -31,7 +31,7 @@ beforeAll(async () => {
   visible = await past('fay', 5_000);
   for (const user of ['bea', 'cyd', 'dan', 'eva']) await past(user, 2_500);
   await db.query('VACUUM ANALYZE');
-}, 120_000);
+});
 
 /** Tables with many rows here; the others fit into a few blocks. */
 const LARGE = ['chat_messages', 'chat_parts', 'chat_runs', 'message_search'];

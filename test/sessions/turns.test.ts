@@ -82,5 +82,5 @@ describe('a turn', () => {
     for (const { run } of accepted) expect((await session.ended(run, 60_000)).state).toBe('finished');
     const { historyLength } = await session.handle.describe();
     expect(historyLength).toBeLessThan(1_100);
-  }, 120_000);
+  });
 });

@@ -9,7 +9,7 @@ import { createModels } from '../../agent/models.ts';
 import { agentRegistry } from '../../agent/registry.ts';
 import { createMemoryBus } from '../../bus/memory.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { SETTINGS } from '../../tools/test-kit/system.ts';
 import { quietRuntime } from '../../worker/replay/quiet.ts';
@@ -24,7 +24,7 @@ async function withWorker(settings: { sessionCacheBytes?: number }, created: () 
   quietRuntime();
   const databaseUrl = await freshDatabase();
   const { address, namespace } = await freshNamespace();
-  const db = createPool(databaseUrl);
+  const db = patientPool(databaseUrl);
   const connection = await NativeConnection.connect({ address });
   const clientConnection = await Connection.connect({ address });
   try {

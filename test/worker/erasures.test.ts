@@ -2,13 +2,13 @@ import { Client, Connection } from '@temporalio/client';
 import { pino } from 'pino';
 import { expect, it } from 'vitest';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, freshDatabase } from '../../tools/test-kit/servers.ts';
 import { carryOutErasures } from '../../worker/erasures.ts';
 
 it('T9 a worker that stops while Temporal does not answer leaves the remaining erasures to other workers', async () => {
-  const db = createPool(await freshDatabase());
+  const db = patientPool(await freshDatabase());
   const connection = Connection.lazy({ address: `127.0.0.1:${await freePort()}` });
   afterFile(async () => {
     await connection.close();

@@ -6,6 +6,7 @@ import { HISTORIES, readHistories } from '../../tools/scripts/histories/files.ts
 import { attributesOf, type History, type HistoryEvent } from '../../worker/replay/history.ts';
 import type { GivenHistory } from '../../worker/replay/process.ts';
 import { replayElsewhere } from '../../worker/replay-process.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 
 const recorded = await readHistories(HISTORIES);
 
@@ -27,26 +28,34 @@ function changeActivity(history: History): string {
 }
 
 describe('a replay in a process of its own', () => {
-  it('W5 a history with a changed event breaks at that event; the others pass', { timeout: 180_000 }, async () => {
-    let changed = '';
-    const histories = [
-      given('plain-turn.1'),
-      given('build-and-publish.1', (history) => (changed = changeActivity(history))),
-      given('build-and-publish.1'),
-    ];
-    const answered = await replayElsewhere(histories, new AbortController().signal);
-    expect(answered).toEqual({
-      broke: [null, expect.stringContaining(`event ${changed} (ActivityTaskScheduled): `), null],
-    });
-  });
+  it(
+    'W5 a history with a changed event breaks at that event; the others pass',
+    { timeout: patient(180_000) },
+    async () => {
+      let changed = '';
+      const histories = [
+        given('plain-turn.1'),
+        given('build-and-publish.1', (history) => (changed = changeActivity(history))),
+        given('build-and-publish.1'),
+      ];
+      const answered = await replayElsewhere(histories, new AbortController().signal);
+      expect(answered).toEqual({
+        broke: [null, expect.stringContaining(`event ${changed} (ActivityTaskScheduled): `), null],
+      });
+    },
+  );
 
-  it('W5 what is no history is refused, and a worker that stops ends the process', { timeout: 180_000 }, async () => {
-    const nonsense = { name: 'nonsense', bytes: Uint8Array.of(0xff, 0xff) };
-    const refused = await replayElsewhere([nonsense], new AbortController().signal);
-    expect(refused).toEqual({ problem: expect.stringMatching(/\w/) });
-    const stopping = new AbortController();
-    const stopped = replayElsewhere([given('plain-turn.1')], stopping.signal);
-    stopping.abort();
-    expect(await stopped).toEqual({ problem: expect.stringMatching(/stopped|took more than/) });
-  });
+  it(
+    'W5 what is no history is refused, and a worker that stops ends the process',
+    { timeout: patient(180_000) },
+    async () => {
+      const nonsense = { name: 'nonsense', bytes: Uint8Array.of(0xff, 0xff) };
+      const refused = await replayElsewhere([nonsense], new AbortController().signal);
+      expect(refused).toEqual({ problem: expect.stringMatching(/\w/) });
+      const stopping = new AbortController();
+      const stopped = replayElsewhere([given('plain-turn.1')], stopping.signal);
+      stopping.abort();
+      expect(await stopped).toEqual({ problem: expect.stringMatching(/stopped|took more than/) });
+    },
+  );
 });

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessageChunk } from 'ai';
 import { eventsOf } from '../test-kit/host.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../test-kit/random.ts';
 
 const TIMEOUT_MS = 9_000;
 /** A stream without any bytes for this long is dropped; hosts send a keep-alive every 15 s. */

@@ -31,7 +31,7 @@ import { checkRewinds } from './promises/rewinds.ts';
 import { checkSums } from './promises/sums.ts';
 import { checkState } from './promises/state.ts';
 import { checkTools } from './promises/tools.ts';
-import { Random } from './random.ts';
+import { Random } from '../test-kit/random.ts';
 import { standingOf } from './standing.ts';
 import { isStored } from './summaries.ts';
 import { NAMESPACE, withWorld, type World } from './world.ts';

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { parseDocument } from 'yaml';
 import { Api } from './api.ts';
 import { CANARY } from './plan.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../test-kit/random.ts';
 
 /** A work session counts as unresponsive after this time (PERDURE_STALE_ASSIGNMENT, PERDURE_STALE_PROGRESS). */
 export const STALE_MS = 4_000;

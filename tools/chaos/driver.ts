@@ -6,7 +6,7 @@ import { Files } from './files.ts';
 import { GoingBack } from './going-back.ts';
 import { STALE_MS } from './crew.ts';
 import { CANARY, CREW, crewText, MODELS, plannedText } from './plan.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../test-kit/random.ts';
 import type { Commanded, Sent, User } from './user.ts';
 
 const ACTIONS = {

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Disk, slowCommits } from './disk.ts';
 import type { Link, LinkTarget } from './links.ts';
 import type { Part } from './part.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../test-kit/random.ts';
 import type { World } from './world.ts';
 
 export const FAULT_KINDS = [

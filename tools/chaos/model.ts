@@ -14,7 +14,7 @@ import {
   summaryText,
   taskIn,
 } from './plan.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../test-kit/random.ts';
 
 /** A request for a summary and its outcome. */
 export interface SummaryCall {

@@ -2,7 +2,7 @@
 // `yellowbird <message id> say:12+pay say:5`.
 import { createHash } from 'node:crypto';
 import type { ChatRequest } from '../test-kit/model-server.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../test-kit/random.ts';
 
 /** Marks all content; it must appear in no history and no log. */
 export const CANARY = 'yellowbird';

@@ -18,7 +18,7 @@ import { type Model, startModel } from './model.ts';
 import { Part } from './part.ts';
 import { STALE_MS } from './crew.ts';
 import { MODELS } from './plan.ts';
-import { Random } from './random.ts';
+import { Random } from '../test-kit/random.ts';
 import { recordStates } from './recorded-states.ts';
 
 export const NAMESPACE = 'default';

@@ -6,6 +6,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { execa } from 'execa';
+import { measureSlowness } from './slowness.ts';
 import type { Outcome, Problem } from './test-outcome.ts';
 
 const MOST_SECOND_LOOKS = 10;
@@ -14,6 +15,8 @@ const REPORTERS = ['--reporter=default', `--reporter=${path.join(import.meta.dir
 
 const args = process.argv.slice(2);
 const started = performance.now();
+const slowness = (process.env['TEST_SLOWNESS'] ??= String(await measureSlowness()));
+console.log(`time limits of tests × ${slowness}`);
 const scratch = await mkdtemp(path.join(tmpdir(), 'perdure-test-outcome-'));
 const first = await look(args);
 const suspects = [...new Set(first.problems.map((problem) => problem.file))];
@@ -68,7 +71,8 @@ async function conclude(): Promise<void> {
     Object.values(first.counts).reduce((total, counts) => total + counts[of], 0);
   const failed = failures.length + fatal.length;
   const seconds = Math.round((performance.now() - started) / 1000);
-  const report = { passed: sum('passed'), failed, skipped: sum('skipped'), seconds, unstable, failures, fatal };
+  const counts = { passed: sum('passed'), failed, skipped: sum('skipped') };
+  const report = { ...counts, seconds, slowness: Number(slowness), unstable, failures, fatal };
   await mkdir('.perdure', { recursive: true });
   await writeFile('.perdure/test-report.json', `${JSON.stringify(report, null, 2)}\n`);
   const line = ({ file, test, message }: Problem) => `${file}${test === undefined ? '' : ` › ${test}`}: ${message}`;

@@ -9,11 +9,12 @@ import type { Identify } from '../../host/context.ts';
 import { staticPage } from '../../host/static-page.ts';
 import { startBrowser, watchErrors } from './browser.ts';
 import { eventually } from './eventually.ts';
+import { patient } from './patient.ts';
 import { startHost, type TestHost } from './host.ts';
 import { type RuntimeOptions, startRuntime, type TestRuntime } from './runtime.ts';
 
 /** For Playwright: how long something may take to be visible. */
-export const WAIT = { timeout: 25_000 };
+export const WAIT = { timeout: patient(30_000) };
 
 /** A system with a browser for its page. */
 export interface TestSite {
@@ -70,7 +71,7 @@ export class Tab {
 
   static async open(context: BrowserContext, url: string): Promise<Tab> {
     const page = await context.newPage();
-    page.setDefaultTimeout(25_000);
+    page.setDefaultTimeout(WAIT.timeout);
     await page.goto(url);
     return new Tab(page, url);
   }

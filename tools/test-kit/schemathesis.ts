@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 
-const REQUIREMENTS = path.resolve('test/http/schemathesis.requirements.txt');
+const REQUIREMENTS = path.resolve('test/campaign/schemathesis.requirements.txt');
 const OLDEST_PYTHON = [3, 11] as const;
 
 /** How a run ended. */

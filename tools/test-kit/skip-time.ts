@@ -20,13 +20,10 @@ export async function skipTime(client: Client, workflowId: string, ms: number): 
     },
     updateMask: { paths: ['time_skipping_config'] },
   });
-  await eventually(
-    async () => {
-      const about = await workflowService.describeWorkflowExecution({ namespace, execution: { workflowId } });
-      const config = about.workflowExtendedInfo?.timeSkippingInfo?.effectiveConfig;
-      const hasEnded = Boolean(about.workflowExecutionInfo?.closeTime);
-      expect(hasEnded || (config?.fastForwardConfig?.id === id && !config.enabled)).toBe(true);
-    },
-    { timeout: 30_000 },
-  );
+  await eventually(async () => {
+    const about = await workflowService.describeWorkflowExecution({ namespace, execution: { workflowId } });
+    const config = about.workflowExtendedInfo?.timeSkippingInfo?.effectiveConfig;
+    const hasEnded = Boolean(about.workflowExecutionInfo?.closeTime);
+    expect(hasEnded || (config?.fastForwardConfig?.id === id && !config.enabled)).toBe(true);
+  });
 }

@@ -15,7 +15,7 @@ import { createPostgresBus } from '../../bus/postgres.ts';
 import { grpcInterceptors } from '../../config/grpc-interceptors.ts';
 import { DEFAULT_TASK_QUEUE } from '../../domain/task-queue.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from './patient-pool.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker, type SessionWorker, type WorkerParts } from '../../worker/create.ts';
 import { useOwnWorkflowThreads } from '../../worker/workflow-threads.ts';
@@ -115,7 +115,7 @@ export async function startSystem(servers: SystemServers, options: RuntimeOption
   const { databaseUrl, address, namespace, client } = servers;
   const workspaces = await mkdtemp(path.join(tmpdir(), 'perdure-workspaces-'));
   const model = await startModelServer(options.script ?? (() => []));
-  const db = createPool(databaseUrl);
+  const db = patientPool(databaseUrl);
   const bus = createPostgresBus({ connectionString: databaseUrl });
   const settings = { ...SETTINGS, workspaces, ...options.settings };
   const registry = new Registry();

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { cases } from '../../tools/test-kit/cases.ts';
 import { blocksOf, isDeep } from './blocks.ts';
 
 const PARAGRAPHS = [
@@ -34,6 +35,7 @@ it('H8 the blocks of any text are the text, but for white space', () => {
       const text = parts.join('');
       expect(blocksOf(text).join('').replaceAll(/\s/g, '')).toBe(text.replaceAll(/\s/g, ''));
     }),
+    cases(),
   );
 });
 

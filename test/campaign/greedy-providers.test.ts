@@ -5,8 +5,8 @@ import { callTool, type ModelAction, say } from '../../tools/test-kit/model-acti
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import faultAgent from './agent.ts';
-import { expectSound } from './sound.ts';
+import faultAgent from '../faults/agent.ts';
+import { expectSound } from '../faults/sound.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {

@@ -14,7 +14,7 @@ import { IDLE_MS, live, type Plan, plans, scriptOf, slowRows, watchExecutions } 
 /** Sessions at once: they wait more than they compute. */
 const AT_ONCE = 60;
 /** A worker has eight slots for workflow tasks, and each slow command holds one. */
-const WORKERS = 5;
+const SESSIONS_OF_A_WORKER = 12;
 
 /** What became of the histories; `broken` names each that did not replay, with a file that holds it. */
 interface Outcome {
@@ -29,20 +29,21 @@ interface RandomRuntime extends TestRuntime {
   planOf: Map<string, Plan>;
 }
 
-/** Starts its workers. Call it in a beforeAll. */
-export async function startRandomRuntime(): Promise<RandomRuntime> {
+async function startRandomRuntime(sessions: number): Promise<RandomRuntime> {
   const planOf = new Map<string, Plan>();
   const runtime = await startRuntime({
     agents: [payingAgent],
     settings: { idleCloseMs: IDLE_MS, continueAsNewEvents: 20, sweepIntervalMs: 3_600_000 },
     script: scriptOf(planOf),
   });
-  await Promise.all(Array.from({ length: WORKERS - 1 }, () => runtime.startWorker()));
+  const workers = Math.ceil(Math.min(sessions, AT_ONCE) / SESSIONS_OF_A_WORKER);
+  await Promise.all(Array.from({ length: workers - 1 }, () => runtime.startWorker()));
   return { ...runtime, planOf };
 }
 
 /** Lets random sessions live until they have left `least` histories, and replays each one. The same seed makes the same plans. */
-export async function makeAndReplay(runtime: RandomRuntime, least: number, seed: number): Promise<Outcome> {
+export async function makeAndReplay(least: number, seed: number): Promise<Outcome> {
+  const runtime = await startRandomRuntime(least);
   const histories = new PassThrough({ objectMode: true });
   const replaying = replayAll(histories as AsyncIterable<NamedHistory>, runtime.planOf);
   await makeHistories(runtime, plans(seed, least), histories);

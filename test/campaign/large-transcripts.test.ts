@@ -5,7 +5,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { type HostProcess, processesOn } from '../../tools/test-kit/processes.ts';
 import { freePort, freshDatabase } from '../../tools/test-kit/servers.ts';
-import { RawConnection } from './raw.ts';
+import { RawConnection } from '../attacks/raw.ts';
 
 const MB = 1_024 ** 2;
 const HEAD = 'POST /api/chat HTTP/1.1\r\nHost: 127.0.0.1\r\nx-perdure-user: eve\r\n';

@@ -195,7 +195,7 @@ describe('the load of readers on a host', () => {
       }),
     );
     const joined = chat(ada, session, text, 'msg-large').then(chunksOf);
-    await eventually(async () => expect((await usageOf(host)).streams).toBe(1), { timeout: 30_000 });
+    await eventually(async () => expect((await usageOf(host)).streams).toBe(1));
     const { bytes } = await usageOf(host);
     // Five copies of the whole answer, as rows, as chunks and as text: not one for each missed chunk.
     expect((bytes - before.bytes) / MB, 'megabytes').toBeLessThan(5 * 8 * LARGE_MB);

@@ -7,11 +7,11 @@ import { callTool, type ModelAction, say } from '../../tools/test-kit/model-acti
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import faultAgent, { effects } from './agent.ts';
-import { untilEvents } from './history.ts';
-import { inParallel } from './parallel.ts';
-import { expectSound } from './sound.ts';
-import { aroundCalls, type SqlCall } from './sql-calls.ts';
+import faultAgent, { effects } from '../faults/agent.ts';
+import { untilEvents } from '../faults/history.ts';
+import { inParallel } from '../faults/parallel.ts';
+import { expectSound } from '../faults/sound.ts';
+import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
 
 /** A tool turn has at most 25 events, fewer if its units are reported together, and about a dozen database calls. */
 const EVENTS = 25;

@@ -7,9 +7,10 @@ import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { askedAbout, wakeSurely } from './answered.ts';
-import { inParallel } from './parallel.ts';
-import { expectSound } from './sound.ts';
+import { askedAbout, wakeSurely } from '../faults/answered.ts';
+import { inParallel } from '../faults/parallel.ts';
+import { expectSound } from '../faults/sound.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 
 const SESSIONS = 10;
 const ROUNDS = Math.ceil(Number(process.env['RACES'] ?? 100) / SESSIONS);
@@ -23,7 +24,7 @@ beforeAll(async () => {
   });
 });
 
-describe('a workflow that continues as new', { timeout: 60_000 + SESSIONS * ROUNDS * 300 }, () => {
+describe('a workflow that continues as new', { timeout: patient(60_000 + SESSIONS * ROUNDS * 300) }, () => {
   it(`W4 ${SESSIONS * ROUNDS} times as a message arrives: none is lost, none answered twice`, async () => {
     await inParallel(SESSIONS, SESSIONS, async (s) => {
       const session = await TestSession.open(runtime);

@@ -5,7 +5,7 @@ import type pg from 'pg';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { newId } from '../../domain/ids.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { eventsOf } from '../../tools/test-kit/host.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
@@ -20,6 +20,7 @@ import { reduced } from '../../tools/test-kit/reduce.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { Balancer } from './balancer.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 
 const TALKERS = 4;
 const LONG = 3;
@@ -74,7 +75,7 @@ beforeAll(async () => {
   model = await startModelServer(speak);
   afterFile(() => model.close());
   const databaseUrl = await freshDatabase();
-  db = createPool(databaseUrl);
+  db = patientPool(databaseUrl);
   afterFile(() => db.end());
   processes = await processesOn({ databaseUrl, ...(await freshNamespace()) }, model.url);
 });
@@ -150,113 +151,114 @@ async function openProject(session: string, key: string): Promise<void> {
 const textsOf = (message: UIMessage | undefined) =>
   (message?.parts ?? []).flatMap((part) => (part.type === 'text' ? [part.text] : []));
 
-it('R2 T5 a rolling restart of two workers and two hosts under load loses no text, no command and no reader', async () => {
-  const [oldWorkers, oldHosts] = await Promise.all([
-    Promise.all([processes.worker(SETTINGS), processes.worker(SETTINGS)]),
-    Promise.all([processes.host(SETTINGS), processes.host(SETTINGS)]),
-  ]);
-  for (const host of oldHosts) balancer.add(host);
-  const deployed = new AbortController();
+it(
+  'R2 T5 a rolling restart of two workers and two hosts under load loses no text, no command and no reader',
+  async () => {
+    const [oldWorkers, oldHosts] = await Promise.all([
+      Promise.all([processes.worker(SETTINGS), processes.worker(SETTINGS)]),
+      Promise.all([processes.host(SETTINGS), processes.host(SETTINGS)]),
+    ]);
+    for (const host of oldHosts) balancer.add(host);
+    const deployed = new AbortController();
 
-  onTestFinished(async () => {
-    over.abort();
-    hostsReplaced.open();
-    await Promise.allSettled(beside);
-  });
+    onTestFinished(async () => {
+      over.abort();
+      hostsReplaced.open();
+      await Promise.allSettled(beside);
+    });
 
-  const talk = async (user: string) => {
-    const session = await open(user);
-    const turns: Turn[] = [];
-    while (!deployed.signal.aborted) turns.push(await turn(user, session, `turn ${turns.length} of ${user}`));
-    return { user, session, turns };
-  };
-  const talkers = Array.from({ length: TALKERS }, (_, n) => alongside(talk(`talker-${n}`)));
-  let commands = 0;
-  const command = async () => {
-    const session = await open('commander');
-    while (!deployed.signal.aborted) {
-      await openProject(session, `open-${commands}`);
-      commands += 1;
-      await delay(40, undefined, { signal: over.signal });
-    }
-    return session;
-  };
-  const commander = alongside(command());
-  const longOnes = await Promise.all(
-    Array.from({ length: LONG }, async (_, n) => ({ user: `long-${n}`, session: await open(`long-${n}`) })),
-  );
-  const sayLong = async ({ user, session }: { user: string; session: string }, n: number) => ({
-    ...{ user, session },
-    ...(await turn(user, session, `long ${n}`)),
-  });
-  const long = longOnes.map((one, n) => alongside(sayLong(one, n)));
-  await eventually(
-    async () => {
+    const talk = async (user: string) => {
+      const session = await open(user);
+      const turns: Turn[] = [];
+      while (!deployed.signal.aborted) turns.push(await turn(user, session, `turn ${turns.length} of ${user}`));
+      return { user, session, turns };
+    };
+    const talkers = Array.from({ length: TALKERS }, (_, n) => alongside(talk(`talker-${n}`)));
+    let commands = 0;
+    const command = async () => {
+      const session = await open('commander');
+      while (!deployed.signal.aborted) {
+        await openProject(session, `open-${commands}`);
+        commands += 1;
+        await delay(40, undefined, { signal: over.signal });
+      }
+      return session;
+    };
+    const commander = alongside(command());
+    const longOnes = await Promise.all(
+      Array.from({ length: LONG }, async (_, n) => ({ user: `long-${n}`, session: await open(`long-${n}`) })),
+    );
+    const sayLong = async ({ user, session }: { user: string; session: string }, n: number) => ({
+      ...{ user, session },
+      ...(await turn(user, session, `long ${n}`)),
+    });
+    const long = longOnes.map((one, n) => alongside(sayLong(one, n)));
+    await eventually(async () => {
       for (const { user, session } of longOnes) {
         const [said = ''] = textsOf((await stored(user, session)).at(-1));
         expect(said.length, 'stored before the deploy').toBeGreaterThan(LITTLE);
       }
-    },
-    { timeout: 30_000 },
-  );
-
-  const leases = async () => (await db.query('SELECT FROM worker_leases')).rowCount;
-  for (const worker of oldWorkers) {
-    await processes.worker(SETTINGS);
-    await eventually(async () => expect(await leases()).toBe(3), { timeout: 30_000 });
-    worker.kill('SIGTERM');
-    expect(await worker.exited).toEqual({ code: 0, signal: null });
-    // So that its steps were handed over by it, and not by who finds that its lease lapsed. On a busy machine another one may
-    // just have been taken for lost.
-    const { rows: held } = await db.query<{ worker_id: string; at: Date }>(
-      'SELECT worker_id, clock_timestamp() AS at FROM worker_leases',
-    );
-    expect(held).not.toEqual([]);
-    await eventually(async () => {
-      const renewed = 'SELECT FROM worker_leases WHERE worker_id = ANY ($1) AND renewed_at > $2';
-      const { rowCount } = await db.query(renewed, [held.map((each) => each.worker_id), held[0]?.at]);
-      expect(rowCount, 'leases left that somebody renews').toBe(held.length);
     });
-  }
-  const reader = await open('reader');
-  const acrossHosts = alongside(turn('reader', reader, ACROSS_HOSTS));
-  await Promise.race([hostsReplaced.reached, acrossHosts]);
-  for (const host of oldHosts) {
-    balancer.add(await processes.host(SETTINGS));
-    host.kill('SIGTERM');
-    expect(await host.exited).toEqual({ code: 0, signal: null });
-    expect(balancer.drained.has(host), 'it was not ready before it stopped').toBe(true);
-  }
-  hostsReplaced.open();
-  const enough = alongside(eventually(() => expect(commands).toBeGreaterThan(20), { timeout: 60_000 }));
-  await Promise.race([enough, commander]);
-  deployed.abort();
 
-  const commanded = await commander;
-  const { rows: opened } = await db.query(
-    `SELECT FROM session_events WHERE session_id = $1 AND kind = 'transition' AND actor = 'user'`,
-    [commanded],
-  );
-  expect(opened, 'each command is carried out once').toHaveLength(commands);
-  const { answer: whole, connections } = await acrossHosts;
-  expect(connections, 'its reader lost a host and reconnected').toBeGreaterThan(1);
-  expect(textsOf(whole)).toEqual(['before after']);
-  for (const { user, session, turns } of await Promise.all(talkers)) {
-    const answers = (await stored(user, session)).filter(({ role }) => role === 'assistant');
-    expect(turns.map(({ answer }) => answer)).toEqual(answers);
-    for (const answer of answers) {
-      expect(textsOf(answer).at(-1), 'the complete answer').toBe(wordsOf(25).join(''));
-      expect(answer.parts.filter(({ type }) => type === 'tool-write_file')).toMatchObject([
-        { state: 'output-available' },
-      ]);
+    const leases = async () => (await db.query('SELECT FROM worker_leases')).rowCount;
+    for (const worker of oldWorkers) {
+      await processes.worker(SETTINGS);
+      await eventually(async () => expect(await leases()).toBe(3));
+      worker.kill('SIGTERM');
+      expect(await worker.exited).toEqual({ code: 0, signal: null });
+      // So that its steps were handed over by it, and not by who finds that its lease lapsed. On a busy machine another one may
+      // just have been taken for lost.
+      const { rows: held } = await db.query<{ worker_id: string; at: Date }>(
+        'SELECT worker_id, clock_timestamp() AS at FROM worker_leases',
+      );
+      expect(held).not.toEqual([]);
+      await eventually(async () => {
+        const renewed = 'SELECT FROM worker_leases WHERE worker_id = ANY ($1) AND renewed_at > $2';
+        const { rowCount } = await db.query(renewed, [held.map((each) => each.worker_id), held[0]?.at]);
+        expect(rowCount, 'leases left that somebody renews').toBe(held.length);
+      });
     }
-  }
-  for (const { user, session, answer } of await Promise.all(long)) {
-    expect(answer).toEqual((await stored(user, session)).at(-1));
-    const [lost] = textsOf(answer);
-    expect(lost!.length, 'text from before the deploy stays').toBeGreaterThan(LITTLE);
-    expect(wordsOf(LONG_WORDS).join('').startsWith(lost!)).toBe(true);
-    expect(answer?.parts.map(({ type }) => type)).toContain('data-interrupted');
-    expect(textsOf(answer).at(-1)).toBe(wordsOf(25).join(''));
-  }
-}, 300_000);
+    const reader = await open('reader');
+    const acrossHosts = alongside(turn('reader', reader, ACROSS_HOSTS));
+    await Promise.race([hostsReplaced.reached, acrossHosts]);
+    for (const host of oldHosts) {
+      balancer.add(await processes.host(SETTINGS));
+      host.kill('SIGTERM');
+      expect(await host.exited).toEqual({ code: 0, signal: null });
+      expect(balancer.drained.has(host), 'it was not ready before it stopped').toBe(true);
+    }
+    hostsReplaced.open();
+    const enough = alongside(eventually(() => expect(commands).toBeGreaterThan(20), { timeout: 60_000 }));
+    await Promise.race([enough, commander]);
+    deployed.abort();
+
+    const commanded = await commander;
+    const { rows: opened } = await db.query(
+      `SELECT FROM session_events WHERE session_id = $1 AND kind = 'transition' AND actor = 'user'`,
+      [commanded],
+    );
+    expect(opened, 'each command is carried out once').toHaveLength(commands);
+    const { answer: whole, connections } = await acrossHosts;
+    expect(connections, 'its reader lost a host and reconnected').toBeGreaterThan(1);
+    expect(textsOf(whole)).toEqual(['before after']);
+    for (const { user, session, turns } of await Promise.all(talkers)) {
+      const answers = (await stored(user, session)).filter(({ role }) => role === 'assistant');
+      expect(turns.map(({ answer }) => answer)).toEqual(answers);
+      for (const answer of answers) {
+        expect(textsOf(answer).at(-1), 'the complete answer').toBe(wordsOf(25).join(''));
+        expect(answer.parts.filter(({ type }) => type === 'tool-write_file')).toMatchObject([
+          { state: 'output-available' },
+        ]);
+      }
+    }
+    for (const { user, session, answer } of await Promise.all(long)) {
+      expect(answer).toEqual((await stored(user, session)).at(-1));
+      const [lost] = textsOf(answer);
+      expect(lost!.length, 'text from before the deploy stays').toBeGreaterThan(LITTLE);
+      expect(wordsOf(LONG_WORDS).join('').startsWith(lost!)).toBe(true);
+      expect(answer?.parts.map(({ type }) => type)).toContain('data-interrupted');
+      expect(textsOf(answer).at(-1)).toBe(wordsOf(25).join(''));
+    }
+  },
+  patient(300_000),
+);

@@ -6,10 +6,11 @@ import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { askedAbout, refusalOf, wakeSurely } from './answered.ts';
-import { inParallel } from './parallel.ts';
-import { expectSound } from './sound.ts';
-import { aroundCalls, type SqlCall } from './sql-calls.ts';
+import { askedAbout, refusalOf, wakeSurely } from '../faults/answered.ts';
+import { inParallel } from '../faults/parallel.ts';
+import { expectSound } from '../faults/sound.ts';
+import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 
 const SESSIONS = 10;
 const ROUNDS = Math.ceil(Number(process.env['RACES'] ?? 100) / SESSIONS);
@@ -17,7 +18,7 @@ const TIMES = `${SESSIONS * ROUNDS} times`;
 /** No sweeper, so that a lost message stays lost and the test fails. */
 const NEVER = 3_600_000;
 
-describe('a message races with', { timeout: 60_000 + SESSIONS * ROUNDS * 300 }, () => {
+describe('a message races with', { timeout: patient(60_000 + SESSIONS * ROUNDS * 300) }, () => {
   describe('a close', () => {
     let runtime: TestRuntime;
     beforeAll(async () => {

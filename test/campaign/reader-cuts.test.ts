@@ -5,6 +5,7 @@ import type { UIMessage, UIMessageChunk } from 'ai';
 import fc from 'fast-check';
 import { beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
+import { cases } from '../../tools/test-kit/cases.ts';
 import { defineAgent, defineTool } from '../../agent/define.ts';
 import { newId } from '../../domain/ids.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
@@ -15,9 +16,8 @@ import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-serve
 import { type HostProcess, processesOn } from '../../tools/test-kit/processes.ts';
 import { plain, reduced } from '../../tools/test-kit/reduce.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
-import { read, type Read, resumedChat } from './readers.ts';
+import { read, type Read, resumedChat } from '../streams/readers.ts';
 
-const SEED = 20_261;
 const RUNS = 12;
 const AT_ONCE = 4;
 
@@ -196,7 +196,7 @@ it('R2 T5 a reader that is cut off at any moment and reconnects to another host 
       const played = await Promise.all(all.map(play));
       resumed += played.reduce((sum, each) => sum + each, 0);
     }),
-    { seed: SEED, numRuns: RUNS, endOnFailure: true },
+    { ...cases(RUNS), endOnFailure: true },
   );
   expect(resumed, 'chats that received the end of a resumed answer').toBeGreaterThan(RUNS);
-}, 120_000);
+});

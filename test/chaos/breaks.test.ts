@@ -29,7 +29,7 @@ import { checkPermissions } from '../../tools/chaos/promises/permissions.ts';
 import { checkRewinds } from '../../tools/chaos/promises/rewinds.ts';
 import { checkSums } from '../../tools/chaos/promises/sums.ts';
 import { recordStates } from '../../tools/chaos/recorded-states.ts';
-import { Random } from '../../tools/chaos/random.ts';
+import { Random } from '../../tools/test-kit/random.ts';
 import { startHost } from '../../tools/test-kit/host.ts';
 import { readMessages } from '../../store/messages.ts';
 

@@ -11,7 +11,7 @@ import { temporalClient } from '../../client/temporal.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { chunksOf, startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
-import { commandsOf, type DocumentedCommand, pages } from './shell-blocks.ts';
+import { commandsOf, type DocumentedCommand, pages } from '../docs/shell-blocks.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
 const run = promisify(execFile);
@@ -34,10 +34,11 @@ const SHOWN_BY: [command: RegExp, file: string][] = [
   [/^(?:\S+=\S+ )*npm (?:test|run check)\b/, '.ci/run'],
   // In a project outside of this repository.
   [/^(?:npm install|npx perdure)\b/, 'test/package/package.test.ts'],
-  [/^npm run chaos\b/, 'test/campaign/campaign.test.ts'],
-  [/^(?:\S+=\S+ )*npm run replay -- /, 'test/deploys/commands.test.ts'],
+  [/^(?:\S+=\S+ )*npm run campaign\b/, 'test/campaign/vitest.config.ts'],
+  [/^npm run chaos\b/, 'test/campaign/chaos.test.ts'],
+  [/^(?:\S+=\S+ )*npm run replay -- /, 'test/campaign/replay-commands.test.ts'],
   // Writes into the folder of recordings.
-  [/^(?:\S+=\S+ )*npm run record\b/, 'test/deploys/commands.test.ts'],
+  [/^(?:\S+=\S+ )*npm run record\b/, 'test/campaign/replay-commands.test.ts'],
   // Needs a container engine.
   [/^docker\b/, 'test/operations/compose.test.ts'],
   // Needs minutes of a quiet machine: run by hand, with its figures in that page.

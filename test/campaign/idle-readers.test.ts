@@ -8,7 +8,7 @@ import { createMemoryBus } from '../../bus/memory.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import { temporalClient } from '../../client/temporal.ts';
 import { newId } from '../../domain/ids.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { withoutFunction } from '../../tools/test-kit/without-function.ts';
@@ -30,11 +30,11 @@ let transactions = 0;
 let polls = 0;
 beforeAll(async () => {
   url = await freshDatabase();
-  db = createPool(url);
+  db = patientPool(url);
   bus = createMemoryBus();
   temporal = temporalClient({ connectionOptions: { address: '127.0.0.1:1' }, namespace: 'default' });
   client = createClient({ database: url, bus, temporal });
-  pool = createPool(url);
+  pool = patientPool(url);
   pool.on('acquire', () => void transactions++);
   const query = pool.query.bind(pool) as (...args: unknown[]) => unknown;
   vi.spyOn(pool, 'query').mockImplementation((...args: unknown[]) => {
@@ -93,7 +93,7 @@ async function untilReceived(reader: Reader, change: () => Promise<unknown>): Pr
   const before = reader.received.length;
   await change();
   const from = polls;
-  await eventually(() => expect(reader.received.length).toBeGreaterThan(before), { timeout: 30_000 });
+  await eventually(() => expect(reader.received.length).toBeGreaterThan(before));
   return polls - from;
 }
 

@@ -1,10 +1,11 @@
 // A load balancer with health checks, as in production: it sends requests to hosts whose /readyz succeeds.
 import { setTimeout as delay } from 'node:timers/promises';
+import { patient } from '../../tools/test-kit/patient.ts';
 import type { HostProcess } from '../../tools/test-kit/processes.ts';
 
 const CHECK_MS = 50;
 /** A request fails when no host has answered it within this time. */
-const DEADLINE_MS = 15_000;
+const DEADLINE_MS = patient(15_000);
 
 /** The response of a draining host on a connection that was still open. */
 const isRefusal = ({ status, headers }: Response) => status === 503 && headers.get('connection') === 'close';

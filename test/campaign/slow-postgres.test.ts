@@ -10,9 +10,9 @@ import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { startSystem, type TestRuntime } from '../../tools/test-kit/system.ts';
 import { startTcpProxy } from '../../tools/test-kit/tcp-proxy.ts';
-import faultAgent, { effects } from './agent.ts';
-import { expectSound } from './sound.ts';
-import { aroundCalls } from './sql-calls.ts';
+import faultAgent, { effects } from '../faults/agent.ts';
+import { expectSound } from '../faults/sound.ts';
+import { aroundCalls } from '../faults/sql-calls.ts';
 
 const HEARTBEAT_MS = 2_000;
 const SLOW_MS = 2_500;

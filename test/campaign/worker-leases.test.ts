@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { migrate } from '../../migrations/migrate.ts';
-import { createPool } from '../../store/db.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { createDatabase } from '../../dev/databases.ts';
 import { freePort } from '../../dev/ports.ts';
 import { startPostgres } from '../../dev/postgres.ts';
@@ -79,7 +79,7 @@ describe.concurrent('leases of workers', () => {
     b.keeper.begin(1, Buffer.from('b2'));
     b.keeper.begin(2, Buffer.from('b3'));
     b.keeper.end(0);
-    const db = createPool(database);
+    const db = patientPool(database);
     open.push(() => db.end());
     const listed = () => db.query(`SELECT number FROM worker_activities WHERE encode(task_token, 'escape') LIKE 'b%'`);
     await eventually(async () => expect((await listed()).rowCount).toBe(2));
@@ -104,7 +104,7 @@ describe.concurrent('leases of workers', () => {
     await eventually(() => expect(a.lost).toEqual([['b']]));
     b.link.resume();
     await closed.promise;
-    const db = createPool(database);
+    const db = patientPool(database);
     open.push(() => db.end());
     const rows = (table: string) => db.query(`SELECT FROM ${table} WHERE worker_id = $1`, [b.worker]);
     expect((await rows('worker_activities')).rowCount).toBe(0);
@@ -154,7 +154,7 @@ describe.concurrent('leases of workers', () => {
     const database = await createDatabase(postgres.url, 'leases');
     await migrate(database);
     const [a, b] = (await holders(database, ['a', 'b'])) as [Holder, Holder];
-    const db = createPool(database);
+    const db = patientPool(database);
     open.push(() => db.end());
     const { rows } = await db.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
     process.kill(rows[0]!.pid, 'SIGKILL');

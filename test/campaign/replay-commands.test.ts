@@ -59,7 +59,7 @@ beforeAll(async () => {
     expect(new Set(listed.map(({ workflowId }) => workflowId)).size).toBe(SESSIONS);
     return listed.length;
   });
-}, 90_000);
+});
 
 /** Runs a script as `npm run` does. */
 function run(script: 'replay' | 'record', args: string[], env: Record<string, string> = {}) {
