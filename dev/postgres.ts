@@ -31,6 +31,8 @@ type PostgresOptions = {
   port?: PortChoice;
   /** Takes lines for the user. */
   log?: (line: string) => void;
+  /** Ends the wait for processes of a server that was killed. */
+  signal?: AbortSignal;
   /** For tests: faster, but loses data if the machine crashes. */
   ephemeral?: boolean;
 };
@@ -86,14 +88,18 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
       throw error;
     }
   };
-  const server = await onceReleased(launched, log);
+  const server = await onceReleased(launched, log, options.signal);
   const url = databaseUrl(serverUrl, USER);
   const stop = async () => void (await server.stop());
   return { url, directUrl: url, port, pid: server.pid, exited: server.exited, stop };
 }
 
 /** Starts the server again and again while processes of one that was killed are still attached to its shared memory. */
-async function onceReleased(start: () => Promise<TiedProcess>, log: (line: string) => void): Promise<TiedProcess> {
+async function onceReleased(
+  start: () => Promise<TiedProcess>,
+  log: (line: string) => void,
+  signal?: AbortSignal,
+): Promise<TiedProcess> {
   const deadline = Date.now() + RELEASED_MS;
   for (let attempt = 0; ; attempt += 1) {
     try {
@@ -102,7 +108,7 @@ async function onceReleased(start: () => Promise<TiedProcess>, log: (line: strin
       if (!STILL_IN_USE.test(String(error)) || Date.now() > deadline) throw error;
     }
     if (attempt === 0) log('waiting until the processes of a Postgres that was killed have ended');
-    await delay(RETRY_MS);
+    await delay(RETRY_MS, undefined, { signal });
   }
 }
 

@@ -137,7 +137,7 @@ async function startOrUsePostgres({ config, say, stops }: Context) {
   }
   const log = (line: string) => say('postgres', line);
   let port: PortChoice = () => nextFreePort(DEFAULT_POSTGRES_PORT);
-  const start = () => startPostgres({ dir: path.join(config.dir, 'postgres'), port, log });
+  const start = (signal: AbortSignal) => startPostgres({ dir: path.join(config.dir, 'postgres'), port, log, signal });
   const { part, stop } = await keepRunning('postgres', start, log);
   // A restart must use the port that the other parts know.
   port = part.port;

@@ -2,7 +2,7 @@
 import { beforeAll, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
-import { startSite, type Tab, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 import { PIXEL } from '../../tools/test-kit/pixel.ts';
 
 const file = (name: string, mimeType: string, content: string | Buffer) => ({
@@ -45,11 +45,11 @@ it('T10 files are picked, dropped and pasted, sent with the message, and shown, 
   await pick(tab, dot);
   await give(tab, 'drop', 'dropped.csv');
   await give(tab, 'paste', 'pasted.csv');
-  await eventually(async () => expect(await files(tab).count()).toBe(3), WAIT);
+  await eventually(async () => expect(await files(tab).count()).toBe(3));
   // An image without words of its own: the name stands beside it.
   await files(tab).locator('img').waitFor();
   const ready = files(tab).and(tab.page.locator('[data-state=ready]'));
-  await eventually(async () => expect(await ready.count()).toBe(3), WAIT);
+  await eventually(async () => expect(await ready.count()).toBe(3));
   await tab.expectAccessible();
   await tab.page.getByLabel('Remove pasted.csv').click();
   const before = site.runtime.model.requests.length;
@@ -112,7 +112,7 @@ it('H3 a new visitor is one user, whatever the page asks for at first', async ()
   await page.goto(site.host.url);
   await page.getByLabel('Message', { exact: true }).waitFor();
   await page.waitForLoadState('load');
-  await eventually(() => expect(answered.length).toBeGreaterThan(5), WAIT);
+  await eventually(() => expect(answered.length).toBeGreaterThan(5));
   await Promise.all(answered);
   expect([...users].filter((cookie) => cookie !== null)).toHaveLength(1);
   await context.close();

@@ -180,7 +180,7 @@ describe('the search', () => {
     await eventually(async () => {
       const hits = JSON.parse((await request(tab, 'GET', '/search?q=aside')).body) as { items: unknown[] };
       expect(hits.items.length).toBeGreaterThan(0);
-    }, WAIT);
+    });
 
     await search(tab).fill('apples');
     const messages = tab.sessions.getByRole('list', { name: 'Messages' }).getByRole('listitem');

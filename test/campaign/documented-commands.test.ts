@@ -34,7 +34,7 @@ const SHOWN_BY: [command: RegExp, file: string][] = [
   [/^(?:\S+=\S+ )*npm (?:test|run check)\b/, '.ci/run'],
   // In a project outside of this repository.
   [/^(?:npm install|npx perdure)\b/, 'test/package/package.test.ts'],
-  [/^(?:\S+=\S+ )*npm run campaign\b/, 'test/campaign/vitest.config.ts'],
+  [/^(?:\S+=\S+ )*npm run campaign\b/, 'docs/campaign.md'],
   [/^npm run chaos\b/, 'test/campaign/chaos.test.ts'],
   [/^(?:\S+=\S+ )*npm run replay -- /, 'test/campaign/replay-commands.test.ts'],
   // Writes into the folder of recordings.

@@ -54,7 +54,7 @@ it('H8 a page works with the whole transcript of 5 MiB in each request', async (
     });
     expect(answer.status()).toBe(202);
   }
-  await eventually(() => expect(site.runtime.model.requests.length).toBe(before + 24), WAIT);
+  await eventually(() => expect(site.runtime.model.requests.length).toBe(before + 24));
   await tab.page.goto(url);
   await tab.answers.getByText('re: number 24').waitFor();
   const sent = tab.page.waitForRequest((request) => request.url().endsWith('/api/chat'));

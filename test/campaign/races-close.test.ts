@@ -13,7 +13,7 @@ import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 
 const SESSIONS = 10;
-const ROUNDS = Math.ceil(Number(process.env['RACES'] ?? 100) / SESSIONS);
+const ROUNDS = Math.ceil(Number(process.env['RACES']) / SESSIONS);
 const TIMES = `${SESSIONS * ROUNDS} times`;
 /** No sweeper, so that a lost message stays lost and the test fails. */
 const NEVER = 3_600_000;

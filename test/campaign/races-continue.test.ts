@@ -13,7 +13,7 @@ import { expectSound } from '../faults/sound.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 
 const SESSIONS = 10;
-const ROUNDS = Math.ceil(Number(process.env['RACES'] ?? 100) / SESSIONS);
+const ROUNDS = Math.ceil(Number(process.env['RACES']) / SESSIONS);
 
 let runtime: TestRuntime;
 beforeAll(async () => {

@@ -9,6 +9,7 @@ import { createDatabase } from '../../dev/databases.ts';
 import { freePort } from '../../dev/ports.ts';
 import { startPostgres } from '../../dev/postgres.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { randomIntegers } from '../../tools/test-kit/cases.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
@@ -71,6 +72,8 @@ async function holders(databaseUrl: string, names: string[]): Promise<Holder[]> 
   await delay(JUDGES_AFTER_MS + LEASE_MS);
   return all;
 }
+
+const slowness = randomIntegers('a slow link');
 
 describe.concurrent('leases of workers', () => {
   it('T5 a worker that no longer renews its lease is found lost, once, with the activities that it runs', async () => {
@@ -137,7 +140,7 @@ describe.concurrent('leases of workers', () => {
       ([link]) =>
         hold(
           [link!],
-          latency(() => 200 + Math.random() * 200),
+          latency(() => 200 + slowness(200)),
         ),
     ],
     ['a lossy link of one worker', ([link]) => hold([link!], packetLoss(0.5, losses()))],

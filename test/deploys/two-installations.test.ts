@@ -2,6 +2,7 @@
 import { Connection } from '@temporalio/client';
 import pg from 'pg';
 import { beforeAll, expect, it } from 'vitest';
+import { promised } from '../../tools/test-kit/patient.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import { claimTaskQueue, refuseForeignTaskQueue } from '../../config/task-queue-owner.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
@@ -11,7 +12,7 @@ import type { FreshNamespace } from '../../tools/test-kit/namespaces.ts';
 import { type Processes, processesOn } from '../../tools/test-kit/processes.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 
-const TURN_MS = 2_000;
+const TURN_MS = promised(2_000);
 
 interface Installation extends Processes {
   id: string;

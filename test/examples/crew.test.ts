@@ -19,7 +19,8 @@ import { patient } from '../../tools/test-kit/patient.ts';
 
 /** Long enough for a live worker on a busy machine to give a sign of life. */
 const STALE = '5s';
-const DONE = { timeout: 180_000 };
+const DONE_MS = 180_000;
+const DONE = { timeout: DONE_MS };
 const FILES = [
   '404.html',
   'about.html',
@@ -74,7 +75,7 @@ const rootOf = (id: string) =>
     workspace_root: null,
   });
 const run = (request: string) =>
-  runCrew({ url, user: 'ada', request, say: () => {}, signal: AbortSignal.timeout(patient(DONE.timeout)) });
+  runCrew({ url, user: 'ada', request, say: () => {}, signal: AbortSignal.timeout(patient(DONE_MS)) });
 const tasksOf = ({ phases }: InitiativeView) => phases.flatMap(({ plans }) => plans.flatMap(({ tasks }) => tasks));
 
 /** How often each task was completed. */
@@ -101,39 +102,43 @@ async function expectWholeSite(id: string, view: InitiativeView): Promise<void> 
   expect(await completions(id)).toEqual(Object.fromEntries(tasks.map(({ task_id }) => [task_id, 1])));
 }
 
-it('I7 I5 a crew builds the site as an initiative of three phases, to the end and by itself', DONE, async () => {
-  const id = await run('Build a small site about a tea room.');
-  const view = await viewOf(id);
-  await expectWholeSite(id, view);
-  expect(view.initiative.title).toBe('A small site about a tea room');
-  // What the verifier has found was blocked, bypassed by a task, and resolved once it had checked again.
-  expect(view.blockers).toMatchObject([
-    {
-      status: 'resolved',
-      description: expect.stringContaining('visit.html, which does not exist') as string,
-      affects: ['Phase 3: Finish'],
-      workaround_tasks: [{ name: 'Write visit.html' }],
-    },
-  ]);
-  const results = view.decisions.filter(({ context }) => context.startsWith('Verification of phase'));
-  expect(results.map(({ decision }) => decision)).toEqual(['passed', 'not passed: see the blocker', 'passed']);
-  // Each work session is a turn of a chat session, two of them.
-  expect(view.sessions.length).toBeGreaterThanOrEqual(FILES.length);
-  const chats = [...new Set(view.sessions.map(({ session_id }) => session_id))];
-  expect(chats.length).toBe(2);
-  for (const chat of chats) {
-    const { items } = await get<{ items: { parts: { type: string }[] }[] }>(`/sessions/${chat}/messages?limit=200`);
-    const called = new Set(items.flatMap(({ parts }) => parts.map(({ type }) => type)));
-    for (const tool of ['initiative_read', 'task_next', 'task_start', 'write_file', 'task_complete', 'session_end'])
-      expect(called).toContain(`tool-${tool}`);
-  }
-  const index = await readFile(path.join(rootOf(id), 'index.html'), 'utf8');
-  expect(index).toContain('<h1>A small site about a tea room</h1>');
-});
+it(
+  'I7 I5 a crew builds the site as an initiative of three phases, to the end and by itself',
+  { timeout: patient(DONE_MS) },
+  async () => {
+    const id = await run('Build a small site about a tea room.');
+    const view = await viewOf(id);
+    await expectWholeSite(id, view);
+    expect(view.initiative.title).toBe('A small site about a tea room');
+    // What the verifier has found was blocked, bypassed by a task, and resolved once it had checked again.
+    expect(view.blockers).toMatchObject([
+      {
+        status: 'resolved',
+        description: expect.stringContaining('visit.html, which does not exist') as string,
+        affects: ['Phase 3: Finish'],
+        workaround_tasks: [{ name: 'Write visit.html' }],
+      },
+    ]);
+    const results = view.decisions.filter(({ context }) => context.startsWith('Verification of phase'));
+    expect(results.map(({ decision }) => decision)).toEqual(['passed', 'not passed: see the blocker', 'passed']);
+    // Each work session is a turn of a chat session, two of them.
+    expect(view.sessions.length).toBeGreaterThanOrEqual(FILES.length);
+    const chats = [...new Set(view.sessions.map(({ session_id }) => session_id))];
+    expect(chats.length).toBe(2);
+    for (const chat of chats) {
+      const { items } = await get<{ items: { parts: { type: string }[] }[] }>(`/sessions/${chat}/messages?limit=200`);
+      const called = new Set(items.flatMap(({ parts }) => parts.map(({ type }) => type)));
+      for (const tool of ['initiative_read', 'task_next', 'task_start', 'write_file', 'task_complete', 'session_end'])
+        expect(called).toContain(`tool-${tool}`);
+    }
+    const index = await readFile(path.join(rootOf(id), 'index.html'), 'utf8');
+    expect(index).toContain('<h1>A small site about a tea room</h1>');
+  },
+);
 
 it(
   'I6 a worker process is killed in mid-task: the task is reset, the next worker is told, and the work goes on',
-  DONE,
+  { timeout: patient(DONE_MS) },
   async () => {
     await writeFile(path.join(gate, 'armed'), '');
     const running = run('Build a small site about owls.');

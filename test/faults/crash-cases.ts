@@ -42,7 +42,7 @@ export class CrashGroup {
 
   /** Call it in the body of a file or a describe: the crash happens before its tests. */
   constructor() {
-    beforeAll(() => this.crash(), 90_000);
+    beforeAll(() => this.crash());
   }
 
   /**

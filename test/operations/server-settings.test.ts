@@ -2,6 +2,7 @@
 import path from 'node:path';
 import { pino } from 'pino';
 import { expect, it } from 'vitest';
+import { promised } from '../../tools/test-kit/patient.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { parseConfig } from '../../config/config.ts';
 import { startTemporal } from '../../dev/temporal.ts';
@@ -55,7 +56,9 @@ it('H1 a worker names each setting that the server lacks, with the page that exp
   });
   try {
     const missing = () => lines.filter(({ key }) => key !== undefined);
+    const ready = performance.now();
     await eventually(() => expect(missing()).toHaveLength(Object.keys(DEFAULTS).length));
+    expect(performance.now() - ready).toBeLessThanOrEqual(promised(10_000));
     expect(missing().map(({ key }) => key)).toEqual(expect.arrayContaining(Object.keys(DEFAULTS)));
     for (const line of missing())
       expect(line).toMatchObject({ level: 40, docs: expect.stringContaining('operations.md') as string });

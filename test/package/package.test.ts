@@ -5,7 +5,6 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport } from 'ai';
@@ -358,8 +357,7 @@ describe('a project that perdure init has created', () => {
     await eventually(() => expect(output()).toContain('script.ts is loaded again'));
     expect(await ask(api, 'one', 'Roll 2 dice')).toContain('Loaded dice. They say');
     await writeFile(path.join(mine, 'answers.ts'), "export const answer = 'Fair dice.';\n");
-    await sleep(2_000);
-    expect(await ask(api, 'one', 'Roll 2 dice')).toContain('Fair dice. They say');
+    await eventually(async () => expect(await ask(api, 'one', 'Roll 2 dice')).toContain('Fair dice. They say'));
 
     await writeFile(path.join(mine, 'agent.ts'), `${agent}\nthrow new Error('not today');\n`);
     await eventually(() => expect(output()).toMatch(/agent\.ts cannot be loaded: not today; what was loaded before/));

@@ -35,6 +35,7 @@ import { Random } from '../test-kit/random.ts';
 import { standingOf } from './standing.ts';
 import { isStored } from './summaries.ts';
 import { NAMESPACE, withWorld, type World } from './world.ts';
+import { patient } from '../test-kit/patient.ts';
 
 const USERS = 4;
 /** The members of the crew, whose sessions are beside those of the users. */
@@ -45,11 +46,11 @@ const FIRST_MEMBER = 101;
 /** Share of model requests that fail. */
 const FAULTY = 0.12;
 /** After the faults, a session without progress for this long is stuck. */
-const STUCK_MS = 60_000;
+const STUCK_MS = patient(60_000);
 /** Without faults; a sweep looks for lost timers after 12 s. */
-const RELEASED_WITHIN_MS = 30_000;
+const RELEASED_WITHIN_MS = patient(30_000);
 /** Time for users to read their answers once all runs are over. */
-const ANSWERED_WITHIN_MS = 60_000;
+const ANSWERED_WITHIN_MS = patient(60_000);
 
 /** Result of a campaign. */
 export interface Report {

@@ -1,5 +1,5 @@
-// `npm run campaign`: what needs minutes of load or of chance (test/campaign/), one file at a time with nothing beside it,
-// and every property test, all with a new seed. With arguments: Vitest's, for test/campaign/ only.
+// `npm run campaign`: every property test, then what test/campaign/vitest.config.ts names, one file at a time with nothing
+// beside it, all with a new seed. With arguments: Vitest's, for the latter only.
 import { randomInt } from 'node:crypto';
 import { execa } from 'execa';
 import { measureSlowness } from './slowness.ts';

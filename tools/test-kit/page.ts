@@ -48,6 +48,7 @@ export async function startSite({ identify, ...options }: SiteOptions = {}): Pro
   const host = await startHost({ databaseUrl, temporal, workspaces, local, parts, ...known });
   const visit: TestSite['visit'] = async ({ at = '/', allowedErrors, ...contextOptions } = {}) => {
     const context = await browser.newContext(contextOptions);
+    context.setDefaultTimeout(WAIT.timeout);
     const checks: (() => void)[] = [];
     onTestFinished(async () => {
       await context.close();
@@ -71,7 +72,6 @@ export class Tab {
 
   static async open(context: BrowserContext, url: string): Promise<Tab> {
     const page = await context.newPage();
-    page.setDefaultTimeout(WAIT.timeout);
     await page.goto(url);
     return new Tab(page, url);
   }

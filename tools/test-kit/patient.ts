@@ -1,5 +1,6 @@
 /** How many times slower this machine is than a quick one, as tools/scripts/slowness.ts has measured before the run. */
 const SLOWNESS = Number(process.env['TEST_SLOWNESS'] ?? 1);
+if (!(SLOWNESS >= 1)) throw new Error('TEST_SLOWNESS: expected a number from 1 on');
 
 /** A time limit in milliseconds, longer on a slow machine. For limits that only end what hangs, not for what a clause promises. */
 export function patient(ms: number): number {

@@ -8,9 +8,10 @@ import { newId } from '../../domain/ids.ts';
 import { DEFAULT_TASK_QUEUE } from '../../domain/task-queue.ts';
 import { SESSION_WORKFLOW, submitUpdate } from '../../workflows/definitions.ts';
 import { eventually } from './eventually.ts';
+import { patient } from './patient.ts';
 
-/** Longer than any test waits. */
-const UPDATE_MS = 120_000;
+/** As long as a test may take. */
+const UPDATE_MS = patient(120_000);
 
 /** The servers of a session. */
 export interface Servers {

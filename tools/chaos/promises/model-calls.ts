@@ -1,9 +1,10 @@
 import { by, type Evidence } from '../evidence.ts';
 import type { Injected } from '../faults.ts';
 import type { Ledger } from '../ledger.ts';
+import { patient } from '../../test-kit/patient.ts';
 
 /** Time to find the lapsed lease or, for the server, to notice missing heartbeats, and for the next attempt to start. */
-const NOTICED_WITHIN_MS = 8_000;
+const NOTICED_WITHIN_MS = patient(8_000);
 
 /**
  * A step calls the model once. A second call is allowed only where the provider failed, or where something died between

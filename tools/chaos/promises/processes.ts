@@ -1,9 +1,10 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Ledger } from '../ledger.ts';
+import { patient } from '../../test-kit/patient.ts';
 
 /** A watcher process ends shortly after the process that it watches. */
-const ENDS_WITHIN_MS = 3_000;
+const ENDS_WITHIN_MS = patient(3_000);
 const AGAIN_MS = 100;
 
 /** No process that was started is left. */
