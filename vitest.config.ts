@@ -5,6 +5,8 @@ import { patient } from './tools/test-kit/patient.ts';
 
 /** Files that take half a minute or more, or folders with such files: started late, one alone would delay the end of a run. */
 const LONGEST = ['test/package/', 'test/faults/', 'test/browser/', 'test/deploys/', 'test/dev/', 'test/http/'];
+/** Moves the clock of its process, which it therefore shares with no other file. */
+const OWN_CLOCK = 'test/faults/outages.test.ts';
 const NOT_OURS = [...configDefaults.exclude, 'dist/**', '.perdure/**', 'dev/init/template/**', 'test/package/init/**'];
 
 class LongestFirst extends BaseSequencer {
@@ -75,7 +77,8 @@ export default defineConfig({
       },
       withServers('rows', ['test/rows/**/*.test.ts']),
       withServers('browser', ['test/browser/**/*.test.ts']),
-      withServers('system', ['test/**/*.test.ts'], { exclude: ['test/{rows,browser,campaign}/**'] }),
+      withServers('system', ['test/**/*.test.ts'], { exclude: ['test/{rows,browser,campaign}/**', OWN_CLOCK] }),
+      withServers('clock', [OWN_CLOCK], { isolate: true }),
     ],
   },
 });

@@ -27,7 +27,8 @@ export function useOwnWorkflowThreads(): void {
       const heartbeats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
       if (entry === SDK_ENTRY) {
         super(OUR_ENTRY, { ...options, workerData: { heartbeats } });
-        terminateWhenHung(this, heartbeats);
+        const checking = setInterval(hangCheck(this, heartbeats), CHECK_MS).unref();
+        this.once('exit', () => clearInterval(checking));
       } else {
         super(entry, options);
       }
@@ -36,18 +37,17 @@ export function useOwnWorkflowThreads(): void {
 }
 
 /**
- * Terminates a thread whose heartbeat counter does not change: it is in an endless loop. The SDK's worker then fails and its
- * process exits, which is better than taking tasks and completing none. It counts checks instead of measuring time, since
- * time also passes while a process is frozen.
+ * Returns a check that terminates a thread whose heartbeat counter has not changed in several checks: it is in an endless
+ * loop. The SDK's worker then fails and its process exits, which is better than taking tasks and completing none. It counts
+ * checks instead of measuring time, since time also passes while a process is frozen.
  */
-export function terminateWhenHung(thread: Worker, heartbeats: Int32Array, checkMs = CHECK_MS): void {
+export function hangCheck(thread: Worker, heartbeats: Int32Array): () => void {
   let last = -1;
   let missed = 0;
-  const checking = setInterval(() => {
+  return () => {
     const now = Atomics.load(heartbeats, 0);
     missed = now === last ? missed + 1 : 0;
     last = now;
     if (missed === MISSED_CHECKS) void thread.terminate();
-  }, checkMs).unref();
-  thread.once('exit', () => clearInterval(checking));
+  };
 }

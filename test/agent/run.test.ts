@@ -8,6 +8,7 @@ import { z } from 'zod';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { callTool, fail, finish, hang, report, say } from '../../tools/test-kit/model-actions.ts';
 import { type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { type AgentDefinition, defineAgent, defineTool, type PromptSession } from '../../agent/define.ts';
 import { type MemorySession, memorySession } from '../../agent/memory.ts';
 import { createModels } from '../../agent/models.ts';
@@ -232,14 +233,16 @@ describe('with a scripted model', () => {
 
   it('P2 the agent’s timeout limits each model call, not the turn, and a call that exceeds it is retried', async () => {
     const steps = 6;
+    // All calls together take longer than one may take.
+    const timeout = patient(600);
     let call = 0;
     server.script(async function* () {
       call += 1;
       if (call === 1) yield* [say('hm'), hang()];
-      await delay(100);
+      await delay(timeout / 4);
       yield call <= steps ? callTool('x', 'count', {}) : say('ok');
     });
-    const counting = sessionWith({ timeout: 400 });
+    const counting = sessionWith({ timeout });
     const chunks = await all(run(counting, 'hi', model()));
     expect(chunks.at(-1)?.type).toBe('finish');
     expect(call).toBe(steps + 1);

@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { userFolder } from '../../workspaces/paths.ts';
-import { startBrowser } from '../../tools/test-kit/browser.ts';
+import { startBrowser, WAIT } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
@@ -54,6 +54,7 @@ afterEach(async () => {
 /** The browser of a user of this host: with its cookie, a session, and the session's folder. */
 async function visitor() {
   const context = await browser.newContext();
+  context.setDefaultTimeout(WAIT.timeout);
   contexts.push(context);
   const opened = await context.request.post(`${host.url}/api/sessions`, { data: {} });
   const { session_id, user_id } = ((await opened.json()) as { session: Record<'session_id' | 'user_id', string> })

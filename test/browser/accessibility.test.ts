@@ -5,7 +5,8 @@ import siteBuilder from '../../examples/site-builder/agent.ts';
 import { callTool, cut, fail, hang, type ModelAction, say, think } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { expectAccessible, isFocused, press, WIDE } from '../../tools/test-kit/accessible.ts';
-import { startSite, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
+import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
 
 /** Runs until its call is cancelled. */
 const wait = defineTool({

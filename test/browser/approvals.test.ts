@@ -6,7 +6,8 @@ import siteBuilder from '../../examples/site-builder/agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
-import { startSite, type Tab, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
+import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 
 /** The commands that ran. */
 const ran: string[] = [];

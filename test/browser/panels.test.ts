@@ -8,7 +8,8 @@ import { isFocused, NARROW, press, WIDE } from '../../tools/test-kit/accessible.
 import { startHost } from '../../tools/test-kit/host.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
-import { startSite, Tab, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
+import { startSite, Tab, type TestSite } from '../../tools/test-kit/page.ts';
 
 // What stands beside the conversation: preview, files, todos, state.
 

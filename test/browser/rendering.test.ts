@@ -7,7 +7,8 @@ import { expectAccessible, WIDE } from '../../tools/test-kit/accessible.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, type ModelAction, say, think } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
-import { startSite, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
+import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
 import { longPast } from './long-past.ts';
 
 /** Answers with what it is given. */

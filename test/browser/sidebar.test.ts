@@ -4,7 +4,8 @@ import { isFocused, NARROW } from '../../tools/test-kit/accessible.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { fail, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
-import { startSite, type Tab, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
+import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 
 let site: TestSite;
 beforeAll(async () => {

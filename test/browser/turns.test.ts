@@ -5,7 +5,8 @@ import { defineAgent, defineTool } from '../../agent/define.ts';
 import { createClient } from '../../client/client.ts';
 import { callTool, fail, finish, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
-import { startSite, type Tab, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
+import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 
 /** Tells its progress, and goes on when the test lets it. */
 let baked: PromiseWithResolvers<string>;

@@ -13,7 +13,8 @@ import {
   say,
 } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
-import { startSite, type Tab, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
+import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { PROVIDER_FAILURES } from '../../tools/test-kit/provider-failures.ts';
 import { withoutFunction } from '../../tools/test-kit/without-function.ts';

@@ -3,7 +3,8 @@ import { beforeAll, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
-import { startSite, type TestSite, WAIT } from '../../tools/test-kit/page.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
+import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { longPast } from '../browser/long-past.ts';
 

@@ -6,8 +6,7 @@ import { shortCampaign } from './short.ts';
 const LEAST_PROMISES = 25;
 
 it('Q1 processes and servers die under load for a few seconds: every promise holds', async () => {
-  const report = await shortCampaign({ faults: FAULT_KINDS, seconds: 4, sessions: 2, gapMs: 800 });
-  expect(report.injected.length).toBeGreaterThan(0);
+  const report = await shortCampaign({ faults: FAULT_KINDS, seconds: 4, leastFaults: 1, sessions: 2, gapMs: 800 });
   expect(report.turns).toBeGreaterThan(0);
   expect(Object.keys(report.checked).length).toBeGreaterThanOrEqual(LEAST_PROMISES);
 });

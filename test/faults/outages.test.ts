@@ -43,7 +43,6 @@ describe('Postgres is down', () => {
   });
   afterAll(async () => {
     await runtime.stop();
-    vi.restoreAllMocks();
     await postgres.stop();
   });
 
@@ -61,7 +60,7 @@ describe('Postgres is down', () => {
     let tries = 0;
     using _ = aroundCalls(runtime.db, { before: () => (tries += 1) });
     await eventually(() => expect(tries).toBeGreaterThan(1));
-    // Ten minutes pass at once. The clock never goes back: the worker keeps the new time until it has stopped.
+    // Ten minutes pass at once. The clock never goes back, and no other file runs in this process.
     const now = performance.now.bind(performance);
     vi.spyOn(performance, 'now').mockImplementation(() => now() + 600_000);
     const before = tries;

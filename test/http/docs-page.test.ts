@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
-import { startBrowser, watchErrors } from '../../tools/test-kit/browser.ts';
+import { startBrowser, WAIT, watchErrors } from '../../tools/test-kit/browser.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
@@ -12,6 +12,7 @@ beforeAll(async () => {
 
 it('H2 /docs shows every operation of the OpenAPI document, loads nothing from other hosts and has its own CSP', async () => {
   const page = await browser.newPage();
+  page.setDefaultTimeout(WAIT.timeout);
   const isContent = watchErrors(page);
   const asked: string[] = [];
   page.on('request', (request) => asked.push(request.url()));

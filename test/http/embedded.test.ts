@@ -28,7 +28,7 @@ import {
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { watchReach } from '../../host/reach.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
-import { startBrowser, watchErrors } from '../../tools/test-kit/browser.ts';
+import { startBrowser, WAIT, watchErrors } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
@@ -145,6 +145,7 @@ describe('a host below a base path', () => {
     const url = await listen(createServer(app));
     const browser = await startBrowser();
     const page = await browser.newPage();
+    page.setDefaultTimeout(WAIT.timeout);
     const isContent = watchErrors(page);
     await page.goto(`${url}/tools/agent/docs`);
     await page.locator('.opblock').first().waitFor();

@@ -12,7 +12,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { parseConfig } from '../../config/config.ts';
 import { startNodeProcess } from '../../dev/node-process.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
-import { startBrowser, watchErrors } from '../../tools/test-kit/browser.ts';
+import { startBrowser, WAIT, watchErrors } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
@@ -410,6 +410,7 @@ describe('a project that perdure init has created', () => {
     afterFile(() => vite.kill('SIGKILL'));
     const browser = await startBrowser();
     const page = await browser.newPage();
+    page.setDefaultTimeout(WAIT.timeout);
     const expectNoErrors = watchErrors(page, /favicon/);
     await eventually(() => page.goto(`http://127.0.0.1:${port}/`));
     const said = page.getByRole('region', { name: 'user' });
@@ -425,7 +426,7 @@ describe('a project that perdure init has created', () => {
     const answer = page.getByRole('region', { name: 'assistant' });
     await answer
       .getByText('The dice say')
-      .waitFor({ timeout: 30_000 })
+      .waitFor()
       .catch(async (error: unknown) => {
         throw new Error(await page.locator('body').innerText(), { cause: error });
       });

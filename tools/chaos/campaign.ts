@@ -100,7 +100,7 @@ async function play(
   ledger: Ledger,
   say: (line: string) => void,
 ): Promise<Users & { injected: Injected[] }> {
-  const { seed, seconds, gapMs } = options;
+  const { seed, seconds, leastFaults = 0, gapMs } = options;
   const readings = new Readings();
   const enough = new AbortController();
   const late = new AbortController();
@@ -124,7 +124,7 @@ async function play(
   const settled = new AbortController();
   const answering = Promise.allSettled(drivers.map(({ approvals }) => approvals.run(settled.signal)));
   const random = new Random(seed, 'faults');
-  const injected = await injectFaults(world, readings, { random, seconds, gapMs, kinds: options.faults });
+  const injected = await injectFaults(world, readings, { random, seconds, leastFaults, gapMs, kinds: options.faults });
   world.model.faulty = 0;
   enough.abort();
   say(`${injected.length} faults; waiting until all is settled`);

@@ -99,9 +99,9 @@ export interface Readers {
 export async function injectFaults(
   world: World,
   readers: Readers,
-  options: { random: Random; seconds: number; gapMs: number; kinds: readonly FaultKind[] },
+  options: { random: Random; seconds: number; leastFaults: number; gapMs: number; kinds: readonly FaultKind[] },
 ): Promise<Injected[]> {
-  const { random, seconds, gapMs } = options;
+  const { random, seconds, leastFaults, gapMs } = options;
   const weights = Object.fromEntries(options.kinds.map((kind) => [kind, WEIGHTS[kind]]));
   // A campaign of a few kinds has each of them, however rare.
   const untried = new Set(options.kinds.length > FEW_KINDS ? [] : options.kinds);
@@ -111,7 +111,7 @@ export async function injectFaults(
   for (;;) {
     await delay(gapMs * (0.4 + random.next() * 1.2));
     const at = (Date.now() - began) / 1000;
-    if (at >= seconds) break;
+    if (at >= seconds && injected.length >= leastFaults) break;
     const found = somewhere(() => {
       const kind = untried.size > 0 ? random.pick([...untried]) : random.weighted<FaultKind>(weights);
       untried.delete(kind);

@@ -27,6 +27,8 @@ export interface Options {
   seed: number;
   /** How long faults are injected. */
   seconds: number;
+  /** They are injected for longer until there were so many; default 0. */
+  leastFaults?: number;
   sessions: number;
   faults: readonly FaultKind[];
   /** Mean time between two faults. */

@@ -3,6 +3,10 @@ import type { Browser, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { afterFile } from './after-file.ts';
 import { launchChromium } from './chromium.ts';
+import { patient } from './patient.ts';
+
+/** For Playwright: how long something may take to be visible. */
+export const WAIT = { timeout: patient(30_000) };
 
 /** Starts a browser and closes it after the file. Call it in a beforeAll. */
 export async function startBrowser(): Promise<Browser> {

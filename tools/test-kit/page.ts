@@ -7,14 +7,11 @@ import { type AgentDefinition, manifestRules, usesPhases } from '../../agent/def
 import { buildPage } from '../scripts/build-page.ts';
 import type { Identify } from '../../host/context.ts';
 import { staticPage } from '../../host/static-page.ts';
-import { startBrowser, watchErrors } from './browser.ts';
+import { startBrowser, WAIT, watchErrors } from './browser.ts';
+
 import { eventually } from './eventually.ts';
-import { patient } from './patient.ts';
 import { startHost, type TestHost } from './host.ts';
 import { type RuntimeOptions, startRuntime, type TestRuntime } from './runtime.ts';
-
-/** For Playwright: how long something may take to be visible. */
-export const WAIT = { timeout: patient(30_000) };
 
 /** A system with a browser for its page. */
 export interface TestSite {

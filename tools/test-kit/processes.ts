@@ -7,7 +7,7 @@ import { startNodeProcess } from '../../dev/node-process.ts';
 import { callerOf, type TestCaller } from './host.ts';
 import { scratchDir } from './scratch.ts';
 import { freePort } from './servers.ts';
-import type { LogLine, SystemServers } from './system.ts';
+import { type LogLine, SETTINGS, type SystemServers } from './system.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');
 const GRACE_MS = 15_000;
@@ -55,6 +55,7 @@ export async function processesOn(servers: Omit<SystemServers, 'client'>, modelU
     OPENAI_BASE_URL: modelUrl,
     PERDURE_MODEL: 'openai/test',
     PERDURE_DIR: dir,
+    PERDURE_HEARTBEAT_TIMEOUT: `${SETTINGS.heartbeatTimeoutMs}ms`,
   };
   let count = 0;
   const start = async (kind: 'host' | 'worker', env: NodeJS.ProcessEnv): Promise<OurProcess> => {

@@ -89,7 +89,8 @@ export const SETTINGS = {
   staleProgressMs: 30 * 60_000,
   continueAsNewEvents: 300,
   leaseMs: 750,
-  heartbeatTimeoutMs: 5_000,
+  // A busy worker may be late. Work of one that has died is found by its lease, except what had just begun.
+  heartbeatTimeoutMs: 20_000,
   saveOn: 'chunk' as 'chunk' | 'step' | 'turn',
   saveBufferMs: 30,
   saveBufferSize: 64,
