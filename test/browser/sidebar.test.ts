@@ -61,6 +61,15 @@ describe('the list of sessions', () => {
     await expect.poll(() => names(tab), WAIT).toEqual(['owls']);
   });
 
+  it('H8 what is written after “New chat” is for the new session, however slow the browser is', async () => {
+    const tab = await site.visit();
+    await said(tab, 'plain');
+    await tab.page.evaluate(() => (navigator.locks.request = () => new Promise(() => {})));
+    await tab.button('New chat').click();
+    await said(tab, 'next');
+    await expect.poll(() => names(tab), WAIT).toEqual(['next', 'plain']);
+  });
+
   it('H8 a renaming that was cancelled while it was under way closes no other dialog', async () => {
     const tab = await site.visit();
     await said(tab, 'slow');

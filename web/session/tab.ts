@@ -87,7 +87,8 @@ export async function openTab(): Promise<Tab> {
   const found = recall(KEY);
   if (found && (await isOurs(found.id))) return new Tab(found);
   const fresh = { id: `tab_${randomId()}`, opened: false };
-  await isOurs(fresh.id);
+  // No other tab knows it, so nothing waits for its lock: what is written next is for this session.
+  void isOurs(fresh.id);
   return new Tab(fresh);
 }
 
