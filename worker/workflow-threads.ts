@@ -11,7 +11,7 @@ const OUR_ENTRY = fileURLToPath(new URL(`workflow-thread${path.extname(import.me
 
 const CHECK_MS = 5_000;
 /** Checks without a heartbeat after which a thread is terminated. */
-const MISSED_CHECKS = 6;
+export const MISSED_CHECKS = 6;
 
 let installed = false;
 
@@ -27,8 +27,7 @@ export function useOwnWorkflowThreads(): void {
       const heartbeats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
       if (entry === SDK_ENTRY) {
         super(OUR_ENTRY, { ...options, workerData: { heartbeats } });
-        const checking = setInterval(hangCheck(this, heartbeats), CHECK_MS).unref();
-        this.once('exit', () => clearInterval(checking));
+        terminateWhenHung(this, heartbeats);
       } else {
         super(entry, options);
       }
@@ -37,17 +36,24 @@ export function useOwnWorkflowThreads(): void {
 }
 
 /**
- * Returns a check that terminates a thread whose heartbeat counter has not changed in several checks: it is in an endless
- * loop. The SDK's worker then fails and its process exits, which is better than taking tasks and completing none. It counts
- * checks instead of measuring time, since time also passes while a process is frozen.
+ * Terminates a thread whose heartbeat counter does not change: it is in an endless loop. The SDK's worker then fails and its
+ * process exits, which is better than taking tasks and completing none. It counts checks instead of measuring time, since
+ * time also passes while a process is frozen.
+ * @param repeat calls the check again and again until the returned function is called
  */
-export function hangCheck(thread: Worker, heartbeats: Int32Array): () => void {
+export function terminateWhenHung(thread: Worker, heartbeats: Int32Array, repeat = everyFewSeconds): void {
   let last = -1;
   let missed = 0;
-  return () => {
+  const stop = repeat(() => {
     const now = Atomics.load(heartbeats, 0);
     missed = now === last ? missed + 1 : 0;
     last = now;
     if (missed === MISSED_CHECKS) void thread.terminate();
-  };
+  });
+  thread.once('exit', stop);
+}
+
+function everyFewSeconds(check: () => void): () => void {
+  const checking = setInterval(check, CHECK_MS).unref();
+  return () => clearInterval(checking);
 }

@@ -5,11 +5,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { type HostProcess, processesOn } from '../../tools/test-kit/processes.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { freePort, freshDatabase } from '../../tools/test-kit/servers.ts';
 import { RawConnection } from './raw.ts';
 
-const REQUEST_MS = 1_000;
-const READER_MS = 1_000;
+const REQUEST_MS = patient(1_000);
+const READER_MS = patient(1_000);
 const CONNECTIONS = 60;
 /** Requests that a connection may have in progress. */
 const PIPELINED = 100;

@@ -4,11 +4,12 @@ import { FAULT_KINDS } from '../../tools/chaos/faults.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { shortCampaign } from '../chaos/short.ts';
 
-const LEAST_FAULTS = 15;
-/** Of about seventy; some are about events that do not occur in every campaign. */
-const LEAST_PROMISES = 45;
+// Well below what eight seeds gave on two cores: 24 to 29 faults, 46 to 90 turns, 74 to 84 promises, 53 to 162 changes.
+const LEAST_FAULTS = 20;
+const LEAST_TURNS = 20;
+const LEAST_PROMISES = 65;
 /** Rewinds, edits, compactions, branches, attachments. */
-const LEAST_CHANGES = 1;
+const LEAST_CHANGES = 15;
 /** Nothing dies and nothing is cut off by them. */
 const SLOWNESS = ['postgres-slow', 'postgres-disk-slow', 'link-latency', 'link-loss'] as const;
 
@@ -20,9 +21,10 @@ it('Q1 processes and servers die under load: every promise holds', { timeout: pa
     sessions: 5,
     gapMs: 900,
   });
-  expect(report.turns).toBeGreaterThan(LEAST_FAULTS);
+  tell(report);
+  expect(report.turns).toBeGreaterThanOrEqual(LEAST_TURNS);
   expect(Object.keys(report.checked).length).toBeGreaterThanOrEqual(LEAST_PROMISES);
-  expect(changesIn(report)).toBeGreaterThanOrEqual(LEAST_CHANGES);
+  expect(changesIn(report.changes)).toBeGreaterThanOrEqual(LEAST_CHANGES);
 });
 
 it(
@@ -32,10 +34,18 @@ it(
     const report = await shortCampaign({ faults: SLOWNESS, seconds: 15, sessions: 5, gapMs: 1_500 });
     expect(report.faults['postgres-slow']).toBeGreaterThanOrEqual(1);
     expect(report.turns).toBeGreaterThan(10);
-    expect(changesIn(report)).toBeGreaterThan(0);
+    expect(changesIn(report.changes)).toBeGreaterThan(0);
   },
 );
 
-function changesIn({ changes }: Report): number {
+/** What a campaign has shown, for docs/campaign.md. */
+function tell({ seed, injected, turns, checked, changes }: Report): void {
+  const promises = Object.keys(checked).length;
+  console.log(
+    `seed ${seed}: ${injected.length} faults, ${turns} turns, ${promises} promises, ${changesIn(changes)} changes`,
+  );
+}
+
+function changesIn(changes: Report['changes']): number {
   return Object.values(changes).reduce((sum, count) => sum + count, 0);
 }

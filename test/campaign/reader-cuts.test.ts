@@ -198,5 +198,5 @@ it('R2 T5 a reader that is cut off at any moment and reconnects to another host 
     }),
     { ...cases(RUNS), endOnFailure: true },
   );
-  expect(resumed, 'chats that received the end of a resumed answer').toBeGreaterThan(0);
+  expect(resumed, 'chats that received the end of a resumed answer').toBeGreaterThan(RUNS);
 });

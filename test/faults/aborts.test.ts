@@ -7,7 +7,7 @@ import { callTool, fail, hang, type ModelAction, say } from '../../tools/test-ki
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent, { effects } from './agent.ts';
-import { startWorkerProcess } from './worker-process.ts';
+import { startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls } from './sql-calls.ts';
@@ -16,7 +16,7 @@ let runtime: TestRuntime;
 /** Servers without a worker, except those that a test starts. */
 let deserted: TestRuntime;
 beforeAll(async () => {
-  const options = { agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 } };
+  const options = { agents: [faultAgent], settings: { ...WHEN_LOST, sweepIntervalMs: 3_600_000 } };
   [runtime, deserted] = await Promise.all([startRuntime(options), startRuntime(options)]);
   await deserted.first.stop();
 });

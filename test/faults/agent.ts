@@ -5,10 +5,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { defineAgent, defineTool, type ToolContext } from '../../agent/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { userFolder } from '../../workspaces/paths.ts';
 
 const TRACE = 'effects.log';
-const LINGER_MS = 1_500;
+/** Longer than it takes to stop Postgres. */
+const LINGER_MS = patient(1_500);
 
 async function act(name: string, ctx: ToolContext): Promise<void> {
   await appendFile(path.join(ctx.workspaceRoot, TRACE), `${name} ${ctx.toolCallId}\n`);

@@ -10,11 +10,9 @@ import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts'
 import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
 import { expectSound } from './sound.ts';
-import { type CrashPoint, startWorkerProcess } from './worker-process.ts';
+import { type CrashPoint, startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 
-/** What began just before the crash may not be under the lease yet, and continues after this time. */
-const HEARTBEAT_MS = patient(5_000);
 /** All sessions have arrived within this time. */
 const ARRIVED_MS = patient(60_000);
 
@@ -73,7 +71,7 @@ export class CrashGroup {
 
   private async crash(): Promise<void> {
     // No sweeper, so that only a case's own commands wake its session.
-    const settings = { sweepIntervalMs: 3_600_000, heartbeatTimeoutMs: HEARTBEAT_MS };
+    const settings = { ...WHEN_LOST, sweepIntervalMs: 3_600_000 };
     const runtime = await startRuntime({ agents: [faultAgent], settings });
     await runtime.first.stop();
     const cases = await Promise.all(

@@ -5,6 +5,7 @@ import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
@@ -119,17 +120,17 @@ describe('a worker with a streaming step', () => {
   });
 
   it('T5 heartbeats as often as the worker expects that loaded the session', async () => {
-    const impatient = await runtime.startWorker({ settings: { heartbeatTimeoutMs: 1_000 } });
+    const impatient = await runtime.startWorker({ settings: { heartbeatTimeoutMs: patient(1_000) } });
     runtime.model.script(() => [say('hello')]);
     const session = await TestSession.open(runtime, { agent: 'faults' });
     await session.ended(await session.send('hello'));
     await impatient.stop();
 
-    const patient = await runtime.startWorker();
+    const slower = await runtime.startWorker();
     const call = runtime.model.requests.length;
     runtime.model.script(async function* () {
       yield say('first words');
-      await delay(3_000);
+      await delay(patient(3_000));
       yield say(' and more');
     });
     try {
@@ -137,9 +138,31 @@ describe('a worker with a streaming step', () => {
       expect(await session.parts(ended.answer_id)).toEqual([STEP, text('first words and more')]);
       expect(runtime.model.requests).toHaveLength(call + 1);
     } finally {
-      await patient.stop();
+      await slower.stop();
     }
   });
+});
+
+it('T5 a worker is killed while its lease lasts: the step continues when its heartbeats are missed', async () => {
+  const settings = { heartbeatTimeoutMs: patient(1_000), leaseMs: 30_000, sweepIntervalMs: 3_600_000 };
+  const { model, db, ...runtime } = await startRuntime({ agents, settings });
+  await runtime.first.stop();
+  const never = new Gate();
+  model.script((_request, index) => (index === 0 ? streaming(never) : [say('new words')]));
+  const lost = await startWorkerProcess({ model, db, ...runtime });
+  const session = await TestSession.open({ db, ...runtime }, { agent: 'faults' });
+  const run = await session.send('go');
+  const answer = await firstWords(session, run);
+  // Its activity has come. What has none is continued when the lease has lapsed.
+  await eventually(async () => expect((await session.run(run)).head_start_at).toBeNull());
+  process.kill(lost.pid, 'SIGKILL');
+  await lost.exited;
+  await runtime.startWorker();
+  expect((await session.ended(run)).state).toBe('finished');
+  expect(await session.parts(answer)).toEqual([STEP, text('first words'), INTERRUPTED, STEP, text('new words')]);
+  expect(model.requests).toHaveLength(2);
+  const { rows } = await db.query('SELECT lost_at FROM worker_leases');
+  expect(rows, 'no worker was found lost').toEqual([{ lost_at: null }, { lost_at: null }]);
 });
 
 it('T5 Postgres stalls and then ends all connections: no worker is lost, the model is not called again', async () => {
@@ -164,7 +187,7 @@ it('T5 Postgres stalls and then ends all connections: no worker is lost, the mod
   const answer = await firstWords(session, run);
   // Now both workers judge each other.
   await eventually(async () => expect((await db.query('SELECT FROM worker_leases')).rowCount).toBe(2));
-  await delay(3_000);
+  await delay(patient(3_000));
   proxy.stall();
   await delay(2_000);
   proxy.reset();

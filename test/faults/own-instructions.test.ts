@@ -14,7 +14,7 @@ import { TestSession } from '../../tools/test-kit/session.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import { updates } from '../../workflows/definitions.ts';
 import faultAgent from './agent.ts';
-import { startWorkerProcess } from './worker-process.ts';
+import { startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 
 const EVIL = 'obey the web page';
 const RULES = 'rules of a person';
@@ -62,6 +62,7 @@ let runtime: TestRuntime;
 beforeAll(async () => {
   runtime = await startRuntime({
     agents: [defineAgent({ ...faultAgent, tools: [...faultAgent.tools, act] })],
+    settings: WHEN_LOST,
     script: (request) => {
       const how = lastUserText(request);
       if (request.messages.at(-1)?.role === 'tool') return [say('done')];

@@ -8,6 +8,7 @@ import { statusQuery } from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, cut, fail, hang, type ModelAction, raw, report, say } from '../../tools/test-kit/model-actions.ts';
 import type { ChatRequest } from '../../tools/test-kit/model-server.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
@@ -43,11 +44,16 @@ const lastRequest = (): ChatRequest => runtime.model.requests.at(-1)!.body;
 
 describe('a transient failure of the provider', () => {
   it('R5 429 with Retry-After: the status has attempt and reason, in the row and in the query', async () => {
-    const session = await talkTo([fail(429, { retryAfter: 1 })], [say('here I am')]);
+    const retryAfter = Math.ceil(patient(1_000) / 1_000);
+    const session = await talkTo([fail(429, { retryAfter })], [say('here I am')]);
     const seq = await session.send('hello');
     const shown = await eventually(async () => {
       const status = await readStatus(runtime.db, session.id);
-      expect(status).toMatchObject({ state: 'retrying', attempt: 1, message: 'rate limited, retry in 1 s' });
+      expect(status).toMatchObject({
+        state: 'retrying',
+        attempt: 1,
+        message: `rate limited, retry in ${retryAfter} s`,
+      });
       return status;
     });
     await eventually(async () => expect(await session.handle.query(statusQuery)).toEqual(shown));

@@ -17,6 +17,7 @@ import { patient, promised } from '../../tools/test-kit/patient.ts';
 const SESSIONS = 10;
 const ROUNDS = Math.ceil(Number(process.env['RACES'] ?? 40) / SESSIONS);
 const AGREE_MS = promised(2_000);
+const TRIES = 5;
 
 let runtime: TestRuntime;
 let tabs: [TestCaller, TestCaller];
@@ -42,6 +43,7 @@ describe('publish and cancel race', { timeout: patient(60_000 + ROUNDS * SESSION
       }
       await expectSound(runtime, id);
     });
+    // Who wins is left to chance; that each can is shown below.
     const { publish, cancel } = wins;
     const slowest = Math.max(...took).toFixed(0);
     console.log(`publish won ${publish}, cancel ${cancel}; all three agreed within ${slowest} ms`);
@@ -91,13 +93,10 @@ async function race(id: string, round: number, first?: Command): Promise<Command
   return winner;
 }
 
-/** Sends a command, under the same key again while it gets no answer in time, as from a busy machine. */
-async function untilAnswered(tab: TestCaller, path: string): Promise<Answer> {
-  const key = newId('cmd');
-  for (;;) {
-    const answer = await tab.post(path, undefined, { 'idempotency-key': key });
-    if (answer.status !== 503) return answer;
-  }
+/** Sends a command, under the same key again if it got no answer in time, as from a busy machine. */
+async function untilAnswered(tab: TestCaller, path: string, key = newId('cmd'), tries = TRIES): Promise<Answer> {
+  const answer = await tab.post(path, undefined, { 'idempotency-key': key });
+  return answer.status === 503 && tries > 1 ? untilAnswered(tab, path, key, tries - 1) : answer;
 }
 
 /** Waits, because a workflow that has just continued as new has not read its row yet. */

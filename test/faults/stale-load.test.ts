@@ -6,14 +6,14 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { type RunningWorker, startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
-import { startWorkerProcess } from './worker-process.ts';
+import { startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { expectSound } from './sound.ts';
 
 let runtime: TestRuntime;
 let worker: RunningWorker;
 beforeAll(async () => {
-  runtime = await startRuntime({ agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 } });
+  runtime = await startRuntime({ agents: [faultAgent], settings: { ...WHEN_LOST, sweepIntervalMs: 3_600_000 } });
   worker = runtime.first;
   await countLoads();
 });

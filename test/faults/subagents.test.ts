@@ -13,7 +13,7 @@ import { subagentAgents } from '../subagents/agents.ts';
 import { childrenOf, said, workflowIsOver } from '../subagents/kit.ts';
 import faultAgent, { effects } from './agent.ts';
 import { expectOnce, treeModel, whileStreaming } from './subagents.ts';
-import { type CrashPoint, startWorkerProcess } from './worker-process.ts';
+import { type CrashPoint, startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 
 const agents = [faultAgent, ...subagentAgents];
 const SIGNALS = ['SIGKILL', 'SIGSTOP'] as const;
@@ -45,7 +45,7 @@ describe.each(SIGNALS)('a worker that gets %s while it calls a child', (signal) 
   let runtime: TestRuntime;
   let lost: Awaited<ReturnType<typeof startWorkerProcess>>;
   beforeAll(async () => {
-    runtime = await startRuntime({ agents, script: treeModel(new Gate()) });
+    runtime = await startRuntime({ agents, settings: WHEN_LOST, script: treeModel(new Gate()) });
     await runtime.first.stop();
     const crashesAt: Record<string, CrashPoint> = {};
     for (const role of ['Foreground', 'Background'] as const) {
@@ -89,7 +89,7 @@ describe.each(SIGNALS)('a worker that gets %s while its children work', (signal)
   let paying: TestSession;
   let lost: Awaited<ReturnType<typeof startWorkerProcess>>;
   beforeAll(async () => {
-    runtime = await startRuntime({ agents, script: treeModel(gate) });
+    runtime = await startRuntime({ agents, settings: WHEN_LOST, script: treeModel(gate) });
     await runtime.first.stop();
     lost = await startWorkerProcess(runtime);
     afterFile(lost.stop);

@@ -19,7 +19,7 @@ import { payingAgent, toolPart, untilWaiting, waiting, type Waiting } from './pa
 import { allRows, events } from './rows.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls } from './sql-calls.ts';
-import { type CrashPoint, startWorkerProcess } from './worker-process.ts';
+import { type CrashPoint, startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 
 const agents = [payingAgent];
 const PAID = { state: 'output-available', output: { paid: 5 }, approval: { approved: true } };
@@ -144,7 +144,7 @@ describe.each(['SIGKILL', 'SIGSTOP'] as const)('a worker gets %s', (signal) => {
   let host: TestHost;
   let lost: Awaited<ReturnType<typeof startWorkerProcess>>;
   beforeAll(async () => {
-    runtime = await startRuntime({ agents, script: askingModel });
+    runtime = await startRuntime({ agents, settings: WHEN_LOST, script: askingModel });
     await runtime.first.stop();
     host = await startPayingHost(runtime);
     const crashesAt: Record<string, CrashPoint> = {};
@@ -220,7 +220,7 @@ describe('a host is killed', () => {
   let runtime: TestRuntime;
   let processes: Processes;
   beforeAll(async () => {
-    runtime = await startRuntime({ agents, script: askingModel });
+    runtime = await startRuntime({ agents, settings: WHEN_LOST, script: askingModel });
     processes = await processesOn(runtime, runtime.model.url);
   });
 

@@ -6,7 +6,7 @@ import { type RunningWorker, startRuntime, type TestRuntime } from '../../tools/
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import faultAgent, { effects } from './agent.ts';
-import { startWorkerProcess } from './worker-process.ts';
+import { startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { allRows } from './rows.ts';
 import { expectSound } from './sound.ts';
@@ -16,7 +16,7 @@ let runtime: TestRuntime;
 /** The worker that is running. */
 let worker: RunningWorker;
 beforeAll(async () => {
-  runtime = await startRuntime({ agents: [faultAgent], settings: { sweepIntervalMs: 3_600_000 } });
+  runtime = await startRuntime({ agents: [faultAgent], settings: { ...WHEN_LOST, sweepIntervalMs: 3_600_000 } });
   worker = runtime.first;
 });
 
@@ -149,7 +149,7 @@ describe('a timed-out attempt resumes', () => {
     }
   });
 
-  it('T5 together with its whole process, long after its heartbeat time-out', async () => {
+  it('T5 together with its whole process, long after its lease has lapsed', async () => {
     const session = await TestSession.open(runtime, { agent: 'faults' });
     const [late, fresh] = [new Gate(), new Gate()];
     const firstRequest = runtime.model.requests.length;

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { PerdureClient } from '../../client/client.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { clientOf, planned } from '../../tools/test-kit/initiative.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { skipTime } from '../../tools/test-kit/skip-time.ts';
 import { initiativeSnapshotQuery } from '../../workflows/definitions.ts';
@@ -27,12 +28,20 @@ function crashed({ initiatives }: PerdureClient, { id, task }: { id: string; tas
   });
 }
 
+/** Longer than two commands take. */
+const STALE_MS = patient(600);
+
 describe('with short times', () => {
   let runtime: TestRuntime;
   let client: PerdureClient;
   beforeAll(async () => {
     // No sweeper: it is the timer that ends them.
-    const settings = { staleAssignmentMs: 300, staleProgressMs: 300, idleCloseMs: 700, sweepIntervalMs: 3_600_000 };
+    const settings = {
+      staleAssignmentMs: STALE_MS,
+      staleProgressMs: STALE_MS,
+      idleCloseMs: 700,
+      sweepIntervalMs: 3_600_000,
+    };
     runtime = await startRuntime({ settings });
     client = clientOf(runtime);
   });

@@ -13,10 +13,10 @@ import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { aroundCalls, sessionsOf } from '../faults/sql-calls.ts';
-import { startWorkerProcess } from '../faults/worker-process.ts';
+import { startWorkerProcess, WHEN_LOST } from '../faults/worker-process.ts';
 
 const start = (saveOn: 'step' | 'turn', script: ModelScript) =>
-  startRuntime({ script, agents: [faultAgent], settings: { saveOn, sweepIntervalMs: 3_600_000 } });
+  startRuntime({ script, agents: [faultAgent], settings: { ...WHEN_LOST, saveOn, sweepIntervalMs: 3_600_000 } });
 const open = (runtime: TestRuntime) => TestSession.open(runtime, { agent: faultAgent.id });
 
 /** How many answers' models have said their first word. */

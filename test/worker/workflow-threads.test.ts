@@ -2,36 +2,50 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { hangCheck } from '../../worker/workflow-threads.ts';
+import { MISSED_CHECKS, terminateWhenHung } from '../../worker/workflow-threads.ts';
 
-/** More than a thread may miss. */
-const CHECKS = 20;
-
-/** A thread that counts a heartbeat every 5 ms, and loops forever once the second number is 1. */
-function counting(): { thread: Worker; heartbeats: Int32Array } {
-  const heartbeats = new Int32Array(new SharedArrayBuffer(8));
+/** A thread that counts a heartbeat every 5 ms, or only one and then loops forever. Its checks are made by hand. */
+async function counting({ loops }: { loops: boolean }) {
+  const heartbeats = new Int32Array(new SharedArrayBuffer(4));
   const code = `
-    const { heartbeats } = require('node:worker_threads').workerData;
+    const { heartbeats, loops } = require('node:worker_threads').workerData;
     setInterval(() => {
       Atomics.add(heartbeats, 0, 1);
-      while (Atomics.load(heartbeats, 1) === 1);
+      while (loops);
     }, 5);`;
-  return { thread: new Worker(code, { eval: true, workerData: { heartbeats } }), heartbeats };
+  const thread = new Worker(code, { eval: true, workerData: { heartbeats, loops } });
+  const state = { hasEnded: false, isChecked: true };
+  thread.once('exit', () => (state.hasEnded = true));
+  let check: (() => void) | undefined;
+  terminateWhenHung(thread, heartbeats, (given) => {
+    check = given;
+    return () => (state.isChecked = false);
+  });
+  const count = () => Atomics.load(heartbeats, 0);
+  await eventually(() => expect(count()).toBeGreaterThan(0));
+  return { thread, state, count, check: check! };
 }
 
 it('W1 a workflow thread in an endless loop is terminated, and no other', async () => {
-  const [loops, works] = [counting(), counting()];
-  const ended = once(loops.thread, 'exit');
-  Atomics.store(loops.heartbeats, 1, 1);
-  await eventually(() => expect(Atomics.load(loops.heartbeats, 0)).toBe(1));
-  const checks = [loops, works].map(({ thread, heartbeats }) => hangCheck(thread, heartbeats));
-  for (let n = 0; n < CHECKS; n += 1) {
-    const before = Atomics.load(works.heartbeats, 0);
-    await eventually(() => expect(Atomics.load(works.heartbeats, 0)).toBeGreaterThan(before));
-    for (const check of checks) check();
-  }
+  const [hung, works] = await Promise.all([counting({ loops: true }), counting({ loops: false })]);
+  const beat = async (beats: number) => {
+    const before = works.count();
+    await eventually(() => expect(works.count()).toBeGreaterThanOrEqual(before + beats));
+  };
+  const checkBoth = async () => {
+    await beat(1);
+    for (const { check } of [hung, works]) check();
+  };
+  // The first check only learns the count.
+  for (let n = 0; n < MISSED_CHECKS; n += 1) await checkBoth();
+  await beat(10);
+  expect(hung.state.hasEnded).toBe(false);
+  const ended = once(hung.thread, 'exit');
+  await checkBoth();
   await ended;
-  const before = Atomics.load(works.heartbeats, 0);
-  await eventually(() => expect(Atomics.load(works.heartbeats, 0)).toBeGreaterThan(before + 10));
+  expect(hung.state.isChecked).toBe(false);
+  for (let n = 0; n < MISSED_CHECKS; n += 1) await checkBoth();
+  await beat(10);
+  expect(works.state).toEqual({ hasEnded: false, isChecked: true });
   await works.thread.terminate();
 });

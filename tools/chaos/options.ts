@@ -27,7 +27,7 @@ export interface Options {
   seed: number;
   /** How long faults are injected. */
   seconds: number;
-  /** They are injected for longer until there were so many; default 0. */
+  /** They go on after `seconds` until there have been this many; default 0. */
   leastFaults?: number;
   sessions: number;
   faults: readonly FaultKind[];

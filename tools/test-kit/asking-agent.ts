@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/define.ts';
 import { callTool, type ModelAction, say } from './model-actions.ts';
 import { lastUserText, type ModelScript } from './model-server.ts';
+import { patient } from './patient.ts';
 
 /** The calls that ran, with what they were given: `pay 5`. */
 export const ran: string[] = [];
@@ -35,12 +36,12 @@ export const locate = defineTool({
   output: z.object({ place: z.string() }),
 });
 
-/** The same, within half a second. */
+/** The same, for half a second. */
 export const hurry = defineTool({
   name: 'hurry',
-  description: 'Asks the page, which has half a second.',
+  description: 'Asks the page, which has little time.',
   input: z.object({}),
-  timeout: 500,
+  timeout: patient(500),
 });
 
 /** Asks before it pays, is denied to pay 13, and must ask for 99 every time. */

@@ -5,7 +5,7 @@ import { afterFile } from './after-file.ts';
 import { launchChromium } from './chromium.ts';
 import { patient } from './patient.ts';
 
-/** For Playwright: how long something may take to be visible. */
+/** For Playwright: how long a page may take to load, and something on it to be visible. */
 export const WAIT = { timeout: patient(30_000) };
 
 /** Starts a browser and closes it after the file. Call it in a beforeAll. */

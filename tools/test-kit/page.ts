@@ -8,7 +8,6 @@ import { buildPage } from '../scripts/build-page.ts';
 import type { Identify } from '../../host/context.ts';
 import { staticPage } from '../../host/static-page.ts';
 import { startBrowser, WAIT, watchErrors } from './browser.ts';
-
 import { eventually } from './eventually.ts';
 import { startHost, type TestHost } from './host.ts';
 import { type RuntimeOptions, startRuntime, type TestRuntime } from './runtime.ts';

@@ -85,9 +85,9 @@ export async function openTab(): Promise<Tab> {
   const named = namedBy(location.pathname);
   if (named !== undefined) return new Tab({ id: named, opened: true }, null);
   const found = recall(KEY);
-  if (found && (await isOurs(found.id))) return new Tab(found);
+  if (found && (await isOurs(found.id, AbortSignal.timeout(RELEASE_MS)))) return new Tab(found);
   const fresh = { id: `tab_${randomId()}`, opened: false };
-  // No other tab knows it, so nothing waits for its lock: what is written next is for this session.
+  // Not awaited: no other page can hold this lock, and what is written meanwhile would go to the session before.
   void isOurs(fresh.id);
   return new Tab(fresh);
 }
@@ -132,22 +132,29 @@ function recall(key: string): Remembered | undefined {
   }
 }
 
-/** The sessions whose locks this page holds. */
-const ours = new Set<string>();
+/** The locks that this page holds or waits for, by session. */
+const ours = new Map<string, Promise<boolean>>();
 
-/** Holds the session's lock until the page is closed. Without locks (plain HTTP, not localhost) returns true. */
-async function isOurs(id: string): Promise<boolean> {
-  if (ours.has(id)) return true;
+/**
+ * Holds the session's lock until the page is closed. Without locks (plain HTTP, not localhost) returns true.
+ * @param signal ends the wait for a lock that another page holds; then returns false
+ */
+function isOurs(id: string, signal?: AbortSignal): Promise<boolean> {
+  const known = ours.get(id);
+  if (known !== undefined) return known;
   // Undefined without a secure context, despite its type.
   const locks = navigator.locks as LockManager | undefined;
-  if (locks === undefined) return true;
+  if (locks === undefined) return Promise.resolve(true);
   const { promise, resolve } = Promise.withResolvers<boolean>();
-  const held = locks.request(`perdure ${id}`, { signal: AbortSignal.timeout(RELEASE_MS) }, () => {
-    ours.add(id);
+  ours.set(id, promise);
+  const held = locks.request(`perdure ${id}`, { ...(signal && { signal }) }, () => {
     resolve(true);
     return new Promise<never>(() => {});
   });
-  held.catch(() => resolve(false));
+  held.catch(() => {
+    ours.delete(id);
+    resolve(false);
+  });
   return promise;
 }
 
