@@ -2,9 +2,9 @@
 const SLOWNESS = Number(process.env['TEST_SLOWNESS'] ?? 1);
 if (!(SLOWNESS >= 1)) throw new Error('TEST_SLOWNESS: expected a number from 1 on');
 
-/** A time limit in milliseconds, longer on a slow machine. For limits that only end what hangs, not for what a clause promises. */
+/** A time limit in whole milliseconds, longer on a slow machine. For limits that only end what hangs, not for what a clause promises. */
 export function patient(ms: number): number {
-  return ms * SLOWNESS;
+  return Math.round(ms * SLOWNESS);
 }
 
 /**
