@@ -93,8 +93,8 @@ export interface Readers {
 }
 
 /**
- * Injects faults for `seconds`, and until there have been `leastFaults`, then restores everything. Faults overlap: both workers may be away at once, or Postgres
- * and a host. A target that is already away is skipped and another fault is chosen.
+ * Injects faults for `seconds`, and until there have been `leastFaults`, then restores everything. Faults overlap: both workers
+ * may be away at once, or Postgres and a host. A target that is already away is skipped and another fault is chosen.
  */
 export async function injectFaults(
   world: World,
