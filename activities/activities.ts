@@ -8,7 +8,7 @@ import { command, deliver, load, settle } from './session.ts';
 /** The activities of session workflows. */
 export function sessionActivities(context: ActivityContext, headStarts: HeadStarts): SessionActivities {
   return {
-    loadSession: (args) => load(context, args, execution().runId),
+    loadSession: (args) => load(context, args, execution()),
     applyCommand: (args) => command(context, args),
     streamStep: (args) => headStarts.step({ ...args, session_id: execution().workflowId }),
     runTool: (args) => headStarts.tool({ ...args, session_id: execution().workflowId }),

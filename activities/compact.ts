@@ -49,16 +49,25 @@ const TOO_LONG: RunFailure = {
  * is lost leaves nothing.
  */
 export async function compact(context: ActivityContext, args: CompactArgs): Promise<CompactOutcome> {
-  const activity = Context.current();
   using stop = new RunStop(context.bus, args);
+  const activity = Context.current();
   stop.attach(activity, context.settings);
+  return await stop.inTime(compactFor(context, args, stop, activity.info.attempt));
+}
+
+async function compactFor(
+  context: ActivityContext,
+  args: CompactArgs,
+  stop: RunStop,
+  attempt: number,
+): Promise<CompactOutcome> {
   const { session_id: sessionId, run_seq: runSeq, epoch, ordinal } = args;
-  const claim = { sessionId, runSeq, fence: [epoch, ordinal, activity.info.attempt] as const };
+  const claim = { sessionId, runSeq, fence: [epoch, ordinal, attempt] as const };
   const writer: Writer = { context, claim: { ...claim }, stop };
   const claimed = await claimWhenFree(writer, () => claimCompaction(context.db, claim, args.started_at));
   if (claimed.kind === 'compacted') {
     if (!claimed.by_hand) return { kind: 'compacted', result: claimed.result };
-    return claimed.result === 'failed' ? await failRun(writer, failedByHand(claimed.warning)) : await finish(writer);
+    return claimed.result === 'failed' ? failRun(writer, failedByHand(claimed.warning)) : finish(writer);
   }
   if (claimed.kind !== 'claimed') return claimed;
   const status = { session: sessionId, run: runSeq, kind: 'status' } as const;
@@ -73,7 +82,7 @@ export async function compact(context: ActivityContext, args: CompactArgs): Prom
     if (stop.why === 'lost') return { kind: 'lost' };
     if (stop.why === 'shutdown') throw ApplicationFailure.retryable('Shutdown', 'Shutdown');
     if (stop.why === 'wall_clock') {
-      return await failRun(writer, limitFailure('wall_clock', limitsOf(context.agents.get(claimed.agent))));
+      return failRun(writer, limitFailure('wall_clock', limitsOf(context.agents.get(claimed.agent))));
     }
     throw error;
   }

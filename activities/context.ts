@@ -53,6 +53,8 @@ export interface ActivityContext {
   hide(text: string): string;
   /** The tools of initiatives for one tool call. */
   initiativeCalls(caller: InitiativeCaller): InitiativeCalls;
+  /** The run id of a session's newest execution, as Temporal has it. */
+  currentRun(sessionId: string): Promise<string>;
   /** A user's id as Temporal gets it. */
   showUser(userId: string): string;
   settings: ActivitySettings;

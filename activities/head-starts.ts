@@ -145,16 +145,18 @@ export class HeadStarts {
     const headStart = session && takeHeadStart(session, args);
     let hasBegun = false;
     if (session && headStart) {
-      headStart.attempt.stop.attach(activity, this.context.settings);
-      const outcome = await headStart.outcome.catch(() => undefined);
+      const { attempt: ahead } = headStart;
+      ahead.stop.attach(activity, this.context.settings);
+      const outcome = await ahead.stop.inTime(headStart.outcome.catch(() => undefined));
       if (outcome !== undefined && isAdoptable(outcome, args)) return reportTogether(session, args, outcome as Kind);
       hasBegun = outcome?.kind === 'lost' && !this.context.admission.keeps(args.session_id);
     }
     using stop = new RunStop(this.context.bus, args);
     stop.attach(activity, this.context.settings);
     const attempt = { ...attemptOf(args, activity.info.attempt, stop), ...(hasBegun && { hasBegun: true as const }) };
-    if (session === undefined) return await work(attempt);
-    return await reportTogether(session, args, await this.follow(session, args, work(attempt)));
+    const inTime = stop.inTime(work(attempt));
+    if (session === undefined) return await inTime;
+    return await reportTogether(session, args, await this.follow(session, args, inTime));
   }
 
   /** The session, if it may be led. Learns from an activity which epoch, ordinal and run the workflow has reached. */

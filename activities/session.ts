@@ -33,8 +33,13 @@ import { deliverResult } from './tasks.ts';
 const RESTORE_MS = 2_000;
 
 /** Loads a session for its workflow, under a new epoch. */
-export async function load(context: ActivityContext, args: LoadArgs, execution: string): Promise<LoadedSession> {
-  const loaded = await loadSession(context.db, args, execution);
+export async function load(
+  context: ActivityContext,
+  args: LoadArgs,
+  { runId }: { runId: string },
+): Promise<LoadedSession> {
+  const isCurrent = async () => (await context.currentRun(args.session_id)) === runId;
+  const loaded = await loadSession(context.db, args, runId, isCurrent);
   if (loaded === undefined) throw ApplicationFailure.nonRetryable('SessionNotFound', 'SessionNotFound');
   const agent = context.agents.all().find((each) => each.id === loaded.agent) ?? context.agents.default;
   return {

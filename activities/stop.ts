@@ -1,9 +1,12 @@
-import type { Context } from '@temporalio/activity';
+import { ApplicationFailure, type Context } from '@temporalio/activity';
 import { type StopReason, StopSignal } from '../agent/stop.ts';
 import type { Bus } from '../bus/bus.ts';
 
 /** Heartbeats in one heartbeat time-out. */
 const BEATS = 3;
+
+/** How long after the turn's time limit an activity gives up work that does not end: its last write is retried for a minute. */
+export const OVERDUE_MS = 120_000;
 
 /**
  * The stop signal of a step or a tool call. It fires on an abort of its run on the bus and, once the work belongs to an
@@ -13,12 +16,14 @@ export class RunStop extends StopSignal {
   /** The work belongs to an activity. */
   isAttached = false;
   private isOver = false;
+  private readonly overdue = Promise.withResolvers<never>();
 
   constructor(bus: Bus, run: { session_id: string; run_seq: number }) {
     super();
     const unsubscribe = bus.subscribe((event) => {
       if (event.kind === 'abort' && event.session === run.session_id && event.run === run.run_seq) this.fire('abort');
     });
+    this.overdue.promise.catch(() => {});
     this.undo.push(unsubscribe, () => (this.isOver = true));
   }
 
@@ -30,17 +35,46 @@ export class RunStop extends StopSignal {
   attach(activity: Context, settings: { heartbeatTimeoutMs: number }): void {
     this.isAttached = true;
     if (this.isOver) return;
+    const look = () => {
+      const why = reasonOf(activity.cancellationDetails);
+      if (why !== undefined) this.fire(why);
+    };
     // The time-out is that of the worker that loaded the session, which may have other settings than this one.
     const { heartbeatTimeoutMs = settings.heartbeatTimeoutMs } = activity.info;
-    const beat = setInterval(() => activity.heartbeat(), heartbeatTimeoutMs / BEATS);
-    this.undo.push(() => clearInterval(beat));
-    this.follow(activity.cancellationSignal, reasonOf);
+    const beat = setInterval(() => {
+      activity.heartbeat();
+      // The signal fires once; after a pause, only the details tell of a cancellation.
+      look();
+    }, heartbeatTimeoutMs / BEATS);
+    const { cancellationSignal: signal } = activity;
+    signal.addEventListener('abort', look);
+    this.undo.push(
+      () => clearInterval(beat),
+      () => signal.removeEventListener('abort', look),
+    );
+    look();
+  }
+
+  override limitTo(ms: number): void {
+    super.limitTo(ms);
+    const giveUp = () => this.overdue.reject(ApplicationFailure.retryable('Overdue', 'Overdue'));
+    this.in(ms + OVERDUE_MS, giveUp);
+  }
+
+  /**
+   * Waits for work of an activity.
+   * @throws {ApplicationFailure} `Overdue`: it goes on `OVERDUE_MS` after the turn's time limit; the next attempt ends the turn
+   */
+  inTime<T>(work: Promise<T>): Promise<T> {
+    return Promise.race([work, this.overdue.promise]);
   }
 }
 
-/** The SDK names the reason in the message. Any but a request or a shutdown means that the server gave the task away. */
-function reasonOf(reason: unknown): StopReason {
-  const name = reason instanceof Error ? reason.message : '';
-  if (name === 'CANCELLED') return 'abort';
-  return name === 'WORKER_SHUTDOWN' ? 'shutdown' : 'lost';
+/** Why the work stops; undefined: it goes on, also after a pause, which only keeps the server from making a next attempt. */
+function reasonOf(details: Context['cancellationDetails']): StopReason | undefined {
+  if (details === undefined) return undefined;
+  if (details.cancelRequested) return 'abort';
+  if (details.workerShutdown) return 'shutdown';
+  const isOnlyPaused = details.paused && !details.notFound && !details.timedOut && !details.reset;
+  return isOnlyPaused ? undefined : 'lost';
 }

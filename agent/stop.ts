@@ -52,7 +52,11 @@ export class StopSignal implements Disposable {
 
   /** Fires after a delay in milliseconds. */
   after(ms: number, why: StopReason): void {
-    const timer = setTimeout(() => this.fire(why), Math.min(Math.max(ms, 0), MAX_TIMER_MS));
+    this.in(ms, () => this.fire(why));
+  }
+
+  protected in(ms: number, act: () => void): void {
+    const timer = setTimeout(act, Math.min(Math.max(ms, 0), MAX_TIMER_MS));
     this.undo.push(() => clearTimeout(timer));
   }
 

@@ -121,6 +121,8 @@ export interface LoadArgs {
   session_id: string;
   load: number;
   asked_at: number;
+  /** Run id of the execution that has continued as this one. */
+  continues?: string;
 }
 
 /** Settings that a workflow gets when it loads. Durations in milliseconds. */
@@ -128,7 +130,7 @@ export interface WorkflowSettings {
   idle_close_ms: number;
   continue_as_new_events: number;
   heartbeat_timeout_ms: number;
-  /** Maximum duration of a run. Activities end themselves then; the server's time-out is only the fallback. */
+  /** Maximum duration of a run at the load. Only workflows of the version before read it. */
   wall_clock_ms: number;
   /** The model for messages without one. */
   default_model: string;

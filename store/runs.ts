@@ -124,6 +124,8 @@ const loadedSession = z.object({
   agent: z.string(),
   paused: z.boolean(),
   is_child: z.boolean(),
+  /** Run id of the execution whose load was the newest. */
+  newest: z.string(),
   runs: z.array(
     z.object({
       ...queuedRun.shape,
@@ -141,13 +143,24 @@ const loadedSession = z.object({
  * Everything a workflow needs at its start, under a new epoch; undefined: no such session. A load that is older than the
  * newest one leaves the epoch as it is: its workflow has been replaced, or has been given another worker's answer.
  * @param execution the run id of the workflow
+ * @param isCurrent whether that run is the workflow's newest one; asked if it is not known to have replaced the one that loaded last
  */
-export function loadSession(
+export async function loadSession(
   db: Db,
-  { session_id, load, asked_at }: LoadArgs,
+  { session_id, load, asked_at, continues }: LoadArgs,
   execution: string,
+  isCurrent: () => Promise<boolean>,
 ): Promise<Omit<LoadedSession, 'settings'> | undefined> {
-  return call(db, maybe(loadedSession), 'load_session', [session_id, execution, load, asked_at]);
+  let replaces = continues ?? '';
+  for (;;) {
+    const args = [session_id, execution, load, asked_at, replaces];
+    const found = await call(db, maybe(loadedSession), 'load_session', args);
+    if (found === undefined) return undefined;
+    const { newest, ...loaded } = found;
+    // Asked after the row was read: whoever has loaded before is not newer. Whoever loads meanwhile may be.
+    if (newest === execution || !(await isCurrent())) return loaded;
+    replaces = newest;
+  }
 }
 
 /**

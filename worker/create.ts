@@ -26,6 +26,7 @@ import type { LostWork } from '../store/leases.ts';
 import { Contents } from '../store/contents.ts';
 import { WorkflowCache } from './workflow-cache.ts';
 import { carryOutErasures } from './erasures.ts';
+import { currentRun } from './current-run.ts';
 import { failActivity } from './fail-activity.ts';
 import { LagMeter } from './lag.ts';
 import { Lease } from './lease.ts';
@@ -214,7 +215,8 @@ function activityContext(
   const metrics = workerMetrics(registry);
   const contents = contentsOf(parts);
   const hide = hidingMcpSecrets(parts.agents, parts.hide ?? asIs);
-  const { db, bus } = parts;
+  const { db, bus, clientConnection: connection, namespace } = parts;
+  const temporal = new Client({ connection, namespace });
   const initiatives = new Initiatives({ db, readDb: db, bus, waker, workspaces: parts.settings.workspaces });
   return {
     worker: randomUUID(),
@@ -229,6 +231,7 @@ function activityContext(
     hooks: parts.hooks ?? {},
     hide,
     showUser: parts.showUser ?? asIs,
+    currentRun: (sessionId) => currentRun(temporal, sessionId),
     initiativeCalls: (caller) => initiativeCalls(initiatives, parts.db, caller),
     metrics: {
       ...metrics,

@@ -1,6 +1,7 @@
 import { ActivityCancellationType, proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
 import type { SessionActivities, WorkflowSettings } from '../domain/commands.ts';
 import type { InitiativeActivities } from '../domain/initiatives/commands.ts';
+import { MAX_TIMER_MS } from '../domain/timer.ts';
 
 export type LocalActivities = Pick<SessionActivities, 'loadSession' | 'applyCommand' | 'settleRun' | 'deliverTask'>;
 
@@ -17,19 +18,17 @@ export const localActivities: LocalActivities = proxyLocalActivities<LocalActivi
 /** Those of initiatives. */
 export const initiativeActivities: InitiativeActivities = proxyLocalActivities<InitiativeActivities>(SHORT);
 
-/** The activity ends itself at the turn's time limit; the server times out a hung activity this much later. */
-const GRACE_MS = 60_000;
-
 type Streaming = Pick<SessionActivities, 'streamStep' | 'runTool' | 'compact'>;
 
 /**
  * Activities that stream a step, run a tool or compact. The server retries them only when their worker is lost: failures of a
- * provider are returned as values. After a cancellation the workflow does not wait for the activity: the fence rejects
- * its late writes.
+ * provider are returned as values. They end themselves, by the time limit of the agent that the executing worker has, which
+ * may be longer than at the load; the server's own limit is the longest timer. After a cancellation the workflow does not
+ * wait for the activity: the fence rejects its late writes.
  */
 export function streaming(settings: WorkflowSettings, summary: string): Streaming {
   return proxyActivities<Streaming>({
-    startToCloseTimeout: settings.wall_clock_ms + GRACE_MS,
+    startToCloseTimeout: MAX_TIMER_MS,
     heartbeatTimeout: settings.heartbeat_timeout_ms,
     cancellationType: ActivityCancellationType.TRY_CANCEL,
     retry: { initialInterval: '100ms', maximumInterval: '5s' },

@@ -1,4 +1,4 @@
-import type { CancellationScope } from '@temporalio/workflow';
+import { type CancellationScope, workflowInfo } from '@temporalio/workflow';
 import type {
   LoadedRun,
   LoadedSession,
@@ -84,6 +84,8 @@ export class SessionState {
   private activityBeforeTimer = -1;
   /** Runs that have ended in this execution. */
   private readonly over = new Set<number>();
+  /** Claims in a row that were refused because another execution had made one. */
+  losses = 0;
   private ordinals = 0;
   private loads = 0;
 
@@ -108,7 +110,11 @@ export class SessionState {
   /** Reads the session under a new epoch, which fences off what other executions have scheduled. */
   async reload(): Promise<void> {
     this.loads += 1;
-    const args = { session_id: this.sessionId, load: this.loads, asked_at: Date.now() };
+    const { continuedFromExecutionRunId: continues } = workflowInfo();
+    const args = {
+      ...{ session_id: this.sessionId, load: this.loads, asked_at: Date.now() },
+      ...(continues !== undefined && { continues }),
+    };
     this.load(await this.sequencer.exclusively(() => this.local.loadSession(args)));
   }
 
@@ -117,11 +123,12 @@ export class SessionState {
     this.userId = row.user_id;
     this.agent = row.agent;
     this.isChild = row.is_child ?? false;
+    // Under the same epoch, what was scheduled before has these ordinals.
+    if (row.epoch !== this.epoch) this.ordinals = 0;
     this.epoch = row.epoch;
     this.settings = row.settings;
     this.paused = row.paused;
     this.queue = row.runs;
-    this.ordinals = 0;
     this.loaded = true;
   }
 
@@ -207,6 +214,7 @@ export class SessionState {
   ended(run: QueuedRun): void {
     this.over.add(run.run_seq);
     this.current = null;
+    this.losses = 0;
     this.noteActivity();
   }
 

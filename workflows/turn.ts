@@ -1,4 +1,12 @@
-import { allHandlersFinished, CancellationScope, isCancellation, log, sleep, workflowInfo } from '@temporalio/workflow';
+import {
+  allHandlersFinished,
+  CancellationScope,
+  isCancellation,
+  log,
+  patched,
+  sleep,
+  workflowInfo,
+} from '@temporalio/workflow';
 import type { CompactOutcome, LoadedRun, NotBegun, StepOutcome, ToolCallRef, ToolOutcome } from '../domain/commands.ts';
 import { type StepNext, turnLoop } from '../domain/turn-loop.ts';
 import { TASK_TOOL } from '../domain/task-tool.ts';
@@ -7,6 +15,10 @@ import { knowsChildren, startChild, tellChildrenOfRun } from './children.ts';
 import { show } from './display.ts';
 import { resume } from './sequencer.ts';
 import { type CurrentRun, LONGEST_HISTORY, type SessionState } from './state.ts';
+
+/** The wait after a second lost claim in a row, in milliseconds. It doubles with each further one. */
+const LOST_MS = 100;
+const MAX_LOST_MS = 5_000;
 
 /** How a turn ended: the run is over, or continues later (after a reload, or in the workflow's next execution). */
 type TurnEnd = { kind: 'over'; state: string; code: string | null } | { kind: 'again' };
@@ -149,6 +161,7 @@ function report<Outcome extends StepOutcome | ToolOutcome>(
   run: CurrentRun,
   outcome: Outcome,
 ): Outcome {
+  if (outcome.kind === 'settled') session.losses = 0;
   const also = outcome.kind === 'settled' && session.isLed ? (outcome.also ?? []) : [];
   run.reported = [...also];
   session.skipOrdinals(also.length);
@@ -277,7 +290,12 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
       for (const earlier of outcome.runs) session.enqueue(earlier);
       return { kind: 'again' };
     case 'lost':
-      // Another execution has claimed the run: load again, which raises the epoch.
+      // Another execution has claimed the run: load again, which raises the epoch. If that does not help, not at once.
+      session.losses += 1;
+      if (session.losses > 1 && patched('waits-when-lost')) {
+        const ms = Math.min(LOST_MS * 2 ** (session.losses - 2), MAX_LOST_MS);
+        await resume(session.sequencer, 'turn', sleep(ms, { summary: 'waits after lost claims' }));
+      }
       await session.reload();
       if (run.wakes !== session.wakes) session.paused = false;
       return { kind: 'again' };

@@ -104,16 +104,22 @@ CREATE OR REPLACE FUNCTION open_calls(p_run chat_runs) RETURNS jsonb LANGUAGE sq
 $$;
 
 -- Everything a workflow needs at its start, under a new epoch, which fences off everything that an earlier workflow has
--- scheduled. A head start was not scheduled: it continues, and the new workflow gets its outcome. `p_execution` is the workflow's run id, `p_load` the number of the load in it, `p_asked_at` when the workflow
--- asked (epoch milliseconds, Temporal's clock). A load that repeats the newest one, or is older because its worker was
--- frozen, leaves the epoch as it is.
-CREATE OR REPLACE FUNCTION load_session(p_session text, p_execution text, p_load integer, p_asked_at bigint)
+-- scheduled. A head start was not scheduled: it continues, and the new workflow gets its outcome. `p_execution` is the workflow's
+-- run id, `p_load` the number of the load in it, `p_replaces` the execution that it is known to have replaced. A load that repeats
+-- the newest one, or is older because its worker was frozen, leaves the epoch as it is; so does the first load of an execution
+-- that replaces another one than `newest`, and its caller asks Temporal which one is current: clocks cannot tell.
+-- `p_asked_at` (epoch milliseconds) is that of Temporal's clock; workers of the version before go by it, with a null `p_replaces`.
+DROP FUNCTION IF EXISTS load_session(text, text, integer, bigint);
+CREATE OR REPLACE FUNCTION load_session(p_session text, p_execution text, p_load integer, p_asked_at bigint,
+                                        p_replaces text DEFAULT NULL)
 RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
   v_epoch integer := v_chat.epoch;
-  v_is_newest boolean := CASE WHEN v_chat.load_execution = p_execution THEN p_load > v_chat.load_number
-                              ELSE p_asked_at >= coalesce(v_chat.load_asked_at, 0) END;
+  v_is_newest boolean := CASE WHEN v_chat.load_execution IS NULL THEN true
+                              WHEN v_chat.load_execution = p_execution THEN p_load > v_chat.load_number
+                              WHEN p_replaces IS NULL THEN p_asked_at >= coalesce(v_chat.load_asked_at, 0)
+                              ELSE v_chat.load_execution = p_replaces END;
 BEGIN
   IF v_is_newest THEN
     v_epoch := v_epoch + 1;
@@ -126,7 +132,7 @@ BEGIN
   RETURN (
     SELECT session_mark(p_session) || jsonb_build_object(
       'epoch', v_epoch, 'user_id', s.user_id, 'agent', c.agent,
-      'paused', c.paused_at IS NOT NULL, 'is_child', c.depth > 0,
+      'paused', c.paused_at IS NOT NULL, 'is_child', c.depth > 0, 'newest', c.load_execution,
       'runs', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
           'run_seq', r.seq, 'message_id', r.message_id, 'state', r.state, 'step', r.step, 'model', r.model,

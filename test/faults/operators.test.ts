@@ -2,6 +2,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import * as names from '../../workflows/definitions.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, fail, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -97,6 +99,42 @@ describe('operators see', () => {
     expect((await session.ended(run + 1)).error_code).toBe('ProviderUnauthorized');
     await eventually(async () => expect(await details(session)).toMatch(/turn\*\*: none\n[^]*error\*\*: Provider/));
   });
+});
+
+it('T5 a step whose activity an operator pauses goes on: only a next attempt would wait', async () => {
+  const heartbeatTimeoutMs = patient(2_000);
+  const { temporal, db, model } = await startRuntime({ agents: [faultAgent], settings: { heartbeatTimeoutMs } });
+  const held = new Gate();
+  model.script(async function* () {
+    yield say('Once');
+    await held.pass();
+    yield say(' only');
+  });
+  const session = await TestSession.open({ temporal, db }, { agent: 'faults' });
+  const run = await session.send('go');
+  await held.reached;
+  const { namespace } = temporal.options;
+  const execution = { workflowId: session.id };
+  const pending = async () => {
+    const { pendingActivities } = await temporal.workflowService.describeWorkflowExecution({ namespace, execution });
+    expect(pendingActivities).toHaveLength(1);
+    return pendingActivities[0]!;
+  };
+  const { activityId } = await eventually(pending);
+  await temporal.workflowService.pauseActivity({ namespace, execution, id: activityId! });
+  // The answer to a heartbeat tells of the pause; the next one comes after it.
+  const beatAfter = (last: unknown) =>
+    eventually(async () => {
+      const { lastHeartbeatTime } = await pending();
+      expect(lastHeartbeatTime).not.toEqual(last);
+      return lastHeartbeatTime;
+    });
+  await beatAfter(await beatAfter((await pending()).lastHeartbeatTime));
+  held.open();
+  const ended = await session.ended(run);
+  expect(ended.state).toBe('finished');
+  expect(await session.parts(ended.answer_id)).toMatchObject([{ type: 'step-start' }, { text: 'Once only' }]);
+  expect(model.requests).toHaveLength(1);
 });
 
 describe('a session that is closed', () => {

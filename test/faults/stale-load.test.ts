@@ -1,12 +1,14 @@
 // A worker freezes before it loads a session, and resumes after another worker has loaded it.
 import { readFile } from 'node:fs/promises';
 import { beforeAll, expect, it } from 'vitest';
-import { say } from '../../tools/test-kit/model-actions.ts';
+import { hang, say } from '../../tools/test-kit/model-actions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { type RunningWorker, startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
 import { startWorkerProcess, WHEN_LOST } from './worker-process.ts';
+import { updates } from '../../workflows/definitions.ts';
+import { loseClaims, untilItWaits } from './lost-claims.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { expectSound } from './sound.ts';
 
@@ -72,6 +74,42 @@ it.each(LOADERS)(
     }
   },
 );
+
+it('S8 an execution whose Temporal server has an earlier clock than the one before takes over its turn', async () => {
+  const { db, model } = runtime;
+  const before = model.requests.length;
+  model.script((_request, index) => (index === before ? [say('Once'), hang()] : [say('hello')]));
+  const session = await TestSession.open(runtime, { agent: faultAgent.id });
+  const run = await session.send('hi');
+  await model.request(before);
+  // Its activity has come.
+  await eventually(async () => expect((await session.run(run)).head_start_at).toBeNull());
+  await session.handle.terminate();
+  await db.query('UPDATE chat_sessions SET load_asked_at = load_asked_at + 3600000 WHERE session_id = $1', [
+    session.id,
+  ]);
+  const loads = await loadsOf(session);
+  const next = await session.send('and then');
+  expect(await session.ended(run)).toMatchObject({ state: 'finished', fence: [2, 1, 1] });
+  expect(await session.ended(next)).toMatchObject({ state: 'finished' });
+  // The first one shows that Temporal must be asked, the second one knows.
+  expect(await loadsOf(session)).toBe(loads + 2);
+  expect(model.requests).toHaveLength(before + 3);
+});
+
+it('T5 a workflow whose claims are lost again and again waits between them, and can be aborted', async () => {
+  const { db, model } = runtime;
+  model.script(() => [say('hello')]);
+  const session = await TestSession.open(runtime, { agent: faultAgent.id });
+  const regain = await loseClaims(db, session.id);
+  const [run, next] = [await session.send('hi'), await session.send('and then')];
+  await untilItWaits(session);
+  expect(await session.command(updates.abort)).toMatchObject({ aborted: true });
+  expect((await session.ended(run)).state).toBe('aborted');
+  await regain();
+  expect((await session.ended(next)).state).toBe('finished');
+  await expectSound(runtime, session.id);
+});
 
 /** On Linux the third field of /proc/<pid>/stat is the state: T for a stopped process. */
 async function expectFrozen(pid: number): Promise<void> {

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { defineAgent } from '../../agent/define.ts';
 import { signals, updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
+import { loseClaims, untilItWaits } from '../faults/lost-claims.ts';
 import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
 import { startWorkerProcess } from '../faults/worker-process.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -178,6 +179,20 @@ const lostClaim: Scenario = {
     // Another load of the session fences off what this workflow has scheduled, so that it must load again.
     await runtime.db.query('SELECT load_session($1, $2, 1, $3)', [session.id, 'another', Date.now()]);
     letGo();
+    await session.ended(run);
+    return session;
+  },
+};
+
+const lostClaims: Scenario = {
+  name: 'lost-claims',
+  async play(runtime) {
+    runtime.model.script(inOrder(words));
+    const session = await open(runtime);
+    const regain = await loseClaims(runtime.db, session.id);
+    const run = await session.send(`What is it? ${CANARY}`);
+    await untilItWaits(session);
+    await regain();
     await session.ended(run);
     return session;
   },
@@ -380,6 +395,7 @@ export const lifecycle = [
   openExisting,
   lostWorker,
   lostClaim,
+  lostClaims,
   terminated,
   cancelledFromOutside,
   commandsAtOnce,

@@ -1,22 +1,48 @@
 // Loads of a session by its workflow, in order and late.
 import { expect, it } from 'vitest';
+import { loadSession } from '../../store/runs.ts';
 import { freshRows, Session } from './session.ts';
 
 const db = await freshRows();
 
-const first = { execution: 'first', load: 1, askedAt: 1_000 };
-const second = { execution: 'second', load: 1, askedAt: 2_000 };
+interface Load {
+  execution: string;
+  load: number;
+  /** By Temporal's clock, which may step back. */
+  askedAt: number;
+  /** The execution that has continued as this one. */
+  continues?: string;
+  /** Temporal's newest execution at that time. */
+  current?: string;
+}
+
+const first: Load = { execution: 'first', load: 1, askedAt: 3_000 };
+const second: Load = { execution: 'second', load: 1, askedAt: 2_000, current: 'second' };
 
 /** Loads a session with each of these, in this order; returns the epochs of the results. */
-async function epochs(...loads: (typeof first)[]): Promise<number[]> {
+async function epochs(...loads: Load[]): Promise<number[]> {
   const session = await Session.at('chatting', db);
   const told: number[] = [];
-  for (const load of loads) told.push((await session.load(load)).epoch);
+  for (const load of loads) told.push((await loaded(session, load)).epoch);
   return told;
 }
 
+async function loaded({ id: session_id }: Session, { execution, load, askedAt: asked_at, continues, current }: Load) {
+  const args = { session_id, load, asked_at, ...(continues !== undefined && { continues }) };
+  const isCurrent = () => {
+    if (current === undefined) throw new Error('Temporal was asked');
+    return Promise.resolve(execution === current);
+  };
+  return (await loadSession(db, args, execution, isCurrent))!;
+}
+
 it('S8 each load raises the epoch: of the same execution, and of the next one', async () => {
-  expect(await epochs(first, { ...first, load: 2, askedAt: 1_500 }, second)).toEqual([1, 2, 3]);
+  expect(await epochs(first, { ...first, load: 2 }, second)).toEqual([1, 2, 3]);
+});
+
+it('S8 an execution that continues the one before need not ask Temporal', async () => {
+  const { current: _, ...next } = second;
+  expect(await epochs(first, { ...next, continues: 'first' }, { ...next, load: 2 })).toEqual([1, 2, 3]);
 });
 
 it('S8 a load that another worker repeats gets the epoch of the first', async () => {
@@ -28,19 +54,42 @@ it('S8 an older load of the same execution does not change the epoch, whatever i
 });
 
 it('S8 a load of a replaced execution does not change the epoch', async () => {
-  expect(await epochs(second, first, { ...second, load: 2 })).toEqual([1, 1, 2]);
+  expect(await epochs(second, { ...first, current: 'second' }, { ...second, load: 2 })).toEqual([1, 1, 2]);
 });
 
-it('S8 a reset execution loads again, though its run began before the others', async () => {
-  const reset = { execution: 'reset of the first', load: 2, askedAt: 3_000 };
+it('S8 a load whose execution is replaced while it asks does not change the epoch', async () => {
+  const session = await Session.at('chatting', db);
+  await loaded(session, { ...first, execution: 'before' });
+  const args = { session_id: session.id, load: 1, asked_at: 5_000 };
+  const answers = [true, false];
+  const late = await loadSession(db, args, 'first', async () => {
+    // Temporal's answer is of the moment before this.
+    if (answers.length === 2) expect((await loaded(session, second)).epoch).toBe(2);
+    return answers.shift()!;
+  });
+  expect(late!.epoch).toBe(2);
+  expect((await loaded(session, { ...second, load: 2 })).epoch).toBe(3);
+});
+
+it('S8 a reset execution loads again', async () => {
+  const reset = { execution: 'reset of the first', load: 2, askedAt: 1_000, current: 'reset of the first' };
   expect(await epochs(first, second, reset)).toEqual([1, 2, 3]);
+});
+
+it('S8 while workers are replaced, those of the version before go by the time', async () => {
+  const session = await Session.at('chatting', db);
+  const before = async (execution: string, askedAt: number) => (await session.load({ execution, askedAt })).epoch;
+  expect(await before('first', 1_000)).toBe(1);
+  expect((await loaded(session, second)).epoch).toBe(2);
+  expect(await before('first', 1_000)).toBe(2);
+  expect(await before('third', 4_000)).toBe(3);
 });
 
 it('S8 a late load changes no row, and returns the session’s current state', async () => {
   const session = await Session.at('chatting', db);
   const run = (await session.say('hello'))['run_seq'];
-  await session.load(second);
+  await loaded(session, second);
   const stored = await session.everything();
-  expect(await session.load(first)).toMatchObject({ epoch: 1, runs: [{ run_seq: run }] });
+  expect(await loaded(session, { ...first, current: 'second' })).toMatchObject({ epoch: 1, runs: [{ run_seq: run }] });
   expect(await session.everything()).toEqual(stored);
 });

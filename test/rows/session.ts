@@ -214,13 +214,13 @@ export class Session {
     return call<Answer>(this.db, 'apply_command', [this.id, name, args, actor, command]);
   }
 
-  /** Loads the session as another execution of its workflow, or as the given one. */
+  /** Loads the session as another execution of its workflow, or as the given one; by the time, as workers of the version before. */
   load({
     execution = randomUUID(),
     load = 1,
     askedAt = 1,
   }: { execution?: string; load?: number; askedAt?: number } = {}) {
-    const args = [this.id, execution, load, askedAt];
+    const args = [this.id, execution, load, askedAt, null];
     return call<Answer & { epoch: number; runs: Answer[] }>(this.db, 'load_session', args);
   }
 
