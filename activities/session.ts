@@ -57,7 +57,7 @@ export async function load(
 
 /** Applies a command to the rows and publishes it on the bus. An aborted run is published at once. */
 export async function command(context: ActivityContext, args: ApplyArgs): Promise<AppliedCommand> {
-  const { outcome, above } = await applyCommand(context.db, await withSettings(context, args));
+  const { outcome, above } = await applyCommand(context.db, args, await settingsOf(context, args));
   if (!outcome.ok) {
     logRefusal(context, args, outcome);
     return outcome;
@@ -92,16 +92,14 @@ function publishOutcome(bus: Bus, session: string, name: CommandName, outcome: o
   }
 }
 
-/** A command that compacts or prunes, with what its agent's settings say about that. */
-async function withSettings(context: ActivityContext, args: ApplyArgs): Promise<ApplyArgs> {
-  const { request } = args;
-  if (request.command !== 'compact' && request.command !== 'prune') return args;
-  const id = await readAgent(context.db, args.session_id);
+/** What its agent's settings say about a command that compacts or prunes. */
+async function settingsOf(context: ActivityContext, { request, session_id }: ApplyArgs): Promise<object> {
+  if (request.command !== 'compact' && request.command !== 'prune') return {};
+  const id = await readAgent(context.db, session_id);
   const agent = context.agents.all().find((each) => each.id === id) ?? context.agents.default;
   const { tail_turns, prune_min_tokens: min_tokens, prune_keep: keep } = compactionOf(agent);
   const spared = agent.tools.flatMap((tool) => (tool.protected === true ? [tool.name] : []));
-  const settings = request.command === 'compact' ? { tail_turns } : { min_tokens, keep, protected: spared };
-  return { ...args, request: { ...request, ...settings } };
+  return request.command === 'compact' ? { tail_turns } : { min_tokens, keep, protected: spared };
 }
 
 /** Whether a child is over, and which session its workflow is to tell. */

@@ -405,7 +405,7 @@ export class PerdureClient {
   /**
    * Changes a session's state by an event, and returns the state after it; `app:` keys only as `admin`. A repeat with the same
    * key changes nothing.
-   * @throws {PerdureError} `SessionNotFound`, `Forbidden`, `StaleSession`, `EventConflict`, `BadRequest`, `TooLarge`
+   * @throws {PerdureError} `SessionNotFound`, `Forbidden`, `StaleSession`, `KeyReused`, `BadRequest`, `TooLarge`
    */
   async changeState(
     user: string,

@@ -11,6 +11,7 @@ import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { cleanText } from '../domain/text.ts';
 import type { Db } from '../store/db.ts';
+import { argumentsDigest } from '../store/arguments-digest.ts';
 import { logMetadata, logReason } from '../store/events.ts';
 import { findSession, type SessionView } from '../store/sessions.ts';
 import { commandArguments } from '../wire/commands.ts';
@@ -31,7 +32,7 @@ const DEADLINE_MS = 10_000;
 
 /** Options of every command. */
 export interface CommandOptions {
-  /** The caller's id of the command, 1 to 64 of letters, digits, _ and -: a repeat returns the same outcome. */
+  /** The caller's id of the command, 1 to 64 of letters, digits, _ and -: a repeat returns the same outcome, or is `KeyReused`. */
   idempotencyKey?: string | undefined;
 }
 
@@ -43,8 +44,9 @@ type Arguments<Name extends CommandName> =
  * The commands of a session, one method per entry of `COMMANDS`. Each is decided on the session's row and returns the
  * session's state afterwards.
  *
- * @throws {PerdureError} `SessionNotFound` for an unknown or another user's session, `BadRequest`, the refusal, or
- * `Unavailable` without a response in 10 s: send it again with the same idempotencyKey
+ * @throws {PerdureError} `SessionNotFound` for an unknown or another user's session, `BadRequest`, the refusal, `KeyReused` for
+ * an idempotencyKey that the session has had for this command with other arguments, or `Unavailable` without a response in 10 s: send
+ * it again with the same idempotencyKey
  */
 export type Commands = {
   readonly [Name in CommandName]: (
@@ -71,7 +73,7 @@ export function createCommands(deps: Deps): Commands {
       refuseOddMessage(name, given);
       const key = parseInput(idempotencyKeySchema.optional(), idempotencyKey, ['Idempotency-Key']);
       const args = parseInput(schema, given);
-      return send(deps, { user, session, name, commandId: key ?? newId('cmd'), args });
+      return send(deps, { user, session, name, commandId: key ?? newId('cmd'), mayRepeat: key !== undefined, args });
     };
   };
   return Object.fromEntries(COMMAND_NAMES.map((name) => [name, method(name)])) as unknown as Commands;
@@ -89,31 +91,39 @@ interface Sent {
   session: string;
   name: CommandName;
   commandId: string;
+  /** The caller chose the id, and may have sent it before. */
+  mayRepeat: boolean;
   args: Given;
 }
 
 async function send(
   { db, workflows, reads, catalog }: Deps,
-  { user, session: id, name, commandId, args }: Sent,
+  { user, session: id, name, commandId, mayRepeat, args }: Sent,
 ): Promise<unknown> {
   const session = await findSession(db, user, id);
   if (session === undefined) throw sessionNotFound();
-  const sent: CommandArgs & Record<string, unknown> = { command_id: commandId };
+  const sent: Omit<CommandArgs, 'command_id'> & Record<string, unknown> = {};
   for (const [argument, kind] of Object.entries(commandEntry(name).arguments)) {
     const value = args[argument];
     const key = `${name}:${commandId}/${argument}`;
     if (kind === 'reason?') {
-      if (typeof value !== 'string' || value === '') continue;
-      sent.reason_seq = await logReason(db, session.session_id, 'user', cleanText(value), key);
+      const reason = typeof value === 'string' && value !== '' ? cleanText(value) : null;
+      if (reason === null && !mayRepeat) continue;
+      const seq = await logReason(db, session.session_id, 'user', reason, key);
+      if (reason !== null) sent.reason_seq = seq;
     } else if (kind === 'metadata?') {
-      if (value !== undefined && value !== null) await logMetadata(db, session.session_id, ownMetadata(value), key);
+      const metadata = value === undefined || value === null ? null : ownMetadata(value);
+      if (metadata !== null || mayRepeat) await logMetadata(db, session.session_id, metadata, key);
     } else {
       sent[argument] = kind === 'model?' ? modelOf(catalog, value as string | null | undefined) : value;
     }
   }
   try {
     const target = { ...session, user_id: user };
-    const update = { name: updateOf(name), id: `${name}:${commandId}`, args: sent, deadlineMs: DEADLINE_MS };
+    // Temporal answers a repeated update by its id, whatever its arguments: those that it gets anyway are part of the id.
+    const updateId = `${name}:${commandId}:${argumentsDigest(sent).toString('base64url')}`;
+    const updateArgs = { command_id: commandId, ...sent };
+    const update = { name: updateOf(name), id: updateId, args: updateArgs, deadlineMs: DEADLINE_MS };
     const outcome = await sendUpdate(workflows, target, update);
     return await completed(reads, { user, name, session: session.session_id, outcome });
   } catch (error) {

@@ -1,6 +1,7 @@
 import { ApplicationFailure, WorkflowUpdateFailedError } from '@temporalio/client';
 import type { Refusal } from '../domain/commands.ts';
 import { type ErrorCode, invalidTransitionMessage, isErrorCode, PerdureError } from '../domain/errors.ts';
+import { keyReused } from '../wire/input.ts';
 import { NoAnswer } from './updates.ts';
 
 /** An unknown session and another user's session get the same error. */
@@ -73,6 +74,8 @@ export function refusalError(
       return new PerdureError(code, `decision: expected one that is offered: ${(offered ?? []).join(', ')}`);
     case 'ProjectRequired':
       return new PerdureError(code, 'decision: "always" needs a project, and the session has none');
+    case 'KeyReused':
+      return keyReused();
     case 'TooMany':
       return new PerdureError(code, 'too many messages are queued in this session');
     case 'NotSupported':

@@ -7,7 +7,7 @@ import { fullName, StateError } from '../domain/state-keys.ts';
 import type { Json } from '../domain/text.ts';
 import type { Db } from '../store/db.ts';
 import { appendStateEvent, getStateSession, type StoredStateSession } from '../store/state.ts';
-import { InvalidInput, parseInput } from '../wire/input.ts';
+import { InvalidInput, keyReused, parseInput } from '../wire/input.ts';
 import { stateBody } from '../wire/requests.ts';
 import { secondsOf, storedTime, valuesOf } from './state/session.ts';
 import { sessionNotFound } from './refusals.ts';
@@ -31,7 +31,7 @@ export async function readState(db: Db, user: string, sessionId: string): Promis
  * Appends an event of the user's to a session, and returns the state after it. With `lastUpdateTime` only if nothing has
  * happened in the session since, except that keys may be added.
  * @param options.admin the user may change `app:` state
- * @throws {PerdureError} `SessionNotFound`, `Forbidden`, `StaleSession`, `EventConflict`, `BadRequest`, `TooLarge`
+ * @throws {PerdureError} `SessionNotFound`, `Forbidden`, `StaleSession`, `KeyReused`, `BadRequest`, `TooLarge`
  */
 export async function changeState(
   { db, bus }: { db: Db; bus: Bus },
@@ -63,7 +63,12 @@ export async function changeState(
   };
   const seen =
     lastUpdateTime === undefined ? null : { at: storedTime({ lastUpdateTime }), seq: 0, versions: false, recent: 0 };
-  await appendStateEvent(db, { app: null, user, id: sessionId }, { event, changes, actor: 'user' }, seen);
+  try {
+    await appendStateEvent(db, { app: null, user, id: sessionId }, { event, changes, actor: 'user' }, seen);
+  } catch (error) {
+    // The event's id is the key.
+    throw error instanceof PerdureError && error.code === 'EventConflict' ? keyReused() : error;
+  }
   const ofUser = changes.some(({ scope }) => scope === 'user');
   bus.publish({ session: sessionId, kind: 'status', ...(ofUser && { user: userMark(user) }) });
   return readState(db, user, sessionId);

@@ -55,6 +55,7 @@ export const ERROR_STATUS = {
   AgentNotConfigured: 422,
   WorkspaceNotUsable: 422,
   StateNotSet: 422,
+  KeyReused: 422,
   PreconditionRequired: 428,
   TooMany: 429,
   Internal: 500,

@@ -48,7 +48,7 @@ export interface RouteDescription<Path extends string, Query extends z.ZodObject
   readBody?: (request: Request) => Promise<Body>;
   /** Schemas, by media type, of a body that the handler reads itself from the request. */
   rawBody?: Readonly<Record<string, z.ZodType>>;
-  /** The route accepts an Idempotency-Key header. */
+  /** The route accepts an Idempotency-Key header: the same key with other arguments is `KeyReused`. */
   idempotent?: boolean;
   responses: Record<number, RouteResponse>;
   /** Errors that only this route has. */

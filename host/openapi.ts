@@ -110,6 +110,7 @@ function responseOf({ description, schema, mediaType, headers }: RouteResponse) 
 function problemsOf(route: DescribedRoute['description']): ZodOpenApiResponsesObject {
   const codes: ErrorCode[] = [
     ...(route.errors ?? []),
+    ...(route.idempotent === true ? (['KeyReused'] as const) : []),
     ...(route.body || route.rawBody !== undefined ? (['TooLarge'] as const) : []),
     ...(route.open === true ? [] : (['BadRequest', 'Unauthorized', 'Unavailable'] as const)),
     'Forbidden',

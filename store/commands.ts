@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { snakeCase } from '../domain/command-table.ts';
 import type { AppliedCommand, ApplyArgs } from '../domain/commands.ts';
 import { cleanText } from '../domain/text.ts';
+import { argumentsDigest } from './arguments-digest.ts';
 import { call, type Db } from './db.ts';
 import { logReason } from './events.ts';
 import { appliedCommand } from './results.ts';
@@ -14,10 +15,12 @@ const applied = z.looseObject({ above: z.array(z.string()).exactOptional() });
 /**
  * Carries out a command: one transaction, which records the outcome or refusal under the command id. `above`: the sessions above
  * the child that it was about.
+ * @param settings what the command's function gets besides the arguments. A repeat may come with others.
  */
 export async function applyCommand(
   db: Db,
   args: ApplyArgs,
+  settings: object = {},
 ): Promise<{ outcome: AppliedCommand; above: readonly string[] }> {
   const { session_id: sessionId, command_id: commandId, actor } = args;
   const { command, ...request } = args.request;
@@ -25,7 +28,8 @@ export async function applyCommand(
   if (typeof reason === 'string' && reason !== '') {
     await logReason(db, sessionId, actor, cleanText(reason.slice(0, MAX_REASON)), `${commandId}/reason`);
   }
-  const values = [sessionId, snakeCase(command), JSON.stringify(given), actor, commandId];
+  const all = JSON.stringify({ ...given, ...settings });
+  const values = [sessionId, snakeCase(command), all, actor, commandId, argumentsDigest(given)];
   const { above = [], ...outcome } = await call(db, applied, 'apply_command', values);
   return { outcome: appliedCommand.parse(outcome), above };
 }

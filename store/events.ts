@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Actor } from '../domain/commands.ts';
+import { keyReused } from '../wire/input.ts';
 import { logEntry } from '../wire/responses.ts';
 import { call, column, type Db, jsonb, many } from './db.ts';
 import { isoTime, MAX_PAGE_BYTES } from './results.ts';
@@ -34,14 +35,27 @@ export async function readEvents(
   return { items: rows.map(({ found: _found, ...event }) => event), more: (rows[0]?.found ?? 0) > rows.length };
 }
 
-/** Stores the text of a command's reason, once per `id`, and returns the number of its event. */
-export function logReason(db: Db, sessionId: string, actor: Actor, reason: string, id: string): Promise<number> {
-  return call(db, z.number(), 'log_reason', [sessionId, actor, reason, id]);
+/**
+ * Stores the text of a command's reason, once per `id`, and returns the number of its event. Null: the command has none, which is only
+ * compared with what it had before.
+ * @throws {InvalidInput} `KeyReused`: the command was sent with another reason, or with or without one
+ */
+export async function logReason(
+  db: Db,
+  sessionId: string,
+  actor: Actor,
+  reason: string | null,
+  id: string,
+): Promise<number> {
+  const seq = await call(db, z.number().nullable(), 'log_reason', [sessionId, actor, reason, id]);
+  if (seq === null) throw keyReused();
+  return seq;
 }
 
-/** Stores the metadata that a command brings, once per `id`. */
-export function logMetadata(db: Db, sessionId: string, metadata: object, id: string): Promise<boolean> {
-  return call(db, z.boolean(), 'log_metadata', [sessionId, jsonb(metadata), id]);
+/** Stores the metadata that a command brings, once per `id`. Null and errors as with `logReason`. */
+export async function logMetadata(db: Db, sessionId: string, metadata: object | null, id: string): Promise<void> {
+  const stored = await call(db, z.boolean().nullable(), 'log_metadata', [sessionId, jsonb(metadata), id]);
+  if (stored === null) throw keyReused();
 }
 
 /** Records a provider's failure, once per attempt; nothing if another attempt has the run. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { statusesOf } from '../domain/initiatives/machines.ts';
+import { argumentsDigest } from './arguments-digest.ts';
 import { call, type Db, jsonb, maybe } from './db.ts';
 
 const mark = z.object({
@@ -37,7 +38,8 @@ export function readInitiativeMark(db: Db, initiativeId: string, staleness: Stal
 
 /**
  * The outcome of a recorded command, and the mark after it; undefined: there is no such initiative.
- * @param command.args ids, with which a command that is not recorded is carried out; null: it is refused
+ * @param command.args ids, with which a command that is not recorded is carried out, and which must be those of a recorded one; null:
+ *   one that is not recorded is refused
  */
 export function applyForWorkflow(
   db: Db,
@@ -45,7 +47,9 @@ export function applyForWorkflow(
   command: { name: string; id: string; args: object | null },
   staleness: Staleness,
 ) {
-  const values = [initiativeId, command.name, jsonb(command.args), command.id, ...timesOf(staleness)];
+  const { name, id, args } = command;
+  const digest = args === null ? null : argumentsDigest(args);
+  const values = [initiativeId, name, jsonb(args), id, ...timesOf(staleness), digest];
   return call(db, maybe(outcome), 'apply_for_workflow', values);
 }
 

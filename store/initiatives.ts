@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { PerdureError } from '../domain/errors.ts';
 import {
   blockerAnswer,
   decisionAnswer,
@@ -9,6 +10,7 @@ import {
   initiativeView,
   workSessionAnswer,
 } from '../wire/initiative-views.ts';
+import { keyReused } from '../wire/input.ts';
 import { call, column, type Db, jsonb, maybe } from './db.ts';
 
 /** What a command of an initiative returned: ids; or why it was refused. */
@@ -35,15 +37,17 @@ interface Target {
   initiativeId: string;
   userId: string;
   commandId: string;
+  /** Of what the caller gave: under the same key, another one is `KeyReused`. Unset: the key alone tells a repeat. */
+  digest?: Buffer | undefined;
 }
 
 /** Carries out a command, once per command id. */
 export function applyInitiativeCommand(
   db: Db,
-  { initiativeId, userId, commandId }: Target,
+  { initiativeId, userId, commandId, digest }: Target,
   { command, args }: InitiativeUpdate,
 ): Promise<InitiativeOutcome> {
-  const values = [initiativeId, userId, command, jsonb(args), 'user', commandId];
+  const values = [initiativeId, userId, command, jsonb(args), 'user', commandId, digest ?? null];
   return call(db, outcome, 'apply_initiative_command', values);
 }
 
@@ -63,33 +67,37 @@ export function readInitiative(db: Db, userId: string, initiativeId: string): Pr
   return call(db, maybe(initiativeView), 'read_initiative', [initiativeId, userId]);
 }
 
-const created = z.union([z.object({ initiative_id: z.string() }), z.object({ code: z.literal('ProjectNotFound') })]);
+const created = z.union([
+  z.object({ initiative_id: z.string() }),
+  z.object({ code: z.enum(['ProjectNotFound', 'KeyReused']) }),
+]);
 
 /**
  * Creates an initiative.
  * @param key the caller's own key: a repeat returns the first creation
- * @returns its id; undefined: the project belongs to another user
+ * @throws {PerdureError} `ProjectNotFound`: the project belongs to another user; `KeyReused`
+ * @returns its id
  */
-export async function createInitiative(
-  db: Db,
-  { initiativeId, userId, commandId }: Target,
-  input: object,
-  key: string | null,
-): Promise<string | undefined> {
-  const made = await call(db, created, 'create_initiative', [initiativeId, userId, jsonb(input), key, commandId]);
-  return 'code' in made ? undefined : made.initiative_id;
+export function createInitiative(db: Db, target: Target, input: object, key: string | null): Promise<string> {
+  return make(db, 'create_initiative', target, input, key);
 }
 
 /** Stores an import of `.planning/` as a new initiative; as `createInitiative`. */
-export async function importInitiative(
+export function importInitiative(db: Db, target: Target, input: object, key: string | null): Promise<string> {
+  return make(db, 'import_initiative', target, input, key);
+}
+
+async function make(
   db: Db,
-  { initiativeId, userId, commandId }: Target,
+  name: 'create_initiative' | 'import_initiative',
+  { initiativeId, userId, commandId, digest }: Target,
   input: object,
   key: string | null,
 ): Promise<string> {
-  const made = z.object({ initiative_id: z.string() });
-  return (await call(db, made, 'import_initiative', [initiativeId, userId, jsonb(input), key, commandId]))
-    .initiative_id;
+  const values = [initiativeId, userId, jsonb(input), key, commandId, digest ?? null];
+  const made = await call(db, created, name, values);
+  if (!('code' in made)) return made.initiative_id;
+  throw made.code === 'KeyReused' ? keyReused() : new PerdureError(made.code, 'there is no such project');
 }
 
 const changes = initiativeItem.extend({ newest: z.number(), changes: z.array(initiativeChange) });

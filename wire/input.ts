@@ -23,6 +23,12 @@ export class InvalidInput extends PerdureError {
   }
 }
 
+/** The error of an idempotency key that comes again with other arguments. */
+export function keyReused(): InvalidInput {
+  const expected = 'a new key: this one was sent before with other arguments';
+  return new InvalidInput([{ field: 'Idempotency-Key', expected }], 'KeyReused');
+}
+
 /**
  * Parses a value with a schema.
  * @param prefix path of the value within the request

@@ -11,7 +11,8 @@ import { activeWorkSession } from '../store/initiatives.ts';
  */
 export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCaller): InitiativeCalls {
   const { userId: user, sessionId: session_id, agent, toolCallId: idempotencyKey } = caller;
-  const once = { idempotencyKey };
+  // The call's id stands for its input. The work session that is added to it may be another one when the call is repeated.
+  const once = { idempotencyKey, keyAlone: true };
   const joined = () => {
     if (caller.initiativeId !== null) return caller.initiativeId;
     throw new PerdureError('InitiativeNotFound', 'this session has joined no initiative (metadata.initiative_id)');

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Bus } from '../../bus/bus.ts';
 import { snakeCase } from '../../domain/command-table.ts';
@@ -21,6 +22,7 @@ import {
   readTask,
   readWorkSession,
 } from '../../store/initiatives.ts';
+import { argumentsDigest } from '../../store/arguments-digest.ts';
 import type {
   Initiative,
   InitiativeBlocker,
@@ -60,8 +62,10 @@ import { lineField, parseState } from './state-lines.ts';
 import type { InitiativeWaker } from './waking.ts';
 
 interface Options {
-  /** A repeat with the same key changes nothing and gets the same outcome. */
+  /** A repeat with the same key changes nothing and gets the same outcome; with other arguments it is `KeyReused`. */
   idempotencyKey?: string | undefined;
+  /** The key alone tells a repeat: what the caller adds to the arguments may differ then. */
+  keyAlone?: boolean;
 }
 
 /** STATE.md, and the version of the initiative that it shows. */
@@ -103,9 +107,9 @@ export class Initiatives {
         })),
       })),
     };
-    const target = { initiativeId: newId('ini'), userId: user, commandId: 'create' };
+    const digest = digestOf({ create: input }, options);
+    const target = { initiativeId: newId('ini'), userId: user, commandId: 'create', digest };
     const made = await createInitiative(this.deps.db, target, stored, key ?? null);
-    if (made === undefined) throw new PerdureError('ProjectNotFound', 'there is no such project');
     this.deps.waker.tell({ user, initiativeId: made });
     return this.item(user, made);
   }
@@ -122,8 +126,9 @@ export class Initiatives {
     options: Options = {},
   ): Promise<Initiative & { report: PlanningReport }> {
     const key = parseKey(options);
-    const { input, report } = await readFiles(planning);
-    const target = { initiativeId: newId('ini'), userId: user, commandId: 'import' };
+    const { input, report, files } = await readFiles(planning);
+    const digest = digestOf({ import: fingerprintsOf(files) }, options);
+    const target = { initiativeId: newId('ini'), userId: user, commandId: 'import', digest };
     const made = await importInitiative(this.deps.db, target, cleanJson(input) as object, key ?? null);
     this.deps.waker.tell({ user, initiativeId: made });
     return { ...(await this.item(user, made)), report };
@@ -233,8 +238,9 @@ export class Initiatives {
     given: z.input<typeof decisionBody>,
     options?: Options,
   ): Promise<{ decision: InitiativeDecision }> {
-    const args = { ...parseInput(decisionBody, given), decision_id: newId('dec') };
-    const { decision_id } = await this.apply({ user, id, name: 'addDecision' }, args, options);
+    const args = parseInput(decisionBody, given);
+    const made = { decision_id: newId('dec') };
+    const { decision_id } = await this.apply({ user, id, name: 'addDecision' }, args, options, made);
     return { decision: await this.row(readDecision, id, decision_id) };
   }
 
@@ -247,8 +253,8 @@ export class Initiatives {
   bypassBlocker(user: string, id: string, blocker: string, given: z.input<typeof bypassBody>, options?: Options) {
     const { workaround, workaround_tasks = [] } = parseInput(bypassBody, given);
     const added = workaround_tasks.map((name) => ({ name, task_id: newId('tsk') }));
-    const args = { id: blocker, workaround, workaround_tasks: added };
-    return this.blocker({ user, id, name: 'bypassBlocker' }, args, options);
+    const args = { id: blocker, workaround, workaround_tasks };
+    return this.blocker({ user, id, name: 'bypassBlocker' }, args, options, { workaround_tasks: added });
   }
 
   /** @throws {PerdureError} `BlockerNotFound`, `BlockerResolved` */
@@ -346,8 +352,13 @@ export class Initiatives {
     );
   }
 
-  private async blocker(command: Command, args: object, options?: Options): Promise<{ blocker: InitiativeBlocker }> {
-    return { blocker: await this.row(readBlocker, command.id, (await this.apply(command, args, options)).id) };
+  private async blocker(
+    command: Command,
+    args: object,
+    options?: Options,
+    made?: object,
+  ): Promise<{ blocker: InitiativeBlocker }> {
+    return { blocker: await this.row(readBlocker, command.id, (await this.apply(command, args, options, made)).id) };
   }
 
   private async workSession(command: Command, args: object, options?: Options): Promise<{ session: WorkSession }> {
@@ -358,11 +369,18 @@ export class Initiatives {
     return this.row(readTask, command.id, (await this.apply(command, args, options)).task_id);
   }
 
-  private async apply({ user, id, name }: Command, args: object, options: Options = {}): Promise<InitiativeOutcome> {
+  /** @param made arguments with new ids, which a repeat has other ones of */
+  private async apply(
+    { user, id, name }: Command,
+    args: object,
+    options: Options = {},
+    made: object = {},
+  ): Promise<InitiativeOutcome> {
     const key = parseKey(options) ?? newId('cmd');
     const command = snakeCase(name);
-    const cleaned = cleanJson({ args: { ...args }, id }) as { args: Record<string, unknown>; id: string };
-    const target = { initiativeId: cleaned.id, userId: user, commandId: `${command}:${key}` };
+    const cleaned = cleanJson({ args: { ...args, ...made }, id }) as { args: Record<string, unknown>; id: string };
+    const digest = digestOf(args, options);
+    const target = { initiativeId: cleaned.id, userId: user, commandId: `${command}:${key}`, digest };
     const outcome = await applyInitiativeCommand(this.deps.db, target, { command, args: cleaned.args });
     if (!outcome.ok) throw refusedInitiative(outcome);
     if (outcome.nothing === undefined) this.tell(user, id, { name, id: key });
@@ -397,7 +415,19 @@ export class Initiatives {
 async function readFiles(planning: Uint8Array | readonly RawFile[]) {
   const faults = new Faults();
   const files = planning instanceof Uint8Array ? await filesOfArchive(planning, faults) : planning;
-  return readPlanning(files, faults);
+  return { ...readPlanning(files, faults), files };
+}
+
+/** The files of an import, in any order, by their contents. */
+function fingerprintsOf(files: readonly RawFile[]): Record<string, string> {
+  return Object.fromEntries(
+    files.map(({ path, bytes }) => [path, createHash('sha256').update(bytes).digest('base64url')]),
+  );
+}
+
+/** What is compared under the same key. */
+function digestOf(given: unknown, { keyAlone }: Options): Buffer | undefined {
+  return keyAlone === true ? undefined : argumentsDigest(given);
 }
 
 interface Command {

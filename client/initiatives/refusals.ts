@@ -1,6 +1,6 @@
 import { isErrorCode, PerdureError } from '../../domain/errors.ts';
 import type { InitiativeOutcome } from '../../store/initiatives.ts';
-import { InvalidInput } from '../../wire/input.ts';
+import { InvalidInput, keyReused } from '../../wire/input.ts';
 import type { EditUpdate } from './state-edit.ts';
 import { lineField } from './state-lines.ts';
 
@@ -41,6 +41,8 @@ export function refusedInitiative(outcome: InitiativeOutcome): PerdureError {
         code,
         `a ${String(machine).replace('_', ' ')} that is ${String(status)} cannot take the event "${String(event)}"`,
       );
+    case 'KeyReused':
+      return keyReused();
     case 'StaleState':
       return new PerdureError(code, 'the initiative has changed since this STATE.md was read: read it again');
     default:

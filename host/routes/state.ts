@@ -32,7 +32,7 @@ export function stateRoutes(api: Api, { client }: HostParts): void {
       body: stateBody,
       idempotent: true,
       responses: { 200: json(stateView, 'The state after it') },
-      errors: ['SessionNotFound', 'Forbidden', 'StaleSession', 'EventConflict'],
+      errors: ['SessionNotFound', 'Forbidden', 'StaleSession'],
     },
     async (c, { user, params, body, idempotencyKey }) =>
       c.json(await client.changeState(user, params.id, body, { idempotencyKey, admin: c.get('admin') })),

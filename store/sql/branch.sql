@@ -155,15 +155,9 @@ BEGIN
     'data', jsonb_build_object('message_id', v_target.id, 'session_id', v_copy));
 END $$;
 
--- Stores the metadata of a branch, once per `p_command_id` ("<command id>/metadata"), so that Temporal never sees it.
+-- Stores the metadata of a branch, as log_content does, whose null is returned; else whether there is any.
 CREATE OR REPLACE FUNCTION log_metadata(p_session text, p_metadata jsonb, p_command_id text) RETURNS boolean
-LANGUAGE plpgsql AS $$
-BEGIN
-  -- An erased session: the command itself reports that.
-  IF (lock_session(p_session)).session_id IS NULL THEN RETURN false; END IF;
-  PERFORM FROM session_events WHERE session_id = p_session AND command_id = p_command_id;
-  IF NOT FOUND THEN
-    PERFORM append_event(p_session, 'metadata', 'user', jsonb_build_object('metadata', p_metadata), p_command_id);
-  END IF;
-  RETURN true;
-END $$;
+LANGUAGE sql AS $$
+  SELECT log_content(p_session, 'metadata', 'user',
+    CASE WHEN p_metadata IS NOT NULL THEN jsonb_build_object('metadata', p_metadata) END, p_command_id) > 0
+$$;

@@ -6,29 +6,36 @@
 -- only checks and writes, under the session lock. It returns a refusal, { "code": <error code>, ... }, or what to record:
 -- { "kind": <kind of the event>, "data": <the event's data>, "outcome": <the members of the outcome> }.
 
--- Carries out a command once per command id; a repeat gets the recorded outcome. Returns { "ok", ... } with the session's
+-- From before they had p_digest: callers of that time get the functions below.
+DROP FUNCTION IF EXISTS apply_command(text, text, jsonb, text, text);
+DROP FUNCTION IF EXISTS begin_command(text, text);
+DROP FUNCTION IF EXISTS record_command(text, text, jsonb, text, text);
+
+-- Carries out a command once per command id; a repeat gets the recorded outcome. p_digest is of the arguments that the caller gave,
+-- without content: a repeat with another one is KeyReused; null is not compared. Returns { "ok", ... } with the session's
 -- phase, project and newest event number after the command. "closed" is added if the session is closed and the command did
 -- not close it, or is open although it did: a workflow ends when its session is closed. "above" is added if the command was
 -- about a child: the sessions above it, whose status may have changed with its own.
 CREATE OR REPLACE FUNCTION apply_command(
-  p_session text, p_command text, p_args jsonb, p_actor text, p_command_id text
+  p_session text, p_command text, p_args jsonb, p_actor text, p_command_id text, p_digest bytea DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_outcome jsonb;
   v_result jsonb;
 BEGIN
   IF p_command = 'answer' THEN PERFORM lock_asking(p_session, p_args ->> 'tool_call_id'); END IF;
-  v_outcome := begin_command(p_session, p_command_id);
+  v_outcome := begin_command(p_session, p_command_id, p_digest);
   IF v_outcome IS NOT NULL THEN RETURN v_outcome; END IF;
   EXECUTE format('SELECT %I($1, $2, $3)', 'cmd_' || p_command) INTO v_result USING p_session, p_args, p_command_id;
-  RETURN record_command(p_session, p_command, v_result, p_actor, p_command_id) || (
+  RETURN record_command(p_session, p_command, v_result, p_actor, p_command_id, p_digest) || (
     SELECT CASE WHEN count(*) = 0 THEN '{}' ELSE jsonb_build_object('above', jsonb_agg(session_id)) END
       FROM sessions_above(coalesce(v_result #>> '{outcome,child,session_id}', p_session)));
 END $$;
 
--- Locks the session and returns the recorded outcome of a command id; null: the command is new. A repeat does not reopen a
--- session, or else a close that is sent twice would undo itself.
-CREATE OR REPLACE FUNCTION begin_command(p_session text, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
+-- Locks the session and returns the recorded outcome of a command id, or KeyReused; null: the command is new. A repeat does not
+-- reopen a session, or else a close that is sent twice would undo itself.
+CREATE OR REPLACE FUNCTION begin_command(p_session text, p_command_id text, p_digest bytea DEFAULT NULL) RETURNS jsonb
+LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
   v_event session_events;
@@ -37,6 +44,10 @@ BEGIN
     RETURN '{"ok": false, "code": "SessionNotFound"}';
   END IF;
   SELECT * INTO v_event FROM session_events WHERE session_id = p_session AND command_id = p_command_id;
+  IF v_event.args_digest <> p_digest THEN
+    RETURN jsonb_strip_nulls(jsonb_build_object(
+      'ok', false, 'code', 'KeyReused', 'closed', CASE WHEN v_chat.closed_at IS NOT NULL THEN true END));
+  END IF;
   IF (v_event.kind = 'closed') <> (v_chat.closed_at IS NOT NULL) THEN
     RETURN v_event.data -> 'outcome' || jsonb_build_object('closed', v_chat.closed_at IS NOT NULL);
   END IF;
@@ -46,7 +57,7 @@ END $$;
 -- Records what a command's function returned, and returns the outcome. The event refers to the event that holds the text
 -- of the reason, if one was logged before under "<command id>/reason".
 CREATE OR REPLACE FUNCTION record_command(
-  p_session text, p_command text, p_result jsonb, p_actor text, p_command_id text
+  p_session text, p_command text, p_result jsonb, p_actor text, p_command_id text, p_digest bytea DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_ok boolean := NOT p_result ? 'code';
@@ -60,7 +71,7 @@ BEGIN
   PERFORM append_event(p_session, coalesce(p_result ->> 'kind', 'refused'), p_actor,
     coalesce(p_result -> 'data', jsonb_build_object('command', p_command))
       || jsonb_strip_nulls(jsonb_build_object('reason_seq', v_reason)) || jsonb_build_object('outcome', v_outcome),
-    p_command_id);
+    p_command_id, p_digest);
   -- A command that is carried out reopens a closed session; a refused one does not.
   IF v_ok AND p_result ->> 'kind' <> 'closed' THEN
     UPDATE chat_sessions SET closed_at = NULL, updated_at = clock_timestamp()
@@ -193,16 +204,36 @@ CREATE OR REPLACE FUNCTION cmd_refuse(p_session text, p_args jsonb, p_command_id
   SELECT jsonb_build_object('code', p_args ->> 'code', 'data', jsonb_build_object('command', p_args ->> 'name'))
 $$;
 
--- Stores the text of a command's reason and returns the event's number, which the command carries instead of the text so
--- that Temporal never sees it. Stored once per `p_command_id` ("<command id>/reason").
-CREATE OR REPLACE FUNCTION log_reason(p_session text, p_actor text, p_reason text, p_command_id text) RETURNS bigint
+-- Stores content that a command brings, so that Temporal never sees it, once per `p_command_id` ("<command id>/<argument>"), and
+-- returns the number of its event. p_data null: the command brings none; then 0. Null: the command was sent before under its id,
+-- with other content, or with or without. It is compared here, and not by the digest of the other arguments, which reaches Temporal.
+CREATE OR REPLACE FUNCTION log_content(p_session text, p_kind text, p_actor text, p_data jsonb, p_command_id text) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
-  v_seq bigint;
+  v_known session_events;
+  v_receipt session_events;
 BEGIN
   -- An erased session: the command itself reports that.
   IF (lock_session(p_session)).session_id IS NULL THEN RETURN 0; END IF;
-  SELECT seq INTO v_seq FROM session_events WHERE session_id = p_session AND command_id = p_command_id;
-  RETURN coalesce(
-    v_seq, append_event(p_session, 'reason', p_actor, jsonb_build_object('text', p_reason), p_command_id));
+  SELECT * INTO v_known FROM session_events WHERE session_id = p_session AND command_id = p_command_id;
+  SELECT * INTO v_receipt FROM session_events
+   WHERE session_id = p_session AND command_id = split_part(p_command_id, '/', 1);
+  IF v_receipt.seq IS NOT NULL AND v_receipt.args_digest IS NULL THEN
+    -- From before arguments were compared.
+    RETURN coalesce(v_known.seq, 0);
+  ELSIF v_known.seq IS NOT NULL THEN
+    RETURN CASE WHEN v_known.data = p_data THEN v_known.seq END;
+  ELSIF p_data IS NULL THEN
+    RETURN 0;
+  ELSIF v_receipt.seq IS NOT NULL THEN
+    RETURN NULL;
+  END IF;
+  RETURN append_event(p_session, p_kind, p_actor, p_data, p_command_id);
 END $$;
+
+-- Stores the text of a command's reason, as log_content does. The command carries the event's number instead of the text.
+CREATE OR REPLACE FUNCTION log_reason(p_session text, p_actor text, p_reason text, p_command_id text) RETURNS bigint
+LANGUAGE sql AS $$
+  SELECT log_content(
+    p_session, 'reason', p_actor, CASE WHEN p_reason IS NOT NULL THEN jsonb_build_object('text', p_reason) END, p_command_id)
+$$;

@@ -3,10 +3,11 @@
 -- Creates an initiative and brings it to where the files say it is. p_input: that of create_initiative(), and { position, completed:
 -- [task_id], summaries: [{ phase, plan, summary }], resume_context, blockers, sessions }. Returns { initiative_id }, of a repeat
 -- that of the first import.
-CREATE OR REPLACE FUNCTION import_initiative(p_initiative text, p_user text, p_input jsonb, p_key text, p_command_id text)
-RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION import_initiative(
+  p_initiative text, p_user text, p_input jsonb, p_key text, p_command_id text, p_digest bytea DEFAULT NULL
+) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-  v_made jsonb := create_initiative(p_initiative, p_user, p_input, p_key, p_command_id || '/create');
+  v_made jsonb := create_initiative(p_initiative, p_user, p_input, p_key, p_command_id || '/create', p_digest);
 BEGIN
   IF v_made ->> 'initiative_id' IS DISTINCT FROM p_initiative THEN RETURN v_made; END IF;
   UPDATE initiatives SET resume_context = resume_context || (p_input -> 'resume_context') WHERE initiative_id = p_initiative;

@@ -34,19 +34,22 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- The outcome of a recorded command, and the initiative's mark. Of a command that is not recorded p_args, which are ids only, are
--- carried out for an operator; null: it has texts, which only the client stores.
+-- carried out for an operator; of a recorded one they are compared by p_digest. Null: it has texts, which only the client stores.
 CREATE OR REPLACE FUNCTION apply_for_workflow(
-  p_initiative text, p_command text, p_args jsonb, p_command_id text, p_assignment_ms bigint, p_progress_ms bigint
+  p_initiative text, p_command text, p_args jsonb, p_command_id text, p_assignment_ms bigint, p_progress_ms bigint,
+  p_digest bytea DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_owner text := (SELECT user_id FROM initiatives WHERE initiative_id = p_initiative);
-  v_outcome jsonb := (SELECT data -> 'outcome' FROM initiative_events
-                       WHERE initiative_id = p_initiative AND command_id = p_command_id);
+  v_outcome jsonb;
 BEGIN
   IF v_owner IS NULL THEN RETURN NULL; END IF;
-  IF v_outcome IS NULL THEN
-    v_outcome := CASE WHEN p_args IS NULL THEN '{"ok": false, "code": "BadRequest"}'
-                      ELSE apply_initiative_command(p_initiative, v_owner, p_command, p_args, 'operator', p_command_id) END;
+  IF p_args IS NOT NULL THEN
+    v_outcome := apply_initiative_command(p_initiative, v_owner, p_command, p_args, 'operator', p_command_id, p_digest);
+  ELSE
+    SELECT data -> 'outcome' INTO v_outcome
+      FROM initiative_events WHERE initiative_id = p_initiative AND command_id = p_command_id;
+    v_outcome := coalesce(v_outcome, '{"ok": false, "code": "BadRequest"}');
   END IF;
   RETURN v_outcome || jsonb_build_object('mark', initiative_mark(p_initiative, p_assignment_ms, p_progress_ms));
 END $$;

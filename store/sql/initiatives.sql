@@ -39,24 +39,34 @@ CREATE OR REPLACE FUNCTION bad_argument(p_field text, p_expected text) RETURNS j
   SELECT jsonb_build_object('code', 'BadRequest', 'field', p_field, 'expected', p_expected)
 $$;
 
+-- From before they had p_digest: callers of that time get the functions below.
+DROP FUNCTION IF EXISTS create_initiative(text, text, jsonb, text, text);
+DROP FUNCTION IF EXISTS import_initiative(text, text, jsonb, text, text);
+DROP FUNCTION IF EXISTS log_initiative(text, text, text, jsonb, text);
+DROP FUNCTION IF EXISTS apply_initiative_command(text, text, text, jsonb, text, text);
+DROP FUNCTION IF EXISTS run_initiative_command(text, text, jsonb, text, text);
+DROP FUNCTION IF EXISTS apply_for_workflow(text, text, jsonb, text, bigint, bigint);
+
 -- Creates an initiative at its first task. p_input: { title, next_action, phases: [{ name, plans: [{ name, body, tasks:
 -- [{ task_id, name, wave }] }] }], decisions, project_id, workspace_root }. Returns { initiative_id }, of a repeat that of the
--- first creation; or a refusal.
-CREATE OR REPLACE FUNCTION create_initiative(p_initiative text, p_user text, p_input jsonb, p_key text, p_command_id text)
-RETURNS jsonb LANGUAGE plpgsql AS $$
+-- first creation; or a refusal. p_digest is of what the user gave: under the same key, another one is KeyReused.
+CREATE OR REPLACE FUNCTION create_initiative(
+  p_initiative text, p_user text, p_input jsonb, p_key text, p_command_id text, p_digest bytea DEFAULT NULL
+) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-  v_known text;
+  v_known initiatives;
   v_decision jsonb;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('initiative/' || p_user || '/' || p_key, 0)) WHERE p_key IS NOT NULL;
-  SELECT initiative_id INTO v_known FROM initiatives WHERE user_id = p_user AND creation_key = p_key;
-  IF FOUND THEN RETURN jsonb_build_object('initiative_id', v_known); END IF;
+  SELECT * INTO v_known FROM initiatives WHERE user_id = p_user AND creation_key = p_key;
+  IF v_known.creation_digest <> p_digest THEN RETURN '{"code": "KeyReused"}'; END IF;
+  IF v_known.initiative_id IS NOT NULL THEN RETURN jsonb_build_object('initiative_id', v_known.initiative_id); END IF;
   IF p_input ->> 'project_id' IS NOT NULL AND NOT own_project(p_input ->> 'project_id', p_user) THEN
     RETURN '{"code": "ProjectNotFound"}';
   END IF;
-  INSERT INTO initiatives (initiative_id, user_id, title, next_action, project_id, workspace_root, creation_key)
+  INSERT INTO initiatives (initiative_id, user_id, title, next_action, project_id, workspace_root, creation_key, creation_digest)
   VALUES (p_initiative, p_user, p_input ->> 'title', coalesce(p_input ->> 'next_action', ''), p_input ->> 'project_id',
-          p_input ->> 'workspace_root', p_key);
+          p_input ->> 'workspace_root', p_key, p_digest);
   INSERT INTO initiative_phases (initiative_id, phase, name)
   SELECT p_initiative, n, phase ->> 'name' FROM jsonb_array_elements(p_input -> 'phases') WITH ORDINALITY AS given(phase, n);
   INSERT INTO initiative_plans (initiative_id, phase, plan, name, body)
@@ -87,10 +97,11 @@ CREATE OR REPLACE FUNCTION initiative_log_lock(p_initiative text) RETURNS bigint
   SELECT hashtextextended('initiative/log/' || p_initiative, 0)
 $$;
 
-CREATE OR REPLACE FUNCTION log_initiative(p_initiative text, p_kind text, p_actor text, p_data jsonb, p_command_id text)
-RETURNS void LANGUAGE sql AS $$
-  INSERT INTO initiative_events (initiative_id, kind, actor, data, command_id)
-  VALUES (p_initiative, p_kind, p_actor, p_data, p_command_id)
+CREATE OR REPLACE FUNCTION log_initiative(
+  p_initiative text, p_kind text, p_actor text, p_data jsonb, p_command_id text, p_digest bytea DEFAULT NULL
+) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO initiative_events (initiative_id, kind, actor, data, command_id, args_digest)
+  VALUES (p_initiative, p_kind, p_actor, p_data, p_command_id, p_digest)
 $$;
 
 -- Locks a user's initiative; false: there is none. Assignments share the lock with one another, so that many workers can be given
@@ -111,27 +122,30 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Carries out a command of a user's initiative once per command id; a repeat gets the recorded outcome. Returns the outcome with
--- "ok": true, or a refusal with "ok": false.
+-- Carries out a command of a user's initiative once per command id; a repeat gets the recorded outcome. p_digest is of the arguments
+-- that the caller gave: a repeat with another one is KeyReused; null is not compared. Returns the outcome with "ok": true, or a
+-- refusal with "ok": false.
 CREATE OR REPLACE FUNCTION apply_initiative_command(
-  p_initiative text, p_user text, p_command text, p_args jsonb, p_actor text, p_command_id text
+  p_initiative text, p_user text, p_command text, p_args jsonb, p_actor text, p_command_id text, p_digest bytea DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_shared boolean := p_command = 'assign_task';
   v_outcome jsonb;
+  v_digest bytea;
 BEGIN
   IF NOT lock_initiative(p_initiative, p_user, v_shared) THEN RETURN '{"ok": false, "code": "InitiativeNotFound"}'; END IF;
   -- Those that share the lock would not see each other's receipts.
   IF v_shared THEN PERFORM pg_advisory_xact_lock(hashtextextended(p_initiative || '/' || p_command_id, 0)); END IF;
-  SELECT data -> 'outcome' INTO v_outcome
+  SELECT data -> 'outcome', args_digest INTO v_outcome, v_digest
     FROM initiative_events WHERE initiative_id = p_initiative AND command_id = p_command_id;
-  IF FOUND THEN RETURN v_outcome; END IF;
-  RETURN run_initiative_command(p_initiative, p_command, p_args, p_actor, p_command_id);
+  IF v_digest <> p_digest THEN RETURN '{"ok": false, "code": "KeyReused"}'; END IF;
+  IF v_outcome IS NOT NULL THEN RETURN v_outcome; END IF;
+  RETURN run_initiative_command(p_initiative, p_command, p_args, p_actor, p_command_id, p_digest);
 END $$;
 
 -- Under the lock: runs the command's function, brings what follows from it up to date, and logs the event.
 CREATE OR REPLACE FUNCTION run_initiative_command(
-  p_initiative text, p_command text, p_args jsonb, p_actor text, p_command_id text
+  p_initiative text, p_command text, p_args jsonb, p_actor text, p_command_id text, p_digest bytea DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_result jsonb;
@@ -151,7 +165,7 @@ BEGIN
   -- hold the initiative's row alone.
   IF p_command = 'assign_task' THEN PERFORM pg_advisory_xact_lock_shared(initiative_log_lock(p_initiative)); END IF;
   PERFORM log_initiative(p_initiative, coalesce(v_result ->> 'kind', 'refused'), p_actor,
-    coalesce(v_result -> 'data', '{}') || jsonb_build_object('command', p_command, 'outcome', v_outcome), p_command_id);
+    coalesce(v_result -> 'data', '{}') || jsonb_build_object('command', p_command, 'outcome', v_outcome), p_command_id, p_digest);
   RETURN v_outcome;
 END $$;
 

@@ -47,10 +47,14 @@ CREATE OR REPLACE FUNCTION session_mark(p_session text) RETURNS jsonb LANGUAGE s
     FROM sessions WHERE session_id = p_session
 $$;
 
-CREATE OR REPLACE FUNCTION append_event(p_session text, p_kind text, p_actor text, p_data jsonb, p_command_id text)
-RETURNS bigint LANGUAGE sql AS $$
-  INSERT INTO session_events (session_id, seq, kind, actor, data, command_id)
-  SELECT p_session, coalesce(max(seq), 0) + 1, p_kind, p_actor, p_data, p_command_id
+-- From before it had p_digest: callers of that time get the function below.
+DROP FUNCTION IF EXISTS append_event(text, text, text, jsonb, text);
+
+CREATE OR REPLACE FUNCTION append_event(
+  p_session text, p_kind text, p_actor text, p_data jsonb, p_command_id text, p_digest bytea DEFAULT NULL
+) RETURNS bigint LANGUAGE sql AS $$
+  INSERT INTO session_events (session_id, seq, kind, actor, data, command_id, args_digest)
+  SELECT p_session, coalesce(max(seq), 0) + 1, p_kind, p_actor, p_data, p_command_id, p_digest
     FROM session_events WHERE session_id = p_session
   RETURNING seq
 $$;

@@ -118,8 +118,18 @@ const damaged = (change: (lines: string[]) => void): Case => ({
   follow: exportAgain,
 });
 
-/** `StateNotSet` ends runs only; the others need a call that asks (test/http/approvals.test.ts), or a package that is missing. */
-const ELSEWHERE = ['StateNotSet', 'NotOffered', 'ProjectRequired', 'ManifestRule', 'NotSupported'] as const;
+/**
+ * `StateNotSet` ends runs only, `EventConflict` is of events with ids of their own (test/rows/session-service.test.ts); the others need a
+ * call that asks (test/http/approvals.test.ts), or a package that is missing.
+ */
+const ELSEWHERE = [
+  'StateNotSet',
+  'EventConflict',
+  'NotOffered',
+  'ProjectRequired',
+  'ManifestRule',
+  'NotSupported',
+] as const;
 type Elsewhere = (typeof ELSEWHERE)[number];
 
 /** The codes that requests are refused with. */
@@ -248,12 +258,12 @@ const CASES: Record<Exclude<ErrorCode, Elsewhere>, Case> = {
     advice: /Choose another id/,
     follow: (place) => create(`${place.key}-2`),
   },
-  EventConflict: {
+  KeyReused: {
     refused: async (place) => {
       await place.post('state', { stateIncrements: { n: 1 } }, { 'idempotency-key': place.key });
       return place.post('state', { stateIncrements: { n: 2 } }, { 'idempotency-key': place.key });
     },
-    advice: /Send it as a new event/,
+    advice: /Send it under a new key/,
     follow: (place) => place.post('state', { stateIncrements: { n: 2 } }, { 'idempotency-key': `${place.key}-2` }),
   },
   NotUserMessage: {

@@ -86,8 +86,22 @@ describe('pseudonyms', () => {
         },
       },
     };
-    const text = readable(new Pseudonyms().history({ events: [started, accepted] }));
-    expect(text).not.toMatch(/grace|host|ABCDEFGHIJKLMN/);
+    const digest = 'R3JhY2U'.padEnd(43, '_-');
+    const command = {
+      eventId: '3',
+      eventTime: '2026-01-01T00:00:00Z',
+      eventType: 'EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED',
+      workflowExecutionUpdateAcceptedEventAttributes: {
+        protocolInstanceId: `cancelQueued:key-of-grace:${digest}`,
+        acceptedRequestMessageId: `cancelQueued:key-of-grace:${digest}/request`,
+        acceptedRequest: { input: { args: { payloads: [payload({ command_id: 'key-of-grace' })] } } },
+      },
+    };
+    const text = readable(new Pseudonyms().history({ events: [started, accepted, command] }));
+    expect(text).not.toMatch(/grace|host|ABCDEFGHIJKLMN|R3JhY2U/);
+    expect(text).toContain('"cancelQueued:command-1:digest-1"');
+    expect(text).toContain('"cancelQueued:command-1:digest-1/request"');
+    expect(text).toContain('{"command_id":"command-1"}');
     expect(text).toContain('helper · user-1');
     expect(text).toContain('{"PerdureUser":"user-1"}');
     expect(text).toContain('"submit:message-1"');

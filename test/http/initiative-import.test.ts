@@ -117,6 +117,8 @@ async function textsOf(archive: Uint8Array): Promise<Record<string, string>> {
   return Object.fromEntries(entries.map(({ header, data }) => [header.name, text(data)]));
 }
 
+const ONE_TASK = [{ name: 'first', plans: [{ name: 'first', tasks: [{ name: 'first' }] }] }];
+
 const count = async () => ((await ada.get('/api/initiatives?limit=200')).body.items as unknown[]).length;
 
 it('I2 H12 what was exported is imported as the same initiative', async () => {
@@ -193,7 +195,12 @@ it('H12 a dry run and a line that cannot be read store nothing; a repeat with it
   expect(await count()).toBe(before);
   const [one, two] = await Promise.all([importOf(archive, { key: 'k' }), importOf(archive, { key: 'k' })]);
   expect([one.status, pathOf(one)]).toEqual([201, pathOf(two)]);
-  expect(await count()).toBe(before + 1);
+  const other = await exported(pathOf(await ada.post('/api/initiatives', { title: 't', phases: ONE_TASK })));
+  expect(await importOf(other, { key: 'k' })).toMatchObject({ status: 422, body: { code: 'KeyReused' } });
+  expect(
+    (await ada.post('/api/initiatives', { title: 't', phases: ONE_TASK }, { 'idempotency-key': 'k' })).status,
+  ).toBe(422);
+  expect(await count()).toBe(before + 2);
   expect(pathOf(await importOf(archive))).not.toBe(pathOf(one));
 });
 

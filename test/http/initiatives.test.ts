@@ -131,6 +131,50 @@ it('H12 the same creation twice is one initiative, and lists have pages', async 
   expect((await bob.get(`/api/initiatives?after=${page.next}`)).body).toEqual({ items: [first.body], next: null });
 });
 
+it('H2 H12 a key that comes again with other arguments is KeyReused and changes nothing; with the same, a repeat', async () => {
+  const carl = host.as('carl');
+  const under = (path: string, body: object, key: string) => carl.post(path, body, { 'idempotency-key': key });
+  const made = await under('/api/initiatives', PLAN, 'key');
+  expect(await under('/api/initiatives', { ...PLAN, title: 'Coffee' }, 'key')).toMatchObject({
+    status: 422,
+    body: { code: 'KeyReused', errors: [{ field: 'Idempotency-Key' }] },
+  });
+  expect((await carl.get('/api/initiatives')).body.items).toHaveLength(1);
+  const at = `/api/initiatives/${made.body.initiative.initiative_id}`;
+  const [draw, choose] = (await carl.get(at)).body.phases[0].plans[0].tasks as { task_id: string }[];
+  const decision = { context: 'Size', decision: 'small', reason: 'tea' };
+  /** In their order: each goes on from those before it. */
+  const cases: [path: string, body: object, other: object | string][] = [
+    ['sessions', { agent: 'worker' }, { agent: 'verifier' }],
+    ['sessions', { agent: 'worker', working_on: 'tea' }, { agent: 'worker' }],
+    ['tasks/next', { work_session: 'session-001' }, { work_session: 'session-002' }],
+    [`tasks/${draw!.task_id}/start`, { work_session: 'session-001' }, `tasks/${choose!.task_id}/start`],
+    [`tasks/${draw!.task_id}/progress`, { work_session: 'session-001', note: 'half' }, { work_session: 'session-001' }],
+    [
+      `tasks/${draw!.task_id}/complete`,
+      { work_session: 'session-001', note: 'b' },
+      { work_session: 'session-001', note: 'c' },
+    ],
+    ['decisions', decision, { ...decision, reason: 'coffee' }],
+    ['blockers', { description: 'No pens', affects: [] }, { description: 'No paper', affects: [] }],
+    ['blockers', { description: 'No ink', affects: [] }, { description: 'No paper', affects: [] }],
+    ['blockers/block-001/bypass', { workaround: 'chalk', workaround_tasks: ['Buy chalk'] }, { workaround: 'chalk' }],
+    ['blockers/block-001/resolve', { resolution: 'pens' }, 'blockers/block-002/resolve'],
+    ['state', { next_action: 'Go on.' }, { next_action: 'Stop.' }],
+    ['sessions/session-001/end', { context_usage: 0.4 }, 'sessions/session-002/end'],
+  ];
+  for (const [n, [path, body, other]] of cases.entries()) {
+    const first = await under(`${at}/${path}`, body, `key-${n}`);
+    expect([path, first.status]).toEqual([path, 200]);
+    const before = (await carl.get(at)).body as object;
+    const [otherPath, otherBody] = typeof other === 'string' ? [other, body] : [path, other];
+    const refused = await under(`${at}/${otherPath}`, otherBody, `key-${n}`);
+    expect([path, refused.status, refused.body.code]).toEqual([path, 422, 'KeyReused']);
+    expect((await under(`${at}/${path}`, body, `key-${n}`)).body).toEqual(first.body);
+    expect((await carl.get(at)).body).toEqual(before);
+  }
+});
+
 it('H12 I5 blockers and decisions are recorded, and shown in STATE.md', async () => {
   const at = await created();
   const [draw] = await tasksOf(at);

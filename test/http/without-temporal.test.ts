@@ -429,6 +429,34 @@ describe('commands while Temporal is down', () => {
     const answer = await ada.post(`/api/sessions/${id}/abort`, {}, { 'idempotency-key': 'not an id' });
     expect(answer).toMatchObject({ status: 400, body: { code: 'BadRequest' } });
   });
+
+  it.concurrent.each([
+    ['cancel', {}, { reason: 'a bug' }, { reason: 'a whim' }],
+    ['branch', { from_message_id: 'm1' }, { metadata: { a: 1, b: 2 } }, { metadata: { a: 2 } }],
+  ])(
+    'H2 %s under a key that brought other content is KeyReused, and nothing is logged',
+    async (name, rest, given, other) => {
+      const id = await openSession();
+      const send = async (content: object) =>
+        codeOf(await ada.post(`/api/sessions/${id}/${name}`, { ...rest, ...content }, { 'idempotency-key': 'k1' }));
+      const log = async () => (await ada.get(`/api/sessions/${id}/log`)).body as { items: object[] };
+      const first = send(given);
+      const before = await eventually(async () => {
+        const logged = await log();
+        expect(logged.items).toHaveLength(2);
+        return logged;
+      });
+      expect([await send(other), await send({})]).toEqual([
+        [422, 'KeyReused'],
+        [422, 'KeyReused'],
+      ]);
+      expect(await Promise.all([first, send(given)])).toEqual([
+        [503, 'Unavailable'],
+        [503, 'Unavailable'],
+      ]);
+      expect(await log()).toEqual(before);
+    },
+  );
 });
 
 describe('a session belongs to its user', () => {
@@ -700,7 +728,7 @@ describe('state', () => {
       const { body } = await ada.post(at(id), { stateIncrements: { n: 1 } }, key);
       expect(body.state.n).toBe(1);
     }
-    expect(codeOf(await ada.post(at(id), { stateIncrements: { n: 2 } }, key))).toEqual([409, 'EventConflict']);
+    expect(codeOf(await ada.post(at(id), { stateIncrements: { n: 2 } }, key))).toEqual([422, 'KeyReused']);
     const { lastUpdateTime } = (await ada.get(at(id))).body as { lastUpdateTime: number };
     expect((await ada.post(at(id), { stateDelta: { n: 5 }, lastUpdateTime })).status).toBe(200);
     expect(codeOf(await ada.post(at(id), { stateDelta: { n: 6 }, lastUpdateTime }))).toEqual([409, 'StaleSession']);

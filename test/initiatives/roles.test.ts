@@ -10,6 +10,7 @@ import { planned } from '../../tools/test-kit/initiative.ts';
 import { callTool, type ModelAction, report, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { initiativeCalls } from '../../worker/initiative-calls.ts';
 
 const agentOf = (role: InitiativeRole) =>
   defineAgent({
@@ -121,6 +122,20 @@ it('I7 a worker reads the state, works through its tasks, and ends its work sess
     ['two', null],
     ['tea later', null],
   ]);
+});
+
+it('U2 H2 a repeated tool call gets its first outcome, although its work session has ended meanwhile', async () => {
+  const id = await create();
+  const { id: sessionId } = await join(id);
+  const call = (toolCallId: string) =>
+    initiativeCalls(client.initiatives, runtime.db, {
+      ...{ userId: 'ada', sessionId, agent: 'worker', initiativeId: id, toolCallId },
+    });
+  const { task_id } = (await call('call_1').task_next({})) as { task_id: string };
+  await call('call_2').task_start({ task_id });
+  const done = await call('call_3').task_complete({ task_id, note: 'done' });
+  await call('call_4').session_end({});
+  expect(await call('call_3').task_complete({ task_id, note: 'done' })).toEqual(done);
 });
 
 it('I4 I7 nobody is given a task while a file is missing that the state names; a verifier accepts that', async () => {

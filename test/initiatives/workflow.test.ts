@@ -102,6 +102,7 @@ it('I3 an update carries out a command of ids once, and one with texts only afte
   const given = await update(id, 'assignTask', { command_id, work_session: session.id });
   expect(given).toMatchObject({ ok: true, task_id: expect.any(String) as string });
   expect(await update(id, 'assignTask', { command_id, work_session: session.id })).toEqual(given);
+  expect(await codeOf(update(id, 'assignTask', { command_id, work_session: 'session-009' }))).toBe('KeyReused');
   const holds = { task_id: given.task_id!, work_session: session.id };
   await update(id, 'startTask', holds);
   await update(id, 'reportProgress', holds);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Phase } from '../../domain/phases.ts';
+import { argumentsDigest } from '../../store/arguments-digest.ts';
 import { call, type Answer, freshRows, Session } from './session.ts';
 
 const db = await freshRows();
@@ -68,6 +69,48 @@ describe.each(CASES)('$name', ({ name, at, send }) => {
     for (const other of others) expect(other).toEqual(first);
     expect(await session.events()).toHaveLength(before + 1);
   });
+});
+
+/** A command as a worker sends it: with the digest of its arguments. */
+function sent(session: Session, name: string, args: object, id: string): Promise<Answer> {
+  return session.apply(name, args, id, 'user', argumentsDigest(args));
+}
+const REUSED = { ok: false, code: 'KeyReused' };
+
+it('H2 a command id with other arguments is refused and changes nothing, also of a closed session', async () => {
+  const session = await Session.saying(db, 'one', 'two', 'three');
+  const first = await sent(session, 'cancel_queued', { message_id: 'two' }, 'cancelQueued:1');
+  expect(first).toMatchObject({ ok: true });
+  const after = await session.everything();
+  expect(await sent(session, 'cancel_queued', { message_id: 'three' }, 'cancelQueued:1')).toEqual(REUSED);
+  expect(await sent(session, 'cancel_queued', { message_id: 'two' }, 'cancelQueued:1')).toEqual(first);
+  expect(await session.everything()).toEqual(after);
+  const closed = await sent(session, 'close', { abort: true }, 'close:1');
+  expect(await sent(session, 'close', { abort: false }, 'close:1')).toEqual({ ...REUSED, closed: true });
+  expect(await sent(session, 'close', { abort: true }, 'close:1')).toEqual(closed);
+});
+
+it('H2 a receipt from before arguments were compared is accepted with any', async () => {
+  const session = await Session.saying(db, 'one', 'two');
+  const first = await session.cancelQueued('two', 'cancelQueued:1');
+  expect(await sent(session, 'cancel_queued', { message_id: 'one' }, 'cancelQueued:1')).toEqual(first);
+  await session.cancel('cancel:1');
+  const log = (reason: string | null) => call(db, 'log_reason', [session.id, 'user', reason, 'cancel:1/reason']);
+  expect([await log('enough'), await log(null)]).toEqual([0, 0]);
+});
+
+it('H2 the reason of a command is the first one: another, none, or one that comes later is refused', async () => {
+  const session = await Session.at('building', db);
+  const log = (id: number, reason: string | null) =>
+    call<number | null>(db, 'log_reason', [session.id, 'user', reason, `cancel:${id}/reason`]);
+  const seq = await log(1, 'enough');
+  const reused = null;
+  expect([await log(1, 'enough'), await log(1, 'a whim'), await log(1, null)]).toEqual([seq, reused, reused]);
+  expect(await log(2, null)).toBe(0);
+  await sent(session, 'cancel', {}, 'cancel:2');
+  const before = await session.events();
+  expect([await log(2, null), await log(2, 'enough')]).toEqual([0, reused]);
+  expect(await session.events()).toEqual(before);
 });
 
 it('W8 a repeated close does not reopen the session', async () => {

@@ -210,8 +210,8 @@ export class Session {
   }
 
   /** Any command. */
-  apply(name: string, args: object, command = newId('cmd'), actor = 'user') {
-    return call<Answer>(this.db, 'apply_command', [this.id, name, args, actor, command]);
+  apply(name: string, args: object, command = newId('cmd'), actor = 'user', digest: Buffer | null = null) {
+    return call<Answer>(this.db, 'apply_command', [this.id, name, args, actor, command, digest]);
   }
 
   /** Loads the session as another execution of its workflow, or as the given one; by the time, as workers of the version before. */

@@ -71,6 +71,7 @@ const ADVICE: Record<ErrorCode, string> = {
   AgentNotConfigured: OPERATOR,
   WorkspaceNotUsable: 'Start a new session.',
   StateNotSet: 'Set it, then send a new message.',
+  KeyReused: 'Send it under a new key.',
   TooMany: 'Wait until some of them have been answered, or take some back.',
   Internal: `${AGAIN} If it happens again, see the server's log.`,
   NotSupported: 'This server does not support it yet.',

@@ -20,7 +20,7 @@ const NAMES: Readonly<Record<string, string>> = {
   command_id: 'command',
 };
 
-/** `<command>:<id>`, with the run of a message, and with what the server appends. */
+/** `<command>:<id>`, with the run of a message or the digest of the arguments, and with what the server appends. */
 const UPDATE_IDS = new Set(['updateId', 'inboundUpdateId', 'protocolInstanceId', 'acceptedRequestMessageId']);
 
 /** Events with the summary of a session. */
@@ -109,10 +109,11 @@ export class Pseudonyms {
   }
 
   private updateId(id: string): string {
-    const match = /^([A-Za-z]+):(.*?)((?::\d+)?(?:\/request)?)$/.exec(id);
+    const match = /^([A-Za-z]+):(.*?)(?::([\w-]{43}))?((?::\d+)?(?:\/request)?)$/.exec(id);
     if (match === null || match[1] === 'sweep') return this.ids(id);
-    const [, command = '', name = '', rest = ''] = match;
-    return `${command}:${this.name(command === 'submit' ? 'message' : 'command', name)}${rest}`;
+    const [, command = '', name = '', digest, rest = ''] = match;
+    const of = digest === undefined ? '' : `:${this.name('digest', digest)}`;
+    return `${command}:${this.name(command === 'submit' ? 'message' : 'command', name)}${of}${rest}`;
   }
 
   private name(kind: string, original: string): string {
