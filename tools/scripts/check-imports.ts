@@ -15,9 +15,10 @@ const isTest = (file: string) => /\.test\.tsx?$/.test(file) || file.startsWith('
 const folderOf = (file: string) => file.split('/')[0] ?? '';
 const resolved = (file: string, specifier: string) => path.join(path.dirname(file), specifier);
 
-/** Everything that a file imports or exports from elsewhere. */
+/** Everything that a file imports, also by `import('…')`, or exports from elsewhere. */
 function importsOf(file: string): Import[] {
-  const { module, errors } = parseSync(file, readFileSync(path.join(root, file), 'utf8'));
+  const source = readFileSync(path.join(root, file), 'utf8');
+  const { module, errors } = parseSync(file, source);
   if (errors.length > 0) throw new Error(`${file}: ${errors[0]?.message}`);
   const allTypes = (entries: { isType: boolean }[]) => entries.length > 0 && entries.every((entry) => entry.isType);
   const imports = module.staticImports.map((one) => ({
@@ -29,7 +30,11 @@ function importsOf(file: string): Import[] {
       entry.moduleRequest ? [{ specifier: entry.moduleRequest.value, typeOnly: entry.isType }] : [],
     ),
   );
-  return [...imports, ...exports];
+  const dynamic = module.dynamicImports.flatMap(({ moduleRequest: { start, end } }) => {
+    const literal = /^(['"])(.*)\1$/.exec(source.slice(start, end));
+    return literal === null ? [] : [{ specifier: literal[2]!, typeOnly: false }];
+  });
+  return [...imports, ...exports, ...dynamic];
 }
 
 function packageOf(specifier: string): string {
@@ -41,12 +46,19 @@ function packageOf(specifier: string): string {
 
 function allowsPackage(rule: FolderRule, name: string): boolean {
   if (rule.packages === 'any') return true;
-  return rule.packages.some((one) => (one.endsWith('*') ? name.startsWith(one.slice(0, -1)) : name === one));
+  return rule.packages.some((one) => isNamedBy(one, name));
 }
+
+/** Whether a package is meant by an entry of a rule. */
+function isNamedBy(entry: string, name: string): boolean {
+  return entry.endsWith('*') ? name.startsWith(entry.slice(0, -1)) : name === entry;
+}
+
+const ruleOf = (file: string): FolderRule | undefined => IMPORT_RULES[file] ?? IMPORT_RULES[folderOf(file)];
 
 /** The problem of an import; undefined: none. */
 function problemOf(file: string, { specifier, typeOnly }: Import): string | undefined {
-  const rule = isTest(file) ? undefined : (IMPORT_RULES[file] ?? IMPORT_RULES[folderOf(file)]);
+  const rule = isTest(file) ? undefined : ruleOf(file);
   if (specifier.startsWith('node:')) return undefined;
   if (builtinModules.includes(specifier)) return `write node:${specifier}`;
   if (!specifier.startsWith('.')) {
@@ -93,10 +105,27 @@ function folderProblems(files: readonly string[]): string[] {
   return problems;
 }
 
+/** Allowed packages that no file under their rule imports: a rule says what a folder is built on. */
+function unusedPackages(imports: ReadonlyMap<string, Import[]>): string[] {
+  const code = [...imports].filter(([file]) => !isTest(file));
+  return Object.entries(IMPORT_RULES).flatMap(([place, rule]) => {
+    const under = code.filter(([file]) => ruleOf(file) === rule);
+    const names = under.flatMap(([, all]) => all.map(({ specifier }) => packageOf(specifier)));
+    const allowed = [
+      ...(rule.packages === 'any' ? [] : rule.packages),
+      ...(rule.typesOf ?? []).filter((one) => !IMPORT_RULES[folderOf(one)]),
+    ];
+    return allowed
+      .filter((one) => !names.some((name) => isNamedBy(one, name)))
+      .map((one) => `${place}: imports nothing from ${one}: remove it from import-rules.ts`);
+  });
+}
+
 const files = globSync('**/*.{ts,tsx,js}', { cwd: root, exclude: NOT_OURS }).filter((file) => !file.endsWith('.d.ts'));
 const imports = new Map(files.map((file) => [file, importsOf(file)]));
 const problems = [
   ...folderProblems(files),
+  ...unusedPackages(imports),
   ...files.flatMap((file) =>
     (imports.get(file) ?? []).flatMap((one) => {
       const problem = problemOf(file, one);

@@ -37,15 +37,15 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   workflows: { own: ['domain'], packages: ['@temporalio/workflow', '@temporalio/common'] },
   agent: {
     own: ['domain'],
-    packages: ['@cfworker/json-schema', '@modelcontextprotocol/*', 'ai', '@ai-sdk/*', 'gpt-tokenizer/*', 'yaml', 'zod'],
+    packages: ['@cfworker/json-schema', '@modelcontextprotocol/*', 'ai', '@ai-sdk/*', 'gpt-tokenizer', 'yaml', 'zod'],
   },
   store: { own: ['domain', 'wire'], packages: ['aws4fetch', 'pg', 'zod'] },
   // Parses a tool input that is still streaming as the AI SDK's readers do.
   'store/settle-part.ts': { own: ['domain'], packages: ['ai'] },
-  bus: { own: ['domain'], packages: ['pg', 'redis', 'zod'] },
+  bus: { own: ['domain'], packages: ['pg', 'zod'] },
   activities: {
     own: ['agent', 'store', 'bus', 'domain', 'workspaces'],
-    packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'p-retry', 'pg', 'pino', 'prom-client', 'zod'],
+    packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'p-retry', 'pg', 'pino', 'prom-client'],
     typesOf: ['@temporalio/worker'],
   },
   worker: {
@@ -67,7 +67,6 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
       'ai',
       'hono',
       'jose',
-      'pino',
       'prom-client',
       'zod',
       'zod-openapi',
