@@ -26,7 +26,7 @@ export function useOwnWorkflowThreads(): void {
     constructor(entry: string | URL, options?: ConstructorParameters<typeof Worker>[1]) {
       const heartbeats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
       if (entry === SDK_ENTRY) {
-        super(OUR_ENTRY, { ...options, workerData: { heartbeats } });
+        super(OUR_ENTRY, { ...options, workerData: { ...(options?.workerData as object | undefined), heartbeats } });
         terminateWhenHung(this, heartbeats);
       } else {
         super(entry, options);

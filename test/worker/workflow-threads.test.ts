@@ -1,8 +1,9 @@
 import { once } from 'node:events';
+import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { MISSED_CHECKS, terminateWhenHung } from '../../worker/workflow-threads.ts';
+import { MISSED_CHECKS, terminateWhenHung, useOwnWorkflowThreads } from '../../worker/workflow-threads.ts';
 
 /** A thread that counts a heartbeat every 5 ms, or only one and then loops forever. Its checks are made by hand. */
 async function counting({ loops }: { loops: boolean }) {
@@ -48,4 +49,19 @@ it('W1 a workflow thread in an endless loop is terminated, and no other', async 
   await beat(10);
   expect(works.state).toEqual({ hasEnded: false, isChecked: true });
   await works.thread.terminate();
+});
+
+it('W1 a workflow thread has the data of its creator besides the heartbeats', async () => {
+  useOwnWorkflowThreads();
+  const require = createRequire(import.meta.url);
+  const { Worker: Installed } = require('node:worker_threads') as { Worker: typeof Worker };
+  const tell = `
+    import { parentPort, workerData } from 'node:worker_threads';
+    parentPort.postMessage(Object.keys(workerData).toSorted());`;
+  const thread = new Installed(require.resolve('@temporalio/worker/lib/workflow/workflow-worker-thread.js'), {
+    workerData: { given: true },
+    execArgv: ['--import', `data:text/javascript,${encodeURIComponent(tell)}`],
+  });
+  expect(await once(thread, 'message')).toEqual([['given', 'heartbeats']]);
+  await thread.terminate();
 });
