@@ -55,10 +55,27 @@ it('Q3 text quoted by a parser error is in no log', () => {
 
 it('Q3 the time to log a long line is linear in its length', async () => {
   const log = (size: number) => {
-    const line = logged((to) => to.info({ note: 'a'.repeat(size), more: 'x://y:'.repeat(size / 10) }, 'long'));
+    const line = logged((to) => to.info({ note: 'a'.repeat(size), more: 'x://y:http://z'.repeat(size / 20) }, 'long'));
     expect(line.length).toBeGreaterThan(size);
   };
   expect(await growthOf(log, 100_000)).toBeLessThan(MOST_LINEAR);
+});
+
+it('Q3 the password of any configured URL is in no log, nor a token in its place; names of users stay', () => {
+  const lines: string[] = [];
+  const config = parseConfig({
+    DATABASE_URL: 'postgres://postgres:canary-1@h/d',
+    PERDURE_DIRECT_DATABASE_URL: 'postgres://postgres@h/d?password=canary-2',
+    OPENAI_BASE_URL: 'https://canary%2D3@gateway/v1',
+    ANTHROPIC_BASE_URL: 'https://someone:canary-4@gateway/v1',
+    PERDURE_JWKS_URL: 'http://canary-5@keys/',
+  });
+  const log = createLogger('test', config, { write: (line) => void lines.push(line) });
+  log.info('canary-1 canary-2 canary%2D3 canary-3 canary-4 canary-5');
+  log.info('fetch failed: https://canary-of-another-url@gateway/v1');
+  expect(lines.join('')).not.toContain('canary');
+  log.info('postgres and someone at https://gateway/v1/@scope, ssh://git@host');
+  expect(lines.at(-1)).toContain('"postgres and someone at https://gateway/v1/@scope, ssh://git@host"');
 });
 
 it('Q3 a secret that is part of a number or of an escape leaves every line valid JSON', () => {

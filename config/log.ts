@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino, type DestinationStream, type Logger } from 'pino';
 import { changeStrings } from '../domain/redact.ts';
 import type { Config } from './config.ts';
-import { hideSecrets, REDACTED, type Secrets, settingsTooShortToHide } from './secrets.ts';
+import { hideSecrets, REDACTED, type Secrets, secretsIn, settingsTooShortToHide } from './secrets.ts';
 
 export type { Logger } from 'pino';
 
@@ -14,11 +14,25 @@ type LogConfig = Pick<Config, 'logLevel'> & Secrets;
 
 /**
  * A pino logger that writes JSON lines to stdout (or `destination`) without secrets: it removes the values of fields with
- * a secret's name, configured secrets in any string, and passwords in URLs. Warns of secrets too short to be removed.
+ * a secret's name, configured secrets in any string, and passwords and tokens in URLs. Warns of secrets too short to be removed.
  */
 export function createLogger(name: string, config: LogConfig, destination?: DestinationStream): Logger {
+  const log = loggerOf(name, config, destination);
+  const short = settingsTooShortToHide(config);
+  if (short.length > 0) {
+    log.warn({ settings: short }, 'a secret of fewer than 6 characters is not removed from logs and tool outcomes');
+  }
+  return log;
+}
+
+/** The logger of a program itself, which may have no valid configuration: without the secrets of its environment. */
+export function createProcessLogger(name: string, destination?: DestinationStream): Logger {
+  return loggerOf(name, { logLevel: 'info', ...secretsIn(process.env) }, destination);
+}
+
+function loggerOf(name: string, config: LogConfig, destination: DestinationStream | undefined): Logger {
   const hide = hideSecrets(config);
-  const log = pino(
+  return pino(
     {
       name,
       level: config.logLevel,
@@ -28,11 +42,6 @@ export function createLogger(name: string, config: LogConfig, destination?: Dest
     },
     destination ?? stdout(),
   );
-  const short = settingsTooShortToHide(config);
-  if (short.length > 0) {
-    log.warn({ settings: short }, 'a secret of fewer than 6 characters is not removed from logs and tool outcomes');
-  }
-  return log;
 }
 
 type Destination = ReturnType<typeof pino.destination>;
@@ -63,7 +72,7 @@ export async function logLast(name: string, fields: object, reason: string): Pro
   destination.write = () => true;
   await logWritten();
   // Without a method to flush at once, which would wait for a reader without limit.
-  createLogger(name, { logLevel: 'info' }, { write }).fatal(fields, reason);
+  createProcessLogger(name, { write }).fatal(fields, reason);
 }
 
 /** Provider errors contain prompts and answers in fields and messages; parser errors quote their input. */
@@ -89,7 +98,9 @@ function errorWithoutContent(error: unknown): unknown {
   };
 }
 
-/** The line without the password of any URL. The pattern starts at "://", so its time is linear in the line's length. */
+/** The line without the password of any URL, or the token in its place. The patterns start at "://": their time is linear. */
 function withoutPasswords(line: string): string {
-  return line.replaceAll(/(:\/\/[^\s:@/"]*:)[^\s@/"]+@/g, `$1${REDACTED}@`);
+  return line
+    .replaceAll(/(:\/\/[^\s:@/"]*:)[^\s@/"]+@/g, `$1${REDACTED}@`)
+    .replaceAll(/(https?:\/\/)[^\s:@/"?#]+@/gi, `$1${REDACTED}@`);
 }

@@ -1,6 +1,6 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { ConfigError } from './error.ts';
-import { createLogger, logLast, logWritten } from './log.ts';
+import { createProcessLogger, logLast, logWritten } from './log.ts';
 
 /** A program and its command line. */
 interface Program<Options extends NonNullable<ParseArgsConfig['options']>> {
@@ -61,7 +61,7 @@ function stopRequests(name: string): () => Promise<void> {
     process.once(signal, () => {
       asked.resolve();
       if (isHandled) return;
-      createLogger(name, { logLevel: 'info' }).info('stopped');
+      createProcessLogger(name).info('stopped');
       void endProcess(0);
     });
   }
@@ -106,6 +106,6 @@ function helpOf({ name, does, help = [] }: { name: string; does: string; help?: 
 function logWarnings(name: string): void {
   process.removeAllListeners('warning');
   process.on('warning', (warning) => {
-    createLogger(name, { logLevel: 'info' }).warn({ err: warning }, warning.message);
+    createProcessLogger(name).warn({ err: warning }, warning.message);
   });
 }

@@ -4,7 +4,7 @@ import { inspect } from 'node:util';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/define.ts';
 
-const NAMES = ['OPENAI_API_KEY', 'ANTHROPIC_API_KEY', 'PERDURE_JWT_SECRET', 'DATABASE_URL'];
+const NAMES = ['OPENAI_API_KEY', 'ANTHROPIC_API_KEY', 'ANTHROPIC_BASE_URL', 'PERDURE_JWT_SECRET', 'DATABASE_URL'];
 const input = z.object({});
 
 /** The environment of the process. */

@@ -21,6 +21,7 @@ const SECRETS = {
   openai: `sk-open-${randomBytes(12).toString('hex')}`,
   anthropic: `sk-anth-${randomBytes(12).toString('hex')}`,
   jwt: `jwt "secret" ${randomBytes(24).toString('hex')}`,
+  gateway: `token+${randomBytes(12).toString('hex')}`,
   password: `pg/word+ ${randomBytes(12).toString('hex')}`,
 };
 const USER = `perdure_${randomBytes(6).toString('hex')}`;
@@ -76,6 +77,7 @@ beforeAll(async () => {
   const env = {
     OPENAI_API_KEY: SECRETS.openai,
     ANTHROPIC_API_KEY: SECRETS.anthropic,
+    ANTHROPIC_BASE_URL: `https://${SECRETS.gateway}@127.0.0.1/v1`,
     PERDURE_JWT_SECRET: SECRETS.jwt,
     PERDURE_AGENTS: path.resolve('test/attacks/agents.ts'),
     PERDURE_LOG_LEVEL: 'trace',

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 
 /** A program that logs a line longer than a pipe holds, then one more, and ends as `end` says. */
-function started(end: string): ChildProcess {
+function started(end: string, env: NodeJS.ProcessEnv = {}): ChildProcess {
   const program = `
     import { createLogger } from './config/log.ts';
     import { runProcess } from './config/process.ts';
@@ -18,6 +18,7 @@ function started(end: string): ChildProcess {
     });`;
   const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
     stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...env },
   });
   afterFile(() => child.kill('SIGKILL'));
   return child;
@@ -45,4 +46,19 @@ it.each(['', 'throw new Error("failed")'])('H1 a program ends although nobody re
   const child = started(end);
   child.stdout!.pause();
   expect(await once(child, 'exit')).toEqual([null, 'SIGKILL']);
+});
+
+it('Q3 the last line of a program has no secret of its environment, even of one that is not usable', async () => {
+  const env = {
+    OPENAI_API_KEY: 'sk-canary-1\n',
+    OPENAI_BASE_URL: 'https://canary-2@gateway/v1',
+    ANTHROPIC_BASE_URL: 'https://someone:canary-3@gateway:port/v1',
+    PERDURE_PORT: 'misspelt',
+  };
+  const quoted = `Headers.append: "Bearer sk-canary-1" is invalid; ${env.OPENAI_BASE_URL}; canary-2; canary-3`;
+  const error = `Object.assign(new Error(${JSON.stringify(quoted)}), { cause: new Error('sk-canary-1 again') })`;
+  const warn = `process.emitWarning('canary-2'); await new Promise(setImmediate);`;
+  const output = await text(started(`${warn} throw ${error}`, env).stdout!);
+  expect(output).toContain('Headers.append: \\"Bearer [redacted]\\"');
+  expect(output).not.toContain('canary');
 });
