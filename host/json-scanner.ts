@@ -14,9 +14,11 @@ interface Limits {
   depth: number;
   /** Maximum length of one requested text, in UTF-16 units. */
   text: number;
+  /** Maximum number of keys and values: each takes much longer than a character of a text. */
+  values: number;
 }
 
-/** Invalid or too deep JSON; the message completes the sentence "expected …". */
+/** Invalid JSON, or JSON that is too deep or has too many values; the message completes the sentence "expected …". */
 export class JsonError extends Error {}
 
 const SPACE_CODE = 32;
@@ -43,6 +45,7 @@ export class JsonScanner {
   private expect: 'value' | 'first value' | 'key' | 'first key' | 'colon' | 'more' = 'value';
   private inString: 'key' | 'value' | undefined;
   private held = '';
+  private values = 0;
   private wanted: { depth: number; from: number; text: string; isTooLong: boolean } | undefined;
 
   constructor(listener: JsonListener, limits: Limits) {
@@ -96,6 +99,8 @@ export class JsonScanner {
     const isScalar = !'"{['.includes(char);
     const end = isScalar ? endOfScalar(text, at) : at + 1;
     if (end === undefined) return at;
+    this.values += 1;
+    if (this.values > this.limits.values) throw new JsonError(`at most ${this.limits.values} keys and values`);
     if (!this.wanted && this.listener.begin(this.open.length, what, char)) {
       this.wanted = { depth: this.open.length, from: at, text: '', isTooLong: false };
     }

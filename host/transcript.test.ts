@@ -30,7 +30,7 @@ function cut(text: string, places: number[]): string[] {
 const QUIET = { begin: () => false, end: () => {} };
 
 function isJson(pieces: string[]): boolean {
-  const scanner = new JsonScanner(QUIET, { depth: 64, text: KEPT });
+  const scanner = new JsonScanner(QUIET, { depth: 64, text: KEPT, values: Infinity });
   try {
     for (const piece of pieces) scanner.push(piece);
     scanner.finish();
@@ -172,5 +172,36 @@ describe('a transcript', () => {
     });
     expect(pieces).toBeLessThan(WHOLE / 65_000 + 10);
     await expect(read(`{"id":"${long}","messages":[{}]}`)).rejects.toMatchObject({ code: 'TooLarge' });
+  });
+
+  it.each([
+    ['messages', '0,', '', 'messages: expected at most 262144 messages'],
+    ['values in a message', '0,', '[', 'body: expected at most 2097152 keys and values'],
+    ['objects in a message', '{"":{}},', '[', 'body: expected at most 2097152 keys and values'],
+  ])('H2 is refused as soon as it has too many %s', async (_what, item, before, message) => {
+    const piece = item.repeat(65_536 / item.length);
+    let pieces = 0;
+    const many = function* () {
+      yield `{"id":"a","messages":[${before}`;
+      for (; pieces * piece.length < WHOLE - piece.length; pieces += 1) yield piece;
+    };
+    const body = ReadableStream.from(many()).pipeThrough(new TextEncoderStream());
+    const request = new Request('http://localhost', { method: 'POST', body, duplex: 'half' } as unknown as RequestInit);
+    let wasRead = 0;
+    const reading = readTranscript(request, chatBody, LIMITS).finally(() => (wasRead = pieces));
+    await expect(reading).rejects.toMatchObject({ code: 'BadRequest', message });
+    expect(wasRead * piece.length).toBeLessThan((WHOLE * 3) / 4);
+  });
+
+  it.each([
+    ['messages', '{"id":"","role":"user","parts":[]},', ''],
+    ['parts', '{"type":"text","text":""},', '{"id":"a","role":"assistant","parts":['],
+    ['numbers of a tool’s output', '127,', '{"id":"a","role":"assistant","parts":[{"type":"tool-a","output":['],
+  ])('H2 may consist of the shortest %s', async (_what, item, before) => {
+    const after = before.replaceAll(/[^{[]/g, '').split('').toReversed();
+    const closing = after.map((char) => (char === '{' ? '}' : ']')).join('');
+    const [from, to] = [`{"id":"a","messages":[${before}`, `${before === '' ? '' : `0${closing},`}{"role":"user"}]}`];
+    const items = item.repeat(Math.floor((WHOLE - from.length - to.length) / item.length));
+    expect((await read(from, items, to)).messages.at(-1)).toEqual({ role: 'user' });
   });
 });

@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { MAX_DEPTH, parseInput } from '../wire/input.ts';
+import { InvalidInput, MAX_DEPTH, parseInput } from '../wire/input.ts';
 import { badBody, type BodyLimit, parseJson, textOf, tooLarge } from './body.ts';
 import { JsonError, type JsonListener, JsonScanner } from './json-scanner.ts';
 
@@ -8,19 +8,28 @@ interface Transcript {
 }
 
 /**
+ * Messages and JSON values take time to scan besides their bytes: there may be one per so many bytes of the body's limit. No
+ * message of the AI SDK is shorter, and the keys and values of one have more bytes on average.
+ */
+const BYTES_PER_MESSAGE = 32;
+const BYTES_PER_VALUE = 4;
+
+/**
  * The JSON body of a request whose `messages` may be a long transcript. Only the last message is kept: the earlier ones
  * must be valid JSON and are empty slots in the returned array.
  * @param limits `whole` for the body; `kept` for the last message and for each other field in `schema`
  * @throws {PerdureError} `TooLarge` as soon as `whole` is exceeded, or at the end for `kept`; `BadRequest` naming the
- * field
+ * field, also for too many messages or values
  */
 export async function readTranscript<T extends Transcript>(
   request: Request,
   schema: z.ZodObject & z.ZodType<T>,
   limits: { whole: BodyLimit; kept: BodyLimit },
 ): Promise<T> {
-  const kept = new KeptMembers(new Set(Object.keys(schema.shape)));
-  await scan(request, limits.whole, new JsonScanner(kept, { depth: MAX_DEPTH, text: limits.kept.bytes }));
+  const { bytes } = limits.whole;
+  const kept = new KeptMembers(new Set(Object.keys(schema.shape)), Math.ceil(bytes / BYTES_PER_MESSAGE));
+  const values = Math.ceil(bytes / BYTES_PER_VALUE);
+  await scan(request, limits.whole, new JsonScanner(kept, { depth: MAX_DEPTH, text: limits.kept.bytes, values }));
   if (kept.tooLong !== undefined) throw tooLarge(kept.tooLong, limits.kept);
   const body = parseInput(schema, parseJson(kept.json()));
   const messages: unknown[] = [];
@@ -41,11 +50,16 @@ async function scan(request: Request, limit: BodyLimit, scanner: JsonScanner): P
   }
 }
 
+function tooMany(messages: number): InvalidInput {
+  return new InvalidInput([{ field: 'messages', expected: `at most ${messages} messages` }]);
+}
+
 /** Collects the needed fields of a body while it arrives. Of duplicate fields the last one wins, as with JSON.parse. */
 class KeptMembers implements JsonListener {
   /** Number of messages. */
   count = 0;
   private readonly names: ReadonlySet<string>;
+  private readonly mostMessages: number;
   /** Fields in JSON, by name; undefined: too long. */
   private readonly members = new Map<string, string | undefined>();
   private last: string | undefined;
@@ -54,8 +68,9 @@ class KeptMembers implements JsonListener {
   private name = '';
   private isInMessages = false;
 
-  constructor(names: ReadonlySet<string>) {
+  constructor(names: ReadonlySet<string>, mostMessages: number) {
     this.names = names;
+    this.mostMessages = mostMessages;
   }
 
   /** The body in JSON, with the last message only. */
@@ -77,6 +92,7 @@ class KeptMembers implements JsonListener {
     if (what === 'key') return this.want('name', depth === 1);
     if (depth === 2 && this.isInMessages) {
       this.count += 1;
+      if (this.count > this.mostMessages) throw tooMany(this.mostMessages);
       return this.want('message');
     }
     return depth === 1 && this.beginMember(first);
