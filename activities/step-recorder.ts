@@ -184,7 +184,7 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
 
   private async noteRetry({ attempt, code, reason, delayMs }: Retry): Promise<StepOutcome> {
     const { context } = this.work;
-    const retry = { attempt, reason: retryMessage(reason, delayMs), at: Date.now() + delayMs };
+    const retry = { attempt, reason: retryMessage(reason, delayMs), delayMs };
     if (!(await writeUntilStored(this.work, (claim) => noteRetry(context.db, claim, retry)))) return { kind: 'lost' };
     context.bus.publish({ ...this.run, kind: 'status' });
     return { kind: 'retry', code, reason, delay_ms: delayMs };

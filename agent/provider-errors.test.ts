@@ -41,6 +41,10 @@ describe('retryable', () => {
     expect(date).toBeLessThanOrEqual(30_000);
     expect(waitOf({ 'retry-after': new Date(0).toUTCString() })).toBe(0);
     expect(waitOf({ 'retry-after': '999999' })).toBe(3_600_000);
+    for (const skew of [-7_200_000, 0, 7_200_000]) {
+      const [now, then] = [0, 30_000].map((ms) => new Date(Date.now() + skew + ms).toUTCString());
+      expect(waitOf({ date: now!, 'retry-after': then! }), `a provider ${skew} ms ahead`).toBe(30_000);
+    }
     expect([waitOf({}), waitOf({ 'retry-after': 'soon' })]).toEqual([undefined, undefined]);
   });
 

@@ -152,15 +152,19 @@ function final(
   return { kind: 'final', code, message: MESSAGES[message ?? code] };
 }
 
-/** Milliseconds from `retry-after-ms`, or from `retry-after` in seconds or as an HTTP date. */
+/**
+ * Milliseconds from `retry-after-ms`, or from `retry-after` in seconds or as an HTTP date, which is by the clock of the provider:
+ * its `date` says what that shows now.
+ */
 function retryAfterOf(headers: Record<string, string> | undefined): number | undefined {
   const inMs = Number.parseFloat(headers?.['retry-after-ms'] ?? '');
   if (Number.isFinite(inMs)) return bounded(inMs);
   const value = headers?.['retry-after']?.trim();
   if (value === undefined || value === '') return undefined;
   if (/^\d+(?:\.\d+)?$/.test(value)) return bounded(Number(value) * 1_000);
-  const date = Date.parse(value);
-  return Number.isNaN(date) ? undefined : bounded(date - Date.now());
+  const at = Date.parse(value);
+  const now = Date.parse(headers?.['date'] ?? '');
+  return Number.isNaN(at) ? undefined : bounded(at - (Number.isNaN(now) ? Date.now() : now));
 }
 
 /** A rate limit in mid-stream has no headers; its text often contains "try again in 1.2s". */

@@ -70,10 +70,17 @@ export async function maybeOne<T>(
 
 /**
  * Calls a function of store/sql and parses its result. jsonb arguments are passed as JSON text.
+ * @param given the function's arguments in SQL, the same for all calls of it; default: `args`
  * @throws {Error} an unexpected result, which the message does not contain
  */
-export async function call<T>(db: Db, schema: z.ZodType<T>, name: string, args: readonly unknown[]): Promise<T> {
-  const text = `SELECT ${name}(${placesOf(args)}) AS value`;
+export async function call<T>(
+  db: Db,
+  schema: z.ZodType<T>,
+  name: string,
+  args: readonly unknown[],
+  given = placesOf(args),
+): Promise<T> {
+  const text = `SELECT ${name}(${given}) AS value`;
   const { rows } = await db.query<Valued, unknown[]>({ name: `call ${name}`, text, values: [...args], types });
   return valueOf(schema, name, rows);
 }

@@ -269,13 +269,17 @@ export function settleStep(
   return (notify ? callAndNotify : call)(db, stepSettlement, 'settle_step', [sessionId, runSeq, fence, ...written]);
 }
 
-/** Shows in the status that the run waits for a retry; `at` in epoch milliseconds. False: another attempt has the run. */
+/** With `at` by Postgres' clock, as all times of a run: the clocks of workers may differ. */
+const RETRY_TO_NOTE = `$1, $2, $3, $4::jsonb || jsonb_build_object(
+  'at', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + $5::bigint)`;
+
+/** Shows in the status that the run waits for a retry, `delayMs` from now. False: another attempt has the run. */
 export function noteRetry(
   db: Db,
-  claim: Claim,
-  retry: { attempt: number; reason: string; at: number },
+  { sessionId, runSeq, fence }: Claim,
+  { delayMs, ...retry }: { attempt: number; reason: string; delayMs: number },
 ): Promise<boolean> {
-  return callClaimed(db, z.boolean(), 'note_retry', claim, [jsonb(retry)]);
+  return call(db, z.boolean(), 'note_retry', [sessionId, runSeq, fence, jsonb(retry), delayMs], RETRY_TO_NOTE);
 }
 
 /** An abnormal end of a run. */

@@ -1,10 +1,17 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { Fence } from '../../domain/runs.ts';
-import { type Answer, freshRows, Session, textPart, toolPart } from './session.ts';
+import { noteRetry } from '../../store/runs.ts';
+import { type Answer, freshRows, rows, Session, textPart, toolPart } from './session.ts';
 
 const db = await freshRows();
 
 const fence = (ordinal: number): Fence => [0, ordinal, 1];
+
+/** What Postgres' clock shows, in whole milliseconds. */
+async function clock(): Promise<number> {
+  const [row] = await rows(db, 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now');
+  return Number(row!['now']);
+}
 
 const states = async (session: Session) => (await session.runs()).map((run) => run['state']);
 const paused = async (session: Session) => (await session.chat())['paused_at'] !== null;
@@ -155,6 +162,21 @@ describe('errors', () => {
     expect(await session.run(1)).toMatchObject({ state: 'running', retry: { attempt: 2, reason: 'rate limited' } });
     await session.claim(1, fence(2));
     expect(await session.run(1)).toMatchObject({ state: 'running', retry: null });
+  });
+
+  it('R5 the time of a retry is by Postgres’ clock, whatever the worker’s shows', async () => {
+    const session = await Session.saying(db, 'one');
+    await session.claim(1, fence(1));
+    const claim = { sessionId: session.id, runSeq: 1, fence: fence(1) };
+    vi.useFakeTimers({ toFake: ['Date'], now: 0 });
+    const before = await clock();
+    const noted = await noteRetry(db, claim, { attempt: 1, reason: 'busy', delayMs: 60_000 }).finally(vi.useRealTimers);
+    const after = await clock();
+    expect(noted).toBe(true);
+    const { retry } = await session.run(1);
+    expect(retry).toEqual({ attempt: 1, reason: 'busy', at: expect.any(Number) });
+    const { at } = retry as { at: number };
+    expect([before + 60_000 <= at, at <= after + 60_000]).toEqual([true, true]);
   });
 });
 

@@ -9,6 +9,7 @@ import type { Fence } from '../../domain/runs.ts';
 import { z } from 'zod';
 import type { PartWrite } from '../../domain/part-data.ts';
 import * as store from '../../store/db.ts';
+import { noteRetry } from '../../store/runs.ts';
 import { appendStreams, streamBatch, type StreamWrite } from '../../store/streams.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { raiseEvent } from '../faults/rows.ts';
@@ -282,8 +283,8 @@ export class Session {
   }
 
   noteRetry(run: number, fence: Fence) {
-    const retry = { attempt: 2, reason: 'rate limited', at: 0 };
-    return call<boolean>(this.db, 'note_retry', [this.id, run, fence, JSON.stringify(retry)]);
+    const retry = { attempt: 2, reason: 'rate limited', delayMs: 0 };
+    return noteRetry(this.db, { sessionId: this.id, runSeq: run, fence }, retry);
   }
 
   beginTool(run: number, fence: Fence, callId: string, raise: object | null = null) {
