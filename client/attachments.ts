@@ -58,14 +58,17 @@ export class Attachments {
    * @param session opens or finds the session, once the file is there
    * @throws {PerdureError} `SessionNotFound`, `TooLarge`, `BadRequest` for a type that is not accepted, `Unavailable` if the
    * disk is full, or if the file arrives slowly while others wait
+   * @throws {LeftTheLine} `signal` fired while it waited for others
    */
-  add(userId: string, session: () => Promise<string>, file: AttachmentInput): Promise<Attachment> {
-    return this.receiving.run(userId, file.content, (content) => this.receive(session, { ...file, content }));
+  add(user: string, session: () => Promise<string>, file: AttachmentInput, signal?: AbortSignal): Promise<Attachment> {
+    const receive = (content: AttachmentInput['content']) => this.receive(session, { ...file, content }, signal);
+    return this.receiving.run({ user, signal }, file.content, receive);
   }
 
   private async receive(
     session: () => Promise<string>,
     { content, filename, mediaType }: AttachmentInput,
+    signal: AbortSignal | undefined,
   ): Promise<Attachment> {
     const tooLarge = () =>
       new PerdureError('TooLarge', `file: expected at most ${this.maxBytes} bytes (PERDURE_MAX_FILE)`);
@@ -74,7 +77,7 @@ export class Attachments {
     const type = file.mediaType;
     if (type === undefined) throw badFile(ACCEPTED_FILES);
     const sessionId = await session();
-    const put: Contents['put'] = (id, bytes) => this.storing.run(() => this.contents.put(id, bytes));
+    const put: Contents['put'] = (id, bytes) => this.storing.run(() => this.contents.put(id, bytes), signal);
     const { digest, size } = file;
     const whole = { digest, size, mediaType: type, filename, bytes: () => file.bytes() };
     const attached = await attachFile({ db: this.db, put }, sessionId, whole);

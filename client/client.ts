@@ -188,21 +188,28 @@ export class PerdureClient {
    * The run of a user's session that can be followed; undefined: none is in flight. Queued with the reads of streams,
    * without a timeout, so that many readers who join at once are all served.
    * @throws {PerdureError} `SessionNotFound`, as `findSession`
+   * @throws {LeftTheLine} `signal` fired while it waited
    */
-  runInFlight(user: string, id: string): Promise<{ session: string; run: number } | undefined> {
-    return this.streams.run(async () => {
+  runInFlight(
+    user: string,
+    id: string,
+    { signal }: ReadOptions = {},
+  ): Promise<{ session: string; run: number } | undefined> {
+    const read = async () => {
       const session = await this.findSession(user, id);
       const run = session === undefined ? undefined : await this.reads.currentRun(session);
       return session === undefined || run === undefined ? undefined : { session, run };
-    });
+    };
+    return this.streams.run(read, signal);
   }
 
   /**
    * The id of a user's session to follow, given its id or alias; queued like `runInFlight`.
    * @throws {PerdureError} `SessionNotFound`
+   * @throws {LeftTheLine} `signal` fired while it waited
    */
-  sessionToFollow(user: string, id: string): Promise<string> {
-    return this.streams.run(() => this.reads.sessionId(user, id));
+  sessionToFollow(user: string, id: string, { signal }: ReadOptions = {}): Promise<string> {
+    return this.streams.run(() => this.reads.sessionId(user, id), signal);
   }
 
   /**
@@ -218,18 +225,19 @@ export class PerdureClient {
    * Stores a file for messages of a session: a file part of a message refers to it by its `url`. The same bytes again are the
    * same attachment. Nothing is stored of a file that ends early.
    * @throws {PerdureError} `SessionNotFound`, `TooLarge`, `BadRequest` for a type that is not accepted, `AgentNotConfigured`
+   * @throws {LeftTheLine} `signal` fired while it waited for other uploads
    */
   async attach(
     user: string,
     session: string,
     file: AttachmentInput,
-    { open = false, agent }: Pick<SubmitOptions, 'open' | 'agent'> = {},
+    { open = false, agent, signal }: Pick<SubmitOptions, 'open' | 'agent'> & ReadOptions = {},
   ): Promise<Attachment> {
     // Before the file is received: another user's session must not be known from how it is refused.
     const known = await this.findSession(user, session);
     if (known === undefined && !open) throw sessionNotFound();
     const opened = () => this.submission.resolveOrOpen(user, session, agent ?? undefined);
-    return this.attachments.add(user, async () => known ?? opened(), file);
+    return this.attachments.add(user, async () => known ?? opened(), file, signal);
   }
 
   /**
@@ -343,7 +351,7 @@ export class PerdureClient {
       sessionId: initiativeId,
       signal,
       urgency: () => 'now',
-      read: () => this.streams.run(() => reading.read()),
+      read: () => this.streams.run(() => reading.read(), signal),
       onFailure: (error) => this.log.warn({ err: error, initiative: initiativeId }, 'an initiative could not be read'),
     });
     for await (const events of readings) yield* events;
@@ -430,9 +438,10 @@ export class PerdureClient {
    * line is refused.
    * @throws {PerdureError} naming the line: `InvalidLine`, `WrongOrder`, `ForeignId`, `DuplicateId`, `TooLarge`,
    * `AgentNotConfigured`, `ModelNotConfigured`; `TooLarge` of the whole, `Unavailable` if the disk is full
+   * @throws {LeftTheLine} `signal` fired while it waited for other imports
    */
-  async importSession(user: string, lines: AsyncIterable<Uint8Array>): Promise<Imported> {
-    const imported = await this.imports.import(user, lines);
+  async importSession(user: string, lines: AsyncIterable<Uint8Array>, { signal }: ReadOptions = {}): Promise<Imported> {
+    const imported = await this.imports.import(user, lines, signal);
     this.bus.publish({ session: imported.session_id, kind: 'status' });
     return imported;
   }

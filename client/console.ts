@@ -67,11 +67,16 @@ export class ConsoleReads {
   /**
    * What happened in a time range, in the sessions that `sessions` lists with the same filter.
    * @throws {PerdureError} `Forbidden`
+   * @throws {LeftTheLine} `signal` fired while it waited for other readings
    */
-  async numbers(viewer: Viewer, filter: z.input<typeof numbersFilter> = {}): Promise<Numbers> {
+  async numbers(
+    viewer: Viewer,
+    filter: z.input<typeof numbersFilter> = {},
+    { signal }: { signal?: AbortSignal } = {},
+  ): Promise<Numbers> {
     const { range, all, user } = parseInput(numbersFilter, filter);
     const of = this.usersOf(viewer, { all, user });
-    return this.readingNumbers.run(viewer.user, () => readNumbers(this.db, { range, user: of }));
+    return this.readingNumbers.run(viewer.user, () => readNumbers(this.db, { range, user: of }), signal);
   }
 
   /** @throws {PerdureError} `SessionNotFound` */

@@ -5,7 +5,9 @@ import { advance, progressChunk, seenUntilCall } from '../domain/stream.ts';
 import { cursorOf, NOTHING_SEEN, type Seen } from '../domain/stream-seen.ts';
 import type { Answer, AnswerRequest } from '../store/answers.ts';
 import type { FollowerReads } from './follower-reads.ts';
+import type { ReadingOptions } from './reading.ts';
 import { sessionNotFound } from './refusals.ts';
+import type { SharedReadOptions } from './shared-reads.ts';
 
 const ENDED: ReadonlySet<RunState> = new Set(['finished', 'aborted', 'error', 'cancelled']);
 
@@ -37,8 +39,12 @@ export class AnswerReading {
   }
 
   /** @param options.isRetry the last reading failed: this one shares no statement with other readers */
-  async read({ isRetry = false } = {}): Promise<{ items: UIMessageChunk[]; done: boolean; againInMs?: number }> {
-    const options = { alone: isRetry };
+  async read({ isRetry = false, signal }: ReadingOptions = {}): Promise<{
+    items: UIMessageChunk[];
+    done: boolean;
+    againInMs?: number;
+  }> {
+    const options = { alone: isRetry, signal };
     const answer = await this.readRows(options);
     if (this.after !== undefined) this.seen = seenUntilCall(answer, this.after);
     this.after = undefined;
@@ -61,7 +67,7 @@ export class AnswerReading {
     return { items: [...chunks, ...transient], done: false, ...again };
   }
 
-  private async readRows(options: { alone: boolean }): Promise<Answer> {
+  private async readRows(options: SharedReadOptions): Promise<Answer> {
     const cursor = cursorOf(this.seen);
     const answer = await this.readFrom(cursor, options);
     const all = cursorOf(this.seen, { all: true });
@@ -69,7 +75,7 @@ export class AnswerReading {
     return ENDED.has(answer.run_state) && all.index < cursor.index ? this.readFrom(all, options) : answer;
   }
 
-  private async readFrom(cursor: AnswerRequest['cursor'], options: { alone: boolean }): Promise<Answer> {
+  private async readFrom(cursor: AnswerRequest['cursor'], options: SharedReadOptions): Promise<Answer> {
     const answer = await this.reads.answer({ ...this.run, cursor }, options);
     if (answer === undefined) throw sessionNotFound();
     return answer;
@@ -87,7 +93,7 @@ export class AnswerReading {
   private async statusChunks(
     answer: Answer,
     waited: number | undefined,
-    options: { alone: boolean },
+    options: SharedReadOptions,
   ): Promise<UIMessageChunk[]> {
     const { position, retry, questions, user_message_id } = answer;
     const isLate = waited !== undefined && waited >= WAITS_MS;

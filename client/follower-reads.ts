@@ -3,7 +3,7 @@ import { type Answer, type AnswerRequest, readAnswers } from '../store/answers.t
 import type { Db } from '../store/db.ts';
 import { type Followed, type FollowedRequest, readFollowed, readStatuses } from '../store/status.ts';
 import type { Limiter } from './limiter.ts';
-import { MAX_SHARED_BYTES, SharedReads } from './shared-reads.ts';
+import { MAX_SHARED_BYTES, type SharedReadOptions, SharedReads } from './shared-reads.ts';
 
 /** Share of the concurrent statements that may read a large answer each, so that others continue meanwhile. */
 const LARGE_SHARE = 0.5;
@@ -33,25 +33,25 @@ export class FollowerReads {
 
   /**
    * A run's answer from a cursor on; undefined: the user has no such run.
-   * @param options.alone as in `SharedReads.read`
+   * @param options as in `SharedReads.read`
    */
-  answer(request: AnswerRequest, options?: { alone: boolean }): Promise<Answer | undefined> {
+  answer(request: AnswerRequest, options?: SharedReadOptions): Promise<Answer | undefined> {
     return this.answers.read(request, options);
   }
 
   /**
    * A session's state, status and turns; undefined: the user has no such session.
-   * @param options.alone as in `SharedReads.read`
+   * @param options as in `SharedReads.read`
    */
-  session(request: FollowedRequest, options?: { alone: boolean }): Promise<Followed | undefined> {
+  session(request: FollowedRequest, options?: SharedReadOptions): Promise<Followed | undefined> {
     return this.sessions.read(request, options);
   }
 
   /**
    * The status of a session, whoever owns it; undefined: there is no such session.
-   * @param options.alone as in `SharedReads.read`
+   * @param options as in `SharedReads.read`
    */
-  status(sessionId: string, options?: { alone: boolean }): Promise<SessionStatus | undefined> {
+  status(sessionId: string, options?: SharedReadOptions): Promise<SessionStatus | undefined> {
     return this.statuses.read(sessionId, options);
   }
 }

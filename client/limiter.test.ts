@@ -1,48 +1,70 @@
 import { expect, it } from 'vitest';
-import { eventually } from '../tools/test-kit/eventually.ts';
-import { UserLimiter } from './limiter.ts';
+import { Limiter, LeftTheLine, UserLimiter } from './limiter.ts';
 
-it('T10 so many tasks of each user run at a time; a further one waits, although others may run', async () => {
-  const limiter = new UserLimiter(4, 2);
-  const running: string[] = [];
+/** Tasks that end when the test says so, by name, and the names of those that have begun. */
+function tasks() {
+  const begun: string[] = [];
   const ends = new Map<string, () => void>();
-  const task = (user: string, name: string) =>
-    limiter.run(user, async () => {
-      running.push(name);
-      await new Promise<void>((resolve) => ends.set(name, resolve));
-    });
-  const ofAda = ['a1', 'a2', 'a3'].map((name) => task('ada', name));
-  const ofBob = task('bob', 'b1');
-  await eventually(() => expect(running).toEqual(['a1', 'a2', 'b1']));
-  ends.get('b1')!();
-  await ofBob;
-  expect(running).not.toContain('a3');
-  ends.get('a2')!();
-  await eventually(() => expect(running).toContain('a3'));
-  for (const name of ['a1', 'a3']) ends.get(name)!();
-  await Promise.all(ofAda);
+  const work = (name: string) => () => {
+    begun.push(name);
+    return new Promise<string>((resolve) => ends.set(name, () => resolve(name)));
+  };
+  return { begun, work, end: (name: string) => ends.get(name)!() };
+}
+
+it('R2 a task whose signal fires while it waits leaves the line; the others keep their order', async () => {
+  const limiter = new Limiter(1);
+  const { begun, work, end } = tasks();
+  const leaving = new AbortController();
+  const first = limiter.run(work('first'));
+  const second = limiter.run(work('second'), leaving.signal);
+  const third = limiter.run(work('third'), new AbortController().signal);
+  leaving.abort();
+  await expect(second).rejects.toThrow(LeftTheLine);
+  expect(limiter.waiting).toBe(1);
+  end('first');
+  await first;
+  await expect.poll(() => begun).toEqual(['first', 'third']);
+  end('third');
+  await third;
+  await expect(limiter.run(work('late'), leaving.signal)).rejects.toThrow(LeftTheLine);
+  const last = limiter.run(work('last'));
+  end('last');
+  expect(await last).toBe('last');
+  expect(begun).toEqual(['first', 'third', 'last']);
 });
 
-it('T6 one task of each user runs at a time, and so many in all; a failure lets the next one run', async () => {
-  const limiter = new UserLimiter(2);
-  const running: string[] = [];
-  const ends = new Map<string, () => void>();
-  const task = (user: string, name: string) =>
-    limiter.run(user, async () => {
-      running.push(name);
-      await new Promise<void>((resolve) => ends.set(name, resolve));
-    });
-  const first = task('ada', 'a1');
-  const failing = limiter.run('ada', () => Promise.reject(new Error('broken')));
-  const others = [task('ada', 'a2'), task('bob', 'b1'), task('cyd', 'c1')];
-  await eventually(() => expect(running).toEqual(['a1', 'b1']));
-  ends.get('b1')!();
-  await eventually(() => expect(running).toEqual(['a1', 'b1', 'c1']));
-  ends.get('a1')!();
+it('R2 a task that got its slot as its signal fired runs, and gives the slot back', async () => {
+  const limiter = new Limiter(1);
+  const { work, end, begun } = tasks();
+  const leaving = new AbortController();
+  const first = limiter.run(work('first'));
+  const second = limiter.run(async () => {
+    begun.push('second');
+  }, leaving.signal);
+  const third = limiter.run(async () => {
+    begun.push('third');
+  });
+  const over = first.then(() => leaving.abort());
+  end('first');
+  await Promise.allSettled([over, second, third]);
+  expect(begun.at(-1)).toBe('third');
+  expect(limiter.waiting).toBe(0);
+});
+
+it('R2 a user’s task leaves the lines of its user and of all', async () => {
+  const limiter = new UserLimiter(1);
+  const { begun, work, end } = tasks();
+  const leaving = new AbortController();
+  const first = limiter.run('ada', work('first'));
+  const left = ['ada', 'bob', 'bob'].map((user) => limiter.run(user, work(`left of ${user}`), leaving.signal));
+  await expect.poll(() => limiter.waiting).toBe(1);
+  leaving.abort();
+  for (const each of left) await expect(each).rejects.toThrow(LeftTheLine);
+  end('first');
   await first;
-  await expect(failing).rejects.toThrow('broken');
-  await eventually(() => expect(running).toEqual(['a1', 'b1', 'c1', 'a2']));
-  ends.get('a2')!();
-  ends.get('c1')!();
-  await Promise.all(others);
+  const next = limiter.run('bob', work('next'));
+  await expect.poll(() => begun).toEqual(['first', 'next']);
+  end('next');
+  await next;
 });

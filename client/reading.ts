@@ -9,6 +9,12 @@ const SOON_MS = 30;
 /** A reader whose readings have failed for this long gives up. */
 const GIVE_UP_MS = 60_000;
 
+/** Of one reading. */
+export interface ReadingOptions {
+  isRetry?: boolean;
+  signal?: AbortSignal | undefined;
+}
+
 /** How a session is followed. */
 export interface Reading<T> {
   sessionId: string;
@@ -19,9 +25,9 @@ export interface Reading<T> {
   urgency(pointer: Pointer): 'now' | 'soon' | 'never';
   /**
    * Reads what is new since the last reading; `done`: nothing more will follow. `againInMs`: the reading
-   * is repeated after this time if nothing changes. `isRetry`: the last reading failed.
+   * is repeated after this time if nothing changes. `isRetry`: the last reading failed. `signal`: the reader's.
    */
-  read(options: { isRetry: boolean }): Promise<{ items: T[]; done: boolean; againInMs?: number }>;
+  read(options: ReadingOptions): Promise<{ items: T[]; done: boolean; againInMs?: number }>;
   onFailure(error: unknown): void;
 }
 
@@ -40,20 +46,22 @@ export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>):
     else if (urgency === 'soon') soon ??= setTimeout(() => wake.set(), SOON_MS);
   };
   const unwatch = watch.watch(reading.sessionId, onChange, reading.user);
+  const hasLeft = () => reading.signal?.aborted === true;
   let failures = 0;
   let failingSince = 0;
   try {
     let again: number | undefined;
-    while (reading.signal?.aborted !== true && !watch.isClosed) {
+    while (!hasLeft() && !watch.isClosed) {
       clearTimeout(soon);
       soon = undefined;
       try {
-        const { items, done, againInMs } = await reading.read({ isRetry: failures > 0 });
+        const { items, done, againInMs } = await reading.read({ isRetry: failures > 0, signal: reading.signal });
         failures = 0;
         again = againInMs;
         if (items.length > 0) yield items;
         if (done) return;
       } catch (error) {
+        if (hasLeft()) return;
         if (failures === 0) failingSince = performance.now();
         if (error instanceof PerdureError || performance.now() - failingSince > GIVE_UP_MS) throw error;
         failures += 1;

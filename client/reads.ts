@@ -142,10 +142,15 @@ export class Reads {
    * The best matches among all messages of a user whose turns are over, visible or hidden, best first. `q` is read as web
    * search engines do: words, "phrases", or, -not. Words match as they are written, in any case.
    * One search of a user runs at a time.
+   * @throws {LeftTheLine} `signal` fired while it waited for other searches
    */
-  async search(user: string, filter: z.input<typeof searchFilter>): Promise<{ items: SearchHit[] }> {
+  async search(
+    user: string,
+    filter: z.input<typeof searchFilter>,
+    { signal }: { signal?: AbortSignal } = {},
+  ): Promise<{ items: SearchHit[] }> {
     const { q, limit } = parseInput(searchFilter, filter);
-    return { items: await this.searches.run(user, () => searchMessages(this.db, user, q, limit)) };
+    return { items: await this.searches.run(user, () => searchMessages(this.db, user, q, limit), signal) };
   }
 
   /** The full output of a tool call that was truncated for the model. */

@@ -18,13 +18,16 @@ export class Receiving {
     this.places = new UserLimiter(most, each);
   }
 
-  /** @throws {PerdureError} `Unavailable` for a slow sender; what `work` throws */
+  /**
+   * @throws {PerdureError} `Unavailable` for a slow sender; what `work` throws
+   * @throws {LeftTheLine} `signal` fired before the sender got a place
+   */
   run<T>(
-    user: string,
+    { user, signal }: { user: string; signal: AbortSignal | undefined },
     content: AsyncIterable<Uint8Array>,
     work: (content: AsyncIterable<Uint8Array>) => Promise<T>,
   ): Promise<T> {
-    return this.places.run(user, async () => {
+    const receive = async () => {
       let gives = false;
       const give = () => {
         if (gives || this.given >= this.places.waiting) return gives;
@@ -37,7 +40,8 @@ export class Receiving {
       } finally {
         if (gives) this.given -= 1;
       }
-    });
+    };
+    return this.places.run(user, receive, signal);
   }
 }
 

@@ -3,6 +3,7 @@ import type { OpenSession, RendezvousEvent } from '../domain/rendezvous.ts';
 import type { Db } from '../store/db.ts';
 import { changedWithin, ownersOf } from '../store/rendezvous.ts';
 import { AutoResetEvent } from './auto-reset-event.ts';
+import type { Limit } from './limiter.ts';
 import type { ClientLog } from './log.ts';
 import { type Known, UserFeed } from './user-feed.ts';
 
@@ -21,7 +22,7 @@ interface Deps {
   bus: Bus;
   log: ClientLog;
   /** Limits concurrent statements. */
-  limit?: <T>(work: () => Promise<T>) => Promise<T>;
+  limit?: Limit;
   checkMs?: number;
 }
 
@@ -106,7 +107,7 @@ export class Rendezvous {
     this.lookUp = undefined;
     try {
       const erased = new Set(sessions);
-      for (const { session_id, user_id } of await limit(() => ownersOf(db, sessions))) {
+      for (const { session_id, user_id } of await limit(() => ownersOf(db, sessions), this.closing.signal)) {
         if (this.owners.size >= MAX_KNOWN_OWNERS) this.owners.clear();
         this.owners.set(session_id, user_id);
         this.changed(session_id, user_id);
@@ -114,6 +115,7 @@ export class Rendezvous {
       }
       for (const id of erased) for (const feed of this.feeds.values()) if (feed.known.has(id)) feed.read(id);
     } catch (error) {
+      if (this.closing.signal.aborted) return;
       log.warn({ err: error }, 'the owners of changed sessions could not be read');
       this.wakeCheck.set();
     }
@@ -134,6 +136,7 @@ export class Rendezvous {
         await this.check(from - since + COMMIT_MS);
         since = from;
       } catch (error) {
+        if (signal.aborted) break;
         log.warn({ err: error }, "changes of users' sessions could not be read");
       }
     }
@@ -148,7 +151,7 @@ export class Rendezvous {
       const known = batch.flatMap((user_id) =>
         [...(this.feeds.get(user_id)?.known.keys() ?? [])].map((session_id) => ({ session_id, user_id })),
       );
-      const found = await limit(() => changedWithin(db, batch, withinMs, known));
+      const found = await limit(() => changedWithin(db, batch, withinMs, known), this.closing.signal);
       for (const { session_id, user_id } of found) this.feeds.get(user_id)?.read(session_id);
     }
   }

@@ -206,3 +206,28 @@ it('R2 while two statements get no response, readers wait, and continue afterwar
   statements[2]!.resolve();
   expect([await one, await other, await waiting]).toEqual([['Query read timeout'], ['Query read timeout'], ['C', 'D']]);
 });
+
+it('R2 a reader that leaves gets no result, and what only it waited for is not read', async () => {
+  const { reads, requests, statements } = sharedReads({ limit: 1 });
+  const [one, both] = [new AbortController(), new AbortController()];
+  const first = reads.read('first', { alone: true });
+  const results = settled([
+    reads.read('left', { alone: true, signal: one.signal }),
+    reads.read('left', { signal: one.signal }),
+    reads.read('shared', { signal: one.signal }),
+    reads.read('shared', { signal: both.signal }),
+    reads.read('alone', { alone: true, signal: one.signal }),
+    reads.read('alone', { alone: true }),
+  ]);
+  await soon();
+  one.abort();
+  statements[0]!.resolve();
+  await first;
+  for (const at of [1, 2]) {
+    await vi.advanceTimersByTimeAsync(250);
+    statements[at]!.resolve();
+  }
+  const left = 'aborted while it waited for its turn';
+  expect(await results).toEqual([left, left, left, 'SHARED', left, 'ALONE']);
+  expect(requests().flat().toSorted()).toEqual(['alone', 'first', 'shared']);
+});

@@ -1,6 +1,6 @@
 import { Pace } from '../bus/pace.ts';
 import { isTemporary } from '../store/temporary-errors.ts';
-import { Limiter } from './limiter.ts';
+import { LeftTheLine, type Limit, Limiter } from './limiter.ts';
 
 /** Minimum interval of statements under load, */
 const MIN_TICK_MS = 5;
@@ -25,13 +25,26 @@ interface Options<Q, R> {
    */
   read(requests: readonly Q[], options: { isAlone: boolean }): Promise<((() => R) | undefined)[]>;
   /** Limits concurrent statements. */
-  limit<T>(work: () => Promise<T>): Promise<T>;
+  limit: Limit;
   /** Maximum number of concurrent statements for one request each. */
   maxAlone: number;
 }
 
+/** Of one read. */
+export interface SharedReadOptions {
+  /**
+   * In a statement of its own. For a repeated request: if it made its first statement fail, it fails no others again.
+   */
+  alone?: boolean;
+  /** The reader's: when it fires, the read ends. When those of all its readers have, and no statement has begun, none does. */
+  signal?: AbortSignal | undefined;
+}
+
 interface Entry<Q, R> extends PromiseWithResolvers<R> {
   request: Q;
+  readers: number;
+  /** Fires when all readers have left. */
+  left: AbortController;
 }
 
 /**
@@ -65,20 +78,36 @@ export class SharedReads<Q, R> {
 
   /**
    * Reads; results may be shared, so callers must not change them.
-   * @param alone in a statement of its own. For a repeated request: if it made its first statement fail, it fails no others
-   * again
    * @throws what its statement throws
+   * @throws {LeftTheLine} the signal has fired
    */
-  read(request: Q, { alone = false } = {}): Promise<R> {
+  async read(request: Q, { alone = false, signal }: SharedReadOptions = {}): Promise<R> {
+    if (signal?.aborted === true) throw new LeftTheLine();
     const queue = alone ? this.waitingAlone : this.waiting;
     const key = JSON.stringify(request);
     const known = queue.get(key);
-    if (known !== undefined) return known.promise;
-    const entry = { request, ...Promise.withResolvers<R>() };
-    queue.set(key, entry);
-    if (alone) void this.readAlone(key, entry);
-    else this.schedule();
-    return entry.promise;
+    const entry = known ?? { request, readers: 0, left: new AbortController(), ...Promise.withResolvers<R>() };
+    entry.readers += 1;
+    if (known === undefined) {
+      queue.set(key, entry);
+      if (alone) void this.readAlone(key, entry);
+      else this.schedule();
+    }
+    const { promise: hasLeft, reject } = Promise.withResolvers<never>();
+    const leave = () => {
+      entry.readers -= 1;
+      if (entry.readers === 0) {
+        if (queue.get(key) === entry) queue.delete(key);
+        entry.left.abort();
+      }
+      reject(new LeftTheLine());
+    };
+    signal?.addEventListener('abort', leave, { once: true });
+    try {
+      return await (signal === undefined ? entry.promise : Promise.race([entry.promise, hasLeft]));
+    } finally {
+      signal?.removeEventListener('abort', leave);
+    }
   }
 
   private schedule(): void {
@@ -145,18 +174,18 @@ export class SharedReads<Q, R> {
     }
   }
 
-  private moveToAlone({ request, resolve, reject }: Entry<Q, R>): void {
-    this.read(request, { alone: true }).then(resolve, reject);
+  private moveToAlone({ request, left: { signal }, resolve, reject }: Entry<Q, R>): void {
+    this.read(request, { alone: true, signal }).then(resolve, reject);
   }
 
-  private async readAlone(key: string, { request, resolve, reject }: Entry<Q, R>): Promise<void> {
+  private async readAlone(key: string, { request, left: { signal }, resolve, reject }: Entry<Q, R>): Promise<void> {
     try {
       const work = () => {
         // From now on the rows may change without this statement seeing it.
         this.waitingAlone.delete(key);
         return this.options.read([request], { isAlone: true });
       };
-      const [result] = await this.alone.run(() => this.options.limit(work));
+      const [result] = await this.alone.run(() => this.options.limit(work, signal), signal);
       if (result === undefined) throw new Error('expected a result of any size');
       resolve(result());
     } catch (error) {

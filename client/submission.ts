@@ -21,7 +21,7 @@ import { submitUpdate } from '../workflows/definitions.ts';
 import type { Attachments } from './attachments.ts';
 import { agentOf, type Catalog } from './catalog.ts';
 import { withinMs } from './deadline.ts';
-import { Limiter } from './limiter.ts';
+import { LeftTheLine, Limiter } from './limiter.ts';
 import type { ClientLog } from './log.ts';
 import { attributesOf, type MessageInput, newMessage } from './message.ts';
 import { chosenModel, requireModel, requireReadable } from './model-choice.ts';
@@ -312,12 +312,15 @@ export class Submission {
     const state = await this.turns.untilSlow(sessionId, accepted.run_seq, signal);
     const tellsLater = state === 'over' && this.woken.has(sessionId);
     if (tellsLater) await delay(Math.max(0, tellBy - performance.now()), undefined, { signal }).catch(() => {});
-    await this.wakes.run(async () => {
+    const wake = async () => {
       if (this.delayed.get(sessionId)?.superseded === superseded) this.delayed.delete(sessionId);
       // After that time the sweeper wakes it, so that no wake-ups pile up while Temporal is away.
       const isLate = performance.now() - acceptedAt > WAKE_DEADLINE_MS;
       if (superseded.signal.aborted || isLate || (tellsLater && !(await this.isOpen(sessionId)))) return;
       await this.wake(userId, sessionId, { ...accepted, aborted_run: abortedRun }, tellsOthers);
+    };
+    await this.wakes.run(wake, superseded.signal).catch((error: unknown) => {
+      if (!(error instanceof LeftTheLine)) throw error;
     });
   }
 

@@ -3,6 +3,7 @@ import type { SessionStatus } from '../domain/runs.ts';
 import { LASTING_SCOPES, type LastingScope } from '../domain/state-keys.ts';
 import type { Followed, SessionState, TurnRow } from '../store/status.ts';
 import type { FollowerReads } from './follower-reads.ts';
+import type { ReadingOptions } from './reading.ts';
 import { sessionNotFound } from './refusals.ts';
 
 /** The events of a session that followers receive. */
@@ -64,10 +65,10 @@ export class TurnReading {
   }
 
   /** @param options.isRetry as in `AnswerReading.read` */
-  async read({ isRetry = false } = {}): Promise<{ items: TurnEvent[]; done: boolean }> {
+  async read({ isRetry = false, signal }: ReadingOptions = {}): Promise<{ items: TurnEvent[]; done: boolean }> {
     const { userId, sessionId } = this;
     const request = { userId, sessionId, fromSeq: Math.max(0, this.fromSeq) };
-    const found = await this.reads.session(request, { alone: isRetry });
+    const found = await this.reads.session(request, { alone: isRetry, signal });
     if (found === undefined) throw sessionNotFound();
     const { turns } = found;
     const isFirst = this.fromSeq < 0;

@@ -5,6 +5,7 @@ import type { Db } from '../store/db.ts';
 import { newestOpen, openAmong } from '../store/rendezvous.ts';
 import { backoffMs } from '../bus/backoff.ts';
 import { AutoResetEvent } from './auto-reset-event.ts';
+import type { Limit } from './limiter.ts';
 
 /** A new reader gets this many sessions, the newest ones. */
 const FIRST_TOLD = 200;
@@ -29,7 +30,7 @@ export interface FeedOptions {
   db: Db;
   userId: string;
   /** Limits concurrent statements. */
-  limit: <T>(work: () => Promise<T>) => Promise<T>;
+  limit: Limit;
   onFailure: (error: unknown) => void;
 }
 
@@ -97,9 +98,10 @@ export class UserFeed {
       const { due } = this;
       this.due = new Set();
       try {
-        await limit(() => this.readDue(due));
+        await limit(() => this.readDue(due), signal);
         failures = 0;
       } catch (error) {
+        if (signal.aborted) return;
         onFailure(error);
         if (failures === 0) failingSince = performance.now();
         failures += 1;

@@ -1,3 +1,4 @@
+import { LeftTheLine } from '../client/limiter.ts';
 import { isTemporary } from '../store/temporary-errors.ts';
 import type { Logger } from '../config/log.ts';
 import { ERROR_STATUS, type ErrorCode, PerdureError } from '../domain/errors.ts';
@@ -20,13 +21,16 @@ export function problemOf(error: unknown): Problem {
     const errors = error instanceof InvalidInput ? { errors: error.errors } : {};
     return { ...problem(error.code, error.message), ...errors };
   }
+  if (error instanceof LeftTheLine)
+    return problem('Unavailable', 'the connection was closed before the request was begun');
   if (isTemporary(error)) return problem('Unavailable', 'the database cannot be reached; try again in a moment');
   return problem('Internal', "an internal error; see the server's log");
 }
 
-/** As `problemOf`, and logs what is not the caller's fault: `Internal` as an error, `Unavailable` as a warning. */
+/** As `problemOf`, and logs what is not the caller's doing: `Internal` as an error, `Unavailable` as a warning. */
 export function loggedProblem(error: unknown, log: Logger, request: object): Problem {
   const details = problemOf(error);
+  if (error instanceof LeftTheLine) return details;
   const line = { err: error, ...request, code: details.code };
   if (details.code === 'Internal') log.error(line, 'a request failed');
   else if (details.code === 'Unavailable') log.warn(line, 'a request could not be served');

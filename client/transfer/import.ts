@@ -46,13 +46,14 @@ export class Imports {
    * @throws {InvalidInput} naming the line: `InvalidLine`, `WrongOrder`, `ForeignId`, `DuplicateId`, `TooLarge`; nothing is stored
    * @throws {PerdureError} `TooLarge` for more than `maxBytes`, `Unavailable` if the disk is full, or if the lines arrive slowly
    * while others wait
+   * @throws {LeftTheLine} `signal` fired while it waited for others
    */
-  import(userId: string, body: AsyncIterable<Uint8Array>): Promise<Imported> {
-    return this.receiving.run(userId, body, async (content) => {
+  import(user: string, body: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<Imported> {
+    return this.receiving.run({ user, signal }, body, async (content) => {
       await using spool = await namelessFile();
       const messages = await this.receive(content, spool);
       const sessionId = newId('ses');
-      await this.storing.run(() => this.store({ sessionId, userId }, spool));
+      await this.storing.run(() => this.store({ sessionId, userId: user }, spool), signal);
       return { session_id: sessionId, messages };
     });
   }

@@ -35,7 +35,7 @@ export function attachmentRoutes(api: Api, { client, readers }: RouteParts): voi
       });
       const file = await uploadOf(raw);
       const named = { ...file, filename: file.filename ?? filename };
-      return c.json(await client.attach(user, params.id, named, { open: true, agent }), 201);
+      return c.json(await client.attach(user, params.id, named, { open: true, agent, signal: raw.signal }), 201);
     },
   );
 

@@ -111,7 +111,7 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
       errors: ['SessionNotFound', 'TooMany'],
     },
     async (c, { user, params }) => {
-      const found = await client.runInFlight(user, params.id);
+      const found = await client.runInFlight(user, params.id, { signal: c.req.raw.signal });
       if (found === undefined) return c.body(null, 204);
       return answerStream(c, parts, { ...found, release: readers.admit(user, 'chat') });
     },

@@ -56,7 +56,7 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
       responses: { 200: json(consoleNumbers, 'Turns, steps, tokens, cost and errors, and what is open now') },
     },
     async (c, { query }) => {
-      const numbers = await reads.numbers(viewer(c), query);
+      const numbers = await reads.numbers(viewer(c), query, { signal: c.req.raw.signal });
       return c.json({ ...numbers, now: { ...numbers.now, streams: readers.open(numbers.user) } });
     },
   );

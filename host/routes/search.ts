@@ -19,6 +19,6 @@ export function searchRoutes(api: Api, { client }: HostParts): void {
       query: searchQuery,
       responses: { 200: json(z.object({ items: z.array(searchHit) }), 'The best matches') },
     },
-    async (c, { user, query }) => c.json(await client.reads.search(user, query)),
+    async (c, { user, query }) => c.json(await client.reads.search(user, query, { signal: c.req.raw.signal })),
   );
 }

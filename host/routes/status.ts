@@ -43,7 +43,7 @@ export function statusRoutes(api: Api, { client, readers, log, closing }: RouteP
       errors: ['SessionNotFound', 'TooMany'],
     },
     async (c, { user, params }) => {
-      const session = await client.sessionToFollow(user, params.id);
+      const session = await client.sessionToFollow(user, params.id, { signal: c.req.raw.signal });
       return eventStream<TurnEvent>({
         read: (signal) => client.events(user, session, { signal }),
         write: ({ event, data }) => namedEvent(event, data),

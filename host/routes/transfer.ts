@@ -49,7 +49,10 @@ export function transferRoutes(api: Api, { client, readers }: RouteParts): void 
       responses: { 201: json(imported, 'The new session') },
       errors: ['InvalidLine', 'WrongOrder', 'ForeignId', 'DuplicateId', 'AgentNotConfigured', 'ModelNotConfigured'],
     },
-    async (c, { user }) => c.json(await client.importSession(user, plainBytesOf(c.req.raw)), 201),
+    async (c, { user }) => {
+      const { raw } = c.req;
+      return c.json(await client.importSession(user, plainBytesOf(raw), { signal: raw.signal }), 201);
+    },
   );
 }
 

@@ -1,5 +1,5 @@
 // Senders of files and imports that send nothing, of several users, until all places are theirs.
-import { beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
@@ -72,4 +72,35 @@ it('T7 an import that sends nothing loses its place to another user’s; a user 
   const ends = await served(slow, senders, () => host.client.importSession('eve', of(text)));
   expect(ends).toContain('Unavailable');
   expect(ends).toContain('ok');
+});
+
+it('T10 an upload whose sender has gone leaves the line of those that wait', async () => {
+  const { session } = await host.client.openSession('gil');
+  const senders = new Senders();
+  const file = (content: AsyncGenerator<Uint8Array>) => ({ content, mediaType: 'text/plain' });
+  const slow = Array.from({ length: 4 }, (_, n) =>
+    host.client.attach('gil', session.session_id, file(senders.body(`file ${n}`))),
+  );
+  await eventually(() => expect(senders.begun).toBe(4));
+  const found = vi.spyOn(host.client, 'findSession');
+  onTestFinished(() => found.mockRestore());
+  const leaving = new AbortController();
+  const { signal } = leaving;
+  const inProcess = host.client.attach('gil', session.session_id, file(senders.body('never read')), { signal });
+  const overHttp = host.as('gil').fetch(`/api/sessions/${session.session_id}/attachments`, {
+    method: 'POST',
+    body: 'never stored',
+    headers: { 'content-type': 'text/plain' },
+    signal,
+  });
+  const metrics = async () => (await host.as('gil').fetch('/metrics')).text();
+  const ends = Promise.all([inProcess, overHttp].map((each) => each.catch((error: unknown) => (error as Error).name)));
+  await eventually(() => expect(found).toHaveBeenCalledTimes(3));
+  leaving.abort();
+  expect(await ends).toEqual(['AbortError', 'AbortError']);
+  await eventually(async () => expect(await metrics()).toContain('{command="attach",code="Unavailable"} 1'));
+  expect(host.logs.filter(({ level }) => level >= 40)).toEqual([]);
+  senders.goOn();
+  expect(await Promise.all(slow)).toHaveLength(4);
+  expect(senders.begun).toBe(4);
 });
