@@ -12,7 +12,6 @@ import { TestSession } from '../../tools/test-kit/session.ts';
 
 const CHANGE = 'a-pause-before-every-step';
 const EACH_TRY = 'const model = run.last_model ?? run.model ?? session.settings.default_model;';
-const IMPORT = 'import { allHandlersFinished,';
 const SESSIONS = 12;
 
 let runtime: TestRuntime;
@@ -26,11 +25,7 @@ beforeAll(async () => {
           ? [say('It is done.')]
           : [callTool('call_1', 'todo_add', { name: 'x' })],
     }),
-    variant(
-      'workflows/turn.ts',
-      [IMPORT, 'import { patched, allHandlersFinished,'],
-      [EACH_TRY, `${EACH_TRY} if (patched('${CHANGE}')) await sleep(1);`],
-    ),
+    variant('workflows/turn.ts', [EACH_TRY, `${EACH_TRY} if (patched('${CHANGE}')) await sleep(1);`]),
     variant('workflows/turn.ts', [EACH_TRY, `${EACH_TRY} await sleep(1);`]),
   ]);
 });

@@ -359,11 +359,10 @@ describe('what a run waits in', () => {
     const asked = await waiting(runtime, 'pay 5');
     const rejected = await waiting(runtime, 'pay 6');
     const page = await waiting(runtime, 'locate');
-    const workflowBundle = await variant(
-      'workflows/turn.ts',
-      ['import { allHandlersFinished,', 'import { patched, allHandlersFinished,'],
-      ['session.wait(run, false);', `session.wait(run, false); if (patched('a-pause-after-a-wait')) await sleep(1);`],
-    );
+    const workflowBundle = await variant('workflows/turn.ts', [
+      'session.wait(run, false);',
+      `session.wait(run, false); if (patched('a-pause-after-a-wait')) await sleep(1);`,
+    ]);
     await runtime.first.stop();
     await runtime.startWorker({ workflowBundle });
     await answer(asked, 'once');
