@@ -97,7 +97,7 @@ export function updateError(error: unknown): PerdureError {
   }
   const what =
     error instanceof NoAnswer && error.notDone
-      ? 'the session is busy and the command was not carried out'
+      ? 'the command could not be delivered to the session and was not carried out'
       : 'the session did not answer in time and the outcome is unknown';
   return new PerdureError('Unavailable', `${what}; ${SEND_AGAIN}`, { cause: error });
 }

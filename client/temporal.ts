@@ -1,7 +1,10 @@
 import { Client, Connection, type ConnectionOptions } from '@temporalio/client';
 import { grpcInterceptors } from '../config/grpc-interceptors.ts';
 
-/** Calls that `sendUpdate` retries itself: the SDK's retry would wait 1.7 to 5 s after RESOURCE_EXHAUSTED. */
+/**
+ * Calls that `sendUpdate` retries itself: the SDK's retry would wait 1.7 to 5 s after RESOURCE_EXHAUSTED, and would hide an
+ * attempt whose outcome is unknown behind the next one.
+ */
 const RETRIED_BY_SENDER = ['ExecuteMultiOperation', 'PollWorkflowExecutionUpdate'];
 
 /** A Temporal client that connects at its first call, so that processes can start while Temporal is unreachable. */

@@ -31,7 +31,6 @@ const BACKOFF = { retries: Infinity, minTimeout: 50, maxTimeout: 1_000, randomiz
 /** gRPC status codes, from https://grpc.io/docs/guides/status-codes/. */
 const INVALID_ARGUMENT = 3;
 const PERMISSION_DENIED = 7;
-const RESOURCE_EXHAUSTED = 8;
 const UNIMPLEMENTED = 12;
 const UNAUTHENTICATED = 16;
 const PERMANENT = new Set([INVALID_ARGUMENT, PERMISSION_DENIED, UNIMPLEMENTED, UNAUTHENTICATED]);
@@ -44,24 +43,32 @@ const WORKFLOW_COMPLETED = 'AcceptedUpdateCompletedWorkflow';
  * What a failed attempt to send an update means:
  *
  * - `refused`: the workflow refused it.
- * - `not-done`: the server did not deliver it (too many updates in flight, or the workflow ended before).
- * - `unknown`: the workflow may have carried it out.
- * - `permanent`: the server refused the request, and would refuse it again.
+ * - `not-done`: the server did not deliver it, because the workflow ended before.
+ * - `unknown`: the workflow may have carried it out, or may still do so.
+ * - `permanent`: the server refused the request before it took the update, and would refuse it again.
  *
  * `not-done` and `unknown` are sent again under the same id. That is safe: within one workflow run the server
  * deduplicates by update id, across runs the row does by command id.
  */
 export type AttemptFailure = 'refused' | 'not-done' | 'unknown' | 'permanent';
 
-/** Classifies what `executeUpdateWithStart` threw. */
-export function classifyFailure(error: unknown): AttemptFailure {
+/**
+ * Classifies what `executeUpdateWithStart` threw.
+ *
+ * RESOURCE_EXHAUSTED is `unknown`: the workflow's limit of updates in flight and a rate limit answer before the update is
+ * admitted, but the server itself repeats requests between its services, and so may refuse the second one after it has
+ * admitted the first; other causes, such as an answer that is too long, come after it.
+ *
+ * @param isAdmitted whether the server has answered in this attempt: from then on only the update's outcome says what
+ * became of it, whatever a request for that outcome gets
+ */
+export function classifyFailure(error: unknown, isAdmitted: boolean): AttemptFailure {
   if (error instanceof WorkflowUpdateFailedError) {
     const type = error.cause instanceof ApplicationFailure ? error.cause.type : undefined;
     if (type === UNPROCESSED) return 'not-done';
     return type === WORKFLOW_COMPLETED ? 'unknown' : 'refused';
   }
-  const status = grpcStatus(error);
-  if (status === RESOURCE_EXHAUSTED) return 'not-done';
+  const status = isAdmitted ? undefined : grpcStatus(error);
   return status !== undefined && PERMANENT.has(status) ? 'permanent' : 'unknown';
 }
 
@@ -73,7 +80,7 @@ function grpcStatus(error: unknown): number | undefined {
 
 /** An update that got no answer by its deadline. */
 export class NoAnswer extends Error {
-  /** No attempt reached the workflow. */
+  /** Certainly no attempt was or will be carried out. */
   readonly notDone: boolean;
 
   constructor(notDone: boolean, options: ErrorOptions) {
@@ -126,25 +133,32 @@ async function sendWithStart<Outcome, Args extends object>(
   update: Update<Outcome, Args>,
 ): Promise<Outcome> {
   const deadline = Date.now() + update.deadlineMs;
-  let notDone = true;
-  const attempt = () =>
-    temporal.connection.withDeadline(deadline, () =>
-      temporal.workflow.executeUpdateWithStart(update.name, {
-        updateId: update.id,
-        args: [update.args],
-        startWorkflowOperation: startOperation(),
-      }),
+  const failures = new Set<AttemptFailure>();
+  const attempt = async () => {
+    const startWorkflowOperation = startOperation();
+    let isAdmitted = false;
+    startWorkflowOperation.workflowHandle().then(
+      () => (isAdmitted = true),
+      () => {},
     );
-  const shouldRetry = ({ error }: { error: Error }) => {
-    const failure = classifyFailure(error);
-    notDone &&= failure !== 'unknown';
-    return failure === 'not-done' || failure === 'unknown';
+    try {
+      return await temporal.connection.withDeadline(deadline, () =>
+        temporal.workflow.executeUpdateWithStart(update.name, {
+          updateId: update.id,
+          args: [update.args],
+          startWorkflowOperation,
+        }),
+      );
+    } catch (error) {
+      failures.add(classifyFailure(error, isAdmitted));
+      throw error;
+    }
   };
+  const shouldRetry = () => !failures.has('refused') && !failures.has('permanent');
   try {
     return await pRetry(attempt, { ...BACKOFF, shouldRetry, maxRetryTime: update.deadlineMs });
   } catch (error) {
-    const failure = classifyFailure(error);
-    if (failure === 'refused') throw error;
-    throw new NoAnswer(notDone && failure !== 'unknown', { cause: error });
+    if (failures.has('refused')) throw error;
+    throw new NoAnswer(!failures.has('unknown'), { cause: error });
   }
 }
