@@ -1,31 +1,27 @@
 // Histories of the running server that the environment names.
-import { Client, Connection, isGrpcServiceError } from '@temporalio/client';
+import { Client, isGrpcServiceError } from '@temporalio/client';
 import type { Config } from '../../config/config.ts';
-import { grpcInterceptors } from '../../config/grpc-interceptors.ts';
 import { temporalConnectConfig } from '../../config/temporal.ts';
 import { type Execution, fetchHistory, type History, listExecutions } from '../../worker/replay/history.ts';
+import { connectOnce } from '../connect-once.ts';
 import type { FromServer } from './options.ts';
 
-const CONNECT_MS = 5_000;
 /** A session has few executions, because it continues as new after hundreds of events. */
 const OF_ONE_SESSION = 1_000;
 const AT_ONCE = 8;
 
 /**
  * The histories of executions of sessions, newest first; those of open executions up to their last event.
- * @throws {Error} if the server cannot be reached, or has none
+ * @throws {ConfigError | Error} naming the variable that the server refuses, or if it cannot be reached, or has none
  */
 export async function serverHistories(
   config: Config,
   which: FromServer,
 ): Promise<{ execution: Execution; history: History }[]> {
-  const { connectionOptions, namespace } = temporalConnectConfig(config);
+  const temporal = temporalConnectConfig(config);
+  const { connectionOptions, namespace } = temporal;
   const at = `namespace "${namespace}" at ${connectionOptions.address}`;
-  const interceptors = grpcInterceptors();
-  const options = { ...connectionOptions, connectTimeout: CONNECT_MS, interceptors };
-  const connection = await Connection.connect(options).catch(() => {
-    throw new Error(`Temporal cannot be reached at ${connectionOptions.address} (TEMPORAL_ADDRESS)`);
-  });
+  const connection = await connectOnce(temporal);
   try {
     const client = new Client({ connection, namespace });
     const executions = await listExecutions(
