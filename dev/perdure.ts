@@ -21,6 +21,10 @@ const COMMANDS: Readonly<Record<string, { does: string; run: (args: readonly str
     does: "replays a server's histories against this version's workflow code",
     run: async (args) => (await import('./replay/main.ts')).main(args),
   },
+  'check-server': {
+    does: 'says which of our settings the Temporal server has',
+    run: async (args) => (await import('./server-check/main.ts')).main(args),
+  },
   planning: {
     does: 'exports an initiative as the folder .planning/, and imports such a folder',
     run: async (args) => (await import('./planning.ts')).main(args),

@@ -6,12 +6,14 @@ import { withPostgres, withTemporal } from '../config/refusals.ts';
 import { registerSearchAttributesAt } from '../config/search-attributes.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import { migrate } from '../migrations/migrate.ts';
+import { missingSetting } from '../worker/server-settings.ts';
 import { withoutPassword } from './databases.ts';
 import { DevError } from './error.ts';
 import { keepRunning } from './keep-running.ts';
 import { awaitPrevious, startNodeProcess } from './node-process.ts';
 import { freePort, isPortFree, nextFreePort, type PortChoice } from './ports.ts';
 import { startPostgres } from './postgres.ts';
+import { checkServerSettings } from './server-check/probes.ts';
 import { startTemporal } from './temporal.ts';
 import { untilItWorks } from './until-it-works.ts';
 
@@ -100,8 +102,11 @@ async function startAll(context: Context, env: Env, entries: Entries): Promise<A
     ...postgres.env,
     ...temporal.env,
   };
-  await prepare({ ...context, config: parseConfig(childEnv) });
+  const prepared = { ...context, config: parseConfig(childEnv) };
+  await prepare(prepared);
   await startPrograms(context, childEnv, entries);
+  // A server that was not started here may be one in production, into which nothing is written to find out.
+  if (config.temporalAddress === undefined) void sayMissingSettings(prepared);
   const page = `http://${reachableName(config.host)}:${port}`;
   return {
     page: `${page}/`,
@@ -188,6 +193,13 @@ async function prepare({ config, say, signal }: Context): Promise<void> {
     signal,
   );
   say('migrations', 'schema and search attributes are up to date');
+}
+
+/** Says which settings the Temporal server lacks, such as those that its version does not know. Never rejects. */
+async function sayMissingSettings({ config, say, signal }: Context): Promise<void> {
+  for (const finding of await checkServerSettings(temporalConnectConfig(config), config.taskQueue)) {
+    if (finding.state === 'missing' && !signal.aborted) say('temporal', missingSetting(finding));
+  }
 }
 
 async function startPrograms(

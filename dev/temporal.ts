@@ -93,7 +93,7 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
 }
 
 function argsOf(options: TemporalOptions, port: number, uiPort: number | undefined): string[] {
-  const ours = options.defaultSettings ? {} : readDynamicConfig(DYNAMIC_CONFIG);
+  const ours = options.defaultSettings ? {} : dynamicSettings();
   const dynamicConfig = { ...ours, ...options.dynamicConfig };
   return [
     ...['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port), '--log-level', 'warn'],
@@ -108,9 +108,9 @@ function argsOf(options: TemporalOptions, port: number, uiPort: number | undefin
   ];
 }
 
-/** Keys and values of the dynamic config file, which has one value per key and no constraints. */
-function readDynamicConfig(text: string): Record<string, string | number | boolean> {
-  const settings = parse(text) as Record<string, [{ value: string | number | boolean }]>;
+/** Keys and values of deploy/temporal-dynamic.yaml, which has one value per key and no constraints. */
+export function dynamicSettings(): Record<string, string | number | boolean> {
+  const settings = parse(DYNAMIC_CONFIG) as Record<string, [{ value: string | number | boolean }]>;
   return Object.fromEntries(Object.entries(settings).map(([key, [{ value }]]) => [key, value]));
 }
 

@@ -1,73 +1,80 @@
-import { randomUUID } from 'node:crypto';
-import {
-  Client,
-  Connection,
-  type ConnectionOptions,
-  isGrpcServiceError,
-  type WorkflowHandleWithFirstExecutionRunId,
-} from '@temporalio/client';
+// Which dynamic settings of deploy/temporal-dynamic.yaml the Temporal server lacks, as far as a client can read that. What
+// can only be found out by trying, and so by writing into the namespace, is in dev/server-check/probes.ts.
+import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 
-const DOCS = 'docs/operations.md#settings-of-the-temporal-server';
-/** Each check ends within this time, so all of them, which run side by side, do. */
-const DEADLINE_MS = 8_000;
-/** With the setting a poll ends after half a second, by default after a minute or shortly before its deadline. */
-const POLL_DEADLINE_MS = 7_000;
-const POLL_MS = 4_000;
-/** With the setting a timer of 100 ms fires after about 130 ms, by default after at least 1 s. */
-const TIMER_MS = 100;
-const LATE_MS = 900;
-const TIMER_ATTEMPTS = 2;
-/** One more than the default limit of updates in flight would refuse already. */
-const UPDATES = 15;
-const UPDATES_MS = 1_500;
-const RESOURCE_EXHAUSTED = 8;
+export const SETTINGS_DOCS = 'docs/operations.md#settings-of-the-temporal-server';
+const READ_MS = 8_000;
 
-type Check = (client: Client, where: Where) => Promise<boolean>;
-
-interface Where {
+/** Where sessions are. */
+export interface Where {
   namespace: string;
-  /** Of the sessions. */
   taskQueue: string;
 }
 
-/**
- * The keys of deploy/temporal-dynamic.yaml whose effect a client can observe, each with a check that is true if the
- * setting is missing. The others have an effect only under load, after minutes or with a failing session.
- */
-const CHECKS: Readonly<Record<string, Check>> = {
-  'frontend.enableCancelWorkerPollsOnShutdown': lacksCapability('workerPollCompleteOnShutdown'),
-  'frontend.WorkerCommandsEnabled': lacksCapability('workerCommands'),
-  'matching.longPollExpirationInterval': pollsStayOpen,
-  'matching.numTaskqueueWritePartitions': hasSeveralPartitions,
-  'history.timerProcessorMaxTimeShift': timersAreLate,
-  'history.maxInFlightUpdates': fewUpdatesInFlight,
-};
+/** A dynamic setting whose effect a client can observe. */
+export interface ServerSetting {
+  key: string;
+  /** What happens without it. */
+  without: string;
+  isMissing: (client: Client, where: Where) => Promise<boolean>;
+}
 
-/**
- * Logs one warning per setting that the Temporal server lacks, over a connection of its own without the SDK's retries,
- * which hide that the server is out of resources. A check that fails logs nothing. Never rejects.
- */
-export async function warnOfMissingServerSettings(
-  options: ConnectionOptions,
+/** What a check has found; `reason`: why it could not be made. */
+export type Finding = Pick<ServerSetting, 'key' | 'without'> &
+  ({ state: 'set' } | { state: 'missing' } | { state: 'unknown'; reason: string });
+
+/** The settings that can be read. */
+export const READABLE_SETTINGS: readonly ServerSetting[] = [
+  {
+    key: 'frontend.enableCancelWorkerPollsOnShutdown',
+    without: 'tasks given to a worker that stops are lost until they time out',
+    isMissing: lacksCapability('workerPollCompleteOnShutdown'),
+  },
+  {
+    key: 'frontend.WorkerCommandsEnabled',
+    without: 'a cancellation reaches a worker only with its next heartbeat',
+    isMissing: lacksCapability('workerCommands'),
+  },
+  {
+    key: 'matching.numTaskqueueWritePartitions',
+    without: 'a task may wait up to a second for a poll in another partition',
+    isMissing: hasSeveralPartitions,
+  },
+];
+
+/** Checks settings side by side, within `deadlineMs`. Never rejects. */
+export function checkSettings(
+  client: Client,
   where: Where,
-  log: Logger,
-): Promise<void> {
-  const connection = Connection.lazy({ ...options, interceptors: [] });
-  const client = new Client({ connection, namespace: where.namespace });
-  await connection.withDeadline(Date.now() + DEADLINE_MS, () =>
+  { settings, deadlineMs }: { settings: readonly ServerSetting[]; deadlineMs: number },
+): Promise<Finding[]> {
+  return client.connection.withDeadline(Date.now() + deadlineMs, () =>
     Promise.all(
-      Object.entries(CHECKS).map(async ([key, isMissing]) => {
-        if (await isMissing(client, where).catch(() => false)) {
-          log.warn({ key, docs: DOCS }, `the Temporal server lacks the dynamic setting ${key}: see ${DOCS}`);
+      settings.map(async ({ key, without, isMissing }): Promise<Finding> => {
+        try {
+          return { key, without, state: (await isMissing(client, where)) ? 'missing' : 'set' };
+        } catch (error) {
+          return { key, without, state: 'unknown', reason: error instanceof Error ? error.message : String(error) };
         }
       }),
     ),
   );
-  await connection.close();
 }
 
-function lacksCapability(name: string): Check {
+/** Logs one warning per setting that can be read and is missing. It writes nothing into the namespace, and never rejects. */
+export async function warnOfMissingServerSettings(client: Client, where: Where, log: Logger): Promise<void> {
+  for (const finding of await checkSettings(client, where, { settings: READABLE_SETTINGS, deadlineMs: READ_MS })) {
+    if (finding.state === 'missing') log.warn({ key: finding.key, docs: SETTINGS_DOCS }, missingSetting(finding));
+  }
+}
+
+/** A line about a setting that is missing: its effect, and where its value is documented. */
+export function missingSetting({ key, without }: Pick<ServerSetting, 'key' | 'without'>): string {
+  return `the Temporal server lacks the dynamic setting ${key}: ${without}; see ${SETTINGS_DOCS}`;
+}
+
+function lacksCapability(name: string): ServerSetting['isMissing'] {
   return async ({ connection }, { namespace }) => {
     const { namespaceInfo } = await connection.workflowService.describeNamespace({ namespace });
     const capabilities = (namespaceInfo?.capabilities ?? {}) as Record<string, unknown>;
@@ -75,78 +82,8 @@ function lacksCapability(name: string): Check {
   };
 }
 
-async function pollsStayOpen({ connection }: Client, { namespace }: Where): Promise<boolean> {
-  const startedAt = performance.now();
-  const poll = { namespace, taskQueue: { name: uniqueName() }, identity: 'check' };
-  await connection
-    .withDeadline(Date.now() + POLL_DEADLINE_MS, () => connection.workflowService.pollWorkflowTaskQueue(poll))
-    .catch(() => {});
-  return performance.now() - startedAt > POLL_MS;
-}
-
 async function hasSeveralPartitions({ connection }: Client, { namespace, ...where }: Where): Promise<boolean> {
   const taskQueue = { name: where.taskQueue };
   const listed = await connection.workflowService.listTaskQueuePartitions({ namespace, taskQueue });
   return listed.workflowTaskQueuePartitions.length > 1;
 }
-
-/**
- * Without the setting, a shard that has just fired a timer fires no other for a second; an idle shard fires its next one
- * in time. So only the timers after the first are measured, all with one workflow id and so in one shard. On a busy
- * machine one of them may be late with the setting too.
- */
-async function timersAreLate(client: Client): Promise<boolean> {
-  const workflowId = uniqueName();
-  const timedOutAfter = async () => {
-    const startedAt = performance.now();
-    await withProbe(client, workflowId, TIMER_MS, (probe) => probe.result().catch(() => {}));
-    return performance.now() - startedAt;
-  };
-  await timedOutAfter();
-  for (let attempt = 1; attempt <= TIMER_ATTEMPTS; attempt += 1) {
-    if ((await timedOutAfter()) < LATE_MS) return false;
-  }
-  return true;
-}
-
-async function fewUpdatesInFlight(client: Client, { namespace }: Where): Promise<boolean> {
-  return withProbe(client, uniqueName(), DEADLINE_MS, async ({ workflowId }) => {
-    const { workflowService } = client.connection;
-    const send = () =>
-      workflowService.updateWorkflowExecution({
-        namespace,
-        workflowExecution: { workflowId },
-        request: { meta: { updateId: randomUUID(), identity: 'check' }, input: { name: 'none' } },
-      });
-    const sent = await client.connection.withDeadline(Date.now() + UPDATES_MS, () =>
-      Promise.allSettled(Array.from({ length: UPDATES }, send)),
-    );
-    return sent.some(
-      (each) =>
-        each.status === 'rejected' &&
-        isGrpcServiceError(each.reason) &&
-        (each.reason.code as number) === RESOURCE_EXHAUSTED,
-    );
-  });
-}
-
-/** Runs `use` on a workflow that no worker executes and that times out after `timeoutMs`, then deletes it. */
-async function withProbe<T>(
-  client: Client,
-  workflowId: string,
-  timeoutMs: number,
-  use: (probe: WorkflowHandleWithFirstExecutionRunId) => Promise<T>,
-): Promise<T> {
-  const probe = await client.workflow.start('perdure-server-check', {
-    ...{ workflowId, taskQueue: workflowId, workflowExecutionTimeout: timeoutMs },
-  });
-  try {
-    return await use(probe);
-  } finally {
-    const { namespace } = client.options;
-    const workflowExecution = { workflowId, runId: probe.firstExecutionRunId };
-    await client.workflowService.deleteWorkflowExecution({ namespace, workflowExecution }).catch(() => {});
-  }
-}
-
-const uniqueName = () => `perdure-server-check-${randomUUID()}`;

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { Connection } from '@temporalio/client';
+import { Client, Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Hooks } from '../activities/context.ts';
@@ -117,8 +117,9 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
     showUser: showUserWith(config.hideUsersKey),
   });
   log.info({ agents: agents.list().map((agent) => agent.id), model: models.defaultRef }, 'ready');
-  const { connectionOptions, namespace } = temporalConnectConfig(config);
-  void warnOfMissingServerSettings(connectionOptions, { namespace, taskQueue: config.taskQueue }, log);
+  const { clientConnection, namespace } = parts;
+  const client = new Client({ connection: clientConnection, namespace });
+  void warnOfMissingServerSettings(client, { namespace, taskQueue: config.taskQueue }, log);
   const done = runToEnd(worker, opened.move());
   const stop = () => {
     worker.shutdown();

@@ -31,7 +31,7 @@ const SHOWN_BY: [command: RegExp, file: string][] = [
   [/^(?:\S+=\S+ )*npm run example:crew\b/, 'test/examples/crew.test.ts'],
   [/^npm run host\b/, 'test/http/process.test.ts'],
   [/^npm run worker\b/, 'test/dev/start.test.ts'],
-  [/^(?:\S+=\S+ )*npm (?:test|run check)\b/, '.ci/run'],
+  [/^(?:\S+=\S+ )*npm (?:test|run check)(?![\w-])/, '.ci/run'],
   // In a project outside of this repository.
   [/^(?:npm install|npx perdure)\b/, 'test/package/package.test.ts'],
   [/^(?:\S+=\S+ )*npm run campaign\b/, 'docs/campaign.md'],

@@ -6,7 +6,7 @@ import { common, withServers } from '../../vitest.config.ts';
 /** Files of the gate that measure what a clause promises, or are run with more chances here. */
 const ALSO = [
   'test/{dev/start,package/package,deploys/two-installations}.test.ts',
-  'test/operations/{programs,server-settings}.test.ts',
+  'test/operations/programs.test.ts',
   'test/http/{rendezvous,tokens,without-temporal}.test.ts',
   'test/faults/races-phase.test.ts',
 ];

@@ -12,6 +12,7 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, isPortFree } from '../../dev/ports.ts';
+import { findTemporalCli } from '../../dev/temporal-cli.ts';
 
 // Tests starting and stopping, so worker and host are minimal programs.
 const WORKER = `
@@ -149,6 +150,20 @@ describe('npm start', () => {
     const { page } = await addressesOf(start({ PORT: '0' }));
     expect(Number(new URL(page).port)).toBeGreaterThan(0);
     expect((await fetch(page)).status).toBe(200);
+  });
+
+  it('H1 names the settings that its Temporal server lacks', async () => {
+    const cli = await findTemporalCli(
+      parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] }).dir,
+      environment(),
+      () => {},
+    );
+    const without = path.join(dir, 'temporal-without-a-setting');
+    const more = 'if [ "$1" = server ]; then set -- "$@" --dynamic-config-value history.maxInFlightUpdates=10; fi';
+    await writeFile(without, `#!/bin/sh\n${more}\nexec '${cli}' "$@"\n`, { mode: 0o755 });
+    const run = start({ TEMPORAL_CLI_PATH: without });
+    const line = /^temporal +the Temporal server lacks the dynamic setting (\S+): .*; see docs\/operations\.md/m;
+    await eventually(() => expect(line.exec(run.output)?.[1]).toBe('history.maxInFlightUpdates'), { timeout: 60_000 });
   });
 
   it('H1 refuses a configured port that is taken, and names PORT', async () => {

@@ -11,7 +11,7 @@ const read = (file: string) => readFile(path.join(root, file), 'utf8');
 it('H1 the commands named in the docs exist', async () => {
   const { scripts } = JSON.parse(await read('package.json')) as { scripts: Record<string, string> };
   const named = (await pages()).flatMap(({ file, text }) =>
-    [...text.matchAll(/npm run ([\w:]+)/g)].map(([, name = '']) => ({ file, name })),
+    [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name = '']) => ({ file, name })),
   );
   expect(named.length).toBeGreaterThan(5);
   expect(named.filter(({ name }) => scripts[name] === undefined)).toEqual([]);

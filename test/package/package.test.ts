@@ -231,7 +231,7 @@ describe('the packed tarball', () => {
 
   it.each([
     ['perdure', [], 'usage: perdure <command>'],
-    ...['dev', 'init', 'migrate', 'worker', 'host', 'replay'].map(
+    ...['dev', 'init', 'migrate', 'worker', 'host', 'replay', 'check-server'].map(
       (name) => ['perdure', [name], `usage: perdure ${name}`] as const,
     ),
     ...['host', 'migrate', 'worker'].map((name) => [`perdure-${name}`, [], `usage: perdure ${name}`] as const),
