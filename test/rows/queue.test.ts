@@ -270,7 +270,7 @@ it('W8 a load returns everything that a workflow needs, with a new epoch every t
   const { started_at } = (await session.run(run)) as { started_at: Date };
   expect(loaded).toEqual({
     ...{ epoch: 1, user_id: 'ada', agent: 'site-builder', phase: 'building', project_id: 'prj-load' },
-    ...{ paused: false, is_child: false, event_seq: (await session.events()).length },
+    ...{ paused: false, is_child: false, event_seq: (await session.events()).length, newest: expect.any(String) },
     runs: [
       {
         ...{ run_seq: run, state: 'running', step: 1, abort: true, model: null, started_at: expect.any(Number) },
