@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { instructionStamps } from '../agent/instructions.ts';
 import type { InstructionChanges, InstructionWatch } from '../store/instructions.ts';
+import { userFolder } from '../workspaces/paths.ts';
 
 /** Sees which instruction files change while a tool runs in a workspace. Reads a few stats. */
 export class ToolWatch {
@@ -9,17 +10,21 @@ export class ToolWatch {
   /** Absolute path of the workspace. */
   readonly folder: string;
   private readonly boundary: string;
+  private readonly userId: string;
 
-  /** @param folder below that of all workspaces, `boundary` */
-  constructor(folder: string, boundary: string) {
+  /** @param folder of this user, below that of all workspaces, `boundary` */
+  constructor(folder: string, boundary: string, userId: string) {
     this.folder = folder;
     this.boundary = boundary;
+    this.userId = userId;
     this.watch = { root: workspaceName(folder, boundary), before: instructionStamps(folder, boundary) };
   }
 
   /** What has changed until now. */
   changes(over: boolean): InstructionChanges {
-    return { ...this.watch, after: instructionStamps(this.folder, this.boundary), over };
+    const { watch, userId: user_id } = this;
+    const after = instructionStamps(this.folder, this.boundary);
+    return { ...watch, after, over, user_id, home: userFolder('', user_id) };
   }
 }
 

@@ -11,10 +11,13 @@ import {
   noteSnapshot,
   type RestoreRequest,
 } from '../store/snapshots.ts';
+import { queueLeftFiles } from '../store/erasure.ts';
 import { userFolder } from '../workspaces/paths.ts';
 import { requireWorkspace } from '../workspaces/folder.ts';
 import type { ActivityContext } from './context.ts';
+import { workspaceName } from './instruction-watch.ts';
 import { workspaceOf } from './prompt.ts';
+import { retryInBackground } from './write-until-stored.ts';
 
 const HOOK_MS = 10_000;
 const BUSY_MS = 100;
@@ -67,11 +70,11 @@ async function restore(
   try {
     const place = placeOf(context, { ...request, sessionId });
     if (request.take && request.rewind !== null) {
-      const taken = await take(snapshots, place);
+      const taken = await take(context, snapshots, place);
       if (taken !== null) await noteRewound(db, sessionId, request.rewind, taken);
     }
     if (await isStillAsked(db, sessionId, n)) {
-      await called((signal) => snapshots.restore(place, request.to, signal));
+      await called(context, place, (signal) => snapshots.restore(place, request.to, signal));
     }
     return (await endRestore(db, sessionId, n, true)) ? true : undefined;
   } catch (err) {
@@ -87,7 +90,7 @@ export async function snapshotTurn(context: ActivityContext, session: Place, mes
   const { sessionId } = session;
   try {
     if (!(await lacksSnapshot(db, sessionId, messageId))) return;
-    const taken = await take(hooks.snapshots, placeOf(context, session));
+    const taken = await take(context, hooks.snapshots, placeOf(context, session));
     if (taken !== null) await noteSnapshot(db, sessionId, messageId, taken);
   } catch (err) {
     log.warn(
@@ -97,8 +100,8 @@ export async function snapshotTurn(context: ActivityContext, session: Place, mes
   }
 }
 
-async function take(snapshots: Snapshots, place: SnapshotPlace): Promise<string | null> {
-  const id: unknown = await called((signal) => snapshots.take(place, signal));
+async function take(context: ActivityContext, snapshots: Snapshots, place: SnapshotPlace): Promise<string | null> {
+  const id: unknown = await called(context, place, (signal) => snapshots.take(place, signal));
   if (id === null || (typeof id === 'string' && id !== '' && id.length <= MAX_ID)) return id;
   throw new TypeError(
     'the hook snapshots.take returned something else: expected an id of 1 to 128 characters, or null',
@@ -106,9 +109,23 @@ async function take(snapshots: Snapshots, place: SnapshotPlace): Promise<string 
 }
 
 /** Calls a hook that may ignore its signal. */
-async function called<T>(hook: (signal: AbortSignal) => Promise<T>): Promise<T> {
+async function called<T>(
+  context: ActivityContext,
+  place: SnapshotPlace,
+  hook: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const signal = AbortSignal.timeout(HOOK_MS);
-  return Promise.race([hook(signal), whenAborted(signal)]);
+  const ended = Promise.try(hook, signal).finally(() => removeIfErased(context, place));
+  return Promise.race([ended, whenAborted(signal)]);
+}
+
+/** In the background: if the session was erased while the hook ran, the hook may have written after the last removal. */
+function removeIfErased({ db, log, settings }: ActivityContext, place: SnapshotPlace): void {
+  const { sessionId, userId, workspaceRoot, folder } = place;
+  const folders = [workspaceRoot, folder].map((each) => workspaceName(each, settings.workspaces));
+  retryInBackground(() => queueLeftFiles(db, { sessionId, userId, home: userFolder('', userId), folders })).catch(
+    (err: unknown) => log.warn({ err, session: sessionId }, 'what a hook may have left of an erased session stays'),
+  );
 }
 
 function placeOf(context: ActivityContext, session: Place): SnapshotPlace {

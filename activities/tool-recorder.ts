@@ -30,7 +30,13 @@ import { workspaceOf } from './prompt.ts';
 import { newTask, waitingForChild } from './tasks.ts';
 import { type BufferedContext, hideIn, toolContext } from './tool-context.ts';
 import { claimWhenFree } from './underway.ts';
-import { claimUntilAnswered, logOvertaken, type Writer, writeUntilStored } from './write-until-stored.ts';
+import {
+  claimUntilAnswered,
+  logOvertaken,
+  retryInBackground,
+  type Writer,
+  writeUntilStored,
+} from './write-until-stored.ts';
 
 /** How long a workflow whose code is older than waiting is kept from asking again, in milliseconds. */
 const OLD_WORKFLOW_MS = 1_000;
@@ -255,7 +261,11 @@ export class PostgresToolCall implements ToolRecorder<ToolOutcome> {
     };
     const stored = await writeUntilStored(this.work, (claim) =>
       finishTool(context.db, claim, args.tool_call_id, outcome),
-    );
+    ).catch((error: unknown) => {
+      this.isLast = false;
+      if (!this.isRunning) this.noteChanges();
+      throw error;
+    });
     context.bus.publish({ ...this.run, kind: 'stream' });
     const scopes = new Set(outcome.effects.state.map(({ scope }) => scope).filter((scope) => scope !== 'temp'));
     if (scopes.size > 0) {
@@ -290,15 +300,16 @@ export class PostgresToolCall implements ToolRecorder<ToolOutcome> {
     const { context, args, call } = this.work;
     const { workspaces } = context.settings;
     const session = { ...call, session_id: args.session_id, project_id: call.project_id ?? newProject ?? null };
-    return new ToolWatch(workspaceRoot(workspaces, session), workspaces);
+    return new ToolWatch(workspaceRoot(workspaces, session), workspaces, call.user_id);
   }
 
-  /** Stores what the tool of a call that is over wrote; it may have ended later. */
+  /** Stores what the tool of a call that is over wrote; it may have ended later, after an erasure of its session, too. */
   private noteChanges(): void {
     const { context, args } = this.work;
     if (this.watched === undefined || this.isLast === undefined) return;
     const call = { sessionId: args.session_id, toolCallId: args.tool_call_id };
-    noteWritten(context.db, call, this.watched.changes(this.isLast)).catch((error: unknown) =>
+    const changes = this.watched.changes(this.isLast);
+    retryInBackground(() => noteWritten(context.db, call, changes)).catch((error: unknown) =>
       context.log.warn({ err: error, ...this.run }, 'the instruction files that a tool wrote were not noted'),
     );
   }

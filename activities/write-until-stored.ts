@@ -6,6 +6,7 @@ import { isTemporary } from '../store/temporary-errors.ts';
 
 /** How much longer an attempt that has been stopped retries, in seconds: long enough for a restart of Postgres. */
 const AFTER_STOP_S = 60;
+const PACE = { retries: Infinity, minTimeout: 50, maxTimeout: 1_000, randomize: true };
 
 /** An attempt that writes what exists only in its memory: paid-for model output, or the outcome of a tool. */
 export interface Writer {
@@ -55,10 +56,7 @@ export function claimUntilAnswered<T>(writer: Writer, claimWith: (claim: Claim) 
  */
 export function retryWhileAway<T>({ context, claim, stop }: Writer, run: (attempt: number) => Promise<T>): Promise<T> {
   return pRetry(run, {
-    retries: Infinity,
-    minTimeout: 50,
-    maxTimeout: 1_000,
-    randomize: true,
+    ...PACE,
     shouldRetry: ({ error, attemptNumber }) => {
       if (!isTemporary(error) || stop.why === 'shutdown' || stop.seconds > AFTER_STOP_S) return false;
       if (attemptNumber === 1)
@@ -66,6 +64,11 @@ export function retryWhileAway<T>({ context, claim, stop }: Writer, run: (attemp
       return true;
     },
   });
+}
+
+/** Runs a statement that no attempt waits for, and retries while Postgres is away, as long as the process runs anyway. */
+export function retryInBackground<T>(run: () => Promise<T>): Promise<T> {
+  return pRetry(run, { ...PACE, unref: true, shouldRetry: ({ error }) => isTemporary(error) });
 }
 
 const logged = new WeakSet<Claim>();

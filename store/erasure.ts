@@ -32,6 +32,18 @@ export async function eraseUserRest(db: Db, userId: string, home: string): Promi
   await call(db, z.unknown(), 'erase_user_rest', [userId, home]);
 }
 
+/**
+ * If a session has been erased, queues the removal of folders in which something of it has ended since, unless others use them.
+ * @param options.folders of the user, relative to the folder of workspaces, as `home` is
+ */
+export async function queueLeftFiles(
+  db: Db,
+  { sessionId, userId, home, folders }: { sessionId: string; userId: string; home: string; folders: readonly string[] },
+): Promise<void> {
+  const sql = 'SELECT queue_left_files($1, $2, $3, folder) FROM unnest($4::text[]) AS folder';
+  await db.query(sql, [sessionId, userId, home, folders]);
+}
+
 const erasure = z.object({
   id: z.number(),
   workflow_id: z.string().nullable(),

@@ -10,10 +10,12 @@ export interface InstructionWatch {
   before: Stamps;
 }
 
-/** The same afterwards; `over`: the tool has ended, otherwise it may still write. */
+/** The same afterwards; `over`: the tool has ended, otherwise it may still write. `home`: the user's folder, relative as `root`. */
 export interface InstructionChanges extends InstructionWatch {
   after: Stamps;
   over: boolean;
+  user_id: string;
+  home: string;
 }
 
 /** Of the instruction files of a workspace those that tools wrote, also tools that are still running or were lost. */
@@ -21,7 +23,10 @@ export async function instructionsOfTools(db: Db, root: string, found: Stamps): 
   return new Set(await call(db, z.array(z.string()), 'instructions_of_tools', [root, jsonb(found)]));
 }
 
-/** Stores which instruction files a tool wrote, apart from its outcome. */
+/**
+ * Stores which instruction files a tool wrote, apart from its outcome. If its session has been erased, queues the removal of its
+ * workspace instead.
+ */
 export async function noteWritten(
   db: Db,
   { sessionId, toolCallId }: { sessionId: string; toolCallId: string },

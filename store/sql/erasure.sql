@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION session_tree(p_session text, p_user text) RETURNS SET
   SELECT session_id FROM tree
 $$;
 
--- Queues a workflow to terminate, or a folder below the folder of workspaces to remove; either may be null.
+-- Queues a workflow to terminate and delete, or a folder below the folder of workspaces to remove; either may be null.
 CREATE OR REPLACE FUNCTION queue_erasure(p_workflow text, p_folder text) RETURNS void LANGUAGE sql AS $$
   SELECT forget_written(p_folder) WHERE p_folder IS NOT NULL;
   INSERT INTO erasures (workflow_id, folder) VALUES (p_workflow, p_folder)
@@ -32,6 +32,30 @@ CREATE OR REPLACE FUNCTION folder_in_use(p_user text, p_home text, p_folder text
       UNION ALL SELECT initiative_folder(i, p_home) FROM initiatives i WHERE user_id = p_user) AS used
      WHERE starts_with(used.folder || '/', p_folder || '/') OR starts_with(p_folder || '/', used.folder || '/'))
 $$;
+
+-- Queues a folder in which something of an erased session has ended: it may have written there after the last removal. Does nothing
+-- while the session exists. Keeps a folder outside of `p_home`, and one that others of the user use. The folder is relative to that
+-- of workspaces.
+CREATE OR REPLACE FUNCTION queue_left_files(p_session text, p_user text, p_home text, p_folder text) RETURNS void LANGUAGE sql AS $$
+  SELECT queue_erasure(NULL, p_folder)
+   WHERE NOT EXISTS (SELECT FROM chat_sessions WHERE session_id = p_session)
+     AND starts_with(p_folder, p_home || '/') AND NOT folder_in_use(p_user, p_home, substr(p_folder, length(p_home) + 2))
+$$;
+
+-- Keeps a folder that a new session or initiative uses, its parents and what is below it: each that has been removed is not
+-- removed again, and one that has not only once. `p_root` is absolute, or null.
+CREATE OR REPLACE FUNCTION keep_folder(p_root text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_ids bigint[];
+BEGIN
+  IF p_root IS NULL THEN RETURN; END IF;
+  v_ids := ARRAY(
+    SELECT id FROM erasures
+     WHERE position('/' || folder || '/' IN p_root || '/') > 0
+        OR starts_with(folder || '/', substr(p_root, position('/' || split_part(folder, '/', 1) || '/' IN p_root) + 1) || '/'));
+  DELETE FROM erasures WHERE id = ANY (v_ids) AND passes > 0;
+  UPDATE erasures SET passes = 1 WHERE id = ANY (v_ids);
+END $$;
 
 -- Erases a session and its descendants. `p_home` is the user's folder, relative to the folder of workspaces. Returns the
 -- erased sessions and their running runs, { sessions: [id], runs: [{ session_id, run_seq }] }; null: the user has no such

@@ -64,6 +64,7 @@ BEGIN
   IF p_input ->> 'project_id' IS NOT NULL AND NOT own_project(p_input ->> 'project_id', p_user) THEN
     RETURN '{"code": "ProjectNotFound"}';
   END IF;
+  PERFORM keep_folder(p_input ->> 'workspace_root');
   INSERT INTO initiatives (initiative_id, user_id, title, next_action, project_id, workspace_root, creation_key, creation_digest)
   VALUES (p_initiative, p_user, p_input ->> 'title', coalesce(p_input ->> 'next_action', ''), p_input ->> 'project_id',
           p_input ->> 'workspace_root', p_key, p_digest);

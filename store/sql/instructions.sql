@@ -12,7 +12,8 @@ BEGIN
 END $$;
 
 -- Stores the instruction files that differ from what the call's first attempt found. `p_changes` is null or { root, before,
--- after, over }; over: the tool has ended, otherwise it may still write. Writes nothing for an erased session.
+-- after, over, user_id, home }; over: the tool has ended, otherwise it may still write. Of an erased session it only queues the
+-- workspace, because the tool may have written there after its removal; `home` is the folder of the user's workspaces.
 CREATE OR REPLACE FUNCTION note_written(p_session text, p_call text, p_changes jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_before jsonb := coalesce((
@@ -20,7 +21,10 @@ DECLARE
 BEGIN
   IF p_changes IS NULL THEN RETURN; END IF;
   PERFORM FROM chat_sessions WHERE session_id = p_session FOR KEY SHARE;
-  IF NOT FOUND THEN RETURN; END IF;
+  IF NOT FOUND THEN
+    PERFORM queue_left_files(p_session, p_changes ->> 'user_id', p_changes ->> 'home', p_changes ->> 'root');
+    RETURN;
+  END IF;
   INSERT INTO written_instructions (path)
   SELECT path FROM jsonb_each_text(v_before) AS before(path, stamp)
     FULL JOIN jsonb_each_text(p_changes -> 'after') AS after(path, stamp) USING (path)

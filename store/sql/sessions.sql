@@ -69,6 +69,7 @@ CREATE OR REPLACE FUNCTION open_session(
 ) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
   IF p_project IS NOT NULL AND NOT own_project(p_project, p_user) THEN RETURN false; END IF;
+  PERFORM keep_folder(p_workspace_root);
   INSERT INTO sessions (session_id, user_id, phase) VALUES (p_session, p_user, 'chatting');
   INSERT INTO chat_sessions (session_id, agent, workspace_root, model, metadata, headless)
   VALUES (p_session, p_agent, p_workspace_root, p_model, p_metadata, p_headless);

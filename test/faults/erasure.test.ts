@@ -2,12 +2,17 @@
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { beforeAll, expect, it } from 'vitest';
+import { beforeAll, beforeEach, expect, it } from 'vitest';
+import { z } from 'zod';
+import { defineAgent, defineTool } from '../../agent/define.ts';
+import type { Snapshots } from '../../agent/snapshots.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { eventsOf, startHost, type TestHost } from '../../tools/test-kit/host.ts';
-import { hang, say } from '../../tools/test-kit/model-actions.ts';
+import { callTool, hang, say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
-import { workspaceRoot } from '../../workspaces/paths.ts';
+import { userFolder, workspaceRoot } from '../../workspaces/paths.ts';
+import siteBuilder from '../../examples/site-builder/agent.ts';
 import { tablesWith } from '../../tools/test-kit/canary.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 
@@ -15,11 +20,29 @@ const CANARY = 'canary-of-ada';
 let runtime: TestRuntime;
 let host: TestHost;
 let late: Gate;
+/** The folders that were written to after the gate. */
+let written: PromiseWithResolvers<readonly string[]>;
+/** The hook of the test at hand. */
+let take: Snapshots['take'];
+
+const linger = defineTool({
+  name: 'linger',
+  description: 'Ignores its signal, and writes late.',
+  input: z.object({}),
+  execute: (_input, ctx) => writeLate(ctx.workspaceRoot),
+});
+const LINGER = 'linger, please';
 
 beforeAll(async () => {
   runtime = await startRuntime({
     settings: { sweepIntervalMs: 50, retentionRefusalsMs: 3_600_000, retentionOutputsMs: 7_200_000 },
-    script: async function* () {
+    agents: [defineAgent({ ...siteBuilder, tools: [...siteBuilder.tools, linger] })],
+    hooks: { snapshots: { take: (...place) => take(...place), restore: () => Promise.resolve() } },
+    script: async function* (request) {
+      if (lastUserText(request) === LINGER) {
+        yield callTool('call_1', 'linger', {});
+        return;
+      }
       yield say(`${CANARY} said`);
       await late.pass();
       yield say(` and more of ${CANARY}`);
@@ -28,6 +51,10 @@ beforeAll(async () => {
   });
   const { databaseUrl, temporal, workspaces } = runtime;
   host = await startHost({ databaseUrl, temporal, workspaces });
+});
+
+beforeEach(() => {
+  take = () => Promise.resolve(null);
 });
 
 /** A streaming session with a file, a queued message and readers. */
@@ -54,6 +81,14 @@ async function lastEventOf(response: Response): Promise<unknown> {
   let last: unknown;
   for await (const { data } of eventsOf(response)) last = data;
   return last;
+}
+
+/** Makes the next passes due at once, and waits until the queue is empty. */
+async function passed(): Promise<void> {
+  await eventually(async () => {
+    await runtime.db.query('UPDATE erasures SET due_at = clock_timestamp()');
+    expect((await runtime.db.query('SELECT FROM erasures')).rowCount).toBe(0);
+  });
 }
 
 async function expectGone({ caller, id, folder, readers }: Awaited<ReturnType<typeof atWork>>) {
@@ -88,6 +123,47 @@ it('T9 erasing a user removes everything, also of a streaming session, and can b
   }
   await expectGone(session);
   expect(await tablesWith(runtime.db, 'bob')).toEqual([]);
+});
+
+/** A session whose tool or hook waits at the gate and has been erased; all of its removals are over. */
+async function erasedAtGate(user: string, text: string) {
+  late = new Gate();
+  written = Promise.withResolvers();
+  const caller = host.as(user);
+  const { session_id: id } = (await caller.post('/api/sessions', {})).body.session as { session_id: string };
+  await caller.post(`/api/sessions/${id}/messages`, { text });
+  await late.reached;
+  expect((await caller.delete(`/api/sessions/${id}`)).status).toBe(204);
+  await passed();
+  const home = userFolder(runtime.workspaces, user);
+  const folders = [path.join(home, id), path.join(home, '.snapshots', id)];
+  expect(folders.filter((each) => existsSync(each))).toEqual([]);
+  return folders;
+}
+
+/** What writes late, whatever its signal says. */
+async function writeLate(...folders: readonly string[]): Promise<void> {
+  await late.pass();
+  for (const folder of folders) {
+    await mkdir(folder, { recursive: true });
+    await writeFile(path.join(folder, 'late.txt'), CANARY);
+  }
+  written.resolve(folders);
+}
+
+it('T9 what a tool writes after the last removal, whatever its signal says, is removed when it ends', async () => {
+  const [workspace] = await erasedAtGate('fay', LINGER);
+  late.open();
+  expect(await written.promise).toEqual([workspace]);
+  await eventually(() => expect(existsSync(workspace!)).toBe(false));
+});
+
+it('T9 what a hook writes after the last removal, whatever its signal says, is removed when it ends', async () => {
+  take = async ({ workspaceRoot: workspace, folder }) => writeLate(workspace, folder).then(() => null);
+  const folders = await erasedAtGate('gil', 'hello');
+  late.open();
+  expect(await written.promise).toEqual(folders);
+  await eventually(() => expect(folders.filter((each) => existsSync(each))).toEqual([]));
 });
 
 it('T9 another user’s session cannot be erased', async () => {

@@ -8,6 +8,7 @@ import type { Json } from '../../domain/text.ts';
 import { claimErasures, eraseSession, eraseUserRest, finishErasures, someSessionsOf } from '../../store/erasure.ts';
 import { attach } from '../../store/attachments.ts';
 import { Contents } from '../../store/contents.ts';
+import { noteWritten } from '../../store/instructions.ts';
 import { keepPrompt, readPrompt } from '../../store/prompts.ts';
 import { sweepOutputs, sweepRefusals } from '../../store/retention.ts';
 import { type CachePlace, readCached, writeCached } from '../../store/cached-results.ts';
@@ -178,14 +179,17 @@ it('T9 an erasure leaves contents to a sweep, which deletes them one at a time, 
   expect(await rows(db, 'SELECT FROM attachment_contents')).toEqual([]);
 });
 
+/** Opens a session with a workspace in the user's folder; null: its own. */
+async function openIn(user: string, root: string | null): Promise<Session> {
+  const session = new Session(db, newId('ses'), user);
+  const at = root && `/workspaces/${HOME}/${root}`;
+  await db.query(`SELECT open_session($1, $2, 'a', $3, NULL, '{}', NULL)`, [session.id, user, at]);
+  return session;
+}
+
 it('T9 a folder that another session or a project uses is kept', async () => {
   const user = 'folders';
-  const open = async (root: string | null) => {
-    const session = new Session(db, newId('ses'), user);
-    const at = root && `/workspaces/${HOME}/${root}`;
-    await db.query(`SELECT open_session($1, $2, 'a', $3, NULL, '{}', NULL)`, [session.id, user, at]);
-    return session;
-  };
+  const open = (root: string | null) => openIn(user, root);
   await db.query(`INSERT INTO projects VALUES ('prj-x', $1)`, [user]);
   const [one, two, inner, ofProject] = [
     await open('site'),
@@ -206,6 +210,50 @@ it('T9 a folder that another session or a project uses is kept', async () => {
   expect(new Set(await queued()), 'the whole user is being erased').toEqual(
     new Set([`${HOME}/${first.id}`, `${HOME}/both`]),
   );
+});
+
+it('T9 a folder in which a tool of an erased session ends is queued again, unless others use it', async () => {
+  const user = 'latecomers';
+  const open = (root: string | null) => openIn(user, root);
+  const ends = ({ id }: Session, root: string) =>
+    noteWritten(
+      db,
+      { sessionId: id, toolCallId: 'call_1' },
+      { ...{ root, before: {}, after: {}, over: false }, ...{ user_id: user, home: HOME } },
+    );
+  const queuedAfter = async (session: Session, root: string) => {
+    await queuedFolders();
+    await ends(session, root);
+    return queuedFolders();
+  };
+  const [one, other, branch] = [await open(null), await open('shared'), await open('shared')];
+  expect(await queuedAfter(one, `${HOME}/${one.id}`), 'it exists').toEqual([]);
+  await erase(one);
+  expect(await queuedAfter(one, `${HOME}/${one.id}`)).toEqual([`${HOME}/${one.id}`]);
+  await erase(other);
+  expect(await queuedAfter(other, `${HOME}/shared`), 'another session is there').toEqual([]);
+  await db.query(`INSERT INTO projects VALUES ('prj-late', $1)`, [user]);
+  expect(await queuedAfter(other, `${HOME}/prj-late`), 'a project is there').toEqual([]);
+  expect(await queuedAfter(other, '../elsewhere'), 'outside').toEqual([]);
+  await erase(branch);
+  expect(await queuedAfter(other, `${HOME}/shared`)).toEqual([`${HOME}/shared`]);
+});
+
+it('T9 a folder that a new session uses is not removed again', async () => {
+  const user = 'returning';
+  const open = (root: string | null) => openIn(user, root);
+  await queuedFolders();
+  for (const root of ['site', 'sites', 'deep/site', 'new']) {
+    await db.query('SELECT queue_erasure(NULL, $1)', [`${HOME}/${root}`]);
+    if (root !== 'new') await db.query('UPDATE erasures SET passes = 1');
+  }
+  for (const root of ['site/below', 'deep', 'new']) await open(root);
+  const left = await rows(db, 'SELECT folder, passes FROM erasures WHERE folder IS NOT NULL ORDER BY 1');
+  expect(left, 'what has not been removed yet is, but only once').toEqual([
+    { folder: `${HOME}/new`, passes: 1 },
+    { folder: `${HOME}/sites`, passes: 1 },
+  ]);
+  await queuedFolders();
 });
 
 it('T9 erasing a user deletes everything: sessions, projects, todos, state', async () => {
