@@ -25,10 +25,15 @@ const TEMPLATE = 'perdure_template';
 
 /**
  * Saves CPU: no system worker per namespace, which polls three task queues a second; little garbage collection. Tests may skip the
- * time of a workflow (tools/test-kit/skip-time.ts).
+ * time of a workflow (tools/test-kit/skip-time.ts). An execution that has just been closed is deleted after at most this interval,
+ * 30 s by default.
  */
 const TEST_TEMPORAL = {
-  dynamicConfig: { 'worker.perNamespaceWorkerCount': 0, 'frontend.WorkflowTimeSkippingEnabled': true },
+  dynamicConfig: {
+    'worker.perNamespaceWorkerCount': 0,
+    'frontend.WorkflowTimeSkippingEnabled': true,
+    'history.transferProcessorUpdateAckInterval': '1s',
+  },
   env: { ...process.env, GOGC: '1600', GOMEMLIMIT: '1536MiB' },
 };
 

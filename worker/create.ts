@@ -25,8 +25,8 @@ import type { ShowUser } from '../config/hidden-users.ts';
 import type { LostWork } from '../store/leases.ts';
 import { Contents } from '../store/contents.ts';
 import { WorkflowCache } from './workflow-cache.ts';
-import { carryOutErasures } from './erasures.ts';
 import { currentRun } from './current-run.ts';
+import { erasing } from './erasures.ts';
 import { failActivity } from './fail-activity.ts';
 import { LagMeter } from './lag.ts';
 import { Lease } from './lease.ts';
@@ -186,7 +186,7 @@ function tasksOf(
     { name: 'checking for stuck sessions', intervalMs: stuckIntervalMs, run: (signal) => checkForStuck(deps, signal) },
     { name: 'indexing messages for the search', intervalMs, run: (signal) => indexQueued(parts.db, signal) },
     { name: 'replaying', intervalMs, run: (signal) => replayAsked(deps, signal) },
-    { name: 'erasing', intervalMs, run: (signal) => carryOutErasures(deps, signal) },
+    { name: 'erasing', intervalMs, run: erasing(deps) },
     {
       name: 'deleting expired rows',
       intervalMs: Math.min(RETENTION.intervalMs, intervalMs * RETENTION.sweeps),
