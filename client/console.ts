@@ -91,6 +91,8 @@ export class ConsoleReads {
     const given = parseInput(turnsFilter, filter);
     const { sessionId } = await this.viewed(viewer, id);
     const { items, more } = await readTurns(this.db, sessionId, given);
+    // One that was erased in between has none either.
+    if (items.length === 0) await this.viewed(viewer, id);
     return { items, next: more ? String(items.at(-1)?.run_seq) : null };
   }
 

@@ -2,6 +2,8 @@ import { SignJWT } from 'jose';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { REHEARSAL_MODEL } from '../../agent/rehearsal.ts';
 import { tokenUser } from '../../host/token.ts';
+import { eraseSession } from '../../store/erasure.ts';
+import { userFolder } from '../../workspaces/paths.ts';
 import { newId } from '../../domain/ids.ts';
 import { type Answer, chunksOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -193,6 +195,26 @@ describe('the console reads', () => {
         status: 400,
         body: { code: 'BadRequest' },
       });
+    }
+  });
+
+  it('W6 T9 no turns of a session that is erased while they are read', async () => {
+    const session = await said('hello');
+    const erasing = await runtime.db.connect();
+    try {
+      await erasing.query('BEGIN');
+      await erasing.query('LOCK TABLE chat_runs IN ACCESS EXCLUSIVE MODE');
+      const turns = ada.get(`/api/console/sessions/${session}/turns`);
+      await eventually(async () => {
+        const waits = `SELECT FROM pg_locks WHERE NOT granted AND relation = 'chat_runs'::regclass
+                          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+        expect((await runtime.db.query(waits)).rowCount).toBeGreaterThan(0);
+      });
+      await eraseSession(erasing, { sessionId: session, userId: 'ada', home: userFolder('', 'ada'), wholeUser: false });
+      await erasing.query('COMMIT');
+      expect(await turns).toMatchObject({ status: 404, body: { code: 'SessionNotFound' } });
+    } finally {
+      erasing.release();
     }
   });
 
