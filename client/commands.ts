@@ -103,21 +103,26 @@ async function send(
   const session = await findSession(db, user, id);
   if (session === undefined) throw sessionNotFound();
   const sent: Omit<CommandArgs, 'command_id'> & Record<string, unknown> = {};
+  const contents: (() => Promise<void>)[] = [];
   for (const [argument, kind] of Object.entries(commandEntry(name).arguments)) {
     const value = args[argument];
     const key = `${name}:${commandId}/${argument}`;
     if (kind === 'reason?') {
       const reason = typeof value === 'string' && value !== '' ? cleanText(value) : null;
       if (reason === null && !mayRepeat) continue;
-      const seq = await logReason(db, session.session_id, 'user', reason, key);
-      if (reason !== null) sent.reason_seq = seq;
+      contents.push(async () => {
+        const seq = await logReason(db, session.session_id, 'user', reason, key);
+        if (reason !== null) sent.reason_seq = seq;
+      });
     } else if (kind === 'metadata?') {
       const metadata = value === undefined || value === null ? null : ownMetadata(value);
-      if (metadata !== null || mayRepeat) await logMetadata(db, session.session_id, metadata, key);
+      if (metadata !== null || mayRepeat) contents.push(() => logMetadata(db, session.session_id, metadata, key));
     } else {
       sent[argument] = kind === 'model?' ? modelOf(catalog, value as string | null | undefined) : value;
     }
   }
+  // Once nothing more can be refused as malformed, which uses up no key.
+  for (const store of contents) await store();
   try {
     const target = { ...session, user_id: user };
     // Temporal answers a repeated update by its id, whatever its arguments: those that it gets anyway are part of the id.

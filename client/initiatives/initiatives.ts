@@ -426,7 +426,7 @@ function fingerprintsOf(files: readonly RawFile[]): Record<string, string> {
 }
 
 /** What is compared under the same key. */
-function digestOf(given: unknown, { keyAlone }: Options): Buffer | undefined {
+function digestOf(given: object, { keyAlone }: Options): Buffer | undefined {
   return keyAlone === true ? undefined : argumentsDigest(given);
 }
 

@@ -108,6 +108,18 @@ it('H2 a queued message is not cancelled under the key of another one, and is un
   expect((await cancel('m3', 'other')).status).toBe(200);
 });
 
+it('H2 a request that is refused as malformed uses up no key, and leaves nothing', async () => {
+  const at = await busySession();
+  const log = async () => (await ada.get(`${at}/log`)).body.items.map(({ kind }: { kind: string }) => kind) as string[];
+  const branch = (args: object) => send(at, 'branch', { from_message_id: 'm1', ...args }, 'key');
+  const refused = await branch({ metadata: { note: 1 }, model: 'openai/none' });
+  expect(refused).toMatchObject({ status: 422, body: { code: 'ModelNotConfigured' } });
+  expect(await log()).not.toContain('metadata');
+  expect((await branch({ metadata: { note: 2 }, model: 'openai/plain' })).body).not.toMatchObject({
+    code: 'KeyReused',
+  });
+});
+
 it('H2 the key of one command is free for another command and another session', async () => {
   const [at, other] = [await busySession(), await busySession()];
   expect((await send(at, 'archive', { archived: true }, 'key')).status).toBe(200);
