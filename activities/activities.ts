@@ -12,7 +12,7 @@ export function sessionActivities(context: ActivityContext, headStarts: HeadStar
     applyCommand: (args) => command(context, args),
     streamStep: (args) => headStarts.step({ ...args, session_id: execution().workflowId }),
     runTool: (args) => headStarts.tool({ ...args, session_id: execution().workflowId }),
-    compact: (args) => compact(context, { ...args, session_id: execution().workflowId }),
+    compact: (args) => compact(context, { ...args, session_id: execution().workflowId }, headStarts.graceOver),
     settleRun: (args) => settle(context, args),
     deliverTask: (args) => deliver(context, args.session_id),
   };

@@ -47,9 +47,14 @@ const TOO_LONG: RunFailure = {
  * Compacts the conversation of a run before one of its steps, or as all that a run by hand does. Prunes tool outputs first; if
  * that is not enough, summarizes the turns before the newest ones. What is stored is stored at once: an attempt whose worker
  * is lost leaves nothing.
+ * @param graceOver as of `RunStop`
  */
-export async function compact(context: ActivityContext, args: CompactArgs): Promise<CompactOutcome> {
-  using stop = new RunStop(context.bus, args);
+export async function compact(
+  context: ActivityContext,
+  args: CompactArgs,
+  graceOver: AbortSignal,
+): Promise<CompactOutcome> {
+  using stop = new RunStop(context.bus, args, graceOver);
   const activity = Context.current();
   stop.attach(activity, context.settings);
   return await stop.inTime(compactFor(context, args, stop, activity.info.attempt));

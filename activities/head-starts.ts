@@ -69,6 +69,7 @@ export class HeadStarts {
   private readonly elsewhere: SessionsElsewhere;
   private readonly unsubscribe: () => void;
   private isStopping = false;
+  private readonly grace = new AbortController();
 
   constructor(context: ActivityContext, cached: CachedSessions, slots: WaitingSlots) {
     this.context = context;
@@ -110,9 +111,14 @@ export class HeadStarts {
     return this.running.size > 0;
   }
 
+  /** Fires when this worker, which is to stop, waits no longer. */
+  get graceOver(): AbortSignal {
+    return this.grace.signal;
+  }
+
   /**
-   * Begins no more turns, and waits for head starts in progress. Those that have no activity after `graceMs` are stopped, and
-   * another worker continues them.
+   * Begins no more turns, and waits for head starts in progress. After `graceMs` all work is stopped, and another worker
+   * continues it.
    */
   async stop(graceMs: number): Promise<void> {
     this.isStopping = true;
@@ -120,11 +126,9 @@ export class HeadStarts {
     this.elsewhere.close();
     this.context.admission.close();
     for (const { byRow } of this.sessions.values()) clearTimeout(byRow);
-    const timer = setTimeout(() => {
-      for (const { stop } of this.running.values()) if (!stop.isAttached) stop.fire('shutdown');
-    }, graceMs);
+    // Temporal stops activities then, too, but not those that an operator has paused.
+    setTimeout(() => this.grace.abort(), graceMs).unref();
     await Promise.allSettled(this.running.keys());
-    clearTimeout(timer);
   }
 
   private async perform<Kind extends Outcome>(args: Args, work: (attempt: Attempt) => Promise<Kind>): Promise<Kind> {
@@ -145,13 +149,12 @@ export class HeadStarts {
     const headStart = session && takeHeadStart(session, args);
     let hasBegun = false;
     if (session && headStart) {
-      const { attempt: ahead } = headStart;
-      ahead.stop.attach(activity, this.context.settings);
-      const outcome = await ahead.stop.inTime(headStart.outcome.catch(() => undefined));
+      headStart.attempt.stop.attach(activity, this.context.settings);
+      const outcome = await headStart.outcome.catch(() => undefined);
       if (outcome !== undefined && isAdoptable(outcome, args)) return reportTogether(session, args, outcome as Kind);
       hasBegun = outcome?.kind === 'lost' && !this.context.admission.keeps(args.session_id);
     }
-    using stop = new RunStop(this.context.bus, args);
+    using stop = new RunStop(this.context.bus, args, this.graceOver);
     stop.attach(activity, this.context.settings);
     const attempt = { ...attemptOf(args, activity.info.attempt, stop), ...(hasBegun && { hasBegun: true as const }) };
     const inTime = stop.inTime(work(attempt));
@@ -293,14 +296,14 @@ export class HeadStarts {
         ? { ...given, ...unit.call }
         : { ...given, attempt: 1, started_at: Date.now(), compaction: 'ask' };
     if (session.begun.has(keyOf(args))) return;
-    const stop = new RunStop(this.context.bus, args);
+    const stop = new RunStop(this.context.bus, args, this.graceOver);
     const attempt = attemptOf(args, 0, stop);
     attempt.claim.worker = this.context.worker;
     if (takenOver !== undefined) {
       attempt.claim.fence = takenOver;
       attempt.hasBegun = true;
     }
-    const outcome = this.follow(session, args, this.work(args, attempt));
+    const outcome = this.follow(session, args, stop.inTime(this.work(args, attempt)));
     this.running.set(outcome, attempt);
     const end = () => {
       stop[Symbol.dispose]();

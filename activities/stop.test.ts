@@ -6,7 +6,7 @@ beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 it('R7 work that ignores the turn’s time limit fails its activity, as one to be tried again', async () => {
-  using stop = new RunStop(createMemoryBus(), { session_id: 'ses_1', run_seq: 1 });
+  using stop = new RunStop(createMemoryBus(), { session_id: 'ses_1', run_seq: 1 }, new AbortController().signal);
   const failed = vi.fn<(error: unknown) => void>();
   stop.inTime(new Promise(() => {})).catch(failed);
   stop.limitTo(1_000);

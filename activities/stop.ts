@@ -18,8 +18,10 @@ export class RunStop extends StopSignal {
   private isOver = false;
   private readonly overdue = Promise.withResolvers<never>();
 
-  constructor(bus: Bus, run: { session_id: string; run_seq: number }) {
+  /** @param graceOver fires when this worker, which is to stop, waits no longer */
+  constructor(bus: Bus, run: { session_id: string; run_seq: number }, graceOver: AbortSignal) {
     super();
+    this.follow(graceOver, () => 'shutdown');
     const unsubscribe = bus.subscribe((event) => {
       if (event.kind === 'abort' && event.session === run.session_id && event.run === run.run_seq) this.fire('abort');
     });
@@ -35,24 +37,11 @@ export class RunStop extends StopSignal {
   attach(activity: Context, settings: { heartbeatTimeoutMs: number }): void {
     this.isAttached = true;
     if (this.isOver) return;
-    const look = () => {
-      const why = reasonOf(activity.cancellationDetails);
-      if (why !== undefined) this.fire(why);
-    };
     // The time-out is that of the worker that loaded the session, which may have other settings than this one.
     const { heartbeatTimeoutMs = settings.heartbeatTimeoutMs } = activity.info;
-    const beat = setInterval(() => {
-      activity.heartbeat();
-      // The signal fires once; after a pause, only the details tell of a cancellation.
-      look();
-    }, heartbeatTimeoutMs / BEATS);
-    const { cancellationSignal: signal } = activity;
-    signal.addEventListener('abort', look);
-    this.undo.push(
-      () => clearInterval(beat),
-      () => signal.removeEventListener('abort', look),
-    );
-    look();
+    const beat = setInterval(() => activity.heartbeat(), heartbeatTimeoutMs / BEATS);
+    this.undo.push(() => clearInterval(beat));
+    this.follow(activity.cancellationSignal, () => reasonOf(activity.cancellationDetails));
   }
 
   override limitTo(ms: number): void {
@@ -70,11 +59,13 @@ export class RunStop extends StopSignal {
   }
 }
 
-/** Why the work stops; undefined: it goes on, also after a pause, which only keeps the server from making a next attempt. */
+/**
+ * Why the work stops. Undefined: an operator has paused the activity, which only keeps the server from making a next attempt. The SDK
+ * tells of no cancellation after that: the bus and the fence still do.
+ */
 function reasonOf(details: Context['cancellationDetails']): StopReason | undefined {
-  if (details === undefined) return undefined;
-  if (details.cancelRequested) return 'abort';
-  if (details.workerShutdown) return 'shutdown';
-  const isOnlyPaused = details.paused && !details.notFound && !details.timedOut && !details.reset;
+  if (details?.cancelRequested) return 'abort';
+  if (details?.workerShutdown) return 'shutdown';
+  const isOnlyPaused = details?.paused && !details.notFound && !details.timedOut && !details.reset;
   return isOnlyPaused ? undefined : 'lost';
 }

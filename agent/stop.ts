@@ -60,9 +60,12 @@ export class StopSignal implements Disposable {
     this.undo.push(() => clearTimeout(timer));
   }
 
-  /** Fires when another signal has. */
-  follow(signal: AbortSignal, why: (reason: unknown) => StopReason): void {
-    const fire = () => this.fire(why(signal.reason));
+  /** Fires when another signal has, unless `why` gives no reason. */
+  follow(signal: AbortSignal, why: () => StopReason | undefined): void {
+    const fire = () => {
+      const reason = why();
+      if (reason !== undefined) this.fire(reason);
+    };
     if (signal.aborted) fire();
     signal.addEventListener('abort', fire);
     this.undo.push(() => signal.removeEventListener('abort', fire));

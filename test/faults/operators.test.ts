@@ -101,40 +101,67 @@ describe('operators see', () => {
   });
 });
 
-it('T5 a step whose activity an operator pauses goes on: only a next attempt would wait', async () => {
-  const heartbeatTimeoutMs = patient(2_000);
-  const { temporal, db, model } = await startRuntime({ agents: [faultAgent], settings: { heartbeatTimeoutMs } });
-  const held = new Gate();
-  model.script(async function* () {
-    yield say('Once');
-    await held.pass();
-    yield say(' only');
+describe('a step whose activity an operator has paused', () => {
+  let own: TestRuntime;
+  beforeAll(async () => {
+    const settings = { heartbeatTimeoutMs: patient(2_000), shutdownGraceMs: 500, sweepIntervalMs: 3_600_000 };
+    own = await startRuntime({ agents: [faultAgent], settings });
   });
-  const session = await TestSession.open({ temporal, db }, { agent: 'faults' });
-  const run = await session.send('go');
-  await held.reached;
-  const { namespace } = temporal.options;
-  const execution = { workflowId: session.id };
-  const pending = async () => {
-    const { pendingActivities } = await temporal.workflowService.describeWorkflowExecution({ namespace, execution });
-    expect(pendingActivities).toHaveLength(1);
-    return pendingActivities[0]!;
-  };
-  const { activityId } = await eventually(pending);
-  await temporal.workflowService.pauseActivity({ namespace, execution, id: activityId! });
-  // The answer to a heartbeat tells of the pause; the next one comes after it.
-  const beatAfter = (last: unknown) =>
-    eventually(async () => {
-      const { lastHeartbeatTime } = await pending();
-      expect(lastHeartbeatTime).not.toEqual(last);
-      return lastHeartbeatTime;
+
+  /** A step that has said "Once", and whose worker has heard of the pause. */
+  async function paused() {
+    const held = new Gate();
+    const before = own.model.requests.length;
+    own.model.script(async function* (_request, index) {
+      yield say('Once');
+      if (index === before) await held.pass();
+      yield say(' only');
     });
-  await beatAfter(await beatAfter((await pending()).lastHeartbeatTime));
-  held.open();
-  const ended = await session.ended(run);
-  expect(ended.state).toBe('finished');
-  expect(await session.parts(ended.answer_id)).toMatchObject([{ type: 'step-start' }, { text: 'Once only' }]);
-  expect(model.requests).toHaveLength(1);
+    const session = await TestSession.open(own, { agent: 'faults' });
+    const run = await session.send('go');
+    await held.reached;
+    const { workflowService, options } = own.temporal;
+    const of = { namespace: options.namespace, execution: { workflowId: session.id } };
+    const pending = async () => {
+      const { pendingActivities } = await workflowService.describeWorkflowExecution(of);
+      expect(pendingActivities).toHaveLength(1);
+      return pendingActivities[0]!;
+    };
+    const { activityId: id } = await eventually(pending);
+    await workflowService.pauseActivity({ ...of, id: id! });
+    // The answer to a heartbeat tells of the pause; the next one comes after it.
+    const beatAfter = (last: unknown) =>
+      eventually(async () => {
+        const { lastHeartbeatTime } = await pending();
+        expect(lastHeartbeatTime).not.toEqual(last);
+        return lastHeartbeatTime;
+      });
+    await beatAfter(await beatAfter((await pending()).lastHeartbeatTime));
+    const unpause = () => workflowService.unpauseActivity({ ...of, id: id! });
+    return { session, run, held, unpause, calls: () => own.model.requests.length - before };
+  }
+
+  it('T5 goes on: only a next attempt would wait', async () => {
+    const { session, run, held, calls } = await paused();
+    held.open();
+    const ended = await session.ended(run);
+    expect(ended.state).toBe('finished');
+    expect(await session.parts(ended.answer_id)).toMatchObject([{ type: 'step-start' }, { text: 'Once only' }]);
+    expect(calls()).toBe(1);
+  });
+
+  it('T5 ends with the grace of its worker, and is continued by another one once it is unpaused', async () => {
+    const { session, run, held, unpause, calls } = await paused();
+    await own.first.stop();
+    expect((await session.run(run)).state).toBe('running');
+    await own.startWorker();
+    await unpause();
+    const ended = await session.ended(run);
+    held.open();
+    expect(ended.state).toBe('finished');
+    expect((await session.parts(ended.answer_id)).at(-1)).toMatchObject({ text: 'Once only' });
+    expect(calls()).toBe(2);
+  });
 });
 
 describe('a session that is closed', () => {
