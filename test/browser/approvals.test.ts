@@ -288,9 +288,9 @@ describe('another tab', () => {
       Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => 'hidden' });
       document.dispatchEvent(new Event('visibilitychange'));
     });
+    expect(await one.page.title()).toBe('Perdure');
     goOn();
     await row.getByText('waits for you').waitFor();
-    expect(await one.page.title()).toBe('Perdure');
     await eventually(async () => {
       await one.page.clock.fastForward(15_000);
       expect(await one.page.title()).toBe('Waits for you – Perdure');
