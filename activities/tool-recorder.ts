@@ -82,7 +82,6 @@ export class PostgresToolCall implements ToolRecorder<ToolOutcome> {
       name: args.name,
       message_id: call.message_id,
       step: args.step,
-      started_at: new Date().toISOString(),
     };
     const raise = raiseOf(demand);
     const page = demand?.pageMs ?? null;

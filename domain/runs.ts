@@ -80,7 +80,7 @@ export interface SessionStatus {
   questions?: Question[];
 }
 
-/** The tool call in flight, as in `sessions.pending_tool`; never its input. Times in ISO 8601. */
+/** The tool call in flight, as in `sessions.pending_tool`; never its input. `started_at` is in ISO 8601. */
 export interface PendingTool {
   tool_call_id: string;
   name: string;

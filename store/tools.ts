@@ -134,12 +134,12 @@ export function loadToolCall(
 /**
  * Claims a call before it runs. `again`: an earlier attempt began it and left no outcome; `settled`: it has an outcome; `waiting`:
  * for an answer, or for `wait_ms` for the page; `rules`: other ones are in force than those by which it was decided. A
- * repeat with the same `pending` returns `begun`. `watch` is stored before the tool runs.
+ * repeat by the same attempt returns `begun`. `watch` is stored before the tool runs.
  */
 export function beginTool(
   db: Db,
   claim: Claim,
-  pending: PendingTool,
+  pending: Omit<PendingTool, 'started_at'>,
   { raise, ...request }: ToolStartRequest,
 ): Promise<z.infer<typeof toolClaim>> {
   const raised = jsonb({ ...raise, ...request });

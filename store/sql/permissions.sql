@@ -72,7 +72,7 @@ CREATE OR REPLACE FUNCTION with_decision(p_data jsonb, p_record jsonb) RETURNS j
     coalesce(p_data -> 'callProviderMetadata', '{}') || jsonb_build_object('perdure',
       coalesce(p_data #> '{callProviderMetadata,perdure}', '{}') || jsonb_build_object('permission',
         p_record || jsonb_build_object('decided_at',
-          to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')))))
+          iso_millisecond(clock_timestamp())))))
 $$;
 
 -- Writes a call's part.

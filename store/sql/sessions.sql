@@ -1,6 +1,11 @@
 -- The session row: one writer function per column of `sessions`, the session lock, the event log, opening and loading.
 -- The caller of a writer holds the session lock (lock_session).
 
+-- A time in UTC, to the millisecond, as ISO 8601.
+CREATE OR REPLACE FUNCTION iso_millisecond(p_at timestamptz) RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT to_char(p_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+$$;
+
 -- phase: called by every command and tool that raises an event. Returns the new phase; null: an illegal transition.
 CREATE OR REPLACE FUNCTION write_phase(p_session text, p_event text) RETURNS text
 LANGUAGE sql SET perdure.writer = 'phase' AS $$

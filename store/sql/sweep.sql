@@ -56,7 +56,8 @@ END $$;
 -- LOCKED divides them among the workers. Returns those to wake, with a `state`. It is queued if the run was queued 2 s ago with
 -- no open run before it, or if a head start began it, or came to the call that it waits for, 2 s ago and no workflow has since:
 -- as far as that knows, it is queued. It is running, which is woken unless its workflow runs, if nothing was written to the run
--- for 30 s, or if it has waited too long for a page. A run is due again after 10 s if its `state` is queued, else after 30 s.
+-- for 30 s, or if it has waited too long for a page. A run is due again after 10 s if its `state` is queued, else after 30 s, or
+-- after as long as it has been silent, up to 5 min: each check of a running one is a call to Temporal, and a tool may take hours.
 -- The planner settings force an ordered index scan whatever the statistics say: a bitmap would contain every due row and all
 -- dead index entries.
 CREATE OR REPLACE FUNCTION claim_due_runs(p_limit integer) RETURNS TABLE (
@@ -77,7 +78,7 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off S
     UPDATE chat_runs r
        SET check_at = CASE WHEN r.state = 'queued' OR r.head_start_at IS NOT NULL THEN now() + interval '10 seconds'
                            WHEN r.updated_at > now() - interval '30 seconds' THEN r.updated_at + interval '30 seconds'
-                           ELSE now() + interval '30 seconds' END
+                           ELSE now() + least(greatest(now() - r.updated_at, interval '30 seconds'), interval '5 minutes') END
       FROM (TABLE queued UNION ALL TABLE running UNION ALL TABLE waiting) AS due
      WHERE r.ctid = due.ctid
     RETURNING r.*

@@ -61,8 +61,8 @@ BEGIN
   RETURN session_mark(p_session) || '{"kind": "settled"}';
 END $$;
 
--- Claims a tool call before it runs: sets pending_tool and raises the event that the tool raises at its start. `p_raise` is
--- null or { event?, at?: start | result, project: new | required | null, new_project_id, watch?, permission?, page_ms? }; a new
+-- Claims a tool call before it runs: sets pending_tool to `p_pending` and the time, and raises the event that the tool raises at
+-- its start. `p_raise` is null or { event?, at?: start | result, project: new | required | null, new_project_id, watch?, permission?, page_ms? }; a new
 -- project needs an event; for `watch` see watch_instructions().
 --
 -- `permission` is { rules, above, action: allow | deny | ask, record, approval }: what domain/permissions.ts decided by these
@@ -92,6 +92,7 @@ DECLARE
   v_rules jsonb;
   v_above jsonb := '[]';
   v_holds boolean;
+  v_repeats boolean;
   v_more jsonb := '{}';
 BEGIN
   v_call_state := call_state(p_session, p_run, v_call);
@@ -121,6 +122,7 @@ BEGIN
       RETURN jsonb_build_object('kind', 'rules', 'rules', v_rules, 'above', v_above);
     END IF;
   END IF;
+  v_repeats := p_fence[1:3] = v_run.fence[1:3];
   v_refusal := claim_run(p_session, p_run, p_fence, NULL, p_worker);
   IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
   SELECT * INTO v_state FROM sessions WHERE session_id = p_session;
@@ -140,7 +142,7 @@ BEGIN
     PERFORM watch_instructions(p_session, v_call, p_raise -> 'watch');
     -- A repeat by the same attempt, which lost the response and has not run the tool.
     RETURN session_mark(p_session) || v_more || jsonb_build_object(
-      'kind', CASE WHEN v_state.pending_tool = p_pending THEN 'begun' ELSE 'again' END);
+      'kind', CASE WHEN v_repeats THEN 'begun' ELSE 'again' END);
   END IF;
   v_project := CASE WHEN p_raise ->> 'project' = 'new' THEN p_raise ->> 'new_project_id' END;
   IF v_event IS NOT NULL AND NOT EXISTS (
@@ -164,7 +166,7 @@ BEGIN
       jsonb_build_object('command', v_event, 'tool_call_id', v_call, 'outcome', v_refusal), NULL);
     RETURN v_refusal || '{"kind": "refused"}';
   END IF;
-  PERFORM write_pending_tool(p_session, p_pending);
+  PERFORM write_pending_tool(p_session, p_pending || jsonb_build_object('started_at', iso_millisecond(clock_timestamp())));
   PERFORM watch_instructions(p_session, v_call, p_raise -> 'watch');
   IF v_event IS NOT NULL AND p_raise ->> 'at' = 'start' THEN
     PERFORM append_event(p_session, 'transition', 'tool', jsonb_strip_nulls(jsonb_build_object(
@@ -240,7 +242,10 @@ BEGIN
    WHERE session_id = p_session AND tool_call_id = p_call;
   PERFORM note_work(p_session, p_run, (p_effects #>> '{work,step}')::integer, p_call, p_fence, p_effects -> 'work');
   PERFORM write_pending_tool(p_session, NULL);
-  UPDATE chat_runs run SET progress = NULL, given = NULL, head_start_at = head_start_over(run), updated_at = clock_timestamp()
+  -- Checks of a long call are far between; see claim_due_runs().
+  UPDATE chat_runs run
+     SET progress = NULL, given = NULL, head_start_at = head_start_over(run), updated_at = clock_timestamp(),
+         check_at = CASE WHEN check_at IS NOT NULL THEN least(check_at, clock_timestamp() + interval '30 seconds') END
    WHERE session_id = p_session AND seq = p_run;
   IF v_to IS NOT NULL THEN
     PERFORM append_event(p_session, 'transition', 'tool', jsonb_build_object(

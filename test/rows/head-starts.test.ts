@@ -104,7 +104,7 @@ describe('a head start, which claims with attempt 0', () => {
     const run = await session.runWithCalls(['call_1', 'call_2'], [1, 1, 0]);
     const worker = randomUUID();
     await takeLease(db, worker, { leaseMs: 1, running: new Map(), agents: [] });
-    const pending = { tool_call_id: 'call_1', name: 'pay', message_id: 'msg', step: 1, started_at: 'now' };
+    const pending = { tool_call_id: 'call_1', name: 'pay', message_id: 'msg', step: 1 };
     await beginTool(db, { sessionId: session.id, runSeq: run, fence: [1, 2, 0], worker }, pending, { raise: null });
     await session.load({ execution: 'next', askedAt: Date.now() + 1_000 });
     const { runs } = (await findLostWorker(db, worker))!;

@@ -69,6 +69,31 @@ describe('which runs are checked', () => {
     expect(await claimDueRuns(db, 100)).toEqual([]);
   });
 
+  it('W7 a call that takes hours is checked ever more seldom, up to every 5 min, and 30 s after its end', async () => {
+    const db = await freshRows();
+    const session = await Session.at('chatting', db);
+    const run = await session.runWithCalls(['call_1'], fence(1));
+    await session.beginTool(run, fence(2), 'call_1');
+    const untilCheck = async () => {
+      const sql = 'SELECT extract(epoch FROM check_at - now())::float AS s FROM chat_runs WHERE session_id = $1';
+      return Math.round((await rows(db, sql, [session.id]))[0]!['s'] as number);
+    };
+    for (const [silent, until] of [
+      [31, 31],
+      [100, 100],
+      [7_200, 300],
+    ] as const) {
+      await db.query(
+        `UPDATE chat_runs SET check_at = now(), updated_at = now() - $2 * interval '1 second' WHERE session_id = $1`,
+        [session.id, silent],
+      );
+      expect(await claimDueRuns(db, 1)).toMatchObject([{ session_id: session.id, state: 'running' }]);
+      expect(Math.abs((await untilCheck()) - until)).toBeLessThanOrEqual(2);
+    }
+    await session.finishTool(run, fence(2), 'call_1');
+    expect(await untilCheck()).toBeLessThanOrEqual(30);
+  });
+
   /** A session whose head start has come to a call that waits, while nobody has told its workflow. */
   async function waitingUnknown(db: pg.Pool, raise: object): Promise<Session> {
     const session = await Session.at('chatting', db);

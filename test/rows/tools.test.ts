@@ -1,5 +1,7 @@
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
+import type { Fence } from '../../domain/runs.ts';
+import { beginTool } from '../../store/tools.ts';
 import { freshRows, phaseByLog, rows, Session, type Answer } from './session.ts';
 
 const db = await freshRows();
@@ -65,6 +67,22 @@ it('S5 a call that is started again after a crash finds its first start, and sta
   expect(await session.finishTool(run, SECOND, 'call_1')).toMatchObject({ kind: 'settled', ok: true });
   expect(await session.beginTool(run, [0, 2, 3], 'call_1', build('new'))).toMatchObject({ kind: 'settled' });
   expect((await session.events()).filter(({ kind }) => kind === 'transition')).toHaveLength(1);
+});
+
+it('S5 a call is begun again only by the attempt that began it, whatever the clocks of workers say', async () => {
+  const session = await Session.at('chatting', db);
+  const run = await calling(session);
+  const pending = { tool_call_id: 'call_1', name: 'build_and_deploy', message_id: 'msg', step: 1 };
+  const begin = async (fence: Fence) => {
+    const { kind } = await beginTool(db, { sessionId: session.id, runSeq: run, fence }, pending, { raise: null });
+    return kind;
+  };
+  expect(await begin([0, 2, 1])).toBe('begun');
+  const { started_at } = (await session.row())['pending_tool'] as { started_at: string };
+  expect(new Date(started_at).toISOString()).toBe(started_at);
+  expect(await begin([0, 2, 1, 1]), 'its response was lost').toBe('begun');
+  expect(await begin([0, 2, 2])).toBe('again');
+  expect(await begin([0, 3, 1])).toBe('again');
 });
 
 const REFUSED = [
