@@ -6,10 +6,13 @@
 //   the workflow before the local activity's result. On replay all of them arrive together.
 // - A workflow task that recorded nothing is merged with the next one, so its code sees a later clock and a longer history.
 //
-// Therefore an event only marks its part as ready. The next part is chosen when no local activity is in flight and all
-// microtasks are done, by a fixed priority and not by the order in which promises were resolved. It runs until it waits for
-// something other than a local activity. No part decides by the clock, or by a history length other than the one that
-// noteHistory recorded at a point that is the same on replay.
+// Therefore an event only marks its part as ready. The next part is chosen when no local activity is in flight, all events of
+// the activation have been applied and all microtasks are done, by a fixed priority and not by the order in which promises
+// were resolved. It runs until it waits for something other than a local activity. No part decides by the clock, or by a
+// history length other than the one that noteHistory recorded at a point that is the same on replay.
+//
+// The SDK evaluates conditions after each event of an activation, and again whenever all microtasks are done. So a condition
+// here only looks; what it lets go on chooses in a microtask, which no event can come before.
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
 import { type LocalActivities, localActivities } from './activities.ts';
 
@@ -50,20 +53,27 @@ export async function resume<T>(sequencer: Sequencer, part: Part, work: Promise<
 interface Waiter {
   part: Part;
   isReady: () => boolean;
+  go: () => void;
 }
 
 export class OneAtATime implements Sequencer {
   readonly local = localActivities;
-  private running = false;
-  private waiting: Waiter[] = [];
+  /** The running part waits for a local activity. */
+  private isExclusive = false;
+  /** In order of arrival. */
+  private readonly waiting = new Set<Waiter>();
   private lastHistory = historyNow();
 
+  constructor() {
+    void CancellationScope.nonCancellable(() => this.letEachRun());
+  }
+
   async exclusively<T>(work: () => Promise<T>): Promise<T> {
-    this.running = true;
+    this.isExclusive = true;
     try {
       return await CancellationScope.nonCancellable(work);
     } finally {
-      this.running = false;
+      this.isExclusive = false;
       this.noteHistory();
     }
   }
@@ -72,15 +82,8 @@ export class OneAtATime implements Sequencer {
     return this.until(part, () => true);
   }
 
-  async until(part: Part, isReady: () => boolean): Promise<void> {
-    // Handlers start while the jobs of an activation are still being applied. The microtask delays their registration until
-    // all jobs have been applied.
-    await Promise.resolve();
-    const waiter = { part, isReady };
-    const chosen = CancellationScope.nonCancellable(() => condition(() => this.choose(waiter)));
-    this.waiting.push(waiter);
-    await chosen;
-    this.running = false;
+  until(part: Part, isReady: () => boolean): Promise<void> {
+    return new Promise((go) => this.waiting.add({ part, isReady, go }));
   }
 
   noteHistory(): void {
@@ -91,16 +94,31 @@ export class OneAtATime implements Sequencer {
     return this.lastHistory;
   }
 
-  /** The SDK evaluates this when all microtasks are done. True for one waiter at a time, because it sets `running`. */
-  private choose(waiter: Waiter): boolean {
-    if (this.running) return false;
-    const ready = this.waiting.filter(({ isReady }) => isReady());
-    const first = ready.toSorted((a, b) => PRIORITY[a.part] - PRIORITY[b.part])[0];
-    if (first !== waiter) return false;
-    this.running = true;
-    this.waiting = this.waiting.filter((each) => each !== waiter);
-    return true;
+  private async letEachRun(): Promise<never> {
+    for (;;) {
+      await condition(() => this.first() !== undefined);
+      await microtasksDone();
+      const first = this.first();
+      if (first === undefined) continue;
+      this.waiting.delete(first);
+      first.go();
+    }
   }
+
+  /** The part that may run now. */
+  private first(): Waiter | undefined {
+    if (this.isExclusive) return undefined;
+    const ready = [...this.waiting].filter(({ isReady }) => isReady());
+    return ready.toSorted((a, b) => PRIORITY[a.part] - PRIORITY[b.part])[0];
+  }
+}
+
+/** Waits until all microtasks are done: the SDK does not evaluate a condition before that which is first true in one. */
+function microtasksDone(): Promise<void> {
+  let isEvaluated = false;
+  const done = condition(() => isEvaluated);
+  isEvaluated = true;
+  return done;
 }
 
 /** The history as of the current workflow task. */
