@@ -30,6 +30,7 @@ import { erasing } from './erasures.ts';
 import { failActivity } from './fail-activity.ts';
 import { LagMeter } from './lag.ts';
 import { Lease } from './lease.ts';
+import { lendingSlots } from './lent-slots.ts';
 import { hidingMcpSecrets, notingAway, workerMcp } from './mcp.ts';
 import { repeat, type Task } from './repeat.ts';
 import { replayAsked } from './replays.ts';
@@ -43,13 +44,13 @@ import { sweepInitiatives } from './initiative-sweeper.ts';
 import { sweepTasks } from './task-sweeper.ts';
 import { WaitingTurns } from './waiting-turns.ts';
 import { createWarmWorker } from './warm-worker.ts';
-import { workflowSlots } from './workflow-slots.ts';
+import { WorkflowSlots } from './workflow-slots.ts';
 
 /** A step holds its activity slot for as long as the model streams, so there have to be many. */
 const ACTIVITY_SLOTS = 1_000;
 /** Short database work. */
 const LOCAL_ACTIVITY_SLOTS = 100;
-const WORKFLOW_SLOTS = { cached: 8, replayed: 3 };
+const WORKFLOW_SLOTS = { cached: 8, replayed: 3, waiting: LOCAL_ACTIVITY_SLOTS };
 /** A check for stuck sessions follows every fifth interval of the sweeper. */
 const SWEEPS_PER_STUCK_CHECK = 5;
 /** Expired rows are deleted once a minute, or every 60 sweeps if that is sooner. */
@@ -131,7 +132,9 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
   opened.defer(() => mcp.close());
   opened.defer(() => waker.close());
   await mcp.start();
-  const worker = await createWarmWorker(optionsOf(parts, { context, headStarts, underLease }), cache, log);
+  const slots = new WorkflowSlots(WORKFLOW_SLOTS);
+  const options = optionsOf(parts, { context, headStarts, underLease, slots });
+  const worker = await createWarmWorker(options, (creator) => lendingSlots(cache.watching(creator), slots), log);
   countBus(bus, registry);
   watchWork(db, registry);
   watchAdmission(admission, registry);
@@ -265,11 +268,12 @@ interface Inside {
   context: ActivityContext;
   headStarts: HeadStarts;
   underLease: ActivityInterceptorsFactory;
+  slots: WorkflowSlots;
 }
 
 function optionsOf(
   parts: WorkerParts,
-  { context, headStarts, underLease }: Inside,
+  { context, headStarts, underLease, slots }: Inside,
 ): Parameters<typeof createWarmWorker>[0] {
   const { log, settings } = parts;
   return {
@@ -282,7 +286,7 @@ function optionsOf(
       activity: [underLease, ({ info }) => ({ inbound: new CodesOnlyInterceptor(log, info) })],
     },
     tuner: {
-      workflowTaskSlotSupplier: workflowSlots(WORKFLOW_SLOTS),
+      workflowTaskSlotSupplier: slots,
       activityTaskSlotSupplier: { type: 'fixed-size', numSlots: settings.activitySlots ?? ACTIVITY_SLOTS },
       localActivityTaskSlotSupplier: { type: 'fixed-size', numSlots: LOCAL_ACTIVITY_SLOTS },
       nexusTaskSlotSupplier: { type: 'fixed-size', numSlots: 1 },

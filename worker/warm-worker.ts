@@ -2,7 +2,6 @@ import { readFile } from 'node:fs/promises';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
 import type { Workflow, WorkflowCreator } from '@temporalio/worker/lib/workflow/interface.js';
 import type { Logger } from 'pino';
-import type { WorkflowCache } from './workflow-cache.ts';
 
 /** A recorded turn, a copy of test/histories/plain-turn.1.json, which the package does not contain. */
 const HISTORY = new URL('warm-up.json', import.meta.url);
@@ -10,11 +9,11 @@ const HISTORY = new URL('warm-up.json', import.meta.url);
 /**
  * Creates a worker and replays a recorded turn in its workflow thread. In a new thread the first workflow takes about a
  * second of CPU, most of it for compiling; on a busy machine its task would time out. A replay that fails is logged.
- * `cache` learns which workflows the worker has in its cache.
+ * `watch` is given what creates the workflows of the worker, and returns what it is to use.
  */
 export async function createWarmWorker(
   options: WorkerOptions & { workflowBundle: { codePath: string } | { code: string } },
-  cache: WorkflowCache,
+  watch: (creator: WorkflowCreator) => WorkflowCreator,
   log: Logger,
 ): Promise<Worker> {
   let creator: WorkflowCreator | undefined;
@@ -27,7 +26,7 @@ export async function createWarmWorker(
       const shared = creator;
       if (shared === undefined) {
         creator = await super.createWorkflowCreator(...args);
-        return cache.watching(creator);
+        return watch(creator);
       }
       return {
         createWorkflow: (of) => counting(shared.createWorkflow(of), () => (activations += 1)),

@@ -1,69 +1,101 @@
 import type { CustomSlotSupplier, SlotPermit, WorkflowSlotInfo } from '@temporalio/worker';
 
+type Kind = 'cached' | 'replayed';
+
+/** Workflow tasks that may run at once, those that wait for local activities not counted, and tasks of a kind that may wait. */
+interface WorkflowSlotLimits {
+  cached: number;
+  replayed: number;
+  waiting: number;
+}
+
 /**
  * Slots for workflow tasks: `cached` for sessions in the worker's cache, `replayed` for those that it has to replay first. All
  * workflows run in one thread. When another worker stops, its sessions are replayed here; with eight at once on a busy
  * machine each took longer than the time-out of its task, and all eight were replayed again. A task that waits for a slot is
  * still in the queue of the server, where it does not time out.
+ *
+ * A task keeps its slot until it completes, but needs no CPU while it waits for local activities, which may be for seconds if
+ * Postgres is slow. Meanwhile the slot is lent to another task.
  */
-export function workflowSlots(limits: { cached: number; replayed: number }): CustomSlotSupplier<WorkflowSlotInfo> {
-  const cached = new Slots(limits.cached);
-  const replayed = new Slots(limits.replayed);
-  const of = ({ isSticky }: { isSticky: boolean }) => (isSticky ? cached : replayed);
-  return {
-    type: 'custom',
-    reserveSlot: (context, signal) => of(context).reserve(signal),
-    tryReserveSlot: (context) => of(context).tryReserve(),
-    markSlotUsed: () => {},
-    releaseSlot: ({ permit }) => (permit as Permit).release(),
-  };
-}
-
-interface Permit extends SlotPermit {
-  release(): void;
-}
-
-class Slots {
-  private free: number;
+export class WorkflowSlots implements CustomSlotSupplier<WorkflowSlotInfo> {
+  readonly type = 'custom';
+  private readonly taken = { cached: 0, replayed: 0 };
+  private readonly lent = { cached: 0, replayed: 0 };
   /** In order of arrival. */
-  private readonly waiting = new Set<(permit: Permit) => void>();
+  private readonly waiting = { cached: new Set<Grant>(), replayed: new Set<Grant>() };
+  private readonly limits: WorkflowSlotLimits;
 
-  constructor(count: number) {
-    this.free = count;
+  constructor(limits: WorkflowSlotLimits) {
+    this.limits = limits;
   }
 
-  tryReserve(): Permit | null {
-    if (this.free === 0) return null;
-    this.free -= 1;
-    return this.permit();
+  /** Lends the slot of a task that waits. The result ends that; then more may run than the limit, until they complete. */
+  lend(kind: Kind): () => void {
+    this.lent[kind] += 1;
+    this.grant();
+    return () => {
+      this.lent[kind] -= 1;
+    };
   }
 
   /** @throws the reason of the signal when the SDK gives the reservation up */
-  async reserve(signal: AbortSignal): Promise<Permit> {
+  async reserveSlot(context: { isSticky: boolean }, signal: AbortSignal): Promise<SlotPermit> {
     signal.throwIfAborted();
-    const permit = this.tryReserve();
+    const permit = this.tryReserveSlot(context);
     if (permit !== null) return permit;
-    const { promise, resolve, reject } = Promise.withResolvers<Permit>();
-    this.waiting.add(resolve);
+    const { promise, resolve, reject } = Promise.withResolvers<SlotPermit>();
+    const waiting = this.waiting[kindOf(context)];
+    waiting.add(resolve);
     const abort = () => {
-      this.waiting.delete(resolve);
+      waiting.delete(resolve);
       reject(signal.reason as Error);
     };
     signal.addEventListener('abort', abort, { once: true });
     return promise.finally(() => signal.removeEventListener('abort', abort));
   }
 
-  private permit(): Permit {
-    return { release: () => this.release() };
+  tryReserveSlot(context: { isSticky: boolean }): SlotPermit | null {
+    const kind = kindOf(context);
+    return this.isFree(kind) ? this.take(kind) : null;
   }
 
-  private release(): void {
-    const [next] = this.waiting;
-    if (next === undefined) {
-      this.free += 1;
-      return;
-    }
-    this.waiting.delete(next);
-    next(this.permit());
+  markSlotUsed(): void {}
+
+  releaseSlot({ permit }: { permit: SlotPermit }): void {
+    this.taken[(permit as Permit).kind] -= 1;
+    this.grant();
   }
+
+  private isFree(kind: Kind): boolean {
+    const { cached, replayed } = this.lent;
+    // A task of a cached session is cheap, and the SDK may take the slot of a cached one for the rest of a replayed one.
+    const lent = kind === 'cached' ? cached + replayed : replayed;
+    return this.taken[kind] < Math.min(this.limits[kind] + lent, this.limits.waiting);
+  }
+
+  private take(kind: Kind): Permit {
+    this.taken[kind] += 1;
+    return { kind };
+  }
+
+  private grant(): void {
+    for (const kind of ['cached', 'replayed'] as const) {
+      for (const resolve of this.waiting[kind]) {
+        if (!this.isFree(kind)) break;
+        this.waiting[kind].delete(resolve);
+        resolve(this.take(kind));
+      }
+    }
+  }
+}
+
+type Grant = (permit: SlotPermit) => void;
+
+interface Permit extends SlotPermit {
+  kind: Kind;
+}
+
+function kindOf({ isSticky }: { isSticky: boolean }): Kind {
+  return isSticky ? 'cached' : 'replayed';
 }

@@ -8,7 +8,7 @@ export type LocalActivities = Pick<SessionActivities, 'loadSession' | 'applyComm
 const SHORT = {
   startToCloseTimeout: '10s',
   // A longer backoff uses a timer and ends the workflow task.
-  localRetryThreshold: '2s',
+  localRetryThreshold: '500ms',
   retry: { initialInterval: '100ms', maximumInterval: '5s' },
 } as const;
 

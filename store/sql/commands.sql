@@ -18,7 +18,7 @@ DROP FUNCTION IF EXISTS record_command(text, text, jsonb, text, text);
 -- about a child: the sessions above it, whose status may have changed with its own.
 CREATE OR REPLACE FUNCTION apply_command(
   p_session text, p_command text, p_args jsonb, p_actor text, p_command_id text, p_digest bytea DEFAULT NULL
-) RETURNS jsonb LANGUAGE plpgsql AS $$
+) RETURNS jsonb LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
   v_outcome jsonb;
   v_result jsonb;

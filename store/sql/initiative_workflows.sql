@@ -38,7 +38,7 @@ $$;
 CREATE OR REPLACE FUNCTION apply_for_workflow(
   p_initiative text, p_command text, p_args jsonb, p_command_id text, p_assignment_ms bigint, p_progress_ms bigint,
   p_digest bytea DEFAULT NULL
-) RETURNS jsonb LANGUAGE plpgsql AS $$
+) RETURNS jsonb LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
   v_owner text := (SELECT user_id FROM initiatives WHERE initiative_id = p_initiative);
   v_outcome jsonb;
@@ -58,7 +58,7 @@ END $$;
 -- report, is decided by the initiative's lock. Returns the mark; null: there is no such initiative.
 CREATE OR REPLACE FUNCTION reset_stale(
   p_initiative text, p_session text, p_sign text, p_assignment_ms bigint, p_progress_ms bigint
-) RETURNS jsonb LANGUAGE plpgsql AS $$
+) RETURNS jsonb LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 BEGIN
   PERFORM apply_initiative_command(
       p_initiative, user_id, 'crash_session', jsonb_build_object('id', p_session, 'sign', p_sign), 'supervisor',

@@ -195,7 +195,7 @@ $$;
 -- `lost` if another attempt has claimed the run; workflows pass none.
 CREATE OR REPLACE FUNCTION settle_run(
   p_session text, p_run integer, p_fence integer[], p_state text, p_code text, p_message text, p_tool_error text
-) RETURNS jsonb LANGUAGE plpgsql AS $$
+) RETURNS jsonb LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
   v_run chat_runs;
   v_state text := p_state;

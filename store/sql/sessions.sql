@@ -40,7 +40,8 @@ LANGUAGE sql SET perdure.writer = 'cancel_token' AS $$
   UPDATE sessions SET cancel_token = p_token, updated_at = clock_timestamp() WHERE session_id = p_session
 $$;
 
--- Takes the session lock, which positions, run numbers and event numbers are assigned under. Null: no such session.
+-- Takes the session lock, which positions, run numbers and event numbers are assigned under. Null: no such session. What local
+-- activities of workflows call waits for it for 1 s at most: they are tried again, and meanwhile take no connection.
 CREATE OR REPLACE FUNCTION lock_session(p_session text) RETURNS chat_sessions LANGUAGE sql AS $$
   SELECT * FROM chat_sessions WHERE session_id = p_session FOR NO KEY UPDATE
 $$;
@@ -122,7 +123,7 @@ $$;
 DROP FUNCTION IF EXISTS load_session(text, text, integer, bigint);
 CREATE OR REPLACE FUNCTION load_session(p_session text, p_execution text, p_load integer, p_asked_at bigint,
                                         p_replaces text DEFAULT NULL)
-RETURNS jsonb LANGUAGE plpgsql AS $$
+RETURNS jsonb LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
   v_epoch integer := v_chat.epoch;

@@ -167,7 +167,7 @@ END $$;
 -- { id, answer_id, parts, metadata }. Returns early (it is not over); none; later (the parent waits for the message that
 -- replaces the rewound one); or tell with what waking the parent needs: its session's columns, run_seq, message_id and model.
 CREATE OR REPLACE FUNCTION deliver_task(p_child text, p_message jsonb) RETURNS jsonb
-LANGUAGE plpgsql SET perdure.sender = 'task' AS $$
+LANGUAGE plpgsql SET perdure.sender = 'task' SET lock_timeout = '1s' AS $$
 DECLARE
   v_task tasks;
   v_chat chat_sessions;

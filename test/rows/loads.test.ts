@@ -1,7 +1,9 @@
 // Loads of a session by its workflow, in order and late.
 import { expect, it } from 'vitest';
 import { loadSession } from '../../store/runs.ts';
-import { freshRows, Session } from './session.ts';
+import { deliverTask } from '../../store/tasks.ts';
+import { parentAndChild } from './family.ts';
+import { freshRows, refusal, Session } from './session.ts';
 
 const db = await freshRows();
 
@@ -92,4 +94,24 @@ it('S8 a late load changes no row, and returns the session’s current state', a
   const stored = await session.everything();
   expect(await loaded(session, { ...first, current: 'second' })).toMatchObject({ epoch: 1, runs: [{ run_seq: run }] });
   expect(await session.everything()).toEqual(stored);
+});
+
+it('W8 what a workflow does by local activities waits for a locked session for a second, not for ever', async () => {
+  const { child } = await parentAndChild(db);
+  const holder = await db.connect();
+  const patient = await db.connect();
+  try {
+    await patient.query(`SELECT set_config('lock_timeout', '0', false), set_config('statement_timeout', '0', false)`);
+    await holder.query('BEGIN');
+    await holder.query('SELECT FROM chat_sessions FOR UPDATE');
+    const on = child.through(patient);
+    expect(await refusal(on.load())).toBe('55P03');
+    expect(await refusal(on.abort())).toBe('55P03');
+    expect(await refusal(on.settleRun(1, 'error'))).toBe('55P03');
+    expect(await refusal(deliverTask(patient, child.id, null))).toBe('55P03');
+  } finally {
+    await holder.query('ROLLBACK');
+    holder.release();
+    patient.release(true);
+  }
 });
