@@ -6,6 +6,7 @@ import {
   type CommandInput,
   type CommandName,
   type CommandOutcome,
+  type StopMeant,
 } from '../domain/command-table.ts';
 import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
@@ -13,7 +14,7 @@ import { cleanText } from '../domain/text.ts';
 import type { Db } from '../store/db.ts';
 import { argumentsDigest } from '../store/arguments-digest.ts';
 import { logMetadata, logReason } from '../store/events.ts';
-import { findSession, type SessionView } from '../store/sessions.ts';
+import { findSession, findSessionToStop, type OwnedSession, type SessionView } from '../store/sessions.ts';
 import { commandArguments } from '../wire/commands.ts';
 import { parseInput } from '../wire/input.ts';
 import { idempotencyKey as idempotencyKeySchema } from '../wire/requests.ts';
@@ -100,8 +101,7 @@ async function send(
   { db, workflows, reads, catalog }: Deps,
   { user, session: id, name, commandId, mayRepeat, args }: Sent,
 ): Promise<unknown> {
-  const session = await findSession(db, user, id);
-  if (session === undefined) throw sessionNotFound();
+  const { meant, ...session } = await sessionOf(db, { user, session: id, name, args });
   const sent: Omit<CommandArgs, 'command_id'> & Record<string, unknown> = {};
   const contents: (() => Promise<void>)[] = [];
   for (const [argument, kind] of Object.entries(commandEntry(name).arguments)) {
@@ -127,13 +127,27 @@ async function send(
     const target = { ...session, user_id: user };
     // Temporal answers a repeated update by its id, whatever its arguments: those that it gets anyway are part of the id.
     const updateId = `${name}:${commandId}:${argumentsDigest(sent).toString('base64url')}`;
-    const updateArgs = { command_id: commandId, ...sent };
+    // It depends on the time of the request, so a repeat may mean something else: it gets the outcome of what was meant first.
+    const updateArgs = { command_id: commandId, ...sent, ...(meant && { meant }) };
     const update = { name: updateOf(name), id: updateId, args: updateArgs, deadlineMs: DEADLINE_MS };
     const outcome = await sendUpdate(workflows, target, update);
     return await completed(reads, { user, name, session: session.session_id, outcome });
   } catch (error) {
     throw error instanceof PerdureError ? error : updateError(error);
   }
+}
+
+/** The session, and what a command that stops a run means from now on, however late it is carried out. */
+async function sessionOf(
+  db: Db,
+  { user, session: id, name, args }: Pick<Sent, 'user' | 'session' | 'name' | 'args'>,
+): Promise<OwnedSession & { meant?: StopMeant }> {
+  const messageId = (args['message_id'] as string | null | undefined) ?? null;
+  const session = await (commandEntry(name).stops === true
+    ? findSessionToStop(db, user, id, messageId)
+    : findSession(db, user, id));
+  if (session === undefined) throw sessionNotFound();
+  return session;
 }
 
 /** The outcome with messages in place of their ids; of a command that opens a session, that session. */

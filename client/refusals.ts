@@ -1,7 +1,7 @@
 import { ApplicationFailure, WorkflowUpdateFailedError } from '@temporalio/client';
 import type { Refusal } from '../domain/commands.ts';
 import { type ErrorCode, invalidTransitionMessage, isErrorCode, PerdureError } from '../domain/errors.ts';
-import { keyReused } from '../wire/input.ts';
+import { InvalidInput, keyReused } from '../wire/input.ts';
 import { NoAnswer } from './updates.ts';
 
 /** An unknown session and another user's session get the same error. */
@@ -9,7 +9,10 @@ export function sessionNotFound(): PerdureError {
   return new PerdureError('SessionNotFound', 'there is no such session');
 }
 
-export function messageNotFound(): PerdureError {
+/** @param field the argument that names the message, unless the path does */
+export function messageNotFound(field?: string): PerdureError {
+  if (field !== undefined)
+    return new InvalidInput([{ field, expected: 'a message of this session' }], 'MessageNotFound');
   return new PerdureError('MessageNotFound', 'there is no such message in this session');
 }
 
@@ -21,15 +24,13 @@ const CAUSES: Readonly<Record<string, string>> = {
 };
 
 /** The error of a refusal: code and facts from the row, with a message for people. */
-export function refusalError(
-  refusal: Pick<Refusal, 'code' | 'phase' | 'event' | 'state' | 'locked_project_id' | 'cause' | 'decision' | 'offered'>,
-): PerdureError {
-  const { code, phase, event, state, locked_project_id, cause, decision, offered } = refusal;
+export function refusalError(refusal: Omit<Refusal, 'ok'>): PerdureError {
+  const { code, phase, event, state, locked_project_id, cause, decision, offered, field } = refusal;
   switch (code) {
     case 'SessionNotFound':
       return sessionNotFound();
     case 'MessageNotFound':
-      return messageNotFound();
+      return messageNotFound(field);
     case 'InvalidTransition':
       return new PerdureError(code, phase && event ? invalidTransitionMessage(phase, event) : 'not in this phase');
     case 'ProjectAlreadyLocked':
@@ -43,6 +44,7 @@ export function refusalError(
     case 'NotQueued':
       return new PerdureError(code, `the message is no longer queued: its run is ${state ?? 'not open'}`);
     case 'NotUserMessage':
+      if (field !== undefined) return new InvalidInput([{ field, expected: 'a message of the user' }], code);
       return new PerdureError(code, 'the message is not one of the user: only those can be gone back to');
     case 'MessageHidden':
       return new PerdureError(code, `the message is hidden by ${CAUSES[cause ?? ''] ?? 'an earlier change'}`);

@@ -81,6 +81,8 @@ export interface CommandEntry {
   errors: readonly ErrorCode[];
   /** It closes the session: the workflow ends. */
   closes?: true;
+  /** It ends a run: the one that it means when it is accepted (`StopMeant`), however late it is carried out. */
+  stops?: true;
 }
 
 /** Add entries at the end: handlers are registered in this order, on which histories depend. */
@@ -106,17 +108,19 @@ export const COMMANDS = {
     method: 'post',
     path: '/cancel',
     alias: '/api/cancel',
-    arguments: { reason: 'reason?' },
+    arguments: { reason: 'reason?', message_id: 'message?' },
     outcome: { cancelled: 'flag', aborted: 'flag', run_seq: 'aborted run', children: 'ended children' },
-    errors: ['InvalidTransition'],
+    errors: ['InvalidTransition', 'MessageNotFound', 'NotUserMessage'],
+    stops: true,
   },
   abort: {
-    summary: 'Abort the run in flight; with none it answers `aborted: false`',
+    summary: 'Abort the run in flight, or that of a message; if it is over, it answers `aborted: false`',
     method: 'post',
     path: '/abort',
-    arguments: {},
+    arguments: { message_id: 'message?' },
     outcome: { aborted: 'flag', run_seq: 'aborted run', children: 'ended children' },
-    errors: [],
+    errors: ['MessageNotFound', 'NotUserMessage'],
+    stops: true,
   },
   openExisting: {
     summary: 'Open a project, once for the session',
@@ -261,6 +265,18 @@ export interface CommandArgs {
   command_id: string;
   /** Number of the event that holds the text of the reason. */
   reason_seq?: number;
+  /** Of a command that stops a run; a repeat may come with another one. Unset: what is in flight when it is carried out. */
+  meant?: StopMeant;
+}
+
+/** What a command that stops a run means, as the session was when the host accepted it. */
+export interface StopMeant {
+  /** The run of its message, null if there was none yet; without a message the run in flight, or else the last one that was over. */
+  run_seq: number | null;
+  /** Whether any run was in flight. */
+  in_flight: boolean;
+  /** The newest event. */
+  event_seq: number;
 }
 
 /** The arguments of an update: never content. */
@@ -335,6 +351,11 @@ export function answeredChildren(name: CommandName, outcome: object): ChildRun[]
 /** The runs of children that a command has ended. Outcomes that an earlier version has recorded name none. */
 export function endedChildren(name: CommandName, outcome: object): ChildRun[] {
   return outcomeMembers(name, outcome, 'ended children').flatMap((runs) => (runs as ChildRun[] | undefined) ?? []);
+}
+
+/** Whether `meant` of a command's arguments is as the client sends it. */
+export function isStopMeant({ run_seq: run, event_seq: event }: Partial<StopMeant>): boolean {
+  return (run === null || Number.isSafeInteger(run)) && Number.isSafeInteger(event);
 }
 
 export const ID_PATTERN = /^[A-Za-z0-9_-]{1,64}$/;

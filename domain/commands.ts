@@ -1,4 +1,4 @@
-import type { ChildRun, CommandName, SessionMark } from './command-table.ts';
+import type { ChildRun, CommandName, SessionMark, StopMeant } from './command-table.ts';
 import type { CompactionReason } from './compaction.ts';
 import type { Phase, PhaseEvent } from './phases.ts';
 import type { RunEnd, RunState } from './runs.ts';
@@ -26,6 +26,8 @@ export interface Refusal {
   decision?: string;
   /** The decisions that are offered. */
   offered?: string[];
+  /** The argument at fault. */
+  field?: string;
 }
 
 /** A command with its arguments, or a refused signal to record. */
@@ -40,6 +42,8 @@ export interface ApplyArgs {
   /** `<command>:<id>`, under which the outcome is recorded. */
   command_id: string;
   request: CommandRequest;
+  /** Of a command that stops a run. */
+  meant?: StopMeant;
 }
 
 /**

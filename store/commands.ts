@@ -22,13 +22,13 @@ export async function applyCommand(
   args: ApplyArgs,
   settings: object = {},
 ): Promise<{ outcome: AppliedCommand; above: readonly string[] }> {
-  const { session_id: sessionId, command_id: commandId, actor } = args;
+  const { session_id: sessionId, command_id: commandId, actor, meant } = args;
   const { command, ...request } = args.request;
   const { reason, ...given } = request as Record<string, unknown>;
   if (typeof reason === 'string' && reason !== '') {
     await logReason(db, sessionId, actor, cleanText(reason.slice(0, MAX_REASON)), `${commandId}/reason`);
   }
-  const all = JSON.stringify({ ...given, ...settings });
+  const all = JSON.stringify({ ...given, ...settings, meant });
   const values = [sessionId, snakeCase(command), all, actor, commandId, argumentsDigest(given)];
   const { above = [], ...outcome } = await call(db, applied, 'apply_command', values);
   return { outcome: appliedCommand.parse(outcome), above };

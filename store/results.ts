@@ -75,6 +75,7 @@ export const appliedCommand = z.discriminatedUnion('ok', [
     cause: z.string().exactOptional(),
     decision: z.string().exactOptional(),
     offered: z.array(z.string()).exactOptional(),
+    field: z.string().exactOptional(),
   }),
 ]);
 

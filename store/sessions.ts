@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { StopMeant } from '../domain/command-table.ts';
 import { PerdureError } from '../domain/errors.ts';
 import { PHASES } from '../domain/phases.ts';
 import type { sessionFilter } from '../wire/requests.ts';
@@ -67,21 +68,40 @@ export function renameSession(db: Db, userId: string, sessionId: string, title: 
   return call(db, z.boolean(), 'rename_session', [sessionId, userId, title]);
 }
 
-/** A user's session by its id or an alias. */
-export async function findSession(db: Db, userId: string, id: string): Promise<OwnedSession | undefined> {
-  // Postgres refuses such text.
-  if (id.includes('\0')) return undefined;
-  return maybeOne(
-    db,
-    ownedSession,
-    `SELECT s.session_id, s.phase, s.project_id, c.agent, c.model
+const OWNED = 's.session_id, s.phase, s.project_id, c.agent, c.model';
+const OF_ID = `
        FROM sessions s JOIN chat_sessions c USING (session_id)
       WHERE s.user_id = $1
         AND s.session_id = CASE WHEN $2 LIKE 'ses\\_%' THEN $2
                                 ELSE (SELECT session_id FROM session_aliases
-                                       WHERE user_id = $1 AND app = 'perdure' AND alias = $2) END`,
-    [userId, id],
-  );
+                                       WHERE user_id = $1 AND app = 'perdure' AND alias = $2) END`;
+
+/** A user's session by its id or an alias. */
+export async function findSession(db: Db, userId: string, id: string): Promise<OwnedSession | undefined> {
+  // Postgres refuses such text.
+  if (id.includes('\0')) return undefined;
+  return maybeOne(db, ownedSession, `SELECT ${OWNED} ${OF_ID}`, [userId, id]);
+}
+
+const stopMeant: z.ZodType<StopMeant> = z.object({
+  run_seq: z.number().nullable(),
+  in_flight: z.boolean(),
+  event_seq: z.number(),
+});
+
+/**
+ * The same for a command that stops a run: with what it means now.
+ * @param messageId of the user message whose run is meant; null: the run in flight
+ */
+export async function findSessionToStop(
+  db: Db,
+  userId: string,
+  id: string,
+  messageId: string | null,
+): Promise<(OwnedSession & { meant: StopMeant }) | undefined> {
+  if (id.includes('\0')) return undefined;
+  const sql = `SELECT ${OWNED}, stop_meant(s.session_id, $3) AS meant ${OF_ID}`;
+  return maybeOne(db, ownedSession.extend({ meant: stopMeant }), sql, [userId, id, messageId]);
 }
 
 /** A session's user; undefined: there is no such session. */

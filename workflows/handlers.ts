@@ -11,8 +11,10 @@ import {
   type CommandName,
   ID_EXPECTED,
   ID_PATTERN,
+  isStopMeant,
   outcomeMembers,
   SIGNALS,
+  type StopMeant,
 } from '../domain/command-table.ts';
 import type { Actor, AppliedCommand, CarriedOut, CommandRequest, SessionMark, Wake } from '../domain/commands.ts';
 import { knowsChildren, tellAnsweredChildren, tellEndedChildren } from './children.ts';
@@ -44,7 +46,8 @@ export function registerHandlers(session: SessionState): void {
   for (const name of COMMAND_NAMES) {
     const update = async (args: CommandArgs & Given) => {
       const request = { command: name, ...argumentsOf(name, args) };
-      return answer(await carryOut(session, { actor: 'user', name, id: args.command_id, request }));
+      const { command_id: id, meant } = args;
+      return answer(await carryOut(session, { actor: 'user', name, id, request, meant }));
     };
     setHandler(updateOf(name), update, { validator: (args: CommandArgs & Given) => validate(name, args) });
   }
@@ -102,6 +105,12 @@ function validate(name: CommandName, args: CommandArgs & Given): void {
   const isId = typeof args?.command_id === 'string' && ID_PATTERN.test(args.command_id);
   const fault = isId ? faultOf(name, args) : `command_id: expected ${ID_EXPECTED}`;
   if (fault !== undefined) throw ApplicationFailure.nonRetryable(fault, 'BadRequest');
+  if (args.meant !== undefined && !isStopMeant(args.meant ?? {})) {
+    throw ApplicationFailure.nonRetryable(
+      'meant: expected run_seq, a number or null, and event_seq, a number',
+      'BadRequest',
+    );
+  }
 }
 
 function wakeValidator(run: Wake): void {
@@ -115,14 +124,16 @@ interface Command {
   name: string;
   id: string;
   request: CommandRequest;
+  meant?: StopMeant | undefined;
 }
 
 /** Executes a command in Postgres and applies its outcome to the workflow's state. */
-async function carryOut(session: SessionState, { actor, name, id, request }: Command): Promise<AppliedCommand> {
+async function carryOut(session: SessionState, { actor, name, id, request, meant }: Command): Promise<AppliedCommand> {
   await session.sequencer.next('command');
   session.touch();
   return session.sequencer.exclusively(async () => {
-    const args = { session_id: session.sessionId, actor, command_id: `${name}:${id}`, request };
+    const command = { session_id: session.sessionId, actor, command_id: `${name}:${id}`, request };
+    const args = meant === undefined ? command : { ...command, meant };
     const { closed, ...outcome } = await session.local.applyCommand(args);
     if (outcome.ok && request.command !== 'refuse') applyOutcome(session, request.command, outcome);
     const closes = outcome.ok && request.command !== 'refuse' && commandEntry(request.command).closes === true;

@@ -112,30 +112,40 @@ LANGUAGE sql AS $$
                   raise_event(p_session, 'open_existing', jsonb_build_object('project_id', p_args ->> 'project_id')))
 $$;
 
--- Raises the event `cancel` if the phase has one, and aborts the run in flight; InvalidTransition if there is neither. The
--- cancel token is the sender's own id of the command, written on every accepted cancel.
+-- p_args: { message_id?, meant? }, as of stop_run(). Raises the event `cancel` if the phase has one, and aborts the run in flight;
+-- InvalidTransition if there is neither. If the session has gone on since, to another run or phase, the phase stays. The cancel
+-- token is the sender's own id of the command, written on every accepted cancel.
 CREATE OR REPLACE FUNCTION cmd_cancel(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_from text := (SELECT phase FROM sessions WHERE session_id = p_session);
-  v_to text := write_phase(p_session, 'cancel');
-  v_run integer := request_abort(p_session);
-  v_children jsonb := abort_children(p_session);
+  v_to text;
+  v_stopped record := stop_run(p_session, p_args);
 BEGIN
-  IF v_to IS NULL AND v_run IS NULL AND v_children = '[]' THEN RETURN invalid_transition(p_session, 'cancel'); END IF;
+  IF v_stopped.refusal IS NOT NULL THEN RETURN v_stopped.refusal; END IF;
+  IF v_stopped.is_current THEN v_to := write_phase(p_session, 'cancel'); END IF;
+  -- A run that is over was meant, or a phase that has been left: nothing is to be done.
+  IF v_to IS NULL AND v_stopped.run_seq IS NULL AND v_stopped.children = '[]'
+     AND NOT p_args ? 'message_id' AND p_args #>> '{meant,in_flight}' IS DISTINCT FROM 'true'
+     AND (v_stopped.is_current OR NOT EXISTS (SELECT FROM phase_transitions WHERE phase = v_from AND event = 'cancel')) THEN
+    RETURN invalid_transition(p_session, 'cancel');
+  END IF;
   PERFORM write_cancel_token(p_session, substr(p_command_id, strpos(p_command_id, ':') + 1));
   RETURN jsonb_build_object('kind', CASE WHEN v_to IS NULL THEN 'abort' ELSE 'transition' END,
-    'data', jsonb_strip_nulls(jsonb_build_object('event', 'cancel', 'from', v_from, 'to', v_to, 'run_seq', v_run)),
-    'outcome', jsonb_build_object('cancelled', v_to IS NOT NULL, 'aborted', v_run IS NOT NULL, 'run_seq', v_run,
-                                  'children', v_children));
+    'data', jsonb_strip_nulls(jsonb_build_object('event', 'cancel', 'from', v_from, 'to', v_to))
+      || stop_data(p_args, v_stopped.run_seq),
+    'outcome', jsonb_build_object('cancelled', v_to IS NOT NULL, 'aborted', v_stopped.run_seq IS NOT NULL,
+                                  'run_seq', v_stopped.run_seq, 'children', v_stopped.children));
 END $$;
 
+-- p_args: { message_id?, meant? }, as of stop_run()
 CREATE OR REPLACE FUNCTION cmd_abort(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-  v_run integer := request_abort(p_session);
-  v_children jsonb := abort_children(p_session);
+  v_stopped record := stop_run(p_session, p_args);
 BEGIN
-  RETURN jsonb_build_object('kind', 'abort', 'data', jsonb_strip_nulls(jsonb_build_object('run_seq', v_run)),
-    'outcome', jsonb_build_object('aborted', v_run IS NOT NULL, 'run_seq', v_run, 'children', v_children));
+  IF v_stopped.refusal IS NOT NULL THEN RETURN v_stopped.refusal; END IF;
+  RETURN jsonb_build_object('kind', 'abort', 'data', stop_data(p_args, v_stopped.run_seq),
+    'outcome', jsonb_build_object('aborted', v_stopped.run_seq IS NOT NULL, 'run_seq', v_stopped.run_seq,
+                                  'children', v_stopped.children));
 END $$;
 
 -- p_args: { message_id }

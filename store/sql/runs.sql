@@ -17,11 +17,14 @@ CREATE OR REPLACE FUNCTION has_open_run(p_session text) RETURNS boolean LANGUAGE
   SELECT EXISTS (SELECT FROM chat_runs WHERE session_id = p_session AND state IN ('queued', 'running', 'waiting'))
 $$;
 
--- Marks head_run() as to be aborted and returns it. Null: the session is idle.
-CREATE OR REPLACE FUNCTION request_abort(p_session text) RETURNS integer LANGUAGE sql AS $$
+-- From before it had p_last.
+DROP FUNCTION IF EXISTS request_abort(text);
+
+-- Marks head_run() as to be aborted and returns it. Null: the session is idle, or the run is a later one than p_last.
+CREATE OR REPLACE FUNCTION request_abort(p_session text, p_last integer DEFAULT NULL) RETURNS integer LANGUAGE sql AS $$
   UPDATE chat_runs
      SET abort_requested_at = coalesce(abort_requested_at, clock_timestamp()), updated_at = clock_timestamp()
-   WHERE session_id = p_session AND seq = head_run(p_session)
+   WHERE session_id = p_session AND seq = head_run(p_session) AND seq <= coalesce(p_last, seq)
   RETURNING seq
 $$;
 

@@ -222,10 +222,15 @@ CREATE OR REPLACE FUNCTION claim_due_tasks(p_limit integer) RETURNS jsonb LANGUA
   SELECT coalesce(jsonb_agg(child_id), '[]') FROM claimed
 $$;
 
+-- From before it had p_last, like abort_children.
+DROP FUNCTION IF EXISTS end_children(text, bigint, boolean);
+
 -- Ends the children that were called in answers to messages from a position on, with their descendants: their runs are aborted,
 -- their calls in flight and the calls that wait for them are errors, and nothing is injected. `p_all` false: not those in the
--- background. Returns the ended runs, [{ session_id, run_seq, message_id }]. The caller holds the session's lock.
-CREATE OR REPLACE FUNCTION end_children(p_session text, p_from bigint, p_all boolean) RETURNS jsonb LANGUAGE plpgsql AS $$
+-- background; `p_last`: not those called by later runs. Returns the ended runs, [{ session_id, run_seq, message_id }]. The caller
+-- holds the session's lock.
+CREATE OR REPLACE FUNCTION end_children(p_session text, p_from bigint, p_all boolean, p_last integer DEFAULT NULL)
+RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_task tasks;
   v_run chat_runs;
@@ -234,6 +239,7 @@ BEGIN
   FOR v_task IN
     SELECT t.* FROM tasks t
      WHERE t.parent_id = p_session AND t.delivered_at IS NULL AND (p_all OR NOT t.background)
+       AND t.run_seq <= coalesce(p_last, t.run_seq)
        AND p_from <= (SELECT m.position FROM chat_runs r JOIN chat_messages m ON m.session_id = p_session AND m.id = r.message_id
                        WHERE r.session_id = p_session AND r.seq = t.run_seq)
      ORDER BY t.child_id
@@ -272,17 +278,20 @@ CREATE OR REPLACE FUNCTION fail_calls(p_session text, p_answer text, p_call text
      AND tool_state IN ('input-streaming', 'input-available', 'approval-requested', 'approval-responded')
 $$;
 
--- Ends a session's children by command, and the session's own task if only those still worked.
-CREATE OR REPLACE FUNCTION abort_children(p_session text) RETURNS jsonb LANGUAGE plpgsql AS $$
+DROP FUNCTION IF EXISTS abort_children(text);
+
+-- Ends a session's children by command, and the session's own task if only those still worked; not those called by later runs than
+-- p_last.
+CREATE OR REPLACE FUNCTION abort_children(p_session text, p_last integer DEFAULT NULL) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_ended jsonb;
 BEGIN
   IF NOT has_open_tasks(p_session) THEN RETURN '[]'; END IF;
-  v_ended := end_children(p_session, 0, true);
+  v_ended := end_children(p_session, 0, true, p_last);
   UPDATE tasks
      SET ended_at = clock_timestamp(), due_at = clock_timestamp(),
          delivered_at = CASE WHEN NOT background THEN clock_timestamp() END
-   WHERE child_id = p_session AND ended_at IS NULL AND NOT has_open_run(p_session);
+   WHERE child_id = p_session AND ended_at IS NULL AND NOT has_open_run(p_session) AND NOT has_open_tasks(p_session);
   RETURN v_ended;
 END $$;
 

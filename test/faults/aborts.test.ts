@@ -28,6 +28,24 @@ async function talkTo(...answers: ModelAction[][]): Promise<TestSession> {
   return TestSession.open(runtime, { agent: 'faults' });
 }
 
+/** A session whose next two answers pause at these gates. */
+async function pausing(): Promise<{ session: TestSession; gates: [Gate, Gate] }> {
+  const gates: [Gate, Gate] = [new Gate(), new Gate()];
+  const before = runtime.model.requests.length;
+  runtime.model.script(async function* (_request, index) {
+    yield say('Once upon');
+    await gates[index - before]!.pass();
+    yield say(' a time.');
+  });
+  return { session: await TestSession.open(runtime, { agent: 'faults' }), gates };
+}
+
+/** A client of the servers, until the end of the block. */
+function clientOf({ db, bus, temporal }: TestRuntime) {
+  const client = createClient({ database: db, bus, temporal });
+  return { client, [Symbol.asyncDispose]: () => client.end() };
+}
+
 /** Expects that the session answers the next message. */
 async function expectToGoOn(session: TestSession): Promise<void> {
   runtime.model.script(() => [say('fine')]);
@@ -120,6 +138,54 @@ describe('an abort', () => {
     await eventually(async () => expect(await session.command(names.updates.abort)).toMatchObject({ aborted: false }));
     await expectToGoOn(session);
   });
+
+  it('R4 of answer 1, as it ends: answer 2, whose message was queued, stays whole', async () => {
+    await using stopper = clientOf(runtime);
+    const { session, gates } = await pausing();
+    const first = await session.send('one', 'first');
+    const second = await session.send('two', 'second');
+    await gates[0].reached;
+    gates[0].open();
+    await gates[1].reached;
+    const late = await stopper.client.commands.abort(session.user, session.id, { message_id: 'first' });
+    expect(late).toMatchObject({ aborted: false, run_seq: null });
+    gates[1].open();
+    const run = await session.ended(second);
+    expect([(await session.run(first)).state, run.state]).toEqual(['finished', 'finished']);
+    expect(await session.parts(run.answer_id)).toMatchObject([{}, { text: 'Once upon a time.' }]);
+    await expectToGoOn(session);
+  });
+
+  it.each([{}, { message_id: 'first' }])(
+    'R4 %j that the database takes late ends nothing later, and its repeat gets the same answer',
+    async (named) => {
+      await using stopper = clientOf(runtime);
+      const { session, gates } = await pausing();
+      const first = await session.send('one', 'first');
+      await gates[0].reached;
+      const held = new Gate();
+      using _hook = aroundCalls(runtime.db, {
+        before: ({ name, args }) =>
+          args[0] === session.id && name === 'apply_command' && args[1] === 'abort' ? held.pass() : undefined,
+      });
+      const stop = () =>
+        stopper.client.commands.abort(session.user, session.id, { ...named, idempotencyKey: 'stop-1' });
+      const stopping = stop();
+      await held.reached;
+      gates[0].open();
+      await session.ended(first);
+      // The worker begins the next run although the workflow still waits for the database.
+      const { run_seq: second } = await stopper.client.submit(session.user, session.id, { id: 'second', text: 'two' });
+      await gates[1].reached;
+      held.open();
+      const outcome = await stopping;
+      expect(outcome).toMatchObject({ aborted: false, run_seq: null });
+      expect(await stop()).toEqual(outcome);
+      gates[1].open();
+      expect(await session.ended(second)).toMatchObject({ state: 'finished', abort_requested_at: null });
+      await expectToGoOn(session);
+    },
+  );
 
   it('R4 without a worker: it is carried out when one has started', async () => {
     deserted.model.script(() => [say('Once upon'), hang()]);

@@ -181,6 +181,11 @@ export class Session {
     return this.apply('abort', {}, command);
   }
 
+  /** What a command to stop that is accepted now means. */
+  stopMeant(message: string | null = null) {
+    return call<Answer>(this.db, 'stop_meant', [this.id, message]);
+  }
+
   cancelQueued(message: string, command = newId('cmd')) {
     return this.apply('cancel_queued', { message_id: message }, command);
   }

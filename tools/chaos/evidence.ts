@@ -96,6 +96,8 @@ export interface ChatRow {
 export interface TaskRow {
   child_id: string;
   parent_id: string;
+  /** The run of the parent that has called it. */
+  run_seq: number;
   background: boolean;
   created_at: Date;
   ended_at: Date | null;

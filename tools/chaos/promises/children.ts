@@ -1,4 +1,4 @@
-import type { Evidence, EventRow } from '../evidence.ts';
+import type { Evidence, EventRow, TaskRow } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 
 const FINAL: ReadonlySet<string> = new Set(['finished', 'aborted', 'error', 'cancelled']);
@@ -11,7 +11,7 @@ export function checkChildren(
   for (const task of tasks) {
     const where = `session ${task.parent_id}, child ${task.child_id}`;
     const aborts = events.filter((event) => event.session_id === task.parent_id && endsChildren(event));
-    for (const { at, seq } of aborts.filter((event) => event.at > task.created_at)) {
+    for (const { at, seq } of aborts.filter((event) => event.at > task.created_at && isMeant(task, event))) {
       const isOver = task.ended_at !== null && task.ended_at <= at;
       ledger.check('no child outlives its parent’s abort', `${where}, event ${seq}`, isOver, () => [at, task]);
     }
@@ -22,6 +22,11 @@ export function checkChildren(
     const most = task.background ? 1 : 0;
     ledger.check('a child has one result at most', where, results.length <= most, () => results);
   }
+}
+
+/** The command does not mean one message, whose run may be over, nor was it accepted before the run that has called the child. */
+function isMeant(task: TaskRow, { data }: EventRow): boolean {
+  return data['message_id'] === undefined && task.run_seq <= Number(data['last_run'] ?? Infinity);
 }
 
 /** Abort, cancel and close were carried out: all children ended with them. */
