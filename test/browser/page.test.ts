@@ -63,7 +63,9 @@ describe('streaming', () => {
     const tab = await site.visit();
     await tab.send('A story');
     await tab.answers.getByText('Once upon').waitFor();
+    const stopping = tab.page.waitForRequest('**/abort');
     await tab.button('Stop').click();
+    expect((await stopping).postDataJSON()).toEqual({ message_id: expect.any(String) });
     await tab.idle();
     const request = await site.runtime.model.request(before);
     await request.ended;

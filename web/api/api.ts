@@ -181,8 +181,11 @@ export class SessionApi {
     return this.ask('DELETE', `/permissions/${encodeURIComponent(ruleId)}`);
   }
 
-  command(name: CommandName): Promise<{ phase: Phase; project_id: string | null; aborted?: boolean }> {
-    return this.ask('POST', `/${name}`, {});
+  command(
+    name: CommandName,
+    body: object = {},
+  ): Promise<{ phase: Phase; project_id: string | null; aborted?: boolean }> {
+    return this.ask('POST', `/${name}`, body);
   }
 
   /** `state`: the message had been accepted earlier, and its run was cancelled or failed. */

@@ -22,7 +22,7 @@ import { wordsOf } from '../api/problem.ts';
 import type { CallAnswer } from './shown-session.ts';
 import { Store } from '../lib/store.ts';
 import type { Tab } from './tab.ts';
-import { isInFlight, type Waiting } from './transcript.ts';
+import { isInFlight, messageToStop, type Waiting } from './transcript.ts';
 import { Uploads } from './uploads.ts';
 import { NEW_VIEW, type View } from './view.ts';
 
@@ -162,9 +162,12 @@ export class TabSession {
     else void this.say(message);
   }
 
-  /** Ends the answer in flight. */
+  /** Ends the answer that the user sees, and not the next one, which may begin before the server has the command. */
   stop(): Promise<void> {
-    return this.command('abort');
+    const { waiting, status } = this.view.get();
+    const { messages, status: chat } = this.chat;
+    const message_id = messageToStop({ messages, waiting, status, isSubmitted: chat === 'submitted' });
+    return this.command('abort', { message_id });
   }
 
   /** Answers a tool call that asks, of this session or of one of its subagents. */
@@ -179,9 +182,9 @@ export class TabSession {
     return isTaken;
   };
 
-  async command(name: CommandName): Promise<void> {
+  async command(name: CommandName, body: object = {}): Promise<void> {
     await this.attempt(async () => {
-      const { phase, project_id } = await this.api.command(name);
+      const { phase, project_id } = await this.api.command(name, body);
       this.view.update({ phase, project_id });
     });
   }

@@ -1,7 +1,7 @@
 import type { UIMessage } from 'ai';
 import { describe, expect, it } from 'vitest';
 import type { SessionStatus } from '../../domain/runs.ts';
-import { heldCall, joinPages, partQueued, stillWaiting, type Waiting } from './transcript.ts';
+import { heldCall, joinPages, messageToStop, partQueued, stillWaiting, type Waiting } from './transcript.ts';
 
 /** u1 is a user's message, a1 its answer; the turn of u1! has failed. */
 const message = (id: string): UIMessage => ({
@@ -12,6 +12,24 @@ const message = (id: string): UIMessage => ({
 });
 const messages = (ids: string) => ids.split(' ').filter(Boolean).map(message);
 const ids = (list: UIMessage[]) => list.map(({ id }) => id).join(' ');
+
+describe('the message whose answer is stopped', () => {
+  it.each([
+    ['the one whose answer is shown', 'u1 a1', '', { state: 'busy', message_id: 'u1' }, 'u1'],
+    ['that one also when the next turn has begun', 'u1 a1', 'u2', { state: 'busy', message_id: 'u2' }, 'u1'],
+    ['that one also before the server tells its status', 'u1 a1 u2 a2', '', { state: 'idle' }, 'u2'],
+    ['what is in flight without being shown', 'u1 a1', '', { state: 'busy', message_id: 'compaction' }, 'compaction'],
+  ] as const)('R4 is %s', (_, shown, queued, status, expected) => {
+    const waiting = messages(queued).map((each): Waiting => ({ message: each, state: 'queued' }));
+    expect(messageToStop({ messages: messages(shown), waiting, status, isSubmitted: false })).toBe(expected);
+  });
+
+  it('R4 is not named while it is on its way to the server', () => {
+    const now = { messages: messages('u1 a1 u2'), waiting: [], isSubmitted: true };
+    expect(messageToStop({ ...now, status: { state: 'idle' } })).toBeUndefined();
+    expect(messageToStop({ ...now, status: { state: 'busy', message_id: 'u2' } })).toBe('u2');
+  });
+});
 
 describe('queued messages', () => {
   it.each([

@@ -16,6 +16,25 @@ export function isInFlight({ state }: SessionStatus): boolean {
   return state === 'busy' || state === 'retrying' || state === 'waiting';
 }
 
+/**
+ * The message whose answer the user means to stop: the last one that is shown, or what the server is busy with without it being
+ * shown, such as a compaction. Undefined: the server may not have the message yet.
+ * @param now.isSubmitted the last message is on its way to the server
+ */
+export function messageToStop(now: {
+  messages: readonly UIMessage[];
+  waiting: readonly Waiting[];
+  status: SessionStatus;
+  isSubmitted: boolean;
+}): string | undefined {
+  const { messages, waiting, status, isSubmitted } = now;
+  const busy = isInFlight(status) ? status.message_id : undefined;
+  const known = [...messages, ...waiting.map(({ message }) => message)];
+  if (busy !== undefined && known.every(({ id }) => id !== busy)) return busy;
+  const shown = messages.findLast(({ role }) => role === 'user')?.id;
+  return isSubmitted && shown !== busy ? undefined : shown;
+}
+
 /** The tool call that a turn waits for. */
 export interface HeldCall {
   toolCallId: string;

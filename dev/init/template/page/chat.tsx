@@ -13,13 +13,19 @@ const transport = new DefaultChatTransport({
 export function Chat() {
   const { id, messages, sendMessage, status, error } = useChat({ transport });
   const [draft, setDraft] = useState('');
+  const isAnswering = status === 'submitted' || status === 'streaming';
   const send = () => {
-    if (draft.trim() === '') return;
+    if (draft.trim() === '' || isAnswering) return;
     void sendMessage({ text: draft });
     setDraft('');
   };
-  // useChat's own `stop` only stops reading; this stops the model.
-  const stop = () => fetch(`/api/sessions/${id}/abort`, { method: 'POST' });
+  // useChat's own `stop` only stops reading; this stops the model. It names the message, so that a late one stops no other answer.
+  const stop = () =>
+    fetch(`/api/sessions/${id}/abort`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ message_id: messages.findLast(({ role }) => role === 'user')?.id }),
+    });
   return (
     <main>
       {messages.map((message) => (
@@ -44,7 +50,9 @@ export function Chat() {
         }}
       >
         <input aria-label="Message" value={draft} onChange={(event) => setDraft(event.target.value)} autoFocus />
-        <button type="submit">Send</button>
+        <button type="submit" disabled={isAnswering}>
+          Send
+        </button>
         {status === 'streaming' && (
           <button type="button" onClick={() => void stop()}>
             Stop
