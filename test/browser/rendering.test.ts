@@ -9,7 +9,6 @@ import { callTool, type ModelAction, say, think } from '../../tools/test-kit/mod
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { WAIT } from '../../tools/test-kit/browser.ts';
 import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
-import { longPast } from './long-past.ts';
 
 /** Answers with what it is given. */
 const show = defineTool({
@@ -239,22 +238,4 @@ it('H8 while an answer of 50 KB grows, only its last block is drawn again', asyn
   // -1 is the block that was not there before.
   expect(touched.filter((block) => block >= 0 && block < known - 1)).toEqual([]);
   expect(touched).toContain(-1);
-});
-
-it('H8 in a long conversation the message that is being changed stays, wherever the user scrolls', async () => {
-  const { tab, main } = await longPast(site, 150);
-  const question = tab.page.locator('article.user', { hasText: /^user number \d{1,2}$/ });
-  const early = tab.page.locator('.turn').filter({ has: question }).first();
-  await eventually(async () => {
-    await main.hover();
-    await tab.page.mouse.wheel(0, -100_000);
-    expect(await early.count()).toBe(1);
-  });
-  await early.getByRole('button', { name: 'Edit' }).click();
-  const field = tab.page.getByLabel('Changed message');
-  await field.fill('an owl');
-  await tab.button('Jump to the latest').click();
-  // Those around it are gone.
-  await expect.poll(() => question.count(), WAIT).toBe(0);
-  expect(await field.inputValue()).toBe('an owl');
 });

@@ -70,11 +70,6 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
     <>
       <Region ref={main} className="conversation" aria-label={name} tabIndex={0}>
         <h2 className="unseen">{name}</h2>
-        {view.earlier !== null && (
-          <button type="button" className="quiet" onClick={() => void session.showEarlier()}>
-            Show earlier messages
-          </button>
-        )}
         <Messages
           session={session}
           view={view}

@@ -46,6 +46,7 @@ export function Messages(props: Props) {
   const all = placed(shown);
   return (
     <>
+      {(isLong || view.earlier !== null) && <Earlier session={session} view={view} />}
       {view.parent !== null && (
         <p className="note">
           This is a branch.{' '}
@@ -66,6 +67,16 @@ export function Messages(props: Props) {
         {isWorking && shown.at(-1)?.role !== 'assistant' && <p className="thinking" aria-hidden="true" />}
       </div>
     </>
+  );
+}
+
+/** Once all are loaded its place stays empty, so that nothing moves under a button of the mouse that is down. */
+function Earlier({ session, view }: Pick<Props, 'session' | 'view'>) {
+  const visibility = view.earlier === null ? 'hidden' : 'visible';
+  return (
+    <button type="button" className="quiet" style={{ visibility }} onClick={() => void session.showEarlier()}>
+      Show earlier messages
+    </button>
   );
 }
 
