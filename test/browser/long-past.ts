@@ -1,10 +1,15 @@
+import { expect } from 'vitest';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import { insertPast } from '../../tools/test-kit/long-past.ts';
 import type { TestSite } from '../../tools/test-kit/page.ts';
 
 /** A page with a conversation of so many turns. */
 export async function longPast(site: TestSite, turns: number) {
   const tab = await site.visit();
-  const created = await tab.page.context().request.post(`${site.host.url}/api/sessions`, { data: {} });
+  const context = tab.page.context();
+  // The first response makes the tab a user: a request beside it would be made by another one.
+  await eventually(async () => expect(await context.cookies()).toHaveLength(1));
+  const created = await context.request.post(`${site.host.url}/api/sessions`, { data: {} });
   const { session_id } = ((await created.json()) as { session: { session_id: string } }).session;
   const client = await site.runtime.db.connect();
   await insertPast(client, [session_id], { to: turns, text: (role) => `'${role} number ' || n` });
