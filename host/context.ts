@@ -3,6 +3,7 @@ import type { PerdureClient } from '../client/client.ts';
 import type { Attributes } from '../domain/attributes.ts';
 import type { Logger } from '../config/log.ts';
 import type { HostMetrics } from './metrics.ts';
+import type { Multiplexer } from './multiplexer.ts';
 import type { Previews } from './previews.ts';
 import type { Readers } from './readers.ts';
 
@@ -59,6 +60,7 @@ export interface RouteParts extends HostParts {
   /** Before every path that a browser is given: empty, or with a slash at its beginning and none at its end. */
   basePath: string;
   readers: Readers;
+  multiplexer: Multiplexer;
   /** Fires when the host stops; all streams are aborted then. */
   closing: AbortSignal;
 }

@@ -8,7 +8,8 @@ import {
 } from 'zod-openapi';
 import { byStatus, problemDetails } from '../wire/responses.ts';
 import type { ErrorCode } from '../domain/errors.ts';
-import { idempotencyKey } from '../wire/requests.ts';
+import { MULTIPLEX_HEADER } from '../domain/multiplex.ts';
+import { idempotencyKey, multiplexedStream } from '../wire/requests.ts';
 import { type Api, type DescribedRoute, EVENT_STREAM, type RouteResponse, templateOf } from './api.ts';
 
 /** Ways to authenticate; a host's own `identify` hook may add others. */
@@ -66,9 +67,15 @@ export function openApiDocument(api: Api, basePath: string): object {
   });
 }
 
-function operation({ description: route }: DescribedRoute): ZodOpenApiOperationObject {
+function operation({ description: route, path }: DescribedRoute): ZodOpenApiOperationObject {
   const { operationId, summary, description, tag, params, query, body, rawBody, idempotent, open } = route;
-  const header = z.object({ 'idempotency-key': idempotencyKey.optional() });
+  // A connection for streams is a stream, too, but no other one's.
+  const carried =
+    path.startsWith('/api/') && path !== '/api/multiplex' && route.responses[200]?.mediaType === EVENT_STREAM;
+  const header = z.object({
+    ...(idempotent === true && { 'idempotency-key': idempotencyKey.optional() }),
+    ...(carried && { [MULTIPLEX_HEADER]: multiplexedStream.optional() }),
+  });
   return {
     operationId,
     summary,
@@ -78,7 +85,7 @@ function operation({ description: route }: DescribedRoute): ZodOpenApiOperationO
     requestParams: {
       ...(Object.keys(params).length > 0 && { path: z.object(params) }),
       ...(query && { query }),
-      ...(idempotent === true && { header }),
+      ...(Object.keys(header.shape).length > 0 && { header }),
     },
     ...(body && {
       requestBody: { required: !body.safeParse({}).success, content: { 'application/json': { schema: body } } },
@@ -89,9 +96,15 @@ function operation({ description: route }: DescribedRoute): ZodOpenApiOperationO
         content: Object.fromEntries(Object.entries(rawBody).map(([type, schema]) => [type, { schema }])),
       },
     }),
-    responses: { ...responsesOf(route), ...problemsOf(route) },
+    responses: { ...responsesOf(route), ...(carried && { 202: CARRIED }), ...problemsOf(route) },
   };
 }
+
+/** The response of a stream that a connection of GET /api/multiplex carries. */
+const CARRIED = {
+  description: 'The connection that the request names carries the stream',
+  headers: z.object({ [MULTIPLEX_HEADER]: z.string() }),
+};
 
 function responsesOf(route: DescribedRoute['description']): ZodOpenApiResponsesObject {
   return Object.fromEntries(

@@ -196,6 +196,24 @@ export const messageRef = id.meta({ description: 'The id of a message' });
 export const attachmentRef = z.string().min(1).max(64).meta({ description: 'The id of an attachment' });
 export const ruleRef = z.string().min(1).max(128).meta({ description: 'The id of a rule' });
 export const toolCallRef = z.string().min(1).max(128).meta({ description: 'The id of a tool call' });
+export const multiplexConnectionRef = z.string().min(1).max(64).meta({ description: 'The name of a connection' });
+export const multiplexStreamRef = z
+  .string()
+  .min(1)
+  .max(9)
+  .meta({ description: 'The name of a stream of the connection' });
+
+const MULTIPLEXED_EXPECTED = 'the name of a connection, a slash, and 1 to 9 digits that name the stream';
+
+/** Which connection is to carry the response's stream, and under which name. */
+export const multiplexedStream = z
+  .string(MULTIPLEXED_EXPECTED)
+  .regex(/^[\w-]{1,64}\/\d{1,9}$/, MULTIPLEXED_EXPECTED)
+  .meta({
+    description:
+      'A connection of GET /api/multiplex and a name for the stream, as in `<connection>/1`. If the connection is at this host and ' +
+      "the caller's own, it carries the stream, and the response is 202; otherwise the header has no effect.",
+  });
 
 /** The body that DefaultChatTransport sends. Unknown fields are ignored, because the AI SDK may send more. */
 export const chatBody = z.looseObject({

@@ -82,6 +82,7 @@ it('Q3 a user has a limited number of streams over all routes, and commands are 
       'perdure_http_streams{route="events"} 0',
       'perdure_http_streams{route="initiative"} 0',
       'perdure_http_streams{route="mcp"} 0',
+      'perdure_http_streams{route="multiplex"} 0',
       'perdure_http_streams{route="rendezvous"} 0',
     ]);
   });

@@ -124,6 +124,8 @@ const UNKNOWN_IDS = {
   task_id: 'tsk_x',
   rule_id: 'rule_x',
   seq: '999999',
+  connection: 'connection-x',
+  stream: '1',
 };
 
 /**

@@ -20,7 +20,7 @@ afterFile(() => Promise.all(['session.jsonl', 'STATE.md'].map((file) => rm(path.
 const REHEARSAL = 'rehearsal/site-builder';
 /** Event streams do not end: a command that follows one is stopped after this time. */
 const FOLLOW_S = 3;
-const ENDLESS = /\/(?:events|rendezvous)\b/;
+const ENDLESS = /\/(?:events|rendezvous|multiplex)\b/;
 const CURL_CUT_OFF = 28;
 /** The response to a command that the session's phase does not allow. */
 const REFUSED = /InvalidTransition/;

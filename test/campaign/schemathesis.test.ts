@@ -16,8 +16,8 @@ import { patient } from '../../tools/test-kit/patient.ts';
 
 const SECRET = 'a secret of at least thirty-two bytes';
 const SECONDS = 90;
-/** Streams that end only when the reader disconnects: tested in test/http/turns.test.ts and rendezvous.test.ts. */
-const ENDLESS = ['/api/sessions/{id}/events', '/api/rendezvous'];
+/** Streams that end only when the reader disconnects: tested in test/http/turns.test.ts, rendezvous.test.ts and multiplex.test.ts. */
+const ENDLESS = ['/api/sessions/{id}/events', '/api/rendezvous', '/api/multiplex'];
 /** 503 and 501 pass, because the document has them for a deployment that lacks something. */
 const CHECKS = [
   'not_a_server_error',

@@ -294,19 +294,14 @@ describe('tabs of one user', () => {
 });
 
 describe('the stream of a rendezvous', () => {
-  async function openStreams(host: TestHost): Promise<number> {
-    const metrics = await (await fetch(`${host.url}/metrics`)).text();
-    return Number(/^perdure_http_streams\{route="rendezvous"\} (\d+)$/m.exec(metrics)?.[1] ?? 0);
-  }
-
   it('S6 ends when its reader disconnects, and at once for HEAD', async () => {
     const user = newUser();
     const tab = await Tab.open(here, user);
-    await eventually(async () => expect(await openStreams(here)).toBe(1));
+    await eventually(async () => expect(await here.openStreams('rendezvous')).toEqual([1]));
     const head = await here.as(user).fetch('/api/rendezvous', { method: 'HEAD' });
     expect([head.status, await head.text()]).toEqual([200, '']);
     await tab.close();
-    await eventually(async () => expect(await openStreams(here)).toBe(0));
+    await eventually(async () => expect(await here.openStreams('rendezvous')).toEqual([0]));
   });
 
   it('S6 is available as an async iterable, which ends with its signal', async () => {

@@ -48,6 +48,8 @@ export interface TestHost {
   logs: (Record<string, unknown> & { msg: string; level: number })[];
   /** A caller of the API as this user. */
   as(user: string): TestCaller;
+  /** The numbers of open streams, by the routes' names in the metrics. */
+  openStreams(...routes: string[]): Promise<number[]>;
   /** Closes the server and its connections, as a process that ends; the returned function starts another on the same port. */
   goAway(): () => Promise<void>;
 }
@@ -133,7 +135,13 @@ export async function startHost({
     listening.end();
     return async () => void (listening = await listen(parts, port));
   };
-  return { url, client, routes: host.routes, logs, as: (user) => callerOf(url, user), goAway };
+  const openStreams = async (...names: string[]) => {
+    const metrics = await parts.metrics.text();
+    return names.map((name) =>
+      Number(new RegExp(`^perdure_http_streams\\{route="${name}"\\} (\\d+)$`, 'm').exec(metrics)?.[1] ?? 0),
+    );
+  };
+  return { url, client, routes: host.routes, logs, as: (user) => callerOf(url, user), openStreams, goAway };
 }
 
 /** A host on a port of the loopback interface; 0 is any free port. */
