@@ -4,6 +4,7 @@ import type { Identify } from '../../host/context.ts';
 import { tokenUser } from '../../host/token.ts';
 import { REHEARSAL_MODEL } from '../../agent/rehearsal.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
 
 const SECRET = 'a secret of at least thirty-two bytes';
@@ -72,6 +73,8 @@ it('H3 the page asks for a token, again if it is refused, and keeps unsent messa
   await panel.page.getByLabel(/access token/).fill(await tokenOf('eve', NEXT_SECRET));
   await panel.button('Enter').click();
   await panel.page.getByText('No sessions yet.').waitFor();
+  // A connection for the windows of each token in use.
+  await eventually(async () => expect(await site.host.openStreams('multiplex')).toEqual([2]));
 });
 
 it('H3 the page asks for another token when its token expires, and then reads what it missed', async () => {

@@ -35,7 +35,7 @@ describe('the chat page is served', () => {
       'content-type': 'text/html; charset=utf-8',
       'cache-control': 'no-cache',
       'x-content-type-options': 'nosniff',
-      'content-security-policy': expect.stringContaining("default-src 'none'; script-src 'self'"),
+      'content-security-policy': expect.stringContaining("default-src 'none'; script-src 'self'; worker-src 'self'"),
     });
     const etag = response?.headers.get('etag') ?? '';
     // A proxy that compresses makes the tag weak.

@@ -1,4 +1,6 @@
 import { Store } from '../lib/store.ts';
+import { fetchMultiplexed } from './multiplexed.ts';
+import { withToken } from './with-token.ts';
 
 /** Whether the server accepts the page's requests. */
 interface Entry {
@@ -35,11 +37,18 @@ class Access {
     // Only if there is one: the very first request has to set it before any other is made.
     if (this.first) await this.first;
     const token = this.token;
-    const answered = fetch(input, { ...init, headers: headersOf(init.headers, token) });
+    const answered = fetch(input, { ...init, headers: withToken(init.headers, token) });
     this.first ??= Promise.race([answered.catch(() => {}), delay(FIRST_MS)]);
     const response = await answered;
     this.answered(response.status, token);
     return response;
+  };
+
+  /** As `fetch`, for a response that is a stream: one connection carries those of all windows, where that is possible. */
+  readonly fetchStream = async (input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> => {
+    // The connection is the user's who made the first request.
+    await (this.first ?? this.check());
+    return fetchMultiplexed(this.fetch, this.token, input, init);
   };
 
   /** @param token that of the request: a 401 for one that has been replaced meanwhile is ignored */
@@ -67,7 +76,7 @@ class Access {
       for (const event of ['error', 'abort']) request.addEventListener(event, () => reject(new TypeError(event)));
       signal.addEventListener('abort', () => request.abort());
       request.open('POST', url);
-      for (const [name, value] of headersOf(undefined, token)) request.setRequestHeader(name, value);
+      for (const [name, value] of withToken(undefined, token)) request.setRequestHeader(name, value);
       request.send(file);
     });
   }
@@ -80,7 +89,7 @@ class Access {
 
   /** Tries a token, and keeps it if the server accepts it. */
   async enter(token: string): Promise<'taken' | 'refused' | 'unknown'> {
-    const status = await fetch(PROBE, { headers: headersOf(undefined, token) })
+    const status = await fetch(PROBE, { headers: withToken(undefined, token) })
       .then((response) => response.status)
       .catch(() => undefined);
     if (status === 401) {
@@ -111,12 +120,6 @@ class Access {
 
 function delay(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-function headersOf(init: HeadersInit | undefined, token: string | undefined): Headers {
-  const headers = new Headers(init);
-  if (token !== undefined) headers.set('authorization', `Bearer ${token}`);
-  return headers;
 }
 
 export const access = new Access();

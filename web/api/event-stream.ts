@@ -1,5 +1,5 @@
-import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { access } from './access.ts';
+import { readEvents } from './read-events.ts';
 
 /** Callbacks for the state of the connection. */
 export interface StreamHandlers {
@@ -12,13 +12,11 @@ export interface StreamHandlers {
 /** Reconnect delays: exponential backoff with 50 % jitter. */
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 8_000;
-/** The server sends at least a keep-alive every 15 s. After this much silence the connection counts as dead. */
-const SILENCE_MS = 40_000;
 
 /**
- * Follows a stream of named events with JSON data while the tab is visible. A hidden tab closes its connection, because
- * browsers share six HTTP/1.1 connections per server between all tabs. This is no EventSource, because that cannot send
- * a token, does not retry after an error response, and does not detect a dead connection.
+ * Follows a stream of named events with JSON data while the tab is visible. A hidden tab closes it, because it costs the
+ * server as much as one that is looked at, and may need one of the browser's six HTTP/1.1 connections per server. This is no
+ * EventSource, because that cannot send a token, does not retry after an error response, and does not detect a dead connection.
  */
 export class EventStream<Events extends object> {
   private readonly url: string;
@@ -66,35 +64,19 @@ export class EventStream<Events extends object> {
   }
 
   private async read(reading: AbortController): Promise<void> {
-    const isAuthorized = await this.readAll(reading).catch(() => true);
+    const isAuthorized = await readEvents(
+      (signal) => access.fetchStream(this.url, { signal, cache: 'no-store' }),
+      reading,
+      (name, data) => this.dispatch(name, data),
+    )
+      .then((status) => status !== 401)
+      .catch(() => true);
     if (reading.signal.aborted && reading !== this.reading) return;
     // Continues once the user has entered a token; until then the connection does not count as lost.
     if (!isAuthorized) return;
     this.handlers.lost();
     this.retry = setTimeout(() => this.follow(), this.wait * (0.5 + Math.random()));
     this.wait = Math.min(this.wait * 2, LONGEST_WAIT_MS);
-  }
-
-  /** Reads to the end. False if the server requires a token. */
-  private async readAll(reading: AbortController): Promise<boolean> {
-    let silence = setTimeout(() => reading.abort(), SILENCE_MS);
-    const received = () => {
-      clearTimeout(silence);
-      silence = setTimeout(() => reading.abort(), SILENCE_MS);
-    };
-    try {
-      const { ok, status, body } = await access.fetch(this.url, { signal: reading.signal, cache: 'no-store' });
-      if (!ok || body === null) return status !== 401;
-      const parser = new EventSourceParserStream({ onComment: received });
-      const events = body.pipeThrough(new TextDecoderStream()).pipeThrough(parser).getReader();
-      for (let next = await events.read(); !next.done; next = await events.read()) {
-        received();
-        this.dispatch(next.value.event, next.value.data);
-      }
-      return true;
-    } finally {
-      clearTimeout(silence);
-    }
   }
 
   private dispatch(name: string | undefined, data: string): void {

@@ -22,8 +22,8 @@ interface Shown {
 }
 
 /**
- * The session of a subagent, to read: its stored messages, and its answer while it streams. It has one connection, and that only
- * while the child works and the tab is visible, because browsers have six per server: what else changes is asked for.
+ * The session of a subagent, to read: its stored messages, and its answer while it streams. It has one stream, and that only
+ * while the child works and the tab is visible: what else changes is asked for.
  */
 export class ChildSession {
   readonly chat: Chat<UIMessage>;
@@ -36,7 +36,7 @@ export class ChildSession {
     this.api = new SessionApi(id);
     this.chat = new Chat({
       id,
-      transport: new DefaultChatTransport({ fetch: access.fetch }),
+      transport: new DefaultChatTransport({ fetch: access.fetchStream }),
       onData: ({ type, data }) => {
         if (type === 'data-progress') this.view.update({ progress: data as View['progress'] });
       },

@@ -84,7 +84,7 @@ export class TabSession {
       id: tab.id,
       transport: new DefaultChatTransport({
         fetch: async (url, init) => {
-          const response = await access.fetch(url, init);
+          const response = await access.fetchStream(url, init);
           if (response.headers.has('x-perdure-session')) {
             this.opened();
             this.goingBack.accepted();
@@ -290,7 +290,7 @@ export class TabSession {
   }
 
   /**
-   * A hidden tab stops reading its answer, because connections are few; the run continues. When the tab is visible again
+   * A hidden tab stops reading its answer, which nobody sees; the run continues. When the tab is visible again
    * the feed reconnects, and the answer is read and joined.
    */
   private stopIfHidden(): void {

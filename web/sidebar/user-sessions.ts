@@ -17,8 +17,8 @@ const ASK = 'ask';
 const RETRY = 'retry';
 
 /**
- * Follows the user's sessions. One of the tabs that show them is connected to the server and broadcasts to the others,
- * because a browser has six HTTP/1.1 connections per server and each tab needs two for its own session.
+ * Follows the user's sessions. One of the tabs that show them follows them and broadcasts to the others: the list is
+ * the same for all of them.
  */
 export class UserSessions {
   readonly view = new Store<Listed>({ sessions: undefined, isLost: false });
