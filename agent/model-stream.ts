@@ -1,6 +1,7 @@
 import { addAbortListener } from 'node:events';
 import { setImmediate as othersTurn } from 'node:timers/promises';
 import type { LanguageModelStreamPart } from 'ai';
+import { IdleLimit } from './idle-limit.ts';
 
 /** A call that is being opened. */
 type Opening = Promise<{ stream: ReadableStream<LanguageModelStreamPart> }>;
@@ -16,19 +17,26 @@ const PARTS_PER_TURN = 64;
  * The parts of one model call as the provider sends them, no faster than they are taken. Ends without an error when the
  * signal fires, even if the provider ignores it. Leaving the generator early closes the provider's connection.
  *
- * @throws the provider's error
+ * @param open makes the call, which ends with its signal
+ * @param idleMs how long the provider may be silent: before it answers, and between parts; with `boundedFetch`, between bytes
+ * @throws the provider's error; `ModelSilent`
  */
 export async function* modelParts(
-  opening: Opening,
+  open: (signal: AbortSignal) => Opening,
   signal: AbortSignal,
+  idleMs: number,
 ): AsyncGenerator<LanguageModelStreamPart, void, void> {
-  const reader = await readerOf(opening, signal);
-  if (reader === undefined) return;
-  const abort = addAbortListener(signal, () => close(reader, signal.reason));
+  using idle = new IdleLimit(signal, idleMs);
+  idle.wait();
+  const reader = await readerOf(open(idle.signal), idle.signal);
+  if (reader === undefined) return idle.throwIfSilent();
+  const abort = addAbortListener(idle.signal, () => close(reader, idle.signal.reason));
   try {
     for (let parts = 1; ; parts += 1) {
+      idle.wait();
       const { done, value } = await reader.read();
-      if (done || signal.aborted) return;
+      idle.pause();
+      if (done || idle.signal.aborted) return idle.throwIfSilent();
       if (value.type === 'error') throw value.error;
       yield value;
       if (parts % PARTS_PER_TURN === 0) await othersTurn();

@@ -29,6 +29,8 @@ export interface ResolvedModel {
   reasoning?: ReasoningLevel;
   /** Provider options of every call. */
   providerOptions?: ProviderOptions;
+  /** How long the provider may be silent in a call, in milliseconds. */
+  idleMs: number;
 }
 
 type ProviderOptions = Record<string, Record<string, string | boolean | number>>;
@@ -67,6 +69,8 @@ export interface ModelSettings {
   catalog?: CatalogEntries;
   /** Additional providers, by name. */
   providers?: CustomProviders | undefined;
+  /** How long a provider may be silent in a call, in milliseconds; default 120,000. */
+  providerIdleMs?: number | undefined;
 }
 
 const MAX_RESOLVED = 1_000;
@@ -86,6 +90,7 @@ interface ProviderEntry {
  */
 export function createModels(settings: ModelSettings): Models {
   const providers = providersOf(settings);
+  const { providerIdleMs: idleMs = 120_000 } = settings;
   const entries = settings.catalog ?? {};
   const catalog = new ModelCatalog(entries);
   const listed = [
@@ -100,7 +105,8 @@ export function createModels(settings: ModelSettings): Models {
     const key = JSON.stringify([ref, variant]);
     const known = resolved.get(key);
     if (known) return known;
-    const plain = make(ref, providers, catalog.find(ref)) ?? notConfigured(ref, listed);
+    const made = make(ref, providers, catalog.find(ref)) ?? notConfigured(ref, listed);
+    const plain = { ...made, idleMs };
     const model = variant === null ? plain : withVariant(plain, variant, catalog.find(ref).variants);
     // Requests name models, and a provider accepts any name.
     if (resolved.size >= MAX_RESOLVED) resolved.clear();
@@ -172,7 +178,7 @@ function make(
   ref: string,
   providers: ReadonlyMap<string, ProviderEntry>,
   known: KnownModel,
-): ResolvedModel | undefined {
+): Omit<ResolvedModel, 'idleMs'> | undefined {
   const { provider_id: name, model_id: id } = splitModel(ref);
   const provider = providers.get(name);
   if (!provider || id === '' || (name === REHEARSAL_PROVIDER && ref !== REHEARSAL_MODEL)) return undefined;

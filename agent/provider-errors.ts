@@ -1,6 +1,7 @@
 import { APICallError, LoadAPIKeyError, NoOutputGeneratedError, StreamProviderError } from 'ai';
 import { PerdureError } from '../domain/errors.ts';
 import type { RunErrorCode } from '../domain/runs.ts';
+import { ModelSilent } from './idle-limit.ts';
 
 /**
  * A failed model call, retryable or final. `reason` and `message` depend on status and kind only: they contain no text of
@@ -58,6 +59,9 @@ const MAX_RETRY_AFTER_MS = 3_600_000;
 export function classifyProviderError(error: unknown): ProviderFailure {
   if (error instanceof PerdureError) return classifyOwn(error);
   if (LoadAPIKeyError.isInstance(error)) return final('ProviderUnauthorized');
+  if (error instanceof ModelSilent) {
+    return retryable('ProviderUnavailable', 'the model provider fell silent', undefined);
+  }
   const facts = factsOf(error);
   if (facts === undefined) return isNetworkError(error) ? network() : final('Internal');
   return classifyStatus(facts);

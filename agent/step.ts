@@ -50,7 +50,7 @@ export interface StepResult {
  * reasoning, tool inputs, files and sources, `finish-step`; no `start` and no `finish`. Leaving the generator early ends
  * the call.
  *
- * @throws the provider's error, for `classifyProviderError`; `AnswerTooLong`; the signal's reason if it fired
+ * @throws the provider's error, for `classifyProviderError`; `ModelSilent`; `AnswerTooLong`; the signal's reason if it fired
  */
 export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChunk, StepResult, void> {
   const chunks = new StepChunks(input.tools, input.newToolCallId);
@@ -59,7 +59,8 @@ export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChu
   let hasOutput = false;
   try {
     input.signal.throwIfAborted();
-    for await (const part of modelParts(callModel(input), input.signal)) {
+    const parts = modelParts((signal) => callModel(input, signal), input.signal, input.model.idleMs);
+    for await (const part of parts) {
       if (part.type === 'model-call-end') end = part;
       hasOutput ||= isOutputChunk(part);
       size.add(part);
@@ -84,14 +85,14 @@ function resultOf(model: string, end: CallEnd | undefined, toolCalls: StepToolCa
 }
 
 /** Prompt, tools and tool calls are converted and checked by the SDK, but without `streamText`, which costs twice as much. */
-async function callModel(input: StepInput) {
+async function callModel(input: StepInput, signal: AbortSignal) {
   const { model, system, temperature, maxOutputTokens } = input;
   return streamLanguageModelCall({
     model: withoutRefusedFiles(model.model, model.modalities),
     ...(system !== '' && { instructions: { role: 'system' as const, content: system, ...CACHED } }),
     messages: withCacheMark(await convertToModelMessages(input.messages)),
     tools: sdkTools(input.tools),
-    abortSignal: input.signal,
+    abortSignal: signal,
     includeRawChunks: false,
     ...(temperature !== undefined && { temperature }),
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),

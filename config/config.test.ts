@@ -30,6 +30,7 @@ describe('parseConfig', () => {
       staleAssignmentMs: 1_800_000,
       staleProgressMs: 1_800_000,
       leaseMs: 750,
+      providerIdleMs: 120_000,
       heartbeatTimeoutMs: 5_000,
       shutdownGraceMs: 10_000,
       saveOn: 'chunk',

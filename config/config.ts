@@ -71,6 +71,8 @@ const settings = {
   agentsModule: pathSetting('PERDURE_AGENTS', optionalText),
   /** Module whose default export is an object of model providers by name. */
   providersModule: pathSetting('PERDURE_PROVIDERS', optionalText),
+  /** A model call in which nothing arrives for this long is ended, and made again. */
+  providerIdleMs: setting('PERDURE_PROVIDER_IDLE', duration('2m', 10).default(120_000)),
   /** Load agents again when their files change. */
   reload: setting('PERDURE_RELOAD', flag.default(false)),
   /** Parent folder of all workspaces; unset: `workspaces` in `dir`. */

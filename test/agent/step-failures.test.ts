@@ -2,10 +2,12 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { APICallError } from 'ai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { cut, fail, hang, say } from '../../tools/test-kit/model-actions.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { cut, fail, hang, type ModelAction, raw, say } from '../../tools/test-kit/model-actions.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { createModels } from '../../agent/models.ts';
 import { classifyProviderError } from '../../agent/provider-errors.ts';
-import { readUntil, StepPlay } from './step-play.ts';
+import { collect, readUntil, StepPlay } from './step-play.ts';
 
 let at: StepPlay;
 
@@ -59,6 +61,51 @@ describe('failures', () => {
     const { error } = await at.play(() => [], { model });
     odd.close();
     expect(classifyProviderError(error)).toMatchObject({ kind: 'retryable', code });
+  });
+});
+
+describe('silence', () => {
+  const idleMs = patient(400);
+  const impatient = () => {
+    const models = createModels({ openaiBaseUrl: at.server.url, providerIdleMs: idleMs });
+    return { model: models.resolve('openai/test') };
+  };
+
+  it.each<[string, ModelAction[], string[]]>([
+    ['before the headers', [hang()], []],
+    ['before the first chunk', [raw(': hello\n\n'), hang()], []],
+    ['between chunks', [say('Hel'), say('lo'), hang()], ['start-step', 'text-start', 'text-delta', 'text-delta']],
+  ])('R6 %s can be retried, and closes the connection', async (_name, script, types) => {
+    const index = at.server.requests.length;
+    const { chunks, error } = await at.play(() => script, impatient());
+    expect(chunks.map(({ type }) => type)).toEqual(types);
+    expect(classifyProviderError(error)).toEqual({
+      kind: 'retryable',
+      code: 'ProviderUnavailable',
+      reason: 'the model provider fell silent',
+    });
+    const request = await at.server.request(index);
+    await request.ended;
+    expect(request.end).toBe('client-closed');
+  });
+
+  it('R6 a provider that sends comments while it thinks is not silent', async () => {
+    const { error, result } = await at.play(async function* () {
+      yield raw(': begun\n\n');
+      for (const began = performance.now(); performance.now() - began < 2 * idleMs;) {
+        await delay(10);
+        yield raw(': still thinking\n\n');
+      }
+      yield say('done');
+    }, impatient());
+    expect([error, result?.finishReason]).toEqual([undefined, 'stop']);
+  });
+
+  it('R6 neither is one whose chunks are taken late', async () => {
+    const step = at.step(() => [say('one'), say('two')], impatient());
+    await readUntil(step, 'text-delta');
+    await delay(2 * idleMs);
+    await expect(collect(step)).resolves.toMatchObject({ error: undefined, result: { finishReason: 'stop' } });
   });
 });
 

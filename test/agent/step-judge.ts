@@ -62,7 +62,15 @@ export async function ours(model: ModelObject, messages: UIMessage[] = hello): P
   let calls = 0;
   const { chunks, result, error } = await collect(
     streamStep({
-      model: { ref: 'recorded/recorded', model, contextLimit: 1, maxInput: 1, maxOutput: 1, modalities: null },
+      model: {
+        ref: 'recorded/recorded',
+        model,
+        contextLimit: 1,
+        maxInput: 1,
+        maxOutput: 1,
+        modalities: null,
+        idleMs: 120_000,
+      },
       system: SYSTEM,
       messages,
       tools: TOOLS,

@@ -14,6 +14,7 @@ import { defineAgent } from '../../agent/define.ts';
 import { memorySession } from '../../agent/memory.ts';
 import type { ModelObject } from '../../agent/model-object.ts';
 import { createModels } from '../../agent/models.ts';
+import { classifyProviderError } from '../../agent/provider-errors.ts';
 import { run } from '../../agent/run.ts';
 import { streamStep } from '../../agent/step.ts';
 import type { ModelPart } from './step-judge.ts';
@@ -34,18 +35,19 @@ const modelOf = (doStream: DoStream): ModelObject => ({
 const streaming = (source: UnderlyingDefaultSource<ModelPart>) =>
   modelOf(async () => ({ stream: new ReadableStream(source) }));
 
-const resolvedOf = (model: ModelObject) => ({
+const resolvedOf = (model: ModelObject, idleMs = 120_000) => ({
   ref: 'odd/odd',
   model,
   contextLimit: 1,
+  idleMs,
   maxInput: 1,
   maxOutput: 1,
   modalities: null,
 });
 
-const stepOf = (model: ModelObject, signal = new AbortController().signal) =>
+const stepOf = (model: ModelObject, signal = new AbortController().signal, idleMs?: number) =>
   streamStep({
-    model: resolvedOf(model),
+    model: resolvedOf(model, idleMs),
     system: '',
     messages: hello,
     tools: [writeFile],
@@ -87,6 +89,19 @@ describe('a provider that ignores an abort', () => {
     const pending = step.next();
     abort.abort(new Error('asked to stop'));
     await expect(pending).rejects.toThrow('asked to stop');
+  });
+});
+
+describe('a silent provider that ignores its signal', () => {
+  const parts = (...sent: ModelPart[]) =>
+    streaming({ start: (stream) => sent.forEach((part) => stream.enqueue(part)), cancel: never });
+
+  it.each([
+    ['before its stream', modelOf(never)],
+    ['in its stream', parts(begun, delta('x'))],
+  ])('R6 %s: the step ends, and can be retried', async (_name, model) => {
+    const { error } = await collect(stepOf(model, undefined, 50));
+    expect(classifyProviderError(error)).toMatchObject({ kind: 'retryable', code: 'ProviderUnavailable' });
   });
 });
 

@@ -11,8 +11,9 @@ import { createClient, type MessageInput, type PerdureClient } from '../../clien
 import { quietRuntime } from '../../worker/replay/quiet.ts';
 import type { Usage } from '../../domain/usage.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { report, say } from '../../tools/test-kit/model-actions.ts';
+import { hang, report, say } from '../../tools/test-kit/model-actions.ts';
 import { type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { type StartedWorker, startWorker } from '../../worker/start.ts';
@@ -56,6 +57,7 @@ beforeAll(async () => {
     OPENAI_BASE_URL: model.url,
     PERDURE_MODEL: 'openai/default',
     PERDURE_MODELS: path.join(scratchDir(), 'models.json'),
+    PERDURE_PROVIDER_IDLE: `${patient(1_000)}ms`,
     PERDURE_DIR: path.resolve('node_modules/.cache/perdure-options'),
     PERDURE_WORKSPACES: scratchDir(),
     PERDURE_METRICS_PORT: String(metricsPort),
@@ -106,6 +108,13 @@ it('P2 the model is the message’s, else the session’s, else the agent’s, e
   expect(await asked({ agent: 'tuned', model: 'openai/of-session' })).toBe('of-session');
   expect(await asked({ agent: 'tuned' })).toBe('of-agent');
   expect(await asked({ agent: 'plain' })).toBe('default');
+});
+
+it('R6 PERDURE_PROVIDER_IDLE: a provider that is silent for longer is asked again', async () => {
+  const from = model.requests.length;
+  model.script((_request, index) => (index === from ? [hang()] : [say('hello'), report({ input: 10, output: 5 })]));
+  await ask({ agent: 'plain' });
+  expect(model.requests.length - from).toBe(2);
 });
 
 it('X10 a variant changes the calls of one turn, and the prompt and the answer name it', async () => {

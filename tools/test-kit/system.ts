@@ -30,6 +30,8 @@ export interface RuntimeOptions {
   agents?: readonly AgentDefinition[];
   /** Limits of models; those of others are large. */
   catalog?: ModelSettings['catalog'];
+  /** How long a provider may be silent. */
+  providerIdleMs?: number;
   settings?: Partial<WorkerParts['settings']>;
   /** Removes secrets from what tools bring. */
   hide?: (text: string) => string;
@@ -126,6 +128,7 @@ export async function startSystem(servers: SystemServers, options: RuntimeOption
     openaiApiKey: 'test',
     openaiBaseUrl: model.url,
     defaultModel: options.defaultModel ?? 'openai/test',
+    providerIdleMs: options.providerIdleMs,
     ...(options.catalog && { catalog: options.catalog }),
   });
   const started: RunningWorker[] = [];

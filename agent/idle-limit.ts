@@ -1,0 +1,80 @@
+import { addAbortListener } from 'node:events';
+import { MAX_TIMER_MS } from '../domain/timer.ts';
+
+/** The provider sent nothing for longer than a call may be silent. */
+export class ModelSilent extends Error {
+  readonly code = 'timeout';
+
+  constructor(ms: number) {
+    super(`nothing arrived for ${ms / 1_000} s`);
+    this.name = 'ModelSilent';
+  }
+}
+
+const limits = new WeakMap<AbortSignal, IdleLimit>();
+
+/** Ends a model call during which nothing arrives for some time. The time counts only while the call is waited for. */
+export class IdleLimit implements Disposable {
+  private readonly controller = new AbortController();
+  private readonly timer: NodeJS.Timeout;
+  private readonly parent: Disposable;
+  private isWaiting = false;
+  private isDue = false;
+
+  /**
+   * @param signal ends the call, too
+   * @param ms how long a call may be silent
+   */
+  constructor(signal: AbortSignal, ms: number) {
+    this.timer = setTimeout(() => this.lapsed(ms), Math.min(ms, MAX_TIMER_MS));
+    this.parent = addAbortListener(signal, () => this.controller.abort(signal.reason));
+    limits.set(this.signal, this);
+  }
+
+  /** For the call. It fires with the given one, and with `ModelSilent`. */
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  /** The time begins anew. */
+  wait(): void {
+    this.isWaiting = true;
+    this.heard();
+  }
+
+  /** What arrives is not read meanwhile. */
+  pause(): void {
+    this.isWaiting = false;
+  }
+
+  /** Something has arrived. */
+  heard(): void {
+    this.isDue = false;
+    this.timer.refresh();
+  }
+
+  /** @throws {ModelSilent} if the time has passed */
+  throwIfSilent(): void {
+    const { reason } = this.signal as { reason: unknown };
+    if (reason instanceof ModelSilent) throw reason;
+  }
+
+  /** A process that stood still reads first what has arrived meanwhile. */
+  private lapsed(ms: number): void {
+    this.isDue = true;
+    setImmediate(() => {
+      if (this.isDue && this.isWaiting) this.controller.abort(new ModelSilent(ms));
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.isWaiting = false;
+    clearTimeout(this.timer);
+    this.parent[Symbol.dispose]();
+  }
+}
+
+/** Something has arrived for the call with this signal, if there is such a call. */
+export function heard(signal: AbortSignal | null | undefined): void {
+  if (signal) limits.get(signal)?.heard();
+}
