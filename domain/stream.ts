@@ -15,16 +15,22 @@ export interface AnswerSnapshot {
   run_state: RunState;
   error_code: string | null;
   error_message: string | null;
+  /** The run is queued, and an error has stopped the queue until the next message. */
+  paused?: boolean;
   parts: PartSnapshot[];
 }
+
+/** The error of a message in a paused queue. */
+export const QUEUE_PAUSED =
+  'An earlier message failed, so the queue is paused and this message was not answered: send a message to resume the queue, or take this one back.';
 
 /**
  * The chunks for the difference between what a reader has seen and what the rows contain now. Replay and live streaming both
  * use this function: whenever a reader reads, the AI SDK's reduction of all its chunks equals the stored message.
  *
  * Begins with `start`, which contains the session's id; ends with `finish`, `abort`, or `error` and `finish`. While the run waits
- * for an answer or for the page, it ends with `finish`, too. Parts of an
- * aborted answer that were streaming get no end chunk.
+ * for an answer or for the page, it ends with `finish`, too; while it waits in a paused queue, with `error` and `finish`. Parts of
+ * an aborted answer that were streaming get no end chunk.
  */
 export function advance(seen: Seen, snapshot: AnswerSnapshot): { seen: Seen; chunks: UIMessageChunk[] } {
   if (seen.ended) return { seen, chunks: [] };
@@ -32,7 +38,8 @@ export function advance(seen: Seen, snapshot: AnswerSnapshot): { seen: Seen; chu
   if (!seen.started) reader.start(snapshot);
   for (const part of snapshot.parts) reader.read(part);
   reader.readMetadata(snapshot);
-  if (snapshot.run_state !== 'queued' && snapshot.run_state !== 'running') reader.end(snapshot);
+  const isOpen = snapshot.run_state === 'queued' || snapshot.run_state === 'running';
+  if (!isOpen || snapshot.paused === true) reader.end(snapshot);
   return { seen: reader.seen(), chunks: reader.chunks };
 }
 
@@ -115,7 +122,8 @@ class Reader {
       this.chunks.push({ type: 'abort', reason: run_state });
       return;
     }
-    if (run_state === 'error') this.chunks.push({ type: 'error', errorText: error_message ?? error_code ?? 'error' });
+    const error = snapshot.paused === true ? QUEUE_PAUSED : (error_message ?? error_code ?? 'error');
+    if (endsInError(snapshot)) this.chunks.push({ type: 'error', errorText: error });
     else this.endStep();
     this.chunks.push({ type: 'finish', finishReason: finishReason(snapshot), messageMetadata: metadataOf(snapshot) });
   }
@@ -191,8 +199,13 @@ function metadataOf({ metadata, session_id }: AnswerSnapshot): Record<string, un
 
 const FINISH_REASONS: ReadonlySet<string> = new Set(['stop', 'length', 'content-filter', 'tool-calls', 'error']);
 
-function finishReason({ metadata, run_state }: AnswerSnapshot): FinishReason {
-  if (run_state === 'error') return 'error';
+function endsInError({ run_state, paused }: AnswerSnapshot): boolean {
+  return run_state === 'error' || paused === true;
+}
+
+function finishReason(snapshot: AnswerSnapshot): FinishReason {
+  const { metadata } = snapshot;
+  if (endsInError(snapshot)) return 'error';
   const steps = metadata?.['steps'] as { finish_reason?: string }[] | undefined;
   const reason = steps?.at(-1)?.finish_reason ?? 'stop';
   return FINISH_REASONS.has(reason) ? (reason as FinishReason) : 'other';

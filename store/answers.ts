@@ -19,6 +19,7 @@ const answerRow = z.object({
   compaction: z.record(z.string(), json).nullable(),
   questions: json,
   position: z.number().nullable(),
+  paused: z.boolean(),
   parts: z
     .array(
       z.object({

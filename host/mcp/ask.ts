@@ -100,7 +100,7 @@ async function followed(
   say(`message ${message_id}`);
   for (;;) {
     const last = new LastText();
-    let held: Pick<AgentAnswer, 'waiting_for' | 'error'> | undefined;
+    let held: Pick<AgentAnswer, 'waiting_for'> | undefined;
     for await (const chunk of client.follow(user, session_id, run_seq, { signal })) {
       const news = last.add(chunk);
       if (news !== undefined) say(news);
@@ -111,10 +111,11 @@ async function followed(
     const answer = { session_id, message_id, text: last.text };
     if (held !== undefined) return { ...answer, state: 'waiting', ...held };
     const turn = await client.reads.turn(user, session_id, { run: run_seq });
-    const ending = turn && endingOf(turn);
+    const status = await client.reads.status(user, session_id);
+    const ending = turn && (endingOf(turn) ?? pausedBy(turn, status));
     // It went on between these reads.
     if (ending === undefined) continue;
-    const { questions = [] } = await client.reads.status(user, session_id);
+    const { questions = [] } = status;
     const asked = questions.find(({ background }) => background);
     return { ...answer, ...(asked && { waiting_for: waitingFor(asked) }), ...ending };
   }
@@ -136,18 +137,22 @@ function endingOf({ state, waits_for, error }: Turn): Pick<AgentAnswer, 'state' 
   }
 }
 
-/**
- * What holds up a turn, of which its own run does not tell: a subagent that it waits for waits itself; or an earlier message
- * failed, and nobody has written since.
- */
-function heldBy(chunk: UIMessageChunk): Pick<AgentAnswer, 'waiting_for' | 'error'> | undefined {
+/** That a message waits behind one that failed, and nobody has written since; undefined: it does not. */
+function pausedBy(
+  { state }: Turn,
+  status: SessionStatus,
+): Pick<AgentAnswer, 'state' | 'waiting_for' | 'error'> | undefined {
+  if (state !== 'queued' || status.state !== 'error') return undefined;
+  const error = `an earlier message of this session failed, and this one waits behind it until another is sent: ${status.message}`;
+  return { state: 'waiting', waiting_for: { for: 'message' }, error };
+}
+
+/** What holds up a turn, of which its own run does not tell: a subagent that it waits for waits itself. */
+function heldBy(chunk: UIMessageChunk): Pick<AgentAnswer, 'waiting_for'> | undefined {
   if (chunk.type !== 'data-status') return undefined;
-  const { state, message, questions = [], position } = chunk.data as Partial<SessionStatus> & { position?: number };
+  const { questions = [], position } = chunk.data as Partial<SessionStatus> & { position?: number };
   const asked = questions.find(({ background }) => !background);
-  if (asked !== undefined && position === 0) return { waiting_for: waitingFor(asked) };
-  if (state !== 'error') return undefined;
-  const error = `an earlier message of this session failed, and this one waits behind it until another is sent: ${message}`;
-  return { waiting_for: { for: 'message' }, error };
+  return asked !== undefined && position === 0 ? { waiting_for: waitingFor(asked) } : undefined;
 }
 
 function waitingFor({ for: what, tool, tool_call_id, session_id, agent }: SubagentQuestion): WaitingFor {

@@ -20,6 +20,8 @@ BEGIN
            'position', CASE WHEN r.state = 'queued' THEN (
               SELECT count(*) FROM chat_runs a
                WHERE a.session_id = r.session_id AND a.seq < r.seq AND a.state IN ('queued', 'running', 'waiting')) END,
+           'paused', r.state = 'queued' AND (
+              SELECT c.paused_at IS NOT NULL FROM chat_sessions c WHERE c.session_id = r.session_id),
            'too_large', size.bytes > p_max_bytes,
            'parts', CASE WHEN size.bytes > p_max_bytes OR NOT is_shown THEN NULL ELSE (
               SELECT json_agg(json_build_object(

@@ -36,7 +36,8 @@ beforeAll(async () => {
   runtime = await startRuntime({
     async *script(request) {
       const text = lastUserText(request);
-      if (text === 'fail') {
+      if (text.startsWith('fail')) {
+        if (text.includes('hold')) await hold(text).promise;
         yield fail(401, { message: 'no such key' });
         return;
       }
@@ -237,6 +238,31 @@ describe('a turn through /chat', () => {
     expect(await reduced(seen as unknown as UIMessageChunk[])).toEqual(await storedAnswer(id));
     const { items } = (await ada.get(`/api/sessions/${id}/messages`)).body as { items: UIMessage[] };
     expect(items.map((message) => message.role)).toEqual(['user', 'assistant', 'user', 'assistant']);
+  });
+
+  it('R5 an error pauses the queue: the stream of a queued message ends and says so, until a message resumes it', async () => {
+    const id = await openSession();
+    const first = chat(id, 'fail hold', 'p-1');
+    const queued = chunksOf(await first.then(() => chat(id, 'second', 'p-2')));
+    hold('fail hold').resolve();
+    const ended = await queued;
+    expect(ended.slice(-2)).toMatchObject([
+      { type: 'error', errorText: expect.stringMatching(/queue is paused.* send a message to resume/) as string },
+      { type: 'finish', finishReason: 'error', messageMetadata: { session_id: id } },
+    ]);
+    expect((await chunksOf(await chat(id, 'second', 'p-2'))).map(({ type }) => type)).toEqual([
+      'start',
+      'error',
+      'finish',
+    ]);
+    expect((await ada.get(`/api/chat/${id}/stream`)).status).toBe(204);
+
+    const third = await chat(id, 'third', 'p-3');
+    const resumed = await chunksOf(await chat(id, 'second', 'p-2'));
+    expect(resumed.at(-1)).toMatchObject({ type: 'finish', finishReason: 'stop' });
+    expect((await chunksOf(third)).at(-1)).toMatchObject({ type: 'finish', finishReason: 'stop' });
+    const { items } = (await ada.get(`/api/sessions/${id}/messages`)).body as { items: UIMessage[] };
+    expect(items.filter(({ role }) => role === 'user').map((message) => message.id)).toEqual(['p-1', 'p-2', 'p-3']);
   });
 
   it('R6 a provider error ends the stream with advice, and R5 the next message clears it', async () => {

@@ -1,6 +1,7 @@
 // A client of the hosts: calls any of them, and retries with the same id until the response is definite.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessageChunk } from 'ai';
+import { QUEUE_PAUSED } from '../../domain/stream.ts';
 import { eventsOf } from '../test-kit/host.ts';
 import type { Random } from '../test-kit/random.ts';
 
@@ -87,7 +88,10 @@ export class Readings {
   }
 }
 
-/** Whether there is no more to come: a stream also ends with `finish` when a call asks, and goes on after the answer. */
+/**
+ * Whether there is no more to come: a stream also ends with `finish` when a call asks, and goes on after the answer; or while
+ * the queue is paused.
+ */
 function isWhole(chunks: readonly UIMessageChunk[]): boolean {
   const last = chunks.at(-1)?.type;
   const asking = new Set<string>();
@@ -95,7 +99,8 @@ function isWhole(chunks: readonly UIMessageChunk[]): boolean {
     if (chunk.type === 'tool-approval-request') asking.add(chunk.toolCallId);
     else if ('toolCallId' in chunk && chunk.type.startsWith('tool-output-')) asking.delete(chunk.toolCallId);
   }
-  return last === 'abort' || (last === 'finish' && asking.size === 0);
+  const isPaused = chunks.some((chunk) => chunk.type === 'error' && chunk.errorText === QUEUE_PAUSED);
+  return last === 'abort' || (last === 'finish' && asking.size === 0 && !isPaused);
 }
 
 /** Calls as one user. */
