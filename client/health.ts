@@ -2,6 +2,7 @@ import type { Client } from '@temporalio/client';
 import type { Db } from '../store/db.ts';
 import { workersAgents } from '../store/leases.ts';
 import { mcpAway } from '../store/mcp.ts';
+import { isReadOnly } from '../store/read-only.ts';
 import { type AgentDifference, agentDifference, type Catalog } from './catalog.ts';
 import { withinMs } from './deadline.ts';
 
@@ -9,8 +10,11 @@ const HEALTH_MS = 1_000;
 
 /** What a client's servers and workers lack. */
 export interface Health {
+  /** It can be reached, and takes writes. */
   postgres: boolean;
   temporal: boolean;
+  /** Postgres can be reached, but takes no writes. */
+  read_only?: true;
   agents?: AgentDifference;
   /** Names of MCP servers that some worker cannot reach. */
   mcp?: { away: string[] };
@@ -28,12 +32,22 @@ export async function healthOf({
 }): Promise<Health> {
   const deadline = Date.now() + HEALTH_MS;
   const asked = temporal.connection.withDeadline(deadline, () => temporal.workflowService.getSystemInfo({}));
-  const [postgres, server] = await Promise.allSettled([
-    withinMs(HEALTH_MS, Promise.all([workersAgents(db), mcpAway(db)])),
-    withinMs(HEALTH_MS, asked),
-  ]);
-  const [workers, away] = postgres.status === 'fulfilled' ? postgres.value : [[], []];
+  const [postgres, server] = await Promise.allSettled([withinMs(HEALTH_MS, workersOf(db)), withinMs(HEALTH_MS, asked)]);
+  const temporalHealth = { temporal: server.status === 'fulfilled' };
+  if (postgres.status === 'rejected') return { postgres: false, ...temporalHealth };
+  if (postgres.value === 'read-only') return { postgres: false, ...temporalHealth, read_only: true };
+  const { workers, away } = postgres.value;
   const agents = agentDifference(catalog, workers);
-  const reached = { postgres: postgres.status === 'fulfilled', temporal: server.status === 'fulfilled' };
-  return { ...reached, ...(agents && { agents }), ...(away.length > 0 && { mcp: { away } }) };
+  return {
+    ...{ postgres: true, ...temporalHealth },
+    ...(agents && { agents }),
+    ...(away.length > 0 && { mcp: { away } }),
+  };
+}
+
+/** The agents of the workers, and the MCP servers that are away. A standby has no tables of workers. */
+async function workersOf(db: Db): Promise<{ workers: string[][]; away: string[] } | 'read-only'> {
+  if (await isReadOnly(db)) return 'read-only';
+  const [workers, away] = await Promise.all([workersAgents(db), mcpAway(db)]);
+  return { workers, away };
 }

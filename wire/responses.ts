@@ -297,8 +297,9 @@ export const systemPrompt = z.object({
 export const alive = z.object({ ok: z.literal(true) });
 export const readiness = z.object({
   ready: z.boolean(),
-  postgres: z.boolean(),
+  postgres: z.boolean().meta({ description: 'Postgres can be reached, and takes writes' }),
   temporal: z.boolean(),
+  read_only: z.literal(true).optional().meta({ description: 'Postgres can be reached, but takes no writes' }),
   agents: z
     .object({ missing_in_workers: z.array(z.string()), missing_here: z.array(z.string()) })
     .optional()

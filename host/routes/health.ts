@@ -17,13 +17,14 @@ export function healthRoutes(api: Api, { client, metrics }: HostParts): void {
     {
       ...common,
       operationId: 'isReady',
-      summary: 'Readiness: whether Postgres and Temporal can be reached',
+      summary: 'Readiness: whether Postgres takes writes, and Temporal can be reached',
       description:
-        '`agents` is there if workers have other agents than this host. That alone does not make the host unready, because ' +
+        '`read_only` is there if Postgres refuses writes, as a standby does: `postgres` is then false. `agents` is there if ' +
+        'workers have other agents than this host. That alone does not make the host unready, because ' +
         'its other agents work. `mcp` names the MCP servers that some worker cannot reach: their tools are missing.',
       responses: {
-        200: json(readiness, 'Both can be reached'),
-        503: json(readiness, 'At least one cannot be reached'),
+        200: json(readiness, 'Both serve'),
+        503: json(readiness, 'At least one cannot be reached, or Postgres is read-only'),
       },
     },
     async (c) => {

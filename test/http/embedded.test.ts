@@ -33,6 +33,7 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
 let runtime: TestRuntime;
 let client: PerdureClient;
@@ -199,6 +200,29 @@ describe('readiness', () => {
     return [response.status, (await response.json()) as unknown] as const;
   };
   const ready = { ready: true, postgres: true, temporal: true };
+
+  it('H2 a read-only database is not ready, which says so and is logged; the host is alive', async () => {
+    const database = await freshDatabase();
+    const [, name = ''] = new URL(database).pathname.split('/');
+    await runtime.db.query(`ALTER DATABASE "${name}" SET default_transaction_read_only = on`);
+    const other = createClient({ database, temporal: runtime.temporal });
+    const host = createHost(parts({ client: other }));
+    const get = (at: string) => host.fetch(new Request(`http://localhost${at}`));
+    const readiness = await get('/readyz');
+    expect([readiness.status, await readiness.json()]).toEqual([
+      503,
+      { ...ready, ready: false, postgres: false, read_only: true },
+    ]);
+    expect((await get('/healthz')).status).toBe(200);
+    const lines: string[] = [];
+    const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) });
+    const stop = new AbortController();
+    const watched = watchReach(other, { postgres: 'there', temporal: 'there' }, log, stop.signal);
+    await eventually(() => expect(lines.join('')).toContain('postgres is read-only at there'));
+    stop.abort();
+    await watched;
+    await other.end();
+  });
 
   it('H9 reports which agents host and workers do not share, and stays ready for the others', async () => {
     const more = { ...siteBuilder, id: 'only-here' };
