@@ -87,7 +87,10 @@ export const userPart = z.discriminatedUnion(
       type: z.literal('file'),
       mediaType: z
         .string('a media type such as image/png')
-        .regex(/^[\w.+-]+\/[\w.+*-]+/, 'a media type such as image/png'),
+        .regex(/^(?:$|[\w.+-]+\/[\w.+*-]+)/, 'a media type such as image/png')
+        // Browsers know no type of most file names.
+        .overwrite((type) => type || 'application/octet-stream')
+        .meta({ description: 'Empty: application/octet-stream' }),
       filename: z.string('a string').max(256, 'at most 256 characters').optional(),
       url: z.string(URL_EXPECTED).regex(FILE_URL, URL_EXPECTED),
     }),

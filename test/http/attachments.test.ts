@@ -97,6 +97,7 @@ describe('an upload', () => {
     ['a PDF', PDF, 'text/plain', 'application/pdf', 'attachment'],
     ['a text', Buffer.from('grüße'), 'text/markdown; charset=utf-8', 'text/markdown', 'attachment'],
     ['a page', Buffer.from('<script>alert(1)</script>'), 'text/html', 'text/html', 'attachment'],
+    ['a text without a type', Buffer.from('plain'), '', 'text/plain', 'attachment'],
     ['a text of no named type', Buffer.from('plain'), 'application/octet-stream', 'text/plain', 'attachment'],
   ])('T10 of %s is stored, and shown to its owner only', async (_name, bytes, sent, kept, disposition) => {
     const session = await opened();
@@ -318,6 +319,29 @@ describe('a message with attachments', () => {
     expect(part!.text.slice(0, 60)).toBe(`[file "other.txt" of type text/plain]\n${'grün '.repeat(5).slice(0, 22)}`);
     expect(part!.text.slice(-50)).toMatch(/gr[ün ]*\n\[the first 262144 of 360003 bytes\]$/);
     expect(part!.text).not.toContain('\uFFFD');
+  });
+
+  it('T10 H2 an empty media type, as browsers give unknown files, is application/octet-stream', async () => {
+    const session = await opened();
+    const text = (await upload(session, 'one: two', '', 'a.unknown')).body;
+    const unknown = { type: 'file', mediaType: '', filename: 'b.unknown' };
+    const parts = [
+      { type: 'text', text: 'look' },
+      { ...unknown, url: 'data:application/octet-stream;base64,AAECAw==' },
+      { ...unknown, url: text['url'] },
+    ];
+    const number = runtime.model.requests.length;
+    const body = JSON.stringify({ id: session, messages: [{ id: newId('msg'), role: 'user', parts }] });
+    const response = await ada.fetch('/api/chat', { method: 'POST', body });
+    expect([response.status, await response.text()]).toEqual([200, expect.stringContaining('Seen.')]);
+    const { items } = (await ada.get(`/api/sessions/${session}/messages`)).body as { items: UIMessage[] };
+    const type = 'application/octet-stream';
+    expect(items[0]!.parts).toMatchObject([parts[0], { mediaType: type }, { mediaType: type, url: text['url'] }]);
+    expect(userContent(runtime.model.requests[number]!.body)).toEqual([
+      { type: 'text', text: 'look' },
+      { type: 'text', text: `[file "b.unknown" of type ${type}: this model cannot read it]` },
+      { type: 'text', text: '[file "b.unknown" of type text/plain]\none: two' },
+    ]);
   });
 
   it('T10 W3 leaves neither names nor bytes in Temporal', async () => {
