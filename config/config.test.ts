@@ -53,6 +53,12 @@ describe('parseConfig', () => {
     expect(config.agentsModule).toBe('/srv/app/agents.ts');
   });
 
+  it('H3 reads origins separated by commas', () => {
+    expect(parseConfig({}).allowedOrigins).toEqual([]);
+    const given = 'http://localhost:5173, https://app.example';
+    expect(parseConfig({ PERDURE_ALLOWED_ORIGINS: given }).allowedOrigins).toEqual(given.split(', '));
+  });
+
   it('H1 an empty variable counts as unset', () => {
     expect(parseConfig({ PORT: '', OPENAI_API_KEY: '' })).toMatchObject({ portIsSet: false, openaiApiKey: undefined });
   });
@@ -74,6 +80,9 @@ describe('parseConfig', () => {
     ['PERDURE_MAX_IMPORT', '5GiB', 'a size from 1MiB to 4096MiB'],
     ['PERDURE_S3_URL', 's3://bucket', 'a URL such as https://host/path'],
     ['PERDURE_S3_REGION', 'us-west-2', 'nothing unless PERDURE_S3_URL is set'],
+    ['PERDURE_ALLOWED_ORIGINS', '*', 'exact origins such as http://localhost:5173, separated by commas; not *'],
+    ['PERDURE_ALLOWED_ORIGINS', 'http://localhost:5173/', 'exact origins such as http://localhost:5173'],
+    ['PERDURE_ALLOWED_ORIGINS', 'https://app.example,', 'exact origins such as http://localhost:5173'],
     ['PORT', '80a', 'a whole number from 0 to 65535'],
     ['PORT', '70000', 'a whole number from 0 to 65535'],
     ['PORT', '-1', 'a whole number from 0 to 65535'],

@@ -5,6 +5,7 @@ import { MODEL_PATTERN } from '../domain/model-ref.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
 import { HIDE_USERS_KEY_EXPECTED, isHideUsersKey } from './hidden-users.ts';
 import { nearest } from './nearest.ts';
+import { origins } from './origins.ts';
 import { duration, durationWithin, integer, size, sizeWithin } from './units.ts';
 
 /** Environment variables as `process.env` has them. */
@@ -57,6 +58,8 @@ const settings = {
     'PERDURE_USER',
     text.regex(/^[!-~](?:[ -~]{0,126}[!-~])?$/, '1 to 128 printable ASCII characters').optional(),
   ),
+  /** Origins of other pages that may use the API with their visitors' credentials. */
+  allowedOrigins: setting('PERDURE_ALLOWED_ORIGINS', origins.default([])),
   openaiApiKey: setting('OPENAI_API_KEY', optionalText),
   openaiBaseUrl: setting('OPENAI_BASE_URL', httpUrl.optional()),
   anthropicApiKey: setting('ANTHROPIC_API_KEY', optionalText),

@@ -1,3 +1,4 @@
+import { isOrigin, ORIGINS_EXPECTED } from '../config/origins.ts';
 import type { HostParts } from './context.ts';
 
 /** Every part, and what is expected of it. */
@@ -10,6 +11,9 @@ const EXPECTED: Readonly<Record<keyof HostParts, (value: unknown) => string | un
   maxTranscriptBytes: optional(count('a whole number of bytes, at least 1')),
   maxReaders: optional(count('a whole number of at least 1')),
   maxRequests: optional(count('a whole number of at least 1')),
+  allowedOrigins: optional((value) =>
+    Array.isArray(value) && value.every(isOrigin) ? undefined : `an array of ${ORIGINS_EXPECTED}`,
+  ),
   page: optional(functionWith('a function of the request')),
   temporalWorkflows: optional(httpUrl("the URL of workflows in Temporal's UI, without a slash at its end")),
   basePath: () => undefined,

@@ -46,6 +46,8 @@ export interface HostParts {
   maxReaders?: number | undefined;
   /** Maximum number of requests in progress at this host, without open streams; unset: 2,000. */
   maxRequests?: number | undefined;
+  /** Origins of other pages that may use the API, such as `http://localhost:5173`; unset: none. */
+  allowedOrigins?: readonly string[] | undefined;
   page?: Page | undefined;
   /** URL below which Temporal's UI shows workflows by their ids, for links of the console; unset: no links. */
   temporalWorkflows?: string | undefined;

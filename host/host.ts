@@ -1,6 +1,7 @@
 import { Hono, type MiddlewareHandler } from 'hono';
 import { routePath } from 'hono/route';
 import { PerdureError } from '../domain/errors.ts';
+import { allowOrigins } from './allowed-origins.ts';
 import { Api } from './api.ts';
 import { normalBasePath, pathBelow } from './base-path.ts';
 import { checkParts } from './check-parts.ts';
@@ -47,6 +48,9 @@ export interface Host {
   routes: readonly { method: string; path: string }[];
 }
 
+/** What pages of other origins may use, if they are allowed to. */
+const OPEN_TO_PAGES = ['/api/*', '/openapi.json'];
+
 /**
  * Creates a host. It connects to nothing.
  * @throws {TypeError} naming a part that is missing, invalid or without effect
@@ -66,6 +70,7 @@ export function createHost(hostParts: HostParts): Host {
   // Their host names have no base path.
   if (basePath === '') app.use(previewSites(parts));
   app.use(guarded(parts));
+  for (const path of OPEN_TO_PAGES) app.use(path, allowOrigins(parts.allowedOrigins ?? []));
   const api = new Api(app, parts.maxBodyBytes);
   openApiRoutes(api, parts);
   docsRoutes(api, parts);

@@ -18,11 +18,16 @@ export function isLoopback(address: string): boolean {
 
 /**
  * Trusts callers, for a host that only this machine can reach. The user is the header x-perdure-user, else `onlyUser`, else the
- * user of our signed cookie, else a new user, who gets such a cookie. Refuses DNS rebinding and requests from other sites.
+ * user of our signed cookie, else a new user, who gets such a cookie. Refuses DNS rebinding and requests from other sites but
+ * those of `allowedOrigins`.
  */
-export function loopbackUser(key: Buffer<ArrayBuffer>, onlyUser?: string): Identify {
+export function loopbackUser(
+  key: Buffer<ArrayBuffer>,
+  onlyUser?: string,
+  allowedOrigins: readonly string[] = [],
+): Identify {
   const identify = async (request: Request) => {
-    refuseOtherSites(request);
+    refuseOtherSites(request, allowedOrigins);
     const header = request.headers.get('x-perdure-user');
     if (header !== null) return { user: validUser(header) };
     if (onlyUser !== undefined) return { user: onlyUser };
@@ -45,14 +50,18 @@ function refuseOtherNames(request: Request): void {
 }
 
 /** @throws {PerdureError} `Forbidden` for a request from a page of another site */
-function refuseOtherSites(request: Request): void {
+function refuseOtherSites(request: Request, allowed: readonly string[]): void {
   const { host } = hostOf(request);
   if (!LOOPBACK.test(host)) throw otherHost();
   const origin = request.headers.get('origin');
+  if (origin !== null && allowed.includes(origin)) return;
   // Requests for images and scripts have no Origin header; Sec-Fetch-Site shows whether another site sent them.
   const site = request.headers.get('sec-fetch-site') ?? 'none';
   if ((origin !== null && originHost(origin) !== host.toLowerCase()) || !OWN_SITES.has(site)) {
-    throw new PerdureError('Forbidden', 'this host accepts requests from its own pages only');
+    throw new PerdureError(
+      'Forbidden',
+      'this host accepts requests of its own pages and of PERDURE_ALLOWED_ORIGINS only',
+    );
   }
 }
 

@@ -79,12 +79,12 @@ async function configuredCatalog(config: Config, log: Logger): Promise<Catalog> 
 }
 
 async function identifyOf(config: Config): Promise<Identify> {
-  const { jwtSecret, jwksUrl, jwtIssuer, jwtAudience, jwtAllowNoExp, host, dir, user } = config;
+  const { jwtSecret, jwksUrl, jwtIssuer, jwtAudience, jwtAllowNoExp, host, dir, user, allowedOrigins } = config;
   if (jwtSecret !== undefined || jwksUrl !== undefined) {
     const issued = { issuer: jwtIssuer, audience: jwtAudience, allowNoExp: jwtAllowNoExp };
     return tokenUser({ secret: jwtSecret, jwksUrl, ...issued });
   }
-  if (isLoopback(host)) return loopbackUser(await cookieKey(dir), user);
+  if (isLoopback(host)) return loopbackUser(await cookieKey(dir), user, allowedOrigins);
   throw new ConfigError([
     {
       name: 'PERDURE_HOST',
@@ -155,10 +155,10 @@ async function main(_options: object, stopRequest: () => Promise<void>): Promise
   const { workspaces, jwtSecret, dir } = config;
   const previews = new Previews({ workspaces, secret: jwtSecret ?? (await cookieKey(dir)), local });
   const metrics = hostMetrics(registry);
-  const { maxBodyBytes, maxTranscriptBytes, maxReaders, maxRequests } = config;
+  const { maxBodyBytes, maxTranscriptBytes, maxReaders, maxRequests, allowedOrigins } = config;
   const limits = { maxBodyBytes, maxTranscriptBytes, maxReaders, maxRequests };
   const temporalWorkflows = workflowsUrl(config.temporalUi, temporal.namespace);
-  const parts = { client, identify, log, metrics, ...limits, page, previews, temporalWorkflows };
+  const parts = { client, identify, log, metrics, ...limits, allowedOrigins, page, previews, temporalWorkflows };
   const host = createHost(parts);
   const orderlyStop = new OrderlyStop(host, config.readerTimeoutMs);
   const server = createLimitedServer(orderlyStop.serve, config);

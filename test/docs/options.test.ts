@@ -137,6 +137,7 @@ const createHost: Fields<Required<HostParts>> = {
   maxTranscriptBytes: ['test/http/turns.test.ts', 'H8 the stock DefaultChatTransport works'],
   maxReaders: ['test/attacks/readers.test.ts', 'Q3 a user has a limited number of streams'],
   maxRequests: ['test/http/without-temporal.test.ts', 'Q2 a host with too many requests'],
+  allowedOrigins: ['test/http/allowed-origins.test.ts', 'H3 an allowed origin is named exactly'],
   page: ['test/http/static-page.test.ts', 'H1 with its content type'],
   temporalWorkflows: ['test/http/console.test.ts', 'W6 a session with its epoch'],
   basePath: ['test/http/embedded.test.ts', 'H5 %s, serves a chat of useChat'],
