@@ -48,6 +48,7 @@ beforeAll(async () => {
   const paths = Object.fromEntries(
     Object.entries(faces).map(([name, dir]) => [name, [path.join(ROOT, dir, 'index.ts')]]),
   );
+  paths['perdure/chat'] = [path.join(ROOT, 'client', 'chat.ts')];
   paths['perdure/adk'] = [path.join(ROOT, 'client', 'state', 'adk.ts')];
   const compilerOptions = { paths, noUnusedLocals: false, noUnusedParameters: false };
   const config = {

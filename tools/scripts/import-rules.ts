@@ -58,6 +58,8 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
     typesOf: ['ai'],
   },
   'client/state/adk.ts': { own: ['client'], packages: ['@google/adk'] },
+  // For browsers.
+  'client/chat.ts': { own: ['domain'], packages: ['ai'] },
   host: {
     own: ['client', 'domain', 'wire', 'config', 'workspaces', 'store/temporary-errors.ts'],
     packages: [

@@ -1,9 +1,9 @@
 import { useChat } from '@ai-sdk/react';
-import { DefaultChatTransport } from 'ai';
+import { PerdureChatTransport, problemOf } from 'perdure/chat';
 import { useState } from 'react';
 
 // The server has the conversation, so only the newest message is sent. `agent` chooses the agent of a new session.
-const transport = new DefaultChatTransport({
+const transport = new PerdureChatTransport({
   api: '/api/chat',
   prepareSendMessagesRequest: ({ id, messages, trigger, messageId }) => ({
     body: { id, trigger, messageId, messages: messages.slice(-1), agent: 'croupier' },
@@ -42,7 +42,7 @@ export function Chat() {
           })}
         </section>
       ))}
-      {error && <p role="alert">{error.message}</p>}
+      {error && <p role="alert">{problemOf(error)?.detail ?? error.message}</p>}
       <form
         onSubmit={(event) => {
           event.preventDefault();
