@@ -42,7 +42,7 @@ function lending(workflow: Workflow, slots: WorkflowSlots): Workflow {
 
 /** How many more local activities are in flight after an activation than before it. */
 function localActivities({ jobs }: Activation, { successful }: Completion): number {
-  const begun = successful?.commands?.filter(({ scheduleLocalActivity: given }) => given != null) ?? [];
+  const begun = successful?.commands?.filter(({ scheduleLocalActivity: given }) => Boolean(given)) ?? [];
   const ended = jobs?.filter(({ resolveActivity: given }) => given?.isLocal === true) ?? [];
   return begun.length - ended.length;
 }
