@@ -106,6 +106,9 @@ async function takeLock(db: pg.Client): Promise<void> {
   }
 }
 
+/** The user may have limits for the statements of hosts and workers. */
+const WITHOUT_LIMITS = 'SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0';
+
 const BOOKKEEPING = `
   CREATE TABLE IF NOT EXISTS schema_migrations (
     version integer PRIMARY KEY, name text NOT NULL, at timestamptz NOT NULL DEFAULT now()
@@ -129,6 +132,7 @@ export async function migrate(databaseUrl: string, options: MigrateOptions = {})
   const db = new pg.Client({ connectionString: databaseUrl });
   await db.connect();
   try {
+    await db.query(WITHOUT_LIMITS);
     await takeLock(db);
     const functions = await readFunctions(options.functions);
     const { missing, unknown } = await compare(db, folder);

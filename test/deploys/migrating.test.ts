@@ -58,6 +58,15 @@ async function contents(): Promise<unknown> {
   return [...found, functions].map(({ rows }) => rows as unknown);
 }
 
+it('H1 limits of the user for statements do not end a migration', async () => {
+  const { pathname } = new URL(url);
+  for (const name of ['statement_timeout', 'idle_in_transaction_session_timeout']) {
+    await db.query(`ALTER DATABASE "${pathname.slice(1)}" SET ${name} = 50`);
+  }
+  const slow = await build({ migrations: { '9001_slow.sql': 'SELECT pg_sleep(0.2)' } });
+  expect(await migrate(url, slow)).toContain('9001_slow.sql');
+});
+
 it('P1 prompts that were stored with digests in hex are read after the second migration', async () => {
   const file = (name: string) => readFile(path.join(root, 'migrations', name), 'utf8');
   const old = patientPool(await freshDatabase({ empty: true }));
