@@ -38,7 +38,7 @@ import { Limiter } from './limiter.ts';
 import type { ClientLog } from './log.ts';
 import type { MessageInput } from './message.ts';
 import { ownMetadata } from './metadata.ts';
-import { busOf, type ClientOptions, poolOf, refuseInvalid } from './options.ts';
+import { busOf, type ClientOptions, poolsOf, refuseInvalid } from './options.ts';
 import { keepReading } from './reading.ts';
 import { type ListedRule, listPermissions, revokePermission } from './permissions.ts';
 import { Reads } from './reads.ts';
@@ -55,8 +55,6 @@ const MAX_MESSAGE_BYTES = 256 * 1024;
 const MAX_FILE_BYTES = 20 * 1024 ** 2;
 const MAX_IMPORT_BYTES = 256 * 1024 ** 2;
 const MAX_QUEUE = 100;
-const COMMAND_CONNECTIONS = 10;
-const READ_CONNECTIONS = 10;
 /** Read connections that streams leave free for requests and the change poll. */
 const NOT_FOR_STREAMS = 2;
 
@@ -113,8 +111,7 @@ export class PerdureClient {
     refuseInvalid(options);
     this.options = options;
     this.log = options.log ?? { warn: () => {} };
-    this.db = poolOf(options, options.commandConnections ?? COMMAND_CONNECTIONS, this.log);
-    this.readDb = poolOf(options, options.readConnections ?? READ_CONNECTIONS, this.log);
+    ({ db: this.db, readDb: this.readDb } = poolsOf(options, this.log));
     this.bus = busOf(options, this.log);
     const { db, readDb, bus, log } = this;
     this.streams = new Limiter(Math.max(1, readDb.options.max - NOT_FOR_STREAMS));

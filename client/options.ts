@@ -4,7 +4,7 @@ import type { Bus } from '../bus/bus.ts';
 import { createPostgresBus } from '../bus/postgres.ts';
 import { HIDE_USERS_KEY_EXPECTED, isHideUsersKey } from '../config/hidden-users.ts';
 import { TASK_QUEUE_EXPECTED, TASK_QUEUE_PATTERN } from '../domain/task-queue.ts';
-import { createPool } from '../store/db.ts';
+import { createPool } from '../store/pool.ts';
 import type { S3Options } from '../store/s3.ts';
 import type { Catalog } from './catalog.ts';
 import type { ClientLog } from './log.ts';
@@ -19,6 +19,11 @@ export interface ClientOptions {
   commandConnections?: number;
   /** Maximum number of connections for reads; default 10. Not with a pool. */
   readConnections?: number;
+  /**
+   * Whether statements on `database` are prepared under names, which some poolers do not support
+   * (PERDURE_PREPARED_STATEMENTS). Unset: they are unless it leads to a pooler. Not with a pool.
+   */
+  preparedStatements?: boolean | undefined;
   /** A bus that the caller closes. Unset: the client creates one on `directDatabaseUrl`. */
   bus?: Bus;
   /** Postgres without a pooler, for LISTEN; required with a pool and without a bus. Unset: `database`. */
@@ -61,18 +66,24 @@ export function refuseInvalid(options: ClientOptions): void {
   if (typeof database !== 'string' && (commandConnections ?? readConnections) !== undefined) {
     throw new TypeError('commandConnections, readConnections: expected none with a pool of your own');
   }
+  if (typeof database !== 'string' && options.preparedStatements !== undefined) {
+    throw new TypeError('preparedStatements: expected none with a pool of your own');
+  }
   if (bus !== undefined && directDatabaseUrl !== undefined) {
     throw new TypeError('directDatabaseUrl: expected none with a bus of your own');
   }
 }
 
-/** The caller's own pool, or a new one of at most `max` connections. */
-export function poolOf({ database }: ClientOptions, max: number, log: ClientLog): pg.Pool {
-  if (typeof database !== 'string') return database;
-  const pool = createPool(database, { max });
-  // The pool replaces broken idle connections; an unhandled error event would end the process.
-  pool.on('error', (error) => log.warn({ err: error }, 'Postgres'));
-  return pool;
+/** The pools for commands and for reads: the caller's own, which is both, or new ones. */
+export function poolsOf(options: ClientOptions, log: ClientLog): { db: pg.Pool; readDb: pg.Pool } {
+  const { database, preparedStatements, commandConnections = 10, readConnections = 10 } = options;
+  if (typeof database !== 'string') return { db: database, readDb: database };
+  const warn = (message: string) => log.warn({}, message);
+  const db = createPool(database, { max: commandConnections, preparedStatements, warn });
+  const readDb = createPool(database, { max: readConnections, preparedStatements });
+  // A pool replaces broken idle connections; an unhandled error event would end the process.
+  for (const pool of [db, readDb]) pool.on('error', (error) => log.warn({ err: error }, 'Postgres'));
+  return { db, readDb };
 }
 
 /**

@@ -63,6 +63,12 @@ describe('parseConfig', () => {
     expect(parseConfig({ PORT: '', OPENAI_API_KEY: '' })).toMatchObject({ portIsSet: false, openaiApiKey: undefined });
   });
 
+  it('H1 PERDURE_PREPARED_STATEMENTS is true, false or, by default, found out', () => {
+    const of = (value: string) => parseConfig({ PERDURE_PREPARED_STATEMENTS: value }).preparedStatements;
+    expect(['', 'auto', 'true', 'false'].map(of)).toEqual([undefined, undefined, true, false]);
+    expect(() => of('no')).toThrow('PERDURE_PREPARED_STATEMENTS: expected auto, true or false');
+  });
+
   it('H1 PERDURE_DIRECT_DATABASE_URL defaults to DATABASE_URL', () => {
     const pooled = 'postgres://u:p@pooler:6432/db';
     expect(parseConfig({ DATABASE_URL: pooled }).directDatabaseUrl).toBe(pooled);

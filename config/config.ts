@@ -35,6 +35,14 @@ const settings = {
   databaseUrl: setting('DATABASE_URL', postgresUrl.optional()),
   /** Postgres for LISTEN, past any pooler; unset: `databaseUrl`. */
   directDatabaseUrl: setting('PERDURE_DIRECT_DATABASE_URL', postgresUrl.optional()),
+  /** Statements are prepared under names; undefined (auto): they are unless there is a pooler. */
+  preparedStatements: setting(
+    'PERDURE_PREPARED_STATEMENTS',
+    z
+      .enum(['auto', 'true', 'false'], { error: 'auto, true or false' })
+      .default('auto')
+      .transform((value) => (value === 'auto' ? undefined : value === 'true')),
+  ),
   /** host:port of Temporal's frontend; unset: `npm start` runs its own, others use Temporal's own configuration. */
   temporalAddress: setting(
     'TEMPORAL_ADDRESS',

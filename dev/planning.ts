@@ -45,9 +45,9 @@ export async function main(args: readonly string[]): Promise<void> {
 
 async function withClient(work: (client: PerdureClient) => Promise<number>): Promise<number> {
   const config = requireDatabase(parseConfig(process.env));
-  const { databaseUrl, taskQueue, hideUsersKey } = config;
+  const { databaseUrl: database, directDatabaseUrl, preparedStatements, taskQueue, hideUsersKey } = config;
   const temporal = temporalClient(temporalConnectConfig(config));
-  const client = createClient({ database: databaseUrl, temporal, taskQueue, hideUsersKey });
+  const client = createClient({ database, directDatabaseUrl, preparedStatements, temporal, taskQueue, hideUsersKey });
   try {
     return await work(client);
   } finally {

@@ -2,7 +2,8 @@
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseConfig, type Config, type Env } from '../config/config.ts';
-import { withPostgres, withTemporal } from '../config/refusals.ts';
+import { requireDirectPostgres } from '../config/direct-postgres.ts';
+import { withTemporal } from '../config/refusals.ts';
 import { registerSearchAttributesAt } from '../config/search-attributes.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import { migrate } from '../migrations/migrate.ts';
@@ -178,12 +179,15 @@ async function startOrUseTemporal({ config, say, stops }: Context) {
 
 /** Migrates the schema and registers search attributes; waits for servers that cannot be reached. */
 async function prepare({ config, say, signal }: Context): Promise<void> {
-  const { databaseUrl } = config;
-  if (databaseUrl === undefined) throw new Error('no database by now');
+  const { databaseUrl, directDatabaseUrl: url = databaseUrl } = config;
+  if (databaseUrl === undefined || url === undefined) throw new Error('no database by now');
   await untilItWorks(
-    // A developer's edits of store/sql may go back to an earlier text.
-    () => withPostgres('DATABASE_URL', databaseUrl, () => migrate(databaseUrl, { replace: true })),
-    (reason, wait) => say('migrations', `${withoutPassword(databaseUrl)}: ${reason}, trying again in ${wait / 1000} s`),
+    async () => {
+      await requireDirectPostgres({ databaseUrl, directDatabaseUrl: url });
+      // A developer's edits of store/sql may go back to an earlier text.
+      await migrate(url, { replace: true });
+    },
+    (reason, wait) => say('migrations', `${withoutPassword(url)}: ${reason}, trying again in ${wait / 1000} s`),
     signal,
   );
   const { connectionOptions, namespace } = temporalConnectConfig(config);

@@ -20,6 +20,7 @@ import { type Config, type DatabaseConfig, parseConfig, requireDatabase } from '
 import { ConfigError } from '../config/error.ts';
 import { createLogger, type Logger } from '../config/log.ts';
 import { loadModels } from '../config/models.ts';
+import { untilPostgresIsDirect } from '../config/direct-postgres.ts';
 import { untilPostgresAccepts } from '../config/postgres.ts';
 import { untilReachable } from '../config/reach.ts';
 import { withTemporal } from '../config/refusals.ts';
@@ -110,7 +111,7 @@ async function requireAccess(
   try {
     await Promise.all([
       untilPostgresAccepts(quiet, 'DATABASE_URL', config.databaseUrl, signal),
-      untilPostgresAccepts(quiet, 'PERDURE_DIRECT_DATABASE_URL', config.directDatabaseUrl, signal),
+      untilPostgresIsDirect(quiet, config, signal),
       untilReachable(quiet, 'Temporal', connectionOptions.address, reachTemporal, signal),
     ]);
     log.debug('Postgres and Temporal accept this host');
@@ -148,6 +149,7 @@ async function main(_options: object, stopRequest: () => Promise<void>): Promise
     s3: s3Of(config),
     commandConnections: config.commandConnections,
     readConnections: config.readConnections,
+    preparedStatements: config.preparedStatements,
     log,
   });
   const local = config.jwtSecret === undefined && config.jwksUrl === undefined;

@@ -3,7 +3,7 @@
 import { Connection } from '@temporalio/client';
 import { parseConfig, requireDatabase } from '../config/config.ts';
 import { createLogger } from '../config/log.ts';
-import { untilPostgresAccepts } from '../config/postgres.ts';
+import { untilPostgresIsDirect } from '../config/direct-postgres.ts';
 import { runProcess } from '../config/process.ts';
 import { untilReachable } from '../config/reach.ts';
 import { withTemporal } from '../config/refusals.ts';
@@ -21,8 +21,7 @@ const PROGRAM = {
 async function main(values: { 'replace-functions': boolean }): Promise<void> {
   const config = requireDatabase(parseConfig(process.env));
   const log = createLogger('migrate', config);
-  const databaseVariable = process.env['PERDURE_DIRECT_DATABASE_URL'] ? 'PERDURE_DIRECT_DATABASE_URL' : 'DATABASE_URL';
-  await untilPostgresAccepts(log, databaseVariable, config.directDatabaseUrl);
+  await untilPostgresIsDirect(log, config);
   const applied = await migrate(config.directDatabaseUrl, { replace: values['replace-functions'] });
   log.info({ applied }, applied.length > 0 ? 'the database is migrated' : 'the database is up to date');
   const { connectionOptions, namespace } = temporalConnectConfig(config);

@@ -1,36 +1,13 @@
 import pg from 'pg';
 import { z } from 'zod';
+import { type Db, hasNamedStatements } from './named-statements.ts';
 
-/** A pool, or a client inside a transaction. */
-export type Db = pg.Pool | pg.ClientBase;
+export type { Db } from './named-statements.ts';
 
 const INT8 = 20;
 /** bigint as numbers: all of ours are safe integers. Given with each statement, because a pool may be the caller's own. */
-const types = new pg.TypeOverrides();
+export const types = new pg.TypeOverrides();
 types.setTypeParser(INT8, Number);
-
-/**
- * Time limits in milliseconds; the URL may override each. A local activity of a workflow has 10 s, more than connecting and
- * a statement take together. `query_timeout` is for a server that is frozen or unreachable.
- */
-const TIMEOUTS = {
-  connectionTimeoutMillis: 3_000,
-  statement_timeout: 5_000,
-  lock_timeout: 4_000,
-  idle_in_transaction_session_timeout: 10_000,
-  query_timeout: 6_000,
-};
-/** Time until an idle connection sends TCP keep-alive probes. */
-const KEEP_ALIVE_MS = 5_000;
-
-/** Creates a pool of connections. */
-export function createPool(connectionString: string, { max = 10 }: { max?: number } = {}): pg.Pool {
-  const keepAlive = { keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS };
-  const pool = new pg.Pool({ connectionString, max, types, ...TIMEOUTS, ...keepAlive });
-  // Without a listener, a broken idle connection would end the process. The next statement reports the outage.
-  pool.on('error', () => {});
-  return pool;
-}
 
 /** Names of prepared statements, by their text. */
 const names = new Map<string, string>();
@@ -44,9 +21,21 @@ function nameOf(sql: string): string {
   return name;
 }
 
-/** Runs a statement, prepared once per connection, and parses its rows. The text must not contain values. */
+/** Executes a statement, prepared once per connection where that is possible. */
+async function execute<Row extends pg.QueryResultRow>(
+  db: Db,
+  { name, text, values }: { name: string; text: string; values: unknown[] },
+): Promise<Row[]> {
+  let named = hasNamedStatements(db);
+  // A statement is sent at once where it can be.
+  if (typeof named !== 'boolean') named = await named;
+  const { rows } = await db.query<Row, unknown[]>({ ...(named && { name }), text, values, types });
+  return rows;
+}
+
+/** Runs a statement and parses its rows. The text must not contain values. */
 export async function many<T>(db: Db, schema: z.ZodType<T>, sql: string, params: unknown[] = []): Promise<T[]> {
-  const { rows } = await db.query({ name: nameOf(sql), text: sql, values: params, types });
+  const rows = await execute(db, { name: nameOf(sql), text: sql, values: params });
   return rows.map((row) => schema.parse(row));
 }
 
@@ -81,7 +70,7 @@ export async function call<T>(
   given = placesOf(args),
 ): Promise<T> {
   const text = `SELECT ${name}(${given}) AS value`;
-  const { rows } = await db.query<Valued, unknown[]>({ name: `call ${name}`, text, values: [...args], types });
+  const rows = await execute<Valued>(db, { name: `call ${name}`, text, values: [...args] });
   return valueOf(schema, name, rows);
 }
 
@@ -101,12 +90,7 @@ export async function callAndNotify<T>(
 ): Promise<T> {
   const text = `CALL ${name}_and_notify(${placesOf(args)})`;
   try {
-    const { rows } = await db.query<Valued, unknown[]>({
-      name: `call ${name} and notify`,
-      text,
-      values: [...args],
-      types,
-    });
+    const rows = await execute<Valued>(db, { name: `call ${name} and notify`, text, values: [...args] });
     return valueOf(schema, name, rows);
   } catch (error) {
     if (error instanceof pg.DatabaseError && error.code === QUEUE_FULL) return call(db, schema, name, args);

@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import { newId } from '../../domain/ids.ts';
-import { createPool } from '../../store/db.ts';
+import { createPool } from '../../store/pool.ts';
 import { eraseSession } from '../../store/erasure.ts';
 import {
   appendStateEvent,

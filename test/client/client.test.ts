@@ -96,6 +96,9 @@ it('H5 refuses options that are out of range or would have no effect', async () 
   for (const name of ['commandConnections', 'readConnections']) {
     expect(() => createClient({ database: db, bus, temporal, [name]: 3 })).toThrow(name);
   }
+  expect(() => createClient({ database: db, bus, temporal, preparedStatements: true })).toThrow(
+    'preparedStatements: expected none with a pool',
+  );
   const options = { database: db, bus, temporal, directDatabaseUrl: 'postgres://127.0.0.1:1/none' };
   expect(() => createClient(options)).toThrow('directDatabaseUrl: expected none');
   for (const name of [

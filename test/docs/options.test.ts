@@ -110,6 +110,7 @@ const createClient: Fields<Required<ClientOptions>> = {
   taskQueue: ['test/deploys/two-installations.test.ts', 'W7 two installations in one namespace'],
   commandConnections: CLIENT_OPTIONS,
   readConnections: CLIENT_OPTIONS,
+  preparedStatements: CLIENT_OPTIONS,
   bus: CLIENT_OPTIONS,
   directDatabaseUrl: CLIENT_OPTIONS,
   catalog: ['test/http/without-temporal.test.ts', 'H2 %j is refused with the problem named'],

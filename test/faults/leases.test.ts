@@ -11,7 +11,7 @@ import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { startSystem } from '../../tools/test-kit/system.ts';
 import { startTcpProxy } from '../../tools/test-kit/tcp-proxy.ts';
-import { createPool } from '../../store/db.ts';
+import { createPool } from '../../store/pool.ts';
 import faultAgent from './agent.ts';
 import { EarlyTurns } from './early-turns.ts';
 import { expectSound } from './sound.ts';

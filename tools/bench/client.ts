@@ -43,9 +43,9 @@ export interface BenchClient {
 export function connectClient(env: NodeJS.ProcessEnv): BenchClient {
   const config = requireDatabase(parseConfig(env));
   const temporal = temporalClient(temporalConnectConfig(config));
-  const { databaseUrl: database, directDatabaseUrl, maxMessageBytes } = config;
+  const { databaseUrl: database, directDatabaseUrl, preparedStatements, maxMessageBytes } = config;
   const log = { warn: (_fields: object, message: string) => console.error(message) };
-  const client = new PerdureClient({ database, directDatabaseUrl, temporal, maxMessageBytes, log });
+  const client = new PerdureClient({ database, directDatabaseUrl, preparedStatements, temporal, maxMessageBytes, log });
   return {
     temporal,
     initiatives: client.initiatives,

@@ -12,7 +12,7 @@ import { startNodeProcess } from '../../dev/node-process.ts';
 import { startPostgres } from '../../dev/postgres.ts';
 import { startTemporal } from '../../dev/temporal.ts';
 import { migrate } from '../../migrations/migrate.ts';
-import { createPool } from '../../store/db.ts';
+import { createPool } from '../../store/pool.ts';
 import { type Child, startChild } from './child.ts';
 import { connectClient, type BenchClient } from './client.ts';
 import { environment } from './environment.ts';

@@ -9,7 +9,7 @@ import { createDatabase } from '../../dev/databases.ts';
 import type { TiedProcess } from '../../dev/die-with-parent.ts';
 import { startNodeProcess } from '../../dev/node-process.ts';
 import { migrate } from '../../migrations/migrate.ts';
-import { createPool } from '../../store/db.ts';
+import { createPool } from '../../store/pool.ts';
 import { createNamespace } from '../test-kit/namespaces.ts';
 import { environment } from './environment.ts';
 import type { Bench } from './figure.ts';

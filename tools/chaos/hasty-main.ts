@@ -11,7 +11,7 @@ import { createPostgresBus } from '../../bus/postgres.ts';
 import { parseConfig, requireDatabase } from '../../config/config.ts';
 import { createLogger } from '../../config/log.ts';
 import { temporalConnectConfig } from '../../config/temporal.ts';
-import { createPool } from '../../store/db.ts';
+import { createPool } from '../../store/pool.ts';
 import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
 

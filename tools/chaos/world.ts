@@ -11,7 +11,7 @@ import { freePort } from '../../dev/ports.ts';
 import { startPostgres } from '../../dev/postgres.ts';
 import { startTemporal } from '../../dev/temporal.ts';
 import { migrate } from '../../migrations/migrate.ts';
-import { createPool } from '../../store/db.ts';
+import { createPool } from '../../store/pool.ts';
 import { type Disk, mountDisk } from './disk.ts';
 import { Links, type LinkTarget } from './links.ts';
 import { type Model, startModel } from './model.ts';

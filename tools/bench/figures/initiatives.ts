@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
 import { renderState, type StateFile } from '../../../client/initiatives/state-file.ts';
 import { newId } from '../../../domain/ids.ts';
-import { createPool } from '../../../store/db.ts';
+import { createPool } from '../../../store/pool.ts';
 import { applyInitiativeCommand, createInitiative } from '../../../store/initiatives.ts';
 import { now } from '../clock.ts';
 import type { Figure, Result } from '../figure.ts';

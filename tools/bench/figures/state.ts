@@ -3,7 +3,7 @@ import { type BaseSessionService, createEvent, createEventActions, type Session 
 import { DatabaseSessionService } from '@google/adk/sessions/database';
 import { PerdureSessionService } from '../../../client/state/adk.ts';
 import { PostgresSessionService } from '../../../client/state/index.ts';
-import { createPool } from '../../../store/db.ts';
+import { createPool } from '../../../store/pool.ts';
 import { now } from '../clock.ts';
 import type { Figure, Result } from '../figure.ts';
 import { median, spread } from '../statistics.ts';
