@@ -34,6 +34,8 @@ export interface HostProcess extends OurProcess {
 
 /** Starts processes that use given servers. */
 export interface Processes {
+  /** The environment of all. */
+  env: NodeJS.ProcessEnv;
   host(env?: NodeJS.ProcessEnv): Promise<HostProcess>;
   worker(env?: NodeJS.ProcessEnv): Promise<OurProcess>;
 }
@@ -70,6 +72,7 @@ export async function processesOn(servers: Omit<SystemServers, 'client'>, modelU
     return { pid, exited, stop, logs, output, kill: (signal) => void process.kill(pid, signal) };
   };
   return {
+    env: common,
     worker: (env = {}) => start('worker', env),
     host: async (env = {}) => {
       const port = await freePort();
