@@ -4,8 +4,9 @@ import { types } from './db.ts';
 import { introduce, nameStatements } from './named-statements.ts';
 
 /**
- * Time limits in milliseconds; the URL may override each. A local activity of a workflow has 10 s, more than connecting and
- * a statement take together. `query_timeout` is for a server that is frozen or unreachable.
+ * Time limits in milliseconds; the URL may override each. The first also limits what a new connection is asked. A local activity
+ * of a workflow has 10 s, more than one of them and a statement take together. `query_timeout` is for a server that is frozen or
+ * unreachable.
  */
 const OF_CLIENT = { connectionTimeoutMillis: 3_000, query_timeout: 6_000 };
 /**
