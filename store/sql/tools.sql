@@ -122,7 +122,8 @@ BEGIN
       RETURN jsonb_build_object('kind', 'rules', 'rules', v_rules, 'above', v_above);
     END IF;
   END IF;
-  v_repeats := p_fence[1:3] = v_run.fence[1:3];
+  -- Another worker may go on with a head start under its fence.
+  v_repeats := p_fence[1:3] = v_run.fence[1:3] AND (p_fence[3] > 0 OR p_worker = v_run.head_start_worker);
   v_refusal := claim_run(p_session, p_run, p_fence, NULL, p_worker);
   IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
   SELECT * INTO v_state FROM sessions WHERE session_id = p_session;
@@ -142,7 +143,7 @@ BEGIN
     PERFORM watch_instructions(p_session, v_call, p_raise -> 'watch');
     -- A repeat by the same attempt, which lost the response and has not run the tool.
     RETURN session_mark(p_session) || v_more || jsonb_build_object(
-      'kind', CASE WHEN v_repeats THEN 'begun' ELSE 'again' END);
+      'kind', CASE WHEN v_repeats IS TRUE THEN 'begun' ELSE 'again' END);
   END IF;
   v_project := CASE WHEN p_raise ->> 'project' = 'new' THEN p_raise ->> 'new_project_id' END;
   IF v_event IS NOT NULL AND NOT EXISTS (

@@ -19,6 +19,7 @@ import { attach } from '../../store/attachments.ts';
 import { Contents } from '../../store/contents.ts';
 import type { Db } from '../../store/db.ts';
 import { S3Bucket, type S3Options } from '../../store/s3.ts';
+import { nameStatements } from '../../store/named-statements.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
@@ -494,6 +495,7 @@ describe('the attachments of a prompt', () => {
       return (runtime.db.query as (...args: unknown[]) => unknown)(...given);
     };
     const db = { query } as unknown as Db;
+    nameStatements(db, true);
     const context = contextOf(new Contents(db), db);
     expect(textsOf(await withAttachments({ context, sessionId, signal }, messages))).toEqual(texts);
     expect(statements).toHaveLength(1 + texts.length);

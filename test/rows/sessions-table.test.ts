@@ -80,7 +80,7 @@ it('S1 a row stays under 1 KB at the largest values that are legal', async () =>
   await session.raise('todo_done_build');
   expect(await session.row()).toMatchObject({
     phase: 'verifying',
-    pending_tool: pending,
+    pending_tool: { ...pending, started_at: expect.any(String) },
     cancel_token: 't'.repeat(64),
   });
   const [size] = await rows(db, 'SELECT pg_column_size(s.*) AS bytes FROM sessions s WHERE session_id = $1', [

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
@@ -70,19 +71,27 @@ it('S5 a call that is started again after a crash finds its first start, and sta
 });
 
 it('S5 a call is begun again only by the attempt that began it, whatever the clocks of workers say', async () => {
-  const session = await Session.at('chatting', db);
-  const run = await calling(session);
-  const pending = { tool_call_id: 'call_1', name: 'build_and_deploy', message_id: 'msg', step: 1 };
-  const begin = async (fence: Fence) => {
-    const { kind } = await beginTool(db, { sessionId: session.id, runSeq: run, fence }, pending, { raise: null });
-    return kind;
-  };
-  expect(await begin([0, 2, 1])).toBe('begun');
-  const { started_at } = (await session.row())['pending_tool'] as { started_at: string };
-  expect(new Date(started_at).toISOString()).toBe(started_at);
-  expect(await begin([0, 2, 1, 1]), 'its response was lost').toBe('begun');
-  expect(await begin([0, 2, 2])).toBe('again');
-  expect(await begin([0, 3, 1])).toBe('again');
+  const [one, other] = [randomUUID(), randomUUID()];
+  const repeats = [
+    { first: [0, 2, 1], repeat: [0, 2, 1, 1], next: [0, 2, 2] },
+    // A head start, with which another worker goes on.
+    { first: [0, 2, 0], repeat: [0, 2, 0, 1], next: [0, 2, 0, 2], worker: one, takesOver: other },
+  ] as const;
+  for (const { first, repeat, next, ...workers } of repeats) {
+    const session = await Session.at('chatting', db);
+    const run = await calling(session);
+    const begin = async (fence: Fence, worker?: string) => {
+      const pending = { tool_call_id: 'call_1', name: 'build_and_deploy', message_id: 'msg', step: 1 };
+      const claim = { sessionId: session.id, runSeq: run, fence, ...(worker !== undefined && { worker }) };
+      return (await beginTool(db, claim, pending, { raise: null })).kind;
+    };
+    const { worker, takesOver } = { worker: undefined, takesOver: undefined, ...workers };
+    expect(await begin(first, worker)).toBe('begun');
+    const { started_at } = (await session.row())['pending_tool'] as { started_at: string };
+    expect(new Date(started_at).toISOString()).toBe(started_at);
+    expect(await begin(repeat, worker), 'its response was lost').toBe('begun');
+    expect(await begin(next, takesOver)).toBe('again');
+  }
 });
 
 const REFUSED = [
