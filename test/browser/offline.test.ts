@@ -1,4 +1,5 @@
 import { beforeAll, expect, it } from 'vitest';
+import { WAIT } from '../../tools/test-kit/browser.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
@@ -54,7 +55,7 @@ it('R2 a page that loses its host says so, keeps the typed text, and continues b
   await tab.idle();
   const said = await tab.page.locator('article').allInnerTexts();
   expect(said).toEqual(['a story', 'Once upon a time.', 'and then', 'You said and then.']);
-  expect(await tab.status.innerText()).toBe('');
+  await expect.poll(() => tab.status.innerText(), WAIT).toBe('');
 });
 
 it('W7 a message typed on an offline device is sent when it is online again', async () => {

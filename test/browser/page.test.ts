@@ -33,12 +33,12 @@ describe('streaming', () => {
     await tab.send('A story');
     await tab.answers.getByText('Once upon', { exact: true }).waitFor();
     expect(await tab.conversation.getAttribute('aria-busy')).toBe('true');
-    expect(await tab.status.innerText()).toBe('Working…');
+    await expect.poll(() => tab.status.innerText(), WAIT).toBe('Working…');
     goOn();
     await tab.answers.getByText('Once upon a time.').waitFor();
     await tab.idle();
     expect(await tab.conversation.getAttribute('aria-busy')).toBe('false');
-    expect(await tab.status.innerText()).toBe('');
+    await expect.poll(() => tab.status.innerText(), WAIT).toBe('');
   });
 
   it('R2 a reload while an answer is streaming continues it', async () => {
@@ -189,7 +189,7 @@ describe('the status and errors', () => {
     expect(await tab.status.ariaSnapshot()).toBe(read);
     await tab.answers.getByText('At last.').waitFor();
     await tab.idle();
-    expect(await tab.status.innerText()).toBe('');
+    await expect.poll(() => tab.status.innerText(), WAIT).toBe('');
   });
 
   it('R6 an error with advice is shown until the next message', async () => {
@@ -202,7 +202,7 @@ describe('the status and errors', () => {
     await tab.send('and now?');
     await tab.answers.getByText('Now I can.').waitFor();
     await tab.idle();
-    expect(await tab.status.innerText()).toBe('');
+    await expect.poll(() => tab.status.innerText(), WAIT).toBe('');
     expect(await tab.page.locator('article').allInnerTexts()).toEqual(['hello', 'and now?', 'Now I can.']);
   });
 

@@ -320,6 +320,8 @@ describe('the sidebar', () => {
     await expect.poll(() => isFocused(field), WAIT).toBe(true);
     await said(tab, 'south');
     await tab.row('south').waitFor();
+    // The list may hear later than the chat that the answer is over.
+    await expect.poll(() => tab.row('south').getByRole('button', { name: 'Stop' }).count(), WAIT).toBe(0);
 
     await keyboard.press('Control+k');
     await expect.poll(() => isFocused(search(tab)), WAIT).toBe(true);
