@@ -78,6 +78,8 @@ export function createHost(hostParts: HostParts): Host {
   healthRoutes(api, parts);
   const limited = limitRequests(parts.maxRequests);
   for (const path of ['/api/*', '/mcp']) app.use(path, limited, identified(parts));
+  // Before the next one, which would let a connection carry another: in each of them the text doubles.
+  multiplexRoutes(api, parts);
   app.use('/api/*', multiplexing(multiplexer));
   chatRoutes(api, parts);
   sessionRoutes(api, parts);
@@ -89,7 +91,6 @@ export function createHost(hostParts: HostParts): Host {
   commandRoutes(api, parts);
   statusRoutes(api, parts);
   rendezvousRoutes(api, parts);
-  multiplexRoutes(api, parts);
   fileRoutes(api, parts);
   logRoutes(api, parts);
   consoleRoutes(api, parts);

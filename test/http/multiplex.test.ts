@@ -136,6 +136,19 @@ it('H2 what is no stream is answered as without a connection, and so is a stream
   ]);
 });
 
+it('Q3 no connection carries another one: each would double the length of what it carries', async () => {
+  const connection = await Connection.open();
+  const gone = new AbortController();
+  onTestFinished(() => gone.abort());
+  const inner = await ada.fetch('/api/multiplex', {
+    headers: { 'x-perdure-multiplex': `${connection.id}/1` },
+    signal: gone.signal,
+  });
+  expect(inner.status).toBe(200);
+  expect((await eventsOf(inner).next()).value).toMatchObject({ event: 'opened' });
+  expect([...connection.texts]).toEqual([]);
+});
+
 it('H3 a connection carries the streams of its own user only, and only that user can end them', async () => {
   const eve = host.as('eve');
   const connection = await Connection.open();
