@@ -87,6 +87,11 @@ it.each([
     'cannot load them',
     'const Own = SharedWorker; globalThis.SharedWorker = class extends Own { constructor() { super("/none.js"); } }',
   ],
+  // The page waits for 3 s.
+  [
+    'waits for them in vain',
+    'const own = setTimeout; globalThis.setTimeout = (run, ms, ...more) => own(run, ms === 3000 ? 0 : ms, ...more)',
+  ],
   ['speaks HTTP/2', 'performance.getEntriesByType = () => [{ nextHopProtocol: "h2" }]'],
 ])('S6 three windows of a browser that %s have connections of their own', async (_what, script) => {
   hold();

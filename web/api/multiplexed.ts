@@ -80,6 +80,9 @@ class CarriedStream {
     if (told === undefined) giveUp(worker);
     else silent = 0;
     if (told !== undefined && 'name' in told) return new CarriedStream(port, told, () => forget(worker));
+    // The connection may open yet, and would not be closed while this window lives.
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a port has no other origins
+    port.postMessage('leave');
     port.close();
     return undefined;
   }
