@@ -173,10 +173,10 @@ export class SessionState {
     this.queue = this.queue.filter((run) => run.run_seq !== runSeq);
   }
 
-  /** The run that may start now. A pause does not stop a run that has started. */
+  /** The run that may start now. A pause stops no run that has started, nor the end of one that was aborted. */
   nextRun(): LoadedRun | undefined {
     const next = this.queue[0];
-    return next !== undefined && (!this.paused || next.state !== 'queued') ? next : undefined;
+    return next !== undefined && (!this.paused || next.state !== 'queued' || next.abort) ? next : undefined;
   }
 
   begin(run: LoadedRun): CurrentRun {

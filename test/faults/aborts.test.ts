@@ -156,6 +156,26 @@ describe('an abort', () => {
     await expectToGoOn(session);
   });
 
+  it('R4 W8 of a queued message, before an error pauses the queue: the workflow of the closed session ends', async () => {
+    const held = new Gate();
+    runtime.model.script(async function* () {
+      await held.pass();
+      yield fail(400);
+    });
+    const session = await TestSession.open(runtime, { agent: 'faults' });
+    const { run: first, message } = await session.accept('one', 'first');
+    const { run: second } = await session.accept('two', 'second');
+    await session.wake(first, message);
+    await held.reached;
+    expect(await session.command(names.updates.abort, { message_id: 'second' })).toMatchObject({ run_seq: second });
+    held.open();
+    expect([(await session.ended(first)).state, (await session.run(second)).state]).toEqual(['error', 'aborted']);
+    await eventually(async () => expect(await session.handle.query(names.snapshotQuery)).toMatchObject({ queue: [] }));
+    await session.command(names.updates.close);
+    await session.handle.result();
+    await expectSound(runtime, session.id);
+  });
+
   it.each([{}, { message_id: 'first' }])(
     'R4 %j that the database takes late ends nothing later, and its repeat gets the same answer',
     async (named) => {
