@@ -87,6 +87,7 @@ it.each([
     'cannot load them',
     'const Own = SharedWorker; globalThis.SharedWorker = class extends Own { constructor() { super("/none.js"); } }',
   ],
+  ['refuses locks', 'if (navigator.locks) navigator.locks.request = () => Promise.reject(new Error("refused"))'],
   // The page waits for 3 s.
   [
     'waits for them in vain',

@@ -73,6 +73,7 @@ class CarriedStream {
     const worker = theWorker();
     if (worker === undefined) return undefined;
     const window = await theLock();
+    if (window === undefined) return undefined;
     const { port1: port, port2 } = new MessageChannel();
     const first = firstTold(port, worker);
     worker.port.postMessage({ token, window } satisfies StreamAsked, [port2]);
@@ -81,7 +82,6 @@ class CarriedStream {
     else silent = 0;
     if (told !== undefined && 'name' in told) return new CarriedStream(port, told, () => forget(worker));
     // The connection may open yet, and would not be closed while this window lives.
-    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a port has no other origins
     port.postMessage('leave');
     port.close();
     return undefined;
@@ -173,16 +173,20 @@ function firstTold(port: MessagePort, worker: SharedWorker): Promise<StreamTold 
   });
 }
 
-let lock: Promise<string> | undefined;
+let lock: Promise<string | undefined> | undefined;
 
-/** The name of a lock that this window holds until it is closed, so that the worker knows when its streams have no reader. */
-function theLock(): Promise<string> {
+/**
+ * The name of a lock that this window holds until it is closed, so that the worker knows when its streams have no reader.
+ * Undefined: the browser refuses it.
+ */
+function theLock(): Promise<string | undefined> {
   lock ??= new Promise((resolve) => {
     const name = `perdure window ${crypto.randomUUID()}`;
-    void navigator.locks.request(name, () => {
+    const held = navigator.locks.request(name, () => {
       resolve(name);
       return new Promise<never>(() => {});
     });
+    held.catch(() => resolve(undefined));
   });
   return lock;
 }
