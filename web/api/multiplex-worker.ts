@@ -43,6 +43,8 @@ class Connection {
   private readonly reading = new AbortController();
   /** Its name; undefined: it could not be opened. */
   private readonly opened = Promise.withResolvers<string | undefined>();
+  /** Streams that the server is being told of. */
+  private readonly releasing = new Set<string>();
   private last = 0;
   private lingering: ReturnType<typeof setTimeout> | undefined;
 
@@ -115,9 +117,12 @@ class Connection {
   private async release(stream: string): Promise<void> {
     const connection = await this.opened.promise;
     if (connection === undefined) return;
+    if (this.releasing.has(stream)) return;
+    this.releasing.add(stream);
     const url = `/api/multiplex/${connection}/${stream}`;
     // If it fails, the stream's next piece is answered like this again.
     await fetch(url, { method: 'DELETE', headers: withToken(undefined, this.token) }).catch(() => {});
+    this.releasing.delete(stream);
   }
 }
 
