@@ -2,15 +2,17 @@
 -- write passes that fence, and after a claim with a greater one it changes nothing and returns "lost".
 
 -- The run in flight, else the first queued one unless an error paused the queue. Null: the session is idle.
-CREATE OR REPLACE FUNCTION head_run(p_session text) RETURNS integer LANGUAGE sql STABLE AS $$
-  SELECT r.seq
-    FROM chat_runs r JOIN chat_sessions c USING (session_id)
-   WHERE r.session_id = p_session
-     AND r.state IN ('queued', 'running', 'waiting')
-     AND (r.state <> 'queued' OR c.paused_at IS NULL)
-   ORDER BY r.state = 'queued', r.seq
-   LIMIT 1
-$$;
+CREATE OR REPLACE FUNCTION head_run(p_session text) RETURNS integer LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (
+    SELECT r.seq
+      FROM chat_runs r JOIN chat_sessions c USING (session_id)
+     WHERE r.session_id = p_session
+       AND r.state IN ('queued', 'running', 'waiting')
+       AND (r.state <> 'queued' OR c.paused_at IS NULL)
+     ORDER BY r.state = 'queued', r.seq
+     LIMIT 1);
+END $$;
 
 -- Whether a session has a queued or active run.
 CREATE OR REPLACE FUNCTION has_open_run(p_session text) RETURNS boolean LANGUAGE sql STABLE AS $$
@@ -21,12 +23,17 @@ $$;
 DROP FUNCTION IF EXISTS request_abort(text);
 
 -- Marks head_run() as to be aborted and returns it. Null: the session is idle, or the run is a later one than p_last.
-CREATE OR REPLACE FUNCTION request_abort(p_session text, p_last integer DEFAULT NULL) RETURNS integer LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION request_abort(p_session text, p_last integer DEFAULT NULL) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_run integer := head_run(p_session);
+BEGIN
+  IF v_run > p_last THEN RETURN NULL; END IF;
   UPDATE chat_runs
      SET abort_requested_at = coalesce(abort_requested_at, clock_timestamp()), updated_at = clock_timestamp()
-   WHERE session_id = p_session AND seq = head_run(p_session) AND seq <= coalesce(p_last, seq)
-  RETURNING seq
-$$;
+   WHERE session_id = p_session AND seq = v_run;
+  RETURN v_run;
+END $$;
 
 -- Ends a queued run, and hides its message, whose id is returned, unless it was to be answered again. The message can be searched
 -- like those of other turns that are over. (num_nulls instead of IS NULL: while the table has no statistics, Postgres would look

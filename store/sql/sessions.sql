@@ -42,28 +42,38 @@ $$;
 
 -- Takes the session lock, which positions, run numbers and event numbers are assigned under. Null: no such session. What local
 -- activities of workflows call waits for it for 1 s at most: they are tried again, and meanwhile take no connection.
-CREATE OR REPLACE FUNCTION lock_session(p_session text) RETURNS chat_sessions LANGUAGE sql AS $$
-  SELECT * FROM chat_sessions WHERE session_id = p_session FOR NO KEY UPDATE
-$$;
+CREATE OR REPLACE FUNCTION lock_session(p_session text) RETURNS chat_sessions LANGUAGE plpgsql AS $$
+DECLARE
+  v_chat chat_sessions;
+BEGIN
+  SELECT * INTO v_chat FROM chat_sessions WHERE session_id = p_session FOR NO KEY UPDATE;
+  RETURN v_chat;
+END $$;
 
 -- The session's current state, for workflows. Of two marks the one with the greater event_seq is newer.
-CREATE OR REPLACE FUNCTION session_mark(p_session text) RETURNS jsonb LANGUAGE sql STABLE AS $$
-  SELECT jsonb_build_object('phase', phase, 'project_id', project_id, 'event_seq', (
-           SELECT coalesce(max(seq), 0) FROM session_events WHERE session_id = p_session))
-    FROM sessions WHERE session_id = p_session
-$$;
+CREATE OR REPLACE FUNCTION session_mark(p_session text) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN (
+    SELECT jsonb_build_object('phase', phase, 'project_id', project_id, 'event_seq', (
+             SELECT coalesce(max(seq), 0) FROM session_events WHERE session_id = p_session))
+      FROM sessions WHERE session_id = p_session);
+END $$;
 
 -- From before it had p_digest: callers of that time get the function below.
 DROP FUNCTION IF EXISTS append_event(text, text, text, jsonb, text);
 
 CREATE OR REPLACE FUNCTION append_event(
   p_session text, p_kind text, p_actor text, p_data jsonb, p_command_id text, p_digest bytea DEFAULT NULL
-) RETURNS bigint LANGUAGE sql AS $$
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  v_seq bigint;
+BEGIN
   INSERT INTO session_events (session_id, seq, kind, actor, data, command_id, args_digest)
   SELECT p_session, coalesce(max(seq), 0) + 1, p_kind, p_actor, p_data, p_command_id, p_digest
     FROM session_events WHERE session_id = p_session
-  RETURNING seq
-$$;
+  RETURNING seq INTO v_seq;
+  RETURN v_seq;
+END $$;
 
 -- From before it had p_headless: callers of that time get the function below.
 DROP FUNCTION IF EXISTS open_session(text, text, text, text, text, jsonb, text);

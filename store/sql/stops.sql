@@ -8,16 +8,22 @@ $$;
 -- What a command to stop that is accepted now means, however late it is carried out: { run_seq, in_flight, event_seq }.
 -- `run_seq` is the run that answers the message, null if none does yet; without a message it is the run in flight, or if none
 -- is (`in_flight` false), the last one that is over. `event_seq` is the newest event.
-CREATE OR REPLACE FUNCTION stop_meant(p_session text, p_message text) RETURNS jsonb LANGUAGE sql STABLE AS $$
-  SELECT jsonb_build_object(
-    'run_seq', CASE WHEN p_message IS NOT NULL THEN answering_run(p_session, p_message) ELSE coalesce(
-      head_run(p_session),
+CREATE OR REPLACE FUNCTION stop_meant(p_session text, p_message text) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  v_head integer := head_run(p_session);
+  v_run integer := v_head;
+BEGIN
+  IF p_message IS NOT NULL THEN
+    v_run := answering_run(p_session, p_message);
+  ELSIF v_head IS NULL THEN
+    v_run := coalesce(
       -- An error has paused the queue.
       (SELECT min(seq) - 1 FROM chat_runs WHERE session_id = p_session AND state = 'queued'),
-      (SELECT max(seq) FROM chat_runs WHERE session_id = p_session), 0) END,
-    'in_flight', head_run(p_session) IS NOT NULL,
-    'event_seq', session_mark(p_session) -> 'event_seq')
-$$;
+      (SELECT max(seq) FROM chat_runs WHERE session_id = p_session), 0);
+  END IF;
+  RETURN jsonb_build_object('run_seq', v_run, 'in_flight', v_head IS NOT NULL,
+    'event_seq', (SELECT coalesce(max(seq), 0) FROM session_events WHERE session_id = p_session));
+END $$;
 
 -- Aborts the run in flight and ends the session's children, for the arguments { message_id?, meant? } of a command to stop, where
 -- `meant` is from stop_meant() when the command was accepted. With a message, only if its run is open; one in the queue ends at once,
@@ -58,7 +64,7 @@ CREATE OR REPLACE FUNCTION not_a_question(p_message chat_messages) RETURNS jsonb
 $$;
 
 -- What the event of a command to stop says: the run that it has aborted, and what was meant, by the message or the last run.
-CREATE OR REPLACE FUNCTION stop_data(p_args jsonb, p_run integer) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION stop_data(p_args jsonb, p_run integer) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT jsonb_strip_nulls(jsonb_build_object(
     'run_seq', p_run, 'message_id', p_args -> 'message_id', 'last_run', p_args #> '{meant,run_seq}'))
 $$;

@@ -2,20 +2,23 @@
 -- down: the parent's session, the child's session, the row in tasks.
 
 -- Whether children of a session work, or have results that are still to come.
-CREATE OR REPLACE FUNCTION has_open_tasks(p_session text) RETURNS boolean LANGUAGE sql STABLE AS $$
-  SELECT EXISTS (SELECT FROM tasks WHERE parent_id = p_session AND delivered_at IS NULL)
-$$;
+CREATE OR REPLACE FUNCTION has_open_tasks(p_session text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN EXISTS (SELECT FROM tasks WHERE parent_id = p_session AND delivered_at IS NULL);
+END $$;
 
 -- The sessions above a child: its parent has the distance 1.
 CREATE OR REPLACE FUNCTION sessions_above(p_session text) RETURNS TABLE (session_id text, distance integer)
-LANGUAGE sql STABLE SET enable_seqscan = off AS $$
-  WITH RECURSIVE above AS (
-    SELECT t.parent_id, 1 AS distance FROM tasks t WHERE t.child_id = p_session
-    UNION ALL
-    SELECT t.parent_id, above.distance + 1 FROM above JOIN tasks t ON t.child_id = above.parent_id
-  )
-  SELECT above.parent_id, above.distance FROM above
-$$;
+LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+BEGIN
+  RETURN QUERY
+    WITH RECURSIVE above AS (
+      SELECT t.parent_id, 1 AS distance FROM tasks t WHERE t.child_id = p_session
+      UNION ALL
+      SELECT t.parent_id, above.distance + 1 FROM above JOIN tasks t ON t.child_id = above.parent_id
+    )
+    SELECT above.parent_id, above.distance FROM above;
+END $$;
 
 -- The session of a call: the given one, or one below it. The given one if there is no such call.
 CREATE OR REPLACE FUNCTION session_of_call(p_session text, p_call text) RETURNS text
