@@ -1,6 +1,7 @@
 import type { CustomSlotSupplier, SlotPermit, WorkflowSlotInfo } from '@temporalio/worker';
 
-type Kind = 'cached' | 'replayed';
+/** Of a task: of a session in the worker's cache, or of one that is replayed first. */
+export type Kind = 'cached' | 'replayed';
 
 /** Workflow tasks that may run at once, those that wait for local activities not counted, and tasks of a kind that may wait. */
 interface WorkflowSlotLimits {
@@ -16,7 +17,7 @@ interface WorkflowSlotLimits {
  * still in the queue of the server, where it does not time out.
  *
  * A task keeps its slot until it completes, but needs no CPU while it waits for local activities, which may be for seconds if
- * Postgres is slow. Meanwhile the slot is lent to another task.
+ * Postgres is slow. Then the slot is lent to another task meanwhile.
  */
 export class WorkflowSlots implements CustomSlotSupplier<WorkflowSlotInfo> {
   readonly type = 'custom';
