@@ -104,7 +104,7 @@ describe('final', () => {
 
   it('R6 a step ended by a content filter is a failure of the turn', () => {
     expect(failureOfFinish('content-filter')).toMatchObject({ kind: 'final', code: 'ContentFilter' });
-    expect([failureOfFinish('stop'), failureOfFinish('length')]).toEqual([undefined, undefined]);
+    expect(['stop', 'length', 'tool-calls'].map(failureOfFinish)).toEqual([undefined, undefined, undefined]);
   });
 });
 

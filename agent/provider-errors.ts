@@ -1,6 +1,7 @@
 import { APICallError, LoadAPIKeyError, NoOutputGeneratedError, StreamProviderError } from 'ai';
 import { PerdureError } from '../domain/errors.ts';
 import type { RunErrorCode } from '../domain/runs.ts';
+import { EndedEarly } from './ended-early.ts';
 import { ModelSilent } from './idle-limit.ts';
 
 /**
@@ -62,14 +63,22 @@ export function classifyProviderError(error: unknown): ProviderFailure {
   if (error instanceof ModelSilent) {
     return retryable('ProviderUnavailable', 'the model provider fell silent', undefined);
   }
+  if (error instanceof EndedEarly) {
+    return retryable('NetworkError', 'the model provider ended its answer early', undefined);
+  }
   const facts = factsOf(error);
   if (facts === undefined) return isNetworkError(error) ? network() : final('Internal');
   return classifyStatus(facts);
 }
 
-/** The failure that a finish reason means, if any: a content filter ends a step without an error. */
+/** With these an answer is whole. */
+const WHOLE: ReadonlySet<string> = new Set(['stop', 'length', 'tool-calls']);
+
+/** The failure that a finish reason means, if any: a content filter, or a reason that is not known to end a whole answer. */
 export function failureOfFinish(finishReason: string): ProviderFailure | undefined {
-  return finishReason === 'content-filter' ? final('ContentFilter') : undefined;
+  if (WHOLE.has(finishReason)) return undefined;
+  if (finishReason === 'content-filter') return final('ContentFilter');
+  return retryable('ProviderUnavailable', 'the model provider broke off its answer', undefined);
 }
 
 /**

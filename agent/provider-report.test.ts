@@ -1,6 +1,6 @@
 import { APICallError, StreamProviderError } from 'ai';
 import { expect, it } from 'vitest';
-import { providerReport } from './provider-report.ts';
+import { finishReport, providerReport } from './provider-report.ts';
 
 const failed = (more: Partial<ConstructorParameters<typeof APICallError>[0]>) =>
   new APICallError({ message: 'said so', url: 'https://provider.example', requestBodyValues: {}, ...more });
@@ -27,6 +27,16 @@ it('R6 a failed connection has the system’s code, and no status of the answer 
   const message = 'said so: read ECONNRESET';
   expect(providerReport(failed({ statusCode: 200, cause: reset }))).toEqual({ error_type: 'ECONNRESET', message });
   expect(providerReport('nonsense')).toEqual({ message: '' });
+});
+
+it('R6 a finish reason is reported in the provider’s word, as a type if it looks like a name', () => {
+  const word = 'insufficient_system_resource';
+  expect(finishReport('other', word)).toEqual({ error_type: word, message: `finish reason "${word}"` });
+  expect(finishReport('other', 'no more words')).toEqual({
+    error_type: 'other',
+    message: 'finish reason "no more words"',
+  });
+  expect(finishReport('error', undefined)).toEqual({ error_type: 'error', message: 'finish reason "error"' });
 });
 
 it('Q3 a type or request id that may be content is left out', () => {

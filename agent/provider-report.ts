@@ -41,6 +41,12 @@ export function providerReport(error: unknown): ProviderReport {
   return report(message, { status: undefined, requestId: undefined, types: systemCodes(error) });
 }
 
+/** What is known of an answer whose finish reason means a failure. */
+export function finishReport(finishReason: string, raw: string | undefined): ProviderReport {
+  const message = `finish reason ${JSON.stringify(raw ?? finishReason)}`;
+  return report(message, { status: undefined, requestId: undefined, types: [raw, finishReason] });
+}
+
 function report(
   message: string,
   said: { status: number | undefined; requestId: unknown; types: unknown[] },

@@ -8,7 +8,7 @@ import { type AgentDefinition, limitsOf, type ToolDefinition } from './define.ts
 import { limitFailure, limitReached } from './limits.ts';
 import type { ResolvedModel } from './models.ts';
 import { backoffMs, classifyProviderError, failureOfFinish, type ProviderFailure } from './provider-errors.ts';
-import { type ProviderReport, providerReport } from './provider-report.ts';
+import { finishReport, type ProviderReport, providerReport } from './provider-report.ts';
 import type { StepToolCall } from './step-chunks.ts';
 import { type StepResult, streamStep } from './step.ts';
 import type { StopReason, StopSignal } from './stop.ts';
@@ -103,9 +103,14 @@ export async function attemptStep<Next>(attempt: StepAttempt, recorder: StepReco
     thrown = error;
   }
   await recorder.close();
-  if (result !== undefined && !stop.signal.aborted) return recorder.complete(completed(result));
-  return recorder.breakOff(brokenStep(attempt, thrown));
+  if (result === undefined || stop.signal.aborted) return recorder.breakOff(brokenStep(attempt, thrown));
+  const { finishReason, rawFinishReason } = result;
+  const failure = failureOfFinish(finishReason);
+  if (failure?.kind !== 'retryable') return recorder.complete(completed(result, failure));
+  return recorder.breakOff(endOf(attempt, failure, finishReport(finishReason, rawFinishReason)));
 }
+
+type FinalFailure = Extract<ProviderFailure, { kind: 'final' }>;
 
 /** Undefined: the run was stopped meanwhile. */
 async function prepared<Next>(
@@ -141,14 +146,13 @@ async function callModel<Next>(
   }
 }
 
-function completed(result: StepResult): CompletedStep {
-  const failure = failureOfFinish(result.finishReason);
+function completed(result: StepResult, failure: FinalFailure | undefined): CompletedStep {
   return {
     result,
     tokens: totalTokens(result.usage) - result.usage.cache_read,
     calls: result.toolCalls.filter((call) => call.invalid !== true),
     isLast: result.toolCalls.length === 0,
-    ...(failure?.kind === 'final' && { failure: { code: failure.code, message: failure.message } }),
+    ...(failure && { failure: { code: failure.code, message: failure.message } }),
   };
 }
 

@@ -3,14 +3,13 @@ import {
   experimental_streamLanguageModelCall as streamLanguageModelCall,
   type LanguageModelStreamPart,
   type ModelMessage,
-  NoOutputGeneratedError,
   type UIMessage,
   type UIMessageChunk,
 } from 'ai';
-import { isOutputChunk } from 'ai/internal';
-import { fromLanguageModelUsage, type Usage, ZERO_USAGE } from '../domain/usage.ts';
+import { fromLanguageModelUsage, type Usage } from '../domain/usage.ts';
 import { AnswerSize } from './answer-size.ts';
 import type { ToolDefinition } from './define.ts';
+import { EndedEarly } from './ended-early.ts';
 import { modelParts } from './model-stream.ts';
 import type { ResolvedModel } from './models.ts';
 import { withoutRefusedFiles } from './refused-files.ts';
@@ -38,6 +37,8 @@ export interface StepInput {
 export interface StepResult {
   /** The AI SDK's: stop, length, content-filter, tool-calls, error, other. */
   finishReason: string;
+  /** The provider's word for it. */
+  rawFinishReason?: string;
   usage: Usage;
   /** `provider/model`. */
   model: string;
@@ -50,24 +51,23 @@ export interface StepResult {
  * reasoning, tool inputs, files and sources, `finish-step`; no `start` and no `finish`. Leaving the generator early ends
  * the call.
  *
- * @throws the provider's error, for `classifyProviderError`; `ModelSilent`; `AnswerTooLong`; the signal's reason if it fired
+ * @throws the provider's error, for `classifyProviderError`; `ModelSilent`; `EndedEarly`; `AnswerTooLong`; the signal's reason if
+ * it fired
  */
 export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChunk, StepResult, void> {
   const chunks = new StepChunks(input.tools, input.newToolCallId);
   const size = new AnswerSize();
   let end: CallEnd | undefined;
-  let hasOutput = false;
   try {
     input.signal.throwIfAborted();
     const parts = modelParts((signal) => callModel(input, signal), input.signal, input.model.idleMs);
     for await (const part of parts) {
       if (part.type === 'model-call-end') end = part;
-      hasOutput ||= isOutputChunk(part);
       size.add(part);
       yield* chunks.of(part);
     }
     input.signal.throwIfAborted();
-    if (end === undefined && !hasOutput) throw new NoOutputGeneratedError();
+    if (end === undefined || NO_END.has(end.finishReason)) throw new EndedEarly();
     yield* chunks.end();
   } catch (error) {
     input.signal.throwIfAborted();
@@ -78,10 +78,18 @@ export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChu
 
 type CallEnd = Extract<LanguageModelStreamPart, { type: 'model-call-end' }>;
 
-/** Without `end` the provider closed the stream after some output, but before it was complete. */
-function resultOf(model: string, end: CallEnd | undefined, toolCalls: StepToolCall[]): StepResult {
-  const usage = end ? fromLanguageModelUsage(end.usage) : ZERO_USAGE;
-  return { finishReason: end?.finishReason ?? 'other', usage, model, toolCalls };
+/** What the SDK makes of a stream that ends without a finish reason. */
+const NO_END: ReadonlySet<string> = new Set(['interrupted', 'unknown']);
+
+function resultOf(model: string, end: CallEnd, toolCalls: StepToolCall[]): StepResult {
+  const { finishReason, rawFinishReason } = end;
+  return {
+    finishReason,
+    ...(rawFinishReason !== undefined && { rawFinishReason }),
+    usage: fromLanguageModelUsage(end.usage),
+    model,
+    toolCalls,
+  };
 }
 
 /** Prompt, tools and tool calls are converted and checked by the SDK, but without `streamText`, which costs twice as much. */

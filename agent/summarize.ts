@@ -7,7 +7,7 @@ import type { Usage } from '../domain/usage.ts';
 import type { AgentDefinition } from './define.ts';
 import type { ResolvedModel } from './models.ts';
 import { backoffMs, classifyProviderError, failureOfFinish } from './provider-errors.ts';
-import { type ProviderReport, providerReport } from './provider-report.ts';
+import { finishReport, type ProviderReport, providerReport } from './provider-report.ts';
 import { streamStep } from './step.ts';
 import type { StopSignal } from './stop.ts';
 import { countTokens } from './tokens.ts';
@@ -140,8 +140,7 @@ class Summary {
     for (let attempt = 1; ; attempt += 1) {
       try {
         const answer = await this.call(text);
-        if (answer !== 'empty') return answer;
-        this.failure = failed('ProviderUnavailable', 'the summarizer returned nothing');
+        if (answer !== 'again') return answer;
       } catch (error) {
         stop.signal.throwIfAborted();
         if (this.limit.aborted) return this.fail('ProviderUnavailable', 'the summarizer did not answer in time');
@@ -163,7 +162,8 @@ class Summary {
     }
   }
 
-  private async call(text: string): Promise<'answered' | 'failed' | 'empty'> {
+  /** `again`: the answer is empty or not whole. */
+  private async call(text: string): Promise<'answered' | 'failed' | 'again'> {
     const { agent, model } = this.given;
     const chunks = streamStep({
       model,
@@ -178,11 +178,18 @@ class Summary {
     let summary = '';
     let next = await chunks.next();
     for (; !next.done; next = await chunks.next()) if (next.value.type === 'text-delta') summary += next.value.delta;
-    const { usage, model: ref, finishReason } = next.value;
+    const { usage, model: ref, finishReason, rawFinishReason } = next.value;
     this.calls.push({ usage, model: ref, finish_reason: finishReason });
     const refused = failureOfFinish(finishReason);
     if (refused?.kind === 'final') return this.fail(refused.code, refused.message);
-    if (summary.trim() === '') return 'empty';
+    if (refused) {
+      this.failure = { ...failed(refused.code, refused.reason), report: finishReport(finishReason, rawFinishReason) };
+      return 'again';
+    }
+    if (summary.trim() === '') {
+      this.failure = failed('ProviderUnavailable', 'the summarizer returned nothing');
+      return 'again';
+    }
     this.failure = undefined;
     this.texts.push(summary.trim());
     return 'answered';

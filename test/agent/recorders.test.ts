@@ -88,6 +88,13 @@ const PLAYS: Record<string, Play> = {
   'a connection cut in mid-text': { says: [[think('lost'), say('lost words'), cut()], [say('new words')]] },
   'a connection cut in a tool’s input': { says: [[callTool('x', 'echo', '{"words":"hel'), cut()], [say('new words')]] },
   'a provider that does not recover': { says: [[say('lost words'), cut()]] },
+  'an answer that its provider breaks off': {
+    says: [
+      [say('lost words'), callTool('x', 'look', { at: 'a' }), finish('insufficient_system_resource')],
+      [say('new words')],
+    ],
+  },
+  'answers that its provider breaks off every time': { says: [[say('words'), finish('insufficient_system_resource')]] },
   'a provider that refuses after a step': { says: [[say('first'), callTool('x', 'look', { at: 'a' })], [fail(401)]] },
   'a provider’s content filter': { says: [[say('no'), callTool('x', 'look', { at: 'a' }), finish('content_filter')]] },
   'an abort in mid-text': { says: [[think('hm'), say('one '), hang()]], abortAt: 'one ' },

@@ -161,8 +161,6 @@ const STREAMS: Record<string, ModelPart[]> = {
     finished('error'),
   ],
   'an error before any content': [started, { type: 'error', error: new Error('odd') }, finished('error')],
-  'a stream without an end': text('0', 'x'),
-  'a stream without content or end': [started],
 };
 
 const REASONS: Reason[] = ['stop', 'length', 'content-filter', 'tool-calls', 'error', 'other'];
@@ -244,6 +242,16 @@ it.each([
   const { parts, failure } = await ours(new RecordedModel([...text('0', 'x'), part, finished()]).object);
   expect(parts).toMatchObject([{ type: 'step-start' }, { text: 'x' }]);
   expect(failure).toMatchObject({ kind: 'final', code: 'Internal' });
+});
+
+it.each([
+  ['text', text('0', 'x')],
+  ['a tool call', call('p', 'write_file', '{"path":"a"}')],
+  ['nothing', started],
+])('T5 a stream that ends after %s without a finish is a failure that can be retried', async (_name, part) => {
+  const { failure } = await ours(new RecordedModel([part].flat()).object);
+  const reason = 'the model provider ended its answer early';
+  expect(failure).toEqual({ kind: 'retryable', code: 'NetworkError', reason });
 });
 
 describe('over HTTP, too', () => {

@@ -59,6 +59,10 @@ const begun: ModelPart = { type: 'text-start', id: '0' };
 const delta = (text: string): ModelPart => ({ type: 'text-delta', id: '0', delta: text });
 const never = () => new Promise<never>(() => {});
 const MIB = 1024 ** 2;
+const NO_USAGE = {
+  inputTokens: { total: undefined, noCache: undefined, cacheRead: undefined, cacheWrite: undefined },
+  outputTokens: { total: undefined, text: undefined, reasoning: undefined },
+};
 
 describe('a provider that ignores an abort', () => {
   it('R4 before its stream: the step ends, and a stream that comes later is closed', async () => {
@@ -202,6 +206,7 @@ describe('a stream beside others', () => {
         stream.enqueue(begun);
         for (let part = 0; part < parts; part += 1) stream.enqueue(delta('x'));
         stream.enqueue({ type: 'text-end', id: '0' });
+        stream.enqueue({ type: 'finish', finishReason: { unified: 'stop', raw: 'stop' }, usage: NO_USAGE });
         stream.close();
       },
     });

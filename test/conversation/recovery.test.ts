@@ -2,7 +2,15 @@
 // warning, or an error with advice; never in a loop.
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { fail, failContextLength, hang, type ModelAction, report, say } from '../../tools/test-kit/model-actions.ts';
+import {
+  fail,
+  failContextLength,
+  finish,
+  hang,
+  type ModelAction,
+  report,
+  say,
+} from '../../tools/test-kit/model-actions.ts';
 import type { ModelScript } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
@@ -51,10 +59,10 @@ async function full(id: string, summary?: ModelScript): Promise<TestSession> {
 
 const summaries = (from: number) => requests(runtime, 'summary', from);
 
-/** Answers the first `n` summarizer requests with an action, later ones with a summary. */
-function first(n: number, action: ModelAction) {
+/** Answers the first `n` summarizer requests with these actions, later ones with a summary. */
+function first(n: number, ...actions: ModelAction[]) {
   let asked = 0;
-  return () => (asked++ < n ? [action] : [say(SUMMARY)]);
+  return () => (asked++ < n ? actions : [say(SUMMARY)]);
 }
 
 /** What the run's row says of its compaction. */
@@ -70,8 +78,11 @@ async function next(session: TestSession) {
 }
 
 describe('a summarizer that fails', () => {
-  it('X8 once: it is asked again', async () => {
-    const session = await full('talker', first(1, fail(503)));
+  it.each<[string, ModelAction[]]>([
+    ['once', [fail(503)]],
+    ['by breaking off its summary', [say('## Goal'), finish('insufficient_system_resource')]],
+  ])('X8 %s: it is asked again', async (_name, failure) => {
+    const session = await full('talker', first(1, ...failure));
     expect(await next(session)).toMatchObject({
       run: { state: 'finished' },
       asked: 2,

@@ -6,7 +6,21 @@ import { readEvents } from '../../store/events.ts';
 import { readStatus } from '../../store/status.ts';
 import { statusQuery, updates } from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { callTool, cut, fail, hang, type ModelAction, raw, report, say } from '../../tools/test-kit/model-actions.ts';
+import { createAnthropic } from '@ai-sdk/anthropic';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { type EventServer, startEventServer } from '../../tools/test-kit/event-server.ts';
+import { PROVIDER_APIS } from '../../tools/test-kit/provider-apis.ts';
+import {
+  callTool,
+  cut,
+  fail,
+  finish,
+  hang,
+  type ModelAction,
+  raw,
+  report,
+  say,
+} from '../../tools/test-kit/model-actions.ts';
 import type { ChatRequest } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
@@ -21,8 +35,13 @@ const TWO_MINUTES = expect.stringMatching(/^rate limited, retry in 12[0-2] s$/) 
 const KEY = 'sk-secret-of-the-worker';
 
 let runtime: TestRuntime;
+/** Of the provider `claude`. */
+let claude: EventServer;
 beforeAll(async () => {
+  claude = await startEventServer();
+  afterFile(() => claude.close());
   runtime = await startRuntime({
+    providers: { claude: createAnthropic({ apiKey: 'k', baseURL: claude.url }) },
     agents: [
       faultAgent,
       limited('few-steps', { steps: 2 }),
@@ -91,6 +110,64 @@ describe('a transient failure of the provider', () => {
     expect(seen).toContain('new words');
     expect(seen).not.toContain('lost words');
     await expectSound(runtime, session.id);
+  });
+});
+
+describe('an answer that is not whole', () => {
+  const { open, text, end } = PROVIDER_APIS['Anthropic’s messages']!;
+
+  it('T5 a stream that ends in mid-text is tried again, and the model sees only the whole answer', async () => {
+    claude.answer(
+      [...open(), ...text('The three steps are: first, ')],
+      [...open(), ...text('One, two, three.'), ...end('stop')],
+    );
+    const session = await TestSession.open(runtime, { agent: 'faults' });
+    const { run: seq, message } = await session.accept('three steps, please', undefined, 'claude/c');
+    await session.wake(seq, message);
+    const run = await session.ended(seq);
+    expect([run.state, claude.requests.length]).toEqual(['finished', 2]);
+    expect(await session.parts(run.answer_id)).toMatchObject([
+      { type: 'step-start' },
+      { type: 'text', text: 'The three steps are: first, ', state: 'done' },
+      { type: 'data-interrupted' },
+      { type: 'step-start' },
+      { type: 'text', text: 'One, two, three.' },
+    ]);
+    const again = await session.accept('and then?');
+    await session.wake(again.run, again.message);
+    await session.ended(again.run);
+    const asked = JSON.stringify(claude.requests.at(-1)!['messages']);
+    expect(asked).toContain('One, two, three.');
+    expect(asked).not.toContain('first, ');
+    await expectSound(runtime, session.id);
+  });
+
+  it('R6 one with an unknown finish reason is tried again; its calls do not run, and the log has the reason', async () => {
+    const word = 'insufficient_system_resource';
+    const session = await talkTo(
+      [say('I will now'), callTool('c', 'pay', { amount: 5 }), finish(word)],
+      [say('Here they are')],
+    );
+    const run = await session.ended(await session.send('three steps, please'));
+    expect(run.state).toBe('finished');
+    expect(await session.parts(run.answer_id)).toMatchObject([
+      { type: 'step-start' },
+      { text: 'I will now' },
+      { type: 'tool-pay', state: 'output-error', errorText: 'interrupted before it began' },
+      { type: 'data-interrupted' },
+      { type: 'step-start' },
+      { text: 'Here they are' },
+    ]);
+    const logged = runtime.logs.filter((line) => line['session'] === session.id && 'error_type' in line);
+    expect(logged).toMatchObject([{ code: 'ProviderUnavailable', error_type: word }]);
+    await expectSound(runtime, session.id);
+  });
+
+  it('R6 with an unknown finish reason every time, the turn ends with an error', async () => {
+    const session = await talkTo([say('I will now'), finish('insufficient_system_resource')]);
+    const run = await session.ended(await session.send('three steps, please'));
+    expect(run).toMatchObject({ state: 'error', error_code: 'ProviderUnavailable' });
+    expect(run.error_message).toMatch(/^the model provider broke off its answer; gave up after 3 attempts: send/);
   });
 });
 

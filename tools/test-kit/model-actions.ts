@@ -9,7 +9,8 @@ export type ReportedUsage = {
   cacheWritten?: number;
 };
 
-export type FinishReason = 'stop' | 'tool_calls' | 'length' | 'content_filter';
+/** The last one is of a provider that has too little memory or time. */
+export type FinishReason = 'stop' | 'tool_calls' | 'length' | 'content_filter' | 'insufficient_system_resource';
 
 export type ModelAction =
   | { do: 'text'; text: string }

@@ -32,6 +32,8 @@ export interface RuntimeOptions {
   catalog?: ModelSettings['catalog'];
   /** How long a provider may be silent. */
   providerIdleMs?: number;
+  /** Providers besides the scripted one. */
+  providers?: ModelSettings['providers'];
   settings?: Partial<WorkerParts['settings']>;
   /** Removes secrets from what tools bring. */
   hide?: (text: string) => string;
@@ -130,6 +132,7 @@ export async function startSystem(servers: SystemServers, options: RuntimeOption
     defaultModel: options.defaultModel ?? 'openai/test',
     providerIdleMs: options.providerIdleMs,
     ...(options.catalog && { catalog: options.catalog }),
+    providers: options.providers,
   });
   const started: RunningWorker[] = [];
 

@@ -1,0 +1,9 @@
+/** The stream of a model call ended before the provider said that the answer is complete. */
+export class EndedEarly extends Error {
+  readonly code = 'ended_early';
+
+  constructor() {
+    super('the stream ended without a finish reason');
+    this.name = 'EndedEarly';
+  }
+}

@@ -1,0 +1,71 @@
+// How the answers of providers end, over HTTP in the protocol of each.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type EventServer, startEventServer } from '../../tools/test-kit/event-server.ts';
+import { modelOf, PROVIDER_APIS } from '../../tools/test-kit/provider-apis.ts';
+import { reduced } from '../../tools/test-kit/reduce.ts';
+import { classifyProviderError, failureOfFinish } from '../../agent/provider-errors.ts';
+import { type StepInput, streamStep } from '../../agent/step.ts';
+import { collect, hello, type Played, writeFile } from './step-play.ts';
+
+let server: EventServer;
+beforeAll(async () => void (server = await startEventServer()));
+afterAll(() => server.close());
+
+/** Plays a step in which the model answers with these events; tool calls are `ours_1`, `ours_2`, … */
+function play(model: StepInput['model'], events: string[]): Promise<Played> {
+  let calls = 0;
+  server.answer(events);
+  return collect(
+    streamStep({
+      model,
+      system: '',
+      messages: hello,
+      tools: [writeFile],
+      signal: new AbortController().signal,
+      newToolCallId: () => `ours_${++calls}`,
+    }),
+  );
+}
+
+/** The parts of the message that a reader has. */
+const partsOf = async ({ chunks }: Played) => (await reduced(chunks))?.parts ?? [];
+
+const ARGS = '{"path":"a","content":"x"}';
+
+describe.each(Object.entries(PROVIDER_APIS))('%s', (_name, api) => {
+  const model = () => modelOf(api, server.url);
+
+  it('T5 a stream that ends in mid-text is no answer, and is tried again', async () => {
+    const { error, result, chunks } = await play(model(), [...api.open(), ...api.text('The three steps are: first, ')]);
+    expect([result, chunks.at(-1)?.type]).toEqual([undefined, expect.stringMatching(/^text-/)]);
+    expect(classifyProviderError(error)).toMatchObject({ kind: 'retryable', code: 'NetworkError' });
+  });
+
+  it('T5 neither is one that ends before it, or after a tool call', async () => {
+    for (const events of [[], api.open(), [...api.open(), ...api.call(0, 'L1', ARGS)]]) {
+      const { error, result } = await play(model(), events);
+      expect(result).toBeUndefined();
+      expect(classifyProviderError(error)).toMatchObject({ kind: 'retryable', code: 'NetworkError' });
+    }
+  });
+
+  it('R6 one with a finish is', async () => {
+    const played = await play(model(), [...api.open(), ...api.text('Hello'), ...api.end('stop')]);
+    expect(played.result).toMatchObject({ finishReason: 'stop', toolCalls: [] });
+    expect(await partsOf(played)).toMatchObject([{ type: 'step-start' }, { text: 'Hello' }]);
+  });
+});
+
+it.each(['insufficient_system_resource', 'error', 'abort'])('R6 the finish reason %s is a failure', async (word) => {
+  for (const name of ['a compatible server', 'OpenAI’s chat completions']) {
+    const api = PROVIDER_APIS[name]!;
+    const end = api.end('stop').map((each) => each.replace('"stop"', JSON.stringify(word)));
+    const { result } = await play(modelOf(api, server.url), [...api.text('I will now list'), ...end]);
+    expect(result?.rawFinishReason).toBe(word);
+    expect(failureOfFinish(result!.finishReason)).toEqual({
+      kind: 'retryable',
+      code: 'ProviderUnavailable',
+      reason: 'the model provider broke off its answer',
+    });
+  }
+});
