@@ -5,7 +5,7 @@ import type { ResolvedModel } from '../agent/models.ts';
 import { PartRows } from '../agent/part-rows.ts';
 import type { ProviderReport } from '../agent/provider-report.ts';
 import type { BrokenStep, CompletedStep, ModelCall, Retry, StepRecorder } from '../agent/step-attempt.ts';
-import type { StepToolCall } from '../agent/step-chunks.ts';
+import type { StepToolCall } from '../agent/call-chunks.ts';
 import { TOOL_NOT_RUN } from '../agent/tool-call.ts';
 import { publishEnded } from '../bus/bus.ts';
 import type { StepOutcome, ToolCallRef } from '../domain/commands.ts';

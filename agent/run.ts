@@ -23,7 +23,7 @@ import {
   type Retry,
   type StepRecorder,
 } from './step-attempt.ts';
-import type { StepToolCall } from './step-chunks.ts';
+import type { StepToolCall } from './call-chunks.ts';
 import { StopSignal } from './stop.ts';
 import { performToolCall } from './tool-call.ts';
 

@@ -9,7 +9,7 @@ import { limitFailure, limitReached } from './limits.ts';
 import type { ResolvedModel } from './models.ts';
 import { backoffMs, classifyProviderError, failureOfFinish, type ProviderFailure } from './provider-errors.ts';
 import { finishReport, type ProviderReport, providerReport } from './provider-report.ts';
-import type { StepToolCall } from './step-chunks.ts';
+import type { StepToolCall } from './call-chunks.ts';
 import { type StepResult, streamStep } from './step.ts';
 import type { StopReason, StopSignal } from './stop.ts';
 

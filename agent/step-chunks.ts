@@ -1,54 +1,39 @@
-import {
-  type LanguageModelStreamPart,
-  type TextStreamPart,
-  toUIMessageChunk,
-  type ToolSet,
-  type UIMessageChunk,
-} from 'ai';
-import { type Cleaner, cleanJson, cleanText, JsonTextCleaner, TextCleaner } from '../domain/text.ts';
+import type { LanguageModelStreamPart, UIMessageChunk } from 'ai';
+import { type Cleaner, TextCleaner } from '../domain/text.ts';
 import type { ToolDefinition } from './define.ts';
-import { invalidCallText } from './step-tools.ts';
-
-/** A tool call of a step. `input` is the model's JSON, cleaned. */
-export interface StepToolCall {
-  toolCallId: string;
-  toolName: string;
-  input: unknown;
-  /** True for an unknown tool or bad input. Its outcome is an error already. */
-  invalid?: boolean;
-}
+import { metadataOf, type PartOf, sdkChunks } from './sdk-chunks.ts';
+import type { StepToolCall } from './call-chunks.ts';
+import { StepCalls } from './step-calls.ts';
 
 type Part = LanguageModelStreamPart;
-type PartOf<T extends Part['type']> = Extract<Part, { type: T }>;
 type TextKind = 'text' | 'reasoning';
 
-interface OpenCall {
-  providerId: string;
+/** A text from its start to its end. */
+interface OpenText {
+  kind: TextKind;
   id: string;
   cleaner: Cleaner;
 }
 
-const MAX_TOOL_NAME = 64;
-
 /**
- * Converts the parts of one model call to UIMessage chunks:
+ * Converts the parts of one model call to UIMessage chunks; those of tool calls with `StepCalls`:
  *
- * 1. Each tool call gets an id of ours when its input starts, or when it arrives complete. The provider's ids may repeat
- *    within a step: deltas belong to the latest call with the id, and inputs complete in the order in which they started.
- * 2. U+0000 and lone surrogates in texts are replaced; a surrogate pair that is split over two deltas is kept.
- * 3. `start-step` is sent with the first content: a call that fails before any content leaves no step.
+ * 1. U+0000 and lone surrogates in texts are replaced; a surrogate pair that is split over two deltas is kept.
+ * 2. `start-step` is sent with the first content: a call that fails before any content leaves no step.
+ * 3. What is still open when the step ends is ended before `finish-step`.
  */
 export class StepChunks {
-  readonly toolCalls: StepToolCall[] = [];
-  private readonly tools: readonly ToolDefinition[];
-  private readonly newToolCallId: () => string;
-  private readonly texts = new Map<string, Cleaner>();
-  private readonly openCalls: OpenCall[] = [];
+  private readonly calls: StepCalls;
+  private readonly texts = new Map<string, OpenText>();
   private started = false;
 
   constructor(tools: readonly ToolDefinition[], newToolCallId: () => string) {
-    this.tools = tools;
-    this.newToolCallId = newToolCallId;
+    this.calls = new StepCalls(tools, newToolCallId);
+  }
+
+  /** In the model's order. */
+  get toolCalls(): StepToolCall[] {
+    return this.calls.all;
   }
 
   of(part: Part): UIMessageChunk[] {
@@ -60,15 +45,17 @@ export class StepChunks {
 
   /** The step's last chunks. */
   end(): UIMessageChunk[] {
-    return this.started ? [{ type: 'finish-step' }] : [{ type: 'start-step' }, { type: 'finish-step' }];
+    const start: UIMessageChunk[] = this.started ? [] : [{ type: 'start-step' }];
+    const texts = [...this.texts.values()].flatMap(({ kind, id }) => this.textEnd(kind, { type: `${kind}-end`, id }));
+    return [...start, ...texts, ...this.calls.end(), { type: 'finish-step' }];
   }
 
   private chunksOf(part: Part): UIMessageChunk[] {
     switch (part.type) {
       case 'text-start':
+        return this.textStart('text', part);
       case 'reasoning-start':
-        this.texts.set(textKey(part), new TextCleaner());
-        return other(part);
+        return this.textStart('reasoning', part);
       case 'text-delta':
         return this.textDelta('text', part);
       case 'reasoning-delta':
@@ -78,25 +65,32 @@ export class StepChunks {
       case 'reasoning-end':
         return this.textEnd('reasoning', part);
       case 'tool-input-start':
-        return this.toolInputStart(part);
+        return this.calls.start(part);
       case 'tool-input-delta':
-        return this.toolInputDelta(part);
+        return this.calls.delta(part);
       case 'tool-call':
-        return this.toolCall(part);
+        return this.calls.complete(part);
       case 'tool-error':
         // The error of an invalid call is sent with the call.
-        return part.providerExecuted ? other(part) : [];
+        return part.providerExecuted ? sdkChunks(part) : [];
       case 'custom':
         // A first token count, not content.
-        return part.kind === 'anthropic.message_start' ? [] : other(part);
+        return part.kind === 'anthropic.message_start' ? [] : sdkChunks(part);
       case 'file':
       case 'reasoning-file':
       case 'source':
       case 'tool-result':
-        return other(part);
+        return sdkChunks(part);
       default:
         return [];
     }
+  }
+
+  private textStart(kind: TextKind, part: PartOf<'text-start' | 'reasoning-start'>): UIMessageChunk[] {
+    const key = textKey(part);
+    const before = this.texts.has(key) ? this.textEnd(kind, { type: `${kind}-end`, id: part.id }) : [];
+    this.texts.set(key, { kind, id: part.id, cleaner: new TextCleaner() });
+    return [...before, ...sdkChunks(part)];
   }
 
   private textDelta(kind: TextKind, part: PartOf<'text-delta' | 'reasoning-delta'>): UIMessageChunk[] {
@@ -110,98 +104,16 @@ export class StepChunks {
   private textEnd(kind: TextKind, part: PartOf<'text-end' | 'reasoning-end'>): UIMessageChunk[] {
     const rest = this.cleanerOf(part).end();
     this.texts.delete(textKey(part));
-    return [...(rest ? [{ type: `${kind}-delta`, id: part.id, delta: rest } as const] : []), ...other(part)];
+    return [...(rest ? [{ type: `${kind}-delta`, id: part.id, delta: rest } as const] : []), ...sdkChunks(part)];
   }
 
   private cleanerOf(part: { type: string; id: string }): Cleaner {
-    const cleaner = this.texts.get(textKey(part));
-    if (cleaner === undefined) throw new Error(`the model sent a ${part.type} of a part that has not begun`);
-    return cleaner;
-  }
-
-  private toolInputStart(part: PartOf<'tool-input-start'>): UIMessageChunk[] {
-    if (part.providerExecuted) return other(part);
-    const { id } = this.open(part.id);
-    const { toolName, dynamic } = this.named(part.toolName);
-    return [{ type: 'tool-input-start', toolCallId: id, toolName, ...dynamic, ...callMetadata(part.id, part) }];
-  }
-
-  private toolInputDelta(part: PartOf<'tool-input-delta'>): UIMessageChunk[] {
-    const call = this.openCalls.findLast((open) => open.providerId === part.id);
-    if (!call) return other(part);
-    return inputDelta(call.id, call.cleaner.push(part.delta));
-  }
-
-  private toolCall(part: PartOf<'tool-call'>): UIMessageChunk[] {
-    if (part.providerExecuted) return other(part);
-    const { id: toolCallId, cleaner } = this.close(part.toolCallId);
-    const { toolName, dynamic } = this.named(part.toolName);
-    const input = cleanJson(part.input);
-    const chunk = { toolCallId, toolName, input, ...dynamic, ...callMetadata(part.toolCallId, part) };
-    const rest = inputDelta(toolCallId, cleaner.end());
-    if (!part.invalid) {
-      this.toolCalls.push({ toolCallId, toolName, input });
-      return [...rest, { type: 'tool-input-available', ...chunk }];
-    }
-    this.toolCalls.push({ toolCallId, toolName, input, invalid: true });
-    const errorText = invalidCallText(toolName, part.error, this.tools);
-    return [...rest, { type: 'tool-input-error', ...chunk, errorText }];
-  }
-
-  private open(providerId: string): OpenCall {
-    const call = { providerId, id: this.newToolCallId(), cleaner: new JsonTextCleaner() };
-    this.openCalls.push(call);
-    return call;
-  }
-
-  /** The call that is complete now: an open one, or a new one that arrived complete. */
-  private close(providerId: string): OpenCall {
-    const at = this.openCalls.findIndex((open) => open.providerId === providerId);
-    return (
-      this.openCalls.splice(at, at < 0 ? 0 : 1)[0] ?? {
-        providerId,
-        id: this.newToolCallId(),
-        cleaner: new JsonTextCleaner(),
-      }
-    );
-  }
-
-  /**
-   * The name under which a call is stored. The part of an unknown tool is dynamic, and characters that providers refuse in
-   * a conversation are replaced in its name.
-   */
-  private named(name: string): { toolName: string; dynamic: { dynamic?: true } } {
-    if (this.tools.some((tool) => tool.name === name)) return { toolName: name, dynamic: {} };
-    const toolName =
-      cleanText(name)
-        .replaceAll(/[^A-Za-z0-9_-]/g, '_')
-        .slice(0, MAX_TOOL_NAME) || 'unknown';
-    return { toolName, dynamic: { dynamic: true } };
+    const text = this.texts.get(textKey(part));
+    if (text === undefined) throw new Error(`the model sent a ${part.type} of a part that has not begun`);
+    return text.cleaner;
   }
 }
 
 function textKey(part: { type: string; id: string }): string {
   return `${part.type.slice(0, 4)}:${part.id}`;
-}
-
-function inputDelta(toolCallId: string, inputTextDelta: string): UIMessageChunk[] {
-  return inputTextDelta === '' ? [] : [{ type: 'tool-input-delta', toolCallId, inputTextDelta }];
-}
-
-/** The SDK's chunk for a part, with cleaned strings. */
-function other(part: Extract<Part, TextStreamPart<ToolSet>>): UIMessageChunk[] {
-  const chunk = toUIMessageChunk(part, { sendSources: true });
-  return chunk ? [cleanJson(chunk) as UIMessageChunk] : [];
-}
-
-type Metadata = Record<string, Record<string, never>>;
-
-function metadataOf(part: { providerMetadata?: unknown }): { providerMetadata?: Metadata } {
-  return part.providerMetadata ? { providerMetadata: cleanJson(part.providerMetadata) as Metadata } : {};
-}
-
-/** The provider's metadata and id of a call. */
-function callMetadata(providerId: string, part: { providerMetadata?: unknown }) {
-  const perdure = { providerToolCallId: cleanText(providerId).slice(0, 256) };
-  return { providerMetadata: { ...metadataOf(part).providerMetadata, perdure } };
 }

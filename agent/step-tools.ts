@@ -42,6 +42,11 @@ export function invalidCallText(toolName: string, error: unknown, tools: readonl
   return `The call of "${toolName}" could not be read. Call the tool again.`;
 }
 
+/** The error that the model sees for a call that it did not complete. */
+export function incompleteCallText(toolName: string): string {
+  return `The call of "${toolName}" is not complete. Call the tool again.`;
+}
+
 /** An input does not match its schema. */
 class InvalidInput extends Error {
   readonly issues: readonly Issue[];

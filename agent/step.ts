@@ -13,7 +13,8 @@ import { EndedEarly } from './ended-early.ts';
 import { modelParts } from './model-stream.ts';
 import type { ResolvedModel } from './models.ts';
 import { withoutRefusedFiles } from './refused-files.ts';
-import { StepChunks, type StepToolCall } from './step-chunks.ts';
+import type { StepToolCall } from './call-chunks.ts';
+import { StepChunks } from './step-chunks.ts';
 import { sdkTools } from './step-tools.ts';
 
 // The SDK would print warnings, such as of a model of an older specification.

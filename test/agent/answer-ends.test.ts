@@ -52,7 +52,15 @@ describe.each(Object.entries(PROVIDER_APIS))('%s', (_name, api) => {
   it('R6 one with a finish is', async () => {
     const played = await play(model(), [...api.open(), ...api.text('Hello'), ...api.end('stop')]);
     expect(played.result).toMatchObject({ finishReason: 'stop', toolCalls: [] });
-    expect(await partsOf(played)).toMatchObject([{ type: 'step-start' }, { text: 'Hello' }]);
+    expect(await partsOf(played)).toMatchObject([{ type: 'step-start' }, { text: 'Hello', state: 'done' }]);
+  });
+
+  it('R7 a call that the output limit cuts does not stay open, and does not run', async () => {
+    const events = [...api.open(), ...api.call(0, 'L1', '{"path":"a","content":"aaa', true), ...api.end('length')];
+    const played = await play(model(), events);
+    const [, part, ...others] = await partsOf(played);
+    expect([part, others]).toMatchObject([{ type: 'tool-write_file', state: 'output-error' }, []]);
+    expect(played.result).toMatchObject({ finishReason: 'length', toolCalls: [{ invalid: true }] });
   });
 });
 

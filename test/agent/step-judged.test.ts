@@ -51,13 +51,7 @@ const STREAMS: Record<string, ModelPart[]> = {
     ...text('0', 'Hel', '', 'lo'),
     finished(),
   ],
-  'two texts with one id, and one that does not end': [
-    ...text('0', 'a'),
-    ...text('0', 'b'),
-    { type: 'text-start', id: '1' },
-    { type: 'text-delta', id: '1', delta: 'c' },
-    finished(),
-  ],
+  'two texts with one id': [...text('0', 'a'), ...text('0', 'b'), finished()],
   'text with metadata and citations': [
     { type: 'text-start', id: '0', providerMetadata: { p: { a: 1 } } },
     { type: 'text-delta', id: '0', delta: 'x', providerMetadata: { p: { b: 2 } } },
@@ -93,7 +87,6 @@ const STREAMS: Record<string, ModelPart[]> = {
     call('p', 'write_file', '{"path":"a"}'),
     finished('tool-calls'),
   ],
-  'a tool input that does not end': [...inputOf('p', 'write_file', '{"path":"a'), finished('length')],
   'a call with invalid JSON': [
     ...inputOf('p', 'write_file', '{"path":"a'),
     call('p', 'write_file', '{"path":"a'),

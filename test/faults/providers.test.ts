@@ -131,7 +131,7 @@ describe('an answer that is not whole', () => {
       { type: 'text', text: 'The three steps are: first, ', state: 'done' },
       { type: 'data-interrupted' },
       { type: 'step-start' },
-      { type: 'text', text: 'One, two, three.' },
+      { type: 'text', text: 'One, two, three.', state: 'done' },
     ]);
     const again = await session.accept('and then?');
     await session.wake(again.run, again.message);

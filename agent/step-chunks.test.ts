@@ -1,0 +1,72 @@
+import type { LanguageModelStreamPart, UIMessageChunk } from 'ai';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { reduced } from '../tools/test-kit/reduce.ts';
+import { defineTool } from './define.ts';
+import { StepChunks } from './step-chunks.ts';
+
+type Part = LanguageModelStreamPart;
+
+const write = defineTool({
+  name: 'write',
+  description: 'Writes.',
+  input: z.object({ path: z.string() }),
+  execute: () => null,
+});
+
+/** The chunks of a step of these parts, the message that a reader makes of them, and the step's calls. */
+async function step(...parts: Part[]) {
+  let calls = 0;
+  const made = new StepChunks([write], () => `ours_${++calls}`);
+  const chunks: UIMessageChunk[] = [...parts.flatMap((part) => made.of(part)), ...made.end()];
+  return { chunks, calls: made.toolCalls, parts: (await reduced(chunks))?.parts.slice(1) ?? [] };
+}
+
+const begin = (id: string, toolName = 'write', more: object = {}): Part => ({
+  type: 'tool-input-start',
+  id,
+  toolName,
+  ...more,
+});
+const delta = (id: string, text: string): Part => ({ type: 'tool-input-delta', id, delta: text });
+
+describe('what is open when a step ends', () => {
+  it('T5 a text and a reasoning are ended, with what was held back of them', async () => {
+    const { parts } = await step(
+      { type: 'reasoning-start', id: '0' },
+      { type: 'reasoning-delta', id: '0', text: 'hm' },
+      { type: 'text-start', id: '0' },
+      { type: 'text-delta', id: '0', text: 'a\uD83D' },
+    );
+    expect(parts).toMatchObject([
+      { type: 'reasoning', text: 'hm', state: 'done' },
+      { type: 'text', text: 'a\uFFFD', state: 'done' },
+    ]);
+  });
+
+  it('T5 a text is ended if another one with its id begins', async () => {
+    const { parts } = await step(
+      { type: 'text-start', id: '0' },
+      { type: 'text-delta', id: '0', text: 'a' },
+      { type: 'text-start', id: '0' },
+      { type: 'text-delta', id: '0', text: 'b' },
+    );
+    expect(parts).toMatchObject([
+      { text: 'a', state: 'done' },
+      { text: 'b', state: 'done' },
+    ]);
+  });
+
+  it('T5 a tool call is an invalid one, which the model is told', async () => {
+    const { parts, calls } = await step(begin('p'), delta('p', '{"path":"a'));
+    expect(calls).toEqual([{ toolCallId: 'ours_1', toolName: 'write', input: '{"path":"a', invalid: true }]);
+    const errorText = 'The call of "write" is not complete. Call the tool again.';
+    expect(parts).toMatchObject([{ type: 'tool-write', state: 'output-error', errorText }]);
+  });
+
+  it('T5 so is one that the provider was to run, without an entry in the calls', async () => {
+    const { parts, calls } = await step(begin('s', 'web_search', { providerExecuted: true, dynamic: true }));
+    expect(calls).toEqual([]);
+    expect(parts).toMatchObject([{ toolName: 'web_search', state: 'output-error', providerExecuted: true }]);
+  });
+});
