@@ -2,14 +2,28 @@ import type { UIMessageChunk } from 'ai';
 import { cleanJson, JsonTextCleaner } from '../domain/text.ts';
 import { CallChunks, foreignEnd, type StepToolCall, type StreamedCall } from './call-chunks.ts';
 import type { ToolDefinition } from './define.ts';
+import { KnownCalls } from './known-calls.ts';
 import { type PartOf, sdkChunks } from './sdk-chunks.ts';
+import { WireIds } from './wire-ids.ts';
+
+/** A call from its first part on. */
+interface Call extends StreamedCall {
+  /** The id in the SDK's parts. */
+  partId: string;
+  /** There is an earlier call with its id and name, and it is not complete. */
+  mayRepeat: boolean;
+  /** Its chunks, as long as they wait; undefined: they do not. */
+  held: UIMessageChunk[] | undefined;
+}
 
 /**
  * Converts the parts of a step's tool calls to UIMessage chunks:
  *
  * 1. Each call gets an id of ours when its input starts, or when it arrives complete. The provider's ids may repeat within a
  *    step: deltas belong to the latest call with the id, and inputs complete in the order in which they started.
- * 2. A call that starts and does not become complete is an invalid one when the step ends.
+ * 2. A call that has id, name and input of an earlier one is that call sent again, and leaves nothing. Its chunks wait until it
+ *    is complete, and so do those of the calls behind it, for the order.
+ * 3. A call that starts and does not become complete is an invalid one when the step ends.
  */
 export class StepCalls {
   /** In the order in which they became complete. */
@@ -17,13 +31,22 @@ export class StepCalls {
   private readonly chunks: CallChunks;
   private readonly newToolCallId: () => string;
   /** Those that are not complete, in the order in which they started. */
-  private readonly open: StreamedCall[] = [];
+  private readonly open: Call[] = [];
+  private readonly known = new KnownCalls();
+  /** Whose chunks wait, in the order in which they started. */
+  private readonly waiting: Call[] = [];
+  private readonly wireIds = new WireIds();
   /** Open calls of tools that the provider runs, by its ids. */
   private readonly foreign = new Map<string, PartOf<'tool-input-start'>>();
 
   constructor(tools: readonly ToolDefinition[], newToolCallId: () => string) {
     this.chunks = new CallChunks(tools);
     this.newToolCallId = newToolCallId;
+  }
+
+  /** What the server sent: the parts that the SDK makes of it follow. */
+  raw({ rawValue }: PartOf<'raw'>): void {
+    this.wireIds.read(rawValue);
   }
 
   start(part: PartOf<'tool-input-start'>): UIMessageChunk[] {
@@ -33,12 +56,14 @@ export class StepCalls {
     }
     const call = this.begin(part.id, part.toolName);
     this.open.push(call);
-    return [this.chunks.start(call, part)];
+    return this.sent(call, [this.chunks.start(call, part)]);
   }
 
   delta(part: PartOf<'tool-input-delta'>): UIMessageChunk[] {
-    const call = this.open.findLast(({ providerId }) => providerId === part.id);
-    return call === undefined ? sdkChunks(part) : this.chunks.delta(call, call.cleaner.push(part.delta));
+    const call = this.open.findLast(({ partId }) => partId === part.id);
+    return call === undefined
+      ? sdkChunks(part)
+      : this.sent(call, this.chunks.delta(call, call.cleaner.push(part.delta)));
   }
 
   complete(part: PartOf<'tool-call'>): UIMessageChunk[] {
@@ -46,15 +71,22 @@ export class StepCalls {
       this.foreign.delete(part.toolCallId);
       return sdkChunks(part);
     }
-    const at = this.open.findIndex(({ providerId }) => providerId === part.toolCallId);
+    const at = this.open.findIndex(({ partId }) => partId === part.toolCallId);
     const call = this.open.splice(at, at < 0 ? 0 : 1)[0] ?? this.begin(part.toolCallId, part.toolName);
+    const input = cleanJson(part.input);
+    call.mayRepeat = false;
+    if (this.known.repeats(call, input) && call.held) {
+      call.held = [];
+      return this.released();
+    }
     const rest = this.chunks.delta(call, call.cleaner.end());
-    return [...rest, this.ended(call, cleanJson(part.input), part)];
+    return this.sent(call, [...rest, this.ended(call, input, part)]);
   }
 
   /** The ends of the calls that are not complete. */
   end(): UIMessageChunk[] {
-    const chunks: UIMessageChunk[] = [];
+    for (const call of this.open) call.mayRepeat = false;
+    const chunks = this.released();
     for (const call of this.open) {
       chunks.push(...this.chunks.delta(call, call.cleaner.end()));
       chunks.push(this.ended(call, call.text));
@@ -63,12 +95,34 @@ export class StepCalls {
     return chunks;
   }
 
-  private begin(providerId: string, name: string): StreamedCall {
-    return { providerId, toolCallId: this.newToolCallId(), name, cleaner: new JsonTextCleaner(), text: '' };
+  private begin(partId: string, name: string): Call {
+    const providerId = this.wireIds.of(partId, name);
+    const mayRepeat = this.known.begins(providerId, name);
+    const held = mayRepeat || this.waiting.length > 0 ? [] : undefined;
+    const ids = { partId, providerId, toolCallId: this.newToolCallId() };
+    const call: Call = { ...ids, name, cleaner: new JsonTextCleaner(), text: '', mayRepeat, held };
+    if (held) this.waiting.push(call);
+    return call;
+  }
+
+  /** Chunks of a call, unless they wait. */
+  private sent(call: Call, chunks: UIMessageChunk[]): UIMessageChunk[] {
+    if (call.held === undefined) return chunks;
+    call.held.push(...chunks);
+    return this.released();
+  }
+
+  /** The chunks that need not wait any more. */
+  private released(): UIMessageChunk[] {
+    const until = this.waiting.findIndex(({ mayRepeat }) => mayRepeat);
+    const free = this.waiting.splice(0, until < 0 ? this.waiting.length : until);
+    const chunks = free.flatMap(({ held }) => held ?? []);
+    for (const call of free) call.held = undefined;
+    return chunks;
   }
 
   /** @param part the call's last part, if it came */
-  private ended(call: StreamedCall, input: unknown, part?: PartOf<'tool-call'>): UIMessageChunk {
+  private ended(call: Call, input: unknown, part?: PartOf<'tool-call'>): UIMessageChunk {
     const chunk = this.chunks.end(call, { input, ...(part && { part }) });
     const { toolName } = this.chunks.named(call.name);
     const { toolCallId } = call;

@@ -30,6 +30,54 @@ const begin = (id: string, toolName = 'write', more: object = {}): Part => ({
 });
 const delta = (id: string, text: string): Part => ({ type: 'tool-input-delta', id, delta: text });
 
+const whole = (toolCallId: string, path: string, more: object = {}) =>
+  ({ type: 'tool-call', toolCallId, toolName: 'write', input: { path }, ...more }) as Part;
+
+describe('a call with the id and name of an earlier one', () => {
+  const streamed = (id: string, path: string) => [
+    begin(id),
+    delta(id, `{"path":`),
+    delta(id, `"${path}"}`),
+    whole(id, path),
+  ];
+
+  it('R6 is held back until it is complete, and dropped if it has the same input', async () => {
+    const { chunks, calls } = await step(...streamed('p', 'a'), ...streamed('p', 'a'), whole('p', 'a'));
+    expect(calls).toEqual([{ toolCallId: 'ours_1', toolName: 'write', input: { path: 'a' } }]);
+    expect(chunks).toHaveLength(6);
+    expect(chunks.filter((chunk) => 'toolCallId' in chunk && chunk.toolCallId !== 'ours_1')).toEqual([]);
+  });
+
+  it('R6 is another call with another input, sent whole', async () => {
+    const { calls, parts } = await step(...streamed('p', 'a'), ...streamed('p', 'b'), whole('p', 'c'));
+    expect(calls.map(({ input }) => input)).toEqual([{ path: 'a' }, { path: 'b' }, { path: 'c' }]);
+    expect(parts).toMatchObject(calls.map(({ toolCallId, input }) => ({ toolCallId, input })));
+  });
+
+  it('R6 is another call if it does not become complete, and so are all calls without an id', async () => {
+    const { calls } = await step(
+      ...streamed('p', 'a'),
+      ...streamed('p', 'a').slice(0, 2),
+      ...streamed('', 'a'),
+      whole('', 'a'),
+    );
+    expect(calls.map(({ invalid = false }) => invalid)).toEqual([false, false, false, true]);
+  });
+
+  it('R6 the id is the server’s, also where the SDK has replaced it', async () => {
+    const sent = (id: string | null): Part => ({
+      type: 'raw',
+      rawValue: { choices: [{ delta: { tool_calls: [{ id, function: { name: 'write', arguments: '' } }] } }] },
+    });
+    const { calls } = await step(
+      ...[sent('p'), ...streamed('p', 'a')],
+      ...[sent('p'), ...streamed('made-up', 'a')],
+      ...[sent(null), ...streamed('made-up-too', 'a')],
+    );
+    expect(calls.map(({ toolCallId }) => toolCallId)).toEqual(['ours_1', 'ours_3']);
+  });
+});
+
 describe('what is open when a step ends', () => {
   it('T5 a text and a reasoning are ended, with what was held back of them', async () => {
     const { parts } = await step(

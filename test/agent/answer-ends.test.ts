@@ -55,6 +55,24 @@ describe.each(Object.entries(PROVIDER_APIS))('%s', (_name, api) => {
     expect(await partsOf(played)).toMatchObject([{ type: 'step-start' }, { text: 'Hello', state: 'done' }]);
   });
 
+  it('R6 a call that is sent three times is one call', async () => {
+    const calls = [0, 1, 2].flatMap((at) => api.call(at, 'L1', at === 1 ? '{"content":"x","path":"a"}' : ARGS));
+    const played = await play(model(), [...api.open(), ...calls, ...api.end('tool-calls')]);
+    const input = { path: 'a', content: 'x' };
+    expect(played.result?.toolCalls).toEqual([{ toolCallId: 'ours_1', toolName: 'write_file', input }]);
+    expect(await partsOf(played)).toMatchObject([{ type: 'step-start' }, { state: 'input-available', input }]);
+  });
+
+  it('R6 calls with one id and other arguments, and with other ids, are different calls', async () => {
+    const paths = ['a', 'b', 'a'];
+    const calls = paths.flatMap((path, at) => api.call(at, at < 2 ? 'L1' : 'L2', JSON.stringify({ path })));
+    const played = await play(model(), [...api.open(), ...calls, ...api.end('tool-calls')]);
+    expect(played.result?.toolCalls.map(({ input }) => input)).toEqual(paths.map((path) => ({ path })));
+    const ids = ['L1', 'L1', 'L2'].map((providerToolCallId) => ({ perdure: { providerToolCallId } }));
+    const parts = (await partsOf(played)).slice(1);
+    expect(parts).toMatchObject(paths.map((path, at) => ({ input: { path }, callProviderMetadata: ids[at] })));
+  });
+
   it('R7 a call that the output limit cuts does not stay open, and does not run', async () => {
     const events = [...api.open(), ...api.call(0, 'L1', '{"path":"a","content":"aaa', true), ...api.end('length')];
     const played = await play(model(), events);

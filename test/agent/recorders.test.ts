@@ -53,6 +53,9 @@ const PLAYS: Record<string, Play> = {
       [say('done')],
     ],
   },
+  'a call that is sent twice': {
+    says: [[callTool('x', 'echo', { words: 'a' }), callTool('x', 'echo', { words: 'a' })], [say('done')]],
+  },
   'a tool that fails, bad input, and an unknown tool': {
     says: [
       [

@@ -180,7 +180,7 @@ describe('with a scripted model', () => {
     const counting = sessionWith();
     server.script((_request, index) =>
       index === 0
-        ? [callTool('x', 'count', {}), callTool('x', 'count', { fail: true }), callTool('x', 'count', {})]
+        ? [callTool('x', 'count', {}), callTool('x', 'count', { fail: true }), callTool('y', 'count', {})]
         : [say('ok')],
     );
     const chunks = await all(run(counting, 'count', model()));

@@ -24,7 +24,7 @@ import {
 import type { ChatRequest } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import faultAgent from './agent.ts';
+import faultAgent, { effects } from './agent.ts';
 import { expectSound } from './sound.ts';
 
 const limited = (id: string, limits: Partial<Limits>) => defineAgent({ ...faultAgent, id, limits });
@@ -169,6 +169,17 @@ describe('an answer that is not whole', () => {
     expect(run).toMatchObject({ state: 'error', error_code: 'ProviderUnavailable' });
     expect(run.error_message).toMatch(/^the model provider broke off its answer; gave up after 3 attempts: send/);
   });
+});
+
+it('R6 a tool call that is sent twice runs once, and is stored once', async () => {
+  const call = callTool('L1', 'pay', { amount: 5 });
+  const session = await talkTo([call, call], [say('paid')]);
+  const run = await session.ended(await session.send('pay'));
+  expect(run.state).toBe('finished');
+  const parts = await session.parts(run.answer_id);
+  expect(parts.filter(({ type }) => type === 'tool-pay')).toMatchObject([{ state: 'output-available' }]);
+  expect(await effects(runtime.workspaces, session.id)).toHaveLength(1);
+  await expectSound(runtime, session.id);
 });
 
 describe('a permanent failure of the provider', () => {
