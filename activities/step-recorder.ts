@@ -1,10 +1,11 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import type { UIMessageChunk } from 'ai';
+import type { CompletedStep } from '../agent/completed-step.ts';
 import type { ToolDefinition } from '../agent/define.ts';
 import type { ResolvedModel } from '../agent/models.ts';
 import { PartRows } from '../agent/part-rows.ts';
 import type { ProviderReport } from '../agent/provider-report.ts';
-import type { BrokenStep, CompletedStep, ModelCall, Retry, StepRecorder } from '../agent/step-attempt.ts';
+import type { BrokenStep, ModelCall, Retry, StepRecorder } from '../agent/step-attempt.ts';
 import type { StepToolCall } from '../agent/call-chunks.ts';
 import { TOOL_NOT_RUN } from '../agent/tool-call.ts';
 import { publishEnded } from '../bus/bus.ts';
@@ -91,12 +92,12 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
     await this.call?.flusher?.stop();
   }
 
-  async complete({ result, tokens, calls, isLast, failure }: CompletedStep): Promise<StepOutcome> {
+  async complete({ result, tokens, calls, isLast, failure, report }: CompletedStep): Promise<StepOutcome> {
     const { context, step } = this.work;
     if (this.call === undefined) throw new Error('complete() without prepare()');
     const { prompt, model, tools } = this.call;
     await Promise.all([writeUntilStored(this.work, () => prompt.stored()), this.work.ready]);
-    if (failure) await this.noteFailure(failure, { error_type: result.finishReason, message: failure.message });
+    if (failure && report) await this.noteFailure(failure, report);
     const costUsd = costOf(context, this.run, result);
     const settlement = {
       metadata: this.metadataOf(prompt, model),

@@ -2,7 +2,7 @@ import type { UIMessageChunk } from 'ai';
 import { type Cleaner, cleanText } from '../domain/text.ts';
 import type { ToolDefinition } from './define.ts';
 import { metadataOf, type PartOf } from './sdk-chunks.ts';
-import { incompleteCallText, invalidCallText } from './step-tools.ts';
+import { cutCallText, incompleteCallText, invalidCallText } from './step-tools.ts';
 
 /** A tool call of a step. `input` is the model's JSON, cleaned; the text that has come if it is incomplete. */
 export interface StepToolCall {
@@ -51,12 +51,14 @@ export class CallChunks {
   /**
    * The end of a call: it can run, or what is wrong with it.
    * @param part the provider's last part of it; undefined: there was none
+   * @param isCut the output limit has cut it
    */
-  end(call: StreamedCall, { input, part }: CallEnd): UIMessageChunk {
+  end(call: StreamedCall, { input, part, isCut = false }: CallEnd): UIMessageChunk {
     const { toolCallId, name } = call;
-    const chunk = { toolCallId, input, ...this.named(name), ...callMetadata(call, part) };
-    if (part && !part.invalid) return { type: 'tool-input-available', ...chunk };
+    const chunk = { toolCallId, input, ...this.named(name), ...callMetadata(call, part, isCut) };
+    if (part && !part.invalid && !isCut) return { type: 'tool-input-available', ...chunk };
     const { toolName } = chunk;
+    if (isCut) return { type: 'tool-input-error', ...chunk, errorText: cutCallText(toolName) };
     const errorText = part ? invalidCallText(toolName, part.error, this.tools) : incompleteCallText(toolName);
     return { type: 'tool-input-error', ...chunk, errorText };
   }
@@ -78,6 +80,7 @@ export class CallChunks {
 interface CallEnd {
   input: unknown;
   part?: PartOf<'tool-call'>;
+  isCut?: boolean;
 }
 
 /** The end of a call that the provider was to run, and that never became complete. */
@@ -89,8 +92,8 @@ export function foreignEnd({ id: toolCallId, toolName, dynamic }: PartOf<'tool-i
   };
 }
 
-/** The provider's metadata and id of a call. */
-function callMetadata(call: StreamedCall, part: { providerMetadata?: unknown } = {}) {
-  const perdure = { providerToolCallId: cleanText(call.providerId).slice(0, 256) };
+/** The provider's metadata and id of a call, and whether the output limit has cut it. */
+function callMetadata(call: StreamedCall, part: { providerMetadata?: unknown } = {}, isCut = false) {
+  const perdure = { providerToolCallId: cleanText(call.providerId).slice(0, 256), ...(isCut && { cut: true }) };
   return { providerMetadata: { ...metadataOf(part).providerMetadata, perdure } };
 }

@@ -25,6 +25,18 @@ export function limitFailure(limit: LimitName, limits: Limits): RunFailure {
   return { code: 'LimitReached', message };
 }
 
+/**
+ * How a turn ends whose answer the output limit has cut, so that it says nothing.
+ * @param where in what it was cut
+ * @param tokens the limit
+ */
+export function outputLimitFailure(where: string, tokens: number): RunFailure {
+  const message =
+    `The model’s output reached its limit of ${tokens} tokens ${where}: ask for the work in smaller pieces, or set a larger ` +
+    'max_output_tokens for the agent or choose a model with a longer output, and have the message answered again.';
+  return { code: 'LimitReached', message };
+}
+
 function duration(ms: number): string {
   if (ms < 1_000) return `${ms} ms`;
   return ms < 120_000 ? `${Math.round(ms / 1_000)} seconds` : `${Math.round(ms / 60_000)} minutes`;

@@ -6,6 +6,7 @@ import { fillTemplate } from '../domain/prompt-template.ts';
 import type { RunFailure } from '../domain/runs.ts';
 import { type StepNext, turnLoop } from '../domain/turn-loop.ts';
 import { addUsage, type Usage, ZERO_USAGE } from '../domain/usage.ts';
+import type { CompletedStep } from './completed-step.ts';
 import { limitsOf } from './define.ts';
 import type { Stamps } from './instructions.ts';
 import { MemoryAnswer } from './memory-answer.ts';
@@ -15,14 +16,7 @@ import type { ResolvedModel } from './models.ts';
 import { PartRows } from './part-rows.ts';
 import { type AssembledPrompt, assemblePrompt, systemText } from './prompt.ts';
 import { isPromptFunction, promptText } from './prompt-text.ts';
-import {
-  attemptStep,
-  type BrokenStep,
-  type CompletedStep,
-  type ModelCall,
-  type Retry,
-  type StepRecorder,
-} from './step-attempt.ts';
+import { attemptStep, type BrokenStep, type ModelCall, type Retry, type StepRecorder } from './step-attempt.ts';
 import type { StepToolCall } from './call-chunks.ts';
 import { StopSignal } from './stop.ts';
 import { performToolCall } from './tool-call.ts';

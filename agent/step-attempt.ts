@@ -2,14 +2,13 @@ import type { UIMessage, UIMessageChunk } from 'ai';
 import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import type { RunErrorCode, RunFailure } from '../domain/runs.ts';
-import { totalTokens } from '../domain/usage.ts';
 import { answerTooLong } from './answer-size.ts';
+import { type CompletedStep, completedStep } from './completed-step.ts';
 import { type AgentDefinition, limitsOf, type ToolDefinition } from './define.ts';
 import { limitFailure, limitReached } from './limits.ts';
 import type { ResolvedModel } from './models.ts';
 import { backoffMs, classifyProviderError, failureOfFinish, type ProviderFailure } from './provider-errors.ts';
 import { finishReport, type ProviderReport, providerReport } from './provider-report.ts';
-import type { StepToolCall } from './call-chunks.ts';
 import { type StepResult, streamStep } from './step.ts';
 import type { StopReason, StopSignal } from './stop.ts';
 
@@ -36,19 +35,6 @@ export interface ModelCall {
   messages: UIMessage[];
   /** The tools that the model can call. */
   tools: readonly ToolDefinition[];
-}
-
-/** A step that the model has completed. */
-export interface CompletedStep {
-  result: StepResult;
-  /** Counted towards the limit of tokens. */
-  tokens: number;
-  /** The calls to run; invalid ones already have an outcome. */
-  calls: StepToolCall[];
-  /** There are no tool calls, so the turn is over. */
-  isLast: boolean;
-  /** Ends the turn as an error. */
-  failure?: RunFailure;
 }
 
 export interface Retry {
@@ -106,11 +92,10 @@ export async function attemptStep<Next>(attempt: StepAttempt, recorder: StepReco
   if (result === undefined || stop.signal.aborted) return recorder.breakOff(brokenStep(attempt, thrown));
   const { finishReason, rawFinishReason } = result;
   const failure = failureOfFinish(finishReason);
-  if (failure?.kind !== 'retryable') return recorder.complete(completed(result, failure));
-  return recorder.breakOff(endOf(attempt, failure, finishReport(finishReason, rawFinishReason)));
+  if (failure?.kind === 'retryable')
+    return recorder.breakOff(endOf(attempt, failure, finishReport(finishReason, rawFinishReason)));
+  return recorder.complete(completedStep(attempt, call, result));
 }
-
-type FinalFailure = Extract<ProviderFailure, { kind: 'final' }>;
 
 /** Undefined: the run was stopped meanwhile. */
 async function prepared<Next>(
@@ -144,16 +129,6 @@ async function callModel<Next>(
     const held = recorder.add(next.value);
     if (held !== undefined) await held;
   }
-}
-
-function completed(result: StepResult, failure: FinalFailure | undefined): CompletedStep {
-  return {
-    result,
-    tokens: totalTokens(result.usage) - result.usage.cache_read,
-    calls: result.toolCalls.filter((call) => call.invalid !== true),
-    isLast: result.toolCalls.length === 0,
-    ...(failure && { failure: { code: failure.code, message: failure.message } }),
-  };
 }
 
 const LATE = {

@@ -16,6 +16,13 @@ interface Call extends StreamedCall {
   held: UIMessageChunk[] | undefined;
 }
 
+/** A call that is complete if the output limit has not cut it. */
+interface UnsureCall {
+  call: Call;
+  listed: StepToolCall;
+  part: PartOf<'tool-call'>;
+}
+
 /**
  * Converts the parts of a step's tool calls to UIMessage chunks:
  *
@@ -23,15 +30,20 @@ interface Call extends StreamedCall {
  *    step: deltas belong to the latest call with the id, and inputs complete in the order in which they started.
  * 2. A call that has id, name and input of an earlier one is that call sent again, and leaves nothing. Its chunks wait until it
  *    is complete, and so do those of the calls behind it, for the order.
- * 3. A call that starts and does not become complete is an invalid one when the step ends.
+ * 3. A call that starts and does not become complete is an invalid one when the step ends. So is one that the output limit has
+ *    cut: SDKs pass on what has come of it as if it were complete.
  */
 export class StepCalls {
   /** In the order in which they became complete. */
   readonly all: StepToolCall[] = [];
+  /** Whether the output limit has cut one. */
+  isCut = false;
   private readonly chunks: CallChunks;
   private readonly newToolCallId: () => string;
   /** Those that are not complete, in the order in which they started. */
   private readonly open: Call[] = [];
+  private readonly unsure: UnsureCall[] = [];
+  private newest: Call | undefined;
   private readonly known = new KnownCalls();
   /** Whose chunks wait, in the order in which they started. */
   private readonly waiting: Call[] = [];
@@ -80,16 +92,29 @@ export class StepCalls {
       return this.released();
     }
     const rest = this.chunks.delta(call, call.cleaner.end());
-    return this.sent(call, [...rest, this.ended(call, input, part)]);
+    const listed = this.listed(call, input);
+    const isStreamed = at >= 0;
+    if (!mayBeCut(part, isStreamed && call.text === '')) {
+      return this.sent(call, [...rest, this.ended(call, listed, part)]);
+    }
+    this.unsure.push({ call, listed, part });
+    return this.sent(call, isStreamed ? rest : [this.chunks.start(call, part)]);
   }
 
-  /** The ends of the calls that are not complete. */
-  end(): UIMessageChunk[] {
+  /**
+   * The ends of the calls that have none yet.
+   * @param isAtLimit the answer ends because of the output limit
+   */
+  end(isAtLimit: boolean): UIMessageChunk[] {
     for (const call of this.open) call.mayRepeat = false;
     const chunks = this.released();
+    for (const { call, listed, part } of this.unsure) {
+      const isCut = isAtLimit && (part.invalid === true || call === this.newest);
+      chunks.push(this.ended(call, listed, part, isCut));
+    }
     for (const call of this.open) {
       chunks.push(...this.chunks.delta(call, call.cleaner.end()));
-      chunks.push(this.ended(call, call.text));
+      chunks.push(this.ended(call, this.listed(call, call.text), undefined, isAtLimit));
     }
     for (const part of this.foreign.values()) chunks.push(foreignEnd(part));
     return chunks;
@@ -102,6 +127,7 @@ export class StepCalls {
     const ids = { partId, providerId, toolCallId: this.newToolCallId() };
     const call: Call = { ...ids, name, cleaner: new JsonTextCleaner(), text: '', mayRepeat, held };
     if (held) this.waiting.push(call);
+    this.newest = call;
     return call;
   }
 
@@ -121,12 +147,23 @@ export class StepCalls {
     return chunks;
   }
 
+  private listed({ toolCallId, name }: Call, input: unknown): StepToolCall {
+    const listed = { toolCallId, toolName: this.chunks.named(name).toolName, input };
+    this.all.push(listed);
+    return listed;
+  }
+
   /** @param part the call's last part, if it came */
-  private ended(call: Call, input: unknown, part?: PartOf<'tool-call'>): UIMessageChunk {
-    const chunk = this.chunks.end(call, { input, ...(part && { part }) });
-    const { toolName } = this.chunks.named(call.name);
-    const { toolCallId } = call;
-    this.all.push({ toolCallId, toolName, input, ...(chunk.type === 'tool-input-error' && { invalid: true }) });
+  private ended(call: Call, listed: StepToolCall, part?: PartOf<'tool-call'>, isCut = false): UIMessageChunk {
+    const chunk = this.chunks.end(call, { input: listed.input, ...(part && { part }), isCut });
+    if (chunk.type === 'tool-input-error') listed.invalid = true;
+    this.isCut ||= isCut;
     return chunk;
   }
+}
+
+/** Its input is no JSON, or nothing came of it: the SDK takes that for an empty object. */
+function mayBeCut({ invalid, input }: PartOf<'tool-call'>, isEmpty: boolean): boolean {
+  if (invalid) return typeof input === 'string';
+  return isEmpty && Object.keys((input ?? {}) as object).length === 0;
 }

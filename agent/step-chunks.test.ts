@@ -15,11 +15,13 @@ const write = defineTool({
 });
 
 /** The chunks of a step of these parts, the message that a reader makes of them, and the step's calls. */
-async function step(...parts: Part[]) {
+const step = (...parts: Part[]) => stepTo('stop', ...parts);
+
+async function stepTo(finishReason: string, ...parts: Part[]) {
   let calls = 0;
   const made = new StepChunks([write], () => `ours_${++calls}`);
-  const chunks: UIMessageChunk[] = [...parts.flatMap((part) => made.of(part)), ...made.end()];
-  return { chunks, calls: made.toolCalls, parts: (await reduced(chunks))?.parts.slice(1) ?? [] };
+  const chunks: UIMessageChunk[] = [...parts.flatMap((part) => made.of(part)), ...made.end(finishReason)];
+  return { chunks, calls: made.toolCalls, isCut: made.isCut, parts: (await reduced(chunks))?.parts.slice(1) ?? [] };
 }
 
 const begin = (id: string, toolName = 'write', more: object = {}): Part => ({
@@ -75,6 +77,37 @@ describe('a call with the id and name of an earlier one', () => {
       ...[sent(null), ...streamed('made-up-too', 'a')],
     );
     expect(calls.map(({ toolCallId }) => toolCallId)).toEqual(['ours_1', 'ours_3']);
+  });
+});
+
+describe('at the output limit', () => {
+  const unread = { invalid: true, input: '{"path":"a', error: new Error('no JSON') };
+  const CUT = { providerMetadata: { perdure: { providerToolCallId: 'p', cut: true } } };
+
+  it.each<[string, Part[]]>([
+    ['whose input is no JSON', [begin('p'), delta('p', '{"path":"a'), whole('p', '', unread)]],
+    ['that arrives whole, with no JSON', [whole('p', '', unread)]],
+    ['that does not become complete', [begin('p'), delta('p', '{"path":"a')]],
+    ['of whose input nothing came', [begin('p'), whole('p', '', { input: {} })]],
+  ])('R7 a call %s is cut, and the model is told', async (_name, parts) => {
+    const { calls, chunks, isCut } = await stepTo('length', ...parts);
+    expect([calls[0]?.invalid, calls.length, isCut]).toEqual([true, 1, true]);
+    const errorText = expect.stringMatching(/reached its limit within the call of "write".*less at once/) as string;
+    expect(chunks.at(-2)).toMatchObject({ type: 'tool-input-error', errorText, ...CUT });
+    expect((await step(...parts)).isCut).toBe(false);
+  });
+
+  it('R7 calls that were complete before are not, nor is one that is wrong otherwise', async () => {
+    const none = { input: {} };
+    const wrong = { invalid: true, input: { path: 7 }, error: new Error('a number') };
+    const { calls, isCut } = await stepTo(
+      'length',
+      begin('n'),
+      whole('n', '', none),
+      whole('p', 'a'),
+      whole('q', '', wrong),
+    );
+    expect([calls.map(({ invalid = false }) => invalid), isCut]).toEqual([[false, false, true], false]);
   });
 });
 

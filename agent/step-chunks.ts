@@ -43,11 +43,19 @@ export class StepChunks {
     return [{ type: 'start-step' }, ...chunks];
   }
 
-  /** The step's last chunks. */
-  end(): UIMessageChunk[] {
+  /** The output limit has cut a tool call. */
+  get isCut(): boolean {
+    return this.calls.isCut;
+  }
+
+  /**
+   * The step's last chunks.
+   * @param finishReason the AI SDK's
+   */
+  end(finishReason: string): UIMessageChunk[] {
     const start: UIMessageChunk[] = this.started ? [] : [{ type: 'start-step' }];
     const texts = [...this.texts.values()].flatMap(({ kind, id }) => this.textEnd(kind, { type: `${kind}-end`, id }));
-    return [...start, ...texts, ...this.calls.end(), { type: 'finish-step' }];
+    return [...start, ...texts, ...this.calls.end(finishReason === 'length'), { type: 'finish-step' }];
   }
 
   private chunksOf(part: Part): UIMessageChunk[] {

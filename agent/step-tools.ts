@@ -47,6 +47,14 @@ export function incompleteCallText(toolName: string): string {
   return `The call of "${toolName}" is not complete. Call the tool again.`;
 }
 
+/** The error that the model sees for a call within which its output reached its limit. */
+export function cutCallText(toolName: string): string {
+  return (
+    `Your output reached its limit within the call of "${toolName}": it was cut off and did not run. ` +
+    'Call the tool again with less at once, in several calls if need be.'
+  );
+}
+
 /** An input does not match its schema. */
 class InvalidInput extends Error {
   readonly issues: readonly Issue[];

@@ -45,6 +45,8 @@ export interface StepResult {
   model: string;
   /** In the model's order. An `invalid` call has an error as its outcome already. */
   toolCalls: StepToolCall[];
+  /** The output limit has cut a tool call, which is one of the invalid ones. */
+  isCut: boolean;
 }
 
 /**
@@ -69,12 +71,12 @@ export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChu
     }
     input.signal.throwIfAborted();
     if (end === undefined || NO_END.has(end.finishReason)) throw new EndedEarly();
-    yield* chunks.end();
+    yield* chunks.end(end.finishReason);
   } catch (error) {
     input.signal.throwIfAborted();
     throw error;
   }
-  return resultOf(input.model.ref, end, chunks.toolCalls);
+  return resultOf(input.model.ref, end, chunks);
 }
 
 type CallEnd = Extract<LanguageModelStreamPart, { type: 'model-call-end' }>;
@@ -82,7 +84,7 @@ type CallEnd = Extract<LanguageModelStreamPart, { type: 'model-call-end' }>;
 /** What the SDK makes of a stream that ends without a finish reason. */
 const NO_END: ReadonlySet<string> = new Set(['interrupted', 'unknown']);
 
-function resultOf(model: string, end: CallEnd, toolCalls: StepToolCall[]): StepResult {
+function resultOf(model: string, end: CallEnd, { toolCalls, isCut }: StepChunks): StepResult {
   const { finishReason, rawFinishReason } = end;
   return {
     finishReason,
@@ -90,6 +92,7 @@ function resultOf(model: string, end: CallEnd, toolCalls: StepToolCall[]): StepR
     usage: fromLanguageModelUsage(end.usage),
     model,
     toolCalls,
+    isCut,
   };
 }
 

@@ -77,8 +77,17 @@ describe.each(Object.entries(PROVIDER_APIS))('%s', (_name, api) => {
     const events = [...api.open(), ...api.call(0, 'L1', '{"path":"a","content":"aaa', true), ...api.end('length')];
     const played = await play(model(), events);
     const [, part, ...others] = await partsOf(played);
-    expect([part, others]).toMatchObject([{ type: 'tool-write_file', state: 'output-error' }, []]);
-    expect(played.result).toMatchObject({ finishReason: 'length', toolCalls: [{ invalid: true }] });
+    const errorText = expect.stringMatching(/reached its limit within the call of "write_file"/) as string;
+    const resultProviderMetadata = { perdure: { providerToolCallId: 'L1', cut: true } };
+    expect(others).toEqual([]);
+    expect(part).toMatchObject({ type: 'tool-write_file', state: 'output-error', errorText, resultProviderMetadata });
+    expect(played.result).toMatchObject({ finishReason: 'length', toolCalls: [{ invalid: true }], isCut: true });
+  });
+
+  it('R7 a call that was complete when the output ended there runs', async () => {
+    const { result } = await play(model(), [...api.open(), ...api.call(0, 'L1', ARGS), ...api.end('length')]);
+    expect(result).toMatchObject({ toolCalls: [{ input: { path: 'a' } }], isCut: false });
+    expect(result?.toolCalls[0]?.invalid).toBeUndefined();
   });
 });
 

@@ -91,6 +91,15 @@ const PLAYS: Record<string, Play> = {
   'a connection cut in mid-text': { says: [[think('lost'), say('lost words'), cut()], [say('new words')]] },
   'a connection cut in a tool’s input': { says: [[callTool('x', 'echo', '{"words":"hel'), cut()], [say('new words')]] },
   'a provider that does not recover': { says: [[say('lost words'), cut()]] },
+  'a call that the output limit cuts, and then does not': {
+    says: [
+      [callTool('x', 'echo', '{"words":"hel'), finish('length')],
+      [callTool('x', 'echo', { words: 'hel' })],
+      [callTool('x', 'echo', '{"words":"lo'), finish('length')],
+      [say('done')],
+    ],
+  },
+  'calls that the output limit cuts every time': { says: [[callTool('x', 'echo', '{"words":"hel'), finish('length')]] },
   'an answer that its provider breaks off': {
     says: [
       [say('lost words'), callTool('x', 'look', { at: 'a' }), finish('insufficient_system_resource')],

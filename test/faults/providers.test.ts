@@ -43,7 +43,7 @@ beforeAll(async () => {
   runtime = await startRuntime({
     providers: { claude: createAnthropic({ apiKey: 'k', baseURL: claude.url }) },
     agents: [
-      faultAgent,
+      { ...faultAgent, max_output_tokens: 321 },
       limited('few-steps', { steps: 2 }),
       limited('few-tokens', { tokens: 1_000 }),
       limited('some-time', { wall_clock_ms: 3_000 }),
@@ -169,6 +169,20 @@ describe('an answer that is not whole', () => {
     expect(run).toMatchObject({ state: 'error', error_code: 'ProviderUnavailable' });
     expect(run.error_message).toMatch(/^the model provider broke off its answer; gave up after 3 attempts: send/);
   });
+});
+
+it('R7 a call that the output limit cuts twice ends the turn, which says so, after two calls of the model', async () => {
+  const before = runtime.model.requests.length;
+  const session = await talkTo([say('I write'), callTool('c', 'echo', '{"words":"aaa'), finish('length')]);
+  const run = await session.ended(await session.send('write'));
+  expect(runtime.model.requests.length - before).toBe(2);
+  expect(run).toMatchObject({ state: 'error', error_code: 'LimitReached' });
+  expect(run.error_message).toMatch(/limit of 321 tokens within a tool call again: .*max_output_tokens/);
+  const told = lastRequest().messages.at(-1);
+  expect([told?.role, told?.content]).toEqual(['tool', expect.stringMatching(/less at once/)]);
+  const calls = (await session.parts(run.answer_id)).filter(({ type }) => type === 'tool-echo');
+  expect(calls).toMatchObject([{ state: 'output-error' }, { state: 'output-error' }]);
+  await expectSound(runtime, session.id);
 });
 
 it('R6 a tool call that is sent twice runs once, and is stored once', async () => {

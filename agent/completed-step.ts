@@ -1,0 +1,73 @@
+import type { UIMessage } from 'ai';
+import type { RunFailure } from '../domain/runs.ts';
+import { totalTokens } from '../domain/usage.ts';
+import type { AgentDefinition } from './define.ts';
+import { outputLimitFailure } from './limits.ts';
+import type { ResolvedModel } from './models.ts';
+import { failureOfFinish } from './provider-errors.ts';
+import { finishReport, type ProviderReport } from './provider-report.ts';
+import type { StepToolCall } from './call-chunks.ts';
+import type { StepResult } from './step.ts';
+
+/** A step that the model has completed. */
+export interface CompletedStep {
+  result: StepResult;
+  /** Counted towards the limit of tokens. */
+  tokens: number;
+  /** The calls to run; invalid ones already have an outcome. */
+  calls: StepToolCall[];
+  /** There are no tool calls, so the turn is over. */
+  isLast: boolean;
+  /** Ends the turn as an error. */
+  failure?: RunFailure;
+  /** The failure is the provider's. */
+  report?: ProviderReport;
+}
+
+/** What a completed step depends on besides its result. */
+interface Asked {
+  /** What the model was given. */
+  messages: readonly UIMessage[];
+  model: ResolvedModel;
+}
+
+/** What comes of a result. A finish reason that `failureOfFinish` calls retryable is not that of a completed step. */
+export function completedStep({ agent }: { agent: AgentDefinition }, asked: Asked, result: StepResult): CompletedStep {
+  return {
+    result,
+    tokens: totalTokens(result.usage) - result.usage.cache_read,
+    calls: result.toolCalls.filter((call) => call.invalid !== true),
+    isLast: result.toolCalls.length === 0,
+    ...failureOf(agent, asked, result),
+  };
+}
+
+function failureOf(
+  agent: AgentDefinition,
+  { messages, model }: Asked,
+  result: StepResult,
+): Pick<CompletedStep, 'failure' | 'report'> {
+  const refused = failureOfFinish(result.finishReason);
+  if (refused?.kind === 'final') {
+    const { code, message } = refused;
+    return { failure: { code, message }, report: finishReport(result.finishReason, result.rawFinishReason) };
+  }
+  const limit = agent.max_output_tokens ?? model.maxOutput;
+  // The model was told once to send less.
+  if (result.isCut && lastStepIsCut(messages))
+    return { failure: outputLimitFailure('within a tool call again', limit) };
+  return {};
+}
+
+/** Whether the output limit cut a tool call of the turn's step before this one. */
+function lastStepIsCut(messages: readonly UIMessage[]): boolean {
+  const last = messages.at(-1);
+  if (last?.role !== 'assistant') return false;
+  const begin = last.parts.findLastIndex(({ type }) => type === 'step-start');
+  return last.parts.slice(begin + 1).some(isCutCall);
+}
+
+function isCutCall(part: UIMessage['parts'][number]): boolean {
+  if (!('resultProviderMetadata' in part)) return false;
+  return part.resultProviderMetadata?.['perdure']?.['cut'] === true;
+}
