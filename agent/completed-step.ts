@@ -24,7 +24,12 @@ export interface CompletedStep {
   report?: ProviderReport;
 }
 
-/** What a completed step depends on besides its result. */
+interface Attempt {
+  agent: AgentDefinition;
+  /** Settled steps of the run. */
+  step: number;
+}
+
 interface Asked {
   /** What the model was given. */
   messages: readonly UIMessage[];
@@ -32,31 +37,36 @@ interface Asked {
 }
 
 /** What comes of a result. A finish reason that `failureOfFinish` calls retryable is not that of a completed step. */
-export function completedStep({ agent }: { agent: AgentDefinition }, asked: Asked, result: StepResult): CompletedStep {
+export function completedStep(attempt: Attempt, asked: Asked, result: StepResult): CompletedStep {
   return {
     result,
     tokens: totalTokens(result.usage) - result.usage.cache_read,
     calls: result.toolCalls.filter((call) => call.invalid !== true),
     isLast: result.toolCalls.length === 0,
-    ...failureOf(agent, asked, result),
+    ...failureOf(attempt, asked, result),
   };
 }
 
+const EMPTY: RunFailure = {
+  code: 'EmptyAnswer',
+  message: 'The model’s answer was empty: have the message answered again, or choose another model.',
+};
+
 function failureOf(
-  agent: AgentDefinition,
+  { agent, step }: Attempt,
   { messages, model }: Asked,
   result: StepResult,
 ): Pick<CompletedStep, 'failure' | 'report'> {
-  const refused = failureOfFinish(result.finishReason);
-  if (refused?.kind === 'final') {
-    const { code, message } = refused;
-    return { failure: { code, message }, report: finishReport(result.finishReason, result.rawFinishReason) };
-  }
+  const { finishReason, rawFinishReason, isCut, isEmpty } = result;
+  const report = finishReport(finishReason, rawFinishReason);
+  const refused = failureOfFinish(finishReason);
+  if (refused?.kind === 'final') return { failure: { code: refused.code, message: refused.message }, report };
   const limit = agent.max_output_tokens ?? model.maxOutput;
   // The model was told once to send less.
-  if (result.isCut && lastStepIsCut(messages))
-    return { failure: outputLimitFailure('within a tool call again', limit) };
-  return {};
+  if (isCut && lastStepIsCut(messages)) return { failure: outputLimitFailure('within a tool call again', limit) };
+  if (isEmpty && finishReason === 'length') return { failure: outputLimitFailure('before the answer', limit) };
+  // After tool calls a model may have nothing to add.
+  return isEmpty && step === 0 ? { failure: EMPTY, report } : {};
 }
 
 /** Whether the output limit cut a tool call of the turn's step before this one. */

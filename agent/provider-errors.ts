@@ -19,7 +19,7 @@ export type ProviderFailure =
   | { kind: 'final'; code: FinalCode; /** Says what to do. */ message: string };
 
 type RetryableCode = 'RateLimited' | 'ProviderUnavailable' | 'NetworkError' | 'Overloaded';
-type FinalCode = Exclude<RunErrorCode, RetryableCode | 'LimitReached' | 'CompactionFailed'>;
+type FinalCode = Exclude<RunErrorCode, RetryableCode | 'LimitReached' | 'CompactionFailed' | 'EmptyAnswer'>;
 
 const MESSAGES = {
   ProviderUnauthorized:
@@ -34,6 +34,8 @@ const MESSAGES = {
     'The conversation is longer than the model can take: compact it, edit the message to a shorter one, branch from an earlier message, or choose a model with a larger context window.',
   ContentFilter:
     'The model provider’s content filter stopped the answer: edit the message, or go back to an earlier one.',
+  UnreadableAnswer:
+    'The model provider’s answer is no stream that this program knows: check the provider’s address, or choose another model; then have the message answered again.',
   Internal: 'An internal error occurred while calling the model: send a new message, or see the worker’s log.',
 } as const;
 

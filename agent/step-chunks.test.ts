@@ -21,7 +21,13 @@ async function stepTo(finishReason: string, ...parts: Part[]) {
   let calls = 0;
   const made = new StepChunks([write], () => `ours_${++calls}`);
   const chunks: UIMessageChunk[] = [...parts.flatMap((part) => made.of(part)), ...made.end(finishReason)];
-  return { chunks, calls: made.toolCalls, isCut: made.isCut, parts: (await reduced(chunks))?.parts.slice(1) ?? [] };
+  return {
+    chunks,
+    calls: made.toolCalls,
+    isCut: made.isCut,
+    isEmpty: made.isEmpty,
+    parts: (await reduced(chunks))?.parts.slice(1) ?? [],
+  };
 }
 
 const begin = (id: string, toolName = 'write', more: object = {}): Part => ({
@@ -109,6 +115,21 @@ describe('at the output limit', () => {
     );
     expect([calls.map(({ invalid = false }) => invalid), isCut]).toEqual([[false, false, true], false]);
   });
+});
+
+it('R6 a step is empty without a text, a tool call or a file', async () => {
+  const text = (...deltas: string[]): Part[] => [
+    { type: 'text-start', id: '0' },
+    ...deltas.map((each): Part => ({ type: 'text-delta', id: '0', text: each })),
+  ];
+  const thought: Part[] = [
+    { type: 'reasoning-start', id: '1' },
+    { type: 'reasoning-delta', id: '1', text: 'hm' },
+  ];
+  const empty = [[], text(), text('', ' \n'), thought];
+  const full = [text(' ', 'a'), [whole('p', 'a')], [begin('p')]];
+  const isEmpty = (parts: Part[]) => step(...parts).then((played) => played.isEmpty);
+  expect(await Promise.all([...empty, ...full].map(isEmpty))).toEqual([true, true, true, true, false, false, false]);
 });
 
 describe('what is open when a step ends', () => {

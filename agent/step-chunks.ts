@@ -26,6 +26,8 @@ export class StepChunks {
   private readonly calls: StepCalls;
   private readonly texts = new Map<string, OpenText>();
   private started = false;
+  /** No text, tool call or file has come. */
+  isEmpty = true;
 
   constructor(tools: readonly ToolDefinition[], newToolCallId: () => string) {
     this.calls = new StepCalls(tools, newToolCallId);
@@ -37,6 +39,7 @@ export class StepChunks {
   }
 
   of(part: Part): UIMessageChunk[] {
+    this.isEmpty &&= !isContent(part);
     const chunks = this.chunksOf(part);
     if (chunks.length === 0 || this.started) return chunks;
     this.started = true;
@@ -123,6 +126,11 @@ export class StepChunks {
     if (text === undefined) throw new Error(`the model sent a ${part.type} of a part that has not begun`);
     return text.cleaner;
   }
+}
+
+function isContent(part: Part): boolean {
+  if (part.type === 'text-delta') return /\S/.test(part.text);
+  return part.type === 'tool-input-start' || part.type === 'tool-call' || part.type === 'file';
 }
 
 function textKey(part: { type: string; id: string }): string {

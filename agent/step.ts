@@ -47,6 +47,8 @@ export interface StepResult {
   toolCalls: StepToolCall[];
   /** The output limit has cut a tool call, which is one of the invalid ones. */
   isCut: boolean;
+  /** There is no text but spaces, no tool call and no file. */
+  isEmpty: boolean;
 }
 
 /**
@@ -84,7 +86,7 @@ type CallEnd = Extract<LanguageModelStreamPart, { type: 'model-call-end' }>;
 /** What the SDK makes of a stream that ends without a finish reason. */
 const NO_END: ReadonlySet<string> = new Set(['interrupted', 'unknown']);
 
-function resultOf(model: string, end: CallEnd, { toolCalls, isCut }: StepChunks): StepResult {
+function resultOf(model: string, end: CallEnd, { toolCalls, isCut, isEmpty }: StepChunks): StepResult {
   const { finishReason, rawFinishReason } = end;
   return {
     finishReason,
@@ -93,6 +95,7 @@ function resultOf(model: string, end: CallEnd, { toolCalls, isCut }: StepChunks)
     model,
     toolCalls,
     isCut,
+    isEmpty,
   };
 }
 

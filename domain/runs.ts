@@ -27,6 +27,8 @@ export const RUN_ERROR_CODES = [
   'ContextTooLong',
   'CompactionFailed',
   'ContentFilter',
+  'EmptyAnswer',
+  'UnreadableAnswer',
   'ModelNotConfigured',
   'AgentNotConfigured',
   'WorkspaceNotUsable',

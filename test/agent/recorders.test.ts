@@ -100,6 +100,9 @@ const PLAYS: Record<string, Play> = {
     ],
   },
   'calls that the output limit cuts every time': { says: [[callTool('x', 'echo', '{"words":"hel'), finish('length')]] },
+  'an empty answer': { says: [[think('Hm.'), say(' \n')]] },
+  'reasoning up to the output limit': { says: [[think('Hm.'), finish('length')]] },
+  'an empty answer after tools': { says: [[callTool('x', 'look', { at: 'a' })], []] },
   'an answer that its provider breaks off': {
     says: [
       [say('lost words'), callTool('x', 'look', { at: 'a' }), finish('insufficient_system_resource')],

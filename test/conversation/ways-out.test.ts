@@ -14,6 +14,7 @@ import {
   finish,
   type ModelAction,
   say,
+  think,
 } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { PROVIDER_FAILURES } from '../../tools/test-kit/provider-failures.ts';
@@ -207,8 +208,18 @@ const broken = async (page: ChatPage) => {
   }
 };
 
-const WAYS: Record<RunErrorCode, readonly [Way, ...Way[]]> = {
+const WAYS: Record<Exclude<RunErrorCode, 'UnreadableAnswer'>, readonly [Way, ...Way[]]> = {
   LimitReached: [
+    {
+      name: 'an answer of reasoning up to the output limit: have it answered by another model',
+      fails: (page) => {
+        failing(unlessOther, [think('well, well'), finish('length')]);
+        return page.send('hello');
+      },
+      advice:
+        /limit of 400 tokens before the answer: .* choose a model with a longer output, and have the message answered/,
+      follow: answeredAgain(OTHER),
+    },
     {
       name: 'send a message',
       agent: 'short',
@@ -337,6 +348,26 @@ const WAYS: Record<RunErrorCode, readonly [Way, ...Way[]]> = {
       follow: goneBack('something good'),
     },
   ],
+  EmptyAnswer: [
+    {
+      name: 'have the message answered again',
+      fails: (page) => {
+        failing(always, [say(' \n')], 1);
+        return page.send('hello');
+      },
+      advice: /have the message answered again/,
+      follow: answeredAgain(),
+    },
+    {
+      name: 'choose another model',
+      fails: (page) => {
+        failing(unlessOther, [think('I need not say anything')]);
+        return page.send('hello');
+      },
+      advice: /choose another model/,
+      follow: answeredAgain(OTHER),
+    },
+  ],
   ModelNotConfigured: [
     {
       name: 'choose another model',
@@ -432,7 +463,7 @@ async function codeOf(page: ChatPage): Promise<string | null> {
   return rows[0]!.error_code;
 }
 
-describe.each(RUN_ERROR_CODES)('%s', (code) => {
+describe.each(Object.keys(WAYS) as (keyof typeof WAYS)[])('%s', (code) => {
   it.each(WAYS[code])('R6 $name', async ({ agent: id = 'talker', fails, advice, follow }) => {
     const page = new ChatPage(host, { agent: id });
     await fails(page);

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, expect } from 'vitest';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import type { ModelAction } from '../../tools/test-kit/model-actions.ts';
+import { type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import type { RecordedRequest } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
@@ -55,7 +55,7 @@ export class CrashGroup {
     play(the: CrashCase): Promise<Begun>;
     afterwards(the: CrashCase, begun: Begun): Promise<void>;
   }): () => Promise<void> {
-    const { crashesAt, model = () => [], play, afterwards } = options;
+    const { crashesAt, model = () => [say('fine')], play, afterwards } = options;
     let begun: { the: CrashCase; result: Promise<Begun> };
     const begin = (the: CrashCase) => {
       begun = { the, result: play(the) };

@@ -20,6 +20,7 @@ import {
   raw,
   report,
   say,
+  think,
 } from '../../tools/test-kit/model-actions.ts';
 import type { ChatRequest } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -194,6 +195,30 @@ it('R6 a tool call that is sent twice runs once, and is stored once', async () =
   expect(parts.filter(({ type }) => type === 'tool-pay')).toMatchObject([{ state: 'output-available' }]);
   expect(await effects(runtime.workspaces, session.id)).toHaveLength(1);
   await expectSound(runtime, session.id);
+});
+
+describe('an empty answer', () => {
+  it('R6 ends the turn with an error after one call', async () => {
+    const before = runtime.model.requests.length;
+    const session = await talkTo([think('I need not say anything'), say(' \n')]);
+    const run = await session.ended(await session.send('hello'));
+    expect(run).toMatchObject({ state: 'error', error_code: 'EmptyAnswer' });
+    expect(runtime.model.requests.length - before).toBe(1);
+    await expectSound(runtime, session.id);
+  });
+
+  it('R6 after tool calls is the end of the turn', async () => {
+    const session = await talkTo([callTool('c', 'echo', { words: 'a' })], []);
+    expect((await session.ended(await session.send('echo'))).state).toBe('finished');
+    await expectSound(runtime, session.id);
+  });
+
+  it('R7 that is reasoning up to the output limit names the limit', async () => {
+    const session = await talkTo([think('well, well'), finish('length')]);
+    const run = await session.ended(await session.send('hello'));
+    expect(run).toMatchObject({ state: 'error', error_code: 'LimitReached' });
+    expect(run.error_message).toMatch(/limit of 321 tokens before the answer/);
+  });
 });
 
 describe('a permanent failure of the provider', () => {

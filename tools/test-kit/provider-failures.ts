@@ -9,4 +9,5 @@ export const PROVIDER_FAILURES = {
   Overloaded: [fail(529)],
   ProviderUnauthorized: [fail(401)],
   ProviderRejected: [fail(400)],
+  EmptyAnswer: [],
 } satisfies Partial<Record<RunErrorCode, ModelAction[]>>;

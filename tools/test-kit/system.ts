@@ -20,6 +20,7 @@ import { workflowBundle } from '../../worker/bundle.ts';
 import { createWorker, type SessionWorker, type WorkerParts } from '../../worker/create.ts';
 import { useOwnWorkflowThreads } from '../../worker/workflow-threads.ts';
 import { quietRuntime } from '../../worker/replay/quiet.ts';
+import { say } from './model-actions.ts';
 import { type ModelScript, type ModelServer, startModelServer } from './model-server.ts';
 import type { FreshNamespace } from './namespaces.ts';
 
@@ -119,7 +120,7 @@ export async function startSystem(servers: SystemServers, options: RuntimeOption
   useOwnWorkflowThreads();
   const { databaseUrl, address, namespace, client } = servers;
   const workspaces = await mkdtemp(path.join(tmpdir(), 'perdure-workspaces-'));
-  const model = await startModelServer(options.script ?? (() => []));
+  const model = await startModelServer(options.script ?? (() => [say('fine')]));
   const db = patientPool(databaseUrl);
   const bus = createPostgresBus({ connectionString: databaseUrl });
   const settings = { ...SETTINGS, workspaces, ...options.settings };

@@ -45,6 +45,7 @@ export type WayOut = 'retry' | 'edit' | 'branch' | 'compact';
 
 const WAYS_OUT: Partial<Record<RunErrorCode, readonly WayOut[]>> = {
   ProviderRejected: ['retry', 'edit', 'branch'],
+  UnreadableAnswer: ['retry', 'edit', 'branch'],
   ContentFilter: ['edit', 'retry', 'branch'],
   // A retry: with a larger model, or once the conversation is shorter.
   ContextTooLong: ['compact', 'branch', 'edit', 'retry'],
