@@ -24,9 +24,16 @@ export interface ScriptModelOptions {
 /** Characters per chunk of a tool's input. */
 const INPUT_PIECE = 48;
 
+const scripted = new WeakSet<ModelObject>();
+
+/** Whether a model is one of `scriptModel`, which reads the user's messages one by one. */
+export function isScripted(model: ModelObject): boolean {
+  return scripted.has(model);
+}
+
 /** A model object of the AI SDK without a network. Streams word by word, and stops at once when aborted. */
 export function scriptModel({ provider, modelId, replyTo, delayMs }: ScriptModelOptions): ModelObject {
-  return {
+  const model: ModelObject = {
     specificationVersion: 'v4',
     provider,
     modelId,
@@ -42,6 +49,8 @@ export function scriptModel({ provider, modelId, replyTo, delayMs }: ScriptModel
       return { content: [...text, ...calls], ...endOf(options.prompt, reply), warnings: [] };
     },
   };
+  scripted.add(model);
+  return model;
 }
 
 function streamOf(parts: AsyncGenerator<StreamPart, void, void>): ReadableStream<StreamPart> {

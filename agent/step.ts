@@ -7,6 +7,7 @@ import {
   type UIMessageChunk,
 } from 'ai';
 import { fromLanguageModelUsage, type Usage } from '../domain/usage.ts';
+import { withAlternatingRoles } from './alternating-roles.ts';
 import { AnswerSize } from './answer-size.ts';
 import type { ToolDefinition } from './define.ts';
 import { EndedEarly } from './ended-early.ts';
@@ -103,7 +104,7 @@ function resultOf(model: string, end: CallEnd, { toolCalls, isCut, isEmpty }: St
 async function callModel(input: StepInput, signal: AbortSignal) {
   const { model, system, temperature, maxOutputTokens } = input;
   return streamLanguageModelCall({
-    model: withoutRefusedFiles(model.model, model.modalities),
+    model: withoutRefusedFiles(withAlternatingRoles(model.model), model.modalities),
     ...(system !== '' && { instructions: { role: 'system' as const, content: system, ...CACHED } }),
     messages: withCacheMark(await convertToModelMessages(input.messages)),
     tools: sdkTools(input.tools),

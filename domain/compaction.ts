@@ -98,10 +98,12 @@ export function summaryOf(parts: readonly { type: string }[]): CompactionData | 
 }
 
 const SUMMARY_FOLLOWS = 'The earlier part of this conversation was replaced by this summary of it:';
+/** The next message of the user may be sent in the same text. */
+const SUMMARY_ENDS = '[End of the summary.]';
 
 /** What the model sees in place of summarized messages. */
 export function shownSummary(summary: string): string {
-  return `${SUMMARY_FOLLOWS}\n\n${summary}`;
+  return `${SUMMARY_FOLLOWS}\n\n${summary}\n\n${SUMMARY_ENDS}`;
 }
 
 /** Whether a text is what the model sees of a summary. */

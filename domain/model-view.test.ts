@@ -20,6 +20,14 @@ function answer(parts: Part[], id = 'msg_a'): UIMessage {
   return { id, role: 'assistant', parts };
 }
 
+function user(parts: Part[], id = 'msg_u'): UIMessage {
+  return { id, role: 'user', parts };
+}
+
+const image = (filename: string): Part => {
+  return { type: 'file', mediaType: 'image/png', filename, url: 'data:image/png;base64,AAAA' };
+};
+
 const viewOf = (parts: Part[], runStates?: Map<string, string>) =>
   modelView([answer(parts)], runStates)[0]?.parts ?? [];
 
@@ -67,6 +75,16 @@ describe('the model’s view', () => {
       answer([{ type: 'data-status', data: 1 }, text('x')], 'msg_3'),
     ];
     expect(modelView(messages)).toEqual([answer([text('x')], 'msg_3')]);
+  });
+
+  it('R6 removes blank texts, also before a tool call, and answers that have nothing else', () => {
+    expect(viewOf([step, text('\n\n'), done('c1'), step, text(' \t\u00a0')])).toEqual([step, done('c1')]);
+    expect(modelView([answer([step, { type: 'reasoning', text: 'hm' }, text('\n\n')])])).toEqual([]);
+  });
+
+  it('R6 of a user’s message only blank texts are removed, and one that is nothing but blank says so', () => {
+    expect(modelView([user([text(' '), image('a.png')])])).toEqual([user([image('a.png')])]);
+    expect(modelView([user([text('\n'), text(' ')])])).toEqual([user([text('[blank message]')])]);
   });
 
   it('R3 inputs that are not objects become {}, because providers refuse others', () => {

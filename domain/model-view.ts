@@ -23,6 +23,8 @@ interface StoredMessage<Part extends StoredPart> {
 /** The outcome that the model sees for a call without one. */
 const ABORTED_TOOL_TEXT = 'aborted by the user';
 const INTERRUPTED_TOOL_TEXT = 'interrupted, outcome unknown';
+/** What it sees of a user's message that has nothing but white space. */
+const BLANK_MESSAGE = '[blank message]';
 
 /**
  * What the model sees of stored messages. A pure function.
@@ -35,7 +37,8 @@ const INTERRUPTED_TOOL_TEXT = 'interrupted, outcome unknown';
  * - Other `data-*` parts are for readers, not for the model.
  * - A tool call without an outcome gets an error: "aborted by the user" if `runStates` has the message as `aborted`, else
  *   "interrupted, outcome unknown"; a denied one says so. Inputs that are not objects become {}: providers refuse others.
- * - Empty texts, steps without text, file or tool call, and empty messages are removed, because providers refuse them.
+ * - Blank texts, steps without text, file or tool call, and empty messages are removed, because providers refuse them. A user's
+ *   message that is nothing but blank says so: an answer to it would be without a question.
  *
  * @param runStates the state of the run that wrote a message, by message id; messages that are missing were not aborted
  */
@@ -46,22 +49,19 @@ export function modelView<Part extends StoredPart, Message extends StoredMessage
   const pruned = prunedOutputs(messages);
   return split(messages).flatMap((message) => {
     const summary = summaryOf(message.parts);
-    if (summary !== undefined) return [summaryMessage(message, summary.summary)];
+    if (summary !== undefined) return [{ ...withText(message, shownSummary(summary.summary)), role: 'user' }];
     const missing = runStates?.get(message.id) === 'aborted' ? ABORTED_TOOL_TEXT : INTERRUPTED_TOOL_TEXT;
     const parts = stepsOf(withoutLostAttempts(message.parts).filter(isForTheModel))
       .filter((step) => step.some(isContent))
       .flat()
       .map((part) => (isToolPart(part) ? withOutput(withOutcome(part, missing), pruned) : part));
-    return parts.length > 0 ? [{ ...message, parts }] : [];
+    if (parts.length > 0) return [{ ...message, parts }];
+    return message.role === 'user' ? [withText(message, BLANK_MESSAGE)] : [];
   });
 }
 
-function summaryMessage<Part extends StoredPart, Message extends StoredMessage<Part>>(
-  message: Message,
-  summary: string,
-): Message {
-  const part = { type: 'text', text: shownSummary(summary) } as unknown as Part;
-  return { ...message, role: 'user', parts: [part] };
+function withText<Message extends StoredMessage<StoredPart>>(message: Message, text: string): Message {
+  return { ...message, parts: [{ type: 'text', text }] };
 }
 
 /** The messages with only the final text of the answers in a turn that a summary splits. */
@@ -118,7 +118,7 @@ function isStepStart(part: StoredPart): boolean {
 
 function isForTheModel(part: StoredPart): boolean {
   if (part.type.startsWith('data-')) return false;
-  return part.type !== 'text' || (part as { text?: string }).text !== '';
+  return part.type !== 'text' || (part as { text?: string }).text?.trim() !== '';
 }
 
 function isContent(part: StoredPart): boolean {

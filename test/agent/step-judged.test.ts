@@ -212,6 +212,8 @@ describe('a step and the AI SDK’s streamText make the same of', () => {
             input: { path: 'b' },
             errorText: 'no',
           },
+          { type: 'step-start' as const },
+          { type: 'text' as const, text: 'done' },
         ],
       },
       { ...hello[0]!, id: 'msg_3' },

@@ -87,7 +87,8 @@ async function* answer(request: ChatRequest): AsyncGenerator<ModelAction> {
   }
   if (outcomes < calls.length) return yield* calls.slice(outcomes);
   if (text.startsWith('stay ')) await held.get(text)?.promise;
-  yield say(`That was ${text.startsWith('Result of ') ? 'the result' : text}.`);
+  const isResult = JSON.stringify(turn[0]).includes('Result of ');
+  yield say(`That was ${isResult ? 'the result' : text}.`);
 }
 
 function hold(text: string): () => void {

@@ -81,7 +81,7 @@ export interface Asked {
 /** Parses a request: each assistant message after the last user message is a finished step. */
 export function askedBy({ messages }: ChatRequest): Asked {
   const last = messages.findLastIndex((message) => message.role === 'user');
-  const script = textsOf(messages[last]).find((text) => nameIn(text) !== undefined) ?? '';
+  const script = textsOf(messages[last]).findLast((text) => nameIn(text) !== undefined) ?? '';
   const messageId = nameIn(script) ?? '';
   const steps = isScript(script) ? script.split(' ').slice(2) : [];
   const index = messages.slice(last).filter((message) => message.role === 'assistant').length;
@@ -118,9 +118,9 @@ const PNG = Buffer.from('89504e470d0a1a0a0000000d4948445200000001000000010806000
 
 /** SHA-256 of the files in the last user message of a request: of images, and of texts without the line above them. */
 export function filesIn({ messages }: ChatRequest): string[] {
-  const content = messages.findLast((message) => message.role === 'user')?.content;
-  if (typeof content === 'string' || !content) return [];
-  return content.flatMap((part) => {
+  const pieces = piecesOf(messages.findLast((message) => message.role === 'user'));
+  // Before it are those of messages that were not answered.
+  return pieces.slice(pieces.findLastIndex(({ text = '' }) => nameIn(text) !== undefined)).flatMap((part) => {
     const { image_url: image } = part as { image_url?: { url: string } };
     if (image) return digest(Buffer.from(image.url.split(',')[1] ?? '', 'base64'));
     return part.text?.startsWith('[file ') ? digest(part.text.slice(part.text.indexOf('\n') + 1)) : [];
@@ -149,6 +149,14 @@ export function childText(provider: string): string {
 }
 
 function textsOf(message: ChatRequest['messages'][number] | undefined): string[] {
+  return piecesOf(message).map(({ text = '' }) => text);
+}
+
+/** The parts of a message, and the texts that were joined in one of them. */
+function piecesOf(message: ChatRequest['messages'][number] | undefined): { type: string; text?: string }[] {
   const content = message?.content ?? '';
-  return typeof content === 'string' ? [content] : content.map((part) => part.text ?? '');
+  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+  return parts.flatMap((part) => {
+    return part.text?.split(/\n\n(?=\S)/).map((text) => ({ type: 'text', text })) ?? part;
+  });
 }

@@ -98,10 +98,14 @@ export async function startModelServer(first: ModelScript, port = 0): Promise<Mo
   };
 }
 
-/** The text of the last user message of a request, by which scripts choose their actions. */
+/**
+ * The text of the last user message of a request, by which scripts choose their actions. Messages in a row come as one: of its
+ * text what follows the last empty line.
+ */
 export function lastUserText(request: ChatRequest): string {
   const content = request.messages.findLast((message) => message.role === 'user')?.content ?? '';
-  return typeof content === 'string' ? content : content.map((part) => part.text ?? '').join('');
+  const text = typeof content === 'string' ? content : content.map((part) => part.text ?? '').join('');
+  return text.slice(text.lastIndexOf('\n\n') + 1).trimStart();
 }
 
 function record(body: ChatRequest, headers: IncomingHttpHeaders, startedAt: number, response: ServerResponse) {
