@@ -4,6 +4,7 @@ import type { CompletedStep } from '../agent/completed-step.ts';
 import type { ToolDefinition } from '../agent/define.ts';
 import type { ResolvedModel } from '../agent/models.ts';
 import { PartRows } from '../agent/part-rows.ts';
+import { refusedIn } from '../agent/refused-files.ts';
 import type { ProviderReport } from '../agent/provider-report.ts';
 import type { BrokenStep, ModelCall, Retry, StepRecorder } from '../agent/step-attempt.ts';
 import type { StepToolCall } from '../agent/call-chunks.ts';
@@ -11,7 +12,7 @@ import { TOOL_NOT_RUN } from '../agent/tool-call.ts';
 import { publishEnded } from '../bus/bus.ts';
 import type { StepOutcome, ToolCallRef } from '../domain/commands.ts';
 import { retryMessage, type RunErrorCode, type RunFailure } from '../domain/runs.ts';
-import { noteRetry, settleStep, type Work } from '../store/runs.ts';
+import { noteRetry, type RunSettlement, settleStep, type Work } from '../store/runs.ts';
 import { streamBatch, type StreamWrite } from '../store/streams.ts';
 import type { Claimed } from './claimed.ts';
 import { costOf } from './cost.ts';
@@ -145,7 +146,7 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
       case 'shutdown':
         throw ApplicationFailure.retryable('Shutdown', 'Shutdown');
       case 'error':
-        return (await this.overflow(end.failure)) ?? failRun(this.work, end.failure);
+        return (await this.overflow(end.failure)) ?? failRun(this.work, end.failure, this.refusal(end.failure));
       case 'retry':
         return this.noteRetry(end.retry);
     }
@@ -176,6 +177,14 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
     const { judged } = this;
     if (code !== 'ContextTooLong' || judged?.mayAsk !== true || !(await isCompactible(judged))) return undefined;
     return askForCompaction(this.work, { reason: 'overflow' });
+  }
+
+  /** What the answer says of the files of a request that the provider refused. */
+  private refusal({ refused }: RunFailure): RunSettlement['answer'] {
+    if (refused === undefined || this.call === undefined) return undefined;
+    const { prompt, model } = this.call;
+    this.rows.refuse(refusedIn(prompt.messages, { own: this.work.claimed.message_id, modalities: model.modalities }));
+    return this.rows.dirty ? { metadata: this.metadata, parts: this.rows.take().parts } : undefined;
   }
 
   private async noteFailure({ code }: { code: RunErrorCode }, report: ProviderReport): Promise<void> {

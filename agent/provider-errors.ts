@@ -16,7 +16,12 @@ export type ProviderFailure =
       retryAfterMs?: number;
       reason: string;
     }
-  | { kind: 'final'; code: FinalCode; /** Says what to do. */ message: string };
+  | {
+      kind: 'final';
+      code: FinalCode;
+      /** Says what to do. */ message: string;
+      /** As of `RunFailure`. */ refused?: true;
+    };
 
 type RetryableCode = 'RateLimited' | 'ProviderUnavailable' | 'NetworkError' | 'Overloaded';
 type FinalCode = Exclude<RunErrorCode, RetryableCode | 'LimitReached' | 'CompactionFailed' | 'EmptyAnswer'>;
@@ -29,7 +34,7 @@ const MESSAGES = {
   NotFound:
     'The model provider does not know this model: check its name, or choose another one; then have the message answered again.',
   ProviderRejected:
-    'The model provider refused the request: edit the message, without files that the model may not take, or have it answered by another model.',
+    'The model provider refused the request: edit the message, without files that the model may not take, or have it answered by another model. A new message works too if files were the reason: they are left out from now on.',
   ContextTooLong:
     'The conversation is longer than the model can take: compact it, edit the message to a shorter one, branch from an earlier message, or choose a model with a larger context window.',
   ContentFilter:
@@ -136,7 +141,7 @@ function classifyStatus({ status, headers, text }: Facts): ProviderFailure {
   if (status === 402) return final('ProviderRejected', 'QuotaExceeded');
   if (TOO_LONG.test(text) || status === 413) return final('ContextTooLong');
   if (FILTERED.test(text)) return final('ContentFilter');
-  return status === 404 ? final('ProviderRejected', 'NotFound') : final('ProviderRejected');
+  return status === 404 ? final('ProviderRejected', 'NotFound') : { ...final('ProviderRejected'), refused: true };
 }
 
 /** What went wrong, and what to do. */

@@ -1,5 +1,6 @@
-import { UnsupportedFunctionalityError, wrapLanguageModel } from 'ai';
+import { type UIMessage, UnsupportedFunctionalityError, wrapLanguageModel } from 'ai';
 import { modalityOf, type Modality } from '../domain/model-info.ts';
+import { fileNote } from '../domain/refused-files.ts';
 import type { ModelObject, ModelPrompt } from './model-object.ts';
 
 type Call = Parameters<ModelObject['doStream']>[0];
@@ -22,11 +23,29 @@ export function withoutRefusedFiles(model: ModelObject, modalities: readonly Mod
 }
 
 function readable(call: Call, modalities: readonly Modality[] | null): Call {
-  const unread = mediaTypes(call.prompt).filter((type) => {
-    const modality = modalityOf(type);
-    return modalities !== null && modality !== undefined && modality !== 'text' && !modalities.includes(modality);
-  });
+  const unread = mediaTypes(call.prompt).filter((type) => !takesIn(modalities, type));
   return unread.length === 0 ? call : { ...call, prompt: withNotes(call.prompt, new Set(unread)) };
+}
+
+function takesIn(modalities: readonly Modality[] | null, mediaType: string): boolean {
+  const modality = modalityOf(mediaType);
+  return modalities === null || modality === undefined || modality === 'text' || modalities.includes(modality);
+}
+
+/**
+ * The messages whose files may be why a provider refused a request: the turn's own, if files of it were sent, else all others of
+ * which files were. So a later refusal, of a turn without files, takes back the files that are left.
+ *
+ * @param messages of the request, as `streamStep` got them
+ * @param own the id of the message that was being answered
+ */
+export function refusedIn(
+  messages: readonly UIMessage[],
+  { own, modalities }: { own: string; modalities: readonly Modality[] | null },
+): string[] {
+  const wasSent = (part: UIMessage['parts'][number]) => part.type === 'file' && takesIn(modalities, part.mediaType);
+  const ids = messages.filter(({ parts }) => parts.some(wasSent)).map(({ id }) => id);
+  return ids.includes(own) ? [own] : ids;
 }
 
 async function streamWithNotes(model: ModelObject, call: Call): Promise<Answer> {
@@ -53,8 +72,7 @@ function withNotes(prompt: ModelPrompt, refused: ReadonlySet<string>): ModelProm
     if (message.role !== 'user') return message;
     const content = message.content.map((part) => {
       if (part.type !== 'file' || !refused.has(part.mediaType)) return part;
-      const name = part.filename === undefined ? '' : ` ${JSON.stringify(part.filename)}`;
-      return { type: 'text' as const, text: `[file${name} of type ${part.mediaType}: this model cannot read it]` };
+      return { type: 'text' as const, text: fileNote(part, 'this model cannot read it') };
     });
     return { ...message, content };
   });

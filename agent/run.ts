@@ -14,6 +14,7 @@ import { MemoryToolCall } from './memory-tool.ts';
 import { type MemorySession, turnSession } from './memory.ts';
 import type { ResolvedModel } from './models.ts';
 import { PartRows } from './part-rows.ts';
+import { refusedIn } from './refused-files.ts';
 import { type AssembledPrompt, assemblePrompt, systemText } from './prompt.ts';
 import { isPromptFunction, promptText } from './prompt-text.ts';
 import { attemptStep, type BrokenStep, type ModelCall, type Retry, type StepRecorder } from './step-attempt.ts';
@@ -99,6 +100,8 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
   private settledParts = 0;
   private tokens = 0;
   private assembled: Promise<AssembledPrompt> | undefined;
+  /** The messages of the newest call. */
+  private sent: UIMessage[] = [];
 
   constructor(session: MemorySession, model: ResolvedModel, options: RunOptions) {
     this.session = session;
@@ -180,7 +183,8 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
       : fillTemplate(prompt, (name) => this.session.state.get(name));
     const system = systemText([text, ...others]);
     this.answer.metadata = { ...this.answer.metadata, system_prompt_digest: digest };
-    return { model: this.model, system, messages: modelView([...this.session.messages, this.settled()]), tools };
+    this.sent = modelView([...this.session.messages, this.settled()]);
+    return { model: this.model, system, messages: this.sent, tools };
   }
 
   async add(chunk: UIMessageChunk): Promise<void> {
@@ -208,9 +212,15 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
   async breakOff(end: BrokenStep): Promise<Next> {
     // Readers of a stored call parse its input from the raw input; in memory it is parsed here.
     if (end.kind !== 'retry') await this.rows.freeze();
+    if (end.kind === 'error' && end.failure.refused) this.rows.refuse(refusedIn(this.sent, this.asked()));
     if (this.rows.dirty) await this.show(this.answer.write(this.rows.take()));
     if (end.kind === 'retry') return { kind: 'retry', retry: end.retry };
     return { kind: 'end', end: end.kind === 'error' ? end.failure : 'aborted' };
+  }
+
+  /** The message that is being answered, and what its model takes in. */
+  private asked(): Parameters<typeof refusedIn>[1] {
+    return { own: this.session.messages.at(-1)?.id ?? '', modalities: this.model.modalities };
   }
 
   /** The answer of the settled steps, which is what the model sees. */

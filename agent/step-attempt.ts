@@ -164,8 +164,10 @@ function endOf(
   cause?: unknown,
 ): BrokenStep {
   const reported = report && { report };
-  if (failure.kind === 'final')
-    return { kind: 'error', failure: { code: failure.code, message: failure.message, cause }, ...reported };
+  if (failure.kind === 'final') {
+    const { kind: _, ...final } = failure;
+    return { kind: 'error', failure: { ...final, cause }, ...reported };
+  }
   const { code, reason } = failure;
   const delayMs = backoffMs(attempt, failure.retryAfterMs);
   if (attempt < attempts && delayMs < stop.timeLeftMs)

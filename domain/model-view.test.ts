@@ -28,6 +28,8 @@ const image = (filename: string): Part => {
   return { type: 'file', mediaType: 'image/png', filename, url: 'data:image/png;base64,AAAA' };
 };
 
+const refused = (...messages: string[]): Part => ({ type: 'data-refused', data: { messages } });
+
 const viewOf = (parts: Part[], runStates?: Map<string, string>) =>
   modelView([answer(parts)], runStates)[0]?.parts ?? [];
 
@@ -85,6 +87,26 @@ describe('the model’s view', () => {
   it('R6 of a user’s message only blank texts are removed, and one that is nothing but blank says so', () => {
     expect(modelView([user([text(' '), image('a.png')])])).toEqual([user([image('a.png')])]);
     expect(modelView([user([text('\n'), text(' ')])])).toEqual([user([text('[blank message]')])]);
+  });
+
+  it('R6 a refused request: the files of the messages that its answer names are replaced by a note', () => {
+    const note = text('[file "a.png" of type image/png: the model provider refused it]');
+    const messages = [
+      user([text('look'), image('a.png')], 'msg_1'),
+      answer([refused('msg_1')], 'msg_2'),
+      user([image('a.png')], 'msg_3'),
+    ];
+    expect(modelView(messages)).toEqual([user([text('look'), note], 'msg_1'), user([image('a.png')], 'msg_3')]);
+    const wider = [...messages, answer([step, text('no'), refused('msg_3')], 'msg_4')];
+    expect(modelView(wider).slice(1)).toEqual([user([note], 'msg_3'), answer([step, text('no')], 'msg_4')]);
+    expect(modelView([messages[0]!, messages[2]!])[0], 'the answer is hidden').toEqual(messages[0]);
+  });
+
+  it('R6 attached texts of a refused message are still sent: they are no files for the provider', () => {
+    const file = { type: 'file', mediaType: 'text/csv', url: 'perdure:att_1' } as const;
+    const nameless = { type: 'file', mediaType: 'text/csv', url: 'data:text/csv;base64,YQ==' } as const;
+    const view = modelView([user([file, nameless], 'msg_1'), answer([refused('msg_1')])]);
+    expect(view[0]?.parts).toEqual([file, text('[file of type text/csv: the model provider refused it]')]);
   });
 
   it('R3 inputs that are not objects become {}, because providers refuse others', () => {

@@ -1,4 +1,5 @@
 import { type PruneData, prunedStub, shownSummary, summaryOf } from './compaction.ts';
+import { refusedMessages, withoutRefused } from './refused-files.ts';
 
 /** A part of an AI SDK UIMessage: the fields that are read here. */
 interface StoredPart {
@@ -34,6 +35,7 @@ const BLANK_MESSAGE = '[blank message]';
  * - A summary (`data-compaction`) is shown as a message of the user, because some providers want one first. Of a turn that it
  *   splits, only the message and the final text are left.
  * - Outputs that a `data-prune` part names are replaced by a note of their size.
+ * - Files of messages that a `data-refused` part names are replaced by a note: the provider refused a request with them.
  * - Other `data-*` parts are for readers, not for the model.
  * - A tool call without an outcome gets an error: "aborted by the user" if `runStates` has the message as `aborted`, else
  *   "interrupted, outcome unknown"; a denied one says so. Inputs that are not objects become {}: providers refuse others.
@@ -47,6 +49,7 @@ export function modelView<Part extends StoredPart, Message extends StoredMessage
   runStates?: ReadonlyMap<string, string>,
 ): Message[] {
   const pruned = prunedOutputs(messages);
+  const refused = refusedMessages(messages);
   return split(messages).flatMap((message) => {
     const summary = summaryOf(message.parts);
     if (summary !== undefined) return [{ ...withText(message, shownSummary(summary.summary)), role: 'user' }];
@@ -54,7 +57,8 @@ export function modelView<Part extends StoredPart, Message extends StoredMessage
     const parts = stepsOf(withoutLostAttempts(message.parts).filter(isForTheModel))
       .filter((step) => step.some(isContent))
       .flat()
-      .map((part) => (isToolPart(part) ? withOutput(withOutcome(part, missing), pruned) : part));
+      .map((part) => (isToolPart(part) ? withOutput(withOutcome(part, missing), pruned) : part))
+      .map((part) => (refused.has(message.id) ? withoutRefused(part) : part));
     if (parts.length > 0) return [{ ...message, parts }];
     return message.role === 'user' ? [withText(message, BLANK_MESSAGE)] : [];
   });

@@ -41,6 +41,8 @@ export type RunErrorCode = (typeof RUN_ERROR_CODES)[number];
 export interface RunFailure {
   code: RunErrorCode;
   message: string;
+  /** The provider refused the request itself, of which files may be the reason. */
+  refused?: true;
   /** What was thrown, for the log. */
   cause?: unknown;
 }

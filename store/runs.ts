@@ -290,6 +290,8 @@ export interface RunSettlement {
   message?: string;
   /** The outcome of open tool calls if the end is an error. */
   toolError?: string;
+  /** Last parts of the answer if the end is an error, and the metadata of its row if they create it. */
+  answer?: { metadata: object | undefined; parts: readonly PartWrite[] } | undefined;
 }
 
 /** Ends a run as an error or aborted. Activities pass a fence and may get `lost`; the workflow passes none. */
@@ -306,5 +308,6 @@ export function settleRun(
     end.code ?? null,
     end.message ?? null,
     end.toolError ?? (end.state === 'error' ? 'This tool call was interrupted: its outcome is unknown.' : null),
+    jsonb(end.answer),
   ]);
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ID_PATTERN } from '../domain/command-table.ts';
 import type { CompactionData, PruneData } from '../domain/compaction.ts';
+import type { RefusedData } from '../domain/refused-files.ts';
 import { FILE_URL, metadata, URL_EXPECTED } from './requests.ts';
 
 // Lines of an export. An import refuses what they do not describe.
@@ -87,6 +88,7 @@ const reservedParts = [
       auto: z.boolean(),
     } satisfies Record<keyof PruneData, z.ZodType>),
   ),
+  reserved('data-refused', z.strictObject({ messages: z.array(id) } satisfies Record<keyof RefusedData, z.ZodType>)),
   reserved('data-interrupted', z.strictObject({})),
 ] as const;
 
@@ -103,7 +105,7 @@ const uiPart = z.union(
       state: z.enum(TOOL_STATES),
     }),
     ...reservedParts,
-    z.looseObject({ type: z.string().regex(/^data-(?!(?:compaction|prune|interrupted)$).+$/) }),
+    z.looseObject({ type: z.string().regex(/^data-(?!(?:compaction|prune|refused|interrupted)$).+$/) }),
   ],
   'a part of an AI SDK UIMessage',
 );

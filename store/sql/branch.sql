@@ -20,7 +20,8 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Copies messages between two positions, with their parts, runs, prompts, attachments and full tool outputs, under new ids. Positions and
--- times stay, and so do parts, except for the reference of a summary to the first message after it.
+-- times stay, and so do parts, except for the ids of other messages in them: of a summary that of the first message after it, of
+-- refused files those of their messages.
 CREATE OR REPLACE FUNCTION copy_messages(p_session text, p_from bigint, p_to bigint, p_copy text) RETURNS integer
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -36,7 +37,10 @@ BEGIN
   ), parts AS (
     INSERT INTO chat_parts (id, message_id, session_id, index, type, data, tool_call_id, tool_state, created_at, updated_at)
     SELECT made_id('prt', row_number() OVER (ORDER BY c.position, p.index)), c.new_id, p_copy, p.index, p.type,
-           CASE WHEN tail.new_id IS NULL THEN p.data
+           CASE WHEN p.type = 'data-refused' THEN jsonb_set(p.data, '{data,messages}', (
+                  SELECT coalesce(jsonb_agg(new_id ORDER BY position), '[]') FROM copied
+                   WHERE p.data #> '{data,messages}' ? id))
+                WHEN tail.new_id IS NULL THEN p.data
                 ELSE jsonb_set(p.data, '{data,tail_start_id}', to_jsonb(tail.new_id)) END,
            p.tool_call_id, p.tool_state, p.created_at, p.updated_at
       FROM copied c

@@ -202,9 +202,12 @@ $$;
 -- Ends a run as finished, an error or aborted; if an abort was requested, always as aborted. An abort leaves the parts as the
 -- user saw them; an error gives every open tool call an outcome. A call that asks is denied in all cases. A repeat returns how the
 -- run ended; the first time `children` are the runs of children that ended with it, if any. Activities pass their fence and get
--- `lost` if another attempt has claimed the run; workflows pass none.
+-- `lost` if another attempt has claimed the run; workflows pass none. `p_answer` is { metadata?, parts }: the last parts of the
+-- answer if the end is an error, and the metadata of its row if they create it.
+DROP FUNCTION IF EXISTS settle_run(text, integer, integer[], text, text, text, text);
 CREATE OR REPLACE FUNCTION settle_run(
-  p_session text, p_run integer, p_fence integer[], p_state text, p_code text, p_message text, p_tool_error text
+  p_session text, p_run integer, p_fence integer[], p_state text, p_code text, p_message text, p_tool_error text,
+  p_answer jsonb DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 DECLARE
   v_run chat_runs;
@@ -235,6 +238,10 @@ BEGIN
            tool_state = 'output-error', updated_at = clock_timestamp()
      WHERE session_id = p_session AND message_id = v_run.answer_id
        AND tool_state IN ('input-streaming', 'input-available', 'approval-requested', 'approval-responded');
+    IF p_answer IS NOT NULL THEN
+      PERFORM ensure_answer(p_session, v_run, p_answer -> 'metadata');
+      PERFORM put_parts(p_session, v_run.answer_id, p_answer -> 'parts');
+    END IF;
   END IF;
   v_children := close_run(p_session, p_run, v_state, CASE WHEN v_state = 'error' THEN p_code END,
                           CASE WHEN v_state = 'error' THEN p_message END);

@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import type { UIMessageChunk } from 'ai';
+import type { UIMessage, UIMessageChunk } from 'ai';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/define.ts';
@@ -15,6 +15,7 @@ import { currentTurn } from '../../agent/prompt-outcomes.ts';
 import { run } from '../../agent/run.ts';
 import { scriptModel } from '../../agent/script-model.ts';
 import type { ChatMessage } from '../../tools/test-kit/model-server.ts';
+import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { readChat, type ReadMessage, refusalOf } from '../../tools/test-kit/strict-provider.ts';
 
 type Body = Record<string, unknown>;
@@ -81,12 +82,21 @@ const AGENT = defineAgent({
 });
 
 /** A turn. Returns the text of its answer, or its error. */
-async function send(input: string, model = protocol.model()): Promise<string> {
+async function send(input: string | UIMessage, model = protocol.model()): Promise<string> {
   const chunks: UIMessageChunk[] = [];
   for await (const chunk of run(session, input, model)) chunks.push(chunk);
   const failed = chunks.find((chunk) => chunk.type === 'error');
   return failed?.errorText ?? chunks.map((chunk) => (chunk.type === 'text-delta' ? chunk.delta : '')).join('');
 }
+
+const withFile = (id: string, mediaType: string, content = PIXEL): UIMessage => ({
+  id,
+  role: 'user',
+  parts: [
+    { type: 'text', text: 'look' },
+    { type: 'file', mediaType, filename: 'a', url: `data:${mediaType};base64,${content}` },
+  ],
+});
 
 const CHUNK = { type: 'chunk', id: 'c', object: 'chat.completion.chunk', created: 1, model: 'test' };
 const CHAT: Protocol = {
@@ -197,6 +207,19 @@ function readItems(role: ReadMessage['role'], parts: readonly Item[]): ReadMessa
 
 describe.each([CHAT, ANTHROPIC, RESPONSES])('$name', (each) => {
   beforeEach(() => void (protocol = each));
+
+  it.each([
+    ['image/png', PIXEL],
+    ['image/svg+xml', 'PHN2Zy8+'],
+    ['image/heic', 'AAAA'],
+    ['image/png', ''],
+  ])('R6 a refused %s: the next turn is answered without it', async (mediaType, content) => {
+    expect(await send(withFile('msg_1', mediaType, content))).toContain('The model provider refused the request');
+    expect(session.messages.at(-1)?.parts).toMatchObject([{ type: 'data-refused', data: { messages: ['msg_1'] } }]);
+    expect(await send('hello')).toBe('fine');
+    const text = `look\n\n[file "a" of type ${mediaType}: the model provider refused it]\n\nhello`;
+    expect(told.at(-1)).toEqual([{ role: 'user', texts: [text], files: [] }]);
+  });
 
   it('R6 answers without a word, and blank texts before a tool call, are left out of later turns', async () => {
     replies = [{ text: '\n\n' }, { text: '\n\n', call: 'call_1' }, { text: 'seen' }];

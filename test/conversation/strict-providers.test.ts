@@ -1,13 +1,18 @@
 // A strict provider, over HTTP with a worker: what it refuses once, or is not answered, does not make later turns fail.
+import type { UIMessage } from 'ai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { callTool, fail, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { readChat, strictly } from '../../tools/test-kit/strict-provider.ts';
 import { ChatPage } from './chat-page.ts';
 import { agent } from './kit.ts';
+
+/** What takes files; all others refuse them. */
+const SEES = 'openai/sees';
 
 let runtime: TestRuntime;
 let host: TestHost;
@@ -15,7 +20,7 @@ beforeAll(async () => {
   const agents = [agent('talker')];
   runtime = await startRuntime({ defaultModel: 'openai/test', agents, settings: { providerAttempts: 1 } });
   const { databaseUrl, temporal, workspaces } = runtime;
-  host = await startHost({ databaseUrl, temporal, workspaces, agents: ['talker'], models: ['openai/test'] });
+  host = await startHost({ databaseUrl, temporal, workspaces, agents: ['talker'], models: ['openai/test', SEES] });
 });
 
 /** The provider answers the texts of the user like this, and else with "fine". */
@@ -25,7 +30,7 @@ function answering(answers: Record<string, ModelAction[]> = {}): void {
       Object.entries(answers).find(([text]) => lastUserText(request).endsWith(text)) ?? [];
     return request.messages.at(-1)?.role === 'tool' ? [say('seen')] : actions;
   });
-  runtime.model.script(script);
+  runtime.model.script((request, index) => (request.model === 'sees' ? [say('a dot')] : script(request, index)));
 }
 
 /** The conversation that the provider was sent last. */
@@ -33,6 +38,118 @@ function sent(): { role: string; texts: string[]; files: string[] }[] {
   const { messages } = runtime.model.requests.at(-1)!.body;
   return messages.filter(({ role }) => role !== 'system').map(readChat);
 }
+
+const file = (mediaType = 'image/png', content = PIXEL): UIMessage['parts'] => [
+  { type: 'text', text: 'look' },
+  { type: 'file', mediaType, filename: 'a.png', url: `data:${mediaType};base64,${content}` },
+];
+const NOTE = '[file "a.png" of type image/png: the model provider refused it]';
+
+/** The messages of a page, each with the types of its parts. */
+const stored = async (page: ChatPage) =>
+  (await page.stored()).map(({ role, parts }) => `${role}: ${parts.map(({ type }) => type).join()}`);
+
+describe('a refused file', () => {
+  it.each([
+    ['image/png', PIXEL],
+    ['image/svg+xml', 'PHN2Zy8+'],
+    ['image/heic', 'AAAA'],
+    ['image/png', ''],
+  ])('R6 %s: the next message is answered without it', async (mediaType, content) => {
+    answering();
+    const page = new ChatPage(host);
+    await page.send(file(mediaType, content));
+    expect(page.error).toMatch(/refused the request: .* A new message works too/);
+    expect(await page.send('hello')).toBe('fine');
+    const note = NOTE.replace('image/png', mediaType);
+    expect(sent()).toEqual([{ role: 'user', texts: [`look\n\n${note}\n\nhello`], files: [] }]);
+    expect(await page.status()).toEqual({ state: 'idle' });
+  });
+
+  it('R6 T5 the turn’s answer says which, in the stream as in the rows, and only there', async () => {
+    answering();
+    const page = new ChatPage(host);
+    await page.send('hello');
+    await page.send(file());
+    const [, , asked, answer] = await page.stored();
+    const part = { type: 'data-refused', id: expect.any(String), data: { messages: [asked!.id] } };
+    expect(page.chunks).toContainEqual(part);
+    expect(answer!.parts).toEqual([part]);
+    expect(asked!.parts).toEqual(file());
+  });
+
+  it('R6 a refused turn without files takes back all that were sent before', async () => {
+    answering();
+    const page = new ChatPage(host);
+    expect(await page.send(file(), SEES)).toBe('a dot');
+    expect(await page.send(file(), SEES)).toBe('a dot');
+    await page.send('hello', 'openai/test');
+    expect(page.error).toContain('refused the request');
+    expect(await page.send('hello')).toBe('fine');
+    expect(sent().map(({ texts }) => texts)).toEqual([
+      [`look\n\n${NOTE}`],
+      ['a dot'],
+      [`look\n\n${NOTE}`],
+      ['a dot'],
+      ['hello\n\nhello'],
+    ]);
+  });
+
+  it('R6 T5 a later step of a turn that is refused: what was done stays, and the files are left out', async () => {
+    const called = callTool('call_1', 'read', { what: 'a', words: 1 });
+    runtime.model.script(({ messages }) => [messages.at(-1)?.role === 'tool' ? fail(400) : called]);
+    const page = new ChatPage(host);
+    await page.send(file());
+    expect(page.error).toContain('refused the request');
+    expect(await stored(page)).toEqual(['user: text,file', 'assistant: step-start,tool-read,data-refused']);
+    answering();
+    expect(await page.send('hello')).toBe('fine');
+    expect(sent().map(({ role, files }) => [role, files.length])).toEqual(
+      ['user', 'call', 'tool', 'assistant', 'user'].map((role) => [role, 0]),
+    );
+  });
+
+  it('R6 X1 answered again by another model, a message has its files again; edited, it is as it was edited', async () => {
+    answering();
+    const page = new ChatPage(host);
+    await page.send(file());
+    expect(await page.again(SEES)).toBe('a dot');
+    expect(sent()).toEqual([{ role: 'user', texts: ['look'], files: ['image_url'] }]);
+    expect(await stored(page)).toEqual(['user: text,file', 'assistant: step-start,text']);
+    const other = new ChatPage(host);
+    await other.send(file());
+    expect(await other.edit('look, without it')).toBe('fine');
+    expect(sent()).toEqual([{ role: 'user', texts: ['look, without it'], files: [] }]);
+  });
+
+  it('R6 X4 T7 it stays refused in a branch, and in an import of an export', async () => {
+    answering();
+    const page = new ChatPage(host);
+    await page.send(file());
+    await page.send('hello');
+    const { body } = await page.command('branch', { from_message_id: (await page.stored()).at(-1)!.id });
+    const branch = new ChatPage(host, { id: body.session.session_id as string });
+    const ada = host.as('ada');
+    const lines = await (await ada.fetch(`/api/sessions/${page.id}/export`)).text();
+    const imported = await ada.fetch('/api/import', { method: 'POST', body: lines });
+    const { session_id: copy } = (await imported.json()) as { session_id: string };
+    for (const each of [branch, new ChatPage(host, { id: copy })]) {
+      expect(await each.send('and now?')).toBe('fine');
+      expect(sent()[0]).toEqual({ role: 'user', texts: [`look\n\n${NOTE}\n\nhello`], files: [] });
+    }
+  });
+
+  it('R6 a failure that is not of the request takes nothing back', async () => {
+    runtime.model.script(() => [fail(404)]);
+    const page = new ChatPage(host);
+    await page.send(file());
+    expect(page.error).toContain('does not know this model');
+    expect(await stored(page)).toEqual(['user: text,file']);
+    answering();
+    expect(await page.send('hello', SEES)).toBe('a dot');
+    expect(sent()).toEqual([{ role: 'user', texts: ['look', 'hello'], files: ['image_url'] }]);
+  });
+});
 
 describe('a turn without an answer', () => {
   it('R6 after a turn that failed, roles alternate', async () => {

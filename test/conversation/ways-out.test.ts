@@ -156,6 +156,12 @@ const tooLong = async (page: ChatPage) => {
   await page.send('one');
   await page.send(words(12_000, 'long'));
 };
+/** The provider takes it for too long, though it is not by its count. */
+const refusedAsTooLong = async (page: ChatPage) => {
+  failing((request) => request.model !== 'large' && holds('so much')(request), [failContextLength()]);
+  await page.send('one');
+  await page.send('so much');
+};
 const filtered =
   (...action: ModelAction[]) =>
   (page: ChatPage) => {
@@ -260,13 +266,20 @@ const WAYS: Record<Exclude<RunErrorCode, 'UnreadableAnswer'>, readonly [Way, ...
       follow: editedTo('look'),
     },
     {
+      name: 'send a new message: the files are left out',
+      fails: withImage,
+      advice: /A new message works too if files were the reason/,
+      follow: sent('hello'),
+    },
+    {
       name: 'go back, although later turns failed like it',
       fails: async (page) => {
-        await withImage(page);
+        failing(holds('something odd'), [fail(400)]);
+        await page.send('something odd');
         await page.send('and later turns fail, too');
       },
-      advice: /edit the message, without files/,
-      follow: goneBack('look, without an image'),
+      advice: /edit the message/,
+      follow: goneBack('something else'),
     },
     { name: 'another model', fails: withImage, advice: /answered by another model/, follow: answeredAgain(OTHER) },
     {
@@ -276,6 +289,24 @@ const WAYS: Record<Exclude<RunErrorCode, 'UnreadableAnswer'>, readonly [Way, ...
         return page.send('hello');
       },
       advice: /quota .* then have the message answered again/,
+      follow: answeredAgain(),
+    },
+    {
+      name: 'no quota: choose another model',
+      fails: (page) => {
+        failing(unlessOther, [fail(402)]);
+        return page.send('hello');
+      },
+      advice: /quota .* or choose another model; then have the message answered again/,
+      follow: answeredAgain(OTHER),
+    },
+    {
+      name: 'an unknown model: check its name, have the message answered again',
+      fails: (page) => {
+        failing(always, [fail(404)], 1);
+        return page.send('hello');
+      },
+      advice: /check its name, .* then have the message answered again/,
       follow: answeredAgain(),
     },
     {
@@ -302,6 +333,24 @@ const WAYS: Record<Exclude<RunErrorCode, 'UnreadableAnswer'>, readonly [Way, ...
       follow: async (page) => branched(page, (await page.stored())[0]!.id),
     },
     { name: 'a larger model', fails: tooLong, advice: /model with a larger/, follow: answeredAgain(LARGE) },
+    {
+      name: 'by its provider’s word: edit the message',
+      fails: refusedAsTooLong,
+      advice: /edit the message to a shorter one/,
+      follow: editedTo('short'),
+    },
+    {
+      name: 'by its provider’s word: branch from an earlier message',
+      fails: refusedAsTooLong,
+      advice: /branch from an earlier message/,
+      follow: async (page) => branched(page, (await page.stored())[0]!.id),
+    },
+    {
+      name: 'by its provider’s word: a larger model',
+      fails: refusedAsTooLong,
+      advice: /model with a larger context window/,
+      follow: answeredAgain(LARGE),
+    },
     {
       name: 'compact, once the summarizer works again',
       agent: 'by-hand',

@@ -176,6 +176,7 @@ describe('export and import', () => {
     const reserved = [
       { type: 'data-compaction', data: { ...COMPACTION, split: true } },
       { type: 'data-prune', data: { outputs: [{ tool_call_id: 'call', tokens: 9 }], tokens: 9, auto: false } },
+      { type: 'data-refused', id: 'prt_1', data: { messages: ['one'] } },
       { type: 'data-interrupted', id: 'prt_1', data: {} },
     ];
     for (const [at, data] of reserved.entries()) {
@@ -365,6 +366,8 @@ describe('an import is refused with the number of its line, and nothing is store
       { type: 'data-compaction', data: { ...COMPACTION, more: 1 } },
       { type: 'data-prune', data: { outputs: [null], tokens: 1, auto: true } },
       { type: 'data-prune', data: { outputs: 1, tokens: 1, auto: true } },
+      { type: 'data-refused', data: { messages: 'one' } },
+      { type: 'data-refused', data: {} },
       { type: 'data-interrupted' },
     ].map((data): [string, (all: Line[]) => void, string, string] => [
       `the part ${JSON.stringify(data)}`,

@@ -268,7 +268,7 @@ describe('answers', () => {
     for (const decision of ['once', 'reject']) {
       expect(await answer(session, decision)).toMatchObject({ ok: false, code: 'NotWaiting' });
     }
-    await call(db, 'settle_run', [session.id, run, null, 'aborted', null, null, null]);
+    await call(db, 'settle_run', [session.id, run, null, 'aborted', null, null, null, null]);
     expect(await callOf(session)).toMatchObject({
       state: 'output-denied',
       approval: {

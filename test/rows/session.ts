@@ -282,9 +282,10 @@ export class Session {
     ]);
   }
 
-  settleRun(run: number, state: 'aborted' | 'error', fence: Fence | null = null) {
+  settleRun(run: number, state: 'aborted' | 'error', fence: Fence | null = null, answer?: { parts: readonly Part[] }) {
     const why = state === 'error' ? ['RateLimited', 'try again later'] : [null, null];
-    return call<Answer>(this.db, 'settle_run', [this.id, run, fence, state, ...why, 'outcome unknown']);
+    const last = answer ? JSON.stringify({ metadata: { model: 'test/model' }, ...answer }) : null;
+    return call<Answer>(this.db, 'settle_run', [this.id, run, fence, state, ...why, 'outcome unknown', last]);
   }
 
   noteRetry(run: number, fence: Fence) {

@@ -1,7 +1,15 @@
 import type { UIMessage } from 'ai';
 import { describe, expect, it } from 'vitest';
 import type { SessionStatus } from '../../domain/runs.ts';
-import { heldCall, joinPages, messageToStop, partQueued, stillWaiting, type Waiting } from './transcript.ts';
+import {
+  hasContent,
+  heldCall,
+  joinPages,
+  messageToStop,
+  partQueued,
+  stillWaiting,
+  type Waiting,
+} from './transcript.ts';
 
 /** u1 is a user's message, a1 its answer; the turn of u1! has failed. */
 const message = (id: string): UIMessage => ({
@@ -12,6 +20,11 @@ const message = (id: string): UIMessage => ({
 });
 const messages = (ids: string) => ids.split(' ').filter(Boolean).map(message);
 const ids = (list: UIMessage[]) => list.map(({ id }) => id).join(' ');
+
+it('R6 an answer that only says which files were refused is not shown', () => {
+  const part = { type: 'data-refused' as const, data: { messages: ['u1'] } };
+  expect(hasContent({ id: 'a1', role: 'assistant', parts: [part] })).toBe(false);
+});
 
 describe('the message whose answer is stopped', () => {
   it.each([

@@ -11,7 +11,7 @@ export function checkBranches(
   const ids = new Map(messages.map((row) => [`${row.session_id}/${row.id}`, row]));
   const partsOf = by([...parts, ...branches.parts], (part) => `${part.session_id}/${part.message_id}`);
   const contents = (row: MessageRow | undefined) =>
-    (row && partsOf.get(`${row.session_id}/${row.id}`)?.map(({ data }) => withoutTail(data))) ?? [];
+    (row && partsOf.get(`${row.session_id}/${row.id}`)?.map(({ data }) => withoutIds(data))) ?? [];
   const copies = by(branches.messages, (row) => row.session_id);
   for (const { session_id, parent_id, parent_message_id } of branches.chats) {
     const copied = copies.get(session_id) ?? [];
@@ -32,7 +32,8 @@ export function checkBranches(
   }
 }
 
-/** A summary names the message after it, which has another id in the copy. */
-function withoutTail(data: PartRow['data']): Rows['parts'][number]['data'] {
+/** A summary names the message after it, and a refusal those with its files: they have other ids in the copy. */
+function withoutIds(data: PartRow['data']): Rows['parts'][number]['data'] {
+  if (data.type === 'data-refused') return { ...data, data: {} };
   return data.type === 'data-compaction' ? { ...data, data: { ...(data['data'] as object), tail_start_id: '' } } : data;
 }
