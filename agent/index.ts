@@ -20,5 +20,6 @@ export type { McpServerDefinition } from './mcp/definition.ts';
 export { type MemorySession, memorySession } from './memory.ts';
 export { createModels, type Models, type ModelSettings, type ResolvedModel } from './models.ts';
 export type { CustomProvider, CustomProviders } from './providers.ts';
+export { providerFetch } from './provider-stream/provider-fetch.ts';
 export type { SnapshotPlace, Snapshots } from './snapshots.ts';
 export { type AnswerMetadata, run, type RunOptions } from './run.ts';

@@ -18,7 +18,7 @@ const PARTS_PER_TURN = 64;
  * signal fires, even if the provider ignores it. Leaving the generator early closes the provider's connection.
  *
  * @param open makes the call, which ends with its signal
- * @param idleMs how long the provider may be silent: before it answers, and between parts; with `boundedFetch`, between bytes
+ * @param idleMs how long the provider may be silent: before it answers, and between parts; with `providerFetch`, between bytes
  * @throws the provider's error; `ModelSilent`
  */
 export async function* modelParts(

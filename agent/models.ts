@@ -5,9 +5,9 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { PerdureError } from '../domain/errors.ts';
 import type { Modality, ModelInfo, ReasoningLevel } from '../domain/model-info.ts';
 import { splitModel } from '../domain/model-ref.ts';
-import { boundedFetch } from './bounded-fetch.ts';
 import { type CatalogEntries, infoOf, type KnownModel, ModelCatalog, type Variant } from './model-catalog.ts';
 import type { ModelObject } from './model-object.ts';
+import { providerFetch } from './provider-stream/provider-fetch.ts';
 import { checkedProviders, type CustomProviders, modelOfProvider } from './providers.ts';
 import { REHEARSAL_MODEL, REHEARSAL_PROVIDER, rehearsalModel } from './rehearsal.ts';
 
@@ -144,7 +144,7 @@ function providersOf(settings: ModelSettings): Map<string, ProviderEntry> {
   if (anthropicApiKey) {
     const provider = createAnthropic({
       apiKey: anthropicApiKey,
-      fetch: boundedFetch,
+      fetch: providerFetch,
       ...(anthropicBaseUrl && { baseURL: anthropicBaseUrl }),
     });
     providers.set('anthropic', { model: (id) => provider(id) });
@@ -160,7 +160,7 @@ function compatible(baseURL: string, apiKey: string | undefined): ProviderEntry 
   const provider = createOpenAICompatible({
     name: 'openai',
     baseURL,
-    fetch: boundedFetch,
+    fetch: providerFetch,
     includeUsage: true,
     ...(apiKey && { apiKey }),
   });
@@ -168,7 +168,7 @@ function compatible(baseURL: string, apiKey: string | undefined): ProviderEntry 
 }
 
 function openai(apiKey: string): ProviderEntry {
-  const provider = createOpenAI({ apiKey, fetch: boundedFetch });
+  const provider = createOpenAI({ apiKey, fetch: providerFetch });
   // With `store`, later calls would refer to the provider's copies of earlier items, which have other tool call ids than
   // ours and expire after some weeks. Without it every call sends the whole conversation.
   return { model: (id) => provider(id), options: { openai: { store: false } } };

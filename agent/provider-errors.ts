@@ -1,8 +1,10 @@
-import { APICallError, LoadAPIKeyError, NoOutputGeneratedError, StreamProviderError } from 'ai';
+import { APICallError, LoadAPIKeyError, NoOutputGeneratedError } from 'ai';
 import { PerdureError } from '../domain/errors.ts';
 import type { RunErrorCode } from '../domain/runs.ts';
 import { EndedEarly } from './ended-early.ts';
 import { ModelSilent } from './idle-limit.ts';
+import { asUnreadable, streamErrorOf } from './provider-stream/provider-error.ts';
+import { FILTERED, OVERLOADED, QUOTA, statusOfCode, statusOfText, TOO_LONG } from './provider-text.ts';
 
 /**
  * A failed model call, retryable or final. `reason` and `message` depend on status and kind only: they contain no text of
@@ -33,6 +35,8 @@ const MESSAGES = {
     'The account at the model provider has no quota or credit left: check its plan and billing, or choose another model; then have the message answered again.',
   NotFound:
     'The model provider does not know this model: check its name, or choose another one; then have the message answered again.',
+  WrongAddress:
+    'The model provider’s address is wrong: nothing is there for calls of models. Check its base URL, which often ends with /v1, or choose a model of another provider; then have the message answered again.',
   ProviderRejected:
     'The model provider refused the request: edit the message, without files that the model may not take, or have it answered by another model. A new message works too if files were the reason: they are left out from now on.',
   ContextTooLong:
@@ -54,12 +58,6 @@ const OWN_CODES = {
   StateNotSet: 'Set it, then have the message answered again.',
 } as const;
 
-const TOO_LONG =
-  /context[_ ]length|context window|maximum context|prompt is too long|input is too long|too many (?:input )?tokens|exceeds? the (?:maximum|model|limit).{0,40}tokens|reduce the length/i;
-const FILTERED = /content[_ ](?:filter|policy|management)|responsible ?ai|safety system|flagged/i;
-const QUOTA = /insufficient[_ ]quota|billing|credit balance|quota exceeded|exceeded your current quota/i;
-const OVERLOADED = /overloaded/i;
-
 /** Upper bound of a provider's Retry-After. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
@@ -73,6 +71,7 @@ export function classifyProviderError(error: unknown): ProviderFailure {
   if (error instanceof EndedEarly) {
     return retryable('NetworkError', 'the model provider ended its answer early', undefined);
   }
+  if (asUnreadable(error) !== undefined) return final('UnreadableAnswer');
   const facts = factsOf(error);
   if (facts === undefined) return isNetworkError(error) ? network() : final('Internal');
   return classifyStatus(facts);
@@ -107,25 +106,19 @@ interface Facts {
 }
 
 function factsOf(error: unknown): Facts | undefined {
+  const said = streamErrorOf(error);
+  if (said !== undefined) {
+    const { type, code, message, statusCode } = said;
+    const text = [type, code, message].join(' ');
+    const status = statusOfCode(code) ?? statusOfText(text) ?? statusCode ?? 500;
+    return { status, headers: undefined, text };
+  }
   if (APICallError.isInstance(error)) {
     // A connection that breaks in mid-stream has the status of the successful response.
     const status = error.statusCode !== undefined && error.statusCode < 400 ? undefined : error.statusCode;
     return { status, headers: error.responseHeaders, text: `${error.message} ${error.responseBody ?? ''}` };
   }
-  if (StreamProviderError.isInstance(error)) {
-    const text = [error.type, error.code, error.message].join(' ');
-    return { status: error.statusCode ?? statusOfType(text), headers: undefined, text };
-  }
   return undefined;
-}
-
-/** A status for errors inside a stream, which often have only a type. */
-function statusOfType(text: string): number {
-  if (/rate_limit/i.test(text)) return 429;
-  if (OVERLOADED.test(text)) return 529;
-  if (/authentication|permission/i.test(text)) return 401;
-  if (/invalid_request|not_found/i.test(text) || TOO_LONG.test(text) || FILTERED.test(text)) return 400;
-  return 500;
 }
 
 function classifyStatus({ status, headers, text }: Facts): ProviderFailure {
@@ -141,7 +134,8 @@ function classifyStatus({ status, headers, text }: Facts): ProviderFailure {
   if (status === 402) return final('ProviderRejected', 'QuotaExceeded');
   if (TOO_LONG.test(text) || status === 413) return final('ContextTooLong');
   if (FILTERED.test(text)) return final('ContentFilter');
-  return status === 404 ? final('ProviderRejected', 'NotFound') : { ...final('ProviderRejected'), refused: true };
+  if (status !== 404) return { ...final('ProviderRejected'), refused: true };
+  return final('ProviderRejected', /model/i.test(text) && !/<html|<!doctype/i.test(text) ? 'NotFound' : 'WrongAddress');
 }
 
 /** What went wrong, and what to do. */
@@ -197,12 +191,7 @@ function bounded(ms: number): number {
   return Math.round(Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS));
 }
 
-const NETWORK_NAMES = new Set([
-  'TimeoutError',
-  'AI_InvalidResponseDataError',
-  'AI_JSONParseError',
-  'AI_TypeValidationError',
-]);
+const NETWORK_NAMES = new Set(['TimeoutError', 'AI_InvalidResponseDataError']);
 const NETWORK_CODES = /^(?:ECONN|ETIMEDOUT|EPIPE|ENOTFOUND|EAI_|EHOST|ENET|UND_ERR)/;
 
 /** A failed connection, or a response that ended early or cannot be parsed. */

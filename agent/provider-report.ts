@@ -1,4 +1,5 @@
-import { APICallError, StreamProviderError } from 'ai';
+import { APICallError } from 'ai';
+import { asUnreadable, streamErrorOf } from './provider-stream/provider-error.ts';
 
 /** What is known about a failed model call. Only `message` may contain content. */
 export interface ProviderReport {
@@ -20,23 +21,19 @@ const ID = /^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$/;
 
 /** Reads what a provider's error says, whatever was thrown. */
 export function providerReport(error: unknown): ProviderReport {
-  const message = messageOf(error);
+  const said = streamErrorOf(error);
+  const message = messageOf(asUnreadable(error) ?? said ?? error);
+  const headers = APICallError.isInstance(error) ? error.responseHeaders : undefined;
+  const headerId = REQUEST_IDS.map((name) => headers?.[name]).find((id) => id !== undefined);
+  if (said !== undefined) {
+    const body = objectOf(said.data);
+    const requestId = headerId ?? body['request_id'];
+    return report(message, { status: said.statusCode, requestId, types: [said.type, ...typesOf(body), said.code] });
+  }
   if (APICallError.isInstance(error)) {
     const body = bodyOf(error);
-    const requestId = REQUEST_IDS.map((name) => error.responseHeaders?.[name]).find((id) => id !== undefined);
-    return report(message, {
-      status: error.statusCode,
-      requestId: requestId ?? body['request_id'],
-      types: [...typesOf(body), ...systemCodes(error)],
-    });
-  }
-  if (StreamProviderError.isInstance(error)) {
-    const body = objectOf(error.data);
-    return report(message, {
-      status: error.statusCode,
-      requestId: body['request_id'],
-      types: [error.type, ...typesOf(body), error.code],
-    });
+    const requestId = headerId ?? body['request_id'];
+    return report(message, { status: error.statusCode, requestId, types: [...typesOf(body), ...systemCodes(error)] });
   }
   return report(message, { status: undefined, requestId: undefined, types: systemCodes(error) });
 }

@@ -142,7 +142,7 @@ const FOLLOW: Record<WayOut, (tab: Tab, text: string) => Promise<unknown>> = {
 };
 
 // Of a turn; a compaction by hand is not one, and follows.
-const OF_TURNS = RUN_ERROR_CODES.filter((code) => code !== 'CompactionFailed' && code !== 'UnreadableAnswer');
+const OF_TURNS = RUN_ERROR_CODES.filter((code) => code !== 'CompactionFailed');
 const MANY_WAYS = OF_TURNS.filter((code) => waysOut({ state: 'error', code }).length > 1);
 
 it('T4 after errors that the message has not caused, Retry answers it', { timeout: patient(180_000) }, async () => {

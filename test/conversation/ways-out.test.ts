@@ -13,6 +13,7 @@ import {
   failContextLength,
   finish,
   type ModelAction,
+  raw,
   say,
   think,
 } from '../../tools/test-kit/model-actions.ts';
@@ -214,7 +215,7 @@ const broken = async (page: ChatPage) => {
   }
 };
 
-const WAYS: Record<Exclude<RunErrorCode, 'UnreadableAnswer'>, readonly [Way, ...Way[]]> = {
+const WAYS: Record<RunErrorCode, readonly [Way, ...Way[]]> = {
   LimitReached: [
     {
       name: 'an answer of reasoning up to the output limit: have it answered by another model',
@@ -312,11 +313,22 @@ const WAYS: Record<Exclude<RunErrorCode, 'UnreadableAnswer'>, readonly [Way, ...
     {
       name: 'an unknown model: choose another one',
       fails: (page) => {
-        failing(unlessOther, [fail(404)]);
+        failing(unlessOther, [fail(404, { message: 'this model does not exist' })]);
         return page.send('hello');
       },
       advice: /choose another one; then have the message answered again/,
       follow: answeredAgain(OTHER),
+    },
+  ],
+  UnreadableAnswer: [
+    {
+      name: 'check the address, have the message answered again',
+      fails: (page) => {
+        failing(always, [raw('<html>')], 1);
+        return page.send('hello');
+      },
+      advice: /check the provider’s address.* then have the message answered again/,
+      follow: answeredAgain(),
     },
   ],
   ContextTooLong: [

@@ -221,6 +221,17 @@ describe('an empty answer', () => {
   });
 });
 
+describe('a connection that stays open after the answer', () => {
+  it('R6 delays neither its turn nor the next', async () => {
+    const end = 'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n';
+    const session = await talkTo([say('first'), raw(end), hang()], [say('second')]);
+    const first = await session.ended(await session.send('hello'));
+    const second = await session.ended(await session.send('and then?'));
+    expect([first.state, second.state]).toEqual(['finished', 'finished']);
+    expect(await session.parts(first.answer_id)).toMatchObject([{ type: 'step-start' }, { text: 'first' }]);
+  });
+});
+
 describe('a permanent failure of the provider', () => {
   it('W7 pauses the queue; the next submission resumes it, in order', async () => {
     const session = await talkTo([fail(401, { message: 'key sk-123' })], [say('fine')]);
@@ -277,6 +288,18 @@ describe('what is known about a failure', () => {
 
     const added = (await counts()).map((count, n) => count - counted[n]!);
     expect(added).toEqual([1, 1, 1]);
+  });
+
+  it('R6 of an answer that is no stream: one call, and its first 200 bytes in the event log', async () => {
+    const before = runtime.model.requests.length;
+    const session = await talkTo([raw(`<html>${'é'.repeat(200)}`)]);
+    const run = await session.ended(await session.send('hello'));
+    expect(run).toMatchObject({ state: 'error', error_code: 'UnreadableAnswer' });
+    expect(runtime.model.requests).toHaveLength(before + 1);
+    const { items } = await readEvents(runtime.db, session.id, 0, 100);
+    const said = items.filter(({ kind }) => kind === 'provider_error').map(({ data }) => String(data['message']));
+    expect(said).toEqual([expect.stringMatching(/: <html>é{97}$/)]);
+    expect(JSON.stringify(runtime.logs.filter((line) => line['session'] === session.id))).not.toContain('<html>');
   });
 
   /** How often calls have failed with each code. */

@@ -37,7 +37,16 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   workflows: { own: ['domain'], packages: ['@temporalio/workflow', '@temporalio/common'] },
   agent: {
     own: ['domain'],
-    packages: ['@cfworker/json-schema', '@modelcontextprotocol/*', 'ai', '@ai-sdk/*', 'gpt-tokenizer', 'yaml', 'zod'],
+    packages: [
+      '@cfworker/json-schema',
+      '@modelcontextprotocol/*',
+      'ai',
+      '@ai-sdk/*',
+      'eventsource-parser',
+      'gpt-tokenizer',
+      'yaml',
+      'zod',
+    ],
   },
   store: { own: ['domain', 'wire'], packages: ['aws4fetch', 'pg', 'zod'] },
   // Parses a tool input that is still streaming as the AI SDK's readers do.

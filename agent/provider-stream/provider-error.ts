@@ -1,0 +1,83 @@
+import { JSONParseError, StreamProviderError, TypeValidationError } from 'ai';
+import { statusOfCode, statusOfText } from '../provider-text.ts';
+import { objectOf, type ProviderEvent } from './answer-reader.ts';
+
+/** Of an answer that cannot be read, in bytes of UTF-8. */
+const SHOWN = 200;
+
+/** The provider has answered with something that is no stream of its protocol. Repeating the call would not help. */
+export class UnreadableAnswer extends Error {
+  /** @param answer its beginning is in the message, which is content */
+  constructor(answer: string) {
+    const shown = Buffer.from(answer.slice(0, SHOWN)).subarray(0, SHOWN).toString();
+    super(`the provider's answer is no stream that this program knows: ${shown}`);
+    this.name = 'UnreadableAnswer';
+  }
+}
+
+/** The error, or its cause, if it says that an answer cannot be read: also by the schemas of the SDKs. */
+export function asUnreadable(error: unknown): UnreadableAnswer | undefined {
+  for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth += 1) {
+    if (at instanceof UnreadableAnswer) return at;
+    if (JSONParseError.isInstance(at)) return new UnreadableAnswer(at.text);
+    if (TypeValidationError.isInstance(at)) return new UnreadableAnswer(JSON.stringify(at.value) ?? '');
+  }
+  return undefined;
+}
+
+/** The provider's error, if this is one from a stream, or was caused by one: the SDKs wrap it. */
+export function streamErrorOf(error: unknown): StreamProviderError | undefined {
+  for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth += 1) {
+    if (StreamProviderError.isInstance(at)) return at;
+  }
+  return undefined;
+}
+
+/** The error that an event, or a body, tells of. */
+export function providerError(event: ProviderEvent): StreamProviderError {
+  return new StreamProviderError({ ...saidBy(event), data: event });
+}
+
+/** The event with which all three protocols tell of an error. */
+export function errorEvent(error: Error): ProviderEvent {
+  const { message, type = 'error', code } = error as StreamProviderError;
+  const said = { type, message, code: code === undefined ? null : `${code}`, param: null };
+  return { type: 'error', sequence_number: 0, error: said };
+}
+
+/** The error of an answer that is no stream: what it says if that is known, else that it cannot be read. */
+export function errorOfBody(body: string): Error {
+  const event = objectOf(parsed(body));
+  if (event === undefined) return new UnreadableAnswer(body);
+  const { message, type, code } = saidBy(event);
+  const isError = 'error' in event || event['object'] === 'error' || 'detail' in event || 'message' in event;
+  const isKnown = statusOfCode(code) !== undefined || statusOfText(`${type} ${code} ${message}`) !== undefined;
+  return isError && isKnown ? providerError(event) : new UnreadableAnswer(body);
+}
+
+/** The value of some JSON; undefined if it is none. */
+export function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+interface Said {
+  message: string;
+  type?: string;
+  code?: string | number;
+}
+
+/** Of `{ error: { message, type, code } }`, `{ error: "…" }`, `{ response: { error } }`, `{ message, type, code }` and `{ detail }`. */
+function saidBy(event: ProviderEvent): Said {
+  const given = event['error'] ?? objectOf(event['response'])?.['error'];
+  const { message, type, code, detail } = objectOf(given) ?? event;
+  const text = typeof given === 'string' ? given : (message ?? detail ?? given ?? '');
+  return {
+    message: typeof text === 'string' ? text : JSON.stringify(text),
+    ...(typeof type === 'string' && { type }),
+    ...((typeof code === 'string' || typeof code === 'number') && { code }),
+  };
+}

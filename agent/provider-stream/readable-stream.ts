@@ -1,0 +1,191 @@
+import { createParser, type EventSourceMessage, type EventSourceParser } from 'eventsource-parser';
+import { MAX_ANSWER } from '../../domain/answer-limit.ts';
+import { AnswerTooLong } from '../answer-size.ts';
+import { type AnswerReader, objectOf } from './answer-reader.ts';
+import { errorEvent, errorOfBody, parsed, UnreadableAnswer } from './provider-error.ts';
+
+/** Longest event of a provider's stream, in bytes. JSON in JSON takes twice its length. */
+const MAX_EVENT = 2 * MAX_ANSWER;
+/** Of an answer that is no stream, in characters. */
+const MAX_BODY = 64 * 1024;
+/** How long the rest of an answer that is whole may take, such as its usage, in milliseconds. */
+const GRACE_MS = 10_000;
+/** How long the end of a connection is awaited, so that it can be used again, in milliseconds, and how many pieces are read. */
+const DRAIN_MS = 1_000;
+const DRAIN_PIECES = 100;
+
+const FIELD = /^(?:data|event|id|retry)?:/;
+const PART_OF_FIELD = /^(?:d|da|dat|data|e|ev|eve|even|event|i|id|r|re|ret|retr|retry)?$/;
+
+type Bytes = Uint8Array<ArrayBuffer>;
+type Body = ReadableStreamDefaultReader<Uint8Array>;
+
+/**
+ * A provider's stream of server-sent events as its protocol has it. It ends with the protocol's last event, although the
+ * connection stays open. If the answer is no such stream, if an event is longer than `MAX_EVENT`, and with an error that its first
+ * event tells of, the stream fails.
+ *
+ * @param reader reads the answer in the provider's protocol
+ * @param arrived is called for all bytes
+ */
+export function readableStream(
+  body: ReadableStream<Uint8Array>,
+  reader: AnswerReader,
+  arrived: () => void,
+): ReadableStream<Bytes> {
+  const events = new Events(reader);
+  const source = body.getReader();
+  return new ReadableStream<Bytes>(
+    {
+      async pull(controller) {
+        for (let text = ''; text === '' && !events.isOver;) {
+          const piece = await next(source, reader);
+          if (piece) arrived();
+          text = textOf(events, piece, source);
+          if (text !== '') controller.enqueue(Buffer.from(text));
+        }
+        if (events.isOver) close(controller, source);
+      },
+      cancel: (reason) => source.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** The next bytes; undefined at the end of the connection, however it ends if the answer is whole. */
+async function next(source: Body, reader: AnswerReader): Promise<Uint8Array | undefined> {
+  if (!reader.isWhole) return (await source.read()).value;
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  const late = setTimeout(resolve, GRACE_MS, undefined);
+  const read = source.read().then(
+    ({ value }) => value,
+    () => undefined,
+  );
+  try {
+    return await Promise.race([read, promise]);
+  } finally {
+    clearTimeout(late);
+  }
+}
+
+/** The text that is to be read after a piece, or after the last one. @throws what is wrong with it; the connection is closed */
+function textOf(events: Events, piece: Uint8Array | undefined, source: Body): string {
+  try {
+    return piece ? events.of(piece) : events.end();
+  } catch (error) {
+    source.cancel(error).catch(() => {});
+    throw error;
+  }
+}
+
+function close(controller: ReadableStreamDefaultController<Bytes>, source: Body): void {
+  controller.close();
+  void drain(source);
+}
+
+/** Reads what is left of a connection, and closes it if that does not end. */
+async function drain(source: Body): Promise<void> {
+  const late = setTimeout(() => void source.cancel().catch(() => {}), DRAIN_MS);
+  try {
+    for (let pieces = 0; pieces < DRAIN_PIECES; pieces += 1) if ((await source.read()).done) return;
+    await source.cancel();
+  } catch {
+    // It is closed.
+  } finally {
+    clearTimeout(late);
+  }
+}
+
+/** The text of a stream, event by event. */
+class Events {
+  isOver = false;
+  private readonly reader: AnswerReader;
+  private readonly decoder = new TextDecoder();
+  private readonly parser: EventSourceParser;
+  /** What has arrived, until it is known to be a stream of events. */
+  private head: string | undefined = '';
+  private text = '';
+  /** Bytes since the last event. */
+  private incomplete = 0;
+  private hasEvents = false;
+  /** The first event that says nothing. */
+  private unknown: string | undefined;
+
+  constructor(reader: AnswerReader) {
+    this.reader = reader;
+    this.parser = createParser({
+      onEvent: (event) => this.event(event),
+      onComment: () => void (this.incomplete = 0),
+    });
+  }
+
+  of(piece: Uint8Array): string {
+    this.incomplete += piece.length;
+    this.feed(this.decoder.decode(piece, { stream: true }));
+    if (this.incomplete > MAX_EVENT) throw new AnswerTooLong();
+    return this.taken();
+  }
+
+  /** The last events: those that are missing. */
+  end(): string {
+    if (this.head?.trim()) throw errorOfBody(this.head);
+    this.finish(false);
+    return this.taken();
+  }
+
+  private taken(): string {
+    const { text } = this;
+    this.text = '';
+    return text;
+  }
+
+  private feed(text: string): void {
+    if (this.head === undefined) return this.parser.feed(text);
+    this.head += text;
+    const [line = ''] = this.head.replace(/^\uFEFF?\s*/, '').split(/[\r\n]/, 1);
+    if (FIELD.test(line)) {
+      const { head } = this;
+      this.head = undefined;
+      this.parser.feed(head);
+    } else if (!PART_OF_FIELD.test(line) && this.head.length > MAX_BODY) throw errorOfBody(this.head);
+    return undefined;
+  }
+
+  private event({ data, event: name }: EventSourceMessage): void {
+    this.incomplete = 0;
+    if (this.isOver || data === '') return;
+    if (data.trim() === '[DONE]') return this.finish(true);
+    const value = parsed(data);
+    if (value === undefined && this.reader.isWhole) return;
+    if (value === undefined) return this.fail(new UnreadableAnswer(data), data);
+    const given = objectOf(value);
+    const typed = given && given['type'] === undefined && name !== undefined ? { ...given, type: name } : given;
+    const read = typed && this.reader.read(typed);
+    if (read instanceof Error) return this.fail(read, JSON.stringify(errorEvent(read)));
+    if (read === undefined) {
+      this.unknown ??= data;
+      return undefined;
+    }
+    this.hasEvents = true;
+    this.send(read === given ? data : JSON.stringify(read));
+    this.isOver ||= this.reader.isOver;
+    return undefined;
+  }
+
+  /** What was sent before is still on its way through the SDK, and would be lost with an error of the stream. */
+  private fail(error: Error, data: string): void {
+    if (!this.hasEvents) throw error;
+    this.send(data);
+    this.isOver = true;
+  }
+
+  private finish(isDone: boolean): void {
+    if (!this.hasEvents && this.unknown !== undefined) throw new UnreadableAnswer(this.unknown);
+    for (const event of this.reader.missing(isDone)) this.send(JSON.stringify(event));
+    this.isOver = true;
+  }
+
+  private send(data: string): void {
+    this.text += `data: ${data.replaceAll('\n', '\ndata: ')}\n\n`;
+  }
+}

@@ -1,0 +1,36 @@
+// What the texts, types and codes of providers' errors say. No two providers agree on them.
+
+export const TOO_LONG =
+  /context[_ ]length|context window|maximum context|prompt is too long|input is too long|too many (?:input )?tokens|exceeds? the (?:maximum|model|limit).{0,40}tokens|reduce the length/i;
+export const FILTERED = /content[_ ](?:filter|policy|management)|responsible ?ai|safety system|flagged/i;
+export const QUOTA =
+  /insufficient[_ ](?:quota|balance)|billing|credit balance|quota exceeded|exceeded your current quota/i;
+export const OVERLOADED = /overloaded/i;
+const RATE_LIMITED = /rate[_ ]limit|too many requests/i;
+const KEY = /authentication|permission|unauthorized|not authenticated|\bapi[_ -]?key\b/i;
+/** The model, not another thing that is missing. */
+const MODEL = /model_not_found|unknown model|no such model|\bmodel\b.{0,80}(?:not exist|not found|not supported)/i;
+const INVALID = /invalid_request|not_found|bad_request/i;
+const FAILED = /server[_ ]error|internal[_ ]error|unavailable|time[_ ]?out/i;
+
+/**
+ * The HTTP status that fits what an error without one says; undefined if it says nothing known.
+ *
+ * @param text type, code and message
+ */
+export function statusOfText(text: string): number | undefined {
+  if (QUOTA.test(text)) return 402;
+  if (RATE_LIMITED.test(text)) return 429;
+  if (OVERLOADED.test(text)) return 529;
+  if (TOO_LONG.test(text) || FILTERED.test(text)) return 400;
+  if (KEY.test(text)) return 401;
+  if (MODEL.test(text)) return 404;
+  if (INVALID.test(text)) return 400;
+  return FAILED.test(text) ? 503 : undefined;
+}
+
+/** `code` as an HTTP status of an error, if it is one: some providers send it as the code. */
+export function statusOfCode(code: unknown): number | undefined {
+  const status = typeof code === 'string' && /^\d{3}$/.test(code) ? Number(code) : code;
+  return typeof status === 'number' && Number.isInteger(status) && status >= 400 && status < 600 ? status : undefined;
+}
