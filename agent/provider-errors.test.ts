@@ -73,6 +73,7 @@ describe('final', () => {
   it.each([
     [401, '', 'ProviderUnauthorized', /API key/],
     [403, '', 'ProviderUnauthorized', /API key/],
+    [400, 'API key not valid. Please pass a valid API key.', 'ProviderUnauthorized', /API key/],
     [402, '', 'ProviderRejected', /billing/],
     [429, 'insufficient_quota', 'ProviderRejected', /billing/],
     [404, 'model not found', 'ProviderRejected', /name/],

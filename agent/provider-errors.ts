@@ -4,7 +4,7 @@ import type { RunErrorCode } from '../domain/runs.ts';
 import { EndedEarly } from './ended-early.ts';
 import { ModelSilent } from './idle-limit.ts';
 import { asUnreadable, streamErrorOf } from './provider-stream/provider-error.ts';
-import { FILTERED, OVERLOADED, QUOTA, statusOfCode, statusOfText, TOO_LONG } from './provider-text.ts';
+import { FILTERED, OVERLOADED, QUOTA, statusOfCode, statusOfText, TOO_LONG, WRONG_KEY } from './provider-text.ts';
 
 /**
  * A failed model call, retryable or final. `reason` and `message` depend on status and kind only: they contain no text of
@@ -130,7 +130,7 @@ function classifyStatus({ status, headers, text }: Facts): ProviderFailure {
   if (status >= 500 || status === 408 || status === 409 || status === 425) {
     return retryable('ProviderUnavailable', `the model provider is unavailable (${status})`, retryAfterOf(headers));
   }
-  if (status === 401 || status === 403) return final('ProviderUnauthorized');
+  if (status === 401 || status === 403 || WRONG_KEY.test(text)) return final('ProviderUnauthorized');
   if (status === 402) return final('ProviderRejected', 'QuotaExceeded');
   if (TOO_LONG.test(text) || status === 413) return final('ContextTooLong');
   if (FILTERED.test(text)) return final('ContentFilter');

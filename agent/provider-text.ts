@@ -8,6 +8,8 @@ export const QUOTA =
 export const OVERLOADED = /overloaded/i;
 const RATE_LIMITED = /rate[_ ]limit|too many requests/i;
 const KEY = /authentication|permission|unauthorized|not authenticated|\bapi[_ -]?key\b/i;
+/** Some servers answer 400 to a wrong key. */
+export const WRONG_KEY = /(?:incorrect|invalid) api[_ -]?key|api[_ -]?key (?:is )?(?:not valid|invalid)/i;
 /** The model, not another thing that is missing. */
 const MODEL = /model_not_found|unknown model|no such model|\bmodel\b.{0,80}(?:not exist|not found|not supported)/i;
 const INVALID = /invalid_request|not_found|bad_request/i;

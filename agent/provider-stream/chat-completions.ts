@@ -31,10 +31,16 @@ const FINISH_REASONS: Readonly<Record<string, string>> = {
  * https://platform.openai.com/docs/api-reference/chat-streaming
  */
 export class ChatCompletions implements AnswerReader {
-  isWhole = false;
   /** `[DONE]` is no event. */
   readonly isOver = false;
+  private hasReason = false;
+  /** Some servers send a finish reason with every chunk. */
+  private goesOn = false;
   private hasCalls = false;
+
+  get isWhole(): boolean {
+    return this.hasReason && !this.goesOn;
+  }
 
   read(event: ProviderEvent): ProviderEvent | StreamProviderError | undefined {
     const { error, ...chunk } = event;
@@ -47,7 +53,7 @@ export class ChatCompletions implements AnswerReader {
   }
 
   missing(isDone: boolean): ProviderEvent[] {
-    if (this.isWhole || !isDone) return [];
+    if (this.hasReason || !isDone) return [];
     return [{ choices: [{ index: 0, delta: {}, finish_reason: this.hasCalls ? 'tool_calls' : 'stop' }] }];
   }
 
@@ -64,7 +70,8 @@ export class ChatCompletions implements AnswerReader {
     if (choice === undefined) return value;
     const delta = objectOf(choice['delta']);
     const reason = finishReason(choice['finish_reason']);
-    this.isWhole ||= typeof reason === 'string';
+    this.goesOn ||= this.hasReason && hasContent(delta);
+    this.hasReason ||= typeof reason === 'string';
     const mended = withField(choice, 'finish_reason', reason);
     return delta === undefined ? mended : withField(mended, 'delta', this.delta(delta));
   }
@@ -76,6 +83,11 @@ export class ChatCompletions implements AnswerReader {
     this.hasCalls ||= calls.length > 0;
     return withField(mended, 'tool_calls', eachMended(calls, withArgumentsAsText));
   }
+}
+
+function hasContent(delta: ProviderEvent | undefined): boolean {
+  const { content, tool_calls: calls } = delta ?? {};
+  return (typeof content === 'string' && content !== '') || (Array.isArray(calls) && calls.length > 0);
 }
 
 function isError(error: unknown): boolean {

@@ -70,6 +70,17 @@ const CHAT: Omit<OddStream, 'api'>[] = [
   },
   { name: 'stays open after [DONE]', body: all(content, stop, '[DONE]'), connection: 'stays open', outcome: WHOLE },
   { name: 'is cut after its finish reason', body: all(content, stop), connection: 'is cut', outcome: WHOLE },
+  {
+    name: 'has a finish reason in each chunk',
+    body: all(choice({ content: 'Hel' }, 'stop'), choice({ content: 'lo' }, 'stop'), '[DONE]'),
+    outcome: WHOLE,
+  },
+  {
+    name: 'has a finish reason in each chunk, and is cut',
+    body: all(choice({ content: 'Hel' }, 'stop'), choice({ content: 'lo' }, 'stop')),
+    connection: 'is cut',
+    outcome: AGAIN,
+  },
   { name: 'is done without a finish reason', body: all(content, '[DONE]'), outcome: { ...WHOLE, finish: 'stop' } },
   {
     name: 'is done without a finish reason after a call',
