@@ -45,9 +45,6 @@ export class AnswerSize {
       case 'file':
       case 'reasoning-file':
         return part.file.base64.length;
-      case 'raw':
-        // Counted as the parts that are made of it.
-        return 0;
       default:
         return sizeOf(part);
     }

@@ -4,7 +4,7 @@ import { CallChunks, foreignEnd, type StepToolCall, type StreamedCall } from './
 import type { ToolDefinition } from './define.ts';
 import { KnownCalls } from './known-calls.ts';
 import { type PartOf, sdkChunks } from './sdk-chunks.ts';
-import { WireIds } from './wire-ids.ts';
+import { sentId } from './provider-stream/repeated-calls.ts';
 
 /** A call from its first part on. */
 interface Call extends StreamedCall {
@@ -47,18 +47,12 @@ export class StepCalls {
   private readonly known = new KnownCalls();
   /** Whose chunks wait, in the order in which they started. */
   private readonly waiting: Call[] = [];
-  private readonly wireIds = new WireIds();
   /** Open calls of tools that the provider runs, by its ids. */
   private readonly foreign = new Map<string, PartOf<'tool-input-start'>>();
 
   constructor(tools: readonly ToolDefinition[], newToolCallId: () => string) {
     this.chunks = new CallChunks(tools);
     this.newToolCallId = newToolCallId;
-  }
-
-  /** What the server sent: the parts that the SDK makes of it follow. */
-  raw({ rawValue }: PartOf<'raw'>): void {
-    this.wireIds.read(rawValue);
   }
 
   start(part: PartOf<'tool-input-start'>): UIMessageChunk[] {
@@ -121,7 +115,7 @@ export class StepCalls {
   }
 
   private begin(partId: string, name: string): Call {
-    const providerId = this.wireIds.of(partId, name);
+    const providerId = sentId(partId);
     const mayRepeat = this.known.begins(providerId, name);
     const held = mayRepeat || this.waiting.length > 0 ? [] : undefined;
     const ids = { partId, providerId, toolCallId: this.newToolCallId() };

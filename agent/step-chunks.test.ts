@@ -71,19 +71,6 @@ describe('a call with the id and name of an earlier one', () => {
     );
     expect(calls.map(({ invalid = false }) => invalid)).toEqual([false, false, false, true]);
   });
-
-  it('R6 the id is the server’s, also where the SDK has replaced it', async () => {
-    const sent = (id: string | null): Part => ({
-      type: 'raw',
-      rawValue: { choices: [{ delta: { tool_calls: [{ id, function: { name: 'write', arguments: '' } }] } }] },
-    });
-    const { calls } = await step(
-      ...[sent('p'), ...streamed('p', 'a')],
-      ...[sent('p'), ...streamed('made-up', 'a')],
-      ...[sent(null), ...streamed('made-up-too', 'a')],
-    );
-    expect(calls.map(({ toolCallId }) => toolCallId)).toEqual(['ours_1', 'ours_3']);
-  });
 });
 
 describe('at the output limit', () => {

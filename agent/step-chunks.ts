@@ -81,9 +81,6 @@ export class StepChunks {
         return this.calls.delta(part);
       case 'tool-call':
         return this.calls.complete(part);
-      case 'raw':
-        this.calls.raw(part);
-        return [];
       case 'tool-error':
         // The error of an invalid call is sent with the call.
         return part.providerExecuted ? sdkChunks(part) : [];

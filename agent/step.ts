@@ -109,8 +109,7 @@ async function callModel(input: StepInput, signal: AbortSignal) {
     messages: withCacheMark(await convertToModelMessages(input.messages)),
     tools: sdkTools(input.tools),
     abortSignal: signal,
-    // For the ids of tool calls; see `WireIds`.
-    includeRawChunks: input.tools.length > 0 && CHAT.test(model.model.provider),
+    includeRawChunks: false,
     ...(temperature !== undefined && { temperature }),
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     ...(model.reasoning !== undefined && { reasoning: model.reasoning }),
@@ -119,9 +118,6 @@ async function callModel(input: StepInput, signal: AbortSignal) {
     _internal: { collectContent: false },
   });
 }
-
-/** Of the SDK's models of chat completions APIs. */
-const CHAT = /\.chat$/;
 
 /** Anthropic caches up to a mark: one after the system text, one after the last message. */
 const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } } as const;

@@ -9,6 +9,7 @@ import {
   withField,
 } from './answer-reader.ts';
 import { providerError } from './provider-error.ts';
+import { RepeatedCalls } from './repeated-calls.ts';
 
 /** Words of other servers for the finish reasons of OpenAI, in lower case. */
 const FINISH_REASONS: Readonly<Record<string, string>> = {
@@ -37,6 +38,7 @@ export class ChatCompletions implements AnswerReader {
   /** Some servers send a finish reason with every chunk. */
   private goesOn = false;
   private hasCalls = false;
+  private readonly repeated = new RepeatedCalls();
 
   get isWhole(): boolean {
     return this.hasReason && !this.goesOn;
@@ -81,7 +83,11 @@ export class ChatCompletions implements AnswerReader {
     const mended = role === undefined || role === 'assistant' ? delta : withField(delta, 'role', 'assistant');
     if (!Array.isArray(calls)) return mended;
     this.hasCalls ||= calls.length > 0;
-    return withField(mended, 'tool_calls', eachMended(calls, withArgumentsAsText));
+    return withField(
+      mended,
+      'tool_calls',
+      eachMended(calls, (call) => this.repeated.marked(withArgumentsAsText(call))),
+    );
   }
 }
 

@@ -160,6 +160,23 @@ const CHAT: Omit<OddStream, 'api'>[] = [
     outcome: { text: '', calls: [WRITE] },
   },
   {
+    name: 'has one call twice at one index, in pieces',
+    body: all(
+      ...[0, 1].flatMap(() => [
+        chatCall(0, '{"pa'),
+        choice({ tool_calls: [{ index: 0, function: { arguments: 'th":"a"}' } }] }),
+      ]),
+      choice({}, 'tool_calls'),
+      '[DONE]',
+    ),
+    outcome: { text: '', calls: [WRITE] },
+  },
+  {
+    name: 'has id and name in each piece of a call',
+    body: all(...['{"path":', '"a","more":', '{}', '}'].map((piece) => chatCall(0, piece)), stop, '[DONE]'),
+    outcome: { text: '', calls: [WRITE] },
+  },
+  {
     name: 'has two calls of one id',
     body: all(chatCall(0, INPUT), chatCall(1, '{"path":"b"}'), choice({}, 'tool_calls'), '[DONE]'),
     outcome: { text: '', calls: [WRITE, { ...WRITE, input: { path: 'b' } }] },

@@ -1,6 +1,7 @@
 // The answers of a model in the wire formats of the providers' APIs, event by event.
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
+import { providerFetch } from '../../agent/provider-stream/provider-fetch.ts';
 import { createModels, type ModelSettings } from '../../agent/models.ts';
 import { event } from './event-server.ts';
 
@@ -108,7 +109,7 @@ export const PROVIDER_APIS: Record<string, ProviderApi> = {
   'OpenAI’s chat completions': {
     ...CHAT,
     settings: (url) => ({
-      settings: { providers: { acme: createOpenAI({ apiKey: 'k', baseURL: url }).chat } },
+      settings: { providers: { acme: createOpenAI({ apiKey: 'k', baseURL: url, fetch: providerFetch }).chat } },
       ref: 'acme/m',
     }),
   },
