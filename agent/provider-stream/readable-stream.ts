@@ -14,6 +14,7 @@ const GRACE_MS = 10_000;
 const DRAIN_MS = 1_000;
 const DRAIN_PIECES = 100;
 
+/** The begin of a stream of events, and of what may become one. */
 const FIELD = /^(?:data|event|id|retry)?:/;
 const PART_OF_FIELD = /^(?:d|da|dat|data|e|ev|eve|even|event|i|id|r|re|ret|retr|retry)?$/;
 
@@ -102,8 +103,11 @@ class Events {
   private readonly reader: AnswerReader;
   private readonly decoder = new TextDecoder();
   private readonly parser: EventSourceParser;
-  /** What has arrived, until it is known to be a stream of events. */
+  /** What has arrived, without the white space before it, until it is known to be a stream of events. */
   private head: string | undefined = '';
+  /** What has arrived is known to be no stream of events. */
+  private isBody = false;
+  private isEnding = false;
   private text = '';
   /** Bytes since the last event. */
   private incomplete = 0;
@@ -126,10 +130,12 @@ class Events {
     return this.taken();
   }
 
-  /** The last events: those that are missing. */
+  /** The last events: one without an empty line after it, and those that are missing. */
   end(): string {
-    if (this.head?.trim()) throw errorOfBody(this.head);
-    this.finish(false);
+    this.isEnding = true;
+    this.feed(`${this.decoder.decode()}\n\n`);
+    if (this.isBody) throw errorOfBody(this.head ?? '');
+    if (!this.isOver) this.finish(false);
     return this.taken();
   }
 
@@ -141,14 +147,14 @@ class Events {
 
   private feed(text: string): void {
     if (this.head === undefined) return this.parser.feed(text);
-    this.head += text;
-    const [line = ''] = this.head.replace(/^\uFEFF?\s*/, '').split(/[\r\n]/, 1);
-    if (FIELD.test(line)) {
-      const { head } = this;
-      this.head = undefined;
-      this.parser.feed(head);
-    } else if (!PART_OF_FIELD.test(line) && this.head.length > MAX_BODY) throw errorOfBody(this.head);
-    return undefined;
+    this.head = this.isBody ? this.head + text : (this.head + text).replace(/^\uFEFF?\s*/, '');
+    if (this.isBody && this.head.length > MAX_BODY) throw errorOfBody(this.head);
+    if (this.isBody || PART_OF_FIELD.test(this.head)) return undefined;
+    this.isBody = !FIELD.test(this.head);
+    if (this.isBody) return undefined;
+    const { head } = this;
+    this.head = undefined;
+    return this.parser.feed(head);
   }
 
   private event({ data, event: name }: EventSourceMessage): void {
@@ -156,7 +162,7 @@ class Events {
     if (this.isOver || data === '') return;
     if (data.trim() === '[DONE]') return this.finish(true);
     const value = parsed(data);
-    if (value === undefined && this.reader.isWhole) return;
+    if (value === undefined && (this.reader.isWhole || this.isEnding)) return;
     if (value === undefined) return this.fail(new UnreadableAnswer(data), data);
     const given = objectOf(value);
     const typed = given && given['type'] === undefined && name !== undefined ? { ...given, type: name } : given;

@@ -261,6 +261,18 @@ const called = (args: unknown, output_index: number) => [
 const RESPONSES: Omit<OddStream, 'api'>[] = [
   { name: 'ends without response.completed', body: all(...spoken), outcome: AGAIN },
   {
+    name: 'has no empty line after response.completed',
+    body: all(...said, completed()).trimEnd(),
+    outcome: WHOLE,
+  },
+  {
+    name: 'ends within response.completed',
+    body: all(...said, completed())
+      .trimEnd()
+      .slice(0, -1),
+    outcome: AGAIN,
+  },
+  {
     name: 'stays open after response.completed',
     body: all(...said, completed()),
     connection: 'stays open',

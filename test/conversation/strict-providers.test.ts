@@ -140,7 +140,7 @@ describe('a refused file', () => {
   });
 
   it('R6 a failure that is not of the request takes nothing back', async () => {
-    runtime.model.script(() => [fail(404)]);
+    runtime.model.script(() => [fail(404, { message: 'this model does not exist' })]);
     const page = new ChatPage(host);
     await page.send(file());
     expect(page.error).toContain('does not know this model');

@@ -13,7 +13,6 @@ import {
   failContextLength,
   finish,
   type ModelAction,
-  raw,
   say,
   think,
 } from '../../tools/test-kit/model-actions.ts';
@@ -304,11 +303,29 @@ const WAYS: Record<RunErrorCode, readonly [Way, ...Way[]]> = {
     {
       name: 'an unknown model: check its name, have the message answered again',
       fails: (page) => {
-        failing(always, [fail(404)], 1);
+        failing(always, [fail(404, { message: 'this model does not exist' })], 1);
         return page.send('hello');
       },
       advice: /check its name, .* then have the message answered again/,
       follow: answeredAgain(),
+    },
+    {
+      name: 'a wrong address: once it is right, have the message answered again',
+      fails: (page) => {
+        failing(always, [fail(404, { message: 'page not found' })], 1);
+        return page.send('hello');
+      },
+      advice: /Check its base URL, .* then have the message answered again/,
+      follow: answeredAgain(),
+    },
+    {
+      name: 'a wrong address: choose a model of another provider',
+      fails: (page) => {
+        failing(unlessOther, [fail(404, { message: 'page not found' })]);
+        return page.send('hello');
+      },
+      advice: /choose a model of another provider; then have the message answered again/,
+      follow: answeredAgain(OTHER),
     },
     {
       name: 'an unknown model: choose another one',
@@ -324,11 +341,20 @@ const WAYS: Record<RunErrorCode, readonly [Way, ...Way[]]> = {
     {
       name: 'check the address, have the message answered again',
       fails: (page) => {
-        failing(always, [raw('<html>')], 1);
+        failing(always, PROVIDER_FAILURES.UnreadableAnswer, 1);
         return page.send('hello');
       },
       advice: /check the provider’s address.* then have the message answered again/,
       follow: answeredAgain(),
+    },
+    {
+      name: 'choose another model',
+      fails: (page) => {
+        failing(unlessOther, PROVIDER_FAILURES.UnreadableAnswer);
+        return page.send('hello');
+      },
+      advice: /choose another model; then have the message answered again/,
+      follow: answeredAgain(OTHER),
     },
   ],
   ContextTooLong: [

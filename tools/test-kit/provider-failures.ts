@@ -1,5 +1,5 @@
 import type { RunErrorCode } from '../../domain/runs.ts';
-import { cut, fail, type ModelAction, say } from './model-actions.ts';
+import { cut, fail, type ModelAction, raw, say } from './model-actions.ts';
 
 /** How a provider answers for a turn to end with a code, in a worker that asks it once. */
 export const PROVIDER_FAILURES = {
@@ -10,4 +10,5 @@ export const PROVIDER_FAILURES = {
   ProviderUnauthorized: [fail(401)],
   ProviderRejected: [fail(400)],
   EmptyAnswer: [],
+  UnreadableAnswer: [raw('<html>')],
 } satisfies Partial<Record<RunErrorCode, ModelAction[]>>;
