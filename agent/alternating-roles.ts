@@ -24,8 +24,8 @@ const NO_ANSWER: Message = {
 };
 
 /**
- * The prompt with a message of the assistant after each of the user, although turns may have failed, or been aborted, before their
- * first word. Neighbours of one role become one message, with the options of the last. Texts of the user that meet become one
+ * The prompt with messages of the user and of the assistant in turn, although turns may have failed, or been aborted, before
+ * their first word. Neighbours of one role become one message, with the options of the last. Texts of the user that meet become one
  * text, because some providers accept only a string as content, which is what the SDK's packages make of a single text.
  */
 export function alternating(prompt: ModelPrompt): ModelPrompt {

@@ -61,7 +61,9 @@ function failureOf(
   const report = finishReport(finishReason, rawFinishReason);
   const refused = failureOfFinish(finishReason);
   if (refused?.kind === 'final') return { failure: { code: refused.code, message: refused.message }, report };
-  const limit = agent.max_output_tokens ?? model.maxOutput;
+  const { usage } = result;
+  // Without a setting it is the provider's, which the answer has reached.
+  const limit = agent.max_output_tokens ?? (usage.output + usage.reasoning || model.maxOutput);
   // The model was told once to send less.
   if (isCut && lastStepIsCut(messages)) return { failure: outputLimitFailure('within a tool call again', limit) };
   if (isEmpty && finishReason === 'length') return { failure: outputLimitFailure('before the answer', limit) };

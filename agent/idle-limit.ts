@@ -74,7 +74,16 @@ export class IdleLimit implements Disposable {
   }
 }
 
-/** Something has arrived for the call with this signal, if there is such a call. */
-export function heard(signal: AbortSignal | null | undefined): void {
-  if (signal) limits.get(signal)?.heard();
+/** The silence of a call, for those who read its bytes. */
+export interface Silence {
+  /** Something has arrived. */
+  end(): void;
+  /** It does not count until something that has arrived is waited for again. */
+  pause(): void;
+}
+
+/** The silence of the call with this signal, if there is such a call. */
+export function silenceOf(signal: AbortSignal | null | undefined): Silence {
+  const limit = signal ? limits.get(signal) : undefined;
+  return { end: () => limit?.heard(), pause: () => limit?.pause() };
 }

@@ -15,6 +15,16 @@ function apiError(
   return new APICallError({ ...options, responseBody: `${SECRET} ${body}`, ...(statusCode && { statusCode }) });
 }
 
+function answerOf(statusCode: number, responseBody: string): APICallError {
+  return new APICallError({
+    message: 'x',
+    url: 'https://provider.example',
+    requestBodyValues: {},
+    statusCode,
+    responseBody,
+  });
+}
+
 describe('retryable', () => {
   it.each([
     [429, 'RateLimited'],
@@ -87,6 +97,34 @@ describe('final', () => {
     const failure = classifyProviderError(apiError(status, body));
     expect(failure).toMatchObject({ kind: 'final', code });
     expect(failure.kind === 'final' && failure.message).toMatch(advice);
+  });
+
+  it.each<[number, string | object, string, boolean]>([
+    [400, 'nonsense', 'ProviderRejected', true],
+    [404, 'No endpoints found that support image input', 'ProviderRejected', true],
+    [413, '', 'ContextTooLong', true],
+    [400, 'content_filter', 'ContentFilter', true],
+    [400, 'prompt is too long', 'ContextTooLong', false],
+    [400, 'Your credit balance is too low', 'ProviderRejected', false],
+    [400, 'acme/x is not a valid model ID', 'ProviderRejected', false],
+    [400, 'API_KEY_INVALID', 'ProviderUnauthorized', false],
+    [400, { error: { message: 'Unsupported value', param: 'temperature' } }, 'ProviderRejected', false],
+    [400, { error: { message: 'Invalid value', param: 'messages.[0].content' } }, 'ProviderRejected', true],
+    [404, 'page not found', 'ProviderRejected', false],
+  ])('R6 %s %j is %s; of the request itself: %s', (status, body, code, refused) => {
+    const failure = classifyProviderError(answerOf(status, typeof body === 'string' ? body : JSON.stringify(body)));
+    expect([failure.code, failure.refused ?? false]).toEqual([code, refused]);
+  });
+
+  it('R6 the request in an answer says nothing', () => {
+    const detail = [{ loc: ['body', 'x'], msg: 'extra', input: 'invalid API key: the model does not exist' }];
+    const failure = classifyProviderError(answerOf(400, JSON.stringify({ detail })));
+    expect(failure).toMatchObject({ code: 'ProviderRejected', refused: true });
+  });
+
+  it('R6 an image at which the provider breaks is one that it refuses', () => {
+    const failure = classifyProviderError(answerOf(500, 'image: unknown format'));
+    expect(failure).toMatchObject({ kind: 'retryable', refused: true });
   });
 
   it('R6 a missing key, an unknown model and an internal error have codes of their own', () => {

@@ -3,8 +3,18 @@ import { PerdureError } from '../domain/errors.ts';
 import type { RunErrorCode } from '../domain/runs.ts';
 import { EndedEarly } from './ended-early.ts';
 import { ModelSilent } from './idle-limit.ts';
-import { asUnreadable, streamErrorOf } from './provider-stream/provider-error.ts';
-import { FILTERED, OVERLOADED, QUOTA, statusOfCode, statusOfText, TOO_LONG, WRONG_KEY } from './provider-text.ts';
+import { asUnreadable, hasNoEnd, saidInBody, streamErrorOf } from './provider-stream/provider-error.ts';
+import {
+  FILES,
+  FILTERED,
+  OVERLOADED,
+  QUOTA,
+  statusOfCode,
+  statusOfText,
+  TOO_LONG,
+  UNKNOWN_MODEL,
+  WRONG_KEY,
+} from './provider-text.ts';
 
 /**
  * A failed model call, retryable or final. `reason` and `message` depend on status and kind only: they contain no text of
@@ -17,12 +27,16 @@ export type ProviderFailure =
       /** The provider's Retry-After, in milliseconds. */
       retryAfterMs?: number;
       reason: string;
+      /** As of `RunFailure`. */
+      refused?: true;
     }
   | {
       kind: 'final';
       code: FinalCode;
-      /** Says what to do. */ message: string;
-      /** As of `RunFailure`. */ refused?: true;
+      /** Says what to do. */
+      message: string;
+      /** As of `RunFailure`. */
+      refused?: true;
     };
 
 type RetryableCode = 'RateLimited' | 'ProviderUnavailable' | 'NetworkError' | 'Overloaded';
@@ -68,7 +82,7 @@ export function classifyProviderError(error: unknown): ProviderFailure {
   if (error instanceof ModelSilent) {
     return retryable('ProviderUnavailable', 'the model provider fell silent', undefined);
   }
-  if (error instanceof EndedEarly) {
+  if (error instanceof EndedEarly || hasNoEnd(error)) {
     return retryable('NetworkError', 'the model provider ended its answer early', undefined);
   }
   if (asUnreadable(error) !== undefined) return final('UnreadableAnswer');
@@ -103,39 +117,65 @@ interface Facts {
   headers: Record<string, string> | undefined;
   /** The provider's text, for matching only. */
   text: string;
+  /** The field of the request that it names. */
+  param?: string;
 }
 
 function factsOf(error: unknown): Facts | undefined {
   const said = streamErrorOf(error);
   if (said !== undefined) {
     const { type, code, message, statusCode } = said;
-    const text = [type, code, message].join(' ');
-    const status = statusOfCode(code) ?? statusOfText(text) ?? statusCode ?? 500;
-    return { status, headers: undefined, text };
+    // Its message may mention anything.
+    const status = statusOfCode(code) ?? statusOfText(`${type} ${code}`) ?? statusOfText(message) ?? statusCode ?? 500;
+    return { status, headers: undefined, text: [type, code, message].join(' ') };
   }
   if (APICallError.isInstance(error)) {
     // A connection that breaks in mid-stream has the status of the successful response.
     const status = error.statusCode !== undefined && error.statusCode < 400 ? undefined : error.statusCode;
-    return { status, headers: error.responseHeaders, text: `${error.message} ${error.responseBody ?? ''}` };
+    const { message, responseBody = '', responseHeaders: headers } = error;
+    return { status, headers, ...(responseBody === '' ? { text: message } : saidInBody(responseBody)) };
   }
   return undefined;
 }
 
-function classifyStatus({ status, headers, text }: Facts): ProviderFailure {
+function classifyStatus(facts: Facts): ProviderFailure {
+  const { status, headers, text } = facts;
   if (status === undefined) return network();
-  if (status === 429) return QUOTA.test(text) ? final('ProviderRejected', 'QuotaExceeded') : rateLimited(headers, text);
+  if (status === 429) {
+    return QUOTA.test(text) && !/rate_limit/.test(text)
+      ? final('ProviderRejected', 'QuotaExceeded')
+      : rateLimited(headers, text);
+  }
   if (status === 529 || (status >= 500 && OVERLOADED.test(text))) {
     return retryable('Overloaded', 'the model provider is overloaded', retryAfterOf(headers));
   }
   if (status >= 500 || status === 408 || status === 409 || status === 425) {
-    return retryable('ProviderUnavailable', `the model provider is unavailable (${status})`, retryAfterOf(headers));
+    const failure = retryable(
+      'ProviderUnavailable',
+      `the model provider is unavailable (${status})`,
+      retryAfterOf(headers),
+    );
+    return FILES.test(text) ? { ...failure, refused: true } : failure;
   }
-  if (status === 401 || status === 403 || WRONG_KEY.test(text)) return final('ProviderUnauthorized');
-  if (status === 402) return final('ProviderRejected', 'QuotaExceeded');
-  if (TOO_LONG.test(text) || status === 413) return final('ContextTooLong');
-  if (FILTERED.test(text)) return final('ContentFilter');
-  if (status !== 404) return { ...final('ProviderRejected'), refused: true };
-  return final('ProviderRejected', /model/i.test(text) && !/<html|<!doctype/i.test(text) ? 'NotFound' : 'WrongAddress');
+  return ofRequest(facts, status);
+}
+
+/** A request that the provider does not accept. */
+function ofRequest({ text, param }: Facts, status: number): ProviderFailure {
+  if (FILTERED.test(text)) return { ...final('ContentFilter'), refused: true };
+  if (status === 401 || status === 403 || (status === 400 && WRONG_KEY.test(text)))
+    return final('ProviderUnauthorized');
+  if (status === 402 || QUOTA.test(text)) return final('ProviderRejected', 'QuotaExceeded');
+  if (TOO_LONG.test(text)) return final('ContextTooLong');
+  if (status === 413) return { ...final('ContextTooLong'), refused: true };
+  const isOfFiles = FILES.test(text);
+  if (!isOfFiles && UNKNOWN_MODEL.test(text)) return final('ProviderRejected', 'NotFound');
+  if (status === 404 && !isOfFiles) {
+    const isPage = /<html|<!doctype/i.test(text);
+    return final('ProviderRejected', /model/i.test(text) && !isPage ? 'NotFound' : 'WrongAddress');
+  }
+  const isOfMessages = param === undefined || /^(?:messages|input|content|contents)\b/.test(param);
+  return isOfMessages ? { ...final('ProviderRejected'), refused: true } : final('ProviderRejected');
 }
 
 /** What went wrong, and what to do. */
@@ -191,14 +231,13 @@ function bounded(ms: number): number {
   return Math.round(Math.min(Math.max(ms, 0), MAX_RETRY_AFTER_MS));
 }
 
-const NETWORK_NAMES = new Set(['TimeoutError', 'AI_InvalidResponseDataError']);
 const NETWORK_CODES = /^(?:ECONN|ETIMEDOUT|EPIPE|ENOTFOUND|EAI_|EHOST|ENET|UND_ERR)/;
 
 /** A failed connection, or a response that ended early or cannot be parsed. */
 function isNetworkError(error: unknown): boolean {
   if (NoOutputGeneratedError.isInstance(error)) return true;
   for (let at: unknown = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth += 1) {
-    if (NETWORK_NAMES.has(at.name)) return true;
+    if (at.name === 'TimeoutError') return true;
     if (NETWORK_CODES.test((at as NodeJS.ErrnoException).code ?? '')) return true;
     if (at instanceof TypeError && /^(?:terminated|fetch failed)$/.test(at.message)) return true;
   }

@@ -6,14 +6,18 @@ export const FILTERED = /content[_ ](?:filter|policy|management)|responsible ?ai
 export const QUOTA =
   /insufficient[_ ](?:quota|balance)|billing|credit balance|quota exceeded|exceeded your current quota/i;
 export const OVERLOADED = /overloaded/i;
-const RATE_LIMITED = /rate[_ ]limit|too many requests/i;
-const KEY = /authentication|permission|unauthorized|not authenticated|\bapi[_ -]?key\b/i;
+/** What a request may contain that a model does not take. "File" is in other errors, too. */
+export const FILES = /\b(?:images?|audio|videos?|pdf|vision|multimodal|media[_ ]type|mime)\b/i;
+const RATE_LIMITED = /rate[_ ]limit|too many requests|requests per/i;
+const KEY = /authentication|permission|unauthorized|not authenticated|(?:^|[^a-z])api[_ -]?key/i;
 /** Some servers answer 400 to a wrong key. */
-export const WRONG_KEY = /(?:incorrect|invalid) api[_ -]?key|api[_ -]?key (?:is )?(?:not valid|invalid)/i;
+export const WRONG_KEY =
+  /(?:incorrect|invalid|expired)[_ ]api[_ -]?key|api[_ -]?key[_ ](?:is )?(?:not valid|invalid|expired)/i;
 /** The model, not another thing that is missing. */
-const MODEL = /model_not_found|unknown model|no such model|\bmodel\b.{0,80}(?:not exist|not found|not supported)/i;
+export const UNKNOWN_MODEL =
+  /model_not_found|DeploymentNotFound|(?:unknown|invalid|no such) model|not a valid model|no endpoints found for|\bmodel\b.{0,80}(?:not exist|not found|not supported)/i;
 const INVALID = /invalid_request|not_found|bad_request/i;
-const FAILED = /server[_ ]error|internal[_ ]error|unavailable|time[_ ]?out/i;
+const FAILED = /server[_ ]error|internal[_ ]error|unavailable|time[_ ]?out|busy|try again|provider returned error/i;
 
 /**
  * The HTTP status that fits what an error without one says; undefined if it says nothing known.
@@ -26,7 +30,7 @@ export function statusOfText(text: string): number | undefined {
   if (OVERLOADED.test(text)) return 529;
   if (TOO_LONG.test(text) || FILTERED.test(text)) return 400;
   if (KEY.test(text)) return 401;
-  if (MODEL.test(text)) return 404;
+  if (UNKNOWN_MODEL.test(text) && !FILES.test(text)) return 404;
   if (INVALID.test(text)) return 400;
   return FAILED.test(text) ? 503 : undefined;
 }

@@ -168,7 +168,7 @@ function endOf(
     const { kind: _, ...final } = failure;
     return { kind: 'error', failure: { ...final, cause }, ...reported };
   }
-  const { code, reason } = failure;
+  const { code, reason, refused } = failure;
   const delayMs = backoffMs(attempt, failure.retryAfterMs);
   if (attempt < attempts && delayMs < stop.timeLeftMs)
     return { kind: 'retry', retry: { attempt, code, reason, delayMs }, ...reported };
@@ -176,5 +176,6 @@ function endOf(
     attempt < attempts
       ? 'it requires a longer wait than the turn has time left'
       : `gave up after ${attempt} ${attempt === 1 ? 'attempt' : 'attempts'}`;
-  return { kind: 'error', failure: { code, message: `${reason}; ${why}: send a new message later.` }, ...reported };
+  const message = `${reason}; ${why}: send a new message later.`;
+  return { kind: 'error', failure: { code, message, ...(refused && { refused }) }, ...reported };
 }

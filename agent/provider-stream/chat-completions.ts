@@ -14,6 +14,7 @@ import { RepeatedCalls } from './repeated-calls.ts';
 /** Words of other servers for the finish reasons of OpenAI, in lower case. */
 const FINISH_REASONS: Readonly<Record<string, string>> = {
   stop: 'stop',
+  complete: 'stop',
   eos: 'stop',
   eos_token: 'stop',
   end_turn: 'stop',
@@ -23,8 +24,11 @@ const FINISH_REASONS: Readonly<Record<string, string>> = {
   model_length: 'length',
   tool_calls: 'tool_calls',
   tool_use: 'tool_calls',
+  tool_call: 'tool_calls',
   function_call: 'tool_calls',
   content_filter: 'content_filter',
+  safety: 'content_filter',
+  prohibited_content: 'content_filter',
 };
 
 /**
@@ -34,24 +38,19 @@ const FINISH_REASONS: Readonly<Record<string, string>> = {
 export class ChatCompletions implements AnswerReader {
   /** `[DONE]` is no event. */
   readonly isOver = false;
+  /** Some servers send a finish reason with each chunk: only one without content, or a later chunk without, ends the answer. */
+  isWhole = false;
   private hasReason = false;
-  /** Some servers send a finish reason with every chunk. */
-  private goesOn = false;
   private hasCalls = false;
   private readonly repeated = new RepeatedCalls();
 
-  get isWhole(): boolean {
-    return this.hasReason && !this.goesOn;
-  }
-
   read(event: ProviderEvent): ProviderEvent | StreamProviderError | undefined {
-    const { error, ...chunk } = event;
-    if (isError(error) && !this.isWhole) return providerError(event);
-    const known = 'error' in event ? chunk : event;
-    const choices = this.choices(known['choices']);
-    const hasUsage = objectOf(known['usage']) !== undefined;
-    if (choices === undefined) return hasUsage ? usageChunk({ ...known, choices: [] }) : undefined;
-    return usageChunk(withField(known, 'choices', choices));
+    if (isError(event)) return this.isWhole ? undefined : providerError(event);
+    const { error: _none, ...rest } = event;
+    const chunk = withReadableHead('error' in event ? rest : event);
+    const choices = this.choices(chunk['choices']);
+    if (choices !== undefined) return withUsage(withField(chunk, 'choices', choices));
+    return objectOf(chunk['usage']) === undefined ? undefined : withUsage({ ...chunk, choices: [] });
   }
 
   missing(isDone: boolean): ProviderEvent[] {
@@ -61,9 +60,13 @@ export class ChatCompletions implements AnswerReader {
 
   /** Undefined: there are none, or none that can be read after the answer was whole. */
   private choices(choices: unknown): unknown {
-    if (choices === undefined || choices === null) return undefined;
+    if (choices === undefined || choices === null) {
+      this.isWhole ||= this.hasReason;
+      return undefined;
+    }
     if (!Array.isArray(choices)) return this.isWhole ? undefined : choices;
     if (this.isWhole && !choices.every(isReadable)) return undefined;
+    this.isWhole ||= this.hasReason && choices.length === 0;
     return eachMended(choices, (choice) => this.choice(choice));
   }
 
@@ -72,8 +75,8 @@ export class ChatCompletions implements AnswerReader {
     if (choice === undefined) return value;
     const delta = objectOf(choice['delta']);
     const reason = finishReason(choice['finish_reason']);
-    this.goesOn ||= this.hasReason && hasContent(delta);
     this.hasReason ||= typeof reason === 'string';
+    this.isWhole = this.hasReason && !hasContent(delta);
     const mended = withField(choice, 'finish_reason', reason);
     return delta === undefined ? mended : withField(mended, 'delta', this.delta(delta));
   }
@@ -91,19 +94,35 @@ export class ChatCompletions implements AnswerReader {
   }
 }
 
-function hasContent(delta: ProviderEvent | undefined): boolean {
-  const { content, tool_calls: calls } = delta ?? {};
-  return (typeof content === 'string' && content !== '') || (Array.isArray(calls) && calls.length > 0);
+function hasContent(delta: ProviderEvent = {}): boolean {
+  const { tool_calls: calls } = delta;
+  const texts = ['content', 'reasoning_content', 'reasoning', 'refusal'].map((name) => delta[name]);
+  return (Array.isArray(calls) && calls.length > 0) || texts.some((text) => typeof text === 'string' && text !== '');
 }
 
-function isError(error: unknown): boolean {
-  return error !== undefined && error !== null && error !== false && error !== '';
+/** An error, beside the choices or instead of them, in one of the shapes in which servers send it. */
+function isError(event: ProviderEvent): boolean {
+  const { error, object, type, choices } = event;
+  if (error !== undefined && error !== null && error !== false && error !== '') return true;
+  if (choices !== undefined && choices !== null) return false;
+  return object === 'error' || type === 'error' || 'error_code' in event || ('message' in event && 'code' in event);
 }
 
 function finishReason(reason: unknown): unknown {
   if (typeof reason !== 'string') return reason === undefined ? undefined : null;
   const word = reason.trim().toLowerCase();
-  return word === '' ? null : Object.hasOwn(FINISH_REASONS, word) ? FINISH_REASONS[word] : reason;
+  if (word === '' || word === 'null' || word === 'none') return null;
+  if (word.startsWith('content_filter')) return 'content_filter';
+  return Object.hasOwn(FINISH_REASONS, word) ? FINISH_REASONS[word] : reason;
+}
+
+/** Without the fields that say nothing if they are of the wrong type. */
+function withReadableHead(chunk: ProviderEvent): ProviderEvent {
+  const { id, created, model } = chunk;
+  let readable = chunk;
+  if (typeof id !== 'string') readable = withField(readable, 'id', undefined);
+  if (typeof created !== 'number') readable = withField(readable, 'created', undefined);
+  return typeof model === 'string' ? readable : withField(readable, 'model', undefined);
 }
 
 function withArgumentsAsText(value: unknown): unknown {
@@ -121,7 +140,7 @@ function isReadable(value: unknown): boolean {
   return choice !== undefined && isText && (calls === undefined || calls === null || Array.isArray(calls));
 }
 
-function usageChunk(chunk: ProviderEvent): ProviderEvent {
+function withUsage(chunk: ProviderEvent): ProviderEvent {
   const { usage } = chunk;
   return usage === undefined || usage === null ? chunk : withField(chunk, 'usage', readableUsage(usage) ?? null);
 }

@@ -37,8 +37,8 @@ const DELTAS = new Set([
 ]);
 
 /**
- * Streams of Anthropic's messages. Types that are newer than its SDK are left out, as the protocol demands: the SDK ends the call at
- * an unknown one.
+ * Streams of Anthropic's messages. Types that are newer than its SDK are left out, as the protocol demands: the SDK ends the
+ * call at an unknown one.
  * https://docs.anthropic.com/en/docs/build-with-claude/streaming
  */
 export class Messages implements AnswerReader {

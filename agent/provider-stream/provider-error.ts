@@ -1,4 +1,10 @@
-import { JSONParseError, StreamProviderError, TypeValidationError } from 'ai';
+import {
+  InvalidArgumentError,
+  InvalidResponseDataError,
+  JSONParseError,
+  StreamProviderError,
+  TypeValidationError,
+} from 'ai';
 import { statusOfCode, statusOfText } from '../provider-text.ts';
 import { objectOf, type ProviderEvent } from './answer-reader.ts';
 
@@ -19,10 +25,19 @@ export class UnreadableAnswer extends Error {
 export function asUnreadable(error: unknown): UnreadableAnswer | undefined {
   for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth += 1) {
     if (at instanceof UnreadableAnswer) return at;
+    // Of the request, which was not made.
+    if (InvalidArgumentError.isInstance(at)) return undefined;
+    if (InvalidResponseDataError.isInstance(at) && !hasNoEnd(at))
+      return new UnreadableAnswer(JSON.stringify(at.data) ?? '');
     if (JSONParseError.isInstance(at)) return new UnreadableAnswer(at.text);
     if (TypeValidationError.isInstance(at)) return new UnreadableAnswer(JSON.stringify(at.value) ?? '');
   }
   return undefined;
+}
+
+/** Whether the SDK says that a stream ended without its finish reason. */
+export function hasNoEnd(error: unknown): boolean {
+  return InvalidResponseDataError.isInstance(error) && error.message.includes('finish reason');
 }
 
 /** The provider's error, if this is one from a stream, or was caused by one: the SDKs wrap it. */
@@ -47,12 +62,24 @@ export function errorEvent(error: Error): ProviderEvent {
 
 /** The error of an answer that is no stream: what it says if that is known, else that it cannot be read. */
 export function errorOfBody(body: string): Error {
-  const event = objectOf(parsed(body));
+  const event = objectOf(parsed(body.replace(/^error:/, '')));
   if (event === undefined) return new UnreadableAnswer(body);
   const { message, type, code } = saidBy(event);
-  const isError = 'error' in event || event['object'] === 'error' || 'detail' in event || 'message' in event;
+  const isError = ['error', 'detail', 'message', 'error_code'].some((name) => name in event);
   const isKnown = statusOfCode(code) !== undefined || statusOfText(`${type} ${code} ${message}`) !== undefined;
   return isError && isKnown ? providerError(event) : new UnreadableAnswer(body);
+}
+
+/**
+ * What the body of an error says, without a copy of the request that may be in it, and which field of the request it names, such as
+ * `temperature`.
+ */
+export function saidInBody(body: string): { text: string; param?: string } {
+  const event = objectOf(parsed(body));
+  if (event === undefined) return { text: body };
+  const { message, type, code } = saidBy(event);
+  const param = objectOf(event['error'])?.['param'];
+  return { text: [type, code, message].join(' '), ...(typeof param === 'string' && { param }) };
 }
 
 /** The value of some JSON; undefined if it is none. */
@@ -70,14 +97,23 @@ interface Said {
   code?: string | number;
 }
 
-/** Of `{ error: { message, type, code } }`, `{ error: "…" }`, `{ response: { error } }`, `{ message, type, code }` and `{ detail }`. */
+/**
+ * Of `{ error: { message, type, code } }`, `{ error: "…" }`, `{ response: { error } }`, `{ message, type, code }`,
+ * `{ text, error_code }` and `{ detail }`, which is a text or a list of `{ loc, msg }`.
+ */
 function saidBy(event: ProviderEvent): Said {
   const given = event['error'] ?? objectOf(event['response'])?.['error'];
-  const { message, type, code, detail } = objectOf(given) ?? event;
-  const text = typeof given === 'string' ? given : (message ?? detail ?? given ?? '');
+  const said = objectOf(given) ?? event;
+  const { message, type, code = said['error_code'] ?? said['status'], text, detail } = said;
+  const words = typeof given === 'string' ? given : (message ?? text ?? detailText(detail) ?? given ?? '');
   return {
-    message: typeof text === 'string' ? text : JSON.stringify(text),
+    message: typeof words === 'string' ? words : JSON.stringify(words),
     ...(typeof type === 'string' && { type }),
     ...((typeof code === 'string' || typeof code === 'number') && { code }),
   };
+}
+
+function detailText(detail: unknown): unknown {
+  if (!Array.isArray(detail)) return detail;
+  return detail.map((each) => [objectOf(each)?.['loc'], objectOf(each)?.['msg']].join(' ')).join('; ');
 }

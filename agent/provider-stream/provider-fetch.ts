@@ -1,12 +1,12 @@
 import { text as textOf } from 'node:stream/consumers';
 import { MAX_ANSWER } from '../../domain/answer-limit.ts';
 import { AnswerTooLong } from '../answer-size.ts';
-import { heard } from '../idle-limit.ts';
+import { type Silence, silenceOf } from '../idle-limit.ts';
 import type { AnswerReader } from './answer-reader.ts';
 import { ChatCompletions } from './chat-completions.ts';
 import { Messages } from './messages.ts';
-import { parsed } from './provider-error.ts';
-import { readableStream } from './readable-stream.ts';
+import { mendedStream } from './mended-stream.ts';
+import { parsed, saidInBody } from './provider-error.ts';
 import { Responses } from './responses.ts';
 
 /** Longest body of an error, in bytes. */
@@ -20,18 +20,18 @@ const PROTOCOLS: readonly (readonly [path: RegExp, reader: () => AnswerReader])[
 
 /**
  * `fetch` for model providers. What is odd in a streamed answer is mended, so that the SDKs can read it, and every byte that
- * arrives ends the silence of the call: see `readableStream`. A request whose `stream_options` the server refuses is made
+ * arrives ends the silence of the call: see `mendedStream`. A request whose `stream_options` the server refuses is made
  * again without them.
  */
 export const providerFetch: typeof fetch = async (input, init) => {
-  const arrived = () => heard(init?.signal);
-  const response = await accepted(input, init);
-  arrived();
+  const silence = silenceOf(init?.signal);
+  const response = await accepted(input, init, silence);
+  silence.end();
   if (response.body === null) return response;
   const { status, statusText, headers } = response;
   const reader = response.ok && isStreamed(init) ? readerOf(input) : undefined;
   const longest = response.ok ? Infinity : MAX_BODY;
-  const body = reader ? readableStream(response.body, reader, arrived) : bounded(response.body, longest, arrived);
+  const body = reader ? mendedStream(response.body, reader, silence) : bounded(response.body, longest, silence);
   return new Response(body, { status, statusText, headers });
 };
 
@@ -40,29 +40,40 @@ function isStreamed(init: RequestInit | undefined): init is { body: string } {
 }
 
 function readerOf(input: Parameters<typeof fetch>[0]): AnswerReader | undefined {
-  const { pathname } = new URL(input instanceof Request ? input.url : input);
+  const { pathname } = new URL(addressOf(input));
   return PROTOCOLS.find(([path]) => path.test(pathname))?.[1]();
 }
 
-/** Addresses of servers that refuse `stream_options`. */
+/** Models, with their addresses, for which `stream_options` are refused. */
 const withoutOptions = new Set<string>();
-const MAX_ADDRESSES = 1_000;
+const MAX_MODELS = 1_000;
 
 /** The answer of a server that accepts the request. */
-async function accepted(input: Parameters<typeof fetch>[0], init: RequestInit | undefined): Promise<Response> {
+async function accepted(
+  input: Parameters<typeof fetch>[0],
+  init: RequestInit | undefined,
+  silence: Silence,
+): Promise<Response> {
   const { body } = init ?? {};
   if (typeof body !== 'string' || !body.includes('"stream_options":{')) return fetch(input, init);
-  const address = input instanceof Request ? input.url : input.toString();
+  const model = JSON.stringify([addressOf(input), /"model":"[^"]*"/.exec(body)?.[0]]);
   const without = () => fetch(input, { ...init, body: withoutStreamOptions(body) });
-  if (withoutOptions.has(address)) return without();
+  if (withoutOptions.has(model)) return without();
   const response = await fetch(input, init);
-  if (response.status !== 400 && response.status !== 422) return response;
+  if ((response.status !== 400 && response.status !== 422) || response.body === null) return response;
   const { status, statusText, headers } = response;
-  const said = response.body ? await textOf(bounded(response.body, MAX_BODY, () => heard(init?.signal))) : '';
-  if (!/stream_options|include_usage/.test(said)) return new Response(said, { status, statusText, headers });
-  if (withoutOptions.size >= MAX_ADDRESSES) withoutOptions.clear();
-  withoutOptions.add(address);
-  return without();
+  const said = await textOf(bounded(response.body, MAX_BODY, silence));
+  if (!/stream_options|include_usage/.test(Object.values(saidInBody(said)).join(' '))) {
+    return new Response(said, { status, statusText, headers });
+  }
+  const again = await without();
+  if (withoutOptions.size >= MAX_MODELS) withoutOptions.clear();
+  if (again.ok) withoutOptions.add(model);
+  return again;
+}
+
+function addressOf(input: Parameters<typeof fetch>[0]): string {
+  return input instanceof Request ? input.url : input.toString();
 }
 
 function withoutStreamOptions(body: string): string {
@@ -70,11 +81,11 @@ function withoutStreamOptions(body: string): string {
   return JSON.stringify(rest);
 }
 
-/** The body, which fails with `AnswerTooLong` if it has more bytes than `longest`. `arrived` is called for all bytes. */
+/** The body, which fails with `AnswerTooLong` if it has more bytes than `longest`. */
 function bounded(
   body: ReadableStream<Uint8Array>,
   longest: number,
-  arrived: () => void,
+  silence: Silence,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const reader = body.getReader();
   let length = 0;
@@ -83,7 +94,7 @@ function bounded(
       async pull(controller) {
         const { done, value } = await reader.read();
         if (done) return controller.close();
-        arrived();
+        silence.end();
         length += value.length;
         if (length > longest) {
           const error = new AnswerTooLong();

@@ -23,12 +23,14 @@ export class RepeatedCalls {
     const call = objectOf(delta);
     const called = objectOf(call?.['function']);
     if (call === undefined || called === undefined) return delta;
-    const { id, index = id } = call;
+    const { id } = call;
+    const index = call['index'] ?? id;
     const { name, arguments: text } = called;
     const input = typeof text === 'string' ? text : '';
     const latest = this.latest.get(index);
     const isNamed = isText(id) && isText(name);
-    if (!isNamed || (latest?.id === id && !latest.input.isReached)) {
+    // Some servers repeat id and name with each piece, also with an empty one at the end.
+    if (!isNamed || (latest?.id === id && (input.trim() === '' || !latest.input.isReached))) {
       latest?.input.push(input);
       return delta;
     }

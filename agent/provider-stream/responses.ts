@@ -26,7 +26,7 @@ export class Responses implements AnswerReader {
       case 'error':
         return providerError(event);
       case 'response.failed':
-        if (objectOf(objectOf(event['response'])?.['error'])) return providerError(event);
+        if (objectOf(event['response'])?.['error']) return providerError(event);
         return this.last(withField(event, 'sequence_number', event['sequence_number'] ?? 0));
       case 'response.completed':
       case 'response.incomplete':
@@ -57,5 +57,5 @@ export class Responses implements AnswerReader {
 
 function withArgumentsAsText(value: unknown): unknown {
   const item = objectOf(value);
-  return item === undefined ? value : withField(item, 'arguments', jsonText(item['arguments']));
+  return item?.['type'] !== 'function_call' ? value : withField(item, 'arguments', jsonText(item['arguments']));
 }

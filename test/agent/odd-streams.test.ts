@@ -30,9 +30,12 @@ beforeAll(async () => {
       response.once('close', () => closed.resolve());
       if (refuse?.(body, response)) return;
       response.writeHead(odd.status ?? 200, { 'content-type': odd.type ?? 'text/event-stream' });
-      if (odd.connection === 'stays open') response.write(odd.body);
+      if (odd.connection?.startsWith('stays')) response.write(odd.body);
       else if (odd.connection === 'is cut') response.write(odd.body, () => setImmediate(() => response.destroy()));
       else response.end(odd.body);
+      if (odd.connection !== 'stays alive') return;
+      const comments = setInterval(() => response.write(': keep-alive\n\n'), 100);
+      response.once('close', () => clearInterval(comments));
     });
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -1,4 +1,4 @@
-// Streams and answers of providers that differ from the book, each with the right outcome. To be played against every provider
+// Streams and answers of providers that differ from the specification, each with the right outcome. To be played against every provider
 // package, also when one is upgraded: odd-streams.test.ts.
 import type { RunErrorCode } from '../../domain/runs.ts';
 
@@ -15,7 +15,7 @@ export interface OddStream {
   /** Sent as given. */
   body: string;
   /** Default: closes. */
-  connection?: 'stays open' | 'is cut';
+  connection?: 'stays open' | 'stays alive' | 'is cut';
   /** Default: 200. */
   status?: number;
   /** Default: text/event-stream. */
@@ -175,6 +175,60 @@ const CHAT: Omit<OddStream, 'api'>[] = [
     name: 'has id and name in each piece of a call',
     body: all(...['{"path":', '"a","more":', '{}', '}'].map((piece) => chatCall(0, piece)), stop, '[DONE]'),
     outcome: { text: '', calls: [WRITE] },
+  },
+  {
+    name: 'repeats id and name in an empty piece at the end of a call',
+    body: all(chatCall(0, INPUT), chatCall(0, ''), choice({}, 'tool_calls'), '[DONE]'),
+    outcome: { text: '', calls: [WRITE] },
+  },
+  ...[
+    { text: 'x', error_code: 50_001 },
+    { object: 'error', message: 'x', code: 500 },
+  ].map((error) => ({
+    name: `has an error without "error": ${Object.keys(error).join()}`,
+    body: all(content, error, '[DONE]'),
+    outcome: BROKEN_OFF,
+  })),
+  {
+    name: 'has an error that event names beside the data',
+    body: `${all(content)}event: error\n${all({ message: 'x', code: 529 }, '[DONE]')}`,
+    outcome: { code: 'Overloaded', again: true },
+  },
+  {
+    name: 'has an error of the context as its first event',
+    body: all({ object: 'error', message: "This model's maximum context length is 4096 tokens", code: 400 }),
+    outcome: { code: 'ContextTooLong', again: false },
+  },
+  {
+    name: 'has an error in a chunk with a finish reason',
+    body: all(choice({ content: 'Hel' }, 'stop'), { error: { message: 'x', code: 500 } }, '[DONE]'),
+    outcome: BROKEN_OFF,
+  },
+  {
+    name: 'shows signs of life, and closes',
+    body: all({ object: 'queue', position: 3 }, { type: 'ping' }),
+    outcome: AGAIN,
+  },
+  {
+    name: 'stays open after its finish reason, with comments',
+    body: all(content, stop),
+    connection: 'stays alive',
+    outcome: WHOLE,
+  },
+  {
+    name: 'is stopped by a filter of its own',
+    body: all(content, choice({}, 'SAFETY'), '[DONE]'),
+    outcome: { text: 'Hello', finish: 'content-filter' },
+  },
+  {
+    name: 'has a head of the wrong types',
+    body: all({ ...content, created: '1', id: 7, model: null }, stop, '[DONE]'),
+    outcome: WHOLE,
+  },
+  {
+    name: 'has a call without a name',
+    body: all(choice({ tool_calls: [{ index: 0, id: 'L1', function: { arguments: INPUT } }] }), stop, '[DONE]'),
+    outcome: { code: 'UnreadableAnswer', again: false },
   },
   {
     name: 'has two calls of one id',
@@ -371,6 +425,7 @@ const use = (index: number, partial_json: unknown) =>
   );
 
 const MESSAGES: Omit<OddStream, 'api'>[] = [
+  { name: 'shows signs of life, and closes', body: all({ type: 'ping' }), outcome: AGAIN },
   { name: 'ends within a text', body: all(begun, ...text.slice(0, 2)), outcome: AGAIN },
   { name: 'ends without a stop reason', body: all(begun, ...text), outcome: AGAIN },
   { name: 'stops for an unknown reason', body: all(begun, ...text, ended('moonlight'), over), outcome: BROKEN_OFF },
@@ -486,10 +541,27 @@ const ANSWERS: Omit<OddStream, 'api'>[] = [
   {
     name: 'a stream that says it is text',
     type: 'text/plain',
-    body: all({ type: 'moonlight' }),
+    body: all({ type: 'moonlight', candidates: [] }),
     outcome: { code: 'UnreadableAnswer', again: false },
   },
   { name: 'nothing', body: '', outcome: AGAIN },
+  {
+    name: 'an error that a line tells of',
+    type: 'text/plain',
+    body: 'error: {"code":400,"message":"the prompt is too long"}',
+    outcome: { code: 'ContextTooLong', again: false },
+  },
+  {
+    name: 'a refused image, with 404',
+    status: 404,
+    ...json({ message: 'No endpoints found that support image input', code: 404 }),
+    outcome: { code: 'ProviderRejected', again: false, says: /without files/ },
+  },
+  {
+    name: 'a server that is busy, with status 200',
+    ...json({ message: 'The server is busy, please try again later' }),
+    outcome: { code: 'ProviderUnavailable', again: true },
+  },
   {
     name: 'a wrong path',
     status: 404,

@@ -1,6 +1,7 @@
 import { createParser, type EventSourceMessage, type EventSourceParser } from 'eventsource-parser';
 import { MAX_ANSWER } from '../../domain/answer-limit.ts';
 import { AnswerTooLong } from '../answer-size.ts';
+import type { Silence } from '../idle-limit.ts';
 import { type AnswerReader, objectOf } from './answer-reader.ts';
 import { errorEvent, errorOfBody, parsed, UnreadableAnswer } from './provider-error.ts';
 
@@ -9,7 +10,7 @@ const MAX_EVENT = 2 * MAX_ANSWER;
 /** Of an answer that is no stream, in characters. */
 const MAX_BODY = 64 * 1024;
 /** How long the rest of an answer that is whole may take, such as its usage, in milliseconds. */
-const GRACE_MS = 10_000;
+const GRACE_MS = 3_000;
 /** How long the end of a connection is awaited, so that it can be used again, in milliseconds, and how many pieces are read. */
 const DRAIN_MS = 1_000;
 const DRAIN_PIECES = 100;
@@ -18,30 +19,45 @@ const DRAIN_PIECES = 100;
 const FIELD = /^(?:data|event|id|retry)?:/;
 const PART_OF_FIELD = /^(?:d|da|dat|data|e|ev|eve|even|event|i|id|r|re|ret|retr|retry)?$/;
 
+/** Fields by which the content of another protocol is known from signs of life. */
+const CONTENT = new Set([
+  'choices',
+  'candidates',
+  'content',
+  'content_block',
+  'delta',
+  'message',
+  'output',
+  'response',
+  'text',
+]);
+
 type Bytes = Uint8Array<ArrayBuffer>;
 type Body = ReadableStreamDefaultReader<Uint8Array>;
 
 /**
  * A provider's stream of server-sent events as its protocol has it. It ends with the protocol's last event, although the
- * connection stays open. If the answer is no such stream, if an event is longer than `MAX_EVENT`, and with an error that its first
- * event tells of, the stream fails.
+ * connection stays open. It fails if the answer is no such stream, if an event is longer than `MAX_EVENT`, and with an error
+ * that its first event tells of.
  *
  * @param reader reads the answer in the provider's protocol
- * @param arrived is called for all bytes
+ * @param silence of the call, which all bytes end
  */
-export function readableStream(
+export function mendedStream(
   body: ReadableStream<Uint8Array>,
   reader: AnswerReader,
-  arrived: () => void,
+  silence: Silence,
 ): ReadableStream<Bytes> {
   const events = new Events(reader);
   const source = body.getReader();
+  const rest = new Rest();
   return new ReadableStream<Bytes>(
     {
       async pull(controller) {
         for (let text = ''; text === '' && !events.isOver;) {
-          const piece = await next(source, reader);
-          if (piece) arrived();
+          if (reader.isWhole) silence.pause();
+          const piece = await (reader.isWhole ? rest.next(source) : next(source));
+          if (piece) silence.end();
           text = textOf(events, piece, source);
           if (text !== '') controller.enqueue(Buffer.from(text));
         }
@@ -53,19 +69,24 @@ export function readableStream(
   );
 }
 
-/** The next bytes; undefined at the end of the connection, however it ends if the answer is whole. */
-async function next(source: Body, reader: AnswerReader): Promise<Uint8Array | undefined> {
-  if (!reader.isWhole) return (await source.read()).value;
-  const { promise, resolve } = Promise.withResolvers<undefined>();
-  const late = setTimeout(resolve, GRACE_MS, undefined);
-  const read = source.read().then(
-    ({ value }) => value,
-    () => undefined,
-  );
-  try {
-    return await Promise.race([read, promise]);
-  } finally {
-    clearTimeout(late);
+/** The next bytes; undefined at the end of the connection. */
+async function next(source: Body): Promise<Uint8Array | undefined> {
+  return (await source.read()).value;
+}
+
+/** What follows an answer that is whole: all of it in a short time, and its end does not matter. */
+class Rest {
+  private deadline: number | undefined;
+
+  async next(source: Body): Promise<Uint8Array | undefined> {
+    this.deadline ??= performance.now() + GRACE_MS;
+    const { promise: late, resolve } = Promise.withResolvers<undefined>();
+    const timer = setTimeout(resolve, this.deadline - performance.now(), undefined);
+    try {
+      return await Promise.race([next(source).catch(() => undefined), late]);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 }
 
@@ -112,15 +133,12 @@ class Events {
   /** Bytes since the last event. */
   private incomplete = 0;
   private hasEvents = false;
-  /** The first event that says nothing. */
+  /** The first event that has content, but not of this protocol. */
   private unknown: string | undefined;
 
   constructor(reader: AnswerReader) {
     this.reader = reader;
-    this.parser = createParser({
-      onEvent: (event) => this.event(event),
-      onComment: () => void (this.incomplete = 0),
-    });
+    this.parser = createParser({ onEvent: (event) => this.event(event) });
   }
 
   of(piece: Uint8Array): string {
@@ -169,7 +187,7 @@ class Events {
     const read = typed && this.reader.read(typed);
     if (read instanceof Error) return this.fail(read, JSON.stringify(errorEvent(read)));
     if (read === undefined) {
-      this.unknown ??= data;
+      if (given && Object.keys(given).some((field) => CONTENT.has(field))) this.unknown ??= data;
       return undefined;
     }
     this.hasEvents = true;
@@ -186,7 +204,7 @@ class Events {
   }
 
   private finish(isDone: boolean): void {
-    if (!this.hasEvents && this.unknown !== undefined) throw new UnreadableAnswer(this.unknown);
+    if (!this.hasEvents && this.unknown !== undefined) throw errorOfBody(this.unknown);
     for (const event of this.reader.missing(isDone)) this.send(JSON.stringify(event));
     this.isOver = true;
   }
