@@ -13,6 +13,7 @@ import {
   failContextLength,
   finish,
   type ModelAction,
+  report,
   say,
   think,
 } from '../../tools/test-kit/model-actions.ts';
@@ -219,7 +220,11 @@ const WAYS: Record<RunErrorCode, readonly [Way, ...Way[]]> = {
     {
       name: 'an answer of reasoning up to the output limit: have it answered by another model',
       fails: (page) => {
-        failing(unlessOther, [think('well, well'), finish('length')]);
+        failing(unlessOther, [
+          think('well, well'),
+          report({ input: 1, output: 400, reasoning: 400 }),
+          finish('length'),
+        ]);
         return page.send('hello');
       },
       advice:
