@@ -20,6 +20,7 @@ export class IdleLimit implements Disposable {
   private readonly parent: Disposable;
   private isWaiting = false;
   private isDue = false;
+  private isIgnored = false;
 
   /**
    * @param signal ends the call, too
@@ -39,7 +40,7 @@ export class IdleLimit implements Disposable {
   /** The time begins anew. */
   wait(): void {
     this.isWaiting = true;
-    this.heard();
+    this.begin();
   }
 
   /** What arrives is not read meanwhile. */
@@ -49,6 +50,16 @@ export class IdleLimit implements Disposable {
 
   /** Something has arrived. */
   heard(): void {
+    this.isIgnored = false;
+    this.begin();
+  }
+
+  /** Silence does not matter until something arrives. */
+  ignore(): void {
+    this.isIgnored = true;
+  }
+
+  private begin(): void {
     this.isDue = false;
     this.timer.refresh();
   }
@@ -63,7 +74,7 @@ export class IdleLimit implements Disposable {
   private lapsed(ms: number): void {
     this.isDue = true;
     setImmediate(() => {
-      if (this.isDue && this.isWaiting) this.controller.abort(new ModelSilent(ms));
+      if (this.isDue && this.isWaiting && !this.isIgnored) this.controller.abort(new ModelSilent(ms));
     });
   }
 
@@ -78,12 +89,12 @@ export class IdleLimit implements Disposable {
 export interface Silence {
   /** Something has arrived. */
   end(): void;
-  /** It does not count until something that has arrived is waited for again. */
-  pause(): void;
+  /** It does not matter until something arrives. */
+  ignore(): void;
 }
 
 /** The silence of the call with this signal, if there is such a call. */
 export function silenceOf(signal: AbortSignal | null | undefined): Silence {
   const limit = signal ? limits.get(signal) : undefined;
-  return { end: () => limit?.heard(), pause: () => limit?.pause() };
+  return { end: () => limit?.heard(), ignore: () => limit?.ignore() };
 }

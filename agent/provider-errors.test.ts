@@ -1,4 +1,4 @@
-import { APICallError, LoadAPIKeyError, StreamProviderError } from 'ai';
+import { APICallError, InvalidArgumentError, LoadAPIKeyError, StreamProviderError, TypeValidationError } from 'ai';
 import { describe, expect, it } from 'vitest';
 import { PerdureError } from '../domain/errors.ts';
 import { backoffMs, classifyProviderError, failureOfFinish } from './provider-errors.ts';
@@ -120,6 +120,14 @@ describe('final', () => {
     const detail = [{ loc: ['body', 'x'], msg: 'extra', input: 'invalid API key: the model does not exist' }];
     const failure = classifyProviderError(answerOf(400, JSON.stringify({ detail })));
     expect(failure).toMatchObject({ code: 'ProviderRejected', refused: true });
+  });
+
+  it('R6 an option that the SDK refuses is no answer that cannot be read', () => {
+    const cause = new TypeValidationError({ value: SECRET, cause: new Error('a word') });
+    const argument = new InvalidArgumentError({ parameter: 'providerOptions', value: {}, message: 'x' });
+    const error = Object.assign(argument, { cause });
+    expect(classifyProviderError(error)).toMatchObject({ kind: 'final', code: 'Internal' });
+    expect(classifyProviderError(cause)).toMatchObject({ kind: 'final', code: 'UnreadableAnswer' });
   });
 
   it('R6 an image at which the provider breaks is one that it refuses', () => {

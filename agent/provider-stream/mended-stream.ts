@@ -55,7 +55,8 @@ export function mendedStream(
     {
       async pull(controller) {
         for (let text = ''; text === '' && !events.isOver;) {
-          if (reader.isWhole) silence.pause();
+          // The rest has a limit of its own.
+          if (reader.isWhole) silence.ignore();
           const piece = await (reader.isWhole ? rest.next(source) : next(source));
           if (piece) silence.end();
           text = textOf(events, piece, source);

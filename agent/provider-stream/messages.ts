@@ -64,15 +64,14 @@ export class Messages implements AnswerReader {
         this.isOver = true;
         return event;
       case 'error':
-        if (this.isWhole) return undefined;
-        return providerError(event);
+        return this.isWhole ? undefined : providerError(event);
       default:
         return undefined;
     }
   }
 
   missing(): ProviderEvent[] {
-    return this.isWhole && !this.isOver ? [{ type: 'message_stop' }] : [];
+    return this.isWhole ? [{ type: 'message_stop' }] : [];
   }
 
   private blockStart(event: ProviderEvent): ProviderEvent | undefined {

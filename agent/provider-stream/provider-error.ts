@@ -54,8 +54,7 @@ export function providerError(event: ProviderEvent): StreamProviderError {
 }
 
 /** The event with which all three protocols tell of an error. */
-export function errorEvent(error: Error): ProviderEvent {
-  const { message, type = 'error', code } = error as StreamProviderError;
+export function errorEvent({ message, type = 'error', code }: StreamProviderError): ProviderEvent {
   const said = { type, message, code: code === undefined ? null : `${code}`, param: null };
   return { type: 'error', sequence_number: 0, error: said };
 }

@@ -22,6 +22,7 @@ const PROTOCOLS: readonly (readonly [path: RegExp, reader: () => AnswerReader])[
  * `fetch` for model providers. What is odd in a streamed answer is mended, so that the SDKs can read it, and every byte that
  * arrives ends the silence of the call: see `mendedStream`. A request whose `stream_options` the server refuses is made
  * again without them.
+ * @throws what `fetch` throws; the body of an error fails with `AnswerTooLong` after 32 MiB
  */
 export const providerFetch: typeof fetch = async (input, init) => {
   const silence = silenceOf(init?.signal);
@@ -35,7 +36,7 @@ export const providerFetch: typeof fetch = async (input, init) => {
   return new Response(body, { status, statusText, headers });
 };
 
-function isStreamed(init: RequestInit | undefined): init is { body: string } {
+function isStreamed(init: RequestInit | undefined): boolean {
   return typeof init?.body === 'string' && init.body.includes('"stream":true');
 }
 

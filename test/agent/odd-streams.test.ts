@@ -2,7 +2,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createOpenAI } from '@ai-sdk/openai';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { createModels, type ResolvedModel } from '../../agent/models.ts';
 import { classifyProviderError, failureOfFinish } from '../../agent/provider-errors.ts';
 import { providerReport } from '../../agent/provider-report.ts';
@@ -10,6 +10,7 @@ import { providerFetch } from '../../agent/provider-stream/provider-fetch.ts';
 import { streamStep } from '../../agent/step.ts';
 import { totalTokens } from '../../domain/usage.ts';
 import { type Api, ODD_STREAMS, type OddStream, type Outcome } from './odd-streams.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { collect, hello, type Played, writeFile } from './step-play.ts';
 
 let server: Server;
@@ -107,6 +108,27 @@ describe.each(PACKAGES)('%s', (_name, api, model) => {
 });
 
 describe.each(PACKAGES.filter(([, api]) => api === 'chat completions'))('%s', (name, _api, model) => {
+  it('R6 an answer that is whole is not silent, however short the limit', async () => {
+    odd = ODD_STREAMS.find((each) => each.name === 'stays open after its finish reason')!;
+    refuse = undefined;
+    expectOutcome(odd.outcome, await play({ ...model(), idleMs: patient(500) }));
+    expect(bodies).toHaveLength(1);
+  });
+
+  it('R6 U1 an error that only repeats stream_options does not turn usage off', async () => {
+    odd = ODD_STREAMS.find((each) => each.name === 'stays open after [DONE]')!;
+    refuse = (body, response) => {
+      response.writeHead(422, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ detail: [{ loc: ['body', 'messages'], msg: 'too few', input: body }] }));
+      return true;
+    };
+    expectOutcome({ code: 'ProviderRejected', again: false }, await play(model()));
+    expect(bodies).toHaveLength(1);
+    refuse = undefined;
+    await play(model());
+    expect(bodies[0]).toHaveProperty('stream_options');
+  });
+
   it('R6 stream_options that a server refuses are left out, from then on at once', async () => {
     odd = ODD_STREAMS.find((each) => each.name === 'stays open after [DONE]')!;
     refuse = (body, response) => {
@@ -116,9 +138,10 @@ describe.each(PACKAGES.filter(([, api]) => api === 'chat completions'))('%s', (n
       return true;
     };
     // An address of its own: what a server refuses is remembered.
-    const { port } = server.address() as AddressInfo;
-    vi.stubEnv('OPENAI_BASE_URL', `http://127.0.0.1:${port}/${name.length}/v1`);
-    url = process.env['OPENAI_BASE_URL']!;
+    const usual = url;
+    url = usual.replace('/v1', `/${name.length}/v1`);
+    vi.stubEnv('OPENAI_BASE_URL', url);
+    onTestFinished(() => void vi.stubEnv('OPENAI_BASE_URL', (url = usual)));
     const first = await play(model());
     expectOutcome(odd.outcome, first);
     expect(bodies.map((body) => 'stream_options' in body)).toEqual([true, false]);

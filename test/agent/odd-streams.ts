@@ -209,6 +209,7 @@ const CHAT: Omit<OddStream, 'api'>[] = [
     body: all({ object: 'queue', position: 3 }, { type: 'ping' }),
     outcome: AGAIN,
   },
+  { name: 'stays open after its finish reason', body: all(content, stop), connection: 'stays open', outcome: WHOLE },
   {
     name: 'stays open after its finish reason, with comments',
     body: all(content, stop),

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { growthOf, MOST_LINEAR } from '../../tools/test-kit/growth.ts';
-import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import { callTool, type ModelAction, raw, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { answerTooLong } from '../../agent/answer-size.ts';
 import { MAX_ANSWER } from '../../domain/answer-limit.ts';
@@ -172,12 +172,13 @@ describe('an answer that does not end', () => {
   });
 
   it.each([
-    [200, 'an event'],
-    [500, 'an error'],
-  ])('R7 with status %i, %s that does not end is closed', async (status) => {
+    [200, 'an event', ''],
+    [200, 'an event with comments', '\n: c\ndata: '],
+    [500, 'an error', '\n\n'],
+  ])('R7 with status %i, %s that does not end is closed', async (status, _name, between) => {
     let sent = 0;
     const body = function* body() {
-      for (yield 'data: "'; ; sent += 1) yield status === 200 ? 'x'.repeat(MIB) : `${'x'.repeat(MIB)}\n\n`;
+      for (yield 'data: "'; ; sent += 1) yield 'x'.repeat(MIB) + between;
     };
     const server = createServer((_request, response) => {
       response.writeHead(status, { 'content-type': 'text/event-stream' });
@@ -234,6 +235,7 @@ describe('a stream beside others', () => {
       '10 MB of a tool’s input in one delta',
       (eighths) => [callTool('p', 'write_file', { path: 'x\n"'.repeat(eighths * 312_500) }, 20 * MIB)],
     ],
+    ['16 MiB of white space before the answer', (eighths) => [raw('\n'.repeat(eighths * 2 * MIB)), say('word ')]],
   ] satisfies [string, (eighths: number) => ModelAction[]][];
 
   it.each(GREEDY)('Q2 with %s takes CPU in proportion to its size', async (_name, greedy) => {
