@@ -226,7 +226,7 @@ describe('a step and the AI SDK’s streamText make the same of', () => {
 
 /** What a call sent to the provider. */
 function sent({ calls }: RecordedModel, index: number): unknown {
-  const { abortSignal: _signal, includeRawChunks: _raw, ...options } = calls[index]!;
+  const { abortSignal: _signal, ...options } = calls[index]!;
   return JSON.parse(JSON.stringify(options));
 }
 
