@@ -8,7 +8,7 @@ type Completion = Awaited<ReturnType<Workflow['activate']>>;
  * A local activity usually takes a few milliseconds. More tasks at once would then only slow each other down: with 448 sessions at
  * once, a worker whose tasks lent their slots at once served a tenth fewer answers.
  */
-const PATIENCE_MS = 250;
+const PATIENCE_MS = 750;
 
 /** A creator whose workflows lend their slots while they wait for local activities that take long. */
 export function lendingSlots(creator: WorkflowCreator, slots: WorkflowSlots): WorkflowCreator {

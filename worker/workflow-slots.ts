@@ -17,7 +17,7 @@ interface WorkflowSlotLimits {
  * still in the queue of the server, where it does not time out.
  *
  * A task keeps its slot until it completes, but needs no CPU while it waits for local activities, which may be for seconds if
- * Postgres is slow. Then the slot is lent to another task meanwhile.
+ * Postgres is slow. Then its slot is lent to another task.
  */
 export class WorkflowSlots implements CustomSlotSupplier<WorkflowSlotInfo> {
   readonly type = 'custom';
