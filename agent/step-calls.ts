@@ -16,6 +16,13 @@ interface Call extends StreamedCall {
   held: UIMessageChunk[] | undefined;
 }
 
+/** A call with its last part. */
+interface EndedCall {
+  call: Call;
+  part: PartOf<'tool-call'>;
+  isStreamed: boolean;
+}
+
 /** A call that is complete if the output limit has not cut it. */
 interface UnsureCall {
   call: Call;
@@ -43,6 +50,8 @@ export class StepCalls {
   /** Those that are not complete, in the order in which they started. */
   private readonly open: Call[] = [];
   private readonly unsure: UnsureCall[] = [];
+  /** Those that may repeat one that is still open. */
+  private early: EndedCall[] = [];
   private newest: Call | undefined;
   private readonly known = new KnownCalls();
   /** Whose chunks wait, in the order in which they started. */
@@ -78,7 +87,22 @@ export class StepCalls {
       return sdkChunks(part);
     }
     const at = this.open.findIndex(({ partId }) => partId === part.toolCallId);
-    const call = this.open.splice(at, at < 0 ? 0 : 1)[0] ?? this.begin(part.toolCallId, part.toolName);
+    const isStreamed = at >= 0;
+    const call = this.open.splice(at, isStreamed ? 1 : 0)[0] ?? this.begin(part.toolCallId, part.toolName);
+    const ended = { call, part, isStreamed };
+    if (this.open.some((each) => isAlike(each, call))) {
+      if (!call.mayRepeat) return this.settle(ended);
+      this.early.push(ended);
+      return [];
+    }
+    const { alike = [], others = [] } = Object.groupBy(this.early, (each) =>
+      isAlike(each.call, call) ? 'alike' : 'others',
+    );
+    this.early = others;
+    return [ended, ...alike].flatMap((each) => this.settle(each));
+  }
+
+  private settle({ call, part, isStreamed }: EndedCall): UIMessageChunk[] {
     const input = cleanJson(part.input);
     call.mayRepeat = false;
     if (this.known.repeats(call, input) && call.held) {
@@ -87,7 +111,6 @@ export class StepCalls {
     }
     const rest = this.chunks.delta(call, call.cleaner.end());
     const listed = this.listed(call, input);
-    const isStreamed = at >= 0;
     if (!mayBeCut(part, isStreamed && call.text === '')) {
       return this.sent(call, [...rest, this.ended(call, listed, part)]);
     }
@@ -100,8 +123,9 @@ export class StepCalls {
    * @param isAtLimit the answer ends because of the output limit
    */
   end(isAtLimit: boolean): UIMessageChunk[] {
+    const early = this.early.splice(0).flatMap((each) => this.settle(each));
     for (const call of this.open) call.mayRepeat = false;
-    const chunks = this.released();
+    const chunks = [...early, ...this.released()];
     for (const { call, listed, part } of this.unsure) {
       const isCut = isAtLimit && (part.invalid === true || call === this.newest);
       chunks.push(this.ended(call, listed, part, isCut));
@@ -154,6 +178,10 @@ export class StepCalls {
     this.isCut ||= isCut;
     return chunk;
   }
+}
+
+function isAlike(one: Call, other: Call): boolean {
+  return one.providerId === other.providerId && one.name === other.name;
 }
 
 /** Its input is no JSON, or nothing came of it: the SDK takes that for an empty object. */

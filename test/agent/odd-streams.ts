@@ -148,16 +148,31 @@ const CHAT: Omit<OddStream, 'api'>[] = [
     body: all(chatCall(0, INPUT), chatCall(0, INPUT), choice({}, 'tool_calls'), '[DONE]'),
     outcome: { text: '', calls: [WRITE] },
   },
-  {
-    name: 'has one call at two indexes, in pieces',
+  ...[
+    { begun: [0, 1], ended: [0, 1] },
+    { begun: [1, 0], ended: [0, 1] },
+    { begun: [0, 1, 2], ended: [2, 1, 0] },
+  ].map(({ begun: first, ended: last }) => ({
+    name: `has one call at the indexes ${first.join()}, in pieces that end at ${last.join()}`,
     body: all(
-      chatCall(0, '{"pa'),
-      chatCall(1, '{"pa'),
-      ...[0, 1].map((index) => choice({ tool_calls: [{ index, function: { arguments: 'th":"a"}' } }] })),
+      ...first.map((index) => chatCall(index, '{"pa')),
+      ...last.map((index) => choice({ tool_calls: [{ index, function: { arguments: 'th":"a"}' } }] })),
       choice({}, 'tool_calls'),
       '[DONE]',
     ),
     outcome: { text: '', calls: [WRITE] },
+  })),
+  {
+    name: 'has two calls of one id, of which the second ends first, and the first again',
+    body: all(
+      ...[0, 1, 2].map((index) => chatCall(index, '{"path":')),
+      ...[1, 0, 2].map((index) =>
+        choice({ tool_calls: [{ index, function: { arguments: index === 1 ? '"b"}' : '"a"}' } }] }),
+      ),
+      choice({}, 'tool_calls'),
+      '[DONE]',
+    ),
+    outcome: { text: '', calls: [WRITE, { ...WRITE, input: { path: 'b' } }] },
   },
   {
     name: 'has one call twice at one index, in pieces',
