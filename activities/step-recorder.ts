@@ -100,6 +100,7 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
     await Promise.all([writeUntilStored(this.work, () => prompt.stored()), this.work.ready]);
     if (failure && report) await this.noteFailure(failure, report);
     const costUsd = costOf(context, this.run, result);
+    if (failure) this.refuse(failure);
     const settlement = {
       metadata: this.metadataOf(prompt, model),
       parts: this.rows.take().parts,
@@ -179,11 +180,17 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
     return askForCompaction(this.work, { reason: 'overflow' });
   }
 
-  /** What the answer says of the files of a request that the provider refused. */
-  private refusal({ refused }: RunFailure): RunSettlement['answer'] {
-    if (refused === undefined || this.call === undefined) return undefined;
+  /** Says in the answer what the provider refused. */
+  private refuse({ refused }: RunFailure): void {
+    if (refused === undefined || this.call === undefined) return;
     const { prompt, model } = this.call;
-    this.rows.refuse(refusedIn(prompt.messages, { own: this.work.claimed.message_id, modalities: model.modalities }));
+    const asked = { own: this.work.claimed.message_id, modalities: model.modalities };
+    this.rows.refuse(refusedIn(refused, prompt.messages, asked));
+  }
+
+  /** The rest of an answer whose turn fails. */
+  private refusal(failure: RunFailure): RunSettlement['answer'] {
+    this.refuse(failure);
     return this.rows.dirty ? { metadata: this.metadata, parts: this.rows.take().parts } : undefined;
   }
 

@@ -60,7 +60,10 @@ function failureOf(
   const { finishReason, rawFinishReason, isCut, isEmpty } = result;
   const report = finishReport(finishReason, rawFinishReason);
   const refused = failureOfFinish(finishReason);
-  if (refused?.kind === 'final') return { failure: { code: refused.code, message: refused.message }, report };
+  if (refused?.kind === 'final') {
+    const { kind: _, ...failure } = refused;
+    return { failure, report };
+  }
   const { usage } = result;
   // Without a setting it is the provider's, which the answer has reached.
   const limit = agent.max_output_tokens ?? (usage.output + usage.reasoning || model.maxOutput);

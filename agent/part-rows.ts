@@ -1,7 +1,7 @@
 import { parsePartialJson, type UIMessageChunk } from 'ai';
 import { newId } from '../domain/ids.ts';
 import type { DeltaWrite, LostPart, PartData, PartWrite } from '../domain/part-data.ts';
-import type { RefusedData } from '../domain/refused-files.ts';
+import type { RefusedData } from '../domain/refusals.ts';
 import { endOfLostPart, type Providers, providers, toolPart, toolState } from './parts.ts';
 
 /** What is written in one transaction. */
@@ -61,10 +61,9 @@ export class PartRows {
     this.whole({ type: 'data-interrupted', id: newId('prt'), data: {} });
   }
 
-  /** Adds a part that says of which messages the files were refused, if there are any. Call it last. */
-  refuse(messages: string[]): void {
-    const data: RefusedData = { messages };
-    if (messages.length > 0) this.whole({ type: 'data-refused', id: newId('prt'), data });
+  /** Adds a part that says which messages, or files of which, were refused, if there are any. Call it last. */
+  refuse(data: RefusedData): void {
+    if (data.messages.length > 0) this.whole({ type: 'data-refused', id: newId('prt'), data });
   }
 
   /** Adds one chunk of the step. */

@@ -1,6 +1,7 @@
 import { APICallError, InvalidArgumentError, LoadAPIKeyError, StreamProviderError, TypeValidationError } from 'ai';
 import { describe, expect, it } from 'vitest';
 import { PerdureError } from '../domain/errors.ts';
+import type { Refusal } from '../domain/refusals.ts';
 import { backoffMs, classifyProviderError, failureOfFinish } from './provider-errors.ts';
 
 const SECRET = 'sk-secret-in-the-body';
@@ -99,27 +100,27 @@ describe('final', () => {
     expect(failure.kind === 'final' && failure.message).toMatch(advice);
   });
 
-  it.each<[number, string | object, string, boolean]>([
-    [400, 'nonsense', 'ProviderRejected', true],
-    [404, 'No endpoints found that support image input', 'ProviderRejected', true],
-    [413, '', 'ContextTooLong', true],
-    [400, 'content_filter', 'ContentFilter', true],
-    [400, 'prompt is too long', 'ContextTooLong', false],
-    [400, 'Your credit balance is too low', 'ProviderRejected', false],
-    [400, 'acme/x is not a valid model ID', 'ProviderRejected', false],
-    [400, 'API_KEY_INVALID', 'ProviderUnauthorized', false],
-    [400, { error: { message: 'Unsupported value', param: 'temperature' } }, 'ProviderRejected', false],
-    [400, { error: { message: 'Invalid value', param: 'messages.[0].content' } }, 'ProviderRejected', true],
-    [404, 'page not found', 'ProviderRejected', false],
-  ])('R6 %s %j is %s; of the request itself: %s', (status, body, code, refused) => {
+  it.each<[number, string | object, string, Refusal | undefined]>([
+    [400, 'nonsense', 'ProviderRejected', 'files'],
+    [404, 'No endpoints found that support image input', 'ProviderRejected', 'files'],
+    [413, '', 'ContextTooLong', 'files'],
+    [400, 'content_filter', 'ContentFilter', 'turn'],
+    [400, 'prompt is too long', 'ContextTooLong', undefined],
+    [400, 'Your credit balance is too low', 'ProviderRejected', undefined],
+    [400, 'acme/x is not a valid model ID', 'ProviderRejected', undefined],
+    [400, 'API_KEY_INVALID', 'ProviderUnauthorized', undefined],
+    [400, { error: { message: 'Unsupported value', param: 'temperature' } }, 'ProviderRejected', undefined],
+    [400, { error: { message: 'Invalid value', param: 'messages.[0].content' } }, 'ProviderRejected', 'files'],
+    [404, 'page not found', 'ProviderRejected', undefined],
+  ])('R6 %s %j is %s; the provider refused: %s', (status, body, code, refused) => {
     const failure = classifyProviderError(answerOf(status, typeof body === 'string' ? body : JSON.stringify(body)));
-    expect([failure.code, failure.refused ?? false]).toEqual([code, refused]);
+    expect([failure.code, failure.refused]).toEqual([code, refused]);
   });
 
   it('R6 the request in an answer says nothing', () => {
     const detail = [{ loc: ['body', 'x'], msg: 'extra', input: 'invalid API key: the model does not exist' }];
     const failure = classifyProviderError(answerOf(400, JSON.stringify({ detail })));
-    expect(failure).toMatchObject({ code: 'ProviderRejected', refused: true });
+    expect(failure).toMatchObject({ code: 'ProviderRejected', refused: 'files' });
   });
 
   it('R6 an option that the SDK refuses is no answer that cannot be read', () => {
@@ -132,7 +133,7 @@ describe('final', () => {
 
   it('R6 an image at which the provider breaks is one that it refuses', () => {
     const failure = classifyProviderError(answerOf(500, 'image: unknown format'));
-    expect(failure).toMatchObject({ kind: 'retryable', refused: true });
+    expect(failure).toMatchObject({ kind: 'retryable', refused: 'files' });
   });
 
   it('R6 a missing key, an unknown model and an internal error have codes of their own', () => {

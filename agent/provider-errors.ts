@@ -1,5 +1,6 @@
 import { APICallError, LoadAPIKeyError, NoOutputGeneratedError } from 'ai';
 import { PerdureError } from '../domain/errors.ts';
+import type { Refusal } from '../domain/refusals.ts';
 import type { RunErrorCode } from '../domain/runs.ts';
 import { EndedEarly } from './ended-early.ts';
 import { ModelSilent } from './idle-limit.ts';
@@ -28,7 +29,7 @@ export type ProviderFailure =
       retryAfterMs?: number;
       reason: string;
       /** As of `RunFailure`. */
-      refused?: true;
+      refused?: Refusal;
     }
   | {
       kind: 'final';
@@ -36,7 +37,7 @@ export type ProviderFailure =
       /** Says what to do. */
       message: string;
       /** As of `RunFailure`. */
-      refused?: true;
+      refused?: Refusal;
     };
 
 type RetryableCode = 'RateLimited' | 'ProviderUnavailable' | 'NetworkError' | 'Overloaded';
@@ -56,7 +57,7 @@ const MESSAGES = {
   ContextTooLong:
     'The conversation is longer than the model can take: compact it, edit the message to a shorter one, branch from an earlier message, or choose a model with a larger context window.',
   ContentFilter:
-    'The model provider’s content filter stopped the answer: edit the message, or go back to an earlier one.',
+    'The model provider’s content filter refused this turn: edit the message, have it answered by another model, or send a new one. The model no longer sees this one, nor what was answered to it.',
   UnreadableAnswer:
     'The model provider’s answer is no stream that this program knows: check the provider’s address, or choose another model; then have the message answered again.',
   Internal: 'An internal error occurred while calling the model: send a new message, or see the worker’s log.',
@@ -71,6 +72,12 @@ const OWN_CODES = {
     'Have the message answered again once it is a folder again, or open a new session in another workspace.',
   StateNotSet: 'Set it, then have the message answered again.',
 } as const;
+
+/**
+ * Without its turn the conversation goes on; with it, it would often be refused again.
+ * https://platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals
+ */
+const FILTERED_TURN: ProviderFailure = { ...final('ContentFilter'), refused: 'turn' };
 
 /** Upper bound of a provider's Retry-After. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
@@ -97,7 +104,7 @@ const WHOLE: ReadonlySet<string> = new Set(['stop', 'length', 'tool-calls']);
 /** The failure that a finish reason means, if any: a content filter, or a reason that is not known to end a whole answer. */
 export function failureOfFinish(finishReason: string): ProviderFailure | undefined {
   if (WHOLE.has(finishReason)) return undefined;
-  if (finishReason === 'content-filter') return final('ContentFilter');
+  if (finishReason === 'content-filter') return FILTERED_TURN;
   return retryable('ProviderUnavailable', 'the model provider broke off its answer', undefined);
 }
 
@@ -155,19 +162,19 @@ function classifyStatus(facts: Facts): ProviderFailure {
       `the model provider is unavailable (${status})`,
       retryAfterOf(headers),
     );
-    return FILES.test(text) ? { ...failure, refused: true } : failure;
+    return FILES.test(text) ? { ...failure, refused: 'files' } : failure;
   }
   return ofRequest(facts, status);
 }
 
 /** A request that the provider does not accept. */
 function ofRequest({ text, param }: Facts, status: number): ProviderFailure {
-  if (FILTERED.test(text)) return { ...final('ContentFilter'), refused: true };
+  if (FILTERED.test(text)) return FILTERED_TURN;
   if (status === 401 || status === 403 || (status === 400 && WRONG_KEY.test(text)))
     return final('ProviderUnauthorized');
   if (status === 402 || QUOTA.test(text)) return final('ProviderRejected', 'QuotaExceeded');
   if (TOO_LONG.test(text)) return final('ContextTooLong');
-  if (status === 413) return { ...final('ContextTooLong'), refused: true };
+  if (status === 413) return { ...final('ContextTooLong'), refused: 'files' };
   const isOfFiles = FILES.test(text);
   if (!isOfFiles && UNKNOWN_MODEL.test(text)) return final('ProviderRejected', 'NotFound');
   if (status === 404 && !isOfFiles) {
@@ -175,7 +182,7 @@ function ofRequest({ text, param }: Facts, status: number): ProviderFailure {
     return final('ProviderRejected', /model/i.test(text) && !isPage ? 'NotFound' : 'WrongAddress');
   }
   const isOfMessages = param === undefined || /^(?:messages|input|content|contents)\b/.test(param);
-  return isOfMessages ? { ...final('ProviderRejected'), refused: true } : final('ProviderRejected');
+  return isOfMessages ? { ...final('ProviderRejected'), refused: 'files' } : final('ProviderRejected');
 }
 
 /** What went wrong, and what to do. */

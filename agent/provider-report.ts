@@ -1,4 +1,5 @@
 import { APICallError } from 'ai';
+import { objectOf, type ProviderEvent } from './provider-stream/answer-reader.ts';
 import { asUnreadable, streamErrorOf } from './provider-stream/provider-error.ts';
 
 /** What is known about a failed model call. Only `message` may contain content. */
@@ -26,7 +27,7 @@ export function providerReport(error: unknown): ProviderReport {
   const headers = APICallError.isInstance(error) ? error.responseHeaders : undefined;
   const headerId = REQUEST_IDS.map((name) => headers?.[name]).find((id) => id !== undefined);
   if (said !== undefined) {
-    const body = objectOf(said.data);
+    const body = objectOf(said.data) ?? {};
     const requestId = headerId ?? body['request_id'];
     return report(message, { status: said.statusCode, requestId, types: [said.type, ...typesOf(body), said.code] });
   }
@@ -60,19 +61,19 @@ function report(
 }
 
 /** The parsed body of an error's answer; empty if it is no JSON object. */
-function bodyOf({ data, responseBody = '' }: APICallError): Record<string, unknown> {
-  if (data !== undefined) return objectOf(data);
+function bodyOf({ data, responseBody = '' }: APICallError): ProviderEvent {
+  if (data !== undefined) return objectOf(data) ?? {};
   try {
-    return responseBody.length > MAX_BODY ? {} : objectOf(JSON.parse(responseBody));
+    return responseBody.length > MAX_BODY ? {} : (objectOf(JSON.parse(responseBody)) ?? {});
   } catch {
     return {};
   }
 }
 
 /** Type and code of `{ error: { type, code } }`, as most providers answer. */
-function typesOf(body: Record<string, unknown>): unknown[] {
+function typesOf(body: ProviderEvent): unknown[] {
   const error = objectOf(body['error']);
-  return [error['type'], error['code'], error['status']];
+  return [error?.['type'], error?.['code'], error?.['status']];
 }
 
 /** Codes of the error and its causes, such as ECONNREFUSED. */
@@ -88,8 +89,4 @@ function messageOf(error: unknown): string {
   if (!(error instanceof Error)) return '';
   const { message, cause } = error;
   return cause instanceof Error && !message.includes(cause.message) ? `${message}: ${messageOf(cause)}` : message;
-}
-
-function objectOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }

@@ -1,6 +1,6 @@
 import { type UIMessage, UnsupportedFunctionalityError, wrapLanguageModel } from 'ai';
 import { modalityOf, type Modality } from '../domain/model-info.ts';
-import { fileNote } from '../domain/refused-files.ts';
+import { fileNote, type Refusal, type RefusedData } from '../domain/refusals.ts';
 import type { ModelObject, ModelPrompt } from './model-object.ts';
 
 type Call = Parameters<ModelObject['doStream']>[0];
@@ -33,19 +33,21 @@ function takesIn(modalities: readonly Modality[] | null, mediaType: string): boo
 }
 
 /**
- * The messages whose files may be why a provider refused a request: the turn's own, if files of it were sent, else all others of
- * which files were. So a later refusal, of a turn without files, takes back the files that are left.
+ * What the model no longer sees once a provider has refused a request. Of files it is those of the turn's own message, if any were
+ * sent, else all others that were: so a later refusal, of a turn without files, takes back the files that are left.
  *
  * @param messages of the request, as `streamStep` got them
  * @param own the id of the message that was being answered
  */
 export function refusedIn(
+  refusal: Refusal,
   messages: readonly UIMessage[],
   { own, modalities }: { own: string; modalities: readonly Modality[] | null },
-): string[] {
+): RefusedData {
+  if (refusal === 'turn') return { messages: [own], whole: true };
   const wasSent = (part: UIMessage['parts'][number]) => part.type === 'file' && takesIn(modalities, part.mediaType);
   const ids = messages.filter(({ parts }) => parts.some(wasSent)).map(({ id }) => id);
-  return ids.includes(own) ? [own] : ids;
+  return { messages: ids.includes(own) ? [own] : ids };
 }
 
 async function streamWithNotes(model: ModelObject, call: Call): Promise<Answer> {

@@ -203,6 +203,7 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
       steps: [...(metadata.steps ?? []), { usage, model, finish_reason: finishReason }],
     };
     this.tokens += tokens;
+    if (failure) this.refuse(failure);
     await this.show(this.answer.write(this.rows.take()));
     this.settledParts = this.rows.nextIndex;
     if (failure) return { kind: 'end', end: failure };
@@ -212,15 +213,17 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
   async breakOff(end: BrokenStep): Promise<Next> {
     // Readers of a stored call parse its input from the raw input; in memory it is parsed here.
     if (end.kind !== 'retry') await this.rows.freeze();
-    if (end.kind === 'error' && end.failure.refused) this.rows.refuse(refusedIn(this.sent, this.asked()));
+    if (end.kind === 'error') this.refuse(end.failure);
     if (this.rows.dirty) await this.show(this.answer.write(this.rows.take()));
     if (end.kind === 'retry') return { kind: 'retry', retry: end.retry };
     return { kind: 'end', end: end.kind === 'error' ? end.failure : 'aborted' };
   }
 
-  /** The message that is being answered, and what its model takes in. */
-  private asked(): Parameters<typeof refusedIn>[1] {
-    return { own: this.session.messages.at(-1)?.id ?? '', modalities: this.model.modalities };
+  /** Says in the answer what the provider refused. */
+  private refuse({ refused }: RunFailure): void {
+    if (refused === undefined) return;
+    const own = this.session.messages.at(-1)?.id ?? '';
+    this.rows.refuse(refusedIn(refused, this.sent, { own, modalities: this.model.modalities }));
   }
 
   /** The answer of the settled steps, which is what the model sees. */

@@ -30,6 +30,9 @@ const image = (filename: string): Part => {
 
 const refused = (...messages: string[]): Part => ({ type: 'data-refused', data: { messages } });
 
+/** A content filter stopped the turn of a message. */
+const filtered = (message: string): Part => ({ type: 'data-refused', data: { messages: [message], whole: true } });
+
 const viewOf = (parts: Part[], runStates?: Map<string, string>) =>
   modelView([answer(parts)], runStates)[0]?.parts ?? [];
 
@@ -100,6 +103,20 @@ describe('the model’s view', () => {
     const wider = [...messages, answer([step, text('no'), refused('msg_3')], 'msg_4')];
     expect(modelView(wider).slice(1)).toEqual([user([note], 'msg_3'), answer([step, text('no')], 'msg_4')]);
     expect(modelView([messages[0]!, messages[2]!])[0], 'the answer is hidden').toEqual(messages[0]);
+  });
+
+  it('R6 a turn that a content filter refused: a note stands in place of its message and its answer', () => {
+    const messages = [
+      user([text('one'), image('a.png')], 'msg_1'),
+      answer([step, text('two')], 'msg_2'),
+      user([text('something bad'), image('b.png')], 'msg_3'),
+      answer([step, text('I must'), done('c1'), filtered('msg_3')], 'msg_4'),
+      user([text('on')], 'msg_5'),
+    ];
+    const note = user([text('[a message that the content filter of the model provider refused]')], 'msg_3');
+    expect(modelView(messages)).toEqual([...messages.slice(0, 2), note, messages[4]]);
+    const hidden = messages.toSpliced(3, 1);
+    expect(modelView(hidden), 'its answer is hidden').toEqual(hidden);
   });
 
   it('R6 attached texts of a refused message are still sent: they are no files for the provider', () => {

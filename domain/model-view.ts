@@ -1,5 +1,5 @@
 import { type PruneData, prunedStub, shownSummary, summaryOf } from './compaction.ts';
-import { refusedMessages, withoutRefused } from './refused-files.ts';
+import { isRefusedAnswer, REFUSED_MESSAGE, refusedMessages, withoutRefused } from './refusals.ts';
 
 /** A part of an AI SDK UIMessage: the fields that are read here. */
 interface StoredPart {
@@ -35,7 +35,8 @@ const BLANK_MESSAGE = '[blank message]';
  * - A summary (`data-compaction`) is shown as a message of the user, because some providers want one first. Of a turn that it
  *   splits, only the message and the final text are left.
  * - Outputs that a `data-prune` part names are replaced by a note of their size.
- * - Files of messages that a `data-refused` part names are replaced by a note: the provider refused a request with them.
+ * - Files of messages that a `data-refused` part names are replaced by a note: the provider refused a request with them. If its
+ *   content filter refused the turn, a note stands in place of message and answer.
  * - Other `data-*` parts are for readers, not for the model.
  * - A tool call without an outcome gets an error: "aborted by the user" if `runStates` has the message as `aborted`, else
  *   "interrupted, outcome unknown"; a denied one says so. Inputs that are not objects become {}: providers refuse others.
@@ -53,12 +54,14 @@ export function modelView<Part extends StoredPart, Message extends StoredMessage
   return split(messages).flatMap((message) => {
     const summary = summaryOf(message.parts);
     if (summary !== undefined) return [{ ...withText(message, shownSummary(summary.summary)), role: 'user' }];
+    if (isRefusedAnswer(message)) return [];
+    if (refused.whole.has(message.id)) return [withText(message, REFUSED_MESSAGE)];
     const missing = runStates?.get(message.id) === 'aborted' ? ABORTED_TOOL_TEXT : INTERRUPTED_TOOL_TEXT;
     const parts = stepsOf(withoutLostAttempts(message.parts).filter(isForTheModel))
       .filter((step) => step.some(isContent))
       .flat()
       .map((part) => (isToolPart(part) ? withOutput(withOutcome(part, missing), pruned) : part))
-      .map((part) => (refused.has(message.id) ? withoutRefused(part) : part));
+      .map((part) => (refused.files.has(message.id) ? withoutRefused(part) : part));
     if (parts.length > 0) return [{ ...message, parts }];
     return message.role === 'user' ? [withText(message, BLANK_MESSAGE)] : [];
   });

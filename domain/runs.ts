@@ -1,4 +1,5 @@
 import type { PermissionAnswer } from './permissions.ts';
+import type { Refusal } from './refusals.ts';
 
 /** The states of a run. `queued`, `running` and `waiting` are open, the others are final. */
 export const RUN_STATES = ['queued', 'running', 'waiting', 'finished', 'aborted', 'error', 'cancelled'] as const;
@@ -41,8 +42,8 @@ export type RunErrorCode = (typeof RUN_ERROR_CODES)[number];
 export interface RunFailure {
   code: RunErrorCode;
   message: string;
-  /** The provider refused the request itself, of which files may be the reason. */
-  refused?: true;
+  /** The provider refused the request itself, or to go on with the turn: the model no longer sees the reason. */
+  refused?: Refusal;
   /** What was thrown, for the log. */
   cause?: unknown;
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ID_PATTERN } from '../domain/command-table.ts';
 import type { CompactionData, PruneData } from '../domain/compaction.ts';
-import type { RefusedData } from '../domain/refused-files.ts';
+import type { RefusedData } from '../domain/refusals.ts';
 import { FILE_URL, metadata, URL_EXPECTED } from './requests.ts';
 
 // Lines of an export. An import refuses what they do not describe.
@@ -88,7 +88,13 @@ const reservedParts = [
       auto: z.boolean(),
     } satisfies Record<keyof PruneData, z.ZodType>),
   ),
-  reserved('data-refused', z.strictObject({ messages: z.array(id) } satisfies Record<keyof RefusedData, z.ZodType>)),
+  reserved(
+    'data-refused',
+    z.strictObject({
+      messages: z.array(id),
+      whole: z.literal(true).optional(),
+    } satisfies Record<keyof RefusedData, z.ZodType>),
+  ),
   reserved('data-interrupted', z.strictObject({})),
 ] as const;
 

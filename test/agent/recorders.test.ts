@@ -224,7 +224,7 @@ async function stored(play: Play, agent: AgentDefinition): Promise<Outcome> {
 function normal(outcome: Outcome): Outcome {
   const ids = new Map<string, string>();
   const timeless = canonicalJson(outcome).replaceAll(/"decided_at":"[^"]*"/g, '"decided_at":"then"');
-  const json = timeless.replaceAll(/\b(?:prt|call|prj)_[0-9A-Za-z]+/g, (id) => {
+  const json = timeless.replaceAll(/\b(?:prt|call|prj|msg)_[0-9A-Za-z]+/g, (id) => {
     if (!ids.has(id)) ids.set(id, `${id.slice(0, 4)}${ids.size}`);
     return ids.get(id)!;
   });

@@ -296,7 +296,7 @@ describe('with a scripted model', () => {
     expect(textOf(talking.messages.at(-1))).toBe('first');
     server.script(() => [say('no'), finish('content_filter')]);
     expect((await all(run(talking, 'hi', model()))).at(-1)).toMatchObject({
-      errorText: expect.stringMatching(/content filter stopped the answer: edit the message/),
+      errorText: expect.stringMatching(/content filter refused this turn: edit the message/),
     });
   });
 });

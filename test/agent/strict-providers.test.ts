@@ -20,8 +20,8 @@ import { readChat, type ReadMessage, refusalOf } from '../../tools/test-kit/stri
 
 type Body = Record<string, unknown>;
 type Item = { type: string; role?: string; text?: string; content?: string | Item[]; source?: object };
-/** What the provider answers: a text, a tool call after it, or a status. */
-type Reply = { text?: string; call?: string } | number;
+/** What the provider answers: a text, a tool call after it, the end by a content filter, or a status. */
+type Reply = { text?: string; call?: string; filtered?: true } | number;
 
 interface Protocol {
   name: string;
@@ -103,10 +103,10 @@ const CHAT: Protocol = {
   name: 'chat completions',
   model: () => createModels({ openaiBaseUrl: url }).resolve('openai/test'),
   read: ({ messages }) => (messages as ChatMessage[]).filter(({ role }) => role !== 'system').map(readChat),
-  events: ({ text, call }) => {
+  events: ({ text, call, filtered }) => {
     const tool = { index: 0, id: call, type: 'function', function: { name: 'look', arguments: '{}' } };
     const delta = { role: 'assistant', content: text, ...(call !== undefined && { tool_calls: [tool] }) };
-    const finish_reason = call === undefined ? 'stop' : 'tool_calls';
+    const finish_reason = filtered ? 'content_filter' : call === undefined ? 'stop' : 'tool_calls';
     const choices = [
       { index: 0, delta },
       { index: 0, delta: {}, finish_reason },
@@ -126,7 +126,7 @@ const ANTHROPIC: Protocol = {
       const isOutput = parts.every(({ type }) => type === 'tool_result');
       return readItems(isCall ? 'call' : isOutput ? 'tool' : (role as 'user'), parts);
     }),
-  events: ({ text, call }) => {
+  events: ({ text, call, filtered }) => {
     const message = { id: 'm', type: 'message', role: 'assistant', model: 'claude-test', content: [], usage: USAGE };
     const blocks = [
       ...(text === undefined
@@ -155,7 +155,7 @@ const ANTHROPIC: Protocol = {
       ]),
       {
         type: 'message_delta',
-        delta: { stop_reason: call ? 'tool_use' : 'end_turn', stop_sequence: null },
+        delta: { stop_reason: filtered ? 'refusal' : call ? 'tool_use' : 'end_turn', stop_sequence: null },
         usage: USAGE,
       },
       { type: 'message_stop' },
@@ -163,6 +163,7 @@ const ANTHROPIC: Protocol = {
   },
 };
 
+const CONTENT_FILTER = { reason: 'content_filter' };
 const RESPONSE = { id: 'r', created_at: 1, model: 'gpt-test', output: [] };
 const RESPONSES: Protocol = {
   name: 'OpenAI’s responses',
@@ -174,7 +175,7 @@ const RESPONSES: Protocol = {
         if (role === undefined) return readItems(type === 'function_call' ? 'call' : 'tool', []);
         return readItems(role as 'user', typeof content === 'string' ? [{ type: 'text', text: content }] : content);
       }),
-  events: ({ text, call }) => {
+  events: ({ text, call, filtered }) => {
     const said = { type: 'message', id: 'msg_1' };
     const called = { type: 'function_call', id: 'fc_1', call_id: call, name: 'look', arguments: '{}' };
     return [
@@ -192,7 +193,9 @@ const RESPONSES: Protocol = {
             { type: 'response.output_item.added', output_index: 1, item: { ...called, arguments: '' } },
             { type: 'response.output_item.done', output_index: 1, item: { ...called, status: 'completed' } },
           ]),
-      { type: 'response.completed', response: { ...RESPONSE, incomplete_details: null, usage: USAGE } },
+      filtered
+        ? { type: 'response.incomplete', response: { ...RESPONSE, incomplete_details: CONTENT_FILTER, usage: USAGE } }
+        : { type: 'response.completed', response: { ...RESPONSE, incomplete_details: null, usage: USAGE } },
     ];
   },
 };
@@ -236,6 +239,16 @@ describe.each([CHAT, ANTHROPIC, RESPONSES])('$name', (each) => {
     await send('two');
     expect(await send('three')).toBe('fine');
     expect(told.at(-1)!.map(({ role }) => role)).toEqual(['user', 'call', 'tool', 'assistant', 'user']);
+  });
+
+  it('R6 a turn that a content filter stops is left out of the next', async () => {
+    replies = [{ call: 'call_1' }, { text: 'I must', filtered: true }];
+    expect(await send('something bad')).toContain('content filter refused this turn');
+    const data = { messages: [session.messages[0]!.id], whole: true };
+    expect(session.messages.at(-1)!.parts.at(-1)).toMatchObject({ type: 'data-refused', data });
+    expect(await send('hello')).toBe('fine');
+    const text = '[a message that the content filter of the model provider refused]\n\nhello';
+    expect(told.at(-1)).toEqual([{ role: 'user', texts: [text], files: [] }]);
   });
 
   it('R6 a message that is nothing but blank is answered, and so is the next', async () => {

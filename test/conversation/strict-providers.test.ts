@@ -3,7 +3,7 @@ import type { UIMessage } from 'ai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
-import { callTool, fail, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import { callTool, fail, finish, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -48,6 +48,21 @@ const NOTE = '[file "a.png" of type image/png: the model provider refused it]';
 /** The messages of a page, each with the types of its parts. */
 const stored = async (page: ChatPage) =>
   (await page.stored()).map(({ role, parts }) => `${role}: ${parts.map(({ type }) => type).join()}`);
+
+/** A branch at the last message of a page. */
+async function branchOf(page: ChatPage): Promise<ChatPage> {
+  const { body } = await page.command('branch', { from_message_id: (await page.stored()).at(-1)!.id });
+  return new ChatPage(host, { id: body.session.session_id as string });
+}
+
+/** An import of the export of a page's session. */
+async function importOf(page: ChatPage): Promise<ChatPage> {
+  const ada = host.as('ada');
+  const lines = await (await ada.fetch(`/api/sessions/${page.id}/export`)).text();
+  const imported = await ada.fetch('/api/import', { method: 'POST', body: lines });
+  const { session_id: id } = (await imported.json()) as { session_id: string };
+  return new ChatPage(host, { id });
+}
 
 describe('a refused file', () => {
   it.each([
@@ -127,13 +142,7 @@ describe('a refused file', () => {
     const page = new ChatPage(host);
     await page.send(file());
     await page.send('hello');
-    const { body } = await page.command('branch', { from_message_id: (await page.stored()).at(-1)!.id });
-    const branch = new ChatPage(host, { id: body.session.session_id as string });
-    const ada = host.as('ada');
-    const lines = await (await ada.fetch(`/api/sessions/${page.id}/export`)).text();
-    const imported = await ada.fetch('/api/import', { method: 'POST', body: lines });
-    const { session_id: copy } = (await imported.json()) as { session_id: string };
-    for (const each of [branch, new ChatPage(host, { id: copy })]) {
+    for (const each of [await branchOf(page), await importOf(page)]) {
       expect(await each.send('and now?')).toBe('fine');
       expect(sent()[0]).toEqual({ role: 'user', texts: [`look\n\n${NOTE}\n\nhello`], files: [] });
     }
@@ -148,6 +157,54 @@ describe('a refused file', () => {
     answering();
     expect(await page.send('hello', SEES)).toBe('a dot');
     expect(sent()).toEqual([{ role: 'user', texts: ['look', 'hello'], files: ['image_url'] }]);
+  });
+});
+
+describe('a turn that a content filter stops', () => {
+  const REFUSED = '[a message that the content filter of the model provider refused]';
+  /** What a tool brings of "something bad" is stopped, before or within the answer to it. */
+  const stopping = (...actions: ModelAction[]) => {
+    const script = strictly(({ messages }) => {
+      if (!JSON.stringify(messages).includes('something bad')) return [say('fine')];
+      return messages.at(-1)?.role === 'tool' ? actions : [callTool('call_1', 'read', { what: 'something bad' })];
+    });
+    runtime.model.script((request, index) => (request.model === 'sees' ? [say('a dot')] : script(request, index)));
+  };
+
+  it.each([
+    ['its status', [fail(400, { code: 'content_filter', message: 'flagged' })], 'step-start,tool-read'],
+    ['its finish reason', [say('I must'), finish('content_filter')], 'step-start,tool-read,step-start,text'],
+  ])('R6 by %s: the next message is answered without message, calls and answer', async (_by, actions, parts) => {
+    stopping(...actions);
+    const page = new ChatPage(host);
+    expect(await page.send('hello')).toBe('fine');
+    await page.send('fetch something bad');
+    expect(page.error).toContain('content filter refused this turn');
+    const [, , asked, answer] = await page.stored();
+    const part = { type: 'data-refused', id: expect.any(String), data: { messages: [asked!.id], whole: true } };
+    expect(page.chunks).toContainEqual(part);
+    expect(answer!.parts.map(({ type }) => type).join()).toBe(`${parts},data-refused`);
+    expect(await page.send('and now?')).toBe('fine');
+    expect(sent().map(({ role, texts }) => `${role}: ${texts.join()}`)).toEqual([
+      'user: hello',
+      'assistant: fine',
+      `user: ${REFUSED}\n\nand now?`,
+    ]);
+  });
+
+  it('R6 X1 X4 T7 it stays out in a branch and an import; answered again by another model, it is back', async () => {
+    stopping(fail(400, { code: 'content_filter', message: 'flagged' }));
+    const page = new ChatPage(host);
+    await page.send('fetch something bad');
+    expect(await page.send('hello')).toBe('fine');
+    for (const each of [await branchOf(page), await importOf(page)]) {
+      expect(await each.send('and now?')).toBe('fine');
+      expect(sent()[0]!.texts).toEqual([`${REFUSED}\n\nhello`]);
+    }
+    const other = new ChatPage(host);
+    await other.send('fetch something bad');
+    expect(await other.again(SEES)).toBe('a dot');
+    expect(sent()).toEqual([{ role: 'user', texts: ['fetch something bad'], files: [] }]);
   });
 });
 

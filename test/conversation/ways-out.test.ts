@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { UIMessage } from 'ai';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { defineAgent } from '../../agent/define.ts';
+import { scriptModel } from '../../agent/script-model.ts';
 import { RUN_ERROR_CODES, type RunErrorCode } from '../../domain/runs.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -41,8 +42,19 @@ const AGENTS = [
 ];
 /** An agent that hosts offer, and workers do not have yet. */
 const LATER = agent('later');
-/** A model that hosts offer and no worker has; one that all have, and one of them with a larger window. */
-const [MISSING, OTHER, LARGE] = ['elsewhere/none', 'openai/other', 'openai/large'];
+/** A model that hosts offer and no worker has; one that all have, one of them with a larger window, and one with a bug. */
+const [MISSING, OTHER, LARGE, BUGGY] = ['elsewhere/none', 'openai/other', 'openai/large', 'mine/buggy'];
+/** How often the model with a bug fails. */
+let buggyCalls = 0;
+const mine = () =>
+  scriptModel({
+    ...{ provider: 'mine', modelId: 'buggy', delayMs: 0 },
+    replyTo: () => {
+      buggyCalls -= 1;
+      if (buggyCalls >= 0) throw new TypeError('a bug');
+      return { text: 'fine', calls: [] };
+    },
+  });
 
 let runtime: TestRuntime;
 let worker: RunningWorker;
@@ -53,6 +65,7 @@ beforeAll(async () => {
     defaultModel: 'openai/test',
     catalog: { ...CATALOG, [LARGE]: { context_limit: 200_000, max_output: 400 } },
     agents: AGENTS,
+    providers: { mine },
     settings: { providerAttempts: 1 },
   });
   worker = runtime.first;
@@ -63,7 +76,7 @@ beforeAll(async () => {
     temporal,
     workspaces,
     agents,
-    models: ['openai/test', 'openai/small', OTHER, LARGE, MISSING],
+    models: ['openai/test', 'openai/small', OTHER, LARGE, MISSING, BUGGY],
   });
   ada = host.as('ada');
 });
@@ -166,7 +179,7 @@ const refusedAsTooLong = async (page: ChatPage) => {
 const filtered =
   (...action: ModelAction[]) =>
   (page: ChatPage) => {
-    failing(holds('something bad'), action);
+    failing((request) => unlessOther(request) && holds('something bad')(request), action);
     return page.send('something bad');
   };
 const refusedKey = (page: ChatPage) => {
@@ -428,16 +441,28 @@ const WAYS: Record<RunErrorCode, readonly [Way, ...Way[]]> = {
   ],
   ContentFilter: [
     {
-      name: 'by its status: edit the message',
+      name: 'by its status: send a new message',
+      fails: filtered(fail(400, { code: 'content_filter', message: 'content_filter: flagged' })),
+      advice: /send a new one/,
+      follow: sent('something good'),
+    },
+    {
+      name: 'by its finish reason: send a new message',
+      fails: filtered(say('I must'), finish('content_filter')),
+      advice: /send a new one/,
+      follow: sent('something good'),
+    },
+    {
+      name: 'edit the message',
       fails: filtered(fail(400, { code: 'content_filter', message: 'content_filter: flagged' })),
       advice: /edit the message/,
       follow: editedTo('something good'),
     },
     {
-      name: 'by its finish reason: go back to an earlier one',
+      name: 'choose another model',
       fails: filtered(say('I must'), finish('content_filter')),
-      advice: /go back to an earlier one/,
-      follow: goneBack('something good'),
+      advice: /answered by another model/,
+      follow: answeredAgain(OTHER),
     },
   ],
   EmptyAnswer: [
@@ -532,7 +557,19 @@ const WAYS: Record<RunErrorCode, readonly [Way, ...Way[]]> = {
       },
     },
   ],
-  Internal: [{ name: 'send a new message', fails: broken, advice: /send a new message/, follow: sent('again') }],
+  Internal: [
+    { name: 'send a new message', fails: broken, advice: /send a new message/, follow: sent('again') },
+    {
+      name: 'of a provider: send a new message',
+      fails: (page) => {
+        failing(never, []);
+        buggyCalls = 1;
+        return page.send('hello', BUGGY);
+      },
+      advice: /while calling the model: send a new message/,
+      follow: sent('again'),
+    },
+  ],
 };
 
 /** Compacts the page's conversation by hand. */

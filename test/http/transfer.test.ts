@@ -177,6 +177,7 @@ describe('export and import', () => {
       { type: 'data-compaction', data: { ...COMPACTION, split: true } },
       { type: 'data-prune', data: { outputs: [{ tool_call_id: 'call', tokens: 9 }], tokens: 9, auto: false } },
       { type: 'data-refused', id: 'prt_1', data: { messages: ['one'] } },
+      { type: 'data-refused', id: 'prt_1', data: { messages: ['one'], whole: true } },
       { type: 'data-interrupted', id: 'prt_1', data: {} },
     ];
     for (const [at, data] of reserved.entries()) {
