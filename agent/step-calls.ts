@@ -35,13 +35,13 @@ interface UnsureCall {
  *
  * 1. Each call gets an id of ours when its input starts, or when it arrives complete. The provider's ids may repeat within a
  *    step: deltas belong to the latest call with the id, and inputs complete in the order in which they started.
- * 2. A call that has id, name and input of an earlier one is that call sent again, and leaves nothing. Its chunks wait until it
- *    is complete, and so do those of the calls behind it, for the order.
+ * 2. A call that has id, name and input of an earlier one is that call sent again, and leaves nothing. It waits until it and all
+ *    with its id and name are complete, and the chunks of the calls behind it wait, too, for the order.
  * 3. A call that starts and does not become complete is an invalid one when the step ends. So is one that the output limit has
  *    cut: SDKs pass on what has come of it as if it were complete.
  */
 export class StepCalls {
-  /** In the order in which they became complete. */
+  /** In the order in which they became complete, but of those with one id and name the first goes first. */
   readonly all: StepToolCall[] = [];
   /** Whether the output limit has cut one. */
   isCut = false;
@@ -99,23 +99,9 @@ export class StepCalls {
       isAlike(each.call, call) ? 'alike' : 'others',
     );
     this.early = others;
-    return [ended, ...alike].flatMap((each) => this.settle(each));
-  }
-
-  private settle({ call, part, isStreamed }: EndedCall): UIMessageChunk[] {
-    const input = cleanJson(part.input);
-    call.mayRepeat = false;
-    if (this.known.repeats(call, input) && call.held) {
-      call.held = [];
-      return this.released();
-    }
-    const rest = this.chunks.delta(call, call.cleaner.end());
-    const listed = this.listed(call, input);
-    if (!mayBeCut(part, isStreamed && call.text === '')) {
-      return this.sent(call, [...rest, this.ended(call, listed, part)]);
-    }
-    this.unsure.push({ call, listed, part });
-    return this.sent(call, isStreamed ? rest : [this.chunks.start(call, part)]);
+    // Only the first one has chunks that do not wait.
+    const all = call.mayRepeat ? [...alike, ended] : [ended, ...alike];
+    return all.flatMap((each) => this.settle(each));
   }
 
   /**
@@ -136,6 +122,23 @@ export class StepCalls {
     }
     for (const part of this.foreign.values()) chunks.push(foreignEnd(part));
     return chunks;
+  }
+
+  /** What comes of a complete call, now that it is known whether it repeats another. */
+  private settle({ call, part, isStreamed }: EndedCall): UIMessageChunk[] {
+    const input = cleanJson(part.input);
+    call.mayRepeat = false;
+    if (this.known.repeats(call, input) && call.held) {
+      call.held = [];
+      return this.released();
+    }
+    const rest = this.chunks.delta(call, call.cleaner.end());
+    const listed = this.listed(call, input);
+    if (!mayBeCut(part, isStreamed && call.text === '')) {
+      return this.sent(call, [...rest, this.ended(call, listed, part)]);
+    }
+    this.unsure.push({ call, listed, part });
+    return this.sent(call, isStreamed ? rest : [this.chunks.start(call, part)]);
   }
 
   private begin(partId: string, name: string): Call {

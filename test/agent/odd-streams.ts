@@ -163,6 +163,18 @@ const CHAT: Omit<OddStream, 'api'>[] = [
     outcome: { text: '', calls: [WRITE] },
   })),
   {
+    name: 'has three calls of one id',
+    body: all(
+      ...[0, 1, 2].map((index) => chatCall(index, '{"path":')),
+      ...['a', 'b', 'c'].map((path, index) =>
+        choice({ tool_calls: [{ index, function: { arguments: `"${path}"}` } }] }),
+      ),
+      choice({}, 'tool_calls'),
+      '[DONE]',
+    ),
+    outcome: { text: '', calls: ['a', 'b', 'c'].map((path) => ({ toolName: 'write_file', input: { path } })) },
+  },
+  {
     name: 'has two calls of one id, of which the second ends first, and the first again',
     body: all(
       ...[0, 1, 2].map((index) => chatCall(index, '{"path":')),
