@@ -57,7 +57,7 @@ const MESSAGES = {
   ContextTooLong:
     'The conversation is longer than the model can take: compact it, edit the message to a shorter one, branch from an earlier message, or choose a model with a larger context window.',
   ContentFilter:
-    'The model provider’s content filter refused this turn: edit the message, have it answered by another model, or send a new one. The model no longer sees this one, nor what was answered to it.',
+    'The model provider’s content filter refused this turn: edit the message, have it answered by another model, or send a new one. The model no longer sees this one, nor what was answered to it. If new ones are refused too, go back to an earlier one.',
   UnreadableAnswer:
     'The model provider’s answer is no stream that this program knows: check the provider’s address, or choose another model; then have the message answered again.',
   Internal: 'An internal error occurred while calling the model: send a new message, or see the worker’s log.',
@@ -169,11 +169,11 @@ function classifyStatus(facts: Facts): ProviderFailure {
 
 /** A request that the provider does not accept. */
 function ofRequest({ text, param }: Facts, status: number): ProviderFailure {
-  if (FILTERED.test(text)) return FILTERED_TURN;
-  if (status === 401 || status === 403 || (status === 400 && WRONG_KEY.test(text)))
-    return final('ProviderUnauthorized');
+  if (status === 401 || (status === 400 && WRONG_KEY.test(text))) return final('ProviderUnauthorized');
   if (status === 402 || QUOTA.test(text)) return final('ProviderRejected', 'QuotaExceeded');
   if (TOO_LONG.test(text)) return final('ContextTooLong');
+  if (FILTERED.test(text)) return FILTERED_TURN;
+  if (status === 403) return final('ProviderUnauthorized');
   if (status === 413) return { ...final('ContextTooLong'), refused: 'files' };
   const isOfFiles = FILES.test(text);
   if (!isOfFiles && UNKNOWN_MODEL.test(text)) return final('ProviderRejected', 'NotFound');

@@ -2,7 +2,9 @@
 
 export const TOO_LONG =
   /context[_ ]length|context window|maximum context|prompt is too long|input is too long|too many (?:input )?tokens|exceeds? the (?:maximum|model|limit).{0,40}tokens|reduce the length/i;
-export const FILTERED = /content[_ ](?:filter|policy|management)|responsible ?ai|safety system|flagged/i;
+/** "Flagged" is also said of accounts and keys. */
+export const FILTERED =
+  /content[_ ](?:filter(?:ed|ing)?|policy(?:_violation)?|management)\b|responsible ?ai|safety system|\b(?:prompt|input|content|request|messages?|output)\b[^.'"]{0,20}\bflagged\b/i;
 export const QUOTA =
   /insufficient[_ ](?:quota|balance)|billing|credit balance|quota exceeded|exceeded your current quota/i;
 export const OVERLOADED = /overloaded/i;

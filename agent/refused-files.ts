@@ -1,6 +1,7 @@
 import { type UIMessage, UnsupportedFunctionalityError, wrapLanguageModel } from 'ai';
 import { modalityOf, type Modality } from '../domain/model-info.ts';
-import { fileNote, type Refusal, type RefusedData } from '../domain/refusals.ts';
+import { isShownSummary } from '../domain/compaction.ts';
+import { fileNote, REFUSED_MESSAGE, type Refusal, type RefusedData } from '../domain/refusals.ts';
 import type { ModelObject, ModelPrompt } from './model-object.ts';
 
 type Call = Parameters<ModelObject['doStream']>[0];
@@ -33,8 +34,10 @@ function takesIn(modalities: readonly Modality[] | null, mediaType: string): boo
 }
 
 /**
- * What the model no longer sees once a provider has refused a request. Of files it is those of the turn's own message, if any were
- * sent, else all others that were: so a later refusal, of a turn without files, takes back the files that are left.
+ * What the model no longer sees once a provider has refused a request:
+ * - files: those of the turn's own message, if any were sent, else all others that were. So a later refusal, of a turn without
+ *   files, takes back the files that are left;
+ * - a turn: its message, and those directly before it that were not answered.
  *
  * @param messages of the request, as `streamStep` got them
  * @param own the id of the message that was being answered
@@ -44,10 +47,24 @@ export function refusedIn(
   messages: readonly UIMessage[],
   { own, modalities }: { own: string; modalities: readonly Modality[] | null },
 ): RefusedData {
-  if (refusal === 'turn') return { messages: [own], whole: true };
+  if (refusal === 'turn') return { messages: unanswered(messages, own), whole: true };
   const wasSent = (part: UIMessage['parts'][number]) => part.type === 'file' && takesIn(modalities, part.mediaType);
   const ids = messages.filter(({ parts }) => parts.some(wasSent)).map(({ id }) => id);
   return { messages: ids.includes(own) ? [own] : ids };
+}
+
+function unanswered(messages: readonly UIMessage[], own: string): string[] {
+  const until = messages.slice(0, messages.findIndex(({ id }) => id === own) + 1);
+  const asked = until.slice(until.findLastIndex(({ role }) => role !== 'user') + 1);
+  return asked.filter((message) => message.id !== '' && !isNote(textOf(message))).map(({ id }) => id);
+}
+
+function isNote(text: string): boolean {
+  return text === REFUSED_MESSAGE || isShownSummary(text);
+}
+
+function textOf({ parts }: UIMessage): string {
+  return parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
 }
 
 async function streamWithNotes(model: ModelObject, call: Call): Promise<Answer> {

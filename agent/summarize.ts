@@ -6,7 +6,7 @@ import { cleanText } from '../domain/text.ts';
 import type { Usage } from '../domain/usage.ts';
 import type { AgentDefinition } from './define.ts';
 import type { ResolvedModel } from './models.ts';
-import { backoffMs, classifyProviderError, failureOfFinish } from './provider-errors.ts';
+import { backoffMs, classifyProviderError, failureOfFinish, type ProviderFailure } from './provider-errors.ts';
 import { finishReport, type ProviderReport, providerReport } from './provider-report.ts';
 import { streamStep } from './step.ts';
 import type { StopSignal } from './stop.ts';
@@ -149,8 +149,7 @@ class Summary {
           this.failure = undefined;
           return 'too_long';
         }
-        const reason = failure.kind === 'final' ? failure.message : failure.reason;
-        this.failure = { ...failed(failure.code, reason), report: providerReport(error) };
+        this.failure = { ...failed(failure.code, reasonOf(failure)), report: providerReport(error) };
         if (failure.kind === 'final') return 'failed';
         const wait = backoffMs(attempt, failure.retryAfterMs);
         if (attempt > settings.retry_on_transient || performance.now() + wait > this.until) return 'failed';
@@ -181,7 +180,7 @@ class Summary {
     const { usage, model: ref, finishReason, rawFinishReason } = next.value;
     this.calls.push({ usage, model: ref, finish_reason: finishReason });
     const refused = failureOfFinish(finishReason);
-    if (refused?.kind === 'final') return this.fail(refused.code, refused.message);
+    if (refused?.kind === 'final') return this.fail(refused.code, reasonOf(refused));
     if (refused) {
       this.failure = { ...failed(refused.code, refused.reason), report: finishReport(finishReason, rawFinishReason) };
       return 'again';
@@ -199,6 +198,12 @@ class Summary {
     this.failure = failed(code, reason);
     return 'failed';
   }
+}
+
+/** Why a summarizer failed; what a failed turn says is to be done does not hold for it. */
+function reasonOf(failure: ProviderFailure): string {
+  if (failure.code === 'ContentFilter') return 'the content filter of the summarizer’s provider refused it';
+  return failure.kind === 'final' ? failure.message : failure.reason;
 }
 
 function failed(code: RunErrorCode, reason: string): Extract<Summarized, { kind: 'failed' }> {

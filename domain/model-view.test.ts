@@ -119,6 +119,31 @@ describe('the model’s view', () => {
     expect(modelView(hidden), 'its answer is hidden').toEqual(hidden);
   });
 
+  it('R6 X6 it stays out of a turn that a summary splits', () => {
+    const summary = { summary: 'In short', tail_start_id: 'msg_1', split: true };
+    const messages = [
+      answer([{ type: 'data-compaction', data: summary }], 'msg_0'),
+      user([text('something bad')], 'msg_1'),
+      answer([step, done('c1'), step, text('I must'), filtered('msg_1')], 'msg_2'),
+      user([text('on')], 'msg_3'),
+    ];
+    expect(modelView(messages).map(({ id, parts }) => [id, parts.length])).toEqual([
+      ['msg_0', 1],
+      ['msg_1', 1],
+      ['msg_3', 1],
+    ]);
+  });
+
+  it('X6 an answer that goes on is not split, although its message is the first after a summary', () => {
+    const summary = { summary: 'In short', tail_start_id: 'msg_1', split: true };
+    const going = [
+      answer([{ type: 'data-compaction', data: summary }], 'msg_0'),
+      user([text('look')], 'msg_1'),
+      answer([step, done('c1')], 'msg_2'),
+    ];
+    expect(modelView(going).at(-1)).toEqual(going.at(-1));
+  });
+
   it('R6 attached texts of a refused message are still sent: they are no files for the provider', () => {
     const file = { type: 'file', mediaType: 'text/csv', url: 'perdure:att_1' } as const;
     const nameless = { type: 'file', mediaType: 'text/csv', url: 'data:text/csv;base64,YQ==' } as const;

@@ -1,5 +1,5 @@
 import { type PruneData, prunedStub, shownSummary, summaryOf } from './compaction.ts';
-import { isRefusedAnswer, REFUSED_MESSAGE, refusedMessages, withoutRefused } from './refusals.ts';
+import { REFUSED_MESSAGE, refusedMessages, withoutRefused } from './refusals.ts';
 
 /** A part of an AI SDK UIMessage: the fields that are read here. */
 interface StoredPart {
@@ -51,11 +51,12 @@ export function modelView<Part extends StoredPart, Message extends StoredMessage
 ): Message[] {
   const pruned = prunedOutputs(messages);
   const refused = refusedMessages(messages);
+  let isRefused = false;
   return split(messages).flatMap((message) => {
     const summary = summaryOf(message.parts);
     if (summary !== undefined) return [{ ...withText(message, shownSummary(summary.summary)), role: 'user' }];
-    if (isRefusedAnswer(message)) return [];
-    if (refused.whole.has(message.id)) return [withText(message, REFUSED_MESSAGE)];
+    if (message.role === 'user') isRefused = refused.whole.has(message.id);
+    if (isRefused) return message.role === 'user' ? [withText(message, REFUSED_MESSAGE)] : [];
     const missing = runStates?.get(message.id) === 'aborted' ? ABORTED_TOOL_TEXT : INTERRUPTED_TOOL_TEXT;
     const parts = stepsOf(withoutLostAttempts(message.parts).filter(isForTheModel))
       .filter((step) => step.some(isContent))
@@ -77,7 +78,9 @@ function split<Part extends StoredPart, Message extends StoredMessage<Part>>(mes
   const first = summary?.split === true ? messages.findIndex(({ id }) => id === summary.tail_start_id) : -1;
   if (first < 0) return [...messages];
   const next = messages.findIndex(({ role }, at) => at > first && role === 'user');
-  const isSplit = (at: number) => at > first && (next < 0 || at < next);
+  // The turn may be answered again, and then goes on.
+  if (next < 0) return [...messages];
+  const isSplit = (at: number) => at > first && at < next;
   return messages.map((message, at) => {
     if (!isSplit(at)) return message;
     const last = stepsOf(withoutLostAttempts(message.parts)).findLast((step) =>

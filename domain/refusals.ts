@@ -2,13 +2,16 @@ import { attachmentOf, isTextType } from './attachments.ts';
 
 /** What a `data-refused` part of a failed answer contains: the provider refused the request of its turn, or to go on with it. */
 export interface RefusedData {
-  /** Ids of the messages whose files the model no longer sees. */
+  /** Ids of messages whose files the model no longer sees; with `whole`, of messages that it does not see at all. */
   messages: string[];
-  /** The model no longer sees these messages at all, nor the answer that the part is in. */
+  /** The model no longer sees these messages, nor what was answered to them. */
   whole?: true;
 }
 
-/** Why a request was refused: its files may be the reason, or the provider's content filter stopped the whole turn. */
+/**
+ * What the model no longer sees after a refusal: `files`, which may be its reason, or the `turn`, message and answer, which a
+ * content filter stopped.
+ */
 export type Refusal = 'files' | 'turn';
 
 /** Ids of the messages that providers refused, as the `data-refused` parts of visible messages name them. */
@@ -25,8 +28,6 @@ interface File {
   filename?: string | undefined;
 }
 
-type Message = { parts: readonly { type: string }[] };
-
 /** What the model sees in place of a message and its answer. */
 export const REFUSED_MESSAGE = '[a message that the content filter of the model provider refused]';
 
@@ -36,22 +37,12 @@ export function fileNote({ mediaType, filename }: File, why: string): string {
   return `[file${name} of type ${mediaType}: ${why}]`;
 }
 
-export function refusedMessages(messages: readonly Message[]): RefusedMessages {
-  const refusals = messages.flatMap(refusalsIn);
+export function refusedMessages(messages: readonly { parts: readonly { type: string }[] }[]): RefusedMessages {
+  const parts = messages.flatMap((message) => message.parts.filter(({ type }) => type === 'data-refused'));
+  const refusals = parts.map((part) => (part as unknown as { data: RefusedData }).data);
   const named = (isWhole: boolean) =>
     new Set(refusals.flatMap(({ messages: ids, whole = false }) => (whole === isWhole ? ids : [])));
   return { files: named(false), whole: named(true) };
-}
-
-/** Whether it is an answer that the model no longer sees. */
-export function isRefusedAnswer(message: Message): boolean {
-  return refusalsIn(message).some(({ whole }) => whole === true);
-}
-
-function refusalsIn({ parts }: Message): RefusedData[] {
-  return parts
-    .filter(({ type }) => type === 'data-refused')
-    .map((part) => (part as unknown as { data: RefusedData }).data);
 }
 
 /** The part as it is shown once its provider has refused the files of its message: a note in place of a file. */

@@ -42,7 +42,7 @@ export type RunErrorCode = (typeof RUN_ERROR_CODES)[number];
 export interface RunFailure {
   code: RunErrorCode;
   message: string;
-  /** The provider refused the request itself, or to go on with the turn: the model no longer sees the reason. */
+  /** The provider refused the request itself, or to go on with the turn: what the model no longer sees from now on. */
   refused?: Refusal;
   /** What was thrown, for the log. */
   cause?: unknown;

@@ -251,6 +251,15 @@ describe.each([CHAT, ANTHROPIC, RESPONSES])('$name', (each) => {
     expect(told.at(-1)).toEqual([{ role: 'user', texts: [text], files: [] }]);
   });
 
+  it('R6 a message that was not answered before it is left out with it', async () => {
+    replies = [401, { text: 'I must', filtered: true }];
+    await send('something bad');
+    expect(await send('hello')).toContain('content filter refused this turn');
+    expect(await send('and now?')).toBe('fine');
+    const note = '[a message that the content filter of the model provider refused]';
+    expect(told.at(-1)).toEqual([{ role: 'user', texts: [`${note}\n\n${note}\n\nand now?`], files: [] }]);
+  });
+
   it('R6 a message that is nothing but blank is answered, and so is the next', async () => {
     expect(await send(' \n')).toBe('fine');
     expect(await send('hello')).toBe('fine');

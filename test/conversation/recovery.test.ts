@@ -150,6 +150,20 @@ describe('a summarizer that fails', () => {
 });
 
 describe('a summary', () => {
+  it.each<[string, ModelAction]>([
+    ['its status', fail(400, { code: 'content_filter', message: 'flagged' })],
+    ['its finish reason', finish('content_filter')],
+  ])('X8 R6 by a content filter, by %s: the warning says so', async (_by, action) => {
+    const session = await full('talker', first(1, action));
+    const { asked, compaction: found } = await next(session);
+    expect(asked).toBe(1);
+    const why = 'the content filter of the summarizer’s provider refused it';
+    expect(found).toMatchObject({
+      state: 'failed',
+      warning: `The conversation could not be compacted: ${why}`,
+    });
+  });
+
   it('X8 that is longer than what it replaces is not used; its tokens are counted', async () => {
     const long = [say('long '.repeat(2_000)), report({ input: 900, output: 2_000 })];
     const session = await full('talker', () => long);

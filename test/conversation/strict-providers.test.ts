@@ -192,6 +192,24 @@ describe('a turn that a content filter stops', () => {
     ]);
   });
 
+  it('R6 X1 X4 answered again in vain, or in a branch without its answer, it is left out with the next message', async () => {
+    const refused = fail(400, { code: 'content_filter', message: 'flagged' });
+    stopping(refused);
+    const page = new ChatPage(host);
+    await page.send('fetch something bad');
+    const [{ id } = { id: '' }] = await page.stored();
+    const { body } = await page.command('branch', { from_message_id: id });
+    runtime.model.script(() => [fail(401)]);
+    await page.again();
+    stopping(refused);
+    for (const each of [page, new ChatPage(host, { id: body.session.session_id as string })]) {
+      await each.send('hello');
+      expect(each.error).toContain('content filter refused this turn');
+      expect(await each.send('and now?')).toBe('fine');
+      expect(sent()).toEqual([{ role: 'user', texts: [`${REFUSED}\n\n${REFUSED}\n\nand now?`], files: [] }]);
+    }
+  });
+
   it('R6 X1 X4 T7 it stays out in a branch and an import; answered again by another model, it is back', async () => {
     stopping(fail(400, { code: 'content_filter', message: 'flagged' }));
     const page = new ChatPage(host);

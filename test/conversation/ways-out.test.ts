@@ -459,6 +459,16 @@ const WAYS: Record<RunErrorCode, readonly [Way, ...Way[]]> = {
       follow: editedTo('something good'),
     },
     {
+      name: 'a text that another model took: go back to an earlier message',
+      fails: async (page) => {
+        await filtered(say('I must'), finish('content_filter'))(page);
+        expect(await page.again(OTHER)).toBe('fine');
+        await page.send('hello', 'openai/test');
+      },
+      advice: /go back to an earlier one/,
+      follow: goneBack('something good'),
+    },
+    {
       name: 'choose another model',
       fails: filtered(say('I must'), finish('content_filter')),
       advice: /answered by another model/,

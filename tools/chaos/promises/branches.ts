@@ -34,6 +34,6 @@ export function checkBranches(
 
 /** A summary names the message after it, and a refusal those with its files: they have other ids in the copy. */
 function withoutIds(data: PartRow['data']): Rows['parts'][number]['data'] {
-  if (data.type === 'data-refused') return { ...data, data: {} };
+  if (data.type === 'data-refused') return { ...data, data: { ...(data['data'] as object), messages: [] } };
   return data.type === 'data-compaction' ? { ...data, data: { ...(data['data'] as object), tail_start_id: '' } } : data;
 }
