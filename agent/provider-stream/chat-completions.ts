@@ -46,8 +46,7 @@ export class ChatCompletions implements AnswerReader {
 
   read(event: ProviderEvent): ProviderEvent | StreamProviderError | undefined {
     if (isError(event)) return this.isWhole ? undefined : providerError(event);
-    const { error: _none, ...rest } = event;
-    const chunk = withReadableHead('error' in event ? rest : event);
+    const chunk = withReadableHead('error' in event ? withoutError(event) : event);
     const choices = this.choices(chunk['choices']);
     if (choices !== undefined) return withUsage(withField(chunk, 'choices', choices));
     return objectOf(chunk['usage']) === undefined ? undefined : withUsage({ ...chunk, choices: [] });
@@ -106,6 +105,10 @@ function isError(event: ProviderEvent): boolean {
   if (error !== undefined && error !== null && error !== false && error !== '') return true;
   if (choices !== undefined && choices !== null) return false;
   return object === 'error' || type === 'error' || 'error_code' in event || ('message' in event && 'code' in event);
+}
+
+function withoutError({ error: _none, ...rest }: ProviderEvent): ProviderEvent {
+  return rest;
 }
 
 function finishReason(reason: unknown): unknown {
