@@ -1,9 +1,10 @@
 // Calls of subagents that a page carries out: at the sessions above them.
 import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls, type UIMessage } from 'ai';
-import { beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { eventsOf, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
@@ -25,10 +26,24 @@ interface Asked {
   tool_call_id: string;
 }
 
+interface Delegation {
+  tool?: string;
+  background?: boolean;
+  deeper?: boolean;
+  /** Until then the subagent does not go on. */
+  held?: Gate;
+}
+
 /** A user's session in which a subagent, or one of that, calls a tool of the page. */
-async function delegating({ tool = 'locate', background = false, deeper = false } = {}) {
+async function delegating({ tool = 'locate', background = false, deeper = false, held }: Delegation = {}) {
   const ask = (agent: string, prompt: string) => callTool('call_1', 'task', { agent, prompt, background });
-  const finds = [[callTool('call_1', tool, {})], [say('It is found.')]];
+  const finds = [
+    [callTool('call_1', tool, {})],
+    async function* found() {
+      await held?.pass();
+      yield say('It is found.');
+    },
+  ];
   runtime.model.script(
     play({
       Parent: [[deeper ? ask('payer', 'Child go') : ask('finder', 'Child go')], [say('It works.')], [say('Thanks.')]],
@@ -46,7 +61,7 @@ async function delegating({ tool = 'locate', background = false, deeper = false 
 }
 
 /** The same, once it waits for the page. */
-async function waiting(how: { background?: boolean; deeper?: boolean } = {}) {
+async function waiting(how: Delegation = {}) {
   const { session, child } = await delegating(how);
   return { session, child, asked: await waitsFor(session) };
 }
@@ -70,7 +85,9 @@ async function callOf(session: TestSession) {
 }
 
 it('H14 P5 is shown by the parent, whose page gives the output there: once, whoever gives it', async () => {
-  const { session, child, asked } = await waiting();
+  const held = new Gate();
+  onTestFinished(() => held.open());
+  const { session, child, asked } = await waiting({ held });
   const { message_id, answer_id } = await child.run(1);
   const shown = { session_id: child.id, agent: 'finder', message_id: answer_id, tool: 'locate', background: false };
   expect(asked).toEqual({ ...shown, tool_call_id: asked.tool_call_id, for: 'output' });
@@ -87,6 +104,7 @@ it('H14 P5 is shown by the parent, whose page gives the output there: once, whoe
     const run = { session_id: child.id, run_seq: 1, message_id };
     expect(taken).toMatchObject({ status: 200, body: { message_id: answer_id, run_seq: null, child: run } });
   }
+  held.open();
   reading.abort();
   expect(states).toEqual([
     ['waiting', [asked]],
