@@ -16,6 +16,8 @@ const pooled = await startPoolerProxy(url);
 const log = { warn: () => {} };
 
 function ended<T extends pg.Pool>(pool: T): T {
+  // A connection may still be closing when its database is dropped.
+  pool.on('error', () => {});
   afterFile(() => pool.end());
   return pool;
 }
