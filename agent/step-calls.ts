@@ -2,7 +2,7 @@ import type { UIMessageChunk } from 'ai';
 import { cleanJson, JsonTextCleaner } from '../domain/text.ts';
 import { CallChunks, foreignEnd, type StepToolCall, type StreamedCall } from './call-chunks.ts';
 import type { ToolDefinition } from './define.ts';
-import { KnownCalls } from './known-calls.ts';
+import { type AlikeCalls, KnownCalls } from './known-calls.ts';
 import { type PartOf, sdkChunks } from './sdk-chunks.ts';
 import { sentId } from './provider-stream/repeated-calls.ts';
 
@@ -10,7 +10,9 @@ import { sentId } from './provider-stream/repeated-calls.ts';
 interface Call extends StreamedCall {
   /** The id in the SDK's parts. */
   partId: string;
-  /** There is an earlier call with its id and name, and it is not complete. */
+  /** Those with its id and name. */
+  alike: AlikeCalls;
+  /** There is an earlier one of these, and it is not known whether this one repeats it. */
   mayRepeat: boolean;
   /** Its chunks, as long as they wait; undefined: they do not. */
   held: UIMessageChunk[] | undefined;
@@ -47,11 +49,12 @@ export class StepCalls {
   isCut = false;
   private readonly chunks: CallChunks;
   private readonly newToolCallId: () => string;
-  /** Those that are not complete, in the order in which they started. */
-  private readonly open: Call[] = [];
+  /** Those that are not complete, in the order in which they started, also by their ids in the SDK's parts. */
+  private readonly open = new Set<Call>();
+  private readonly openById = new Map<string, Call[]>();
   private readonly unsure: UnsureCall[] = [];
   /** Those that may repeat one that is still open. */
-  private early: EndedCall[] = [];
+  private readonly early = new Map<AlikeCalls, EndedCall[]>();
   private newest: Call | undefined;
   private readonly known = new KnownCalls();
   /** Whose chunks wait, in the order in which they started. */
@@ -70,12 +73,15 @@ export class StepCalls {
       return sdkChunks(part);
     }
     const call = this.begin(part.id, part.toolName);
-    this.open.push(call);
+    this.open.add(call);
+    const sameId = this.openById.get(part.id);
+    if (sameId) sameId.push(call);
+    else this.openById.set(part.id, [call]);
     return this.sent(call, [this.chunks.start(call, part)]);
   }
 
   delta(part: PartOf<'tool-input-delta'>): UIMessageChunk[] {
-    const call = this.open.findLast(({ partId }) => partId === part.id);
+    const call = this.openById.get(part.id)?.at(-1);
     return call === undefined
       ? sdkChunks(part)
       : this.sent(call, this.chunks.delta(call, call.cleaner.push(part.delta)));
@@ -86,21 +92,20 @@ export class StepCalls {
       this.foreign.delete(part.toolCallId);
       return sdkChunks(part);
     }
-    const at = this.open.findIndex(({ partId }) => partId === part.toolCallId);
-    const isStreamed = at >= 0;
-    const call = this.open.splice(at, isStreamed ? 1 : 0)[0] ?? this.begin(part.toolCallId, part.toolName);
-    const ended = { call, part, isStreamed };
-    if (this.open.some((each) => isAlike(each, call))) {
-      if (!call.mayRepeat) return this.settle(ended);
-      this.early.push(ended);
+    const started = this.openById.get(part.toolCallId)?.shift();
+    const call = started ?? this.begin(part.toolCallId, part.toolName);
+    this.open.delete(call);
+    const ended = { call, part, isStreamed: started !== undefined };
+    const areAllComplete = call.alike.ends();
+    const early = this.early.get(call.alike) ?? [];
+    if (call.mayRepeat && !areAllComplete) {
+      this.early.set(call.alike, early);
+      early.push(ended);
       return [];
     }
-    const { alike = [], others = [] } = Object.groupBy(this.early, (each) =>
-      isAlike(each.call, call) ? 'alike' : 'others',
-    );
-    this.early = others;
+    const ready = areAllComplete ? early.splice(0) : [];
     // Only the first one has chunks that do not wait.
-    const all = call.mayRepeat ? [...alike, ended] : [ended, ...alike];
+    const all = call.mayRepeat ? [...ready, ended] : [ended, ...ready];
     return all.flatMap((each) => this.settle(each));
   }
 
@@ -109,7 +114,7 @@ export class StepCalls {
    * @param isAtLimit the answer ends because of the output limit
    */
   end(isAtLimit: boolean): UIMessageChunk[] {
-    const early = this.early.splice(0).flatMap((each) => this.settle(each));
+    const early = [...this.early.values()].flatMap((each) => each.splice(0).flatMap((ended) => this.settle(ended)));
     for (const call of this.open) call.mayRepeat = false;
     const chunks = [...early, ...this.released()];
     for (const { call, listed, part } of this.unsure) {
@@ -128,7 +133,7 @@ export class StepCalls {
   private settle({ call, part, isStreamed }: EndedCall): UIMessageChunk[] {
     const input = cleanJson(part.input);
     call.mayRepeat = false;
-    if (this.known.repeats(call, input) && call.held) {
+    if (call.alike.repeats(input) && call.held) {
       call.held = [];
       return this.released();
     }
@@ -143,10 +148,11 @@ export class StepCalls {
 
   private begin(partId: string, name: string): Call {
     const providerId = sentId(partId);
-    const mayRepeat = this.known.begins(providerId, name);
+    const alike = this.known.alike(providerId, name);
+    const mayRepeat = alike.begins();
     const held = mayRepeat || this.waiting.length > 0 ? [] : undefined;
     const ids = { partId, providerId, toolCallId: this.newToolCallId() };
-    const call: Call = { ...ids, name, cleaner: new JsonTextCleaner(), text: '', mayRepeat, held };
+    const call: Call = { ...ids, name, cleaner: new JsonTextCleaner(), text: '', alike, mayRepeat, held };
     if (held) this.waiting.push(call);
     this.newest = call;
     return call;
@@ -181,10 +187,6 @@ export class StepCalls {
     this.isCut ||= isCut;
     return chunk;
   }
-}
-
-function isAlike(one: Call, other: Call): boolean {
-  return one.providerId === other.providerId && one.name === other.name;
 }
 
 /** Its input is no JSON, or nothing came of it: the SDK takes that for an empty object. */
