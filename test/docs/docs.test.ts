@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, it } from 'vitest';
 import { SETTINGS } from '../../config/config.ts';
@@ -22,6 +22,21 @@ it('H1 the pages, files and folders linked in the docs exist', async () => {
     [...text.matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, link = '']) => ({ file, link })),
   );
   expect(links.filter(({ file, link }) => !existsSync(path.join(root, path.dirname(file), link)))).toEqual([]);
+});
+
+it('H1 the files of this repository that the docs name exist', async () => {
+  const folders = new Set(
+    (await readdir(root, { withFileTypes: true })).filter((one) => one.isDirectory()).map(({ name }) => name),
+  );
+  const named = (await pages()).flatMap(({ file, text }) =>
+    [...text.matchAll(/`([\w.@-]+(?:\/[\w.@-]+)+\.(?:tsx?|js|css|json|sql|txt|md))`/g)].map(([, name = '']) => ({
+      file,
+      name,
+    })),
+  );
+  const ours = named.filter(({ name }) => folders.has(name.split('/')[0]!) && !name.includes('NNNN'));
+  expect(ours.length).toBeGreaterThan(500);
+  expect(ours.filter(({ name }) => !existsSync(path.join(root, name)))).toEqual([]);
 });
 
 it('H1 every setting is in the operator’s guide', async () => {
