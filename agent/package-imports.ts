@@ -3,7 +3,7 @@ import path from 'node:path';
 
 /** The entry points that an agents module imports, by their public names. */
 const ENTRIES: Readonly<Record<string, string>> = {
-  perdure: '../agent/index',
+  perdure: './index',
   'perdure/domain': '../domain/index',
   'perdure/testing': '../dev/testing/index',
 };

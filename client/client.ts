@@ -14,8 +14,8 @@ import { openBody, renameBody } from '../wire/requests.ts';
 import { installationId } from '../store/installation.ts';
 import { Contents } from '../store/contents.ts';
 import { openSession, renameSession, type SessionView } from '../store/sessions.ts';
-import { Answers, type CallResponse, type OutputTaken, type Responded } from './answers.ts';
-import { type Attachment, type AttachmentContent, type AttachmentInput, Attachments } from './attachments.ts';
+import { Answers, type CallResponse, type OutputTaken, type Responded } from './send/call-answers.ts';
+import { type Attachment, type AttachmentContent, type AttachmentInput, Attachments } from './uploads/attachments.ts';
 import {
   agentOf,
   modelOf,
@@ -25,31 +25,37 @@ import {
   offeredModels,
   workspaceOf,
 } from './catalog.ts';
-import { type Commands, createCommands } from './commands.ts';
-import { ConsoleReads } from './console.ts';
-import { Erasure } from './erasure.ts';
-import { AnswerReading } from './follow.ts';
-import { FollowerReads } from './follower-reads.ts';
+import { type Commands, createCommands } from './send/commands.ts';
+import { ConsoleReads } from './console-reads.ts';
+import { Erasure } from './send/erasure.ts';
+import { AnswerReading } from './live/answer-reader.ts';
+import { FollowerReads } from './live/follower-reads.ts';
 import { type Health, healthOf } from './health.ts';
-import { type InitiativeEvent, InitiativeReading } from './initiatives/events.ts';
+import { type InitiativeEvent, InitiativeReading } from './initiatives/initiative-reader.ts';
 import { Initiatives } from './initiatives/initiatives.ts';
-import { InitiativeWaker } from './initiatives/waking.ts';
-import { Limiter } from './limiter.ts';
+import { InitiativeWaker } from './initiatives/initiative-waker.ts';
+import { Limiter } from './wait/limiter.ts';
 import type { ClientLog } from './log.ts';
-import type { MessageInput } from './message.ts';
-import { ownMetadata } from './metadata.ts';
+import type { MessageInput } from './send/new-message.ts';
+import { ownMetadata } from './own-metadata.ts';
 import { busOf, type ClientOptions, poolsOf, refuseInvalid } from './options.ts';
-import { keepReading } from './reading.ts';
-import { type ListedRule, listPermissions, revokePermission } from './permissions.ts';
+import { keepReading } from './live/read-on-change.ts';
+import { type ListedRule, listPermissions, revokePermission } from './send/permissions.ts';
 import { Reads } from './reads.ts';
-import { sessionNotFound } from './refusals.ts';
-import { Rendezvous } from './rendezvous.ts';
-import { isSessionId, type RegenerateOptions, Submission, type SubmitOptions, type Submitted } from './submission.ts';
-import { type TurnEvent, TurnReading } from './turns.ts';
-import { changeState, readState, type SessionState, type StateInput } from './session-state.ts';
-import { exportLines } from './transfer/export.ts';
-import { type Imported, Imports } from './transfer/import.ts';
-import { SessionWatch } from './watch.ts';
+import { sessionNotFound } from './refusal-errors.ts';
+import { Rendezvous } from './rendezvous/rendezvous.ts';
+import {
+  isSessionId,
+  type RegenerateOptions,
+  Submission,
+  type SubmitOptions,
+  type Submitted,
+} from './send/submission.ts';
+import { type TurnEvent, TurnReading } from './live/turn-event-reader.ts';
+import { changeState, readState, type SessionState, type StateInput } from './state/session-state.ts';
+import { exportLines } from './transfer/export-lines.ts';
+import { type Imported, Imports } from './transfer/imports.ts';
+import { SessionWatch } from './live/session-watch.ts';
 
 const MAX_MESSAGE_BYTES = 256 * 1024;
 const MAX_FILE_BYTES = 20 * 1024 ** 2;

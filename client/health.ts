@@ -4,7 +4,7 @@ import { workersAgents } from '../store/leases.ts';
 import { mcpAway } from '../store/mcp.ts';
 import { isReadOnly } from '../store/read-only.ts';
 import { type AgentDifference, agentDifference, type Catalog } from './catalog.ts';
-import { withinMs } from './deadline.ts';
+import { withinMs } from './wait/within-ms.ts';
 
 const HEALTH_MS = 1_000;
 

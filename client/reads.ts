@@ -14,8 +14,8 @@ import { listTodos, type Todo } from '../store/tools.ts';
 import { readTurn, type Turn } from '../store/turns.ts';
 import { parseInput } from '../wire/input.ts';
 import { logFilter, messageFilter, searchFilter, sessionFilter } from '../wire/requests.ts';
-import { UserLimiter } from './limiter.ts';
-import { messageNotFound, sessionNotFound } from './refusals.ts';
+import { UserLimiter } from './wait/limiter.ts';
+import { messageNotFound, sessionNotFound } from './refusal-errors.ts';
 
 /** A search may read a thousand long messages: few at a time, so that they leave connections and Postgres to other reads. */
 const SEARCHES = 2;

@@ -2,9 +2,9 @@
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createClient, type PerdureClient } from '../client/client.ts';
-import { planningFiles } from '../client/initiatives/planning.ts';
-import { MAX_FILES, MAX_PLANNING_BYTES, type RawFile } from '../client/initiatives/planning-files.ts';
-import { temporalClient } from '../client/temporal.ts';
+import { planningFiles } from '../client/planning/planning-files.ts';
+import { MAX_FILES, MAX_PLANNING_BYTES, type RawFile } from '../client/planning/text-files.ts';
+import { temporalClient } from '../client/send/temporal-client.ts';
 import { parseConfig, requireDatabase } from '../config/config.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import { InvalidInput } from '../wire/input.ts';

@@ -15,7 +15,7 @@ import type { Catalog } from '../client/catalog.ts';
 import { countBus } from '../activities/process-metrics.ts';
 import { createPostgresBus } from '../bus/postgres.ts';
 import { createClient } from '../client/client.ts';
-import { temporalClient } from '../client/temporal.ts';
+import { temporalClient } from '../client/send/temporal-client.ts';
 import { type Config, type DatabaseConfig, parseConfig, requireDatabase } from '../config/config.ts';
 import { ConfigError } from '../config/error.ts';
 import { createLogger, type Logger } from '../config/log.ts';

@@ -1,4 +1,4 @@
-import { LeftTheLine } from '../client/limiter.ts';
+import { LeftTheLine } from '../client/wait/limiter.ts';
 import { isTemporary } from '../store/temporary-errors.ts';
 import type { Logger } from '../config/log.ts';
 import { ERROR_STATUS, type ErrorCode, PerdureError } from '../domain/errors.ts';

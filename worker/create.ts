@@ -20,7 +20,7 @@ import type { Models } from '../agent/models.ts';
 import type { AgentRegistry } from '../agent/registry.ts';
 import type { Bus } from '../bus/bus.ts';
 import { Initiatives } from '../client/initiatives/initiatives.ts';
-import { InitiativeWaker } from '../client/initiatives/waking.ts';
+import { InitiativeWaker } from '../client/initiatives/initiative-waker.ts';
 import type { ShowUser } from '../config/hidden-users.ts';
 import type { LostWork } from '../store/leases.ts';
 import { Contents } from '../store/contents.ts';

@@ -2,7 +2,7 @@ import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type pg from 'pg';
 import type { ShowUser } from '../config/hidden-users.ts';
-import { sendUpdate } from '../client/updates.ts';
+import { sendUpdate } from '../client/send/send-update.ts';
 import { claimDueRuns, type DueRun } from '../store/sweep.ts';
 import { submitUpdate } from '../workflows/definitions.ts';
 

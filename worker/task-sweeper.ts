@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type pg from 'pg';
 import { deliverResult } from '../activities/tasks.ts';
 import type { Bus } from '../bus/bus.ts';
-import { sendUpdate } from '../client/updates.ts';
+import { sendUpdate } from '../client/send/send-update.ts';
 import type { ShowUser } from '../config/hidden-users.ts';
 import { claimDueTasks } from '../store/tasks.ts';
 import { submitUpdate } from '../workflows/definitions.ts';

@@ -50,16 +50,17 @@ import { InvalidInput, parseInput } from '../../wire/input.ts';
 import { idempotencyKey as keySchema } from '../../wire/requests.ts';
 import { workspaceOf } from '../catalog.ts';
 import type { Page } from '../reads.ts';
-import { initiativeNotFound, refusedEdit, refusedInitiative } from './refusals.ts';
-import { planningArchive } from './planning.ts';
-import { filesOfArchive } from './planning-archive.ts';
-import { Faults, type RawFile } from './planning-files.ts';
-import { readPlanning } from './planning-import.ts';
-import { fileFaults, initiativeFolder, mismatchesOf, resumeOf } from './resume.ts';
-import { updatesOf } from './state-edit.ts';
-import { renderState, stateOf } from './state-file.ts';
-import { lineField, parseState } from './state-lines.ts';
-import type { InitiativeWaker } from './waking.ts';
+import { initiativeNotFound, refusedEdit, refusedInitiative } from './refused-initiative.ts';
+import { planningArchive } from '../planning/planning-files.ts';
+import { filesOfArchive } from '../planning/files-of-archive.ts';
+import { Faults, type RawFile } from '../planning/text-files.ts';
+import { readPlanning } from '../planning/planning-import.ts';
+import { fileFaults } from '../state-file/file-faults.ts';
+import { initiativeFolder, mismatchesOf, resumeOf } from './resume.ts';
+import { updatesOf } from '../state-file/edit-updates.ts';
+import { renderState, stateOf } from '../state-file/state-file.ts';
+import { lineField, parseState } from '../state-file/parse-state.ts';
+import type { InitiativeWaker } from './initiative-waker.ts';
 
 interface Options {
   /** A repeat with the same key changes nothing and gets the same outcome; with other arguments it is `KeyReused`. */

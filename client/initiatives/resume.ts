@@ -1,8 +1,7 @@
 import { PerdureError } from '../../domain/errors.ts';
-import type { FieldError } from '../../wire/input.ts';
 import type { InitiativeResume, InitiativeView } from '../../wire/initiative-views.ts';
 import { requireWorkspace } from '../../workspaces/folder.ts';
-import { pathFault, workspaceRoot } from '../../workspaces/paths.ts';
+import { workspaceRoot } from '../../workspaces/paths.ts';
 import { checkLeftBehind, type Mismatch } from '../../workspaces/resume-check.ts';
 
 /** The workspace of an initiative: its `workspace_root`, else the folder of its project, else one of its own. */
@@ -52,13 +51,4 @@ function messageOf(
   const place = `Phase ${phase}, Plan ${plan}, Task: ${task}`;
   if (review !== null) return `Review required: the workspace is not as it was left, at ${place}`;
   return status === 'completed' ? 'All phases are completed' : `Resuming from ${place}`;
-}
-
-/** Files that no resume could check, because they are not below the workspace. */
-export function fileFaults(files: readonly string[] = []): FieldError[] {
-  return files.flatMap((file, at) => {
-    const fault = pathFault(file);
-    const field = `resume_context.files_modified_this_session[${at}]`;
-    return fault === undefined ? [] : [{ field, expected: `a path below the workspace (${fault})` }];
-  });
 }

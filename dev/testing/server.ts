@@ -11,7 +11,7 @@ import type { AgentDefinition } from '../../agent/define.ts';
 import { createModels } from '../../agent/models.ts';
 import type { CustomProviders } from '../../agent/providers.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
-import { temporalClient } from '../../client/temporal.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
 import type { Env } from '../../config/config.ts';
 import { registerSearchAttributesAt } from '../../config/search-attributes.ts';
 import { catalogOf } from '../../host/catalog.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { attachment } from '../../wire/responses.ts';
 import { attachmentQuery, attachmentRef, sessionRef } from '../../wire/requests.ts';
-import type { AttachmentContent } from '../../client/attachments.ts';
+import type { AttachmentContent } from '../../client/uploads/attachments.ts';
 import { type Api, json } from '../api.ts';
 import { byteStream } from '../byte-stream.ts';
 import type { RouteParts } from '../context.ts';

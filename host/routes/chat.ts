@@ -1,8 +1,8 @@
 import type { UIMessageChunk } from 'ai';
 import { z } from 'zod';
-import type { CallResponse, Responded } from '../../client/answers.ts';
+import type { CallResponse, Responded } from '../../client/send/call-answers.ts';
 import type { PerdureClient } from '../../client/client.ts';
-import type { Submitted } from '../../client/submission.ts';
+import type { Submitted } from '../../client/send/submission.ts';
 import type { Attributes } from '../../domain/attributes.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { InvalidInput, parseInput } from '../../wire/input.ts';

@@ -10,7 +10,7 @@ import type { RequestContext, RouteParts } from '../context.ts';
 import { expiryOf } from '../expiry.ts';
 import { loggedProblem } from '../problem.ts';
 import { eventStream, namedEvent } from '../sse.ts';
-import type { InitiativeEvent } from '../../client/initiatives/events.ts';
+import type { InitiativeEvent } from '../../client/initiatives/initiative-reader.ts';
 import type { StateDocument } from '../../client/initiatives/initiatives.ts';
 
 const tag = 'Initiatives' as const;

@@ -1,4 +1,4 @@
-import type { TurnEvent } from '../../client/turns.ts';
+import type { TurnEvent } from '../../client/live/turn-event-reader.ts';
 import { sessionStatus } from '../../wire/responses.ts';
 import { sessionRef } from '../../wire/requests.ts';
 import { type Api, events, json } from '../api.ts';

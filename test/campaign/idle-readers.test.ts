@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import type { Bus } from '../../bus/bus.ts';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
-import { temporalClient } from '../../client/temporal.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
 import { newId } from '../../domain/ids.ts';
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';

@@ -7,7 +7,7 @@ import { AFTER, answer, asks, decided, STEP, TOOL } from '../rows/asking.ts';
 import { call, freshRows, type Part, Session, textPart, toolPart } from '../rows/session.ts';
 import { compact } from '../rows/compacting.ts';
 import { Initiative } from '../rows/initiative.ts';
-import { renderState, stateOf } from '../../client/initiatives/state-file.ts';
+import { renderState, stateOf } from '../../client/state-file/state-file.ts';
 import { readInitiativeMark, resetStale } from '../../store/initiative-workflows.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import type { StateRead } from '../../tools/chaos/crew.ts';

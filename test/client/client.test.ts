@@ -10,9 +10,9 @@ import { STATUS_SQL } from '../../store/status.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { createClient } from '../../client/client.ts';
-import { AnswerReading } from '../../client/follow.ts';
-import { FollowerReads } from '../../client/follower-reads.ts';
-import { Limiter } from '../../client/limiter.ts';
+import { AnswerReading } from '../../client/live/answer-reader.ts';
+import { FollowerReads } from '../../client/live/follower-reads.ts';
+import { Limiter } from '../../client/wait/limiter.ts';
 import { freshRows, Session } from '../rows/session.ts';
 
 it('R2 a stream that is opened while Postgres does not respond starts once it does', async () => {

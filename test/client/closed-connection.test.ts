@@ -1,7 +1,7 @@
 import http2 from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { expect, it } from 'vitest';
-import { temporalClient } from '../../client/temporal.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 
 it('H5 a call that waits for its retry ends when the connection is closed, and throws nowhere else', async () => {

@@ -9,7 +9,7 @@ import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { newestOpen } from '../../store/rendezvous.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
-import { Rendezvous } from '../../client/rendezvous.ts';
+import { Rendezvous } from '../../client/rendezvous/rendezvous.ts';
 import { answer, asks, STEP, TOOL } from '../rows/asking.ts';
 import { childOf, parentAndChild, withCall } from '../rows/family.ts';
 import { Session } from '../rows/session.ts';

@@ -3,9 +3,9 @@ import { type handleUnaryCall, Server, ServerCredentials, status } from '@grpc/g
 import { ApplicationFailure, ServiceError, WorkflowUpdateFailedError } from '@temporalio/client';
 import proto from '@temporalio/proto';
 import { expect, it } from 'vitest';
-import { updateError } from '../../client/refusals.ts';
-import { temporalClient } from '../../client/temporal.ts';
-import { type AttemptFailure, classifyFailure, NoAnswer, sendUpdate } from '../../client/updates.ts';
+import { NoAnswer, updateError } from '../../client/refusal-errors.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
+import { type AttemptFailure, classifyFailure, sendUpdate } from '../../client/send/send-update.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { submitUpdate } from '../../workflows/definitions.ts';

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { loadAgents } from '../../agent/registry.ts';
-import { temporalClient } from '../../client/temporal.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
 import { startHost } from '../../tools/test-kit/host.ts';
 import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { type CodeBlock, codeBlocks } from './code-blocks.ts';

@@ -1,7 +1,7 @@
 // publish in one tab, cancel in another, at the same instant, through two hosts. RACES=5000 runs that many. The campaign runs
 // it too, with more races, and with the time within which row, workflow and search attribute agree.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { temporalClient } from '../../client/temporal.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
 import { invalidTransitionMessage } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { snapshotQuery } from '../../workflows/definitions.ts';

@@ -1,6 +1,6 @@
 // Commands that are sent again under their Idempotency-Key: with the same arguments a repeat, with others a refusal.
 import { beforeAll, expect, it } from 'vitest';
-import { temporalClient } from '../../client/temporal.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
 import { type ArgumentKind, COMMAND_NAMES, commandEntry, type CommandName } from '../../domain/command-table.ts';
 import { pathArguments } from '../../wire/commands.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';

@@ -1,6 +1,6 @@
 import { DefaultChatTransport, type UIMessage, type UIMessageChunk } from 'ai';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { temporalClient } from '../../client/temporal.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
 import { newId } from '../../domain/ids.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import {

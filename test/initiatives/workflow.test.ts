@@ -2,7 +2,7 @@
 import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
 import { beforeAll, expect, it } from 'vitest';
 import type { PerdureClient } from '../../client/client.ts';
-import { sendInitiativeUpdate } from '../../client/updates.ts';
+import { sendInitiativeUpdate } from '../../client/send/send-update.ts';
 import { newId } from '../../domain/ids.ts';
 import type { InitiativeArgs, InitiativeCommand, InitiativeResult } from '../../domain/initiatives/commands.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';

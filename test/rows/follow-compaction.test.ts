@@ -1,8 +1,8 @@
 // What followers hear of a compaction.
 import { expect, it } from 'vitest';
-import { AnswerReading } from '../../client/follow.ts';
-import { FollowerReads } from '../../client/follower-reads.ts';
-import { Limiter } from '../../client/limiter.ts';
+import { AnswerReading } from '../../client/live/answer-reader.ts';
+import { FollowerReads } from '../../client/live/follower-reads.ts';
+import { Limiter } from '../../client/wait/limiter.ts';
 import { conversation } from './conversation.ts';
 import { call, freshRows } from './session.ts';
 

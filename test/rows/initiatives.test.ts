@@ -1,6 +1,6 @@
 // Commands of initiatives in the database: what each changes, receipts, blockers, work sessions, claims, erasure.
 import { expect, it } from 'vitest';
-import { InitiativeReading } from '../../client/initiatives/events.ts';
+import { InitiativeReading } from '../../client/initiatives/initiative-reader.ts';
 import { newId } from '../../domain/ids.ts';
 import {
   applyInitiativeCommand,

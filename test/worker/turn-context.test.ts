@@ -3,7 +3,7 @@ import { beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
 import { type AgentDefinition, defineAgent, defineTool, type PromptSession } from '../../agent/define.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
-import type { SubmitOptions } from '../../client/submission.ts';
+import type { SubmitOptions } from '../../client/send/submission.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, fail, say } from '../../tools/test-kit/model-actions.ts';

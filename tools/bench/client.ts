@@ -1,7 +1,7 @@
 // Perdure's client as the benchmark uses it, in the main process and in the reader.
 import { PerdureClient } from '../../client/client.ts';
 import type { Initiatives } from '../../client/initiatives/initiatives.ts';
-import { temporalClient } from '../../client/temporal.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
 import { parseConfig, requireDatabase } from '../../config/config.ts';
 import { temporalConnectConfig } from '../../config/temporal.ts';
 import { PerdureError } from '../../domain/errors.ts';

@@ -1,5 +1,5 @@
 // Initiatives as a backend service makes and works on them.
-import { sendInitiativeUpdate } from '../../client/updates.ts';
+import { sendInitiativeUpdate } from '../../client/send/send-update.ts';
 import { newId } from '../../domain/ids.ts';
 import { DEFAULT_TASK_QUEUE } from '../../domain/task-queue.ts';
 import { initiativeWakeUpdate } from '../../workflows/definitions.ts';

@@ -2,7 +2,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
-import { withinMs } from '../../client/deadline.ts';
+import { withinMs } from '../../client/wait/within-ms.ts';
 import { parseConfig } from '../../config/config.ts';
 import { type Bench, type Figure, passed, type Result } from './figure.ts';
 import { abort } from './figures/abort.ts';

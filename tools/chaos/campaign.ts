@@ -1,7 +1,7 @@
 // A campaign: load and faults together, then a wait until all is settled, then a check of every promise.
 import { setTimeout as delay } from 'node:timers/promises';
-import { withinMs } from '../../client/deadline.ts';
-import { temporalClient } from '../../client/temporal.ts';
+import { withinMs } from '../../client/wait/within-ms.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
 import { Readings } from './api.ts';
 import { breakOf } from './breaks.ts';
 import { Crew, STALE_MS } from './crew.ts';

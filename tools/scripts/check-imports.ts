@@ -1,12 +1,10 @@
 // Checks the rules of import-rules.ts: which folder may import what, that tests outside test/ are pure, and how many
 // top-level folders there are. Parses every file. oxlint finds import cycles.
-import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readdirSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import path from 'node:path';
-import { parseSync } from 'oxc-parser';
 import { IMPORT_RULES, type FolderRule, MOST_TOP_FOLDERS, NOT_IN_UNIT_TESTS, UNRESTRICTED } from './import-rules.ts';
-
-type Import = { specifier: string; typeOnly: boolean };
+import { type Import, readModule } from './modules.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
 /** The last two are projects of their own, with imports as their compiler wants them. */
@@ -14,28 +12,6 @@ const NOT_OURS = ['node_modules', 'dist', '.git', '.perdure', 'coverage', 'test/
 const isTest = (file: string) => /\.test\.tsx?$/.test(file) || file.startsWith('test/');
 const folderOf = (file: string) => file.split('/')[0] ?? '';
 const resolved = (file: string, specifier: string) => path.join(path.dirname(file), specifier);
-
-/** Everything that a file imports, also by `import('…')`, or exports from elsewhere. */
-function importsOf(file: string): Import[] {
-  const source = readFileSync(path.join(root, file), 'utf8');
-  const { module, errors } = parseSync(file, source);
-  if (errors.length > 0) throw new Error(`${file}: ${errors[0]?.message}`);
-  const allTypes = (entries: { isType: boolean }[]) => entries.length > 0 && entries.every((entry) => entry.isType);
-  const imports = module.staticImports.map((one) => ({
-    specifier: one.moduleRequest.value,
-    typeOnly: allTypes(one.entries),
-  }));
-  const exports = module.staticExports.flatMap(({ entries }) =>
-    entries.flatMap((entry) =>
-      entry.moduleRequest ? [{ specifier: entry.moduleRequest.value, typeOnly: entry.isType }] : [],
-    ),
-  );
-  const dynamic = module.dynamicImports.flatMap(({ moduleRequest: { start, end } }) => {
-    const literal = /^(['"])(.*)\1$/.exec(source.slice(start, end));
-    return literal === null ? [] : [{ specifier: literal[2]!, typeOnly: false }];
-  });
-  return [...imports, ...exports, ...dynamic];
-}
 
 function packageOf(specifier: string): string {
   return specifier
@@ -54,7 +30,9 @@ function isNamedBy(entry: string, name: string): boolean {
   return entry.endsWith('*') ? name.startsWith(entry.slice(0, -1)) : name === entry;
 }
 
-const ruleOf = (file: string): FolderRule | undefined => IMPORT_RULES[file] ?? IMPORT_RULES[folderOf(file)];
+/** The rule of a file: its own, else the one of its room, else the one of its folder. */
+const ruleOf = (file: string): FolderRule | undefined =>
+  IMPORT_RULES[file] ?? IMPORT_RULES[path.dirname(file)] ?? IMPORT_RULES[folderOf(file)];
 
 /** The problem of an import; undefined: none. */
 function problemOf(file: string, { specifier, typeOnly }: Import): string | undefined {
@@ -77,7 +55,7 @@ function problemOf(file: string, { specifier, typeOnly }: Import): string | unde
 }
 
 /** Why a test outside test/ is not pure: what it imports at run time, directly or through other files. */
-function impurities(test: string, imports: ReadonlyMap<string, Import[]>): string[] {
+function impurities(test: string, imports: ReadonlyMap<string, readonly Import[]>): string[] {
   const reached = new Set([test]);
   const found: string[] = [];
   for (const file of reached) {
@@ -106,7 +84,7 @@ function folderProblems(files: readonly string[]): string[] {
 }
 
 /** Allowed packages that no file under their rule imports: a rule says what a folder is built on. */
-function unusedPackages(imports: ReadonlyMap<string, Import[]>): string[] {
+function unusedPackages(imports: ReadonlyMap<string, readonly Import[]>): string[] {
   const code = [...imports].filter(([file]) => !isTest(file));
   return Object.entries(IMPORT_RULES).flatMap(([place, rule]) => {
     const under = code.filter(([file]) => ruleOf(file) === rule);
@@ -122,7 +100,7 @@ function unusedPackages(imports: ReadonlyMap<string, Import[]>): string[] {
 }
 
 const files = globSync('**/*.{ts,tsx,js}', { cwd: root, exclude: NOT_OURS }).filter((file) => !file.endsWith('.d.ts'));
-const imports = new Map(files.map((file) => [file, importsOf(file)]));
+const imports = new Map(files.map((file) => [file, readModule(root, file).imports]));
 const problems = [
   ...folderProblems(files),
   ...unusedPackages(imports),

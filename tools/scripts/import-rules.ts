@@ -58,7 +58,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
     typesOf: ['@temporalio/worker'],
   },
   worker: {
-    own: [...INNER_FOLDERS, 'examples', 'migrations/migrate.ts', 'client/updates.ts', 'client/initiatives'],
+    own: [...INNER_FOLDERS, 'examples', 'migrations/migrate.ts', 'client/send/send-update.ts', 'client/initiatives'],
     packages: 'any',
   },
   client: {

@@ -11,7 +11,7 @@ import type { Catalog } from '../../client/catalog.ts';
 import type { ModelInfo } from '../../domain/model-info.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import type { ClientOptions } from '../../client/options.ts';
-import { temporalClient } from '../../client/temporal.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
 import type { HostParts } from '../../host/context.ts';
 import { createHost, type Host } from '../../host/host.ts';
 import { loopbackUser } from '../../host/identify.ts';

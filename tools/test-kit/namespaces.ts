@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Client } from '@temporalio/client';
 import { msToTs } from '@temporalio/common/lib/time.js';
-import { temporalClient } from '../../client/temporal.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
 import { registerSearchAttributes } from '../../config/search-attributes.ts';
 
 /** A Temporal namespace and a client in it. */

@@ -2,7 +2,7 @@
 import type { Client } from '@temporalio/client';
 import type { SignalDefinition, UpdateDefinition } from '@temporalio/common';
 import type pg from 'pg';
-import { sendUpdate } from '../../client/updates.ts';
+import { sendUpdate } from '../../client/send/send-update.ts';
 import type { CommandArgs, SessionMark } from '../../domain/command-table.ts';
 import { newId } from '../../domain/ids.ts';
 import { DEFAULT_TASK_QUEUE } from '../../domain/task-queue.ts';

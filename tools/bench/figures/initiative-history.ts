@@ -1,5 +1,5 @@
 // How long the histories of an initiative's workflow become while it gets thousands of updates.
-import { sendInitiativeUpdate } from '../../../client/updates.ts';
+import { sendInitiativeUpdate } from '../../../client/send/send-update.ts';
 import { newId } from '../../../domain/ids.ts';
 import type { InitiativeArgs, InitiativeResult } from '../../../domain/initiatives/commands.ts';
 import { DEFAULT_TASK_QUEUE } from '../../../domain/task-queue.ts';

@@ -1,7 +1,7 @@
 // Initiatives: tasks that many workers claim at once, STATE.md of a large one, and what an idle one takes in Postgres.
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
-import { renderState, type StateFile } from '../../../client/initiatives/state-file.ts';
+import { renderState, type StateFile } from '../../../client/state-file/state-file.ts';
 import { newId } from '../../../domain/ids.ts';
 import { createPool } from '../../../store/pool.ts';
 import { applyInitiativeCommand, createInitiative } from '../../../store/initiatives.ts';

@@ -1,0 +1,116 @@
+import { ApplicationFailure, WorkflowUpdateFailedError } from '@temporalio/client';
+import type { Refusal } from '../domain/commands.ts';
+import { type ErrorCode, invalidTransitionMessage, isErrorCode, PerdureError } from '../domain/errors.ts';
+import { InvalidInput, keyReused } from '../wire/input.ts';
+
+/** An update that got no answer by its deadline. */
+export class NoAnswer extends Error {
+  /** Certainly no attempt was or will be carried out. */
+  readonly notDone: boolean;
+
+  constructor(notDone: boolean, options: ErrorOptions) {
+    super(notDone ? 'the update was not carried out' : 'the outcome of the update is unknown', options);
+    this.name = 'NoAnswer';
+    this.notDone = notDone;
+  }
+}
+
+/** An unknown session and another user's session get the same error. */
+export function sessionNotFound(): PerdureError {
+  return new PerdureError('SessionNotFound', 'there is no such session');
+}
+
+/** @param field the argument that names the message, unless the path does */
+export function messageNotFound(field?: string): PerdureError {
+  if (field !== undefined)
+    return new InvalidInput([{ field, expected: 'a message of this session' }], 'MessageNotFound');
+  return new PerdureError('MessageNotFound', 'there is no such message in this session');
+}
+
+const CAUSES: Readonly<Record<string, string>> = {
+  rewind: 'a rewind: undo that first',
+  edit: 'an edit, which has replaced it',
+  cancelled: 'its cancellation',
+  compaction: 'a compaction',
+};
+
+/** The error of a refusal: code and facts from the row, with a message for people. */
+export function refusalError(refusal: Omit<Refusal, 'ok'>): PerdureError {
+  const { code, phase, event, state, locked_project_id, cause, decision, offered, field } = refusal;
+  switch (code) {
+    case 'SessionNotFound':
+      return sessionNotFound();
+    case 'MessageNotFound':
+      return messageNotFound(field);
+    case 'InvalidTransition':
+      return new PerdureError(code, phase && event ? invalidTransitionMessage(phase, event) : 'not in this phase');
+    case 'ProjectAlreadyLocked':
+      return new PerdureError(code, `the session is locked to the project "${locked_project_id ?? 'another one'}"`);
+    case 'ProjectNotFound':
+      return new PerdureError(code, 'there is no such project');
+    case 'MessageConflict':
+      return new PerdureError(code, 'the session has another message with this id');
+    case 'RunInFlight':
+      return new PerdureError(code, 'a run is in flight or messages are queued; abort first, or send "abort": true');
+    case 'NotQueued':
+      return new PerdureError(code, `the message is no longer queued: its run is ${state ?? 'not open'}`);
+    case 'NotUserMessage':
+      if (field !== undefined) return new InvalidInput([{ field, expected: 'a message of the user' }], code);
+      return new PerdureError(code, 'the message is not one of the user: only those can be gone back to');
+    case 'MessageHidden':
+      return new PerdureError(code, `the message is hidden by ${CAUSES[cause ?? ''] ?? 'an earlier change'}`);
+    case 'NothingToUnrewind':
+      return new PerdureError(code, 'there is no rewind to undo: none was made since the last message');
+    case 'InvalidRange':
+      return new PerdureError(
+        code,
+        'expected either tail_turns, or from_start_message_id of a visible message not after from_message_id',
+      );
+    case 'NothingToCompact':
+      return new PerdureError(code, 'there is nothing to compact: no turns come before the newest ones, which stay');
+    case 'NothingToPrune':
+      return new PerdureError(
+        code,
+        'there is nothing to prune: the model sees no large tool output but the newest ones',
+      );
+    case 'ChildSession':
+      return new PerdureError(
+        code,
+        'the session belongs to a tool call of another one, and only that gives it messages',
+      );
+    case 'NotWaiting':
+      return new PerdureError(
+        code,
+        `the tool call does not wait for this${decision === undefined ? '' : `: it was decided "${decision}"`}`,
+      );
+    case 'NotOffered':
+      return new PerdureError(code, `decision: expected one that is offered: ${(offered ?? []).join(', ')}`);
+    case 'ProjectRequired':
+      return new PerdureError(code, 'decision: "always" needs a project, and the session has none');
+    case 'KeyReused':
+      return keyReused();
+    case 'TooMany':
+      return new PerdureError(code, 'too many messages are queued in this session');
+    case 'NotSupported':
+      return new PerdureError(code, 'this is not supported yet');
+    default:
+      return new PerdureError(isErrorCode(code) ? code : 'Internal', `the command was refused: ${code}`);
+  }
+}
+
+const SEND_AGAIN = 'send the command again with the same Idempotency-Key';
+
+/** The error that a caller gets for a failed `sendUpdate`: the workflow's refusal, or `Unavailable`. */
+export function updateError(error: unknown): PerdureError {
+  const cause = error instanceof WorkflowUpdateFailedError ? error.cause : undefined;
+  if (cause instanceof ApplicationFailure && typeof cause.type === 'string' && isErrorCode(cause.type)) {
+    const refusal = cause.details?.[0] as Partial<Refusal> | undefined;
+    if (cause.type === 'BadRequest') return new PerdureError('BadRequest', cause.message);
+    return refusalError({ ...refusal, code: cause.type satisfies ErrorCode });
+  }
+  const what =
+    error instanceof NoAnswer && error.notDone
+      ? 'the command could not be delivered to the session and was not carried out'
+      : 'the session did not answer in time and the outcome is unknown';
+  return new PerdureError('Unavailable', `${what}; ${SEND_AGAIN}`, { cause: error });
+}

@@ -1,0 +1,141 @@
+import type { ChildRun } from '../../domain/command-table.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import type { Bus } from '../../bus/bus.ts';
+import type { Db } from '../../store/db.ts';
+import { cleanJson, cleanText } from '../../domain/text.ts';
+import { type AnsweredCalls, type GivenOutput, giveOutput, readAnsweredCalls } from '../../store/permissions.ts';
+import { findSession, type OwnedSession } from '../../store/sessions.ts';
+import { InvalidInput } from '../../wire/input.ts';
+import type { Commands } from './commands.ts';
+import { messageNotFound, refusalError, sessionNotFound } from '../refusal-errors.ts';
+import type { Submission } from './submission.ts';
+
+/** What a page has added to a tool call of an answer: the response to an approval, or the outcome that it made itself. */
+export type CallResponse = { tool_call_id: string } & (
+  | { approved: boolean; reason?: string | undefined }
+  | { output: unknown }
+  | { error: string }
+);
+
+/** The run that goes on after an answer, and the tool call from which on its stream is new to the page. */
+export interface Responded {
+  session_id: string;
+  run_seq: number;
+  after: string;
+}
+
+/** What goes on after an output: the run of the answer `message_id`; if the call was one of a session below, `child` names it. */
+export interface OutputTaken {
+  message_id: string;
+  run_seq: number | null;
+  child: ChildRun | null;
+}
+
+interface Deps {
+  db: Db;
+  bus: Bus;
+  commands: Commands;
+  submission: Submission;
+}
+
+/** Whose session, by its id or an alias. */
+interface Place {
+  user: string;
+  session: string;
+}
+
+/** Answers tool calls, and gives the outcomes of those that pages carry out. */
+export class Answers {
+  private readonly deps: Deps;
+
+  constructor(deps: Deps) {
+    this.deps = deps;
+  }
+
+  /** @throws {PerdureError} see `PerdureClient.respond` */
+  async respond(place: Place, answerId: string, responses: readonly CallResponse[]): Promise<Responded> {
+    const session = await findSession(this.deps.db, place.user, place.session);
+    if (session === undefined) throw sessionNotFound();
+    const read = () => readAnsweredCalls(this.deps.db, place.user, session.session_id, answerId);
+    const found = await read();
+    if (found === undefined) throw messageNotFound();
+    const known = responses.filter(({ tool_call_id }) =>
+      found.calls.some((call) => call.tool_call_id === tool_call_id),
+    );
+    const news = known.filter((response) => isNews(found, response));
+    for (const response of news) await this.take({ ...place, session: session.session_id }, response, read);
+    const after = news[0] ?? known.findLast((response) => isRepeat(found, response));
+    if (after === undefined) {
+      const expected = 'a response to a tool call that waits for one';
+      throw new InvalidInput([{ field: 'parts', expected }]);
+    }
+    return { session_id: session.session_id, run_seq: found.run_seq, after: after.tool_call_id };
+  }
+
+  /** @throws {PerdureError} see `PerdureClient.giveOutput` */
+  async giveOutput(
+    { user, session: id }: Place,
+    toolCallId: string,
+    given: { output: unknown } | { error: string },
+  ): Promise<OutputTaken> {
+    const { db } = this.deps;
+    const session = await findSession(db, user, id);
+    if (session === undefined) throw sessionNotFound();
+    const call = { userId: user, sessionId: session.session_id, toolCallId: cleanText(toolCallId) };
+    const taken = await giveOutput(db, call, cleanJson(given) as typeof given);
+    if ('code' in taken) throw refusalError(taken);
+    const { session_id: calling, run_seq, message_id, user_message_id } = taken;
+    const isOwn = calling === session.session_id;
+    if (!taken.repeated)
+      this.goOn({ session: isOwn ? session : await findSession(db, user, calling), user, toolCallId }, taken);
+    const child = isOwn ? null : { session_id: calling, run_seq, message_id: user_message_id };
+    return { message_id, run_seq: isOwn ? run_seq : null, child };
+  }
+
+  /** Tells everybody that a run goes on with an output. Undefined: its session has been erased meanwhile. */
+  private goOn(
+    { session, user, toolCallId }: { session: OwnedSession | undefined; user: string; toolCallId: string },
+    { session_id, above, run_seq, user_message_id: message_id, model }: GivenOutput,
+  ): void {
+    const { bus, submission } = this.deps;
+    bus.publish({ session: session_id, run: run_seq, kind: 'answered' });
+    for (const each of [session_id, ...above]) bus.publish({ session: each, kind: 'status' });
+    if (session !== undefined)
+      submission.goOn({ ...session, user_id: user }, { run_seq, message_id, model }, toolCallId);
+  }
+
+  private async take(
+    place: Place,
+    response: CallResponse,
+    read: () => Promise<AnsweredCalls | undefined>,
+  ): Promise<void> {
+    const { tool_call_id } = response;
+    if (!('approved' in response)) {
+      await this.giveOutput(place, tool_call_id, response);
+      return;
+    }
+    const decision = response.approved ? 'once' : 'reject';
+    // Without a key: the decision that was made is answered as the first time, also with another reason.
+    const answer = { tool_call_id, decision, reason: response.reason } as const;
+    try {
+      await this.deps.commands.answer(place.user, place.session, answer);
+    } catch (error) {
+      // Another tab may have allowed it meanwhile, for longer.
+      const isDecided = error instanceof PerdureError && error.code === 'NotWaiting';
+      const call = isDecided ? (await read())?.calls.find((each) => each.tool_call_id === tool_call_id) : undefined;
+      if (call?.approved !== response.approved) throw error;
+    }
+  }
+}
+
+/** What is not known yet: a page sends all calls of its message, also those that were settled long ago. */
+function isNews({ calls }: AnsweredCalls, response: CallResponse): boolean {
+  const call = calls.find(({ tool_call_id }) => tool_call_id === response.tool_call_id);
+  return 'approved' in response ? call?.approved !== response.approved : call?.waits_for === 'output';
+}
+
+/** The call was answered like this before, and its outcome came or is yet to come. */
+function isRepeat({ calls, is_open }: AnsweredCalls, response: CallResponse): boolean {
+  const call = calls.find(({ tool_call_id }) => tool_call_id === response.tool_call_id);
+  return is_open || (call !== undefined && call.tool_state.startsWith('output-'));
+}

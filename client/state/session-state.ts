@@ -1,0 +1,90 @@
+import type { z } from 'zod';
+import { type Bus, userMark } from '../../bus/bus.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
+import { changesOf, type StateChange } from '../../domain/state-changes.ts';
+import { fullName, StateError } from '../../domain/state-keys.ts';
+import type { Json } from '../../domain/text.ts';
+import type { Db } from '../../store/db.ts';
+import { appendStateEvent, getStateSession, type StoredStateSession } from '../../store/state.ts';
+import { InvalidInput, keyReused, parseInput } from '../../wire/input.ts';
+import { stateBody } from '../../wire/requests.ts';
+import { secondsOf, storedTime, valuesOf } from './session.ts';
+import { sessionNotFound } from '../refusal-errors.ts';
+
+/** The state that a session sees, and when it last changed, in epoch seconds. */
+export interface SessionState {
+  state: Record<string, Json>;
+  lastUpdateTime: number;
+}
+
+/** Input of `changeState`: the body of POST /api/sessions/:id/state. */
+export type StateInput = z.input<typeof stateBody>;
+
+export async function readState(db: Db, user: string, sessionId: string): Promise<SessionState> {
+  const stored = await getStateSession(db, { app: null, user, id: sessionId }, { recent: 0 });
+  if (stored === undefined) throw sessionNotFound();
+  return shown(stored);
+}
+
+/**
+ * Appends an event of the user's to a session, and returns the state after it. With `lastUpdateTime` only if nothing has
+ * happened in the session since, except that keys may be added.
+ * @param options.admin the user may change `app:` state
+ * @throws {PerdureError} `SessionNotFound`, `Forbidden`, `StaleSession`, `KeyReused`, `BadRequest`, `TooLarge`
+ */
+export async function changeState(
+  { db, bus }: { db: Db; bus: Bus },
+  { user, sessionId }: { user: string; sessionId: string },
+  given: StateInput,
+  {
+    idempotencyKey = newId('evt'),
+    admin = false,
+  }: { idempotencyKey?: string | undefined; admin?: boolean | undefined },
+): Promise<SessionState> {
+  const { lastUpdateTime, ...actions } = parseInput(stateBody, given);
+  const changes = lastingChanges(actions);
+  const ofApp = changes.find(({ scope }) => scope === 'app');
+  if (ofApp !== undefined && !admin) {
+    throw new PerdureError('Forbidden', `only an administrator may change ${JSON.stringify(fullName(ofApp))}`);
+  }
+  const names = new Set(changes.map((change) => fullName(change)));
+  const event = {
+    ...{ id: idempotencyKey, invocationId: '', author: user, timestamp: Date.now() / 1_000 },
+    actions: {
+      stateDelta: Object.fromEntries(
+        changes.flatMap((change) => (change.value === undefined ? [] : [[fullName(change), change.value]])),
+      ),
+      stateDeletions: (actions.stateDeletions ?? []).filter((name) => names.has(name)),
+      stateIncrements: Object.fromEntries(
+        Object.entries(actions.stateIncrements ?? {}).filter(([name]) => names.has(name)),
+      ),
+    },
+  };
+  const seen =
+    lastUpdateTime === undefined ? null : { at: storedTime({ lastUpdateTime }), seq: 0, versions: false, recent: 0 };
+  try {
+    await appendStateEvent(db, { app: null, user, id: sessionId }, { event, changes, actor: 'user' }, seen);
+  } catch (error) {
+    // The event's id is the key.
+    throw error instanceof PerdureError && error.code === 'EventConflict' ? keyReused() : error;
+  }
+  const ofUser = changes.some(({ scope }) => scope === 'user');
+  bus.publish({ session: sessionId, kind: 'status', ...(ofUser && { user: userMark(user) }) });
+  return readState(db, user, sessionId);
+}
+
+/** @throws {InvalidInput} naming the path to what cannot be stored */
+function lastingChanges(actions: Parameters<typeof changesOf>[0]): StateChange[] {
+  try {
+    return changesOf(actions).filter(({ scope }) => scope !== 'temp');
+  } catch (error) {
+    if (error instanceof StateError)
+      throw new InvalidInput([{ field: error.field, expected: error.expected }], error.code);
+    throw error;
+  }
+}
+
+function shown(stored: StoredStateSession): SessionState {
+  return { state: Object.fromEntries(valuesOf(stored)), lastUpdateTime: secondsOf(stored.at) };
+}

@@ -1,0 +1,143 @@
+import type { z } from 'zod';
+import { MAX_ANSWER } from '../../domain/answer-limit.ts';
+import type { ErrorCode } from '../../domain/errors.ts';
+import { byteLength, cleanJson } from '../../domain/text.ts';
+import { faultIn, InvalidInput, parseInput } from '../../wire/input.ts';
+import { exportedMessage, exportedPart, exportedSession } from '../../wire/transfer.ts';
+import { agentOf, type Catalog, modelOf } from '../catalog.ts';
+import { ownMetadata } from '../own-metadata.ts';
+import type { Line } from './lines.ts';
+
+/** Positions from one message of the user to the next. */
+const BETWEEN_MESSAGES = 1_000;
+
+/** What an import has read so far: what its next line may be. */
+interface Place {
+  session: z.output<typeof exportedSession>;
+  messages: number;
+  /** The newest message; undefined: none yet. */
+  message: { id: string; position: number } | undefined;
+  /** The index of its newest part; -1: none yet. */
+  part: number;
+  /** Of the lines of the newest message and its parts. */
+  bytes: number;
+}
+
+/**
+ * Checks the lines of an import one by one, in constant memory. Ids that occur twice are found when the lines are stored.
+ * @throws {InvalidInput} naming the line: `InvalidLine`, `WrongOrder`, `ForeignId`; `AgentNotConfigured`, `ModelNotConfigured`
+ */
+export class ImportCheck {
+  private place: Place | undefined;
+  private readonly catalog: Catalog | undefined;
+
+  constructor(catalog: Catalog | undefined) {
+    this.catalog = catalog;
+  }
+
+  /** Checks the next line. Returns it as it is stored: JSON whose numbers Postgres can hold, too. */
+  line({ number, text }: Line): string {
+    const field = `line ${number}`;
+    const value = jsonOf(text, field);
+    const { kind } = value;
+    if (kind !== 'session' && kind !== 'message' && kind !== 'part') {
+      throw new InvalidInput([{ field: `${field}.kind`, expected: '"session", "message" or "part"' }], 'InvalidLine');
+    }
+    if ((kind === 'session') !== (this.place === undefined)) {
+      throw wrongOrder(field, this.place ? 'a message or a part' : 'the line of the session first');
+    }
+    if (kind === 'session') this.session(parsed(exportedSession, value, field));
+    else if (kind === 'message') this.message(parsed(exportedMessage, value, field), field);
+    else this.part(parsed(exportedPart, value, field), field);
+    const stored = JSON.stringify(value);
+    this.count(stored, field);
+    return stored;
+  }
+
+  /** The number of messages, after the last line. */
+  end(lines: number): number {
+    if (!this.place) throw wrongOrder('line 1', 'the line of the session first');
+    const { session, messages } = this.place;
+    if (messages === session.messages) return messages;
+    const expected = `${session.messages} messages as the first line says, not ${messages}`;
+    throw new InvalidInput([{ field: `line ${lines}`, expected }], 'InvalidLine');
+  }
+
+  private session(session: z.output<typeof exportedSession>): void {
+    agentOf(this.catalog, session.agent);
+    modelOf(this.catalog, session.model);
+    ownMetadata(session.metadata);
+    this.place = { session, messages: 0, message: undefined, part: -1, bytes: 0 };
+  }
+
+  private message({ id, position, role }: z.output<typeof exportedMessage>, field: string): void {
+    const place = this.place as Place;
+    if (place.message && position <= place.message.position) {
+      throw wrongOrder(
+        `${field}.position`,
+        `more than ${place.message.position}, the position of the message before it`,
+      );
+    }
+    // Answers and summaries are given the positions between those of the user's messages.
+    if ((position % BETWEEN_MESSAGES === 0) !== (role === 'user')) {
+      const expected = `${role === 'user' ? 'a' : 'no'} multiple of ${BETWEEN_MESSAGES} for the role "${role}"`;
+      throw new InvalidInput([{ field: `${field}.position`, expected }], 'InvalidLine');
+    }
+    place.message = { id, position };
+    place.messages += 1;
+    place.part = -1;
+    place.bytes = 0;
+  }
+
+  private part({ message_id, index }: z.output<typeof exportedPart>, field: string): void {
+    const place = this.place as Place;
+    if (!place.message) throw wrongOrder(field, 'a message before its parts');
+    if (message_id !== place.message.id) {
+      const expected = `"${place.message.id}", the id of the message before it`;
+      throw new InvalidInput([{ field: `${field}.message_id`, expected }], 'ForeignId');
+    }
+    if (index <= place.part) {
+      throw wrongOrder(`${field}.index`, `more than ${place.part}, the index of the part before it`);
+    }
+    place.part = index;
+  }
+
+  /** Whatever reads a message holds it whole in memory. */
+  private count(stored: string, field: string): void {
+    const place = this.place as Place;
+    place.bytes += byteLength(stored);
+    if (place.bytes <= MAX_ANSWER) return;
+    throw new InvalidInput([{ field, expected: `at most ${MAX_ANSWER} bytes in a message and its parts` }], 'TooLarge');
+  }
+}
+
+function wrongOrder(field: string, expected: string): InvalidInput {
+  return new InvalidInput([{ field, expected }], 'WrongOrder');
+}
+
+function parsed<T>(schema: z.ZodType<T>, value: unknown, field: string): T {
+  try {
+    return parseInput(schema, value, [field]);
+  } catch (error) {
+    throw error instanceof InvalidInput ? new InvalidInput(error.errors, 'InvalidLine' satisfies ErrorCode) : error;
+  }
+}
+
+/** The object in a line: JSON that Postgres can store, too. */
+function jsonOf(text: string, field: string): Record<string, unknown> {
+  const invalid = (expected: string) => new InvalidInput([{ field, expected }], 'InvalidLine');
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw invalid('JSON');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalid('a JSON object');
+  const fault = faultIn(value);
+  if (fault !== undefined) throw invalid(fault);
+  // An escape is the only way to write what Postgres refuses: U+0000 and half of a surrogate pair.
+  if (text.includes('\\u') && JSON.stringify(cleanJson(value)) !== JSON.stringify(value)) {
+    throw invalid('no character U+0000 and no half of a surrogate pair');
+  }
+  return value as Record<string, unknown>;
+}

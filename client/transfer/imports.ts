@@ -1,0 +1,128 @@
+import type { FileHandle } from 'node:fs/promises';
+import type pg from 'pg';
+import { newId } from '../../domain/ids.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import { type ImportRefusal, storeImport } from '../../store/transfer.ts';
+import { InvalidInput } from '../../wire/input.ts';
+import type { Catalog } from '../catalog.ts';
+import { Limiter } from '../wait/limiter.ts';
+import { Receiving } from '../uploads/receiving.ts';
+import { bytesOf, namelessFile, onDisk } from '../uploads/spool.ts';
+import { ImportCheck } from './import-check.ts';
+import { type Line, linesOf } from './lines.ts';
+
+const BATCH_LINES = 500;
+const BATCH_CHARACTERS = 1024 * 1024;
+
+/** A session that was imported. */
+export interface Imported {
+  session_id: string;
+  /** Number of messages. */
+  messages: number;
+}
+
+/** Imports that are received or stored at a time: each has a temporary file. */
+const AT_ONCE = 4;
+/** Of one user. */
+const OF_A_USER = 2;
+/** Imports that are stored at a time: each holds a connection, which messages and commands need too. */
+const STORED_AT_ONCE = 2;
+
+/** Imports exports as new sessions. */
+export class Imports {
+  private readonly db: pg.Pool;
+  private readonly catalog: Catalog | undefined;
+  private readonly maxBytes: number;
+  private readonly receiving = new Receiving(AT_ONCE, OF_A_USER);
+  private readonly storing = new Limiter(STORED_AT_ONCE);
+
+  constructor(deps: { db: pg.Pool; catalog: Catalog | undefined; maxBytes: number }) {
+    ({ db: this.db, catalog: this.catalog, maxBytes: this.maxBytes } = deps);
+  }
+
+  /**
+   * Imports an export as a new session of a user. The lines are checked while they arrive and kept in a temporary file, then
+   * stored in one transaction: a slow sender holds no connection to Postgres, and memory stays constant.
+   * @throws {InvalidInput} naming the line: `InvalidLine`, `WrongOrder`, `ForeignId`, `DuplicateId`, `TooLarge`; nothing is stored
+   * @throws {PerdureError} `TooLarge` for more than `maxBytes`, `Unavailable` if the disk is full, or if the lines arrive slowly
+   * while others wait
+   * @throws {LeftTheLine} `signal` fired while it waited for others
+   */
+  import(user: string, body: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<Imported> {
+    return this.receiving.run({ user, signal }, body, async (content) => {
+      await using spool = await namelessFile();
+      const messages = await this.receive(content, spool);
+      const sessionId = newId('ses');
+      await this.storing.run(() => this.store({ sessionId, userId: user }, spool), signal);
+      return { session_id: sessionId, messages };
+    });
+  }
+
+  /** Checks the lines while they arrive, and keeps them. Returns the number of messages. */
+  private async receive(body: AsyncIterable<Uint8Array>, spool: FileHandle): Promise<number> {
+    const check = new ImportCheck(this.catalog);
+    let lines = 0;
+    for await (const line of linesOf(atMost(this.maxBytes, body))) {
+      const text = check.line(line);
+      await onDisk(() => spool.appendFile(`${text}\n`));
+      lines = line.number;
+    }
+    return check.end(lines);
+  }
+
+  private async store(session: { sessionId: string; userId: string }, spool: FileHandle): Promise<void> {
+    const lines = () => linesOf(bytesOf(spool));
+    const refusal = await storeImport(this.db, session, batchesOf(lines()));
+    if (refusal) throw await refused(refusal, lines());
+  }
+}
+
+async function* atMost(maxBytes: number, body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const piece of body) {
+    bytes += piece.byteLength;
+    if (bytes > maxBytes) {
+      throw new PerdureError('TooLarge', `body: expected at most ${maxBytes} bytes (PERDURE_MAX_IMPORT)`);
+    }
+    yield piece;
+  }
+}
+
+async function* batchesOf(lines: AsyncIterable<Line>): AsyncGenerator<string[]> {
+  let batch: string[] = [];
+  let characters = 0;
+  for await (const { text } of lines) {
+    if (batch.length === BATCH_LINES || (batch.length > 0 && characters + text.length > BATCH_CHARACTERS)) {
+      yield batch;
+      batch = [];
+      characters = 0;
+    }
+    batch.push(text);
+    characters += text.length;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/** The error of a refusal, with the number of its line. */
+async function refused(refusal: ImportRefusal, lines: AsyncIterable<Line>): Promise<InvalidInput> {
+  const { code } = refusal;
+  if (code === 'InvalidLine') {
+    const field = refusal.from === refusal.to ? `line ${refusal.to}` : `lines ${refusal.from} to ${refusal.to}`;
+    return new InvalidInput([{ field, expected: 'values that Postgres can store' }], code);
+  }
+  const { kind, field, value } = refusal;
+  let left = code === 'DuplicateId' ? 2 : 1;
+  let at = 0;
+  for await (const { number, text } of lines) {
+    const line = JSON.parse(text) as Record<string, unknown>;
+    if (line['kind'] !== kind || line[field] !== value) continue;
+    at = number;
+    left -= 1;
+    if (left === 0) break;
+  }
+  const fault =
+    code === 'DuplicateId'
+      ? { field: `line ${at}.${field}`, expected: `another one: "${value}" occurs before` }
+      : { field: `line ${at}.metadata.hidden_by.id`, expected: 'the id of a later message' };
+  return new InvalidInput([fault], code);
+}

@@ -1,0 +1,118 @@
+import { attachmentOf, attachmentUrl } from '../../domain/attachments.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import { ACCEPTED_FILES } from '../../domain/media-type.ts';
+import { attachFile, type AttachmentRow, findAttachments } from '../../store/attachments.ts';
+import type { Contents } from '../../store/contents.ts';
+import type { Db } from '../../store/db.ts';
+import { readOwner } from '../../store/sessions.ts';
+import { InvalidInput } from '../../wire/input.ts';
+import { Limiter } from '../wait/limiter.ts';
+import { Receiving } from './receiving.ts';
+import { sessionNotFound } from '../refusal-errors.ts';
+import { Spooled } from './spool.ts';
+
+/** A file to attach. */
+export interface AttachmentInput {
+  content: AsyncIterable<Uint8Array>;
+  /** At most 256 characters. */
+  filename?: string | undefined;
+  /** What its sender says; of images and PDFs the content decides. */
+  mediaType?: string | undefined;
+}
+
+/** A file of a session. A file part of a message refers to it by `url`. */
+export interface Attachment {
+  attachment_id: string;
+  media_type: string;
+  filename: string | null;
+  /** In bytes. */
+  size: number;
+  url: string;
+}
+
+/** An attachment with its bytes. */
+export interface AttachmentContent extends Attachment {
+  content: AsyncIterable<Uint8Array>;
+}
+
+/** Uploads that are received or stored at a time: each has a temporary file. */
+const AT_ONCE = 16;
+/** Of one user. */
+const OF_A_USER = 4;
+/** Contents that are stored at a time, so that uploads leave connections and memory for messages. */
+const STORED_AT_ONCE = 4;
+
+/** Stores and reads the files of sessions. */
+export class Attachments {
+  private readonly db: Db;
+  private readonly contents: Contents;
+  private readonly maxBytes: number;
+  private readonly receiving = new Receiving(AT_ONCE, OF_A_USER);
+  private readonly storing = new Limiter(STORED_AT_ONCE);
+
+  constructor(deps: { db: Db; contents: Contents; maxBytes: number }) {
+    ({ db: this.db, contents: this.contents, maxBytes: this.maxBytes } = deps);
+  }
+
+  /**
+   * @param session opens or finds the session, once the file is there
+   * @throws {PerdureError} `SessionNotFound`, `TooLarge`, `BadRequest` for a type that is not accepted, `Unavailable` if the
+   * disk is full, or if the file arrives slowly while others wait
+   * @throws {LeftTheLine} `signal` fired while it waited for others
+   */
+  add(user: string, session: () => Promise<string>, file: AttachmentInput, signal?: AbortSignal): Promise<Attachment> {
+    const receive = (content: AttachmentInput['content']) => this.receive(session, { ...file, content }, signal);
+    return this.receiving.run({ user, signal }, file.content, receive);
+  }
+
+  private async receive(
+    session: () => Promise<string>,
+    { content, filename, mediaType }: AttachmentInput,
+    signal: AbortSignal | undefined,
+  ): Promise<Attachment> {
+    const tooLarge = () =>
+      new PerdureError('TooLarge', `file: expected at most ${this.maxBytes} bytes (PERDURE_MAX_FILE)`);
+    await using file = await Spooled.receive(content, { maxBytes: this.maxBytes, declared: mediaType, tooLarge });
+    if (file.size === 0) throw badFile('one that is not empty');
+    const type = file.mediaType;
+    if (type === undefined) throw badFile(ACCEPTED_FILES);
+    const sessionId = await session();
+    const put: Contents['put'] = (id, bytes) => this.storing.run(() => this.contents.put(id, bytes), signal);
+    const { digest, size } = file;
+    const whole = { digest, size, mediaType: type, filename, bytes: () => file.bytes() };
+    const attached = await attachFile({ db: this.db, put }, sessionId, whole);
+    if (!attached) throw sessionNotFound();
+    return viewOf(attached);
+  }
+
+  /** @throws {PerdureError} `AttachmentNotFound` */
+  async read(sessionId: string, attachmentId: string): Promise<AttachmentContent> {
+    const [found] = attachmentId.includes('\0') ? [] : await findAttachments(this.db, sessionId, [attachmentId]);
+    if (!found) throw new PerdureError('AttachmentNotFound', 'there is no such attachment in this session');
+    return { ...viewOf(found), content: this.contents.get(found) };
+  }
+
+  /**
+   * Checks that a session has the attachments that a message refers to.
+   * @throws {PerdureError} `SessionNotFound` for another user's session, `BadRequest` naming the part
+   */
+  async require(userId: string, sessionId: string, parts: readonly { type: string }[]): Promise<void> {
+    const named = parts.map((part) => attachmentOf(part));
+    const ids = named.filter((id) => id !== undefined);
+    if (ids.length === 0) return;
+    const found = new Set((await findAttachments(this.db, sessionId, ids)).map((row) => row.attachment_id));
+    const missing = named.findIndex((id) => id !== undefined && !found.has(id));
+    if (missing < 0) return;
+    // Whether another user's session has an attachment must not be told.
+    if ((await readOwner(this.db, sessionId)) !== userId) throw sessionNotFound();
+    throw new InvalidInput([{ field: `parts[${missing}].url`, expected: 'the URL of an attachment of this session' }]);
+  }
+}
+
+function viewOf({ attachment_id, media_type, filename, size }: AttachmentRow): Attachment {
+  return { attachment_id, media_type, filename, size, url: attachmentUrl(attachment_id) };
+}
+
+function badFile(expected: string): PerdureError {
+  return new PerdureError('BadRequest', `file: expected ${expected}`);
+}
