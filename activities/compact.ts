@@ -1,12 +1,12 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import type { UIMessage } from 'ai';
-import { compactionOf } from '../agent/compaction-settings.ts';
-import { type AgentDefinition, limitsOf } from '../agent/define.ts';
-import { limitFailure } from '../agent/limits.ts';
-import type { ResolvedModel } from '../agent/models.ts';
-import { classifyOwn } from '../agent/provider-errors.ts';
-import type { Summarized } from '../agent/summarize.ts';
-import { countTokens, messageTokens } from '../agent/tokens.ts';
+import { compactionOf } from '../agent/definition/compaction-schema.ts';
+import { type AgentDefinition, limitsOf } from '../agent/definition/define.ts';
+import { limitFailure } from '../agent/step/limits.ts';
+import type { ResolvedModel } from '../agent/models/models.ts';
+import { classifyOwn } from '../agent/provider-failures/classify-provider-error.ts';
+import type { Summarized } from '../agent/compaction/summarize.ts';
+import { countTokens, messageTokens } from '../agent/compaction/tokens.ts';
 import type { CompactArgs, CompactOutcome } from '../domain/commands.ts';
 import { type CompactionPlan, planCompaction } from '../domain/compaction-plan.ts';
 import { type CompactionSettings, shownSummary, usableTokens } from '../domain/compaction.ts';
@@ -24,15 +24,15 @@ import {
   storePrune,
 } from '../store/compaction.ts';
 import { viewMessages } from '../store/view.ts';
-import { withAttachments } from './attachments.ts';
-import type { ActivityContext } from './context.ts';
-import { failRun } from './end-run.ts';
-import { shownMessages } from './prompt.ts';
-import { RunStop } from './stop.ts';
-import { askForSummary, notUsed, storedSummary } from './summary.ts';
-import { claimWhenFree } from './underway.ts';
-import { seenOutputs } from './window.ts';
-import { type Writer, writeUntilStored } from './write-until-stored.ts';
+import { withAttachments } from './prompt/with-attachments.ts';
+import type { ActivityContext } from './activity-context.ts';
+import { failRun } from './claims/fail-run.ts';
+import { shownMessages } from './prompt/step-prompt.ts';
+import { RunStop } from './claims/run-stop.ts';
+import { askForSummary, notUsed, storedSummary } from './window/summary.ts';
+import { claimWhenFree } from './claims/claim-when-free.ts';
+import { seenOutputs } from './window/window.ts';
+import { type Writer, writeUntilStored } from './claims/write-until-stored.ts';
 
 /** A compaction frees a tenth more than it has to, so that the next step does not need another one. */
 const SPARE = 0.9;

@@ -15,11 +15,11 @@ export {
   type ToolState,
   type ToolTodos,
   type TurnSession,
-} from './define.ts';
-export type { McpServerDefinition } from './mcp/definition.ts';
-export { type MemorySession, memorySession } from './memory.ts';
-export { createModels, type Models, type ModelSettings, type ResolvedModel } from './models.ts';
-export type { CustomProvider, CustomProviders } from './providers.ts';
+} from './definition/define.ts';
+export type { McpServerDefinition } from './definition/mcp-server-definition.ts';
+export { type MemorySession, memorySession } from './memory/memory-session.ts';
+export { createModels, type Models, type ModelSettings, type ResolvedModel } from './models/models.ts';
+export type { CustomProvider, CustomProviders } from './models/providers.ts';
 export { providerFetch } from './provider-stream/provider-fetch.ts';
 export type { SnapshotPlace, Snapshots } from './snapshots.ts';
-export { type AnswerMetadata, run, type RunOptions } from './run.ts';
+export { type AnswerMetadata, run, type RunOptions } from './memory/run.ts';

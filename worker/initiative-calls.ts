@@ -1,5 +1,5 @@
-import type { InitiativeCaller } from '../activities/context.ts';
-import type { InitiativeCalls } from '../agent/initiative-tools.ts';
+import type { InitiativeCaller } from '../activities/activity-context.ts';
+import type { InitiativeCalls } from '../agent/initiatives/initiative-tools.ts';
 import type { Initiatives } from '../client/initiatives/initiatives.ts';
 import { PerdureError } from '../domain/errors.ts';
 import type { Db } from '../store/db.ts';

@@ -1,10 +1,10 @@
 import type { Logger } from 'pino';
 import type pg from 'pg';
 import { Gauge, type Registry } from 'prom-client';
-import { fileKeeper } from '../activities/kept-files.ts';
-import type { WorkerMetrics } from '../activities/metrics.ts';
-import type { AgentDefinition } from '../agent/define.ts';
-import { mcpSecrets } from '../agent/mcp/definition.ts';
+import { fileKeeper } from '../activities/recording/file-keeper.ts';
+import type { WorkerMetrics } from '../activities/worker-metrics.ts';
+import type { AgentDefinition } from '../agent/definition/define.ts';
+import { mcpSecrets } from '../agent/definition/mcp-server-definition.ts';
 import { McpTools } from '../agent/mcp/mcp-tools.ts';
 import { type Hide, hideTexts } from '../config/secrets.ts';
 import { changedMcpTools, noteMcpAway } from '../store/mcp.ts';

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type pg from 'pg';
-import { deliverResult } from '../activities/tasks.ts';
+import { deliverResult } from '../activities/recording/tasks.ts';
 import type { Bus } from '../bus/bus.ts';
 import { sendUpdate } from '../client/send/send-update.ts';
 import type { ShowUser } from '../config/hidden-users.ts';

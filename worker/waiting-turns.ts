@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import type { Admission } from '../activities/admission.ts';
+import type { Admission } from '../activities/admission/admission.ts';
 import type { Bus } from '../bus/bus.ts';
 import { postponeChecks } from '../store/sweep.ts';
 

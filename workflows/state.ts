@@ -89,7 +89,7 @@ export class SessionState {
   private ordinals = 0;
   private loads = 0;
 
-  /** A worker may run ahead of this workflow (activities/head-starts.ts); false in histories from before that patch. */
+  /** A worker may run ahead of this workflow (activities/head-starts/head-starts.ts); false in histories from before that patch. */
   readonly isLed: boolean;
 
   /** @param isSequential see sequencer.ts; false in histories from before that patch */

@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../../domain/canonical-json.ts';
 import { MCP_RULE, type PermissionRule } from '../../domain/permissions.ts';
-import { type AgentDefinition, DefinitionError, manifestRules, type ToolDefinition } from '../define.ts';
-import { toolCatalog } from '../prompt.ts';
-import { toolJsonSchema } from '../tool-schema.ts';
-import { McpConnection, type McpLog, reasonOf } from './connection.ts';
-import { type McpServerDefinition, placeOf, toolNameOf } from './definition.ts';
-import { sharedTools } from './names.ts';
-import type { KeepFile } from './output.ts';
-import { rulesWithoutTool } from './rules.ts';
-import { loadMcpSdk } from './sdk.ts';
-import type { ListedTool } from './session.ts';
-import { asTool, digestOf, formerTool, type UsedServer } from './tools.ts';
+import { type AgentDefinition, DefinitionError, manifestRules, type ToolDefinition } from '../definition/define.ts';
+import { toolCatalog } from '../prompt/assemble-prompt.ts';
+import { toolJsonSchema } from '../definition/tool-json-schema.ts';
+import { McpConnection, type McpLog, reasonOf } from './mcp-connection.ts';
+import { type McpServerDefinition, placeOf, toolNameOf } from '../definition/mcp-server-definition.ts';
+import { sharedTools } from '../definition/mcp-names.ts';
+import type { KeepFile } from './call-output.ts';
+import { rulesWithoutTool } from '../definition/mcp-rules.ts';
+import { loadMcpSdk } from './load-mcp-sdk.ts';
+import type { ListedTool } from './mcp-session.ts';
+import { asTool, digestOf, formerTool, type UsedServer } from './mcp-tool.ts';
 
 /** Keeps the digest of each tool as an agent's version first saw it, for all workers. */
 export interface ToolPins {

@@ -7,8 +7,8 @@ import {
   type ProviderEvent,
   readableUsage,
   withField,
-} from './answer-reader.ts';
-import { providerError } from './provider-error.ts';
+} from './provider-answer-reader.ts';
+import { providerError } from './unreadable-answer.ts';
 import { RepeatedCalls } from './repeated-calls.ts';
 
 /** Words of other servers for the finish reasons of OpenAI, in lower case. */

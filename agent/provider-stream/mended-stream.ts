@@ -1,9 +1,9 @@
 import { createParser, type EventSourceMessage, type EventSourceParser } from 'eventsource-parser';
 import { MAX_ANSWER } from '../../domain/answer-limit.ts';
-import { AnswerTooLong } from '../answer-size.ts';
-import type { Silence } from '../idle-limit.ts';
-import { type AnswerReader, objectOf } from './answer-reader.ts';
-import { errorEvent, errorOfBody, parsed, UnreadableAnswer } from './provider-error.ts';
+import { AnswerTooLong } from './answer-size.ts';
+import type { Silence } from './idle-limit.ts';
+import { type AnswerReader, objectOf } from './provider-answer-reader.ts';
+import { errorEvent, errorOfBody, parsed, UnreadableAnswer } from './unreadable-answer.ts';
 
 /** Longest event of a provider's stream, in bytes. JSON in JSON takes twice its length. */
 const MAX_EVENT = 2 * MAX_ANSWER;

@@ -1,12 +1,12 @@
 import { text as textOf } from 'node:stream/consumers';
 import { MAX_ANSWER } from '../../domain/answer-limit.ts';
-import { AnswerTooLong } from '../answer-size.ts';
-import { type Silence, silenceOf } from '../idle-limit.ts';
-import type { AnswerReader } from './answer-reader.ts';
+import { AnswerTooLong } from './answer-size.ts';
+import { type Silence, silenceOf } from './idle-limit.ts';
+import type { AnswerReader } from './provider-answer-reader.ts';
 import { ChatCompletions } from './chat-completions.ts';
-import { Messages } from './messages.ts';
+import { Messages } from './anthropic-messages.ts';
 import { mendedStream } from './mended-stream.ts';
-import { parsed, saidInBody } from './provider-error.ts';
+import { parsed, saidInBody } from './unreadable-answer.ts';
 import { Responses } from './responses.ts';
 
 /** Longest body of an error, in bytes. */

@@ -1,4 +1,4 @@
-import { objectOf, type ProviderEvent, withField } from './answer-reader.ts';
+import { objectOf, type ProviderEvent, withField } from './provider-answer-reader.ts';
 
 /** Before the number that is appended to an id that is sent again. */
 const MARK = '\u0001';

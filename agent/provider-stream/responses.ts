@@ -6,8 +6,8 @@ import {
   type ProviderEvent,
   readableUsage,
   withField,
-} from './answer-reader.ts';
-import { providerError } from './provider-error.ts';
+} from './provider-answer-reader.ts';
+import { providerError } from './unreadable-answer.ts';
 
 /**
  * Streams of OpenAI's responses.

@@ -1,5 +1,5 @@
 // perdure/testing: test your agents without a provider.
-export type { Script, ScriptContext, ScriptedStep } from '../../agent/script.ts';
+export type { Script, ScriptContext, ScriptedStep } from '../../agent/models/script-provider.ts';
 export { type RunTurnOptions, runTurn } from './run-turn.ts';
 export { scriptedModel } from './scripted-model.ts';
 export { startTestServer, type TestServer, type TestServerOptions } from './server.ts';

@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { UIMessage } from 'ai';
-import type { AgentDefinition } from '../../agent/define.ts';
-import { type MemorySession, memorySession } from '../../agent/memory.ts';
-import { createModels } from '../../agent/models.ts';
-import { type CustomProvider } from '../../agent/providers.ts';
-import { run } from '../../agent/run.ts';
+import type { AgentDefinition } from '../../agent/definition/define.ts';
+import { type MemorySession, memorySession } from '../../agent/memory/memory-session.ts';
+import { createModels } from '../../agent/models/models.ts';
+import { type CustomProvider } from '../../agent/models/providers.ts';
+import { run } from '../../agent/memory/run.ts';
 import { readTurn, type TestTurn } from './turn.ts';
 
 /** What a turn in memory needs. */

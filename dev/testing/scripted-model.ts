@@ -1,6 +1,6 @@
 import { MockLanguageModelV4 } from 'ai/test';
-import { replyOf, type Script } from '../../agent/script.ts';
-import { scriptModel } from '../../agent/script-model.ts';
+import { replyOf, type Script } from '../../agent/models/script-provider.ts';
+import { scriptModel } from '../../agent/scripted/script-model.ts';
 
 /**
  * A model that answers as the script says: a mock of the AI SDK, whose `doStreamCalls` are the calls that it received. It

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { defineAgent, defineTool } from '../../agent/define.ts';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { readFile, writeFile } from '../site-builder/tools.ts';
 import { siteCheck } from './check-site.ts';
 

@@ -1,4 +1,4 @@
-import { defineAgent } from '../../agent/define.ts';
+import { defineAgent } from '../../agent/definition/define.ts';
 import { buildAndDeploy, readFile, todoAdd, todoComplete, writeFile } from './tools.ts';
 
 const PROMPT = `You build small web sites together with a user.

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { z } from 'zod';
-import { defineTool, type ToolContext } from '../../agent/define.ts';
+import { defineTool, type ToolContext } from '../../agent/definition/define.ts';
 import { listTopFolder, readTextFile, writeTextFile } from './workspace.ts';
 
 /** The todo of the build: completing it moves the session to verifying. */

@@ -1,4 +1,4 @@
--- Instruction files that tools wrote, which do not enter prompts (agent/instructions.ts). A file's path is relative to the
+-- Instruction files that tools wrote, which do not enter prompts (agent/prompt/instructions.ts). A file's path is relative to the
 -- folder of workspaces; its stamp, "inode:size:modified:changed" with times in nanoseconds, changes with every write or move.
 
 -- Stores which instruction files a tool finds. `p_watch` is null or { root, before }: the workspace's folder, relative to

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type EventServer, startEventServer } from '../../tools/test-kit/event-server.ts';
 import { modelOf, PROVIDER_APIS } from '../../tools/test-kit/provider-apis.ts';
 import { reduced } from '../../tools/test-kit/reduce.ts';
-import { classifyProviderError, failureOfFinish } from '../../agent/provider-errors.ts';
-import { type StepInput, streamStep } from '../../agent/step.ts';
+import { classifyProviderError, failureOfFinish } from '../../agent/provider-failures/classify-provider-error.ts';
+import { type StepInput, streamStep } from '../../agent/step/stream-model-call.ts';
 import { collect, hello, type Played, writeFile } from './step-play.ts';
 
 let server: EventServer;

@@ -5,9 +5,9 @@ import { mkdirSync, mkdtempSync, realpathSync, symlinkSync, writeFileSync } from
 import os from 'node:os';
 import path from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { defineAgent } from '../../agent/define.ts';
+import { defineAgent } from '../../agent/definition/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
-import { assemblePrompt, type PromptInput } from '../../agent/prompt.ts';
+import { assemblePrompt, type PromptInput } from '../../agent/prompt/assemble-prompt.ts';
 
 let boundary: string;
 let workspaceRoot: string;

@@ -4,11 +4,11 @@ import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import siteBuilder from '../../examples/site-builder/agent.ts';
-import { memorySession } from '../../agent/memory.ts';
-import { requireDefaultModels } from '../../agent/default-models.ts';
-import { createModels } from '../../agent/models.ts';
-import { loadProviders } from '../../agent/providers.ts';
-import { agentRegistry, loadAgents } from '../../agent/registry.ts';
+import { memorySession } from '../../agent/memory/memory-session.ts';
+import { requireDefaultModels } from '../../agent/models/require-default-models.ts';
+import { createModels } from '../../agent/models/models.ts';
+import { loadProviders } from '../../agent/models/providers.ts';
+import { agentRegistry, loadAgents } from '../../agent/loading/agent-registry.ts';
 import { catalogOf } from '../../host/catalog.ts';
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'perdure-agents-'));
@@ -89,7 +89,7 @@ describe('agents', () => {
     const file = moduleOf(`import { defineAgent } from 'perdure'; import { PHASES } from 'perdure/domain';
       export default [defineAgent({ ...${agent('mine')}, description: PHASES[0] })];`);
     // In a separate process, because the test runner resolves imports differently.
-    const script = `import { loadAgents } from ${JSON.stringify(path.join(import.meta.dirname, '../../agent/registry.ts'))};
+    const script = `import { loadAgents } from ${JSON.stringify(path.join(import.meta.dirname, '../../agent/loading/agent-registry.ts'))};
       const { default: mine } = await loadAgents(${JSON.stringify(file)}, []);
       console.log(mine.id, mine.description);`;
     const printed = execFileSync(process.execPath, ['--input-type=module', '--eval', script], { encoding: 'utf8' });

@@ -9,11 +9,11 @@ import siteBuilder from '../../examples/site-builder/agent.ts';
 import { callTool, fail, finish, hang, report, say } from '../../tools/test-kit/model-actions.ts';
 import { type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
-import { type AgentDefinition, defineAgent, defineTool, type PromptSession } from '../../agent/define.ts';
-import { type MemorySession, memorySession } from '../../agent/memory.ts';
-import { createModels } from '../../agent/models.ts';
-import { rehearsalModel } from '../../agent/rehearsal.ts';
-import { type AnswerMetadata, run } from '../../agent/run.ts';
+import { type AgentDefinition, defineAgent, defineTool, type PromptSession } from '../../agent/definition/define.ts';
+import { type MemorySession, memorySession } from '../../agent/memory/memory-session.ts';
+import { createModels } from '../../agent/models/models.ts';
+import { rehearsalModel } from '../../agent/scripted/rehearsal-model.ts';
+import { type AnswerMetadata, run } from '../../agent/memory/run.ts';
 
 const rehearsal = { ...createModels({}).resolve('rehearsal/site-builder'), model: rehearsalModel({ delayMs: 0 }) };
 

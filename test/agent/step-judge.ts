@@ -5,9 +5,9 @@ import { convertToModelMessages, streamText, type UIMessage, type UIMessageChunk
 import { fromLanguageModelUsage } from '../../domain/usage.ts';
 import { plain, reduced } from '../../tools/test-kit/reduce.ts';
 import type { ModelObject } from '../../agent/model-object.ts';
-import { classifyProviderError } from '../../agent/provider-errors.ts';
-import { streamStep } from '../../agent/step.ts';
-import { sdkTools } from '../../agent/step-tools.ts';
+import { classifyProviderError } from '../../agent/provider-failures/classify-provider-error.ts';
+import { streamStep } from '../../agent/step/stream-model-call.ts';
+import { sdkTools } from '../../agent/tools/ai-sdk-tools.ts';
 import { collect, hello, writeFile } from './step-play.ts';
 
 type CallOptions = Parameters<ModelObject['doStream']>[0];

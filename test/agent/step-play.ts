@@ -2,9 +2,9 @@
 import type { UIMessage, UIMessageChunk } from 'ai';
 import { z } from 'zod';
 import { type ModelScript, type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
-import { defineTool } from '../../agent/define.ts';
-import { createModels } from '../../agent/models.ts';
-import { type StepInput, type StepResult, streamStep } from '../../agent/step.ts';
+import { defineTool } from '../../agent/definition/define.ts';
+import { createModels } from '../../agent/models/models.ts';
+import { type StepInput, type StepResult, streamStep } from '../../agent/step/stream-model-call.ts';
 
 export const writeFile = defineTool({
   name: 'write_file',

@@ -1,7 +1,7 @@
 // Questions of the agent in the chat page: tool calls that ask, are carried out by another page, or are made by a subagent.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { defineAgent, defineTool } from '../../agent/define.ts';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';

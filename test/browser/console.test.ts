@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
-import { REHEARSAL_MODEL } from '../../agent/rehearsal.ts';
+import { REHEARSAL_MODEL } from '../../agent/scripted/rehearsal-model.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { fail, hang, say } from '../../tools/test-kit/model-actions.ts';

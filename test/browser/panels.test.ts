@@ -1,7 +1,7 @@
 import path from 'node:path';
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
-import { type AgentDefinition, usesPhases } from '../../agent/define.ts';
+import { type AgentDefinition, usesPhases } from '../../agent/definition/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { staticPage } from '../../host/static-page.ts';
 import { isFocused, NARROW, press, WIDE } from '../../tools/test-kit/accessible.ts';

@@ -1,7 +1,7 @@
 // What can be done with the messages of a conversation.
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
-import { defineAgent, defineTool } from '../../agent/define.ts';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { createClient } from '../../client/client.ts';
 import { callTool, fail, finish, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';

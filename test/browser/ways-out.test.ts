@@ -2,7 +2,7 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { defineAgent, defineTool } from '../../agent/define.ts';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { RUN_ERROR_CODES, type RunErrorCode } from '../../domain/runs.ts';
 import {
   callTool,

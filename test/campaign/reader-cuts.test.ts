@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
 import { cases } from '../../tools/test-kit/cases.ts';
-import { defineAgent, defineTool } from '../../agent/define.ts';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { newId } from '../../domain/ids.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';

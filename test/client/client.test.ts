@@ -1,7 +1,7 @@
 import { Client, Connection } from '@temporalio/client';
 import pg from 'pg';
 import { expect, it, vi } from 'vitest';
-import { createModels } from '../../agent/models.ts';
+import { createModels } from '../../agent/models/models.ts';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { newId } from '../../domain/ids.ts';
 import { type Db } from '../../store/db.ts';

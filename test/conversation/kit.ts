@@ -1,6 +1,6 @@
 // Conversations that are longer than their model's window, and what is stored of them.
 import { z } from 'zod';
-import { defineAgent, defineTool } from '../../agent/define.ts';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import type { CompactionData, PruneData } from '../../domain/compaction.ts';
 import { newId } from '../../domain/ids.ts';
 import { callTool, type ModelAction, report, say } from '../../tools/test-kit/model-actions.ts';

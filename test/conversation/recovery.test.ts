@@ -14,8 +14,8 @@ import {
 import type { ModelScript } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { defineAgent } from '../../agent/define.ts';
-import { SUMMARIZER } from '../../agent/summarizer.ts';
+import { defineAgent } from '../../agent/definition/define.ts';
+import { SUMMARIZER } from '../../agent/compaction/summarizer.ts';
 import { agent, CATALOG, messages, requests, send, SUMMARY, talking, tell, visible, words } from './kit.ts';
 
 const only = (recovery: object) => ({

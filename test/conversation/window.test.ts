@@ -1,8 +1,8 @@
 // How much of the window is in use: the provider's count of the newest step, and what came after it counted here.
 import { expect, it } from 'vitest';
 import type { UIMessage } from 'ai';
-import { windowInUse } from '../../activities/window.ts';
-import { countTokens } from '../../agent/tokens.ts';
+import { windowInUse } from '../../activities/window/window.ts';
+import { countTokens } from '../../agent/compaction/tokens.ts';
 
 const text = (id: string, role: 'user' | 'assistant', content: string): UIMessage => {
   return { id, role, parts: [{ type: 'step-start' }, { type: 'text', text: content }] };

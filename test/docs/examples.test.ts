@@ -5,7 +5,7 @@ import { mkdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { loadAgents } from '../../agent/registry.ts';
+import { loadAgents } from '../../agent/loading/agent-registry.ts';
 import { temporalClient } from '../../client/send/temporal-client.ts';
 import { startHost } from '../../tools/test-kit/host.ts';
 import { startRuntime } from '../../tools/test-kit/runtime.ts';

@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import type { AgentDefinition, Limits, ToolDefinition } from '../../agent/define.ts';
+import type { AgentDefinition, Limits, ToolDefinition } from '../../agent/definition/define.ts';
 import type { ClientOptions } from '../../client/options.ts';
 import type { CatalogParts } from '../../host/catalog.ts';
 import type { HostParts } from '../../host/context.ts';
@@ -57,8 +57,8 @@ const agent: Fields<Omit<Required<AgentDefinition>, 'description'>> = {
 const tool: Fields<Required<ToolDefinition>> = {
   name: REACHES_PROVIDER,
   description: REACHES_PROVIDER,
-  input: ['agent/tool.test.ts', 'P5 gets its parsed input'],
-  execute: ['agent/tool.test.ts', 'P5 gets its parsed input'],
+  input: ['agent/tools/execute-tool.test.ts', 'P5 gets its parsed input'],
+  execute: ['agent/tools/execute-tool.test.ts', 'P5 gets its parsed input'],
   permission: ['test/sessions/approvals.test.ts', 'P3 a rule of the manifest denies'],
   output: ['test/sessions/page-tools.test.ts', 'P5 an output that is not what the tool promises'],
   timeout: ['test/sessions/page-tools.test.ts', 'P5 a page that is too late'],

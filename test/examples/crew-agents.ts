@@ -3,7 +3,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { defineAgent, type ToolContext, type ToolDefinition } from '../../agent/define.ts';
+import { defineAgent, type ToolContext, type ToolDefinition } from '../../agent/definition/define.ts';
 import agents from '../../examples/crew/agents.ts';
 
 /** Who waits. */

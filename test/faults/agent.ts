@@ -3,7 +3,7 @@ import { appendFile, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { defineAgent, defineTool, type ToolContext } from '../../agent/define.ts';
+import { defineAgent, defineTool, type ToolContext } from '../../agent/definition/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { userFolder } from '../../workspaces/paths.ts';

@@ -1,7 +1,7 @@
 // What is stored of a session in Temporal: control, never content; and its size.
 import { temporal } from '@temporalio/proto';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { defineAgent } from '../../agent/define.ts';
+import { defineAgent } from '../../agent/definition/define.ts';
 import { logReason } from '../../store/events.ts';
 import { signals, updates } from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';

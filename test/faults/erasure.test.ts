@@ -4,7 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, beforeEach, expect, it } from 'vitest';
 import { z } from 'zod';
-import { defineAgent, defineTool } from '../../agent/define.ts';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import type { Snapshots } from '../../agent/snapshots.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { eventsOf, startHost, type TestHost } from '../../tools/test-kit/host.ts';

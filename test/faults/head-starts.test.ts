@@ -1,4 +1,4 @@
-// A worker begins a turn when its message is accepted, before Temporal asks for it (activities/head-starts.ts).
+// A worker begins a turn when its message is accepted, before Temporal asks for it (activities/head-starts/head-starts.ts).
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { PerdureClient } from '../../client/client.ts';

@@ -1,4 +1,4 @@
-// A worker begins a turn of a session whose workflow is in no worker's cache (activities/head-starts.ts).
+// A worker begins a turn of a session whose workflow is in no worker's cache (activities/head-starts/head-starts.ts).
 import { beforeAll, expect, it } from 'vitest';
 import { DEFAULT_TASK_QUEUE } from '../../domain/task-queue.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';

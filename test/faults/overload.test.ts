@@ -1,7 +1,7 @@
 // A worker that streams as many answers as it may.
 import { beforeAll, expect, it, vi } from 'vitest';
 import { z } from 'zod';
-import { defineAgent, defineTool } from '../../agent/define.ts';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';

@@ -1,5 +1,5 @@
 // An agent that asks before it pays, and whose pages know the place: its runs wait. What it pays is appended to a file.
-import { defineAgent } from '../../agent/define.ts';
+import { defineAgent } from '../../agent/definition/define.ts';
 import { hurry, locate } from '../../tools/test-kit/asking-agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { type Servers, TestSession } from '../../tools/test-kit/session.ts';

@@ -1,6 +1,6 @@
 // Transient and permanent failures of a provider, also while streaming; and the limits of a turn.
 import { beforeAll, describe, expect, it, vi } from 'vitest';
-import { defineAgent, type Limits } from '../../agent/define.ts';
+import { defineAgent, type Limits } from '../../agent/definition/define.ts';
 import { hideSecrets } from '../../config/secrets.ts';
 import { readEvents } from '../../store/events.ts';
 import { readStatus } from '../../store/status.ts';

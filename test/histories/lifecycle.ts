@@ -1,6 +1,6 @@
 // Scenarios of a session's lifecycle: commands, closing and opening, continuing as new, and lost workers and claims.
 import { setTimeout as delay } from 'node:timers/promises';
-import { defineAgent } from '../../agent/define.ts';
+import { defineAgent } from '../../agent/definition/define.ts';
 import { signals, updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { loseClaims, untilItWaits } from '../faults/lost-claims.ts';

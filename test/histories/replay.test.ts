@@ -121,10 +121,10 @@ describe('pseudonyms', () => {
 });
 
 describe('a change of workflow code', () => {
-  /** Where session.ts arms its timer. */
+  /** Where workflows/session.ts arms its timer. */
   const idleTimer = 'closeWhenIdle(state).catch(unlessCancelled);';
 
-  /** Where turn.ts begins each try of a step. */
+  /** Where workflows/turn.ts begins each try of a step. */
   const eachTry = 'const model = run.last_model ?? run.model ?? session.settings.default_model;';
 
   /** The event of a recording that is the nth of its type, as a breakage names it. */

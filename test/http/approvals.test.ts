@@ -2,7 +2,7 @@
 import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport, type UIMessage } from 'ai';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { manifestRules } from '../../agent/define.ts';
+import { manifestRules } from '../../agent/definition/define.ts';
 import { sendWhenAnswered } from '../../client/index.ts';
 import { newId } from '../../domain/ids.ts';
 import { askingAgent, askingModel, ran } from '../../tools/test-kit/asking-agent.ts';

@@ -1,6 +1,6 @@
 import { SignJWT } from 'jose';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { REHEARSAL_MODEL } from '../../agent/rehearsal.ts';
+import { REHEARSAL_MODEL } from '../../agent/scripted/rehearsal-model.ts';
 import { tokenUser } from '../../host/token.ts';
 import { eraseSession } from '../../store/erasure.ts';
 import { userFolder } from '../../workspaces/paths.ts';

@@ -13,7 +13,7 @@ import { Hono } from 'hono';
 import { SignJWT } from 'jose';
 import { pino } from 'pino';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { AgentDefinition } from '../../agent/define.ts';
+import type { AgentDefinition } from '../../agent/definition/define.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import {

@@ -1,7 +1,7 @@
 // Agents that work on initiatives: the tools of their roles, what their prompts say, and the limits of their context.
 import { beforeAll, expect, it } from 'vitest';
-import { defineAgent } from '../../agent/define.ts';
-import type { InitiativeRole } from '../../agent/initiative-tools.ts';
+import { defineAgent } from '../../agent/definition/define.ts';
+import type { InitiativeRole } from '../../agent/initiatives/initiative-tools.ts';
 import type { PerdureClient } from '../../client/client.ts';
 import { createClient } from '../../client/client.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';

@@ -1,6 +1,6 @@
 // Subagents of an agent that works on an initiative.
 import { beforeAll, expect, it } from 'vitest';
-import { defineAgent } from '../../agent/define.ts';
+import { defineAgent } from '../../agent/definition/define.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { planned } from '../../tools/test-kit/initiative.ts';

@@ -1,10 +1,15 @@
 // The MCP tools of an agent, without a worker: real servers and a real Postgres for the pins.
 import path from 'node:path';
 import type pg from 'pg';
-import { type AgentDefinition, defineAgent, type ToolContext, type ToolDefinition } from '../../agent/define.ts';
-import type { McpServerDefinition } from '../../agent/mcp/definition.ts';
+import {
+  type AgentDefinition,
+  defineAgent,
+  type ToolContext,
+  type ToolDefinition,
+} from '../../agent/definition/define.ts';
+import type { McpServerDefinition } from '../../agent/definition/mcp-server-definition.ts';
 import { McpTools, type McpToolsOptions } from '../../agent/mcp/mcp-tools.ts';
-import { memorySession, memoryToolContext } from '../../agent/memory.ts';
+import { memorySession, memoryToolContext } from '../../agent/memory/memory-session.ts';
 import type { Json } from '../../domain/text.ts';
 import { changedMcpTools } from '../../store/mcp.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';

@@ -10,7 +10,7 @@ import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { agentWith, Client, stdioServer } from './client.ts';
 import { type HttpServer, startHttpServer } from './http-server.ts';
-import type { McpServerDefinition } from '../../agent/mcp/definition.ts';
+import type { McpServerDefinition } from '../../agent/definition/mcp-server-definition.ts';
 
 const db = patientPool(await freshDatabase());
 afterFile(() => db.end());

@@ -10,7 +10,7 @@ import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { agentWith, Client, stdioServer } from './client.ts';
 import { type HttpOptions, type RpcBody, startHttpServer } from './http-server.ts';
-import type { McpServerDefinition } from '../../agent/mcp/definition.ts';
+import type { McpServerDefinition } from '../../agent/definition/mcp-server-definition.ts';
 
 const db = patientPool(await freshDatabase());
 afterFile(() => db.end());

@@ -1,7 +1,7 @@
 // The writer of a worker's streams, on Postgres: a stream that is locked, refused, long or stuck delays no other.
 import pg from 'pg';
 import { expect, it } from 'vitest';
-import { type Landing, type Statements, type Stream, StreamWriter } from '../../activities/stream-writer.ts';
+import { type Landing, type Statements, type Stream, StreamWriter } from '../../activities/streaming/stream-writer.ts';
 import type { PartWrite } from '../../domain/part-data.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { appendStream, appendStreams, streamBatch, type StreamState, type StreamWrite } from '../../store/streams.ts';

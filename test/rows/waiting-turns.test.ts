@@ -1,6 +1,6 @@
 // Turns that wait in several workers: one of them tells the others, and postpones the checks of their runs.
 import { expect, it } from 'vitest';
-import { Admission } from '../../activities/admission.ts';
+import { Admission } from '../../activities/admission/admission.ts';
 import type { BusEvent } from '../../bus/bus.ts';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { postponeChecks } from '../../store/sweep.ts';

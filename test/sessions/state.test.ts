@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
-import { defineAgent, defineTool } from '../../agent/define.ts';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { Event, PostgresSessionService } from '../../client/state/index.ts';
 import { tablesWith } from '../../tools/test-kit/canary.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';

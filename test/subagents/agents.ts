@@ -1,5 +1,5 @@
 // Agents with subagents.
-import { defineAgent } from '../../agent/define.ts';
+import { defineAgent } from '../../agent/definition/define.ts';
 import { hurry, locate } from '../../tools/test-kit/asking-agent.ts';
 import faultAgent from '../faults/agent.ts';
 

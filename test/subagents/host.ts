@@ -1,5 +1,5 @@
 // Agents with subagents, and a host through which users reach them.
-import type { AgentDefinition } from '../../agent/define.ts';
+import type { AgentDefinition } from '../../agent/definition/define.ts';
 import { temporalClient } from '../../client/send/temporal-client.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';

@@ -1,7 +1,7 @@
 // What prompts and tools see of the session of their turn.
 import { beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
-import { type AgentDefinition, defineAgent, defineTool, type PromptSession } from '../../agent/define.ts';
+import { type AgentDefinition, defineAgent, defineTool, type PromptSession } from '../../agent/definition/define.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import type { SubmitOptions } from '../../client/send/submission.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';

@@ -1,6 +1,6 @@
 // The agents of the benchmark, loaded through PERDURE_AGENTS: a short prompt and one trivial tool; and one that calls another.
 import { z } from 'zod';
-import { defineAgent, defineTool } from '../../agent/define.ts';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { ASKING_AGENT } from './names.ts';
 
 /** Returns at once, with as many characters as asked for. */

@@ -2,7 +2,7 @@
 import { type ModelMessage, stepCountIs, streamText, tool, type ToolSet } from 'ai';
 import type pg from 'pg';
 import { z } from 'zod';
-import { createModels } from '../../agent/models.ts';
+import { createModels } from '../../agent/models/models.ts';
 import { PROMPT } from './agents.ts';
 import { now } from './clock.ts';
 import { type Ask, messageOf } from './script.ts';

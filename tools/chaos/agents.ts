@@ -3,7 +3,13 @@
 import { appendFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { defineAgent, defineMcpServer, defineTool, type ToolContext, type ToolDefinition } from '../../agent/define.ts';
+import {
+  defineAgent,
+  defineMcpServer,
+  defineTool,
+  type ToolContext,
+  type ToolDefinition,
+} from '../../agent/definition/define.ts';
 import { buildAndDeploy, todoComplete } from '../../examples/site-builder/tools.ts';
 import { CANARY, CREW, SUMMARIZER_MODEL, TEMP_CANARY } from './plan.ts';
 

@@ -49,10 +49,10 @@ await build({
   ...{ bundle: true, minify: true, format: 'esm', platform: 'node' },
 });
 await cp(path.join(root, 'node_modules', 'gpt-tokenizer', 'LICENSE'), path.join(dist, 'tokenizer', 'LICENSE'));
-const tokens = path.join(dist, 'agent', 'tokens.js');
+const tokens = path.join(dist, 'agent', 'compaction', 'tokens.js');
 const importing = await readFile(tokens, 'utf8');
 if (!importing.includes(`'${TOKENIZER}'`)) throw new Error(`${tokens}: expected an import of ${TOKENIZER}`);
-await writeFile(tokens, importing.replace(`'${TOKENIZER}'`, "'../tokenizer/o200k_base.js'"));
+await writeFile(tokens, importing.replace(`'${TOKENIZER}'`, "'../../tokenizer/o200k_base.js'"));
 
 await copySdkWorker(root, dist);
 

@@ -51,7 +51,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   store: { own: ['domain', 'wire'], packages: ['aws4fetch', 'pg', 'zod'] },
   // Parses a tool input that is still streaming as the AI SDK's readers do.
   'store/settle-part.ts': { own: ['domain'], packages: ['ai'] },
-  bus: { own: ['domain'], packages: ['pg', 'zod'] },
+  bus: { own: ['domain'], packages: ['pg', 'prom-client', 'zod'] },
   activities: {
     own: ['agent', 'store', 'bus', 'domain', 'workspaces'],
     packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'p-retry', 'pg', 'pino', 'prom-client'],

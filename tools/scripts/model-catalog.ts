@@ -11,7 +11,7 @@ interface SourceModel {
 }
 export type Source = Record<string, { models: Record<string, SourceModel> }>;
 
-/** An entry of `agent/model-catalog.generated.json`; the fields are those of PERDURE_MODELS. */
+/** An entry of `agent/models/model-catalog.generated.json`; the fields are those of PERDURE_MODELS. */
 export interface Entry {
   context_limit: number;
   max_input?: number;

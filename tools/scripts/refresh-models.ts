@@ -1,11 +1,11 @@
-// npm run refresh:models [file]: writes agent/model-catalog.generated.json from https://models.dev/api.json, or from a file
+// npm run refresh:models [file]: writes agent/models/model-catalog.generated.json from https://models.dev/api.json, or from a file
 // with the same contents, whose date is then that of the file.
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { catalogFrom, catalogText, type Source } from './model-catalog.ts';
 
 const SOURCE = 'https://models.dev/api.json';
-const TARGET = path.join(import.meta.dirname, '..', '..', 'agent', 'model-catalog.generated.json');
+const TARGET = path.join(import.meta.dirname, '..', '..', 'agent', 'models', 'model-catalog.generated.json');
 
 /** The terms of the source (MIT), which have to accompany copies of its data. */
 const LICENSE =

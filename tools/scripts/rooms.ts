@@ -6,6 +6,32 @@ type Rooms = Readonly<Record<string, string>>;
  * do so, too. A folder that is not listed has no rooms.
  */
 export const ROOMS: Readonly<Record<string, Rooms>> = {
+  agent: {
+    memory: 'a turn without servers',
+    compaction: 'summaries of earlier turns',
+    step: 'one model call',
+    parts: 'from the model’s stream to rows',
+    mcp: 'tools of MCP servers',
+    prompt: 'the system prompt and what it says',
+    models: 'providers, and what each model needs',
+    scripted: 'models without a network',
+    'provider-failures': 'what a provider’s error means',
+    'provider-stream': 'the bytes of a provider’s answer',
+    loading: 'loading a module of agents',
+    tools: 'calls of tools',
+    definition: 'what an author of agents writes',
+    skills: 'skills, and the tool that reads them',
+    initiatives: 'what an agent of an initiative has besides',
+  },
+  activities: {
+    'head-starts': 'steps and tools that begin before their workflow task is done',
+    recording: 'what a step and a tool call leave in the rows',
+    window: 'whether the conversation is too long',
+    prompt: 'what a step sends to the model',
+    claims: 'holding a run, and letting go of it',
+    streaming: 'writing an answer while it streams',
+    admission: 'how many turns a worker takes at once',
+  },
   client: {
     transfer: 'export and import of sessions',
     initiatives: 'commands and reads of initiatives',

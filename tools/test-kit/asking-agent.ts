@@ -1,6 +1,6 @@
 // An agent whose tools ask, are denied, or are carried out by the page; and a model that calls them as its messages say.
 import { z } from 'zod';
-import { defineAgent, defineTool } from '../../agent/define.ts';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { callTool, type ModelAction, say } from './model-actions.ts';
 import { lastUserText, type ModelScript } from './model-server.ts';
 import { patient } from './patient.ts';

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { expect, onTestFinished } from 'vitest';
 import { AxeBuilder } from '@axe-core/playwright';
-import { type AgentDefinition, manifestRules, usesPhases } from '../../agent/define.ts';
+import { type AgentDefinition, manifestRules, usesPhases } from '../../agent/definition/define.ts';
 import { buildPage } from '../scripts/build-page.ts';
 import type { Identify } from '../../host/context.ts';
 import { staticPage } from '../../host/static-page.ts';

@@ -2,7 +2,7 @@
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import { providerFetch } from '../../agent/provider-stream/provider-fetch.ts';
-import { createModels, type ModelSettings } from '../../agent/models.ts';
+import { createModels, type ModelSettings } from '../../agent/models/models.ts';
 import { event } from './event-server.ts';
 
 /** How an answer ends. */

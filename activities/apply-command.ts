@@ -1,0 +1,79 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { compactionOf } from '../agent/definition/compaction-schema.ts';
+import { type Bus, publishEnded } from '../bus/bus.ts';
+import {
+  abortedRun,
+  answeredChildren,
+  answeredRuns,
+  type CommandName,
+  endedChildren,
+  outcomeMembers,
+} from '../domain/command-table.ts';
+import type { AppliedCommand, ApplyArgs, Refusal } from '../domain/commands.ts';
+import { invalidTransitionMessage } from '../domain/errors.ts';
+import { applyCommand } from '../store/commands.ts';
+import { readAgent } from '../store/compaction.ts';
+import type { ActivityContext } from './activity-context.ts';
+import { restoreFiles } from './recording/snapshots.ts';
+
+/** How long a rewind waits for its files. */
+const RESTORE_MS = 2_000;
+
+/** Applies a command to the rows and publishes it on the bus. An aborted run is published at once. */
+export async function applyCommandActivity(context: ActivityContext, args: ApplyArgs): Promise<AppliedCommand> {
+  const { outcome, above } = await applyCommand(context.db, args, await settingsOf(context, args));
+  if (!outcome.ok) {
+    logRefusal(context, args, outcome);
+    return outcome;
+  }
+  const { command: name } = args.request;
+  if (name !== 'refuse') publishOutcome(context.bus, args.session_id, name, outcome);
+  for (const session of [args.session_id, ...above]) context.bus.publish({ session, kind: 'status' });
+  // A slow hook goes on while the answer is given; the next turn waits for it.
+  if (name === 'rewind' || name === 'unrewind') {
+    const restoring = restoreFiles(context, args.session_id).catch((err: unknown) => {
+      context.log.warn(
+        { err, session: args.session_id },
+        'the files of a rewind are restored when the next turn begins',
+      );
+    });
+    await Promise.race([restoring, delay(RESTORE_MS, undefined, { ref: false })]);
+  }
+  const opened = name === 'refuse' ? [] : outcomeMembers(name, outcome, 'session');
+  for (const session of opened) context.bus.publish({ session: String(session), kind: 'status' });
+  return outcome;
+}
+
+/** Tells workers which runs a command has ended, and which go on. */
+function publishOutcome(bus: Bus, session: string, name: CommandName, outcome: object): void {
+  const run = abortedRun(name, outcome);
+  if (run !== null) bus.publish({ session, run, kind: 'abort' });
+  publishEnded(bus, endedChildren(name, outcome));
+  for (const answered of answeredRuns(name, outcome)) bus.publish({ session, run: answered, kind: 'answered' });
+  for (const { session_id: child, run_seq } of answeredChildren(name, outcome)) {
+    bus.publish({ session: child, run: run_seq, kind: 'answered' });
+    bus.publish({ session: child, kind: 'status' });
+  }
+}
+
+/** What its agent's settings say about a command that compacts or prunes. */
+async function settingsOf(context: ActivityContext, { request, session_id }: ApplyArgs): Promise<object> {
+  if (request.command !== 'compact' && request.command !== 'prune') return {};
+  const id = await readAgent(context.db, session_id);
+  const agent = context.agents.all().find((each) => each.id === id) ?? context.agents.default;
+  const { tail_turns, prune_min_tokens: min_tokens, prune_keep: keep } = compactionOf(agent);
+  const spared = agent.tools.flatMap((tool) => (tool.protected === true ? [tool.name] : []));
+  return request.command === 'compact' ? { tail_turns } : { min_tokens, keep, protected: spared };
+}
+
+function logRefusal(context: ActivityContext, args: ApplyArgs, refusal: Refusal): void {
+  const name = args.request.command === 'refuse' ? args.request.name : args.request.command;
+  context.metrics.refused(name, refusal.code);
+  const fields = { session: args.session_id, actor: args.actor, command: name, code: refusal.code };
+  const { phase, event } = refusal;
+  if (phase && event) {
+    context.log.error({ ...fields, phase, event }, `refused: ${invalidTransitionMessage(phase, event)}`);
+  } else {
+    context.log.warn(fields, 'refused');
+  }
+}

@@ -1,0 +1,101 @@
+import type { FileUIPart, UIMessage } from 'ai';
+import { attachmentOf, isTextType } from '../../domain/attachments.ts';
+import { findAttachments, type AttachmentRow, type PlacedAttachment } from '../../store/attachments.ts';
+import type { ActivityContext } from '../activity-context.ts';
+
+/** Most bytes of attachments in one model request; the newest ones come first. */
+const REQUEST_BYTES = 32 * 1024 ** 2;
+/** Most bytes of one text; the rest is cut off. */
+const TEXT_BYTES = 256 * 1024;
+/** Attachments that are read at a time: each holds a connection. */
+const AT_ONCE = 4;
+
+type Part = UIMessage['parts'][number];
+type Reading = { context: ActivityContext; sessionId: string; signal: AbortSignal };
+
+/**
+ * Messages with the bytes of the attachments that they refer to, as the AI SDK gives them to providers: texts as text, images
+ * and PDFs as data. What no request holds any more, or is not stored, is replaced by a note.
+ */
+export async function withAttachments(reading: Reading, messages: UIMessage[]): Promise<UIMessage[]> {
+  const ids = messages.flatMap(({ parts }) => parts.flatMap((part) => attachmentOf(part) ?? []));
+  if (ids.length === 0) return messages;
+  const { context, sessionId } = reading;
+  const rows = await findAttachments(context.db, sessionId, [...new Set(ids)]);
+  const byId = new Map(rows.map((row) => [row.attachment_id, row]));
+  const read = await contentsOf(reading, newestWithin(REQUEST_BYTES, ids.toReversed(), byId));
+  const resolved = (part: Part): Part => {
+    const id = attachmentOf(part);
+    if (id === undefined) return part;
+    const row = byId.get(id);
+    // The same bytes may have another name in another message.
+    const name = (part as FileUIPart).filename ?? row?.filename ?? null;
+    const content = read.get(id);
+    if (row && content) return partOf({ ...row, filename: name }, content);
+    return note(name, row ? 'no longer sent' : 'no longer stored');
+  };
+  return messages.map((message) => ({ ...message, parts: message.parts.map(resolved) }));
+}
+
+/** The first of the ids whose contents are within the limit together. */
+function newestWithin(
+  most: number,
+  ids: readonly string[],
+  rows: ReadonlyMap<string, PlacedAttachment>,
+): PlacedAttachment[] {
+  const held = new Set<PlacedAttachment>();
+  let bytes = 0;
+  for (const id of ids) {
+    const row = rows.get(id);
+    if (row === undefined || held.has(row)) continue;
+    bytes += isTextType(row.media_type) ? Math.min(row.size, TEXT_BYTES) : row.size;
+    if (bytes > most) break;
+    held.add(row);
+  }
+  return [...held];
+}
+
+/** The bytes of attachments, by their ids. */
+async function contentsOf(reading: Reading, rows: readonly PlacedAttachment[]): Promise<ReadonlyMap<string, Buffer>> {
+  const read = new Map<string, Buffer>();
+  for (let at = 0; at < rows.length; at += AT_ONCE) {
+    const some = rows.slice(at, at + AT_ONCE);
+    await Promise.all(some.map(async (row) => read.set(row.attachment_id, await contentOf(reading, row))));
+  }
+  return read;
+}
+
+function contentOf({ context, signal }: Reading, row: PlacedAttachment): Promise<Buffer> {
+  const most = isTextType(row.media_type) ? Math.min(TEXT_BYTES, row.size) : row.size;
+  return bytesOf(context.contents.get(row, signal), most);
+}
+
+function partOf({ media_type: mediaType, filename, size }: AttachmentRow, bytes: Buffer): Part {
+  if (!isTextType(mediaType)) {
+    const url = `data:${mediaType};base64,${bytes.toString('base64')}`;
+    return { type: 'file', mediaType, url, ...(filename !== null && { filename }) };
+  }
+  // A character that the limit cuts in two is left out.
+  const text = new TextDecoder().decode(bytes, { stream: true });
+  const cut = size > TEXT_BYTES ? `\n[the first ${TEXT_BYTES} of ${size} bytes]` : '';
+  return { type: 'text', text: `[file ${nameOf(filename)} of type ${mediaType}]\n${text}${cut}` };
+}
+
+async function bytesOf(content: AsyncIterable<Uint8Array>, most: number): Promise<Buffer> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of content) {
+    pieces.push(piece);
+    bytes += piece.length;
+    if (bytes >= most) break;
+  }
+  return Buffer.concat(pieces).subarray(0, most);
+}
+
+function note(filename: string | null, problem: string): Part {
+  return { type: 'text', text: `[file ${nameOf(filename)}: ${problem}]` };
+}
+
+function nameOf(filename: string | null): string {
+  return filename === null ? 'without a name' : JSON.stringify(filename);
+}

@@ -1,0 +1,39 @@
+import { ApplicationFailure } from '@temporalio/activity';
+import { limitsOf } from '../agent/definition/define.ts';
+import { performToolCall } from '../agent/tools/attempt-tool-call.ts';
+import type { ToolArgs, ToolOutcome } from '../domain/commands.ts';
+import { toolNameOf } from '../domain/part-data.ts';
+import { loadToolCall } from '../store/tools.ts';
+import type { Attempt } from './claims/attempt.ts';
+import type { ActivityContext } from './activity-context.ts';
+import { PostgresToolCall } from './recording/postgres-tool-recorder.ts';
+import { retryWhileAway } from './claims/write-until-stored.ts';
+
+/**
+ * Runs one tool call, from claim to stored outcome. Idempotent by the outcome on the part. A call that an earlier attempt
+ * began and left without an outcome runs again only if the tool is repeatable.
+ */
+export async function runToolCall(context: ActivityContext, args: ToolArgs, attempt: Attempt): Promise<ToolOutcome> {
+  const { claim, stop } = attempt;
+  // The attempt retries this itself: of a call that the previous activity began (args.begun), only the first attempt knows
+  // that the tool has not run yet.
+  const call = await retryWhileAway({ context, claim, stop }, () =>
+    loadToolCall(context.db, args.session_id, args.run_seq, args.tool_call_id),
+  );
+  if (call === undefined) throw ApplicationFailure.nonRetryable('ToolCallNotFound', 'ToolCallNotFound');
+  const agentOf = (id: string) => context.agents.all().find((each) => each.id === id);
+  const agent = agentOf(call.agent);
+  const limits = limitsOf(agent ?? context.agents.default);
+  stop.limitTo(limits.wall_clock_ms - call.elapsed_ms);
+  const { data } = call;
+  const toolName = toolNameOf(data);
+  const tools = agent === undefined ? [] : context.mcp.toolsOfCall(agent, toolName);
+  const manifestOf = (id: string) => {
+    const found = agentOf(id);
+    return found ? context.mcp.rulesOf(found) : null;
+  };
+  return performToolCall(
+    { tools, toolName, input: data['input'], stop, maxOutputBytes: limits.tool_output_bytes },
+    new PostgresToolCall({ context, args, claim, call, manifestOf, stop, attempt: attempt.number }),
+  );
+}

@@ -1,0 +1,216 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { UIMessage } from 'ai';
+import type { CompactionSettings } from '../../domain/compaction.ts';
+import type { RunErrorCode } from '../../domain/runs.ts';
+import { cleanText } from '../../domain/text.ts';
+import type { Usage } from '../../domain/usage.ts';
+import type { AgentDefinition } from '../definition/define.ts';
+import type { ResolvedModel } from '../models/models.ts';
+import {
+  backoffMs,
+  classifyProviderError,
+  failureOfFinish,
+  type ProviderFailure,
+} from '../provider-failures/classify-provider-error.ts';
+import { finishReport, type ProviderReport, providerReport } from '../provider-failures/provider-report.ts';
+import { streamStep } from '../step/stream-model-call.ts';
+import type { StopSignal } from '../stop-signal.ts';
+import { countTokens } from './tokens.ts';
+import { chunksOf, transcript, withoutMiddle, withoutOutputs } from './transcript.ts';
+
+/** A summary is made of at most this many parts: more would take minutes. */
+const MAX_CHUNKS = 8;
+/** Of the summarizer's window for separators, and for the difference between its counts and ours. */
+const MARGIN = 0.1;
+
+/** A call of the summarizer that was answered. */
+export interface SummarizerCall {
+  usage: Usage;
+  model: string;
+  finish_reason: string;
+}
+
+/** What summarizing comes to; the answered calls were paid for in any case. `too_long`: no recovery made the history fit. */
+export type Summarized = { calls: SummarizerCall[]; text: string } & (
+  | { kind: 'summary' }
+  | { kind: 'too_long' }
+  | { kind: 'failed'; code: RunErrorCode; reason: string; report?: ProviderReport }
+);
+
+export interface Summarizing {
+  agent: AgentDefinition & { prompt: string };
+  model: ResolvedModel;
+  /** The longest summary that is worth having, in tokens. */
+  mostTokens: number;
+  settings: CompactionSettings;
+  /** Ends the summary when it fires. */
+  stop: StopSignal;
+}
+
+/**
+ * Summarizes messages of a model's view in one call. If they are longer than the summarizer can take, by count or by its
+ * provider's word, the recoveries follow that the settings allow: without tool outputs, in chunks that are joined, and
+ * with the middle left out. Each call is repeated after a temporary failure, as often as the settings allow. All calls together
+ * have the settings' time-out. Never throws for a failed call.
+ *
+ * @throws the signal's reason
+ */
+export async function summarize(messages: readonly UIMessage[], given: Summarizing): Promise<Summarized> {
+  using limit = given.stop.part();
+  limit.after(given.settings.summarizer_timeout, 'timeout');
+  const summary = new Summary(given, limit.signal);
+  const { smart_recovery: may } = given.settings;
+  const room = await summary.room();
+  const whole = transcript(messages);
+  if (await summary.whole(whole, room)) return summary.result();
+  let texts = whole;
+  if (may.prune_tool_outputs) {
+    texts = transcript(await withoutOutputs(messages));
+    const isShorter = texts.some((text, at) => text !== whole[at]);
+    if (isShorter && (await summary.whole(texts, room))) return summary.result();
+  }
+  // Less than what was refused, also if the provider's limit is lower than known.
+  const size = await countTokens(texts.join('\n\n'));
+  if (may.chunked_summarize && (await summary.inChunks(texts, Math.min(room, Math.ceil(size / 2))))) {
+    return summary.result();
+  }
+  if (may.drop_middle) await summary.whole([await withoutMiddle(texts.join('\n\n'), Math.min(room, size / 4))], room);
+  return summary.result();
+}
+
+type Answer = 'answered' | 'too_long' | 'failed';
+
+class Summary {
+  private readonly given: Summarizing;
+  /** Fires at the time-out. */
+  private readonly limit: AbortSignal;
+  private readonly until: number;
+  private readonly calls: SummarizerCall[] = [];
+  private texts: string[] = [];
+  private isDone = false;
+  private failure: Extract<Summarized, { kind: 'failed' }> | undefined;
+
+  constructor(given: Summarizing, limit: AbortSignal) {
+    this.given = given;
+    this.limit = limit;
+    this.until = performance.now() + given.settings.summarizer_timeout;
+  }
+
+  result(): Summarized {
+    const { calls } = this;
+    const text = this.texts.join('\n\n');
+    if (this.failure) return { ...this.failure, calls, text };
+    return { kind: this.isDone ? 'summary' : 'too_long', calls, text };
+  }
+
+  /** Tokens of a text that the summarizer can take. */
+  async room(): Promise<number> {
+    const { model, agent } = this.given;
+    const most = Math.min(model.maxInput, model.contextLimit - this.mostOutput);
+    const free = most - (await countTokens(agent.prompt));
+    return Math.max(1, Math.floor(free * (1 - MARGIN)));
+  }
+
+  private get mostOutput(): number {
+    const { agent, model, mostTokens } = this.given;
+    return Math.max(1, Math.min(agent.max_output_tokens ?? model.maxOutput, model.maxOutput, mostTokens));
+  }
+
+  /** Summarizes the texts in one call. False: they are too long. */
+  async whole(texts: readonly string[], room: number): Promise<boolean> {
+    const text = texts.join('\n\n');
+    if ((await countTokens(text)) > room) return false;
+    this.texts = [];
+    const answer = await this.ask(text);
+    this.isDone = answer === 'answered';
+    return answer !== 'too_long';
+  }
+
+  /** Summarizes the texts in parts. False: a part is too long, or there are too many. */
+  async inChunks(texts: readonly string[], room: number): Promise<boolean> {
+    const chunks = await chunksOf(texts, room);
+    if (chunks.length > MAX_CHUNKS) return false;
+    this.texts = [];
+    for (const [at, chunk] of chunks.entries()) {
+      const answer = await this.ask(`Part ${at + 1} of ${chunks.length} of the conversation:\n\n${chunk}`);
+      if (answer !== 'answered') return answer === 'failed';
+    }
+    this.isDone = true;
+    return true;
+  }
+
+  /** Adds the summary of a text, with retries of temporary failures. */
+  private async ask(text: string): Promise<Answer> {
+    const { settings, stop } = this.given;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        const answer = await this.call(text);
+        if (answer !== 'again') return answer;
+      } catch (error) {
+        stop.signal.throwIfAborted();
+        if (this.limit.aborted) return this.fail('ProviderUnavailable', 'the summarizer did not answer in time');
+        const failure = classifyProviderError(error);
+        if (failure.kind === 'final' && failure.code === 'ContextTooLong') {
+          this.failure = undefined;
+          return 'too_long';
+        }
+        this.failure = { ...failed(failure.code, reasonOf(failure)), report: providerReport(error) };
+        if (failure.kind === 'final') return 'failed';
+        const wait = backoffMs(attempt, failure.retryAfterMs);
+        if (attempt > settings.retry_on_transient || performance.now() + wait > this.until) return 'failed';
+        await delay(wait, undefined, { signal: stop.signal }).catch(() => {});
+        stop.signal.throwIfAborted();
+        continue;
+      }
+      if (attempt > settings.retry_on_transient) return 'failed';
+    }
+  }
+
+  /** `again`: the answer is empty or not whole. */
+  private async call(text: string): Promise<'answered' | 'failed' | 'again'> {
+    const { agent, model } = this.given;
+    const chunks = streamStep({
+      model,
+      system: agent.prompt,
+      messages: [{ id: 'history', role: 'user', parts: [{ type: 'text', text: cleanText(text) }] }],
+      tools: [],
+      signal: this.limit,
+      temperature: agent.temperature,
+      maxOutputTokens: this.mostOutput,
+      newToolCallId: () => 'none',
+    });
+    let summary = '';
+    let next = await chunks.next();
+    for (; !next.done; next = await chunks.next()) if (next.value.type === 'text-delta') summary += next.value.delta;
+    const { usage, model: ref, finishReason, rawFinishReason } = next.value;
+    this.calls.push({ usage, model: ref, finish_reason: finishReason });
+    const refused = failureOfFinish(finishReason);
+    if (refused?.kind === 'final') return this.fail(refused.code, reasonOf(refused));
+    if (refused) {
+      this.failure = { ...failed(refused.code, refused.reason), report: finishReport(finishReason, rawFinishReason) };
+      return 'again';
+    }
+    if (summary.trim() === '') {
+      this.failure = failed('ProviderUnavailable', 'the summarizer returned nothing');
+      return 'again';
+    }
+    this.failure = undefined;
+    this.texts.push(summary.trim());
+    return 'answered';
+  }
+
+  private fail(code: RunErrorCode, reason: string): 'failed' {
+    this.failure = failed(code, reason);
+    return 'failed';
+  }
+}
+
+/** Why a summarizer failed; what a failed turn says is to be done does not hold for it. */
+function reasonOf(failure: ProviderFailure): string {
+  if (failure.code === 'ContentFilter') return 'the content filter of the summarizer’s provider refused it';
+  return failure.kind === 'final' ? failure.message : failure.reason;
+}
+
+function failed(code: RunErrorCode, reason: string): Extract<Summarized, { kind: 'failed' }> {
+  return { kind: 'failed', code, reason, calls: [], text: '' };
+}
