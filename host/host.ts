@@ -1,16 +1,16 @@
 import { Hono, type MiddlewareHandler } from 'hono';
 import { routePath } from 'hono/route';
 import { PerdureError } from '../domain/errors.ts';
-import { allowOrigins } from './allowed-origins.ts';
-import { Api } from './api.ts';
-import { normalBasePath, pathBelow } from './base-path.ts';
+import { allowOrigins } from './http/allow-origins.ts';
+import { Api } from './api/api.ts';
+import { normalBasePath, pathBelow } from './http/base-path.ts';
 import { checkParts } from './check-parts.ts';
 import type { App, HostEnv, HostParts, RequestContext, RouteParts } from './context.ts';
-import { callerOf, guard } from './hooks.ts';
-import { Multiplexer } from './multiplexer.ts';
-import { challengeOf, loggedProblem, problemOf, problemResponse } from './problem.ts';
-import { Readers } from './readers.ts';
-import { limitRequests } from './requests.ts';
+import { callerOf, guard } from './auth/caller.ts';
+import { Multiplexer } from './streams/multiplexer.ts';
+import { challengeOf, loggedProblem, problemOf, problemResponse } from './http/problem.ts';
+import { Readers } from './streams/readers.ts';
+import { limitRequests } from './http/limit-requests.ts';
 import { attachmentRoutes } from './routes/attachments.ts';
 import { chatRoutes } from './routes/chat.ts';
 import { commandRoutes } from './routes/commands.ts';
@@ -24,7 +24,7 @@ import { messageRoutes } from './routes/messages.ts';
 import { modelRoutes } from './routes/models.ts';
 import { multiplexing, multiplexRoutes } from './routes/multiplex.ts';
 import { promptRoutes } from './routes/prompts.ts';
-import { openApiRoutes } from './routes/openapi.ts';
+import { openApiRoutes } from './routes/open-api.ts';
 import { pageRoutes } from './routes/page.ts';
 import { rendezvousRoutes } from './routes/rendezvous.ts';
 import { initiativeCommandRoutes } from './routes/initiative-commands.ts';
@@ -37,7 +37,7 @@ import { stateRoutes } from './routes/state.ts';
 import { statusRoutes } from './routes/status.ts';
 import { todoRoutes } from './routes/todos.ts';
 import { transferRoutes } from './routes/transfer.ts';
-import { apiHeaders } from './security-headers.ts';
+import { apiHeaders } from './http/headers.ts';
 
 /** The HTTP API as a `fetch` handler for any server. The caller closes what it passed in. */
 export interface Host {

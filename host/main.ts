@@ -31,17 +31,17 @@ import { temporalConnectConfig } from '../config/temporal.ts';
 import siteBuilder from '../examples/site-builder/agent.ts';
 import type { Identify } from './context.ts';
 import { catalogOf } from './catalog.ts';
-import { cookieKey } from './cookie-key.ts';
+import { cookieKey } from './auth/cookie-key.ts';
 import { createHost } from './host.ts';
-import { isLoopback, loopbackUser } from './identify.ts';
-import { hostMetrics } from './metrics.ts';
-import { requireOwnTaskQueue } from './own-task-queue.ts';
-import { Previews } from './previews.ts';
-import { watchReach } from './reach.ts';
-import { createLimitedServer } from './server.ts';
-import { staticPage } from './static-page.ts';
-import { tokenUser } from './token.ts';
-import { OrderlyStop } from './stop.ts';
+import { isLoopback, loopbackUser } from './auth/loopback-user.ts';
+import { hostMetrics } from './host-metrics.ts';
+import { requireOwnTaskQueue } from './process/require-own-task-queue.ts';
+import { Previews } from './files/previews.ts';
+import { watchReach } from './process/watch-reach.ts';
+import { createLimitedServer } from './process/create-limited-server.ts';
+import { staticPage } from './http/static-page.ts';
+import { tokenUser } from './auth/token-user.ts';
+import { OrderlyStop } from './process/orderly-stop.ts';
 
 const PAGE = path.join(import.meta.dirname, '..', 'web', 'dist');
 

@@ -2,11 +2,11 @@ import { z } from 'zod';
 import { attachment } from '../../wire/responses.ts';
 import { attachmentQuery, attachmentRef, sessionRef } from '../../wire/requests.ts';
 import type { AttachmentContent } from '../../client/uploads/attachments.ts';
-import { type Api, json } from '../api.ts';
-import { byteStream } from '../byte-stream.ts';
+import { type Api, json } from '../api/api.ts';
+import { byteStream } from '../http/byte-stream.ts';
 import type { RouteParts } from '../context.ts';
-import { discardRest } from '../body.ts';
-import { uploadOf } from '../upload.ts';
+import { discardRest } from '../http/read-body.ts';
+import { uploadOf } from '../http/upload.ts';
 
 /** Files of users for their messages. */
 export function attachmentRoutes(api: Api, { client, readers }: RouteParts): void {

@@ -14,12 +14,12 @@ import {
   sessionRef,
   userMessage,
 } from '../../wire/requests.ts';
-import { type Api, events } from '../api.ts';
+import { type Api, events } from '../api/api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
-import { loggedProblem } from '../problem.ts';
-import { expiryOf } from '../expiry.ts';
-import { dataLine, eventStream } from '../sse.ts';
-import { readTranscript } from '../transcript.ts';
+import { loggedProblem } from '../http/problem.ts';
+import { expiryOf } from '../api/expiry.ts';
+import { dataLine, eventStream } from '../streams/event-stream.ts';
+import { readTranscript } from '../http/read-transcript.ts';
 
 type ChatBody = z.output<typeof chatBody>;
 

@@ -1,7 +1,7 @@
 import { commandAnswer, commandBody, opensSession, pathParameters } from '../../wire/commands.ts';
 import { COMMAND_NAMES, commandEntry, type CommandName } from '../../domain/command-table.ts';
 import { sessionQuery, sessionRef } from '../../wire/requests.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** One route for each entry of the command table. */

@@ -10,7 +10,7 @@ import {
   sessionRef,
   turnsQuery,
 } from '../../wire/requests.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
 
 /** What the console shows of sessions: of one's own, or for callers that may read all, of all users. No session is changed. */

@@ -1,10 +1,10 @@
 import { Hono } from 'hono';
 import { z } from 'zod';
 import { PerdureError } from '../../domain/errors.ts';
-import type { Api } from '../api.ts';
+import type { Api } from '../api/api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
-import { type DocsFiles, docsFiles } from '../docs-page.ts';
-import { pageHeaders } from '../security-headers.ts';
+import { type DocsFiles, docsFiles } from '../api/docs-files.ts';
+import { pageHeaders } from '../http/headers.ts';
 
 /** Swagger UI for the OpenAPI document. */
 export function docsRoutes(api: Api, { basePath }: RouteParts): void {

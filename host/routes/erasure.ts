@@ -1,5 +1,5 @@
 import { sessionRef } from '../../wire/requests.ts';
-import type { Api } from '../api.ts';
+import type { Api } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** Erasing sessions and users. */

@@ -4,11 +4,11 @@ import { z } from 'zod';
 import { workspaceFiles } from '../../wire/responses.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { sessionRef } from '../../wire/requests.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { HostEnv, HostParts, RequestContext, RouteParts } from '../context.ts';
-import { PREVIEW_PATH } from '../previews.ts';
-import { type PreviewBounds, previewHeaders } from '../security-headers.ts';
-import { listFiles, openFileInside } from '../workspace-files.ts';
+import { PREVIEW_PATH } from '../files/previews.ts';
+import { type PreviewBounds, previewHeaders } from '../http/headers.ts';
+import { listFiles, openFileInside } from '../files/workspace-files.ts';
 
 const INDEX = 'index.html';
 

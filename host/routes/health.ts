@@ -1,5 +1,5 @@
 import { alive, readiness } from '../../wire/responses.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** Liveness, readiness and metrics, without authentication. */

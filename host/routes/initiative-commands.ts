@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
 import * as body from '../../wire/initiative-requests.ts';
 import * as view from '../../wire/initiative-views.ts';
-import { type Api, json, type RouteResponse } from '../api.ts';
+import { type Api, json, type RouteResponse } from '../api/api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
 
 /** Carries out a command; `options` are those of the client's methods. */

@@ -4,12 +4,12 @@ import { page } from '../../wire/requests.ts';
 import * as view from '../../wire/initiative-views.ts';
 import { pageOf } from '../../wire/responses.ts';
 import { PerdureError } from '../../domain/errors.ts';
-import { type Api, events, json } from '../api.ts';
-import { bytesWithin, textOf } from '../body.ts';
+import { type Api, events, json } from '../api/api.ts';
+import { bytesWithin, textOf } from '../http/read-body.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
-import { expiryOf } from '../expiry.ts';
-import { loggedProblem } from '../problem.ts';
-import { eventStream, namedEvent } from '../sse.ts';
+import { expiryOf } from '../api/expiry.ts';
+import { loggedProblem } from '../http/problem.ts';
+import { eventStream, namedEvent } from '../streams/event-stream.ts';
 import type { InitiativeEvent } from '../../client/initiatives/initiative-reader.ts';
 import type { StateDocument } from '../../client/initiatives/initiatives.ts';
 

@@ -1,6 +1,6 @@
 import { logEntry, pageOf } from '../../wire/responses.ts';
 import { logQuery, sessionRef, toolCallRef } from '../../wire/requests.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** A session's event log, and full tool outputs. */

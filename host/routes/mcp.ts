@@ -3,12 +3,12 @@ import { PerdureError } from '../../domain/errors.ts';
 import { WAITS } from '../../domain/runs.ts';
 import { MAX_TIMER_MS } from '../../domain/timer.ts';
 import { id as messageId, mcpMessage } from '../../wire/requests.ts';
-import { type Api, events } from '../api.ts';
-import { byteStream } from '../byte-stream.ts';
+import { type Api, events } from '../api/api.ts';
+import { byteStream } from '../http/byte-stream.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
-import { type AgentAnswer, ask, type Asker } from '../mcp/ask.ts';
-import { loadMcpServer } from '../mcp/sdk.ts';
-import { loggedProblem } from '../problem.ts';
+import { type AgentAnswer, ask, type Asker } from '../mcp/ask-agent.ts';
+import { loadMcpServer } from '../mcp/load-mcp-server.ts';
+import { loggedProblem } from '../http/problem.ts';
 
 /** MCP clients give up a request without news after a minute. */
 const NEWS_MS = 10_000;

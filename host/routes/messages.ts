@@ -1,6 +1,6 @@
 import { accepted, notRunAgain, pageOf, uiMessage } from '../../wire/responses.ts';
 import { messagesQuery, sessionRef, submitBody } from '../../wire/requests.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** The transcript, and sending messages without waiting for the answer. */

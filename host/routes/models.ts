@@ -1,5 +1,5 @@
 import { offeredAgents, offeredModels } from '../../wire/responses.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** The agents and the models that a user can choose from. */

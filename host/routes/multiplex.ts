@@ -3,12 +3,12 @@ import { PerdureError } from '../../domain/errors.ts';
 import { MULTIPLEX_HEADER, type MultiplexEvent } from '../../domain/multiplex.ts';
 import { InvalidInput, parseInput } from '../../wire/input.ts';
 import { multiplexedStream, multiplexConnectionRef, multiplexStreamRef } from '../../wire/requests.ts';
-import { type Api, EVENT_STREAM, events } from '../api.ts';
+import { type Api, EVENT_STREAM, events } from '../api/api.ts';
 import type { HostEnv, RouteParts } from '../context.ts';
-import { expiryOf } from '../expiry.ts';
-import type { Multiplexer } from '../multiplexer.ts';
-import { loggedProblem } from '../problem.ts';
-import { eventStream, namedEvent } from '../sse.ts';
+import { expiryOf } from '../api/expiry.ts';
+import type { Multiplexer } from '../streams/multiplexer.ts';
+import { loggedProblem } from '../http/problem.ts';
+import { eventStream, namedEvent } from '../streams/event-stream.ts';
 
 /** One connection for many streams, for browsers, which have six HTTP/1.1 connections per server. */
 export function multiplexRoutes(api: Api, { multiplexer, readers, log, closing }: RouteParts): void {

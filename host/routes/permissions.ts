@@ -1,6 +1,6 @@
 import { outputBody, ruleRef, sessionRef, toolCallRef } from '../../wire/requests.ts';
 import { outputTaken, permissionRules } from '../../wire/responses.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** Permission rules, and the outcomes of tool calls that pages carry out. */

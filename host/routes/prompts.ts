@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { systemPrompt } from '../../wire/responses.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** The system prompts of the caller's sessions. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { searchQuery } from '../../wire/requests.ts';
 import { searchHit } from '../../wire/responses.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** Full-text search. */

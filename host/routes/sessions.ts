@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { pageOf, sessionView } from '../../wire/responses.ts';
 import { openBody, renameBody, sessionRef, sessionsQuery } from '../../wire/requests.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { RouteParts } from '../context.ts';
 
 /** Opening, listing and reading sessions. */

@@ -1,6 +1,6 @@
 import { stateBody, sessionRef } from '../../wire/requests.ts';
 import { stateView } from '../../wire/responses.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** Reading and changing a session's state. */

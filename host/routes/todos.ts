@@ -1,6 +1,6 @@
 import { sessionRef } from '../../wire/requests.ts';
 import { projectTodos } from '../../wire/responses.ts';
-import { type Api, json } from '../api.ts';
+import { type Api, json } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** The todos of a session's project, which its tools write. */

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { sessionRef } from '../../wire/requests.ts';
 import { imported } from '../../wire/responses.ts';
-import { type Api, json } from '../api.ts';
-import { plainBytesOf } from '../body.ts';
-import { byteStream } from '../byte-stream.ts';
+import { type Api, json } from '../api/api.ts';
+import { plainBytesOf } from '../http/read-body.ts';
+import { byteStream } from '../http/byte-stream.ts';
 import type { RouteParts } from '../context.ts';
 
 const JSON_LINES = 'application/jsonl';

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
 import { type AgentDefinition, usesPhases } from '../../agent/definition/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
-import { staticPage } from '../../host/static-page.ts';
+import { staticPage } from '../../host/http/static-page.ts';
 import { isFocused, NARROW, press, WIDE } from '../../tools/test-kit/accessible.ts';
 import { startHost } from '../../tools/test-kit/host.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';

@@ -1,7 +1,7 @@
 import { SignJWT } from 'jose';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { REHEARSAL_MODEL } from '../../agent/scripted/rehearsal-model.ts';
-import { tokenUser } from '../../host/token.ts';
+import { tokenUser } from '../../host/auth/token-user.ts';
 import { eraseSession } from '../../store/erasure.ts';
 import { userFolder } from '../../workspaces/paths.ts';
 import { newId } from '../../domain/ids.ts';

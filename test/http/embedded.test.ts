@@ -26,7 +26,7 @@ import {
   tokenUser,
 } from '../../host/index.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
-import { watchReach } from '../../host/reach.ts';
+import { watchReach } from '../../host/process/watch-reach.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { startBrowser, WAIT, watchErrors } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { userFolder } from '../../workspaces/paths.ts';
-import { Previews } from '../../host/previews.ts';
+import { Previews } from '../../host/files/previews.ts';
 import { PREVIEW_SECRET, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 

@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { templateOf } from '../../host/api.ts';
+import { templateOf } from '../../host/api/api.ts';
 import { tokenUser } from '../../host/index.ts';
 import { requestTo, routesOf } from '../attacks/routes.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';

@@ -4,7 +4,7 @@ import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import type { Page } from '../../host/context.ts';
-import { staticPage } from '../../host/static-page.ts';
+import { staticPage } from '../../host/http/static-page.ts';
 
 const OF_INITIATIVES = ['/i', '/i/ini_1'];
 const LONG = 'go();\n'.repeat(1_000);

@@ -3,7 +3,7 @@ import { request as httpRequest } from 'node:http';
 import { DefaultChatTransport, readUIMessageStream } from 'ai';
 import { exportSPKI, SignJWT } from 'jose';
 import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { tokenUser } from '../../host/token.ts';
+import { tokenUser } from '../../host/auth/token-user.ts';
 import { newId } from '../../domain/ids.ts';
 import { type Answer, eventsOf, startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { type IssuerKey, issuerKey, type KeyServer, startKeyServer } from '../../tools/test-kit/key-server.ts';

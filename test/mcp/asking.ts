@@ -2,7 +2,7 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CallToolResultSchema } from '@modelcontextprotocol/sdk/types.js';
-import type { AgentAnswer } from '../../host/mcp/ask.ts';
+import type { AgentAnswer } from '../../host/mcp/ask-agent.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import type { TestHost } from '../../tools/test-kit/host.ts';
 

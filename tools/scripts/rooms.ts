@@ -44,6 +44,16 @@ export const ROOMS: Readonly<Record<string, Rooms>> = {
     uploads: 'bytes from users',
     wait: 'waiting with a limit',
   },
+  host: {
+    process: 'the server’s process, from start to stop',
+    routes: 'a file for each resource',
+    api: 'what routes have in common, and the pages made from them',
+    http: 'requests and responses',
+    auth: 'who calls',
+    streams: 'Server-Sent Events',
+    mcp: 'the host as an MCP server',
+    files: 'previews and files of workspaces',
+  },
 };
 
 /** How many files a room has, without tests. */

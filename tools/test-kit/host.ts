@@ -14,9 +14,9 @@ import type { ClientOptions } from '../../client/options.ts';
 import { temporalClient } from '../../client/send/temporal-client.ts';
 import type { HostParts } from '../../host/context.ts';
 import { createHost, type Host } from '../../host/host.ts';
-import { loopbackUser } from '../../host/identify.ts';
-import { hostMetrics } from '../../host/metrics.ts';
-import { Previews } from '../../host/previews.ts';
+import { loopbackUser } from '../../host/auth/loopback-user.ts';
+import { hostMetrics } from '../../host/host-metrics.ts';
+import { Previews } from '../../host/files/previews.ts';
 import type { PermissionRule } from '../../domain/permissions.ts';
 import { expectDescribed } from './described.ts';
 

@@ -6,7 +6,7 @@ import { AxeBuilder } from '@axe-core/playwright';
 import { type AgentDefinition, manifestRules, usesPhases } from '../../agent/definition/define.ts';
 import { buildPage } from '../scripts/build-page.ts';
 import type { Identify } from '../../host/context.ts';
-import { staticPage } from '../../host/static-page.ts';
+import { staticPage } from '../../host/http/static-page.ts';
 import { startBrowser, WAIT, watchErrors } from './browser.ts';
 import { eventually } from './eventually.ts';
 import { startHost, type TestHost } from './host.ts';

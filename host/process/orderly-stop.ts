@@ -1,9 +1,13 @@
 import { once } from 'node:events';
 import type { Server, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { PerdureError } from '../domain/errors.ts';
-import type { Host } from './host.ts';
-import { problemOf, problemResponse } from './problem.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import { problemOf, problemResponse } from '../http/problem.ts';
+
+/** What answers requests. */
+export interface FetchHandler {
+  fetch: (request: Request) => Response | Promise<Response>;
+}
 
 /** Durations in milliseconds. */
 export interface Stopping {
@@ -22,14 +26,14 @@ export interface Stopping {
  * 3. Requests in progress may finish within the grace period.
  */
 export class OrderlyStop {
-  private readonly host: Host;
+  private readonly host: FetchHandler;
   private readonly readerTimeoutMs: number;
   private readonly streams = new Set<ServerResponse>();
   private draining = false;
   private ended = false;
 
   /** Connections whose reader accepts no data for `readerTimeoutMs` are closed. */
-  constructor(host: Host, readerTimeoutMs: number) {
+  constructor(host: FetchHandler, readerTimeoutMs: number) {
     this.host = host;
     this.readerTimeoutMs = readerTimeoutMs;
   }

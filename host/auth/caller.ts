@@ -1,8 +1,8 @@
-import { attributesProblem } from '../domain/attributes.ts';
-import { PerdureError } from '../domain/errors.ts';
-import { isTemporary } from '../store/temporary-errors.ts';
-import type { Caller, Identify, Page } from './context.ts';
-import { isUser } from './identify.ts';
+import { attributesProblem } from '../../domain/attributes.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import { isTemporary } from '../../store/temporary-errors.ts';
+import type { Caller, Identify, Page } from '../context.ts';
+import { isUser } from './loopback-user.ts';
 
 /** Calls `identify` and checks what it returns. @throws {PerdureError} its own; `Internal`, naming the hook */
 export async function callerOf(identify: Identify, request: Request): Promise<Caller> {

@@ -1,8 +1,8 @@
 import { createRemoteJWKSet, errors, jwtVerify, type JWTPayload, type JWTVerifyOptions } from 'jose';
-import type { Attributes } from '../domain/attributes.ts';
-import { PerdureError } from '../domain/errors.ts';
-import type { Identify } from './context.ts';
-import { InvalidToken, unauthorized, validUser } from './identify.ts';
+import type { Attributes } from '../../domain/attributes.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import type { Identify } from '../context.ts';
+import { InvalidToken, unauthorized, validUser } from './loopback-user.ts';
 
 export interface TokenSettings {
   /** Shared secret of tokens signed with HMAC, at least 32 bytes. Set either this or `jwksUrl`. */

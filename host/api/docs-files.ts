@@ -2,10 +2,10 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { PerdureError } from '../domain/errors.ts';
+import { PerdureError } from '../../domain/errors.ts';
 
 /** Swagger UI inside the published package. */
-const PACKED = path.join(import.meta.dirname, '..', 'swagger-ui');
+const PACKED = path.join(import.meta.dirname, '..', '..', 'swagger-ui');
 
 const pageOf = (base: string) => `<!doctype html>
 <html lang="en">

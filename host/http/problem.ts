@@ -1,9 +1,9 @@
-import { LeftTheLine } from '../client/wait/limiter.ts';
-import { isTemporary } from '../store/temporary-errors.ts';
-import type { Logger } from '../config/log.ts';
-import { ERROR_STATUS, type ErrorCode, PerdureError } from '../domain/errors.ts';
-import { type FieldError, InvalidInput } from '../wire/input.ts';
-import { InvalidToken } from './identify.ts';
+import { LeftTheLine } from '../../client/wait/limiter.ts';
+import { isTemporary } from '../../store/temporary-errors.ts';
+import type { Logger } from '../../config/log.ts';
+import { ERROR_STATUS, type ErrorCode, PerdureError } from '../../domain/errors.ts';
+import { type FieldError, InvalidInput } from '../../wire/input.ts';
+import { InvalidToken } from '../auth/loopback-user.ts';
 
 /** Problem details (RFC 9457) with the error's name as `code`; `errors` names the invalid fields. */
 export interface Problem {

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { link, mkdir, open, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { ConfigError } from '../config/error.ts';
+import { ConfigError } from '../../config/error.ts';
 
 const KEY_BYTES = 32;
 const KEY_FILE = 'cookie.key';

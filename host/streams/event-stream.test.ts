@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { dataLine, eventStream, type EventStreamOptions } from './sse.ts';
+import { dataLine, eventStream, type EventStreamOptions } from './event-stream.ts';
 
 function stream(options: Partial<EventStreamOptions<number>> & Pick<EventStreamOptions<number>, 'read'>): Response {
   return eventStream<number>({

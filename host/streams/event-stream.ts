@@ -1,4 +1,4 @@
-import { MAX_TIMER_MS } from '../domain/timer.ts';
+import { MAX_TIMER_MS } from '../../domain/timer.ts';
 
 /** Shorter than the idle timeouts of common proxies. */
 const KEEP_ALIVE_MS = 15_000;

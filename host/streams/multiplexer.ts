@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { AutoResetEvent } from '../client/wait/auto-reset-event.ts';
-import type { MultiplexEvent } from '../domain/multiplex.ts';
+import { AutoResetEvent } from '../../client/wait/auto-reset-event.ts';
+import type { MultiplexEvent } from '../../domain/multiplex.ts';
 
 /** The open connections that carry streams of other responses. */
 export class Multiplexer {

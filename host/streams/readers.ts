@@ -1,5 +1,5 @@
-import { PerdureError } from '../domain/errors.ts';
-import type { HostMetrics } from './metrics.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import type { HostMetrics } from '../host-metrics.ts';
 
 /** Enough for all tabs, devices and programs of one user. */
 const MAX_READERS = 200;

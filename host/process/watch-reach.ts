@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PerdureClient } from '../client/client.ts';
-import type { Health } from '../client/health.ts';
-import type { Logger } from '../config/log.ts';
+import type { PerdureClient } from '../../client/client.ts';
+import type { Health } from '../../client/health.ts';
+import type { Logger } from '../../config/log.ts';
 
 /** Interval between two checks; shorter during an outage. */
 const CHECK_MS = 5_000;

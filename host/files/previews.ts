@@ -1,9 +1,9 @@
 import { hkdfSync } from 'node:crypto';
 import path from 'node:path';
 import { EncryptJWT, jwtDecrypt } from 'jose';
-import { PerdureError } from '../domain/errors.ts';
-import { workspaceRoot } from '../workspaces/paths.ts';
-import { requireWorkspace } from '../workspaces/folder.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import { workspaceRoot } from '../../workspaces/paths.ts';
+import { requireWorkspace } from '../../workspaces/folder.ts';
 import { PreviewNames } from './preview-names.ts';
 
 /** The path prefix of preview URLs. */

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
-import type { OrderlyStop } from './stop.ts';
+import type { OrderlyStop } from './orderly-stop.ts';
 
 /** Limits of an HTTP server. */
 export interface ServerLimits {

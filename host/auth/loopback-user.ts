@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { isIP } from 'node:net';
-import { PerdureError } from '../domain/errors.ts';
-import type { Identify } from './context.ts';
-import { userCookie, userOfCookie } from './cookie.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import type { Identify } from '../context.ts';
+import { userCookie, userOfCookie } from './user-cookie.ts';
 
 /** 1 to 128 printable ASCII characters, no leading or trailing space, so that headers carry them unchanged. */
 const USER = /^[!-~](?:[ -~]{0,126}[!-~])?$/;

@@ -1,10 +1,10 @@
 import { ReadableStream, TextEncoderStream } from 'node:stream/web';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cases } from '../tools/test-kit/cases.ts';
-import { chatBody } from '../wire/requests.ts';
+import { cases } from '../../tools/test-kit/cases.ts';
+import { chatBody } from '../../wire/requests.ts';
 import { JsonError, JsonScanner } from './json-scanner.ts';
-import { readTranscript } from './transcript.ts';
+import { readTranscript } from './read-transcript.ts';
 
 const KEPT = 4_096;
 const WHOLE = 8 * 1024 ** 2;

@@ -4,8 +4,8 @@ import path from 'node:path';
 import { Hono } from 'hono';
 import { compress } from 'hono/compress';
 import { etag } from 'hono/etag';
-import type { Page } from './context.ts';
-import { drawingHeaders, pageHeaders } from './security-headers.ts';
+import type { Page } from '../context.ts';
+import { drawingHeaders, pageHeaders } from './headers.ts';
 
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { Busboy, type BusboyHeaders } from '@fastify/busboy';
-import type { AttachmentInput } from '../client/uploads/attachments.ts';
-import { badBody, plainBytesOf, refuseEncoding } from './body.ts';
+import type { AttachmentInput } from '../../client/uploads/attachments.ts';
+import { badBody, plainBytesOf, refuseEncoding } from './read-body.ts';
 
 const MULTIPART = /^multipart\/form-data\b/i;
 

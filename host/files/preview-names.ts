@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
-import { PerdureError } from '../domain/errors.ts';
+import { PerdureError } from '../../domain/errors.ts';
 
 /** Browsers resolve subdomains of "localhost" to their own machine, without DNS. */
 const DOMAIN = '.preview.localhost';

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { PerdureClient } from '../client/client.ts';
-import { ConfigError } from '../config/error.ts';
+import type { PerdureClient } from '../../client/client.ts';
+import { ConfigError } from '../../config/error.ts';
 
 const RETRY_MS = 2_000;
 

@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from 'hono';
 import { cors } from 'hono/cors';
-import type { HostEnv } from './context.ts';
+import type { HostEnv } from '../context.ts';
 
 /** What a front end reads beside the body. */
 const EXPOSED = ['x-perdure-session', 'x-vercel-ai-ui-message-stream', 'retry-after', 'etag', 'content-disposition'];

@@ -1,5 +1,5 @@
 import type { MiddlewareHandler } from 'hono';
-import { PerdureError } from '../domain/errors.ts';
+import { PerdureError } from '../../domain/errors.ts';
 
 /** Each holds its body, up to 1 MiB by default, and may wait for a connection to Postgres. */
 const MAX_REQUESTS = 2_000;

@@ -1,7 +1,7 @@
-import { PerdureError } from '../domain/errors.ts';
-import type { RequestContext } from './context.ts';
-import { type Problem, problemOf } from './problem.ts';
-import { namedEvent } from './sse.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import type { RequestContext } from '../context.ts';
+import { type Problem, problemOf } from '../http/problem.ts';
+import { namedEvent } from '../streams/event-stream.ts';
 
 const EXPIRED = new PerdureError('Unauthorized', 'the token has expired; reconnect with another one');
 

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
-import { InvalidInput, MAX_DEPTH, parseInput } from '../wire/input.ts';
-import { badBody, type BodyLimit, parseJson, textOf, tooLarge } from './body.ts';
+import { InvalidInput, MAX_DEPTH, parseInput } from '../../wire/input.ts';
+import { badBody, type BodyLimit, parseJson, textOf, tooLarge } from './read-body.ts';
 import { JsonError, type JsonListener, JsonScanner } from './json-scanner.ts';
 
 interface Transcript {

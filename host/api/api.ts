@@ -1,11 +1,11 @@
 import type { Handler } from 'hono';
 import { z } from 'zod';
-import { type ErrorCode, PerdureError } from '../domain/errors.ts';
-import { InvalidInput, parseInput } from '../wire/input.ts';
-import { idempotencyKey } from '../wire/requests.ts';
-import { readBody } from './body.ts';
-import { problemOf, problemResponse } from './problem.ts';
-import type { App, HostEnv, RequestContext } from './context.ts';
+import { type ErrorCode, PerdureError } from '../../domain/errors.ts';
+import { InvalidInput, parseInput } from '../../wire/input.ts';
+import { idempotencyKey } from '../../wire/requests.ts';
+import { readBody } from '../http/read-body.ts';
+import { problemOf, problemResponse } from '../http/problem.ts';
+import type { App, HostEnv, RequestContext } from '../context.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'delete';
 
@@ -28,7 +28,7 @@ type ParamName<Path> = Path extends `${string}:${infer Name}/${infer Rest}`
 type Plain<Name> = Name extends `${infer Before}{${string}` ? Before : Name;
 
 /**
- * A route's description: the source of both validation and OpenAPI. openapi.ts adds what all routes share
+ * A route's description: the source of both validation and OpenAPI. open-api-document.ts adds what all routes share
  * (authentication, common errors).
  */
 export interface RouteDescription<Path extends string, Query extends z.ZodObject, Body> {

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
-import { PerdureError } from '../domain/errors.ts';
-import { faultIn, parseInput } from '../wire/input.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import { faultIn, parseInput } from '../../wire/input.ts';
 
 /** A limit in bytes, and the setting that changes it. */
 export interface BodyLimit {
