@@ -1,9 +1,9 @@
 import './lib/zod-without-eval.ts';
 import { type ReactNode, StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
-import { keepFocus } from './lib/focus-home.ts';
+import { keepFocus } from './lib/keep-focus.ts';
 import { Page } from './page/page.tsx';
-import { Place } from './page/place.ts';
+import { Place } from './navigation/place.ts';
 import { UserSessions } from './sidebar/user-sessions.ts';
 
 const INITIATIVES = /^\/i(?:\/(\w{1,64}))?$/;
@@ -12,7 +12,7 @@ const INITIATIVES = /^\/i(?:\/(\w{1,64}))?$/;
 async function pageHere(): Promise<ReactNode> {
   const found = INITIATIVES.exec(location.pathname);
   if (found === null) return <Page place={await Place.open()} sessions={new UserSessions()} />;
-  const { Initiatives } = await import('./initiatives/initiatives.tsx');
+  const { Initiatives } = await import('./initiatives/initiatives-page.tsx');
   return <Initiatives id={found[1]} />;
 }
 

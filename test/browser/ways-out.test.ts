@@ -18,7 +18,7 @@ import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts
 import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { PROVIDER_FAILURES } from '../../tools/test-kit/provider-failures.ts';
 import { withoutFunction } from '../../tools/test-kit/without-function.ts';
-import { type WayOut, waysOut } from '../../web/session/turns.ts';
+import { type WayOut, waysOut } from '../../web/transcript/turns.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 

@@ -54,11 +54,35 @@ export const ROOMS: Readonly<Record<string, Rooms>> = {
     mcp: 'the host as an MCP server',
     files: 'previews and files of workspaces',
   },
+  web: {
+    page: 'the page as a whole',
+    sidebar: 'the list of sessions',
+    panels: 'what stands beside a conversation',
+    navigation: 'which session is shown, and where the user is',
+    initiatives: 'the pages of initiatives',
+    'initiative-board': 'one initiative',
+    'initiative-parts': 'what both show, and what they read',
+    conversation: 'the messages of a session',
+    'tool-calls': 'a call, its question and its outcome',
+    composer: 'writing a message',
+    session: 'a session as this tab has it',
+    transcript: 'the list of messages that is shown',
+    console: 'the operator’s console',
+    'console-session': 'one session, for its operator',
+    'console-numbers': 'numbers and charts',
+    'console-parts': 'what the console’s pages share',
+    diagram: 'the page that draws diagrams, in a frame of its own',
+    diff: 'changes of files',
+    markdown: 'texts of models',
+    design: 'buttons, dialogs and colours',
+    api: 'requests to the host',
+    lib: 'helpers that know nothing of Perdure',
+  },
 };
 
 /** How many files a room has, without tests. */
 export const SMALLEST_ROOM = 2;
 export const LARGEST_ROOM = 13;
 
-/** Rooms of one file for each of many like things. */
-export const ANY_SIZE: ReadonlySet<string> = new Set(['host/routes']);
+/** Rooms of a file for each of many like things, and a page of one file. */
+export const ANY_SIZE: ReadonlySet<string> = new Set(['host/routes', 'web/diagram']);

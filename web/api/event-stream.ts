@@ -1,5 +1,5 @@
 import { access } from './access.ts';
-import { readEvents } from './read-events.ts';
+import { readEvents } from './read-event-stream.ts';
 
 /** Callbacks for the state of the connection. */
 export interface StreamHandlers {

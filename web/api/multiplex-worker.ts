@@ -1,6 +1,6 @@
 // A shared worker: the one connection that carries the streams of all windows of this browser.
 import type { MultiplexEvent } from '../../domain/multiplex.ts';
-import { readEvents } from './read-events.ts';
+import { readEvents } from './read-event-stream.ts';
 import { withToken } from './with-token.ts';
 
 /** What a window asks for, with a port for its stream. It sends something on that port to end the stream. */

@@ -1,7 +1,7 @@
 import type { UIMessage } from 'ai';
 import { Meter } from './meter.tsx';
 import { ModelPicker } from './model-picker.tsx';
-import type { TabSession } from '../session/session.ts';
+import type { TabSession } from '../session/tab-session.ts';
 import type { View } from '../session/view.ts';
 
 /** Above the input field: the model of the next messages, and how full its window is. */

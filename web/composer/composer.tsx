@@ -1,5 +1,5 @@
 import { type KeyboardEvent, useSyncExternalStore } from 'react';
-import { AttachButton, UploadList } from './attaching.tsx';
+import { AttachButton, UploadList } from './attach-button.tsx';
 import type { Uploads } from '../session/uploads.ts';
 
 interface Props {

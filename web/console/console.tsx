@@ -1,7 +1,7 @@
-import { SignIn } from '../page/sign-in.tsx';
-import { addressOf } from './links.tsx';
-import { Numbers } from './numbers.tsx';
-import { SessionPage } from './session-page.tsx';
+import { SignIn } from '../design/sign-in.tsx';
+import { addressOf } from '../console-parts/console-link.tsx';
+import { Numbers } from '../console-numbers/numbers-page.tsx';
+import { SessionPage } from '../console-session/session-page.tsx';
 import { Sessions } from './sessions.tsx';
 
 /**

@@ -1,11 +1,11 @@
 import { type FormEvent, useState } from 'react';
-import { ChooseUsers } from './choose-users.tsx';
-import { addressOf, SessionLink } from './links.tsx';
-import { type ListedSession, useNewestFirst, useReading, type Viewer } from './read.ts';
-import { ReadingNote } from './reading.tsx';
-import { State } from './state.tsx';
-import { Table } from './table.tsx';
-import { costWords, countWords, timeWords } from './words.ts';
+import { ChooseUsers } from '../console-parts/choose-users.tsx';
+import { addressOf, SessionLink } from '../console-parts/console-link.tsx';
+import { type ListedSession, useNewestFirst, useReading, type Viewer } from '../console-parts/use-console.ts';
+import { ReadingNote } from '../console-parts/reading-note.tsx';
+import { State } from '../console-parts/work-state.tsx';
+import { Table } from '../console-parts/table.tsx';
+import { costWords, countWords, timeWords } from '../lib/amount-words.ts';
 
 const HEADS = ['Session', 'State', 'Phase', 'Agent', 'User', 'Tokens', 'Cost', 'Opened'];
 

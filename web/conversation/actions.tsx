@@ -11,8 +11,8 @@ import { memo } from 'react';
 import { IconButton } from '../design/icon-button.tsx';
 import { useCopy } from '../lib/copy.ts';
 import { momentWords } from '../lib/moments.ts';
-import type { TabSession } from '../session/session.ts';
-import { isFromTask, textOf } from '../session/transcript.ts';
+import type { TabSession } from '../session/tab-session.ts';
+import { isFromTask, textOf } from '../transcript/transcript.ts';
 
 interface Props {
   message: UIMessage;

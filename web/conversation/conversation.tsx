@@ -5,13 +5,13 @@ import { useCallback, useEffect, useState } from 'react';
 import { BesideComposer } from '../composer/beside-composer.tsx';
 import { ChildQuestions } from '../tool-calls/child-questions.tsx';
 import { Composer } from '../composer/composer.tsx';
-import type { TabSession } from '../session/session.ts';
+import type { TabSession } from '../session/tab-session.ts';
 import type { View } from '../session/view.ts';
 import { IconButton } from '../design/icon-button.tsx';
 import { Messages } from './messages.tsx';
 import { StatusLine } from './status-line.tsx';
-import { statusWords } from '../session/status-words.ts';
-import { countToolsEnded, filesOf, heldCall, isInFlight, textOf, type Waiting } from '../session/transcript.ts';
+import { statusWords } from './status-words.ts';
+import { countToolsEnded, filesOf, heldCall, isInFlight, textOf, type Waiting } from '../transcript/transcript.ts';
 import { useStickToEnd } from '../lib/stick-to-end.ts';
 import { WaitingList } from './waiting-list.tsx';
 

@@ -1,6 +1,6 @@
 import { type ReactElement, type RefObject, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import { Virtualizer } from 'virtua';
-import type { Placed } from '../session/turns.ts';
+import type { Placed } from '../transcript/turns.ts';
 
 /** The newest ones are always there, for screen readers and the browser's own search. */
 const NEWEST = 50;

@@ -2,9 +2,9 @@ import { isToolUIPart, type UIMessage } from 'ai';
 import { lazy, memo, useEffect, useState } from 'react';
 import { AttachedFile } from '../composer/attached-file.tsx';
 import { ToolCall } from '../tool-calls/tool-call.tsx';
-import { durationWords } from '../console/words.ts';
+import { durationWords } from '../lib/amount-words.ts';
 import { WithFallback } from '../lib/with-fallback.tsx';
-import { type HeldCall, isFromTask } from '../session/transcript.ts';
+import { type HeldCall, isFromTask } from '../transcript/transcript.ts';
 import type { View } from '../session/view.ts';
 
 /** Loaded in the background; until then answers are shown as plain text. */

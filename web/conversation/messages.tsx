@@ -1,9 +1,9 @@
 import type { UIMessage } from 'ai';
 import { type ReactElement, type RefObject, useState } from 'react';
-import type { TabSession } from '../session/session.ts';
+import type { TabSession } from '../session/tab-session.ts';
 import { addressOf } from '../session/tab.ts';
-import { hasContent, type HeldCall } from '../session/transcript.ts';
-import { type Placed, placed } from '../session/turns.ts';
+import { hasContent, type HeldCall } from '../transcript/transcript.ts';
+import { type Placed, placed } from '../transcript/turns.ts';
 import type { View } from '../session/view.ts';
 import { BesideButton } from './beside-button.tsx';
 import { LongList } from './long-list.tsx';

@@ -3,7 +3,7 @@ import { useState } from 'react';
 import type { CompactionData } from '../../domain/compaction.ts';
 import { Message } from './message.tsx';
 import { wordsOf } from '../api/problem.ts';
-import type { TabSession } from '../session/session.ts';
+import type { TabSession } from '../session/tab-session.ts';
 
 interface Props {
   message: UIMessage;

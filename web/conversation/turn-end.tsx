@@ -1,5 +1,5 @@
 import { sentence } from '../lib/sentence.ts';
-import type { TurnEnd, WayOut } from '../session/turns.ts';
+import type { TurnEnd, WayOut } from '../transcript/turns.ts';
 
 const WORDS: Record<WayOut, string> = {
   retry: 'Retry',

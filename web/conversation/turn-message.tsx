@@ -6,10 +6,10 @@ import { BesideButton } from './beside-button.tsx';
 import { Actions } from './actions.tsx';
 import { EditForm } from './edit-form.tsx';
 import { Message } from './message.tsx';
-import type { TabSession } from '../session/session.ts';
-import { filesOf, type HeldCall, isFromTask, textOf } from '../session/transcript.ts';
+import type { TabSession } from '../session/tab-session.ts';
+import { filesOf, type HeldCall, isFromTask, textOf } from '../transcript/transcript.ts';
 import { TurnEndMark } from './turn-end.tsx';
-import { type Placed, type WayOut, waysOut } from '../session/turns.ts';
+import { type Placed, type WayOut, waysOut } from '../transcript/turns.ts';
 import type { View } from '../session/view.ts';
 
 interface Props {

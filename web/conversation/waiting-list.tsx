@@ -1,5 +1,5 @@
 import { AttachedFile } from '../composer/attached-file.tsx';
-import { filesOf, textOf, type Waiting } from '../session/transcript.ts';
+import { filesOf, textOf, type Waiting } from '../transcript/transcript.ts';
 
 const STATE_WORDS = { sending: 'Not sent yet', queued: 'Queued', refused: 'Not accepted' } as const;
 

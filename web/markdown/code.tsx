@@ -1,5 +1,5 @@
 import { lazy, useContext } from 'react';
-import { CopyButton } from '../conversation/copy-button.tsx';
+import { CopyButton } from '../design/copy-button.tsx';
 import { WithFallback } from '../lib/with-fallback.tsx';
 import { Growing } from './growing.ts';
 

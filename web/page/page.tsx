@@ -1,10 +1,10 @@
 import { Bars3Icon } from '@heroicons/react/20/solid';
 import { Tooltip } from '@base-ui/react/tooltip';
 import { type ReactNode, useCallback, useSyncExternalStore } from 'react';
-import { Beside } from '../conversation/beside.tsx';
+import { Beside } from './beside.tsx';
 import { ShowBeside } from '../conversation/beside-button.tsx';
-import { Column } from '../conversation/column.tsx';
-import type { Columns } from '../session/columns.ts';
+import { Column } from './column.tsx';
+import type { Columns } from '../navigation/columns.ts';
 import { Confirmation } from '../design/confirmation.tsx';
 import { IconButton } from '../design/icon-button.tsx';
 import { Toasts } from '../design/toasts.tsx';
@@ -12,13 +12,13 @@ import { InitiativeLinks } from './initiative-links.tsx';
 import { Missing } from './missing.tsx';
 import { PanelButtons, PanelPlace } from '../panels/panels.tsx';
 import { PhaseTrack, usesPhases } from '../panels/phase-track.tsx';
-import type { Place } from './place.ts';
-import { useShortcuts } from './shortcuts.ts';
+import type { Place } from '../navigation/place.ts';
+import { useShortcuts } from '../navigation/shortcuts.ts';
 import { ShortcutsDialog } from './shortcuts-dialog.tsx';
 import { SidebarPlace } from '../sidebar/sidebar-place.tsx';
-import { sidebarState } from '../sidebar/sidebar-state.ts';
+import { sidebarState } from '../navigation/sidebar-state.ts';
 import type { UserSessions } from '../sidebar/user-sessions.ts';
-import { SignIn } from './sign-in.tsx';
+import { SignIn } from '../design/sign-in.tsx';
 
 interface Props {
   place: Place;

@@ -1,6 +1,6 @@
 import { Dialog } from '@base-ui/react/dialog';
 import { useState, useSyncExternalStore } from 'react';
-import { questionKey, SHORTCUTS, shortcutsDialog } from './shortcuts.ts';
+import { questionKey, SHORTCUTS, shortcutsDialog } from '../navigation/shortcuts.ts';
 
 /** Lists the keyboard shortcuts. */
 export function ShortcutsDialog() {

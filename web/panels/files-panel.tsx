@@ -1,10 +1,10 @@
 import { ArrowLeftIcon, ArrowTopRightOnSquareIcon, DocumentTextIcon } from '@heroicons/react/20/solid';
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import type { FileItem } from '../api/api.ts';
-import { CopyButton } from '../conversation/copy-button.tsx';
+import { CopyButton } from '../design/copy-button.tsx';
 import { IconButton } from '../design/icon-button.tsx';
 import { wordsOf } from '../api/problem.ts';
-import type { TabSession } from '../session/session.ts';
+import type { TabSession } from '../session/tab-session.ts';
 import { FileLink } from './file-link.tsx';
 import { Known } from './known.tsx';
 import type { SessionFiles } from '../session/session-files.ts';

@@ -10,7 +10,7 @@ import {
 } from '@heroicons/react/20/solid';
 import { type ComponentType, type CSSProperties, lazy, Suspense, useRef, useSyncExternalStore } from 'react';
 import { IconButton } from '../design/icon-button.tsx';
-import type { TabSession } from '../session/session.ts';
+import type { TabSession } from '../session/tab-session.ts';
 import type { View } from '../session/view.ts';
 import { FilesPanel } from './files-panel.tsx';
 import { type PanelName, PANELS, panelState } from './panel-state.ts';

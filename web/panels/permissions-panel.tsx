@@ -3,7 +3,7 @@ import { type PermissionRule, RULE_SCOPES, type RuleScope } from '../../domain/p
 import type { ListedRule } from '../api/api.ts';
 import { wordsOf } from '../api/problem.ts';
 import { useShown } from '../session/read-while-shown.ts';
-import type { TabSession } from '../session/session.ts';
+import type { TabSession } from '../session/tab-session.ts';
 import type { View } from '../session/view.ts';
 import { Known } from './known.tsx';
 

@@ -1,7 +1,7 @@
 import { ArrowPathIcon } from '@heroicons/react/20/solid';
 import { useSyncExternalStore } from 'react';
 import { IconButton } from '../design/icon-button.tsx';
-import type { TabSession } from '../session/session.ts';
+import type { TabSession } from '../session/tab-session.ts';
 
 interface Props {
   session: TabSession;

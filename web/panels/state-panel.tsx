@@ -1,7 +1,7 @@
 import { type LastingScope, LASTING_SCOPES, parseName } from '../../domain/state-keys.ts';
 import { written } from '../lib/written.ts';
 import { useShown } from '../session/read-while-shown.ts';
-import type { TabSession } from '../session/session.ts';
+import type { TabSession } from '../session/tab-session.ts';
 import { Known } from './known.tsx';
 
 const SCOPE_WORDS: Record<LastingScope, string> = {

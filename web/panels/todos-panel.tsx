@@ -1,6 +1,6 @@
 import { CheckCircleIcon as DoneIcon } from '@heroicons/react/20/solid';
 import { CheckCircleIcon as OpenIcon } from '@heroicons/react/24/outline';
-import type { TabSession } from '../session/session.ts';
+import type { TabSession } from '../session/tab-session.ts';
 import { Known } from './known.tsx';
 import { useShown } from '../session/read-while-shown.ts';
 

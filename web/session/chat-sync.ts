@@ -5,8 +5,8 @@ import type { SessionApi, SessionRow } from '../api/api.ts';
 import { Problem, wordsOf } from '../api/problem.ts';
 import type { Store } from '../lib/store.ts';
 import type { Tab } from './tab.ts';
-import { heldCall, isInFlight, joinPages, partQueued, stillWaiting } from './transcript.ts';
-import { turnEndOf } from './turns.ts';
+import { heldCall, isInFlight, joinPages, partQueued, stillWaiting } from '../transcript/transcript.ts';
+import { turnEndOf } from '../transcript/turns.ts';
 import type { View } from './view.ts';
 
 const RETRY_MS = 1_000;

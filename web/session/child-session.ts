@@ -5,7 +5,7 @@ import { access } from '../api/access.ts';
 import { SessionApi } from '../api/api.ts';
 import { Problem, wordsOf } from '../api/problem.ts';
 import { Store } from '../lib/store.ts';
-import { isInFlight } from './transcript.ts';
+import { isInFlight } from '../transcript/transcript.ts';
 import type { View } from './view.ts';
 
 /** How long until a child is looked at again: one that waits for an answer, or whose answer has just ended. */

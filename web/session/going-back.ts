@@ -5,7 +5,7 @@ import type { ChatSync } from './chat-sync.ts';
 import type { Outbox } from './outbox.ts';
 import { wordsOf } from '../api/problem.ts';
 import type { Store } from '../lib/store.ts';
-import { filesOf } from './transcript.ts';
+import { filesOf } from '../transcript/transcript.ts';
 import type { View } from './view.ts';
 
 interface Deps {

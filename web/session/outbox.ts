@@ -1,7 +1,7 @@
 import type { UIMessage } from 'ai';
 import { isRefusal, reasonOf } from '../api/problem.ts';
 import type { Store } from '../lib/store.ts';
-import type { Waiting } from './transcript.ts';
+import type { Waiting } from '../transcript/transcript.ts';
 
 /** How messages are sent. */
 interface Routes {

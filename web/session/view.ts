@@ -1,6 +1,6 @@
 import type { SessionStatus } from '../../domain/runs.ts';
 import type { Agents, ModelChoice, Offered, SessionRow } from '../api/api.ts';
-import type { Waiting } from './transcript.ts';
+import type { Waiting } from '../transcript/transcript.ts';
 
 /** What the page shows besides the messages. */
 export interface View extends SessionRow {

@@ -1,6 +1,6 @@
 import { createContext, type RefObject } from 'react';
 import type { OpenSession } from '../../domain/rendezvous.ts';
-import type { Place } from '../page/place.ts';
+import type { Place } from '../navigation/place.ts';
 import type { SessionActions } from './session-actions.ts';
 
 interface Surroundings {

@@ -3,7 +3,7 @@ import { SessionApi } from '../api/api.ts';
 import { confirmed } from '../design/confirmation.tsx';
 import { say, sayProblem } from '../design/toasts.tsx';
 import { confirmCancel } from '../panels/phase-track.tsx';
-import type { Place } from '../page/place.ts';
+import type { Place } from '../navigation/place.ts';
 import { wordsOf } from '../api/problem.ts';
 import { Store } from '../lib/store.ts';
 import { addressOf } from '../session/tab.ts';

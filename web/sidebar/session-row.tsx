@@ -16,7 +16,7 @@ import type { OpenSession } from '../../domain/rendezvous.ts';
 import { IconButton } from '../design/icon-button.tsx';
 import { PHASE_WORDS } from '../panels/phase-track.tsx';
 import { addressOf } from '../session/tab.ts';
-import { isInFlight } from '../session/transcript.ts';
+import { isInFlight } from '../transcript/transcript.ts';
 import { InSidebar } from './in-sidebar.ts';
 import { nameOf } from './session-actions.ts';
 

@@ -7,15 +7,15 @@ import {
 import { type KeyboardEvent, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import type { OpenSession } from '../../domain/rendezvous.ts';
 import { IconButton } from '../design/icon-button.tsx';
-import type { Place } from '../page/place.ts';
-import { NEW_CHAT, shortcutsDialog } from '../page/shortcuts.ts';
+import type { Place } from '../navigation/place.ts';
+import { NEW_CHAT, shortcutsDialog } from '../navigation/shortcuts.ts';
 import { Archived } from './archived.tsx';
 import { InSidebar } from './in-sidebar.ts';
 import { RenameDialog } from './rename-dialog.tsx';
-import { Results } from './session-search.tsx';
+import { Results } from './search-results.tsx';
 import { SessionActions } from './session-actions.ts';
 import { SessionList } from './session-list.tsx';
-import { sidebarState } from './sidebar-state.ts';
+import { sidebarState } from '../navigation/sidebar-state.ts';
 import type { UserSessions } from './user-sessions.ts';
 
 /** The user's sessions: a search, the list, and what can be done with each. */

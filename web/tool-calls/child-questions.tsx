@@ -3,7 +3,7 @@ import { useEffect, useState } from 'react';
 import type { Question as Asked } from '../../domain/runs.ts';
 import { SessionApi } from '../api/api.ts';
 import { wordsOf } from '../api/problem.ts';
-import { Question } from './question.tsx';
+import { Question } from './call-question.tsx';
 import { ShownSession } from '../session/shown-session.ts';
 
 const RETRY_MS = 2_000;

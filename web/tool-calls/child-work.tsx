@@ -5,7 +5,7 @@ import type { SessionStatus } from '../../domain/runs.ts';
 import { ChildSession } from '../session/child-session.ts';
 import { useOpened } from '../lib/opened.ts';
 import { Answering, ShownSession } from '../session/shown-session.ts';
-import { hasContent, type HeldCall, heldCall, isInFlight } from '../session/transcript.ts';
+import { hasContent, type HeldCall, heldCall, isInFlight } from '../transcript/transcript.ts';
 import type { View } from '../session/view.ts';
 
 const REDRAW_MS = 100;

@@ -1,0 +1,23 @@
+import { Conversation } from '../conversation/conversation.tsx';
+import type { TabSession } from '../session/tab-session.ts';
+import { Answering, ShownSession } from '../session/shown-session.ts';
+import { statusWords } from '../conversation/status-words.ts';
+import type { View } from '../session/view.ts';
+
+/** A conversation, once it has been loaded. */
+export function Column(props: { session: TabSession; view: View; isBeside?: boolean }) {
+  const { session, view } = props;
+  if (!view.loaded)
+    return (
+      <p className="loading" role="status">
+        {view.lost ? statusWords(view) : 'Loading…'}
+      </p>
+    );
+  return (
+    <ShownSession value={session.id}>
+      <Answering value={session.answer}>
+        <Conversation {...props} />
+      </Answering>
+    </ShownSession>
+  );
+}
