@@ -7,7 +7,7 @@ import { withTemporal } from '../config/refusals.ts';
 import { registerSearchAttributesAt } from '../config/search-attributes.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import { migrate } from '../migrations/migrate.ts';
-import { missingSetting } from '../worker/server-settings.ts';
+import { missingSetting } from '../worker/startup/server-settings.ts';
 import { withoutPassword } from './databases.ts';
 import { DevError } from './error.ts';
 import { keepRunning } from './keep-running.ts';

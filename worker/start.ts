@@ -31,11 +31,11 @@ import { missingMigrations } from '../migrations/migrate.ts';
 import { Contents } from '../store/contents.ts';
 import { createPool } from '../store/pool.ts';
 import { installationId } from '../store/installation.ts';
-import { workflowBundle } from './bundle.ts';
+import { workflowBundle } from './sandbox/bundle.ts';
 import { createWorker, type SessionWorker } from './create.ts';
-import { serveMetrics } from './metrics-server.ts';
-import { requireSearchAttributes } from './search-attributes.ts';
-import { warnOfMissingServerSettings } from './server-settings.ts';
+import { serveMetrics } from './startup/serve-metrics.ts';
+import { requireSearchAttributes } from './startup/require-search-attributes.ts';
+import { warnOfMissingServerSettings } from './startup/server-settings.ts';
 
 const PROVIDER_ATTEMPTS = 6;
 /** All streams of a worker write through the pool, each for about a millisecond at a time. */

@@ -2,7 +2,7 @@
 import { parseConfig } from '../../config/config.ts';
 import { withTemporal } from '../../config/refusals.ts';
 import { type TemporalConnectConfig, temporalConnectConfig } from '../../config/temporal.ts';
-import { type Finding, SETTINGS_DOCS } from '../../worker/server-settings.ts';
+import { type Finding, SETTINGS_DOCS } from '../../worker/startup/server-settings.ts';
 import { connectOnce } from '../connect-once.ts';
 import { parseOptions, runCommand } from '../replay/options.ts';
 import { dynamicSettings } from '../temporal.ts';

@@ -3,7 +3,12 @@
 import { randomUUID } from 'node:crypto';
 import { Client, Connection, isGrpcServiceError, type WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
 import type { TemporalConnectConfig } from '../../config/temporal.ts';
-import { checkSettings, type Finding, READABLE_SETTINGS, type ServerSetting } from '../../worker/server-settings.ts';
+import {
+  checkSettings,
+  type Finding,
+  READABLE_SETTINGS,
+  type ServerSetting,
+} from '../../worker/startup/server-settings.ts';
 
 const DEADLINE_MS = 20_000;
 /** With the setting a poll ends after half a second, by default after a minute or shortly before its deadline. */

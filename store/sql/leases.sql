@@ -1,4 +1,4 @@
--- Leases of workers (worker/lease-keeper.ts). Times are by Postgres' clock, which all workers share. Every function may be
+-- Leases of workers (worker/leases/lease-keeper.ts). Times are by Postgres' clock, which all workers share. Every function may be
 -- executed late or twice, by a connection that its worker has given up.
 
 -- From before it had p_agents: workers of that time call the function below.

@@ -8,7 +8,7 @@ import { readHistories } from '../../tools/scripts/histories/files.ts';
 import { listExecutions } from '../../worker/replay/history.ts';
 import { readable } from '../../worker/replay/payloads.ts';
 import { replay } from '../../worker/replay/replay.ts';
-import { workflowBundle } from '../../worker/bundle.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { signals, updates } from '../../workflows/definitions.ts';
 import { quiet } from '../histories/scenario.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';

@@ -14,7 +14,7 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { latency, packetLoss, slowStatements, startTcpProxy, type TcpProxy } from '../../tools/test-kit/tcp-proxy.ts';
-import { LeaseKeeper } from '../../worker/lease-keeper.ts';
+import { LeaseKeeper } from '../../worker/leases/lease-keeper.ts';
 
 const LEASE_MS = 1_500;
 /** A worker judges others once it has been connected for five seconds. */

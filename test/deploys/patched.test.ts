@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { fetchHistory, listExecutions, typeOf } from '../../worker/replay/history.ts';
 import { replay } from '../../worker/replay/replay.ts';
-import { workflowBundle } from '../../worker/bundle.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { variant } from '../histories/variant.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';

@@ -6,7 +6,7 @@ import { Gate } from '../../tools/test-kit/gate.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { sweepRuns } from '../../worker/sweeper.ts';
+import { sweepRuns } from '../../worker/periodic/sweep-runs.ts';
 import { statusQuery, updates } from '../../workflows/definitions.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
 import faultAgent from './agent.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { fetchHistory, listExecutions } from '../../worker/replay/history.ts';
 import { replay } from '../../worker/replay/replay.ts';
-import { workflowBundle } from '../../worker/bundle.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { updates } from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';

@@ -6,7 +6,7 @@ import { fetchHistory } from '../../worker/replay/history.ts';
 import { type NamedHistory, replayEach } from '../../worker/replay/replay.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { workflowBundle } from '../../worker/bundle.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { inParallel } from '../faults/parallel.ts';
 import { payingAgent } from '../faults/paying.ts';
 import { IDLE_MS, live, type Plan, plans, scriptOf, slowRows, watchExecutions } from './random-sessions.ts';

@@ -5,7 +5,7 @@ import { typeOf } from '../../worker/replay/history.ts';
 import { readable } from '../../worker/replay/payloads.ts';
 import { Pseudonyms } from '../../tools/scripts/histories/pseudonyms.ts';
 import { capturingBundle, replay } from '../../worker/replay/replay.ts';
-import { workflowBundle } from '../../worker/bundle.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { CANARY } from './scenario.ts';
 import { scenarios } from './scenarios.ts';
 import { variant } from './variant.ts';

@@ -12,7 +12,7 @@ import { createNamespace, type FreshNamespace } from '../../tools/test-kit/names
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { startTcpProxy } from '../../tools/test-kit/tcp-proxy.ts';
-import { warnOfMissingServerSettings } from '../../worker/server-settings.ts';
+import { warnOfMissingServerSettings } from '../../worker/startup/server-settings.ts';
 import { startWorker } from '../../worker/start.ts';
 
 /** The server's defaults for the settings that a worker can read. */

@@ -7,7 +7,7 @@ import type { Fence } from '../../domain/runs.ts';
 import { noteStuck, stuckWorkflows } from '../../store/stuck.ts';
 import { claimDueRuns, type DueRun } from '../../store/sweep.ts';
 import { COUNTED, readOpenWork } from '../../store/work.ts';
-import { AT_ONCE } from '../../worker/sweeper.ts';
+import { AT_ONCE } from '../../worker/periodic/sweep-runs.ts';
 import { answer, asks } from './asking.ts';
 import { freshRows, measuredRows, rows, Session } from './session.ts';
 import { patient } from '../../tools/test-kit/patient.ts';

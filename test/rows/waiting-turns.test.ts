@@ -5,7 +5,7 @@ import type { BusEvent } from '../../bus/bus.ts';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { postponeChecks } from '../../store/sweep.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { WaitingTurns } from '../../worker/waiting-turns.ts';
+import { WaitingTurns } from '../../worker/slots/waiting-turns.ts';
 import { freshRows, Session } from './session.ts';
 
 const db = await freshRows();

@@ -5,7 +5,7 @@ import { ReusableVMWorkflowCreator } from '@temporalio/worker/lib/workflow/reusa
 import { afterAll, expect, it, vi } from 'vitest';
 import type { History } from '../../worker/replay/history.ts';
 import { replay } from '../../worker/replay/replay.ts';
-import { bundleDigest, workflowBundle } from '../../worker/bundle.ts';
+import { bundleDigest, workflowBundle } from '../../worker/sandbox/bundle.ts';
 
 const root = await mkdtemp(path.join(tmpdir(), 'perdure-bundle-'));
 afterAll(() => rm(root, { recursive: true, force: true }));
@@ -28,7 +28,7 @@ it('W5 the digest of the workflow bundle covers nested folders, and no tests', a
 });
 
 it('W1 all workflows of a thread share the modules of the bundle: none loads its own', async () => {
-  const file = path.join(import.meta.dirname, '../../worker/warm-up.json');
+  const file = path.join(import.meta.dirname, '../../worker/sandbox/warm-up.json');
   const history = JSON.parse(await readFile(file, 'utf8')) as History;
   const created = vi.spyOn(ReusableVMWorkflowCreator.prototype, 'createWorkflow');
   const again = [1, 2].map((n) => ({ name: `${n}`, history }));

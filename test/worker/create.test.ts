@@ -13,7 +13,7 @@ import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { SETTINGS } from '../../tools/test-kit/system.ts';
 import { quietRuntime } from '../../worker/replay/quiet.ts';
-import { workflowBundle } from '../../worker/bundle.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
 
 // Other files of this process replace globals, once: as far as these modules know, nobody has.

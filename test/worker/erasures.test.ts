@@ -8,7 +8,7 @@ import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { DELETION, untilDeleted, WITH_DELETION } from '../../tools/test-kit/until-deleted.ts';
-import { erasing } from '../../worker/erasures.ts';
+import { erasing } from '../../worker/periodic/erasing.ts';
 import { SESSION_WORKFLOW } from '../../workflows/definitions.ts';
 
 it('T9 a worker that stops while Temporal does not answer leaves the remaining erasures to other workers', async () => {

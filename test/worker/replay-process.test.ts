@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { HISTORIES, readHistories } from '../../tools/scripts/histories/files.ts';
 import { attributesOf, type History, type HistoryEvent } from '../../worker/replay/history.ts';
 import type { GivenHistory } from '../../worker/replay/process.ts';
-import { replayElsewhere } from '../../worker/replay-process.ts';
+import { replayElsewhere } from '../../worker/replay/replay-elsewhere.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 
 const recorded = await readHistories(HISTORIES);

@@ -16,9 +16,9 @@ it('W8 a worker replays a recorded turn in its workflow thread before it takes t
   expect(replayed!['activations']).toBeGreaterThan(3);
 });
 
-it('W8 the recorded turn is the newest recording: copy test/histories/plain-turn.1.json to worker/warm-up.json', async () => {
+it('W8 the recorded turn is the newest recording: copy test/histories/plain-turn.1.json to worker/sandbox/warm-up.json', async () => {
   const [copy, recorded] = await Promise.all([
-    readFile(path.join(root, 'worker/warm-up.json'), 'utf8'),
+    readFile(path.join(root, 'worker/sandbox/warm-up.json'), 'utf8'),
     readFile(path.join(root, 'test/histories/plain-turn.1.json'), 'utf8'),
   ]);
   expect(JSON.parse(copy)).toEqual(JSON.parse(recorded));

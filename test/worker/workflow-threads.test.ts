@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
 import { expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { MISSED_CHECKS, terminateWhenHung, useOwnWorkflowThreads } from '../../worker/workflow-threads.ts';
+import { MISSED_CHECKS, terminateWhenHung, useOwnWorkflowThreads } from '../../worker/sandbox/own-workflow-threads.ts';
 
 /** A thread that counts a heartbeat every 5 ms, or only one and then loops forever. Its checks are made by hand. */
 async function counting({ loops }: { loops: boolean }) {

@@ -12,7 +12,7 @@ import { parseConfig, requireDatabase } from '../../config/config.ts';
 import { createLogger } from '../../config/log.ts';
 import { temporalConnectConfig } from '../../config/temporal.ts';
 import { createPool } from '../../store/pool.ts';
-import { workflowBundle } from '../../worker/bundle.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
 
 const STREAMING = new Set(['call append_stream', 'call append_streams', 'call settle_step']);

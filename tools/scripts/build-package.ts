@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { cp, glob, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { build } from 'esbuild';
-import { bundle } from '../../worker/bundle.ts';
+import { bundle } from '../../worker/sandbox/bundle.ts';
 import { buildPage } from './build-page.ts';
 import { copySdkWorker } from './copy-sdk-worker.ts';
 import { unusedDeclarations } from './unused-declarations.ts';
@@ -18,7 +18,7 @@ const { status } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'
 if (status !== 0) process.exit(status ?? 1);
 
 const DATA = [
-  ...['migrations/*.sql', 'store/sql/*.sql', 'worker/*.json'],
+  ...['migrations/*.sql', 'store/sql/*.sql', 'worker/sandbox/*.json'],
   // What `perdure dev` and `perdure init` need.
   ...['deploy/temporal-*', 'docker-compose.yml', '.env.example', 'dev/init/template'],
 ];

@@ -1,11 +1,11 @@
 // Bundles the workflow code as a worker does and fails if it contains a package that does not belong in the sandbox, which
 // would slow down the start of every worker and may not be deterministic, or a module of ours with a variable that can
-// change: all workflows of a worker share its modules (worker/bundle.ts).
+// change: all workflows of a worker share its modules (worker/sandbox/bundle.ts).
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { parseSync } from 'oxc-parser';
-import { bundle } from '../../worker/bundle.ts';
+import { bundle } from '../../worker/sandbox/bundle.ts';
 import { changingVariables } from './changing-variables.ts';
 
 const FORBIDDEN = ['ai', '@ai-sdk', 'pg', 'zod'];

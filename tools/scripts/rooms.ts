@@ -78,6 +78,14 @@ export const ROOMS: Readonly<Record<string, Rooms>> = {
     api: 'requests to the host',
     lib: 'helpers that know nothing of Perdure',
   },
+  worker: {
+    periodic: 'what each worker does again and again',
+    replay: 'replaying histories with this code',
+    sandbox: 'the threads that run workflows: what leans on the inside of Temporal’s SDK',
+    slots: 'how many tasks run at once',
+    leases: 'which of the running workers is alive',
+    startup: 'what is asked of the servers before work begins',
+  },
 };
 
 /** How many files a room has, without tests. */

@@ -1,7 +1,7 @@
 // A worker for the minimal turn in Temporal, with the same workflow threads as ours.
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
-import { useOwnWorkflowThreads } from '../../../worker/workflow-threads.ts';
+import { useOwnWorkflowThreads } from '../../../worker/sandbox/own-workflow-threads.ts';
 import { serveParent } from '../child.ts';
 
 const logger = new DefaultLogger('WARN');

@@ -6,7 +6,7 @@ import { fetchHistory, listExecutions } from '../../../worker/replay/history.ts'
 import { readable } from '../../../worker/replay/payloads.ts';
 import { type NamedHistory, replay } from '../../../worker/replay/replay.ts';
 import { eventually } from '../../test-kit/eventually.ts';
-import { workflowBundle } from '../../../worker/bundle.ts';
+import { workflowBundle } from '../../../worker/sandbox/bundle.ts';
 import type { Evidence } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 import { CANARY, TEMP_CANARY } from '../plan.ts';

@@ -1,4 +1,4 @@
-import type { Renewal } from '../store/leases.ts';
+import type { Renewal } from '../../store/leases.ts';
 
 /**
  * After a restart of Postgres, and when connections were ended, others need up to this time to reconnect. After a crash the

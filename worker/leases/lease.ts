@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads';
 import type { Context } from '@temporalio/activity';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import type { Logger } from 'pino';
-import type { LostWork } from '../store/leases.ts';
+import type { LostWork } from '../../store/leases.ts';
 
 /**
  * What the thread is started with: Postgres, directly or through a pooler, the length of the lease in milliseconds, and the

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
-import { indexMessages } from '../store/search.ts';
+import { indexMessages } from '../../store/search.ts';
 
 /** Messages per transaction: about 20 ms of Postgres, or 500,000 characters of long ones (up to 0.5 s). */
 const BATCH = 50;

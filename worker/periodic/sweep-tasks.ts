@@ -1,12 +1,12 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type pg from 'pg';
-import { deliverResult } from '../activities/recording/tasks.ts';
-import type { Bus } from '../bus/bus.ts';
-import { sendUpdate } from '../client/send/send-update.ts';
-import type { ShowUser } from '../config/hidden-users.ts';
-import { claimDueTasks } from '../store/tasks.ts';
-import { submitUpdate } from '../workflows/definitions.ts';
+import { deliverResult } from '../../activities/recording/tasks.ts';
+import type { Bus } from '../../bus/bus.ts';
+import { sendUpdate } from '../../client/send/send-update.ts';
+import type { ShowUser } from '../../config/hidden-users.ts';
+import { claimDueTasks } from '../../store/tasks.ts';
+import { submitUpdate } from '../../workflows/definitions.ts';
 
 const AT_ONCE = 50;
 const DEADLINE_MS = 3_000;

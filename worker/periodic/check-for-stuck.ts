@@ -1,9 +1,9 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type pg from 'pg';
-import type { Bus } from '../bus/bus.ts';
-import { noteStuck, type StuckWorkflow, stuckWorkflows } from '../store/stuck.ts';
-import { INITIATIVE_WORKFLOW, SESSION_WORKFLOW } from '../workflows/definitions.ts';
+import type { Bus } from '../../bus/bus.ts';
+import { noteStuck, type StuckWorkflow, stuckWorkflows } from '../../store/stuck.ts';
+import { INITIATIVE_WORKFLOW, SESSION_WORKFLOW } from '../../workflows/definitions.ts';
 
 /**
  * Sessions and initiatives whose workflow tasks keep failing; the server sets and removes this mark. Tasks that time out are left out:

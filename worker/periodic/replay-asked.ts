@@ -2,10 +2,10 @@ import type { Client } from '@temporalio/client';
 import proto from '@temporalio/proto';
 import type { Logger } from 'pino';
 import type pg from 'pg';
-import { claimReplay, finishReplay, releaseReplay, type ReplayResult } from '../store/replays.ts';
-import { type ListedExecution, listExecutions } from './replay/history.ts';
-import type { GivenHistory } from './replay/process.ts';
-import { REPLAY_MS, replayElsewhere } from './replay-process.ts';
+import { claimReplay, finishReplay, releaseReplay, type ReplayResult } from '../../store/replays.ts';
+import { type ListedExecution, listExecutions } from '../replay/history.ts';
+import type { GivenHistory } from '../replay/process.ts';
+import { REPLAY_MS, replayElsewhere } from '../replay/replay-elsewhere.ts';
 
 /** Of one session: enough for some thirty executions that continued as new after about 300 events. */
 const MOST = { executions: 50, events: 10_000, bytes: 16 * 1024 ** 2 };

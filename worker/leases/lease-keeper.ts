@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
-import { LastingConnection } from '../bus/connection.ts';
+import { LastingConnection } from '../../bus/connection.ts';
 import {
   endLease,
   findLostWorker,
@@ -9,7 +9,7 @@ import {
   type LostWork,
   renewLease,
   takeLease,
-} from '../store/leases.ts';
+} from '../../store/leases.ts';
 import { LeaseJudge } from './lease-judge.ts';
 
 const RENEWALS_PER_LEASE = 3;

@@ -1,6 +1,6 @@
 import type { Connection } from '@temporalio/client';
-import { ConfigError } from '../config/error.ts';
-import { missingSearchAttributes } from '../config/search-attributes.ts';
+import { ConfigError } from '../../config/error.ts';
+import { missingSearchAttributes } from '../../config/search-attributes.ts';
 
 /**
  * Checks that the namespace has the search attributes: without them no session can start.

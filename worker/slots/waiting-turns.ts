@@ -1,7 +1,7 @@
 import type pg from 'pg';
-import type { Admission } from '../activities/admission/admission.ts';
-import type { Bus } from '../bus/bus.ts';
-import { postponeChecks } from '../store/sweep.ts';
+import type { Admission } from '../../activities/admission/admission.ts';
+import type { Bus } from '../../bus/bus.ts';
+import { postponeChecks } from '../../store/sweep.ts';
 
 /** A turn that has waited for this long may begin in any worker. Below the two seconds after which a sweeper wakes it. */
 const LONG_MS = 500;

@@ -1,6 +1,6 @@
 import type pg from 'pg';
-import type { Contents } from '../store/contents.ts';
-import { sweepOutputs, sweepRefusals } from '../store/retention.ts';
+import type { Contents } from '../../store/contents.ts';
+import { sweepOutputs, sweepRefusals } from '../../store/retention.ts';
 
 const BATCH = 1_000;
 /** Of contents, each of which may be a request to an S3-compatible store. */

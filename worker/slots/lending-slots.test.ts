@@ -1,6 +1,6 @@
 import type { Workflow, WorkflowCreator } from '@temporalio/worker/lib/workflow/interface.js';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { lendingSlots } from './lent-slots.ts';
+import { lendingSlots } from './lending-slots.ts';
 import { WorkflowSlots } from './workflow-slots.ts';
 
 type Activation = Parameters<Workflow['activate']>[0];

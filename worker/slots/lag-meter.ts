@@ -1,5 +1,5 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import type { Lag } from '../activities/admission/stream-limit.ts';
+import type { Lag } from '../../activities/admission/stream-limit.ts';
 
 const SAMPLE_MS = 100;
 /** Resolution of Node's monitor: a timer of this many milliseconds, whose delays it records with this time included. */

@@ -4,9 +4,9 @@ import { status } from '@grpc/grpc-js';
 import { type Client, isGrpcServiceError, WorkflowNotFoundError } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type pg from 'pg';
-import { claimErasures, type Erasure, finishErasures } from '../store/erasure.ts';
-import { requireWorkspace } from '../workspaces/folder.ts';
-import { listExecutions } from './replay/history.ts';
+import { claimErasures, type Erasure, finishErasures } from '../../store/erasure.ts';
+import { requireWorkspace } from '../../workspaces/folder.ts';
+import { listExecutions } from '../replay/history.ts';
 
 const BATCH = 20;
 /** Of a workflow; what is left is deleted in the next pass. */

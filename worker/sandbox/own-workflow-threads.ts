@@ -7,7 +7,7 @@ const require = createRequire(import.meta.url);
 const threads = require('node:worker_threads') as { Worker: typeof Worker };
 /** The SDK's entry file of a workflow thread, and ours, with the extension of this file: source or built. */
 const SDK_ENTRY = require.resolve('@temporalio/worker/lib/workflow/workflow-worker-thread.js');
-const OUR_ENTRY = fileURLToPath(new URL(`workflow-thread${path.extname(import.meta.filename)}`, import.meta.url));
+const OUR_ENTRY = fileURLToPath(new URL(`thread-entry${path.extname(import.meta.filename)}`, import.meta.url));
 
 const CHECK_MS = 5_000;
 /** Checks without a heartbeat after which a thread is terminated. */

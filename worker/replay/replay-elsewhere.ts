@@ -2,7 +2,7 @@ import { fork } from 'node:child_process';
 import { constants, setPriority } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Answered, GivenHistory } from './replay/process.ts';
+import type { Answered, GivenHistory } from './process.ts';
 
 /** Time limit of a replay with the start of its process; code that loops would take for ever. */
 export const REPLAY_MS = 120_000;
@@ -10,7 +10,7 @@ export const REPLAY_MS = 120_000;
 const HEAP_MB = 512;
 
 /** With the extension of this file: source or built. */
-const ENTRY = fileURLToPath(new URL(`replay/process${path.extname(import.meta.filename)}`, import.meta.url));
+const ENTRY = fileURLToPath(new URL(`process${path.extname(import.meta.filename)}`, import.meta.url));
 
 /**
  * Replays histories in a process of their own, of lower priority than this one. It is killed after `REPLAY_MS` and when the

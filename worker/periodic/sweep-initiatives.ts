@@ -1,10 +1,10 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type pg from 'pg';
-import { sendInitiativeUpdate } from '../client/send/send-update.ts';
-import type { ShowUser } from '../config/hidden-users.ts';
-import { claimStaleInitiatives, type Staleness } from '../store/initiative-workflows.ts';
-import { initiativeWakeUpdate } from '../workflows/definitions.ts';
+import { sendInitiativeUpdate } from '../../client/send/send-update.ts';
+import type { ShowUser } from '../../config/hidden-users.ts';
+import { claimStaleInitiatives, type Staleness } from '../../store/initiative-workflows.ts';
+import { initiativeWakeUpdate } from '../../workflows/definitions.ts';
 
 const AT_ONCE = 50;
 const DEADLINE_MS = 3_000;

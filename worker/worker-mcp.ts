@@ -9,7 +9,7 @@ import { McpTools } from '../agent/mcp/mcp-tools.ts';
 import { type Hide, hideTexts } from '../config/secrets.ts';
 import { changedMcpTools, noteMcpAway } from '../store/mcp.ts';
 import type { Contents } from '../store/contents.ts';
-import type { Task } from './repeat.ts';
+import type { Task } from './periodic/repeat.ts';
 
 const NOTE_MS = 500;
 

@@ -1,10 +1,10 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type pg from 'pg';
-import type { ShowUser } from '../config/hidden-users.ts';
-import { sendUpdate } from '../client/send/send-update.ts';
-import { claimDueRuns, type DueRun } from '../store/sweep.ts';
-import { submitUpdate } from '../workflows/definitions.ts';
+import type { ShowUser } from '../../config/hidden-users.ts';
+import { sendUpdate } from '../../client/send/send-update.ts';
+import { claimDueRuns, type DueRun } from '../../store/sweep.ts';
+import { submitUpdate } from '../../workflows/definitions.ts';
 
 /** Runs of each state per sweep: a full sweep stays below 5,000 buffers of Postgres. */
 export const AT_ONCE = 50;

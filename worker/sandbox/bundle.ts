@@ -7,7 +7,7 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 
 /** Counts changes of `bundle` below that change its output. */
 const FORMAT = 2;
-const ROOT = path.resolve(import.meta.dirname, '..');
+const ROOT = path.resolve(import.meta.dirname, '../..');
 const SOURCES = ['workflows', 'domain'];
 /** The published package contains the bundle. */
 const BUILT = path.join(ROOT, 'workflows', 'bundle.js');

@@ -1,5 +1,5 @@
 import type { Workflow, WorkflowCreator } from '@temporalio/worker/lib/workflow/interface.js';
-import type { CachedSessions } from '../activities/head-starts/head-starts.ts';
+import type { CachedSessions } from '../../activities/head-starts/head-starts.ts';
 
 /** Knows which sessions' workflows a worker has in its cache: the SDK creates a workflow for each, and disposes it. */
 export class WorkflowCache implements CachedSessions {

@@ -10,7 +10,7 @@ let installed = false;
  * (docs/performance.md). To be called before the SDK runs its first workflow here, and only by our own programs.
  *
  * - The time limit of each call into the sandbox: Node starts a thread for each call with a limit, and a turn makes about
- *   thirty. workflow-threads.ts detects an endless loop by the heartbeat counter instead.
+ *   thirty. own-workflow-threads.ts detects an endless loop by the heartbeat counter instead.
  * - The stack trace of each pending promise, for the query `__stack_trace`, which answers with an empty text here. Errors
  *   keep their stack traces.
  */
