@@ -9,7 +9,7 @@ import {
   endedChildren,
   outcomeMembers,
 } from '../domain/command-table.ts';
-import type { AppliedCommand, ApplyArgs, Refusal } from '../domain/commands.ts';
+import type { AppliedCommand, ApplyArgs, Refusal } from '../domain/activities.ts';
 import { invalidTransitionMessage } from '../domain/errors.ts';
 import { applyCommand } from '../store/commands.ts';
 import { readAgent } from '../store/compaction.ts';

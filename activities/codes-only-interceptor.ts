@@ -3,7 +3,7 @@ import { ApplicationFailure, CancelledFailure, CompleteAsyncError, type Duration
 import type { ActivityInboundCallsInterceptor } from '@temporalio/worker';
 import type { Logger } from 'pino';
 import { PerdureError } from '../domain/errors.ts';
-import { isTemporary } from '../store/temporary-errors.ts';
+import { isTemporary } from '../store/is-temporary.ts';
 
 /** Codes of attempts that end early and are made again, which is no failure of the activity. */
 const EXPECTED: ReadonlySet<unknown> = new Set(['Shutdown', 'Busy', 'Waiting']);

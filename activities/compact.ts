@@ -7,12 +7,12 @@ import type { ResolvedModel } from '../agent/models/models.ts';
 import { classifyOwn } from '../agent/provider-failures/classify-provider-error.ts';
 import type { Summarized } from '../agent/compaction/summarize.ts';
 import { countTokens, messageTokens } from '../agent/compaction/tokens.ts';
-import type { CompactArgs, CompactOutcome } from '../domain/commands.ts';
+import type { CompactArgs, CompactOutcome } from '../domain/activities.ts';
 import { type CompactionPlan, planCompaction } from '../domain/compaction-plan.ts';
 import { type CompactionSettings, shownSummary, usableTokens } from '../domain/compaction.ts';
 import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
-import { planPrune } from '../domain/prune-plan.ts';
+import { planPrune } from '../domain/plan-prune.ts';
 import type { RunFailure } from '../domain/runs.ts';
 import {
   claimCompaction,
@@ -23,7 +23,7 @@ import {
   storeCompaction,
   storePrune,
 } from '../store/compaction.ts';
-import { viewMessages } from '../store/view.ts';
+import { viewMessages } from '../store/view-messages.ts';
 import { withAttachments } from './prompt/with-attachments.ts';
 import type { ActivityContext } from './activity-context.ts';
 import { failRun } from './claims/fail-run.ts';

@@ -1,4 +1,4 @@
-import type { Delivered } from '../domain/commands.ts';
+import type { Delivered } from '../domain/activities.ts';
 import type { ActivityContext } from './activity-context.ts';
 import { deliverResult } from './recording/tasks.ts';
 

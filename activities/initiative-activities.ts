@@ -1,6 +1,6 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import { snakeCase } from '../domain/command-table.ts';
-import type { InitiativeActivities } from '../domain/initiatives/commands.ts';
+import type { InitiativeActivities } from '../domain/initiatives/initiative-commands.ts';
 import { applyForWorkflow, readInitiativeMark, resetStale } from '../store/initiative-workflows.ts';
 import type { ActivityContext } from './activity-context.ts';
 

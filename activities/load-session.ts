@@ -1,7 +1,7 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import { limitsOf } from '../agent/definition/define.ts';
-import type { LoadArgs, LoadedSession } from '../domain/commands.ts';
-import { loadSession } from '../store/runs.ts';
+import type { LoadArgs, LoadedSession } from '../domain/activities.ts';
+import { loadSession } from '../store/sessions.ts';
 import type { ActivityContext } from './activity-context.ts';
 
 /** Loads a session for its workflow, under a new epoch. */

@@ -1,7 +1,7 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import { limitsOf } from '../agent/definition/define.ts';
 import { performToolCall } from '../agent/tools/attempt-tool-call.ts';
-import type { ToolArgs, ToolOutcome } from '../domain/commands.ts';
+import type { ToolArgs, ToolOutcome } from '../domain/activities.ts';
 import { toolNameOf } from '../domain/part-data.ts';
 import { loadToolCall } from '../store/tools.ts';
 import type { Attempt } from './claims/attempt.ts';

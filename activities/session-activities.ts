@@ -1,5 +1,5 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
-import type { SessionActivities } from '../domain/commands.ts';
+import type { SessionActivities } from '../domain/activities.ts';
 import { compact } from './compact.ts';
 import type { ActivityContext } from './activity-context.ts';
 import type { HeadStarts } from './head-starts/head-starts.ts';

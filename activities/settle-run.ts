@@ -1,5 +1,5 @@
 import { publishEnded } from '../bus/bus.ts';
-import type { RunOutcome, SettleArgs } from '../domain/commands.ts';
+import type { RunOutcome, SettleArgs } from '../domain/activities.ts';
 import { settleRun } from '../store/runs.ts';
 import type { ActivityContext } from './activity-context.ts';
 

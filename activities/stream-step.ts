@@ -1,10 +1,10 @@
 import { type AgentDefinition, limitsOf } from '../agent/definition/define.ts';
 import { attemptStep } from '../agent/step/attempt-step.ts';
-import type { StepArgs, StepOutcome } from '../domain/commands.ts';
+import type { StepArgs, StepOutcome } from '../domain/activities.ts';
 import { classifyOwn } from '../agent/provider-failures/classify-provider-error.ts';
 import { PerdureError } from '../domain/errors.ts';
 import type { RunFailure } from '../domain/runs.ts';
-import { type ClaimedStep, claimStep } from '../store/runs.ts';
+import { type ClaimedStep, claimStep } from '../store/steps.ts';
 import type { Attempt } from './claims/attempt.ts';
 import type { ActivityContext } from './activity-context.ts';
 import { failRun } from './claims/fail-run.ts';

@@ -5,7 +5,7 @@ import type { ModelInfo } from '../domain/model-info.ts';
 import { InvalidInput } from '../wire/input.ts';
 import { byteLength } from '../domain/text.ts';
 import { userFolder } from '../workspaces/paths.ts';
-import { requireWorkspace } from '../workspaces/folder.ts';
+import { requireWorkspace } from '../workspaces/require-workspace.ts';
 
 /** The agents, models and workspaces of this installation, as plain data. */
 export interface Catalog {

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import type { z } from 'zod';
 import { PerdureError } from '../domain/errors.ts';
-import { type ConsoleTurn, readEpoch, readTurns } from '../store/console.ts';
+import { type ConsoleTurn, readEpoch, readTurns } from '../store/console-turns.ts';
 import type { SessionEvent } from '../store/events.ts';
 import { type Numbers, readNumbers } from '../store/numbers.ts';
 import { type Past, readPast } from '../store/past.ts';

@@ -2,7 +2,7 @@ import type { Client } from '@temporalio/client';
 import type pg from 'pg';
 import type { Bus } from '../bus/bus.ts';
 import { createPostgresBus } from '../bus/postgres.ts';
-import { HIDE_USERS_KEY_EXPECTED, isHideUsersKey } from '../config/hidden-users.ts';
+import { HIDE_USERS_KEY_EXPECTED, isHideUsersKey } from '../config/show-user.ts';
 import { TASK_QUEUE_EXPECTED, TASK_QUEUE_PATTERN } from '../domain/task-queue.ts';
 import { createPool } from '../store/pool.ts';
 import type { S3Options } from '../store/s3.ts';

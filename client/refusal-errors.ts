@@ -1,5 +1,5 @@
 import { ApplicationFailure, WorkflowUpdateFailedError } from '@temporalio/client';
-import type { Refusal } from '../domain/commands.ts';
+import type { Refusal } from '../domain/activities.ts';
 import { type ErrorCode, invalidTransitionMessage, isErrorCode, PerdureError } from '../domain/errors.ts';
 import { InvalidInput, keyReused } from '../wire/input.ts';
 

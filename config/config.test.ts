@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { parseConfig, requireDatabase } from './config.ts';
 import { ConfigError } from './error.ts';
-import { showUserWith } from './hidden-users.ts';
+import { showUserWith } from './show-user.ts';
 
 function problemsOf(env: Record<string, string>): string {
   try {

@@ -3,10 +3,10 @@ import { z } from 'zod';
 import { DEFAULT_TASK_QUEUE, TASK_QUEUE_EXPECTED, TASK_QUEUE_PATTERN } from '../domain/task-queue.ts';
 import { MODEL_PATTERN } from '../domain/model-ref.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
-import { HIDE_USERS_KEY_EXPECTED, isHideUsersKey } from './hidden-users.ts';
+import { HIDE_USERS_KEY_EXPECTED, isHideUsersKey } from './show-user.ts';
 import { nearest } from './nearest.ts';
 import { origins } from './origins.ts';
-import { duration, durationWithin, integer, size, sizeWithin } from './units.ts';
+import { duration, durationWithin, integer, size, sizeWithin } from './durations.ts';
 
 /** Environment variables as `process.env` has them. */
 export type Env = Record<string, string | undefined>;

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { ConfigError } from './error.ts';
 import type { Logger } from './log.ts';
-import { untilReachable } from './reach.ts';
-import { withPostgres } from './refusals.ts';
+import { untilReachable } from './until-reachable.ts';
+import { withPostgres } from './with-postgres.ts';
 
 /** Through a pooler in session mode a notification comes at once. */
 const NOTIFICATION_MS = 2_000;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino, type DestinationStream, type Logger } from 'pino';
-import { changeStrings } from '../domain/redact.ts';
+import { changeStrings } from '../domain/change-strings.ts';
 import type { Config } from './config.ts';
 import { hideSecrets, REDACTED, type Secrets, secretsIn, settingsTooShortToHide } from './secrets.ts';
 

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import type { Logger } from './log.ts';
-import { untilReachable } from './reach.ts';
-import { withPostgres } from './refusals.ts';
+import { untilReachable } from './until-reachable.ts';
+import { withPostgres } from './with-postgres.ts';
 
 /**
  * Waits until Postgres accepts a connection.

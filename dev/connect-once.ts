@@ -1,7 +1,7 @@
 import { Connection } from '@temporalio/client';
 import { ConfigError } from '../config/error.ts';
 import { grpcInterceptors } from '../config/grpc-interceptors.ts';
-import { withTemporal } from '../config/refusals.ts';
+import { withTemporal } from '../config/with-postgres.ts';
 import type { TemporalConnectConfig } from '../config/temporal.ts';
 
 const CONNECT_MS = 5_000;

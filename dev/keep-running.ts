@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Exit } from './die-with-parent.ts';
+import type { Exit } from './spawn-tied.ts';
 
 /** A process or server that runs until it is stopped or dies. */
 type Part = { exited: Promise<Exit>; stop(): Promise<unknown> };

@@ -5,7 +5,7 @@ import { createWriteStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { spawnTied, type TiedProcess } from './die-with-parent.ts';
+import { spawnTied, type TiedProcess } from './spawn-tied.ts';
 import { DevError } from './error.ts';
 import { awaitEnded, writePid } from './pid-file.ts';
 

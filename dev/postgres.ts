@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { createDatabase, databaseUrl } from './databases.ts';
-import { spawnTied, type TiedProcess } from './die-with-parent.ts';
+import { spawnTied, type TiedProcess } from './spawn-tied.ts';
 import { DevError } from './error.ts';
 import { choosePort, freePort, type PortChoice } from './ports.ts';
 import { postgresBinaries, type Account } from './postgres-binaries.ts';

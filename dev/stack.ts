@@ -3,7 +3,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseConfig, type Config, type Env } from '../config/config.ts';
 import { requireDirectPostgres } from '../config/direct-postgres.ts';
-import { withTemporal } from '../config/refusals.ts';
+import { withTemporal } from '../config/with-postgres.ts';
 import { registerSearchAttributesAt } from '../config/search-attributes.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import { migrate } from '../migrations/migrate.ts';
@@ -14,7 +14,7 @@ import { keepRunning } from './keep-running.ts';
 import { awaitPrevious, startNodeProcess } from './node-process.ts';
 import { freePort, isPortFree, nextFreePort, type PortChoice } from './ports.ts';
 import { startPostgres } from './postgres.ts';
-import { checkServerSettings } from './server-check/probes.ts';
+import { checkServerSettings } from './server-check/check-server-settings.ts';
 import { startTemporal } from './temporal.ts';
 import { untilItWorks } from './until-it-works.ts';
 

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { parse } from 'yaml';
 import { grpcInterceptors } from '../config/grpc-interceptors.ts';
-import { spawnTied, type TiedProcess } from './die-with-parent.ts';
+import { spawnTied, type TiedProcess } from './spawn-tied.ts';
 import { DevError } from './error.ts';
 import { awaitEnded, writePid } from './pid-file.ts';
 import { choosePort, freePort, isPortFree, type PortChoice } from './ports.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { DEFAULT_COMPACTION, usableTokens } from './compaction.ts';
 import { planCompaction } from './compaction-plan.ts';
-import { planPrune } from './prune-plan.ts';
+import { planPrune } from './plan-prune.ts';
 
 /** `u1` to `u3` with their answers, and `u4`, which is being answered. Tokens by id; 10 otherwise. */
 function conversation(tokens: Record<string, number> = {}) {

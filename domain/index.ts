@@ -1,6 +1,6 @@
 // perdure/domain: types and pure rules.
 export type { CommandInput, CommandName, CommandOutcome, SessionMark } from './command-table.ts';
-export type { SessionSnapshot } from './commands.ts';
+export type { SessionSnapshot } from './activities.ts';
 export { ERROR_STATUS, type ErrorCode, invalidTransitionMessage, isErrorCode, PerdureError } from './errors.ts';
 export { type IdKind, newId } from './ids.ts';
 export {

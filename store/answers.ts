@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { RUN_STATES } from '../domain/runs.ts';
-import type { AnswerSnapshot } from '../domain/stream.ts';
+import type { AnswerSnapshot } from '../domain/rows-to-chunks.ts';
 import type { Json } from '../domain/text.ts';
-import type { Cursor } from '../domain/stream-seen.ts';
+import type { Cursor } from '../domain/seen-part.ts';
 import { call, type Db, jsonb, many } from './db.ts';
 import { json } from './results.ts';
 import { retry } from './status.ts';

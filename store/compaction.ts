@@ -4,7 +4,7 @@ import type { Usage } from '../domain/usage.ts';
 import { column, type Db, jsonb } from './db.ts';
 import { ended, lost, notBegun, underway } from './results.ts';
 import { callClaimed, type Claim } from './runs.ts';
-import { viewPart } from './view.ts';
+import { viewPart } from './view-messages.ts';
 
 const RESULTS = ['summarized', 'pruned', 'none', 'failed'] as const;
 

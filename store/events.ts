@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Actor } from '../domain/commands.ts';
+import type { Actor } from '../domain/activities.ts';
 import { keyReused } from '../wire/input.ts';
 import { logEntry } from '../wire/responses.ts';
 import { call, column, type Db, jsonb, many } from './db.ts';

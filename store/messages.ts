@@ -4,7 +4,7 @@ import type { PartData } from '../domain/part-data.ts';
 import { RUN_STATES } from '../domain/runs.ts';
 import { call, callAndNotify, column, type Db, many } from './db.ts';
 import { childRun, MAX_PAGE_BYTES, sessionMark } from './results.ts';
-import { settlePartData } from './settle-part.ts';
+import { settlePartData } from './settle-part-data.ts';
 
 /** A model, `provider/model`, and one of its variants. */
 export interface ChosenModel {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { consoleNumbers } from '../wire/numbers.ts';
 import { column, type Db, maybeOne } from './db.ts';
 import { WORKER_LIVES } from './leases.ts';
-import { readOpenWork } from './work.ts';
+import { readOpenWork } from './open-work.ts';
 
 /** What the console's numbers say of now, except for what only a host knows. */
 export type Now = Omit<z.output<typeof consoleNumbers>['now'], 'streams'>;

@@ -1,89 +1,11 @@
 import { z } from 'zod';
-import type { LoadArgs, LoadedSession, NotBegun, RunOutcome, ToolCallRef } from '../domain/commands.ts';
+import type { RunOutcome } from '../domain/activities.ts';
 import type { PartWrite } from '../domain/part-data.ts';
-import { type Fence, RUN_STATES, type RunEnd, type RunErrorCode } from '../domain/runs.ts';
-import type { Usage } from '../domain/usage.ts';
-import { call, callAndNotify, type Db, jsonb, maybe, maybeOne } from './db.ts';
-import {
-  childRun,
-  ended,
-  lost,
-  notBegun,
-  queuedRun,
-  sessionContext,
-  sessionMark,
-  time,
-  toolCallRef,
-  underway,
-} from './results.ts';
-import { viewPart } from './view.ts';
+import type { Fence, RunEnd, RunErrorCode } from '../domain/runs.ts';
+import { call, type Db, jsonb, maybeOne } from './db.ts';
+import { ended, lost } from './results.ts';
 
 // Writes of a run. Each statement checks the fence itself.
-
-const lostPart = z.object({
-  id: z.string(),
-  index: z.number(),
-  type: z.string(),
-  data: z.looseObject({ type: z.string() }),
-  tool_call_id: z.string().nullable(),
-  tool_state: z.string().nullable(),
-  /** Text that arrived after the part was last settled. */
-  text: z.string().nullable(),
-});
-
-const reportedStep = z.object({
-  message_id: z.string(),
-  /** Steps of that answer, this one included. */
-  steps: z.number(),
-  model: z.string(),
-  /** What its provider counted, all five numbers. */
-  tokens: z.number(),
-  /** The conversation before it is still the same. */
-  is_current: z.boolean(),
-});
-
-/** A settled step with what its provider counted. */
-export type ReportedStep = z.infer<typeof reportedStep>;
-
-const claimedStep = z.object({
-  kind: z.literal('claimed'),
-  user_id: z.string(),
-  project_id: z.string().nullable(),
-  agent: z.string(),
-  workspace_root: z.string().nullable(),
-  ...sessionContext,
-  model: z.string().nullable(),
-  /** Of the model; null: the model as it is. */
-  variant: z.string().nullable(),
-  message_id: z.string(),
-  answer_id: z.string(),
-  /** Tokens of this run and of its children so far, without cache reads. */
-  tokens: z.number(),
-  /** Tokens that the turns above a child still have; null: there are none. */
-  tokens_left: z.number().nullable(),
-  /** Index of the first part that this step writes. */
-  next_index: z.number(),
-  /** How long ago the run began, in milliseconds, by Postgres' clock. */
-  elapsed_ms: z.number(),
-  /** Digest of the turn's system prompt; null before its first step has written anything. */
-  digest: z.string().nullable(),
-  /** Whether a function made the agent's prompt that is stored under this digest. */
-  evaluated: z.boolean(),
-  /** The newest settled step that the model sees. */
-  reported: reportedStep.nullable(),
-  /** Whether files are to be restored before the turn begins. */
-  restoring: z.boolean(),
-  /** What the run's newest compaction came to; null: none. */
-  compaction: z.string().nullable(),
-  /** What the model sees of the conversation; null: it has more than 32 MiB, which no provider accepts. */
-  view: z.array(viewPart).nullable(),
-  lost: z.array(lostPart),
-});
-
-/** What a step needs. */
-export type ClaimedStep = z.infer<typeof claimedStep>;
-/** A step whose conversation can be loaded. */
-export type LoadedStep = ClaimedStep & { view: z.infer<typeof viewPart>[] };
 
 /** A run and the fence to write with. One object per attempt: renewing the claim changes its fence. */
 export interface Claim {
@@ -99,69 +21,7 @@ export function callClaimed<T>(db: Db, schema: z.ZodType<T>, name: string, claim
   return call(db, schema, name, [claim.sessionId, claim.runSeq, claim.fence, ...args]);
 }
 
-const settledStep = z.object({
-  kind: z.literal('settled'),
-  state: z.enum(RUN_STATES),
-  code: z.string().nullable(),
-  finish_reason: z.string(),
-  model: z.string(),
-  tokens: z.number(),
-  tool_calls: z.array(toolCallRef),
-  /** Of children that ended with the run. */
-  children: z.array(childRun).exactOptional(),
-});
-type SettledStep = z.infer<typeof settledStep>;
-
-const byHand = z.object({ kind: z.literal('compact'), reason: z.enum(['compaction', 'prune']) });
-const stepClaim = z.discriminatedUnion('kind', [claimedStep, settledStep, byHand, underway, ...notBegun]);
-const stepSettlement = z.discriminatedUnion('kind', [settledStep, lost]);
 const runSettlement = z.discriminatedUnion('kind', [ended, lost]);
-
-const loadedSession = z.object({
-  ...sessionMark.shape,
-  epoch: z.number(),
-  user_id: z.string(),
-  agent: z.string(),
-  paused: z.boolean(),
-  is_child: z.boolean(),
-  /** Run id of the execution whose load was the newest. */
-  newest: z.string(),
-  runs: z.array(
-    z.object({
-      ...queuedRun.shape,
-      state: z.enum(['queued', 'running', 'waiting']),
-      step: z.number(),
-      abort: z.boolean(),
-      started_at: time.nullable(),
-      wait_ms: z.number().exactOptional(),
-      open_calls: z.array(toolCallRef),
-    }),
-  ),
-});
-
-/**
- * Everything a workflow needs at its start, under a new epoch; undefined: no such session. A load that is older than the
- * newest one leaves the epoch as it is: its workflow has been replaced, or has been given another worker's answer.
- * @param execution the run id of the workflow
- * @param isCurrent whether that run is the workflow's newest one; asked if it is not known to have replaced the one that loaded last
- */
-export async function loadSession(
-  db: Db,
-  { session_id, load, asked_at, continues }: LoadArgs,
-  execution: string,
-  isCurrent: () => Promise<boolean>,
-): Promise<Omit<LoadedSession, 'settings'> | undefined> {
-  let replaces = continues ?? '';
-  for (;;) {
-    const args = [session_id, execution, load, asked_at, replaces];
-    const found = await call(db, maybe(loadedSession), 'load_session', args);
-    if (found === undefined) return undefined;
-    const { newest, ...loaded } = found;
-    // Asked after the row was read: whoever has loaded before is not newer. Whoever loads meanwhile may be.
-    if (newest === execution || !(await isCurrent())) return loaded;
-    replaces = newest;
-  }
-}
 
 /**
  * The epoch of a session in which a run can begin: it is queued with nothing ahead of it, in a session that is neither paused
@@ -179,19 +39,6 @@ export function findStartableRun(db: Db, sessionId: string, runSeq: number): Pro
              AND ahead.state IN ('queued', 'running', 'waiting'))`,
     [sessionId, runSeq],
   );
-}
-
-/** A head start in another process does the work, and its outcome is to be awaited. */
-export type Underway = z.infer<typeof underway>;
-
-/** Claims a step, unless it is settled, may not begin now, is underway, or has a greater fence. */
-export function claimStep(
-  db: Db,
-  claim: Claim,
-  { step, startedAt }: { step: number; startedAt: number },
-): Promise<ClaimedStep | SettledStep | z.infer<typeof byHand> | NotBegun | Underway> {
-  const { sessionId, runSeq, fence, worker } = claim;
-  return call(db, stepClaim, 'claim_step', [sessionId, runSeq, step, fence, startedAt, worker ?? null]);
 }
 
 /**
@@ -229,44 +76,6 @@ export interface Work {
   ms: number;
   /** From the call of the model to its first chunk. */
   first_ms?: number;
-}
-
-/** What a settled step writes besides its parts. */
-export interface StepSettlement {
-  metadata: object;
-  parts: PartWrite[];
-  nextIndex: number;
-  step: number;
-  usage: Usage;
-  model: string;
-  finishReason: string;
-  /** Tokens that count against the run's limit. */
-  tokens: number;
-  costUsd?: number;
-  toolCalls: ToolCallRef[];
-  /** This step ends the turn: it has no tool calls. */
-  end: boolean;
-  work?: Work;
-  /** Ends the turn as an error. */
-  failure?: { code: RunErrorCode; message: string; toolError: string };
-}
-
-/**
- * Settles a step in one transaction: parts, usage, sums, idempotency record, and the end of the run if it is the last.
- * @param notify sends the pointer `stream`, too
- */
-export function settleStep(
-  db: Db,
-  claim: Claim,
-  s: StepSettlement,
-  { notify }: { notify: boolean },
-): Promise<SettledStep | { kind: 'lost' }> {
-  const result = { model: s.model, finish_reason: s.finishReason, tokens: s.tokens };
-  const step = { ...result, step: s.step, usage: s.usage, cost_usd: s.costUsd, work: s.work, failure: s.failure };
-  const outcome = { ...result, tool_calls: s.toolCalls, end: s.end };
-  const written = [jsonb(s.metadata), jsonb(s.parts), s.nextIndex, jsonb(step), jsonb(outcome)];
-  const { sessionId, runSeq, fence } = claim;
-  return (notify ? callAndNotify : call)(db, stepSettlement, 'settle_step', [sessionId, runSeq, fence, ...written]);
 }
 
 /** With `at` by Postgres' clock, as all times of a run: the clocks of workers may differ. */

@@ -1,11 +1,12 @@
 import { z } from 'zod';
+import type { LoadArgs, LoadedSession } from '../domain/activities.ts';
 import type { StopMeant } from '../domain/command-table.ts';
 import { PerdureError } from '../domain/errors.ts';
 import { PHASES } from '../domain/phases.ts';
 import type { sessionFilter } from '../wire/requests.ts';
 import { sessionView } from '../wire/responses.ts';
-import { call, column, type Db, many, maybeOne } from './db.ts';
-import { timestamp } from './results.ts';
+import { call, column, type Db, many, maybe, maybeOne } from './db.ts';
+import { queuedRun, sessionMark, time, timestamp, toolCallRef } from './results.ts';
 import { sessionStatus, STATUS_SQL } from './status.ts';
 import { TITLE_SQL, titleColumns, titled } from './titles.ts';
 
@@ -189,4 +190,50 @@ export function listSessions(db: Db, userId: string, filter: z.output<typeof ses
       LIMIT $7`,
     [userId, project, agent, parent, archived, after, limit, ...(ids === undefined ? [] : [ids])],
   );
+}
+
+const loadedSession = z.object({
+  ...sessionMark.shape,
+  epoch: z.number(),
+  user_id: z.string(),
+  agent: z.string(),
+  paused: z.boolean(),
+  is_child: z.boolean(),
+  /** Run id of the execution whose load was the newest. */
+  newest: z.string(),
+  runs: z.array(
+    z.object({
+      ...queuedRun.shape,
+      state: z.enum(['queued', 'running', 'waiting']),
+      step: z.number(),
+      abort: z.boolean(),
+      started_at: time.nullable(),
+      wait_ms: z.number().exactOptional(),
+      open_calls: z.array(toolCallRef),
+    }),
+  ),
+});
+
+/**
+ * Everything a workflow needs at its start, under a new epoch; undefined: no such session. A load that is older than the
+ * newest one leaves the epoch as it is: its workflow has been replaced, or has been given another worker's answer.
+ * @param execution the run id of the workflow
+ * @param isCurrent whether that run is the workflow's newest one; asked if it is not known to have replaced the one that loaded last
+ */
+export async function loadSession(
+  db: Db,
+  { session_id, load, asked_at, continues }: LoadArgs,
+  execution: string,
+  isCurrent: () => Promise<boolean>,
+): Promise<Omit<LoadedSession, 'settings'> | undefined> {
+  let replaces = continues ?? '';
+  for (;;) {
+    const args = [session_id, execution, load, asked_at, replaces];
+    const found = await call(db, maybe(loadedSession), 'load_session', args);
+    if (found === undefined) return undefined;
+    const { newest, ...loaded } = found;
+    // Asked after the row was read: whoever has loaded before is not newer. Whoever loads meanwhile may be.
+    if (newest === execution || !(await isCurrent())) return loaded;
+    replaces = newest;
+  }
 }

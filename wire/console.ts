@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ACTORS } from '../domain/commands.ts';
+import { ACTORS } from '../domain/activities.ts';
 import { PHASES } from '../domain/phases.ts';
 import { RUN_STATES } from '../domain/runs.ts';
 import { sessionView } from './responses.ts';

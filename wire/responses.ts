@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ACTORS } from '../domain/commands.ts';
+import { ACTORS } from '../domain/activities.ts';
 import { ERROR_STATUS, type ErrorCode } from '../domain/errors.ts';
 import { MODALITIES } from '../domain/model-info.ts';
 import { ANSWERS, RULE_ACTIONS, RULE_SCOPES } from '../domain/permissions.ts';

@@ -22,7 +22,7 @@ import { countBus } from '../bus/count-bus.ts';
 import type { Bus } from '../bus/bus.ts';
 import { Initiatives } from '../client/initiatives/initiatives.ts';
 import { InitiativeWaker } from '../client/initiatives/initiative-waker.ts';
-import type { ShowUser } from '../config/hidden-users.ts';
+import type { ShowUser } from '../config/show-user.ts';
 import type { LostWork } from '../store/leases.ts';
 import { Contents } from '../store/contents.ts';
 import { WorkflowCache } from './sandbox/workflow-cache.ts';

@@ -1,7 +1,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { Admission } from '../activities/admission/admission.ts';
 import type { Db } from '../store/db.ts';
-import { type OpenWork, readOpenWork } from '../store/work.ts';
+import { type OpenWork, readOpenWork } from '../store/open-work.ts';
 
 /** Counts sessions that the sweeper woke. */
 export function countWakes(registry: Registry): () => void {

@@ -1,6 +1,6 @@
 import { ActivityCancellationType, proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
-import type { SessionActivities, WorkflowSettings } from '../domain/commands.ts';
-import type { InitiativeActivities } from '../domain/initiatives/commands.ts';
+import type { SessionActivities, WorkflowSettings } from '../domain/activities.ts';
+import type { InitiativeActivities } from '../domain/initiatives/initiative-commands.ts';
 import { MAX_TIMER_MS } from '../domain/timer.ts';
 
 export type LocalActivities = Pick<SessionActivities, 'loadSession' | 'applyCommand' | 'settleRun' | 'deliverTask'>;

@@ -10,11 +10,11 @@ import {
   WorkflowIdReusePolicy,
 } from '@temporalio/workflow';
 import type { ChildRun } from '../domain/command-table.ts';
-import type { ChildSession, Wake } from '../domain/commands.ts';
+import type { ChildSession, Wake } from '../domain/activities.ts';
 import { wakeSignal } from './definitions.ts';
 import { resume } from './sequencer.ts';
 import { sessionStart } from './start.ts';
-import type { SessionState } from './state.ts';
+import type { SessionState } from './workflow-state.ts';
 
 /** Workflows of the version before do none of this, whatever they are told. */
 export function knowsChildren(): boolean {

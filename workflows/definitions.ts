@@ -8,13 +8,13 @@ import {
   SIGNALS,
   type UpdateArgs,
 } from '../domain/command-table.ts';
-import type { SessionMark, SessionSnapshot, Wake } from '../domain/commands.ts';
+import type { SessionMark, SessionSnapshot, Wake } from '../domain/activities.ts';
 import type {
   InitiativeArgs,
   InitiativeCommand,
   InitiativeResult,
   InitiativeSnapshot,
-} from '../domain/initiatives/commands.ts';
+} from '../domain/initiatives/initiative-commands.ts';
 import type { SessionStatus } from '../domain/runs.ts';
 
 // The signals (for the Temporal UI, the CLI and any SDK), updates (for the client) and queries of a session.

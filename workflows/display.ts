@@ -1,6 +1,6 @@
 import { setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { SEARCH_ATTRIBUTES } from './start.ts';
-import type { SessionState } from './state.ts';
+import type { SessionState } from './workflow-state.ts';
 
 /**
  * Updates search attributes and current details, for operators. Search attributes hold slowly changing state only,

@@ -16,11 +16,11 @@ import {
   SIGNALS,
   type StopMeant,
 } from '../domain/command-table.ts';
-import type { Actor, AppliedCommand, CarriedOut, CommandRequest, SessionMark, Wake } from '../domain/commands.ts';
+import type { Actor, AppliedCommand, CarriedOut, CommandRequest, SessionMark, Wake } from '../domain/activities.ts';
 import { knowsChildren, tellAnsweredChildren, tellEndedChildren } from './children.ts';
 import { signals, snapshotQuery, statusQuery, submitUpdate, updateOf, wakeSignal } from './definitions.ts';
 import { show, showDetails } from './display.ts';
-import type { SessionState } from './state.ts';
+import type { SessionState } from './workflow-state.ts';
 
 type Given = Readonly<Record<string, unknown>>;
 

@@ -6,7 +6,7 @@ import {
   type InitiativeArgs,
   type InitiativeCommand,
   type InitiativeResult,
-} from '../domain/initiatives/commands.ts';
+} from '../domain/initiatives/initiative-commands.ts';
 import { initiativeActivities } from './activities.ts';
 import {
   initiativeSnapshotQuery,
@@ -14,7 +14,7 @@ import {
   initiativeUpdateOf,
   initiativeWakeUpdate,
 } from './definitions.ts';
-import { showInitiative } from './initiative-display.ts';
+import { showInitiative } from './display-initiative.ts';
 import type { InitiativeState } from './initiative-state.ts';
 
 /** Registers all updates and queries. */

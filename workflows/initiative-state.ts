@@ -1,5 +1,10 @@
 import type { CancellationScope } from '@temporalio/workflow';
-import type { InitiativeMark, InitiativeSnapshot, LoadedInitiative, Watched } from '../domain/initiatives/commands.ts';
+import type {
+  InitiativeMark,
+  InitiativeSnapshot,
+  LoadedInitiative,
+  Watched,
+} from '../domain/initiatives/initiative-commands.ts';
 import { initiativeActivities } from './activities.ts';
 import { OneAtATime } from './sequencer.ts';
 

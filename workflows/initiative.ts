@@ -1,5 +1,5 @@
 import { allHandlersFinished, CancellationScope, CancelledFailure, continueAsNew, sleep } from '@temporalio/workflow';
-import { showInitiative } from './initiative-display.ts';
+import { showInitiative } from './display-initiative.ts';
 import { registerInitiativeHandlers } from './initiative-handlers.ts';
 import { InitiativeState } from './initiative-state.ts';
 import { resume } from './sequencer.ts';

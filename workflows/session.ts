@@ -11,7 +11,7 @@ import { tellParent } from './children.ts';
 import { show } from './display.ts';
 import { registerHandlers } from './handlers.ts';
 import { resume } from './sequencer.ts';
-import { SessionState } from './state.ts';
+import { SessionState } from './workflow-state.ts';
 import { runTurn } from './turn.ts';
 
 /**

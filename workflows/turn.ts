@@ -7,14 +7,21 @@ import {
   sleep,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { CompactOutcome, LoadedRun, NotBegun, StepOutcome, ToolCallRef, ToolOutcome } from '../domain/commands.ts';
+import type {
+  CompactOutcome,
+  LoadedRun,
+  NotBegun,
+  StepOutcome,
+  ToolCallRef,
+  ToolOutcome,
+} from '../domain/activities.ts';
 import { type StepNext, turnLoop } from '../domain/turn-loop.ts';
 import { TASK_TOOL } from '../domain/task-tool.ts';
 import { streaming } from './activities.ts';
 import { knowsChildren, startChild, tellChildrenOfRun } from './children.ts';
 import { show } from './display.ts';
 import { resume } from './sequencer.ts';
-import { type CurrentRun, LONGEST_HISTORY, type SessionState } from './state.ts';
+import { type CurrentRun, LONGEST_HISTORY, type SessionState } from './workflow-state.ts';
 
 /** The wait after a second lost claim in a row, in milliseconds. It doubles with each further one. */
 const LOST_MS = 100;

@@ -1,5 +1,5 @@
 import { ApplicationFailure } from '@temporalio/activity';
-import type { StepArgs } from '../../domain/commands.ts';
+import type { StepArgs } from '../../domain/activities.ts';
 import type { Admission } from './admission.ts';
 
 /** The server offers the activity again after this time. Its turn keeps its place in the line. */

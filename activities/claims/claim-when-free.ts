@@ -1,7 +1,8 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import type { StopSignal } from '../../agent/stop-signal.ts';
 import type { Bus } from '../../bus/bus.ts';
-import type { Claim, Underway } from '../../store/runs.ts';
+import type { Claim } from '../../store/runs.ts';
+import type { Underway } from '../../store/steps.ts';
 
 /** A head start is asked for its outcome at these intervals, longer each time, and whenever its run is over. */
 const POLL_MS = { first: 100, longest: 1_000, growth: 1.5 };

@@ -1,5 +1,5 @@
 import type { AgentDefinition } from '../../agent/definition/define.ts';
-import type { LoadedStep } from '../../store/runs.ts';
+import type { LoadedStep } from '../../store/steps.ts';
 import type { Writer } from './write-until-stored.ts';
 
 /** A claimed step. */

@@ -1,6 +1,6 @@
 import { TOOL_NOT_RUN } from '../../agent/tools/attempt-tool-call.ts';
 import { publishEnded } from '../../bus/bus.ts';
-import type { NotBegun, RunOutcome } from '../../domain/commands.ts';
+import type { NotBegun, RunOutcome } from '../../domain/activities.ts';
 import type { RunFailure } from '../../domain/runs.ts';
 import { type RunSettlement, settleRun } from '../../store/runs.ts';
 import { type Writer, writeUntilStored } from './write-until-stored.ts';

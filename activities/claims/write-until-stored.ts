@@ -2,7 +2,7 @@ import pRetry from 'p-retry';
 import type { StopSignal } from '../../agent/stop-signal.ts';
 import { type Claim, renewClaim } from '../../store/runs.ts';
 import type { ActivityContext } from '../activity-context.ts';
-import { isTemporary } from '../../store/temporary-errors.ts';
+import { isTemporary } from '../../store/is-temporary.ts';
 
 /** How much longer an attempt that has been stopped retries, in seconds: long enough for a restart of Postgres. */
 const AFTER_STOP_S = 60;

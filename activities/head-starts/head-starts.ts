@@ -1,5 +1,5 @@
 import { Context } from '@temporalio/activity';
-import type { StepArgs, StepOutcome, ToolArgs, ToolCallRef, ToolOutcome } from '../../domain/commands.ts';
+import type { StepArgs, StepOutcome, ToolArgs, ToolCallRef, ToolOutcome } from '../../domain/activities.ts';
 import { nextUnit, positionAfter, type TurnUnit } from '../../domain/turn-loop.ts';
 import { ANY_SESSION } from '../../bus/bus.ts';
 import type { Fence } from '../../domain/runs.ts';

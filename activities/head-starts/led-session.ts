@@ -1,4 +1,4 @@
-import type { StepArgs, StepOutcome, ToolArgs, ToolCallRef, ToolOutcome } from '../../domain/commands.ts';
+import type { StepArgs, StepOutcome, ToolArgs, ToolCallRef, ToolOutcome } from '../../domain/activities.ts';
 import type { TurnPosition } from '../../domain/turn-loop.ts';
 import type { Attempt } from '../claims/attempt.ts';
 import type { RunStop } from '../claims/run-stop.ts';

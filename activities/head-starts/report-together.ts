@@ -1,4 +1,4 @@
-import type { UnitOutcome } from '../../domain/commands.ts';
+import type { UnitOutcome } from '../../domain/activities.ts';
 import { type Args, type LedSession, type Outcome, within } from './led-session.ts';
 
 /** A unit that takes longer gets an activity of its own. */

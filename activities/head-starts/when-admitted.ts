@@ -1,5 +1,5 @@
 import { ApplicationFailure } from '@temporalio/activity';
-import type { StepArgs, StepOutcome } from '../../domain/commands.ts';
+import type { StepArgs, StepOutcome } from '../../domain/activities.ts';
 import { findStartableRun } from '../../store/runs.ts';
 import { readOwner } from '../../store/sessions.ts';
 import type { Admitted } from '../admission/admission.ts';

@@ -10,9 +10,10 @@ import type { BrokenStep, ModelCall, Retry, StepRecorder } from '../../agent/ste
 import type { StepToolCall } from '../../agent/parts/call-chunks.ts';
 import { TOOL_NOT_RUN } from '../../agent/tools/attempt-tool-call.ts';
 import { publishEnded } from '../../bus/bus.ts';
-import type { StepOutcome, ToolCallRef } from '../../domain/commands.ts';
+import type { StepOutcome, ToolCallRef } from '../../domain/activities.ts';
 import { retryMessage, type RunErrorCode, type RunFailure } from '../../domain/runs.ts';
-import { noteRetry, type RunSettlement, settleStep, type Work } from '../../store/runs.ts';
+import { noteRetry, type RunSettlement, type Work } from '../../store/runs.ts';
+import { settleStep } from '../../store/steps.ts';
 import { streamBatch, type StreamWrite } from '../../store/streams.ts';
 import type { Claimed } from '../claims/claimed.ts';
 import { costOf } from '../claims/cost.ts';

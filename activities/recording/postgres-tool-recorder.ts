@@ -7,7 +7,7 @@ import { refusedTaskText, taskError, type TaskRequest } from '../../agent/tools/
 import { failedWith, type ToolResult } from '../../agent/tools/execute-tool.ts';
 import { outcomeOf, type ToolDemand, type ToolRecorder, type ToolStart } from '../../agent/tools/attempt-tool-call.ts';
 import { userMark } from '../../bus/bus.ts';
-import type { ChildSession, SessionMark, ToolArgs, ToolOutcome } from '../../domain/commands.ts';
+import type { ChildSession, SessionMark, ToolArgs, ToolOutcome } from '../../domain/activities.ts';
 import { INVALID_TRANSITION_FORMAT, PerdureError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { PermissionRecord, PermissionRule } from '../../domain/permissions.ts';

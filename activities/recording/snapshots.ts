@@ -13,7 +13,7 @@ import {
 } from '../../store/snapshots.ts';
 import { queueLeftFiles } from '../../store/erasure.ts';
 import { userFolder } from '../../workspaces/paths.ts';
-import { requireWorkspace } from '../../workspaces/folder.ts';
+import { requireWorkspace } from '../../workspaces/require-workspace.ts';
 import type { ActivityContext } from '../activity-context.ts';
 import { workspaceName } from '../prompt/tool-watch.ts';
 import { workspaceOf } from '../prompt/step-prompt.ts';

@@ -3,7 +3,7 @@ import { giveInitiative, joinedInitiative } from '../../agent/initiatives/initia
 import type { StopSignal } from '../../agent/stop-signal.ts';
 import { toolCache } from '../../agent/tools/tool-cache.ts';
 import { toolTodos } from '../../agent/tools/tool-todos.ts';
-import { changeStrings } from '../../domain/redact.ts';
+import { changeStrings } from '../../domain/change-strings.ts';
 import { editsOf, State } from '../../domain/state.ts';
 import type { StateChange } from '../../domain/state-changes.ts';
 import { fullName } from '../../domain/state-keys.ts';

@@ -1,5 +1,5 @@
 import type { ResolvedModel } from '../../agent/models/models.ts';
-import type { NotBegun, RunOutcome, StepOutcome } from '../../domain/commands.ts';
+import type { NotBegun, RunOutcome, StepOutcome } from '../../domain/activities.ts';
 import type { CompactionReason } from '../../domain/compaction.ts';
 import { noteCompaction, undoSwitch } from '../../store/compaction.ts';
 import type { Claimed } from '../claims/claimed.ts';

@@ -4,9 +4,9 @@ import type { AgentDefinition } from '../../agent/definition/define.ts';
 import type { ResolvedModel } from '../../agent/models/models.ts';
 import { countTokens, messageTokens, mostTokens, outcomeText, outcomeTokens } from '../../agent/compaction/tokens.ts';
 import { type CompactionReason, isShownSummary, usableTokens } from '../../domain/compaction.ts';
-import { planPrune, type SeenOutput } from '../../domain/prune-plan.ts';
+import { planPrune, type SeenOutput } from '../../domain/plan-prune.ts';
 import type { RunFailure } from '../../domain/runs.ts';
-import type { ReportedStep } from '../../store/runs.ts';
+import type { ReportedStep } from '../../store/steps.ts';
 import type { StepPrompt } from '../prompt/step-prompt.ts';
 
 // How much of its model's window a conversation fills, and what follows from that before a step.

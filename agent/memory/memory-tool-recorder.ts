@@ -2,7 +2,7 @@ import type { UIMessageChunk } from 'ai';
 import { invalidTransitionMessage } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { nextPhase, type PhaseEvent } from '../../domain/phases.ts';
-import { progressChunk } from '../../domain/stream.ts';
+import { progressChunk } from '../../domain/rows-to-chunks.ts';
 import type { PermissionRecord } from '../../domain/permissions.ts';
 import { manifestRules, type ToolContext } from '../definition/define.ts';
 import { instructionStamps, type Stamps } from '../prompt/instructions.ts';

@@ -1,5 +1,5 @@
 import type { LanguageModelStreamPart } from 'ai';
-import { MAX_ANSWER } from '../../domain/answer-limit.ts';
+import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import type { RunFailure } from '../../domain/runs.ts';
 
 /** The model's answer is longer than `MAX_ANSWER`. Repeating the call would probably not help. */

@@ -1,5 +1,5 @@
 import { createParser, type EventSourceMessage, type EventSourceParser } from 'eventsource-parser';
-import { MAX_ANSWER } from '../../domain/answer-limit.ts';
+import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import { AnswerTooLong } from './answer-size.ts';
 import type { Silence } from './idle-limit.ts';
 import { type AnswerReader, objectOf } from './provider-answer-reader.ts';

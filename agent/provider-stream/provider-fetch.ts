@@ -1,5 +1,5 @@
 import { text as textOf } from 'node:stream/consumers';
-import { MAX_ANSWER } from '../../domain/answer-limit.ts';
+import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import { AnswerTooLong } from './answer-size.ts';
 import { type Silence, silenceOf } from './idle-limit.ts';
 import type { AnswerReader } from './provider-answer-reader.ts';

@@ -1,5 +1,5 @@
 import { newId } from '../../domain/ids.ts';
-import type { InitiativeCommand } from '../../domain/initiatives/commands.ts';
+import type { InitiativeCommand } from '../../domain/initiatives/initiative-commands.ts';
 import { initiativeUpdateOf, initiativeWakeUpdate } from '../../workflows/definitions.ts';
 import { withinMs } from '../wait/within-ms.ts';
 import { Limiter } from '../wait/limiter.ts';

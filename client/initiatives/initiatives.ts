@@ -3,7 +3,7 @@ import type { z } from 'zod';
 import type { Bus } from '../../bus/bus.ts';
 import { snakeCase } from '../../domain/command-table.ts';
 import { newId } from '../../domain/ids.ts';
-import type { InitiativeCommand } from '../../domain/initiatives/commands.ts';
+import type { InitiativeCommand } from '../../domain/initiatives/initiative-commands.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { cleanJson } from '../../domain/text.ts';
 import type { Db } from '../../store/db.ts';

@@ -1,8 +1,8 @@
 import type { UIMessageChunk } from 'ai';
 import { canonicalJson } from '../../domain/canonical-json.ts';
 import type { RunState } from '../../domain/runs.ts';
-import { advance, progressChunk, seenUntilCall } from '../../domain/stream.ts';
-import { cursorOf, NOTHING_SEEN, type Seen } from '../../domain/stream-seen.ts';
+import { advance, progressChunk, seenUntilCall } from '../../domain/rows-to-chunks.ts';
+import { cursorOf, NOTHING_SEEN, type Seen } from '../../domain/seen-part.ts';
 import type { Answer, AnswerRequest } from '../../store/answers.ts';
 import type { FollowerReads } from './follower-reads.ts';
 import type { ReadingOptions } from './read-on-change.ts';

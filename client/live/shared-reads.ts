@@ -1,5 +1,5 @@
 import { Pace } from '../../bus/pace.ts';
-import { isTemporary } from '../../store/temporary-errors.ts';
+import { isTemporary } from '../../store/is-temporary.ts';
 import { LeftTheLine, type Limit, Limiter } from '../wait/limiter.ts';
 
 /** Minimum interval of statements under load, */

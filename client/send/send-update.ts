@@ -7,7 +7,7 @@ import {
 } from '@temporalio/client';
 import type { UpdateDefinition } from '@temporalio/common';
 import pRetry from 'p-retry';
-import type { ShowUser } from '../../config/hidden-users.ts';
+import type { ShowUser } from '../../config/show-user.ts';
 import type { OwnedSession } from '../../store/sessions.ts';
 import { type InitiativeFacts, initiativeStart, sessionStart } from '../../workflows/start.ts';
 import { NoAnswer } from '../refusal-errors.ts';

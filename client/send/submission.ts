@@ -3,7 +3,7 @@ import { type Bus, publishEnded } from '../../bus/bus.ts';
 import type { Attributes } from '../../domain/attributes.ts';
 import { newId } from '../../domain/ids.ts';
 import { ID_PATTERN } from '../../domain/command-table.ts';
-import type { QueuedRun } from '../../domain/commands.ts';
+import type { QueuedRun } from '../../domain/activities.ts';
 import type { RunState } from '../../domain/runs.ts';
 import type { Db } from '../../store/db.ts';
 import {

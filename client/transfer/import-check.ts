@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { MAX_ANSWER } from '../../domain/answer-limit.ts';
+import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import type { ErrorCode } from '../../domain/errors.ts';
 import { byteLength, cleanJson } from '../../domain/text.ts';
 import { faultIn, InvalidInput, parseInput } from '../../wire/input.ts';

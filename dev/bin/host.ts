@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { requireNode } from '../../config/node-version.ts';
+import { requireNode } from '../../config/require-node.ts';
 
 requireNode('perdure-host');
 await import('../../host/main.ts');

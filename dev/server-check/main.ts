@@ -1,12 +1,12 @@
 // `perdure check-server`: which of our settings the Temporal server has.
 import { parseConfig } from '../../config/config.ts';
-import { withTemporal } from '../../config/refusals.ts';
+import { withTemporal } from '../../config/with-postgres.ts';
 import { type TemporalConnectConfig, temporalConnectConfig } from '../../config/temporal.ts';
 import { type Finding, SETTINGS_DOCS } from '../../worker/startup/server-settings.ts';
 import { connectOnce } from '../connect-once.ts';
 import { parseOptions, runCommand } from '../replay/options.ts';
 import { dynamicSettings } from '../temporal.ts';
-import { checkServerSettings } from './probes.ts';
+import { checkServerSettings } from './check-server-settings.ts';
 
 const HELP = `perdure check-server: says which of the dynamic settings that Perdure needs the Temporal server has that
 TEMPORAL_ADDRESS names, and what happens without those that it lacks. It exits with 1 if one is missing. To find out, it

@@ -1,6 +1,6 @@
 import { attributesProblem } from '../../domain/attributes.ts';
 import { PerdureError } from '../../domain/errors.ts';
-import { isTemporary } from '../../store/temporary-errors.ts';
+import { isTemporary } from '../../store/is-temporary.ts';
 import type { Caller, Identify, Page } from '../context.ts';
 import { isUser } from './loopback-user.ts';
 

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { EncryptJWT, jwtDecrypt } from 'jose';
 import { PerdureError } from '../../domain/errors.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
-import { requireWorkspace } from '../../workspaces/folder.ts';
+import { requireWorkspace } from '../../workspaces/require-workspace.ts';
 import { PreviewNames } from './preview-names.ts';
 
 /** The path prefix of preview URLs. */

@@ -1,5 +1,5 @@
 import { LeftTheLine } from '../../client/wait/limiter.ts';
-import { isTemporary } from '../../store/temporary-errors.ts';
+import { isTemporary } from '../../store/is-temporary.ts';
 import type { Logger } from '../../config/log.ts';
 import { ERROR_STATUS, type ErrorCode, PerdureError } from '../../domain/errors.ts';
 import { type FieldError, InvalidInput } from '../../wire/input.ts';

@@ -9,7 +9,7 @@ import { growthOf, MOST_LINEAR } from '../../tools/test-kit/growth.ts';
 import { callTool, type ModelAction, raw, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { answerTooLong } from '../../agent/provider-stream/answer-size.ts';
-import { MAX_ANSWER } from '../../domain/answer-limit.ts';
+import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import { defineAgent } from '../../agent/definition/define.ts';
 import { memorySession } from '../../agent/memory/memory-session.ts';
 import type { ModelObject } from '../../agent/model-object.ts';

@@ -4,7 +4,7 @@ import pg from 'pg';
 import { beforeAll, expect, it } from 'vitest';
 import { promised } from '../../tools/test-kit/patient.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
-import { claimTaskQueue, refuseForeignTaskQueue } from '../../config/task-queue-owner.ts';
+import { claimTaskQueue, refuseForeignTaskQueue } from '../../config/claim-task-queue.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';

@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { spawnTied } from '../../dev/die-with-parent.ts';
+import { spawnTied } from '../../dev/spawn-tied.ts';
 
-const MODULE = new URL('../../dev/die-with-parent.ts', import.meta.url).href;
+const MODULE = new URL('../../dev/spawn-tied.ts', import.meta.url).href;
 
 /** Whether a process is alive; a zombie is not. */
 async function isAlive(pid: number): Promise<boolean> {

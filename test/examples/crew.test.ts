@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
-import type { TiedProcess } from '../../dev/die-with-parent.ts';
+import type { TiedProcess } from '../../dev/spawn-tied.ts';
 import { startNodeProcess } from '../../dev/node-process.ts';
 import { siteCheck } from '../../examples/crew/check-site.ts';
 import { runCrew } from '../../examples/crew/crew.ts';

@@ -1,7 +1,7 @@
 // Raw signals, as the Temporal UI, the CLI and any SDK send them.
 import type { Client as TemporalClient } from '@temporalio/client';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { SessionSnapshot } from '../../domain/commands.ts';
+import type { SessionSnapshot } from '../../domain/activities.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { hang, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';

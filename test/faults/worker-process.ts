@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { startNodeProcess } from '../../dev/node-process.ts';
-import type { TiedProcess } from '../../dev/die-with-parent.ts';
+import type { TiedProcess } from '../../dev/spawn-tied.ts';
 import type { WorkerParts } from '../../worker/create.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import type { TestRuntime } from '../../tools/test-kit/runtime.ts';

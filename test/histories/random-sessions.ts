@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import type pg from 'pg';
-import type { Wake } from '../../domain/commands.ts';
+import type { Wake } from '../../domain/activities.ts';
 import { newId } from '../../domain/ids.ts';
 import { signals, submitUpdate, updates } from '../../workflows/definitions.ts';
 import { callTool, fail, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';

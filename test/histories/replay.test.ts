@@ -154,7 +154,7 @@ describe('a change of workflow code', () => {
     },
     {
       change: 'another name of a local activity',
-      code: ['workflows/state.ts', 'this.local.loadSession(', "this.local['openSession']("],
+      code: ['workflows/workflow-state.ts', 'this.local.loadSession(', "this.local['openSession']("],
       shows: 'plain-turn.1',
       // The first markers are those of the patches.
       at: ['MarkerRecorded', 3],

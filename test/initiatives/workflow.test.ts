@@ -4,7 +4,11 @@ import { beforeAll, expect, it } from 'vitest';
 import type { PerdureClient } from '../../client/client.ts';
 import { sendInitiativeUpdate } from '../../client/send/send-update.ts';
 import { newId } from '../../domain/ids.ts';
-import type { InitiativeArgs, InitiativeCommand, InitiativeResult } from '../../domain/initiatives/commands.ts';
+import type {
+  InitiativeArgs,
+  InitiativeCommand,
+  InitiativeResult,
+} from '../../domain/initiatives/initiative-commands.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { clientOf, planned } from '../../tools/test-kit/initiative.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';

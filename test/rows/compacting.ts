@@ -3,7 +3,7 @@ import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
 import type { Usage } from '../../domain/usage.ts';
 import { claimCompaction, finishCompaction, storeCompaction, storePrune } from '../../store/compaction.ts';
-import { viewMessages } from '../../store/view.ts';
+import { viewMessages } from '../../store/view-messages.ts';
 import type { Session } from './session.ts';
 
 /** What a summary has cost; not used: it is kept only for that. */

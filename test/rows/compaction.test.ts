@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { claimCompaction } from '../../store/compaction.ts';
 import { readSession } from '../../store/sessions.ts';
-import { viewMessages } from '../../store/view.ts';
+import { viewMessages } from '../../store/view-messages.ts';
 import * as compacting from './compacting.ts';
 import { conversation, told } from './conversation.ts';
 import { call, freshRows, rows, type Session } from './session.ts';

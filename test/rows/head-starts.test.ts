@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { findLostWorker, renewLease, takeLease } from '../../store/leases.ts';
-import { type Claim, claimStep, renewClaim, reportHeadStart } from '../../store/runs.ts';
+import { type Claim, renewClaim, reportHeadStart } from '../../store/runs.ts';
+import { claimStep } from '../../store/steps.ts';
 import { beginTool } from '../../store/tools.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshRows, Session } from './session.ts';

@@ -1,6 +1,6 @@
 // Loads of a session by its workflow, in order and late.
 import { expect, it } from 'vitest';
-import { loadSession } from '../../store/runs.ts';
+import { loadSession } from '../../store/sessions.ts';
 import { deliverTask } from '../../store/tasks.ts';
 import { parentAndChild } from './family.ts';
 import { freshRows, refusal, Session } from './session.ts';

@@ -4,7 +4,7 @@ import type { Pointer } from '../../bus/bus.ts';
 import { createPostgresBus } from '../../bus/postgres.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { acceptMessage } from '../../store/messages.ts';
-import { settleStep } from '../../store/runs.ts';
+import { settleStep } from '../../store/steps.ts';
 import { appendStreams } from '../../store/streams.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
 import { expect, it } from 'vitest';
-import { readTurns } from '../../store/console.ts';
+import { readTurns } from '../../store/console-turns.ts';
 import { readNumbers } from '../../store/numbers.ts';
 import { measuredRows, rows, Session } from './session.ts';
 

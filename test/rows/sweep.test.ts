@@ -6,7 +6,7 @@ import { cases } from '../../tools/test-kit/cases.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { noteStuck, stuckWorkflows } from '../../store/stuck.ts';
 import { claimDueRuns, type DueRun } from '../../store/sweep.ts';
-import { COUNTED, readOpenWork } from '../../store/work.ts';
+import { COUNTED, readOpenWork } from '../../store/open-work.ts';
 import { AT_ONCE } from '../../worker/periodic/sweep-runs.ts';
 import { answer, asks } from './asking.ts';
 import { freshRows, measuredRows, rows, Session } from './session.ts';

@@ -6,7 +6,7 @@ import type pg from 'pg';
 import { PerdureClient } from '../../client/client.ts';
 import { parseConfig } from '../../config/config.ts';
 import { createDatabase } from '../../dev/databases.ts';
-import type { TiedProcess } from '../../dev/die-with-parent.ts';
+import type { TiedProcess } from '../../dev/spawn-tied.ts';
 import { startNodeProcess } from '../../dev/node-process.ts';
 import { migrate } from '../../migrations/migrate.ts';
 import { createPool } from '../../store/pool.ts';

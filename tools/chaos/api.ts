@@ -1,7 +1,7 @@
 // A client of the hosts: calls any of them, and retries with the same id until the response is definite.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessageChunk } from 'ai';
-import { QUEUE_PAUSED } from '../../domain/stream.ts';
+import { QUEUE_PAUSED } from '../../domain/rows-to-chunks.ts';
 import { eventsOf } from '../test-kit/host.ts';
 import type { Random } from '../test-kit/random.ts';
 

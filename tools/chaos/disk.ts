@@ -5,7 +5,7 @@ import { open, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
-import { spawnTied } from '../../dev/die-with-parent.ts';
+import { spawnTied } from '../../dev/spawn-tied.ts';
 
 /** A mounted file system. */
 export interface Disk {

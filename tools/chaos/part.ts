@@ -1,7 +1,7 @@
 // A process of the system that is killed and restarted.
 import { readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Exit } from '../../dev/die-with-parent.ts';
+import type { Exit } from '../../dev/spawn-tied.ts';
 
 /** A running process. */
 export interface Running {

@@ -50,7 +50,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   },
   store: { own: ['domain', 'wire'], packages: ['aws4fetch', 'pg', 'zod'] },
   // Parses a tool input that is still streaming as the AI SDK's readers do.
-  'store/settle-part.ts': { own: ['domain'], packages: ['ai'] },
+  'store/settle-part-data.ts': { own: ['domain'], packages: ['ai'] },
   bus: { own: ['domain'], packages: ['pg', 'prom-client', 'zod'] },
   activities: {
     own: ['agent', 'store', 'bus', 'domain', 'workspaces'],
@@ -70,7 +70,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   // For browsers.
   'client/chat.ts': { own: ['domain'], packages: ['ai'] },
   host: {
-    own: ['client', 'domain', 'wire', 'config', 'workspaces', 'store/temporary-errors.ts'],
+    own: ['client', 'domain', 'wire', 'config', 'workspaces', 'store/is-temporary.ts'],
     packages: [
       '@fastify/busboy',
       '@hono/*',

@@ -18,7 +18,7 @@ import { type FromServer, fromServer, parseOptions, runCommand, UsageError } fro
 import { Pseudonyms } from './histories/pseudonyms.ts';
 import { recordScenarios } from './histories/recording.ts';
 import { capturingBundle, type NamedHistory, replay } from '../../worker/replay/replay.ts';
-import { serverHistories } from '../../dev/replay/server.ts';
+import { serverHistories } from '../../dev/replay/server-histories.ts';
 
 /** Writes histories with their inputs, taken from a replay. */
 async function save(histories: NamedHistory[], dir = HISTORIES): Promise<number> {

@@ -1,8 +1,8 @@
 import type { PartData, PartSnapshot } from '../../domain/part-data.ts';
 import type { RunState } from '../../domain/runs.ts';
-import type { AnswerSnapshot } from '../../domain/stream.ts';
-import type { Cursor } from '../../domain/stream-seen.ts';
-import { settlePartData } from '../../store/settle-part.ts';
+import type { AnswerSnapshot } from '../../domain/rows-to-chunks.ts';
+import type { Cursor } from '../../domain/seen-part.ts';
+import { settlePartData } from '../../store/settle-part-data.ts';
 
 /** A part's row. */
 export interface Row {

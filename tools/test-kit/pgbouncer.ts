@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { spawnTied } from '../../dev/die-with-parent.ts';
+import { spawnTied } from '../../dev/spawn-tied.ts';
 import { chooseAccount } from '../../dev/postgres-folder.ts';
 import { afterFile } from './after-file.ts';
 import { scratchDir } from './scratch.ts';

@@ -2,7 +2,7 @@
 import { mkdir, readFile, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { afterFile } from './after-file.ts';
-import type { Exit } from '../../dev/die-with-parent.ts';
+import type { Exit } from '../../dev/spawn-tied.ts';
 import { startNodeProcess } from '../../dev/node-process.ts';
 import { callerOf, type TestCaller } from './host.ts';
 import { scratchDir } from './scratch.ts';

@@ -5,7 +5,7 @@ import { type Client, isGrpcServiceError, WorkflowNotFoundError } from '@tempora
 import type { Logger } from 'pino';
 import type pg from 'pg';
 import { claimErasures, type Erasure, finishErasures } from '../../store/erasure.ts';
-import { requireWorkspace } from '../../workspaces/folder.ts';
+import { requireWorkspace } from '../../workspaces/require-workspace.ts';
 import { listExecutions } from '../replay/history.ts';
 
 const BATCH = 20;

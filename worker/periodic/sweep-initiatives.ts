@@ -2,7 +2,7 @@ import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type pg from 'pg';
 import { sendInitiativeUpdate } from '../../client/send/send-update.ts';
-import type { ShowUser } from '../../config/hidden-users.ts';
+import type { ShowUser } from '../../config/show-user.ts';
 import { claimStaleInitiatives, type Staleness } from '../../store/initiative-workflows.ts';
 import { initiativeWakeUpdate } from '../../workflows/definitions.ts';
 

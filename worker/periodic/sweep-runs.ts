@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type pg from 'pg';
-import type { ShowUser } from '../../config/hidden-users.ts';
+import type { ShowUser } from '../../config/show-user.ts';
 import { sendUpdate } from '../../client/send/send-update.ts';
 import { claimDueRuns, type DueRun } from '../../store/sweep.ts';
 import { submitUpdate } from '../../workflows/definitions.ts';

@@ -4,7 +4,7 @@ import type pg from 'pg';
 import { deliverResult } from '../../activities/recording/tasks.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { sendUpdate } from '../../client/send/send-update.ts';
-import type { ShowUser } from '../../config/hidden-users.ts';
+import type { ShowUser } from '../../config/show-user.ts';
 import { claimDueTasks } from '../../store/tasks.ts';
 import { submitUpdate } from '../../workflows/definitions.ts';
 

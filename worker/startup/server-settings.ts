@@ -1,5 +1,5 @@
 // Which dynamic settings of deploy/temporal-dynamic.yaml the Temporal server lacks, as far as a client can read that. What
-// can only be found out by trying, and so by writing into the namespace, is in dev/server-check/probes.ts.
+// can only be found out by trying, and so by writing into the namespace, is in dev/server-check/check-server-settings.ts.
 import type { Client } from '@temporalio/client';
 import type { Logger } from 'pino';
 

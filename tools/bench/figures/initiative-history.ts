@@ -1,7 +1,7 @@
 // How long the histories of an initiative's workflow become while it gets thousands of updates.
 import { sendInitiativeUpdate } from '../../../client/send/send-update.ts';
 import { newId } from '../../../domain/ids.ts';
-import type { InitiativeArgs, InitiativeResult } from '../../../domain/initiatives/commands.ts';
+import type { InitiativeArgs, InitiativeResult } from '../../../domain/initiatives/initiative-commands.ts';
 import { DEFAULT_TASK_QUEUE } from '../../../domain/task-queue.ts';
 import { listExecutions } from '../../../worker/replay/history.ts';
 import { initiativeUpdateOf } from '../../../workflows/definitions.ts';

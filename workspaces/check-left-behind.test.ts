@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkLeftBehind, implementation } from './resume-check.ts';
+import { checkLeftBehind, implementation } from './check-left-behind.ts';
 
 let root: string;
 beforeAll(async () => {

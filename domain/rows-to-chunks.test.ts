@@ -6,8 +6,8 @@ import { plain, reduced } from '../tools/test-kit/reduce.ts';
 import { cases } from '../tools/test-kit/cases.ts';
 import type { PartData } from './part-data.ts';
 import type { RunState } from './runs.ts';
-import { cursorOf, NOTHING_SEEN, type Seen } from './stream-seen.ts';
-import { advance } from './stream.ts';
+import { cursorOf, NOTHING_SEEN, type Seen } from './seen-part.ts';
+import { advance } from './rows-to-chunks.ts';
 
 /** A reader that collects its chunks. */
 class FollowingReader {

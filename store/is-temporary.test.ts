@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { isTemporary } from './temporary-errors.ts';
+import { isTemporary } from './is-temporary.ts';
 
 const coded = (code: string) => Object.assign(new Error('no'), { code });
 

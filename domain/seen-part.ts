@@ -1,4 +1,4 @@
-import type { SeenTool } from './stream-tool.ts';
+import type { SeenTool } from './seen-tool.ts';
 
 /** What a reader has been sent of a part. */
 export interface SeenPart {

@@ -2,8 +2,8 @@ import type { FinishReason, UIMessageChunk } from 'ai';
 import { canonicalJson } from './canonical-json.ts';
 import { isTextPart, isToolPart, type PartData, type PartSnapshot, settledText } from './part-data.ts';
 import type { RunState } from './runs.ts';
-import { NOTHING_SEEN, type Seen, type SeenPart } from './stream-seen.ts';
-import { seenTool, TOOL_OUTCOMES, toolChunks } from './stream-tool.ts';
+import { NOTHING_SEEN, type Seen, type SeenPart } from './seen-part.ts';
+import { seenTool, TOOL_OUTCOMES, toolChunks } from './seen-tool.ts';
 
 /** The rows of an answer at one moment, with its parts from some index on. */
 export interface AnswerSnapshot {

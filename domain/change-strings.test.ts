@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { cases } from '../tools/test-kit/cases.ts';
 import { growthOf, MOST_LINEAR } from '../tools/test-kit/growth.ts';
-import { changeStrings } from './redact.ts';
+import { changeStrings } from './change-strings.ts';
 
 const hide = (text: string) => text.replaceAll('123456', '[redacted]').replaceAll('na"b', '[redacted]');
 

@@ -8,7 +8,7 @@ import type {
   ToolCallRef,
   UnitOutcome,
   WorkflowSettings,
-} from '../domain/commands.ts';
+} from '../domain/activities.ts';
 import type { SessionStatus } from '../domain/runs.ts';
 import { COMPACTING, retryMessage } from '../domain/runs.ts';
 import { Overlapping } from './overlapping.ts';
