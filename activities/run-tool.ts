@@ -1,19 +1,23 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import { limitsOf } from '../agent/definition/define.ts';
-import { performToolCall } from '../agent/tools/attempt-tool-call.ts';
+import { attemptToolCall } from '../agent/tools/attempt-tool-call.ts';
 import type { ToolArgs, ToolOutcome } from '../domain/activities.ts';
 import { toolNameOf } from '../domain/part-data.ts';
 import { loadToolCall } from '../store/tools.ts';
 import type { Attempt } from './claims/attempt.ts';
 import type { ActivityContext } from './activity-context.ts';
-import { PostgresToolCall } from './recording/postgres-tool-recorder.ts';
+import { PostgresToolRecorder } from './recording/postgres-tool-recorder.ts';
 import { retryWhileAway } from './claims/write-until-stored.ts';
 
 /**
  * Runs one tool call, from claim to stored outcome. Idempotent by the outcome on the part. A call that an earlier attempt
  * began and left without an outcome runs again only if the tool is repeatable.
  */
-export async function runToolCall(context: ActivityContext, args: ToolArgs, attempt: Attempt): Promise<ToolOutcome> {
+export async function runToolActivity(
+  context: ActivityContext,
+  args: ToolArgs,
+  attempt: Attempt,
+): Promise<ToolOutcome> {
   const { claim, stop } = attempt;
   // The attempt retries this itself: of a call that the previous activity began (args.begun), only the first attempt knows
   // that the tool has not run yet.
@@ -32,8 +36,8 @@ export async function runToolCall(context: ActivityContext, args: ToolArgs, atte
     const found = agentOf(id);
     return found ? context.mcp.rulesOf(found) : null;
   };
-  return performToolCall(
+  return attemptToolCall(
     { tools, toolName, input: data['input'], stop, maxOutputBytes: limits.tool_output_bytes },
-    new PostgresToolCall({ context, args, claim, call, manifestOf, stop, attempt: attempt.number }),
+    new PostgresToolRecorder({ context, args, claim, call, manifestOf, stop, attempt: attempt.number }),
   );
 }

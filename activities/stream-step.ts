@@ -9,7 +9,7 @@ import type { Attempt } from './claims/attempt.ts';
 import type { ActivityContext } from './activity-context.ts';
 import { failRun } from './claims/fail-run.ts';
 import { restoreFiles, snapshotTurn } from './recording/snapshots.ts';
-import { PostgresStep } from './recording/postgres-step-recorder.ts';
+import { PostgresStepRecorder } from './recording/postgres-step-recorder.ts';
 import { claimWhenFree } from './claims/claim-when-free.ts';
 import { writeUntilStored } from './claims/write-until-stored.ts';
 
@@ -29,7 +29,7 @@ const NOT_RESTORED: RunFailure = {
  * what was settled. Never returns content.
  * @param countStream counts the model's stream from the claim to the end
  */
-export async function makeStep(
+export async function streamStepActivity(
   context: ActivityContext,
   args: StepArgs,
   { claim, stop }: Attempt,
@@ -62,7 +62,7 @@ export async function makeStep(
   const mayCompact = compaction === 'ask';
   const { providerAttempts: attempts } = context.settings;
   const work = { context, step, claim, claimed: { ...claimed, view }, agent, mayCompact, stop, ready };
-  const recorder = new PostgresStep(work, attempt);
+  const recorder = new PostgresStepRecorder(work, attempt);
   return await attemptStep({ agent, step, tokens: claimed.tokens, attempt, attempts, stop }, recorder);
 }
 

@@ -7,7 +7,7 @@ import { MAX_TIMER_MS } from '../domain/timer.ts';
 export type StopReason = 'abort' | 'lost' | 'wall_clock' | 'timeout' | 'shutdown' | 'failed';
 
 /** The reason of a run's AbortSignal. */
-class Stop extends Error {
+class StopError extends Error {
   readonly why: StopReason;
 
   constructor(why: StopReason) {
@@ -32,7 +32,7 @@ export class StopSignal implements Disposable {
   /** Why the signal fired, or undefined while it has not. */
   get why(): StopReason | undefined {
     const { reason } = this.signal as { reason: unknown };
-    return reason instanceof Stop ? reason.why : undefined;
+    return reason instanceof StopError ? reason.why : undefined;
   }
 
   /** Seconds since it fired; 0 while it has not. */
@@ -47,7 +47,7 @@ export class StopSignal implements Disposable {
 
   fire(why: StopReason): void {
     if (!this.signal.aborted) this.firedAt = performance.now();
-    this.controller.abort(new Stop(why));
+    this.controller.abort(new StopError(why));
   }
 
   /** Fires after a delay in milliseconds. */

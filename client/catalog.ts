@@ -2,7 +2,7 @@ import path from 'node:path';
 import { PerdureError } from '../domain/errors.ts';
 import type { PermissionRule } from '../domain/permissions.ts';
 import type { ModelInfo } from '../domain/model-info.ts';
-import { InvalidInput } from '../wire/input.ts';
+import { InvalidInputError } from '../wire/input.ts';
 import { byteLength } from '../domain/text.ts';
 import { userFolder } from '../workspaces/paths.ts';
 import { requireWorkspace } from '../workspaces/require-workspace.ts';
@@ -52,7 +52,7 @@ export function agentOf(catalog: Catalog | undefined, asked: string | undefined)
 
 /**
  * @param field where the caller has named the model
- * @throws {InvalidInput} `ModelNotConfigured`, naming the field and the configured ones
+ * @throws {InvalidInputError} `ModelNotConfigured`, naming the field and the configured ones
  */
 export function modelOf(
   catalog: Catalog | undefined,
@@ -62,7 +62,7 @@ export function modelOf(
   if (asked === null || asked === undefined) return null;
   if (catalog && catalog.models.find(asked) === undefined) {
     const expected = `a configured model (${catalog.models.list().join(', ')}), not "${asked}"`;
-    throw new InvalidInput([{ field, expected }], 'ModelNotConfigured');
+    throw new InvalidInputError([{ field, expected }], 'ModelNotConfigured');
   }
   return asked;
 }
@@ -133,7 +133,7 @@ const MAX_NAME_BYTES = 255;
  * The absolute path of a requested workspace, given as an absolute path or relative to the user's folder of workspaces.
  * @throws {PerdureError} `BadRequest` for a path outside the user's folder, or through a link
  */
-export function workspaceOf(
+export function requestedWorkspace(
   workspaces: string | undefined,
   userId: string,
   asked: string | null | undefined,
@@ -159,6 +159,6 @@ function isPath(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0') && areNames;
 }
 
-function badRoot(expected: string): InvalidInput {
-  return new InvalidInput([{ field: 'workspace_root', expected }]);
+function badRoot(expected: string): InvalidInputError {
+  return new InvalidInputError([{ field: 'workspace_root', expected }]);
 }

@@ -14,7 +14,7 @@ import { openBody, renameBody } from '../wire/requests.ts';
 import { installationId } from '../store/installation-id.ts';
 import { Contents } from '../store/contents.ts';
 import { openSession, renameSession, type SessionView } from '../store/sessions.ts';
-import { Answers, type CallResponse, type OutputTaken, type Responded } from './send/call-answers.ts';
+import { CallAnswers, type CallResponse, type OutputTaken, type Responded } from './send/call-answers.ts';
 import { type Attachment, type AttachmentContent, type AttachmentInput, Attachments } from './uploads/attachments.ts';
 import {
   agentOf,
@@ -23,15 +23,15 @@ import {
   offeredAgents,
   type OfferedModels,
   offeredModels,
-  workspaceOf,
+  requestedWorkspace,
 } from './catalog.ts';
 import { type Commands, createCommands } from './send/commands.ts';
 import { ConsoleReads } from './console-reads.ts';
 import { Erasure } from './send/erasure.ts';
-import { AnswerReading } from './live/answer-reader.ts';
+import { AnswerReader } from './live/answer-reader.ts';
 import { FollowerReads } from './live/follower-reads.ts';
 import { type Health, healthOf } from './health.ts';
-import { type InitiativeEvent, InitiativeReading } from './initiatives/initiative-reader.ts';
+import { type InitiativeEvent, InitiativeReader } from './initiatives/initiative-reader.ts';
 import { Initiatives } from './initiatives/initiatives.ts';
 import { InitiativeWaker } from './initiatives/initiative-waker.ts';
 import { Limiter } from './wait/limiter.ts';
@@ -39,8 +39,9 @@ import type { ClientLog } from './log.ts';
 import type { MessageInput } from './send/new-message.ts';
 import { ownMetadata } from './own-metadata.ts';
 import { busOf, type ClientOptions, poolsOf, refuseInvalid } from './options.ts';
-import { keepReading } from './live/read-on-change.ts';
-import { type ListedRule, listPermissions, revokePermission } from './send/permissions.ts';
+import { readOnChange } from './live/read-on-change.ts';
+import type { ListedRule } from '../domain/permissions.ts';
+import { listPermissions, revokePermission } from './send/permissions.ts';
 import { Reads } from './reads.ts';
 import { sessionNotFound } from './refusal-errors.ts';
 import { Rendezvous } from './rendezvous/rendezvous.ts';
@@ -51,7 +52,7 @@ import {
   type SubmitOptions,
   type Submitted,
 } from './send/submission.ts';
-import { type TurnEvent, TurnReading } from './live/turn-event-reader.ts';
+import { type TurnEvent, TurnEventReader } from './live/turn-event-reader.ts';
 import { changeState, readState, type SessionState, type StateInput } from './state/session-state.ts';
 import { exportLines } from './transfer/export-lines.ts';
 import { type Imported, Imports } from './transfer/imports.ts';
@@ -96,7 +97,7 @@ export class PerdureClient {
   private readonly sessionFeeds: Rendezvous;
   private readonly submission: Submission;
   private readonly waker: InitiativeWaker;
-  private readonly answers: Answers;
+  private readonly answers: CallAnswers;
   private readonly erasure: Erasure;
   private readonly attachments: Attachments;
   private readonly imports: Imports;
@@ -137,7 +138,7 @@ export class PerdureClient {
     this.imports = new Imports({ db, catalog, maxBytes: maxImportBytes });
     const { attachments } = this;
     this.submission = new Submission({ db, workflows, bus, log, catalog, attachments, maxMessageBytes, maxQueue });
-    this.answers = new Answers({ db, bus, commands: this.commands, submission: this.submission });
+    this.answers = new CallAnswers({ db, bus, commands: this.commands, submission: this.submission });
   }
 
   /**
@@ -154,7 +155,7 @@ export class PerdureClient {
       sessionId,
       userId: user,
       agent: agentOf(catalog, input.agent),
-      workspaceRoot: workspaceOf(catalog?.workspaces, user, input.workspace_root) ?? folder,
+      workspaceRoot: requestedWorkspace(catalog?.workspaces, user, input.workspace_root) ?? folder,
       model: modelOf(catalog, input.model),
       metadata,
       headless: input.headless ?? false,
@@ -191,7 +192,7 @@ export class PerdureClient {
    * The run of a user's session that can be followed; undefined: none is in flight. Queued with the reads of streams,
    * without a timeout, so that many readers who join at once are all served.
    * @throws {PerdureError} `SessionNotFound`, as `findSession`
-   * @throws {LeftTheLine} `signal` fired while it waited
+   * @throws {LeftTheLineError} `signal` fired while it waited
    */
   runInFlight(
     user: string,
@@ -209,7 +210,7 @@ export class PerdureClient {
   /**
    * The id of a user's session to follow, given its id or alias; queued like `runInFlight`.
    * @throws {PerdureError} `SessionNotFound`
-   * @throws {LeftTheLine} `signal` fired while it waited
+   * @throws {LeftTheLineError} `signal` fired while it waited
    */
   sessionToFollow(user: string, id: string, { signal }: ReadOptions = {}): Promise<string> {
     return this.streams.run(() => this.reads.sessionId(user, id), signal);
@@ -228,7 +229,7 @@ export class PerdureClient {
    * Stores a file for messages of a session: a file part of a message refers to it by its `url`. The same bytes again are the
    * same attachment. Nothing is stored of a file that ends early.
    * @throws {PerdureError} `SessionNotFound`, `TooLarge`, `BadRequest` for a type that is not accepted, `AgentNotConfigured`
-   * @throws {LeftTheLine} `signal` fired while it waited for other uploads
+   * @throws {LeftTheLineError} `signal` fired while it waited for other uploads
    */
   async attach(
     user: string,
@@ -298,8 +299,8 @@ export class PerdureClient {
     { signal, after }: FollowOptions = {},
   ): AsyncGenerator<UIMessageChunk[]> {
     const sessionId = await this.idToFollow(user, session);
-    const answer = new AnswerReading(this.followerReads, { userId: user, sessionId, runSeq }, after);
-    yield* keepReading(this.watch, {
+    const answer = new AnswerReader(this.followerReads, { userId: user, sessionId, runSeq }, after);
+    yield* readOnChange(this.watch, {
       sessionId,
       signal,
       // The status changes just before the first text; reading it at once would delay that text.
@@ -314,8 +315,8 @@ export class PerdureClient {
    */
   async *events(user: string, session: string, { signal }: ReadOptions = {}): AsyncGenerator<TurnEvent> {
     const sessionId = await this.idToFollow(user, session);
-    const turns = new TurnReading(this.followerReads, user, sessionId);
-    const readings = keepReading(this.watch, {
+    const turns = new TurnEventReader(this.followerReads, user, sessionId);
+    const readings = readOnChange(this.watch, {
       sessionId,
       user,
       signal,
@@ -349,8 +350,8 @@ export class PerdureClient {
     initiativeId: string,
     { signal }: ReadOptions = {},
   ): AsyncGenerator<InitiativeEvent> {
-    const reading = new InitiativeReading(this.readDb, { userId: user, initiativeId });
-    const readings = keepReading(this.watch, {
+    const reading = new InitiativeReader(this.readDb, { userId: user, initiativeId });
+    const readings = readOnChange(this.watch, {
       sessionId: initiativeId,
       signal,
       urgency: () => 'now',
@@ -441,7 +442,7 @@ export class PerdureClient {
    * line is refused.
    * @throws {PerdureError} naming the line: `InvalidLine`, `WrongOrder`, `ForeignId`, `DuplicateId`, `TooLarge`,
    * `AgentNotConfigured`, `ModelNotConfigured`; `TooLarge` of the whole, `Unavailable` if the disk is full
-   * @throws {LeftTheLine} `signal` fired while it waited for other imports
+   * @throws {LeftTheLineError} `signal` fired while it waited for other imports
    */
   async importSession(user: string, lines: AsyncIterable<Uint8Array>, { signal }: ReadOptions = {}): Promise<Imported> {
     const imported = await this.imports.import(user, lines, signal);

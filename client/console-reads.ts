@@ -1,21 +1,22 @@
 import type pg from 'pg';
 import type { z } from 'zod';
 import { PerdureError } from '../domain/errors.ts';
-import { type ConsoleTurn, readEpoch, readTurns } from '../store/console-turns.ts';
+import { readEpoch, readTurns } from '../store/console-turns.ts';
 import type { SessionEvent } from '../store/events.ts';
-import { type Numbers, readNumbers } from '../store/numbers.ts';
-import { type Past, readPast } from '../store/past.ts';
+import { readNumbers, type StoredNumbers } from '../store/numbers.ts';
+import type { ConsolePast, ConsoleReplay, ConsoleTurn } from '../wire/console.ts';
+import { readPast } from '../store/past.ts';
 import { readPrompt } from '../store/prompts.ts';
-import { askForReplay, readReplay, type Replay } from '../store/replays.ts';
+import { askForReplay, readReplay } from '../store/replays.ts';
 import { findSession, listAllSessions, readOwner, type SessionView } from '../store/sessions.ts';
 import { parseInput } from '../wire/input.ts';
 import { consoleSessionsFilter, type logFilter, numbersFilter, pastFilter, turnsFilter } from '../wire/requests.ts';
 import { UserLimiter } from './wait/limiter.ts';
-import { type Page, promptNotFound, type Reads, type SystemPrompt, systemPromptOf } from './reads.ts';
+import { type ListPage, promptNotFound, type Reads, type SystemPrompt, systemPromptOf } from './reads.ts';
 import { sessionNotFound } from './refusal-errors.ts';
 
 /** Who reads in the console. */
-export interface Viewer {
+export interface ConsoleReader {
   user: string;
   /** May read the sessions of all users. */
   readsAll: boolean;
@@ -56,7 +57,10 @@ export class ConsoleReads {
    * Sessions, newest first, with side chats, children and archived ones: of `user`, with `all` of all users, or one's own.
    * @throws {PerdureError} `Forbidden`
    */
-  async sessions(viewer: Viewer, filter: z.input<typeof consoleSessionsFilter> = {}): Promise<Page<SessionView>> {
+  async sessions(
+    viewer: ConsoleReader,
+    filter: z.input<typeof consoleSessionsFilter> = {},
+  ): Promise<ListPage<SessionView>> {
     const { all, user, after, limit } = parseInput(consoleSessionsFilter, filter);
     const of = this.usersOf(viewer, { all, user });
     const rows = await listAllSessions(this.db, { user: of, after: after ?? null, limit: limit + 1 });
@@ -67,27 +71,31 @@ export class ConsoleReads {
   /**
    * What happened in a time range, in the sessions that `sessions` lists with the same filter.
    * @throws {PerdureError} `Forbidden`
-   * @throws {LeftTheLine} `signal` fired while it waited for other readings
+   * @throws {LeftTheLineError} `signal` fired while it waited for other readings
    */
   async numbers(
-    viewer: Viewer,
+    viewer: ConsoleReader,
     filter: z.input<typeof numbersFilter> = {},
     { signal }: { signal?: AbortSignal } = {},
-  ): Promise<Numbers> {
+  ): Promise<StoredNumbers> {
     const { range, all, user } = parseInput(numbersFilter, filter);
     const of = this.usersOf(viewer, { all, user });
     return this.readingNumbers.run(viewer.user, () => readNumbers(this.db, { range, user: of }), signal);
   }
 
   /** @throws {PerdureError} `SessionNotFound` */
-  async session(viewer: Viewer, id: string): Promise<ConsoleSession> {
+  async session(viewer: ConsoleReader, id: string): Promise<ConsoleSession> {
     const { sessionId, owner } = await this.viewed(viewer, id);
     const [view, epoch = 0] = await Promise.all([this.reads.session(owner, sessionId), readEpoch(this.db, sessionId)]);
     return { ...view, is_own: owner === viewer.user, epoch };
   }
 
   /** Turns, newest first. @throws {PerdureError} `SessionNotFound` */
-  async turns(viewer: Viewer, id: string, filter: z.input<typeof turnsFilter> = {}): Promise<Page<ConsoleTurn>> {
+  async turns(
+    viewer: ConsoleReader,
+    id: string,
+    filter: z.input<typeof turnsFilter> = {},
+  ): Promise<ListPage<ConsoleTurn>> {
     const given = parseInput(turnsFilter, filter);
     const { sessionId } = await this.viewed(viewer, id);
     const { items, more } = await readTurns(this.db, sessionId, given);
@@ -97,7 +105,11 @@ export class ConsoleReads {
   }
 
   /** The event log, oldest first. @throws {PerdureError} `SessionNotFound` */
-  async log(viewer: Viewer, id: string, filter: z.input<typeof logFilter> = {}): Promise<Page<SessionEvent>> {
+  async log(
+    viewer: ConsoleReader,
+    id: string,
+    filter: z.input<typeof logFilter> = {},
+  ): Promise<ListPage<SessionEvent>> {
     const { sessionId, owner } = await this.viewed(viewer, id);
     return this.reads.log(owner, sessionId, filter);
   }
@@ -106,7 +118,7 @@ export class ConsoleReads {
    * A session as it stood after an event of its log.
    * @throws {PerdureError} `SessionNotFound`, `NotFound`: the log has no such event
    */
-  async past(viewer: Viewer, id: string, seq: string, filter: z.input<typeof pastFilter> = {}): Promise<Past> {
+  async past(viewer: ConsoleReader, id: string, seq: string, filter: z.input<typeof pastFilter> = {}): Promise<ConsolePast> {
     const { limit } = parseInput(pastFilter, filter);
     const { sessionId } = await this.viewed(viewer, id);
     const past = /^\d{1,15}$/.test(seq) ? await readPast(this.db, sessionId, { seq: Number(seq), limit }) : undefined;
@@ -115,7 +127,7 @@ export class ConsoleReads {
   }
 
   /** A system prompt of a session. @throws {PerdureError} `SessionNotFound`, `PromptNotFound` */
-  async prompt(viewer: Viewer, id: string, digest: string): Promise<SystemPrompt> {
+  async prompt(viewer: ConsoleReader, id: string, digest: string): Promise<SystemPrompt> {
     const { sessionId } = await this.viewed(viewer, id);
     const sections = /^[0-9a-f]{64}$/.test(digest) ? await readPrompt(this.db, sessionId, digest) : undefined;
     if (sections === undefined) throw promptNotFound('this session has no such system prompt');
@@ -123,7 +135,7 @@ export class ConsoleReads {
   }
 
   /** The newest replay of a session's histories. @throws {PerdureError} `SessionNotFound` */
-  async replay(viewer: Viewer, id: string): Promise<Replay> {
+  async replay(viewer: ConsoleReader, id: string): Promise<ConsoleReplay> {
     const { sessionId } = await this.viewed(viewer, id);
     return readReplay(this.db, sessionId);
   }
@@ -133,7 +145,7 @@ export class ConsoleReads {
    * @returns that replay, which `replay` tells the result of
    * @throws {PerdureError} `SessionNotFound`, `TooMany`
    */
-  async askForReplay(viewer: Viewer, id: string): Promise<Replay> {
+  async askForReplay(viewer: ConsoleReader, id: string): Promise<ConsoleReplay> {
     const { sessionId } = await this.viewed(viewer, id);
     const isNew = await askForReplay(this.db, sessionId, MOST_REPLAYS);
     const replay = await readReplay(this.db, sessionId);
@@ -144,7 +156,7 @@ export class ConsoleReads {
   }
 
   /** Whose sessions are asked for; null: those of all users. @throws {PerdureError} `Forbidden` */
-  private usersOf(viewer: Viewer, { all, user }: { all: boolean; user?: string | undefined }): string | null {
+  private usersOf(viewer: ConsoleReader, { all, user }: { all: boolean; user?: string | undefined }): string | null {
     const of = user ?? (all ? null : viewer.user);
     if (of === viewer.user) return of;
     if (!viewer.readsAll) throw new PerdureError('Forbidden', "you may not list other users' sessions");
@@ -153,7 +165,7 @@ export class ConsoleReads {
   }
 
   /** Another user's session is found by its id only: aliases belong to their users. */
-  private async viewed({ user, readsAll }: Viewer, id: string): Promise<Viewed> {
+  private async viewed({ user, readsAll }: ConsoleReader, id: string): Promise<Viewed> {
     const own = await findSession(this.db, user, id);
     if (own !== undefined) return { sessionId: own.session_id, owner: user };
     const owner = readsAll && !id.includes('\0') ? await readOwner(this.db, id) : undefined;

@@ -13,7 +13,7 @@ export { createClient, type OpenInput, PerdureClient } from './client.ts';
 export type { CommandOptions, Commands } from './send/commands.ts';
 export type { Initiatives, StateDocument } from './initiatives/initiatives.ts';
 export type { MessageInput } from './send/new-message.ts';
-export type { MessageFilter, Page, Reads } from './reads.ts';
+export type { MessageFilter, ListPage, Reads } from './reads.ts';
 export type { SessionState, StateInput } from './state/session-state.ts';
 export type { Submitted } from './send/submission.ts';
 export { temporalClient } from './send/temporal-client.ts';

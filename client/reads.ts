@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { PerdureError } from '../domain/errors.ts';
 import type { SessionStatus } from '../domain/runs.ts';
 import { ID_PATTERN } from '../domain/command-table.ts';
-import { currentRun } from '../store/answers.ts';
+import { headRun } from '../store/answers.ts';
 import type { Db } from '../store/db.ts';
 import { readEvents, readToolOutput, type SessionEvent } from '../store/events.ts';
 import { messagePosition, readMessages, type StoredMessage } from '../store/messages.ts';
@@ -10,7 +10,8 @@ import { readPromptOfUser } from '../store/prompts.ts';
 import { type SearchHit, searchMessages } from '../store/search.ts';
 import { findSession, listSessions, readSession, type SessionView } from '../store/sessions.ts';
 import { readStatus } from '../store/status.ts';
-import { listTodos, type Todo } from '../store/tools.ts';
+import { listTodos } from '../store/tools.ts';
+import type { Todo } from '../domain/todo.ts';
 import { readTurn, type Turn } from '../store/turns.ts';
 import { parseInput } from '../wire/input.ts';
 import { logFilter, messageFilter, searchFilter, sessionFilter } from '../wire/requests.ts';
@@ -21,7 +22,7 @@ import { messageNotFound, sessionNotFound } from './refusal-errors.ts';
 const SEARCHES = 2;
 
 /** A page of a list, and the cursor of the next page; null: this is the last page. */
-export interface Page<T> {
+export interface ListPage<T> {
   items: T[];
   next: string | null;
 }
@@ -65,7 +66,7 @@ export class Reads {
   }
 
   /** A user's sessions, newest first. */
-  async sessions(user: string, filter: z.input<typeof sessionFilter> = {}): Promise<Page<SessionView>> {
+  async sessions(user: string, filter: z.input<typeof sessionFilter> = {}): Promise<ListPage<SessionView>> {
     const given = parseInput(sessionFilter, filter);
     const rows = await listSessions(this.db, user, { ...given, limit: given.limit + 1 });
     const items = rows.slice(0, given.limit);
@@ -73,7 +74,7 @@ export class Reads {
   }
 
   /** UIMessages in order; `next` continues towards older ones, or with `after` towards newer ones. */
-  async messages(user: string, id: string, filter: MessageFilter = {}): Promise<Page<StoredMessage>> {
+  async messages(user: string, id: string, filter: MessageFilter = {}): Promise<ListPage<StoredMessage>> {
     const { limit, hidden, times, ...given } = parseInput(messageFilter, filter);
     const sessionId = await this.sessionId(user, id);
     const after = await this.position(sessionId, given.after);
@@ -111,7 +112,7 @@ export class Reads {
    * owner.
    */
   async currentRun(sessionId: string): Promise<number | undefined> {
-    return (await currentRun(this.db, sessionId)) ?? undefined;
+    return (await headRun(this.db, sessionId)) ?? undefined;
   }
 
   /**
@@ -132,7 +133,7 @@ export class Reads {
   }
 
   /** The session's log after event `after`, oldest first. */
-  async log(user: string, id: string, filter: z.input<typeof logFilter> = {}): Promise<Page<SessionEvent>> {
+  async log(user: string, id: string, filter: z.input<typeof logFilter> = {}): Promise<ListPage<SessionEvent>> {
     const { after, limit } = parseInput(logFilter, filter);
     const { items, more } = await readEvents(this.db, await this.sessionId(user, id), after, limit);
     return { items, next: more ? String(items.at(-1)?.seq) : null };
@@ -142,7 +143,7 @@ export class Reads {
    * The best matches among all messages of a user whose turns are over, visible or hidden, best first. `q` is read as web
    * search engines do: words, "phrases", or, -not. Words match as they are written, in any case.
    * One search of a user runs at a time.
-   * @throws {LeftTheLine} `signal` fired while it waited for other searches
+   * @throws {LeftTheLineError} `signal` fired while it waited for other searches
    */
   async search(
     user: string,

@@ -1,16 +1,16 @@
 import { ApplicationFailure, WorkflowUpdateFailedError } from '@temporalio/client';
 import type { Refusal } from '../domain/activities.ts';
 import { type ErrorCode, invalidTransitionMessage, isErrorCode, PerdureError } from '../domain/errors.ts';
-import { InvalidInput, keyReused } from '../wire/input.ts';
+import { InvalidInputError, keyReused } from '../wire/input.ts';
 
 /** An update that got no answer by its deadline. */
-export class NoAnswer extends Error {
+export class NoAnswerError extends Error {
   /** Certainly no attempt was or will be carried out. */
   readonly notDone: boolean;
 
   constructor(notDone: boolean, options: ErrorOptions) {
     super(notDone ? 'the update was not carried out' : 'the outcome of the update is unknown', options);
-    this.name = 'NoAnswer';
+    this.name = 'NoAnswerError';
     this.notDone = notDone;
   }
 }
@@ -23,7 +23,7 @@ export function sessionNotFound(): PerdureError {
 /** @param field the argument that names the message, unless the path does */
 export function messageNotFound(field?: string): PerdureError {
   if (field !== undefined)
-    return new InvalidInput([{ field, expected: 'a message of this session' }], 'MessageNotFound');
+    return new InvalidInputError([{ field, expected: 'a message of this session' }], 'MessageNotFound');
   return new PerdureError('MessageNotFound', 'there is no such message in this session');
 }
 
@@ -55,7 +55,7 @@ export function refusalError(refusal: Omit<Refusal, 'ok'>): PerdureError {
     case 'NotQueued':
       return new PerdureError(code, `the message is no longer queued: its run is ${state ?? 'not open'}`);
     case 'NotUserMessage':
-      if (field !== undefined) return new InvalidInput([{ field, expected: 'a message of the user' }], code);
+      if (field !== undefined) return new InvalidInputError([{ field, expected: 'a message of the user' }], code);
       return new PerdureError(code, 'the message is not one of the user: only those can be gone back to');
     case 'MessageHidden':
       return new PerdureError(code, `the message is hidden by ${CAUSES[cause ?? ''] ?? 'an earlier change'}`);
@@ -109,7 +109,7 @@ export function updateError(error: unknown): PerdureError {
     return refusalError({ ...refusal, code: cause.type satisfies ErrorCode });
   }
   const what =
-    error instanceof NoAnswer && error.notDone
+    error instanceof NoAnswerError && error.notDone
       ? 'the command could not be delivered to the session and was not carried out'
       : 'the session did not answer in time and the outcome is unknown';
   return new PerdureError('Unavailable', `${what}; ${SEND_AGAIN}`, { cause: error });

@@ -26,13 +26,13 @@ const model = z.strictObject({
 const models = z.record(z.string().regex(MODEL_PATTERN, 'names such as openai/gpt-5'), model);
 
 /** Models by `provider/model`. Limits are in tokens. */
-export type Models = Record<string, z.infer<typeof model>>;
+export type ModelsFile = Record<string, z.infer<typeof model>>;
 
 /**
  * Reads the contents of a PERDURE_MODELS file.
  * @throws {ConfigError} naming the invalid entry
  */
-export function parseModels(json: string): Models {
+export function parseModels(json: string): ModelsFile {
   let value: unknown;
   try {
     value = JSON.parse(json);
@@ -53,7 +53,7 @@ export function parseModels(json: string): Models {
  * Reads the PERDURE_MODELS file; without one there are no models.
  * @throws {ConfigError} when it cannot be read or parsed
  */
-export function loadModels(file: string | undefined): Models {
+export function loadModels(file: string | undefined): ModelsFile {
   if (file === undefined) return {};
   let json: string;
   try {

@@ -3,7 +3,7 @@ import { ConfigError } from './error.ts';
 import type { Logger } from './log.ts';
 
 /** An error whose message says what is awaited, where that is not an answer of the server. */
-export class NotYet extends Error {}
+export class NotYetError extends Error {}
 
 /**
  * Calls `connect` until it succeeds, with backoff: a server that is absent may come. Each failure is logged with the address.
@@ -24,7 +24,7 @@ export function untilReachable<T>(
     shouldRetry: ({ error }) => !(error instanceof ConfigError),
     onFailedAttempt: ({ error, retryDelay }) => {
       if (error instanceof ConfigError) return;
-      const message = error instanceof NotYet ? error.message : `${name} cannot be reached at ${address}`;
+      const message = error instanceof NotYetError ? error.message : `${name} cannot be reached at ${address}`;
       log.warn({ err: error, address, retry_in_ms: retryDelay }, message);
     },
   });

@@ -14,7 +14,7 @@ from the environment, then from the file .env.development. docs/operations.md of
 const AGENTS = ['agents', 'agent'].flatMap((name) => ['ts', 'mts', 'js', 'mjs'].map((type) => `${name}.${type}`));
 
 /** `perdure dev`, in the working directory. */
-export async function main(args: readonly string[]): Promise<void> {
+export async function runDev(args: readonly string[]): Promise<void> {
   if (args.includes('--help') || args.includes('-h')) return console.log(HELP);
   const [unknown] = args;
   if (unknown !== undefined) {

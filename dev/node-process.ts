@@ -7,7 +7,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { spawnTied, type TiedProcess } from './spawn-tied.ts';
 import { DevError } from './error.ts';
-import { awaitEnded, writePid } from './pid-file.ts';
+import { awaitEnded, writePidFile } from './pid-file.ts';
 
 type NodeProcessOptions = {
   name: string;
@@ -46,7 +46,7 @@ export async function startNodeProcess(options: NodeProcessOptions): Promise<Tie
     output: 'pipe',
     stopPlan: [{ signal: 'SIGTERM', waitMs: options.graceMs }],
   });
-  await writePid(pidFile(options.logDir, options.name), child.pid);
+  await writePidFile(pidFile(options.logDir, options.name), child.pid);
   const lastLines: string[] = [];
   // It may wait for its user to mend a file.
   const waiting = new AbortController();

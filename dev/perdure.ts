@@ -2,11 +2,11 @@
 const COMMANDS: Readonly<Record<string, { does: string; run: (args: readonly string[]) => Promise<void> }>> = {
   init: {
     does: 'creates a small project in this folder',
-    run: async (args) => (await import('./init/init.ts')).main(args),
+    run: async (args) => (await import('./init/init.ts')).runInit(args),
   },
   dev: {
     does: 'starts Postgres, Temporal, a worker, a host and the chat page with the agents of this folder',
-    run: async (args) => (await import('./dev.ts')).main(args),
+    run: async (args) => (await import('./dev.ts')).runDev(args),
   },
   migrate: {
     does: 'brings database and namespace up to date',
@@ -19,15 +19,15 @@ const COMMANDS: Readonly<Record<string, { does: string; run: (args: readonly str
   },
   replay: {
     does: "replays a server's histories against this version's workflow code",
-    run: async (args) => (await import('./replay/main.ts')).main(args),
+    run: async (args) => (await import('./replay/main.ts')).runReplay(args),
   },
   'check-server': {
     does: 'says which of our settings the Temporal server has',
-    run: async (args) => (await import('./server-check/main.ts')).main(args),
+    run: async (args) => (await import('./server-check/main.ts')).runServerCheck(args),
   },
   planning: {
     does: 'exports an initiative as the folder .planning/, and imports such a folder',
-    run: async (args) => (await import('./planning.ts')).main(args),
+    run: async (args) => (await import('./planning.ts')).runPlanning(args),
   },
 };
 

@@ -11,7 +11,7 @@ const POLL_MS = 50;
 const STOPPING_MS = 30_000;
 
 /** Writes the pid of a process that this one has started. */
-export async function writePid(file: string, pid: number): Promise<void> {
+export async function writePidFile(file: string, pid: number): Promise<void> {
   await mkdir(path.dirname(file), { recursive: true });
   await writeFile(file, `${pid} ${process.pid}\n`);
 }

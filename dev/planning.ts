@@ -7,7 +7,7 @@ import { MAX_FILES, MAX_PLANNING_BYTES, type RawFile } from '../client/planning/
 import { temporalClient } from '../client/send/temporal-client.ts';
 import { parseConfig, requireDatabase } from '../config/config.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
-import { InvalidInput } from '../wire/input.ts';
+import { InvalidInputError } from '../wire/input.ts';
 import { parseOptions, runCommand, UsageError } from './replay/options.ts';
 
 const HELP = `perdure planning: exports an initiative as the folder .planning/, and imports such a folder as a new initiative.
@@ -27,7 +27,7 @@ const OPTIONS = {
 } as const;
 
 /** `perdure planning`. */
-export async function main(args: readonly string[]): Promise<void> {
+export async function runPlanning(args: readonly string[]): Promise<void> {
   if (args.length === 0 || args.includes('--help') || args.includes('-h')) return console.log(HELP);
   await runCommand(async () => {
     const { values, positionals } = parseOptions({ args: [...args], options: OPTIONS, allowPositionals: true });
@@ -91,7 +91,7 @@ async function importFolder(
     }
     return 0;
   } catch (error) {
-    if (!(error instanceof InvalidInput)) throw error;
+    if (!(error instanceof InvalidInputError)) throw error;
     for (const { field, expected } of error.errors) console.error(`${field}: expected ${expected}`);
     return 1;
   }

@@ -25,7 +25,7 @@ const MAJOR_VERSION = '18';
  * @returns whether it was created
  * @throws {DevError} PostgresFailed if the existing folder cannot be used, or initdb fails
  */
-export async function ensureCluster(cluster: Cluster): Promise<boolean> {
+export async function ensurePostgresCluster(cluster: Cluster): Promise<boolean> {
   const { data } = cluster;
   const version = await readFile(path.join(data, 'PG_VERSION'), 'utf8').catch(() => undefined);
   if (version?.trim() === MAJOR_VERSION) return false;

@@ -28,7 +28,7 @@ export async function chooseAccount(dir: string): Promise<Account | undefined> {
  * Creates the folder and returns the path of the cluster: `data` in it or, if the account cannot reach that, a folder
  * elsewhere that `data` then links to.
  */
-export async function locateData(dir: string, account: Account | undefined, log: (line: string) => void) {
+export async function locatePostgresFolder(dir: string, account: Account | undefined, log: (line: string) => void) {
   await makeFolder(dir);
   const data = path.join(dir, 'data');
   const existing = await realpath(data).catch(() => undefined);

@@ -18,7 +18,7 @@ type Lock = { pid: number; port: string; stopping: boolean };
  * process has the pid in it.
  * @throws {DevError} PostgresInUse if a live server keeps running
  */
-export async function awaitUnused(data: string): Promise<void> {
+export async function awaitPostgresLock(data: string): Promise<void> {
   const started = Date.now();
   for (;;) {
     const lock = await readLock(data);

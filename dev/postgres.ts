@@ -8,9 +8,9 @@ import { spawnTied, type TiedProcess } from './spawn-tied.ts';
 import { DevError } from './error.ts';
 import { choosePort, freePort, type PortChoice } from './ports.ts';
 import { postgresBinaries, type Account } from './postgres-binaries.ts';
-import { ensureCluster } from './postgres-cluster.ts';
-import { chooseAccount, clusterPassword, locateData } from './postgres-folder.ts';
-import { awaitUnused } from './postgres-lock.ts';
+import { ensurePostgresCluster } from './postgres-cluster.ts';
+import { chooseAccount, clusterPassword, locatePostgresFolder } from './postgres-folder.ts';
+import { awaitPostgresLock } from './postgres-lock.ts';
 
 /** A running Postgres. The URLs contain the password of the superuser `perdure` and name the database `perdure`. */
 export type RunningPostgres = {
@@ -60,9 +60,9 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
   const log = options.log ?? (() => {});
   const account = await chooseAccount(dir);
   const binaries = await postgresBinaries(account, log);
-  const data = await locateData(dir, account, log);
+  const data = await locatePostgresFolder(dir, account, log);
   const password = await clusterPassword(dir);
-  const isNew = await ensureCluster({
+  const isNew = await ensurePostgresCluster({
     data,
     user: USER,
     password,
@@ -71,7 +71,7 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
     durable: !options.ephemeral,
     log,
   });
-  await awaitUnused(data);
+  await awaitPostgresLock(data);
   const port = await choosePort('Postgres', options.port ?? freePort);
 
   const logFile = path.join(dir, 'postgres.log');

@@ -8,7 +8,7 @@ import { parse } from 'yaml';
 import { grpcInterceptors } from '../config/grpc-interceptors.ts';
 import { spawnTied, type TiedProcess } from './spawn-tied.ts';
 import { DevError } from './error.ts';
-import { awaitEnded, writePid } from './pid-file.ts';
+import { awaitEnded, writePidFile } from './pid-file.ts';
 import { choosePort, freePort, isPortFree, type PortChoice } from './ports.ts';
 import { findTemporalCli } from './temporal-cli.ts';
 
@@ -76,7 +76,7 @@ export async function startTemporal(options: TemporalOptions): Promise<RunningTe
     const port = await choosePort('Temporal', options.port ?? freePort);
     const uiPort = options.headless ? undefined : await choosePort("Temporal's UI", options.uiPort ?? freePort);
     const server = await launch(cli, argsOf(options, port, uiPort), logFile, options.env);
-    await writePid(pidFile, server.pid);
+    await writePidFile(pidFile, server.pid);
     const address = `127.0.0.1:${port}`;
     try {
       await awaitReady(server, address, logFile);

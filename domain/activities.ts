@@ -72,7 +72,7 @@ export interface Wake extends QueuedRun {
 }
 
 /** A session that a tool call has opened, and its agent. */
-export interface ChildSession {
+export interface OpenedChild {
   session_id: string;
   agent: string;
 }
@@ -248,8 +248,8 @@ export type ToolOutcome =
   | NotBegun
   | (SessionMark & { kind: 'begun' })
   | (SessionMark & { kind: 'waiting'; wait_ms: number | null })
-  | { kind: 'task'; child: ChildSession }
-  | (SessionMark & { kind: 'settled'; also?: UnitOutcome[]; child?: ChildSession });
+  | { kind: 'task'; child: OpenedChild }
+  | (SessionMark & { kind: 'settled'; also?: UnitOutcome[]; child?: OpenedChild });
 
 /** How a run ended. */
 export interface RunOutcome {

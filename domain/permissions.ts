@@ -19,6 +19,9 @@ export interface PermissionRule {
   pinned?: boolean | undefined;
 }
 
+/** A rule that holds in a session; `session_id`: it is one of this session above. */
+export type ListedRule = PermissionRule & { session_id?: string };
+
 /** What a tool call asks for: its tool, and what the tool's `permission(input)` says about the input. */
 export interface PermissionRequest {
   permission: string;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { fillTemplate, isTemplate } from './prompt-template.ts';
+import { fillPromptTemplate, isTemplate } from './prompt-template.ts';
 import type { Json } from './text.ts';
 
 const state: Record<string, Json> = {
@@ -9,7 +9,7 @@ const state: Record<string, Json> = {
   'temp:n': 0,
   $: 'x',
 };
-const fill = (prompt: string) => fillTemplate(prompt, (name) => state[name]);
+const fill = (prompt: string) => fillPromptTemplate(prompt, (name) => state[name]);
 
 it.each([
   ['{name} likes {user:theme}', 'Ada likes dark'],
@@ -33,5 +33,5 @@ it('K6 a key that is not set is named, and a value is not a template again', () 
   expect(() => fill('{name} {user:none}')).toThrow(
     'the agent\'s prompt needs the state key "user:none", which is not set',
   );
-  expect(fillTemplate('{a}', () => '{b} $1 $&')).toBe('{b} $1 $&');
+  expect(fillPromptTemplate('{a}', () => '{b} $1 $&')).toBe('{b} $1 $&');
 });

@@ -15,7 +15,7 @@ export function isTemplate(prompt: string): boolean {
  * and is empty then. `{{name}}` becomes the text `{name}`.
  * @throws {PerdureError} `StateNotSet`, naming the key
  */
-export function fillTemplate(prompt: string, read: (name: string) => Json | undefined): string {
+export function fillPromptTemplate(prompt: string, read: (name: string) => Json | undefined): string {
   return prompt.replace(PLACEHOLDER, (_all, literal?: string, name: string = '', optional?: string) => {
     if (literal !== undefined) return literal;
     const value = read(name);

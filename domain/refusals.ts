@@ -12,7 +12,7 @@ export interface RefusedData {
  * What the model no longer sees after a refusal: `files`, which may be its reason, or the `turn`, message and answer, which a
  * content filter stopped.
  */
-export type Refusal = 'files' | 'turn';
+export type RefusalScope = 'files' | 'turn';
 
 /** Ids of the messages that providers refused, as the `data-refused` parts of visible messages name them. */
 export interface RefusedMessages {

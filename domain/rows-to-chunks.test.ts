@@ -7,7 +7,7 @@ import { cases } from '../tools/test-kit/cases.ts';
 import type { PartData } from './part-data.ts';
 import type { RunState } from './runs.ts';
 import { cursorOf, NOTHING_SEEN, type Seen } from './seen-part.ts';
-import { advance } from './rows-to-chunks.ts';
+import { rowsToChunks } from './rows-to-chunks.ts';
 
 /** A reader that collects its chunks. */
 class FollowingReader {
@@ -16,7 +16,7 @@ class FollowingReader {
 
   read(answer: AnswerRows): UIMessageChunk[] {
     const all = answer.state !== 'running';
-    const { seen, chunks } = advance(this.seen, answer.snapshot(cursorOf(this.seen, { all })));
+    const { seen, chunks } = rowsToChunks(this.seen, answer.snapshot(cursorOf(this.seen, { all })));
     this.seen = seen;
     this.chunks.push(...chunks);
     return chunks;

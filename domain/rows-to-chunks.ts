@@ -32,7 +32,7 @@ export const QUEUE_PAUSED =
  * for an answer or for the page, it ends with `finish`, too; while it waits in a paused queue, with `error` and `finish`. Parts of
  * an aborted answer that were streaming get no end chunk.
  */
-export function advance(seen: Seen, snapshot: AnswerSnapshot): { seen: Seen; chunks: UIMessageChunk[] } {
+export function rowsToChunks(seen: Seen, snapshot: AnswerSnapshot): { seen: Seen; chunks: UIMessageChunk[] } {
   if (seen.ended) return { seen, chunks: [] };
   const reader = new Reader(seen);
   if (!seen.started) reader.start(snapshot);
@@ -59,7 +59,7 @@ export function seenUntilCall(snapshot: AnswerSnapshot, toolCallId: string): See
   const asOfThen = (part: PartSnapshot, place: number): PartSnapshot =>
     place < at || !isToolPart(part.data) ? part : { ...part, data: undecided(part.data) };
   const known = parts.slice(0, next < 0 ? undefined : next).map(asOfThen);
-  const { seen } = advance(NOTHING_SEEN, { ...snapshot, run_state: 'running', parts: known });
+  const { seen } = rowsToChunks(NOTHING_SEEN, { ...snapshot, run_state: 'running', parts: known });
   return { ...seen, started: false, metadata: NOTHING_SEEN.metadata };
 }
 

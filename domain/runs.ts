@@ -1,5 +1,5 @@
 import type { PermissionAnswer } from './permissions.ts';
-import type { Refusal } from './refusals.ts';
+import type { RefusalScope } from './refusals.ts';
 
 /** The states of a run. `queued`, `running` and `waiting` are open, the others are final. */
 export const RUN_STATES = ['queued', 'running', 'waiting', 'finished', 'aborted', 'error', 'cancelled'] as const;
@@ -43,7 +43,7 @@ export interface RunFailure {
   code: RunErrorCode;
   message: string;
   /** The provider refused the request itself, or to go on with the turn: what the model no longer sees from now on. */
-  refused?: Refusal;
+  refused?: RefusalScope;
   /** What was thrown, for the log. */
   cause?: unknown;
 }

@@ -31,7 +31,7 @@ export interface Identify {
 }
 
 /** Serves paths outside /api; undefined means not found. */
-export type Page = (request: Request) => Response | undefined | Promise<Response | undefined>;
+export type PageHandler = (request: Request) => Response | undefined | Promise<Response | undefined>;
 
 /** The dependencies and limits of a host. */
 export interface HostParts {
@@ -48,7 +48,7 @@ export interface HostParts {
   maxRequests?: number | undefined;
   /** Origins of other pages that may use the API, such as `http://localhost:5173`; unset: none. */
   allowedOrigins?: readonly string[] | undefined;
-  page?: Page | undefined;
+  page?: PageHandler | undefined;
   /** URL below which Temporal's UI shows workflows by their ids, for links of the console; unset: no links. */
   temporalWorkflows?: string | undefined;
   /** Path that the host is mounted at in another server, such as `/perdure`; unset: the root. */

@@ -8,7 +8,7 @@ import { checkParts } from './check-parts.ts';
 import type { App, HostEnv, HostParts, RequestContext, RouteParts } from './context.ts';
 import { callerOf, guard } from './auth/caller.ts';
 import { Multiplexer } from './streams/multiplexer.ts';
-import { challengeOf, loggedProblem, problemOf, problemResponse } from './http/problem.ts';
+import { challengeOf, loggedProblem, problemOfError, problemResponse } from './http/problem.ts';
 import { Readers } from './streams/readers.ts';
 import { limitRequests } from './http/limit-requests.ts';
 import { attachmentRoutes } from './routes/attachments.ts';
@@ -109,7 +109,7 @@ export function createHost(hostParts: HostParts): Host {
   });
   const routes = app.routes.filter(({ method }) => method !== 'ALL').map(({ method, path }) => ({ method, path }));
   pageRoutes(app, parts);
-  app.notFound((c) => problemResponse(problemOf(new PerdureError('NotFound', `there is no ${c.req.path}`))));
+  app.notFound((c) => problemResponse(problemOfError(new PerdureError('NotFound', `there is no ${c.req.path}`))));
   app.onError((error, c) => answerError(error, c, parts));
   return { fetch: async (request) => app.fetch(request), close: () => closing.abort(), routes };
 }

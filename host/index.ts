@@ -1,7 +1,7 @@
 // perdure/host: the HTTP API as a `fetch` handler for any server.
 export { createLogger, type Logger } from '../config/log.ts';
 export { type CatalogParts, catalogOf } from './catalog.ts';
-export type { Caller, HostParts, Identify, Page } from './context.ts';
+export type { Caller, HostParts, Identify, PageHandler } from './context.ts';
 export { cookieKey } from './auth/cookie-key.ts';
 export { createHost, type Host } from './host.ts';
 export { loopbackUser } from './auth/loopback-user.ts';

@@ -4,7 +4,7 @@ import type { AnswerSnapshot } from '../domain/rows-to-chunks.ts';
 import type { Json } from '../domain/text.ts';
 import type { Cursor } from '../domain/seen-part.ts';
 import { call, type Db, jsonb, many } from './db.ts';
-import { json } from './results.ts';
+import { jsonColumn } from './results.ts';
 import { retry } from './status.ts';
 
 const answerRow = z.object({
@@ -15,9 +15,9 @@ const answerRow = z.object({
   error_code: z.string().nullable(),
   error_message: z.string().nullable(),
   retry: retry.nullable(),
-  progress: z.object({ tool_call_id: z.string(), data: json }).nullable(),
-  compaction: z.record(z.string(), json).nullable(),
-  questions: json,
+  progress: z.object({ tool_call_id: z.string(), data: jsonColumn }).nullable(),
+  compaction: z.record(z.string(), jsonColumn).nullable(),
+  questions: jsonColumn,
   position: z.number().nullable(),
   paused: z.boolean(),
   parts: z
@@ -90,6 +90,6 @@ function parsed(sessionId: string, found: unknown): Answer {
 }
 
 /** Number of the run in flight, else of the first queued one unless an error paused the queue; null: the session is idle. */
-export function currentRun(db: Db, sessionId: string): Promise<number | null> {
+export function headRun(db: Db, sessionId: string): Promise<number | null> {
   return call(db, z.number().nullable(), 'head_run', [sessionId]);
 }

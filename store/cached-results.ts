@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Json } from '../domain/text.ts';
 import { call, column, type Db } from './db.ts';
-import { json } from './results.ts';
+import { jsonColumn } from './results.ts';
 
 /** Where a cached result is kept: by session, or for all sessions of a user or everybody. */
 export interface CachePlace {
@@ -19,7 +19,7 @@ export async function readCached(
 ): Promise<Json | undefined> {
   const sql = `SELECT value FROM cached_results
                 WHERE scope = $1 AND owner = state_owner($1, $2, $3) AND tool = $4 AND key = $5 AND expires_at > clock_timestamp()`;
-  const [value] = await column(db, json, sql, [scope, sessionId, userId, tool, key]);
+  const [value] = await column(db, jsonColumn, sql, [scope, sessionId, userId, tool, key]);
   return value;
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { consoleTurn } from '../wire/console.ts';
+import { type ConsoleTurn, consoleTurn } from '../wire/console.ts';
 import { type Db, many, maybeOne } from './db.ts';
 import { isoTime, timestamp } from './results.ts';
 import { retry } from './status.ts';
@@ -25,9 +25,6 @@ const turnRow = consoleTurn.omit({ failures: true }).extend({
   calls: z.array(shape.calls.element.extend({ called_at: timestamp, work })),
 });
 const failureRow = shape.failures.element.extend({ run_seq: z.number(), at: isoTime });
-
-/** A turn with its steps and tool calls. */
-export type ConsoleTurn = z.output<typeof turnRow> & Pick<z.output<typeof consoleTurn>, 'failures'>;
 
 /** Of the message of a turn, in characters. */
 const TEXT_LENGTH = 200;

@@ -52,10 +52,10 @@ const erasure = z.object({
 });
 
 /** Work of an erasure outside of Postgres. `folder` is absolute or relative to the folder of workspaces. */
-export type Erasure = z.infer<typeof erasure>;
+export type ErasureTask = z.infer<typeof erasure>;
 
 /** Claims due erasures for a minute. */
-export function claimErasures(db: Db, limit: number): Promise<Erasure[]> {
+export function claimErasures(db: Db, limit: number): Promise<ErasureTask[]> {
   return call(db, z.array(erasure), 'claim_erasures', [limit]);
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Fence } from '../domain/runs.ts';
 import { call, column, type Db, maybe } from './db.ts';
-import { toolCallRef } from './results.ts';
+import { toolCallRow } from './results.ts';
 
 const renewal = z.object({
   /** Time since the lease was renewed last, in milliseconds by Postgres' clock. */
@@ -61,7 +61,7 @@ const lostRun = z.object({
   run_seq: z.number(),
   /** Its next step, and the calls of the step before it that have no outcome. */
   step: z.number(),
-  calls: z.array(toolCallRef),
+  calls: z.array(toolCallRow),
   /** The fence of whoever goes on. */
   fence: z.custom<Fence>(),
 });

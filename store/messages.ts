@@ -3,7 +3,7 @@ import type { Attributes } from '../domain/attributes.ts';
 import type { PartData } from '../domain/part-data.ts';
 import { RUN_STATES } from '../domain/runs.ts';
 import { call, callAndNotify, column, type Db, many } from './db.ts';
-import { childRun, MAX_PAGE_BYTES, sessionMark } from './results.ts';
+import { childRunRow, MAX_PAGE_BYTES, sessionMark } from './results.ts';
 import { settlePartData } from './settle-part-data.ts';
 
 /** A model, `provider/model`, and one of its variants. */
@@ -43,7 +43,7 @@ const acceptance = z.object({
   /** The run that an edit or a new answer has ended. */
   aborted_run: z.number().nullish(),
   /** Runs of children that it has ended. */
-  children: z.array(childRun).nullish(),
+  children: z.array(childRunRow).nullish(),
 });
 
 const acceptanceRefusal = z.object({

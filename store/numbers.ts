@@ -1,15 +1,14 @@
 import pg from 'pg';
 import { z } from 'zod';
-import { type consoleNumbers, NUMBER_RANGES, type numberRange } from '../wire/numbers.ts';
+import { type ConsoleNumbers, NUMBER_RANGES, type numberRange } from '../wire/numbers.ts';
 import { type Db, many } from './db.ts';
 import { type Now, readNow } from './numbers-now.ts';
 
 // The console's numbers. They come from rows, because these cover all processes and survive their restarts. Each group is one
 // statement over one time range, which a BRIN index on its time serves.
 
-type Shape = z.output<typeof consoleNumbers>;
 /** What `readNumbers` reads: all but what only a host knows. */
-export type Numbers = Omit<Shape, 'now'> & { now: Now };
+export type StoredNumbers = Omit<ConsoleNumbers, 'now'> & { now: Now };
 
 /** Time limit of a statement: the numbers must not hold up other readers. */
 const STATEMENT_MS = 3_000;
@@ -23,7 +22,7 @@ interface Asked {
 }
 
 /** Reads the numbers of a range that ends now, by this process's clock. A group is null if reading it takes too long. */
-export async function readNumbers(pool: pg.Pool, { range, user }: Asked): Promise<Numbers> {
+export async function readNumbers(pool: pg.Pool, { range, user }: Asked): Promise<StoredNumbers> {
   const { ms, step } = NUMBER_RANGES[range];
   const to = Math.ceil((Date.now() + 1) / step) * step;
   const within: Within = { from: new Date(to - ms), to: new Date(to), step, parts: ms / step, user };
@@ -120,7 +119,7 @@ const turnsRow = z.object({
   ...{ waited: quantiles, took: quantiles },
 });
 
-async function readTurns(db: Db, within: Within): Promise<NonNullable<Shape['turns']>> {
+async function readTurns(db: Db, within: Within): Promise<NonNullable<ConsoleNumbers['turns']>> {
   const rows = await rowsOf(
     db,
     within,
@@ -147,7 +146,7 @@ async function readTurns(db: Db, within: Within): Promise<NonNullable<Shape['tur
 
 const workRow = z.object({ part: count, steps: count, calls: count, workers: count, first: quantiles });
 
-async function readWork(db: Db, within: Within): Promise<NonNullable<Shape['work']>> {
+async function readWork(db: Db, within: Within): Promise<NonNullable<ConsoleNumbers['work']>> {
   const rows = await rowsOf(
     db,
     within,
@@ -176,7 +175,7 @@ const tokensRow = z.object({
 });
 
 /** Of steps that workers have noted: an import brings tokens that were not used here. */
-async function readTokens(db: Db, within: Within): Promise<NonNullable<Shape['tokens']>> {
+async function readTokens(db: Db, within: Within): Promise<NonNullable<ConsoleNumbers['tokens']>> {
   const rows = await rowsOf(
     db,
     within,
@@ -202,7 +201,7 @@ async function readTokens(db: Db, within: Within): Promise<NonNullable<Shape['to
 
 const errorsRow = z.object({ part: count, of: z.enum(['turn', 'provider']), code: z.string(), found: count });
 
-async function readErrors(db: Db, within: Within): Promise<NonNullable<Shape['errors']>> {
+async function readErrors(db: Db, within: Within): Promise<NonNullable<ConsoleNumbers['errors']>> {
   const rows = await rowsOf(
     db,
     within,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { consolePast } from '../wire/console.ts';
+import { type ConsolePast, consolePast } from '../wire/console.ts';
 import { type Db, many, maybeOne } from './db.ts';
-import { isoTime, json, MAX_PAGE_BYTES } from './results.ts';
+import { isoTime, jsonColumn, MAX_PAGE_BYTES } from './results.ts';
 
 // A session as it stood after an event of its log. Rows say when they were written last and since when they are hidden, but not
 // what they were before: what a later event has changed beyond recovery is left out, and said to be.
@@ -9,11 +9,8 @@ import { isoTime, json, MAX_PAGE_BYTES } from './results.ts';
 const { shape } = consolePast;
 const eventRow = consolePast
   .pick({ seq: true, kind: true, actor: true, phase: true, project_id: true, unknown: true })
-  .extend({ at: isoTime, instant: z.string(), state: z.record(z.string(), json) });
+  .extend({ at: isoTime, instant: z.string(), state: z.record(z.string(), jsonColumn) });
 const messageRow = shape.messages.unwrap().element.extend({ created_at: isoTime, more: z.boolean() });
-
-/** A session as it stood after an event. */
-export type Past = z.output<typeof consolePast>;
 
 /** Names of other scopes: their values belong to other sessions, too. */
 const OF_SESSION = `name NOT LIKE 'user:%' AND name NOT LIKE 'app:%'`;
@@ -80,7 +77,7 @@ export async function readPast(
   db: Db,
   sessionId: string,
   { seq, limit }: { seq: number; limit: number },
-): Promise<Past | undefined> {
+): Promise<ConsolePast | undefined> {
   const event = await maybeOne(
     db,
     eventRow,

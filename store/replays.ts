@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { consoleReplay } from '../wire/console.ts';
+import { type ConsoleReplay, consoleReplay } from '../wire/console.ts';
 import { column, type Db, jsonb, maybeOne } from './db.ts';
 import { isoTime } from './results.ts';
 
@@ -10,8 +10,6 @@ const result = z.object({ executions, problem: z.string().nullable() });
 
 /** What came of a replay; with a `problem` it has no executions. */
 export type ReplayResult = z.output<typeof result>;
-/** A session's newest replay. */
-export type Replay = z.output<typeof consoleReplay>;
 
 const replayRow = z.object({
   asked_at: isoTime,
@@ -22,7 +20,7 @@ const replayRow = z.object({
 });
 
 /** The newest replay of a session. Its state is `none` if nobody has asked for one. */
-export async function readReplay(db: Db, sessionId: string): Promise<Replay> {
+export async function readReplay(db: Db, sessionId: string): Promise<ConsoleReplay> {
   const row = await maybeOne(
     db,
     replayRow,

@@ -6,10 +6,10 @@ import type { Json } from '../domain/text.ts';
 // Shapes that several SQL functions return. Unknown members are dropped, because a newer build's function may add some.
 
 /** A jsonb column's value, which needs no further check. */
-export const json = z.custom<Json>();
+export const jsonColumn = z.custom<Json>();
 
 /** Epoch milliseconds. */
-export const time = z.number();
+export const epochMs = z.number();
 
 /** A timestamptz column as ISO 8601. */
 export const isoTime = z.date().transform((date) => date.toISOString());
@@ -31,21 +31,21 @@ export const queuedRun = z.object({ run_seq: z.number(), message_id: z.string(),
 /** What prompts and tools see of a session besides its ids. */
 export const sessionContext = {
   /** Of the session. */
-  metadata: z.record(z.string(), json),
+  metadata: z.record(z.string(), jsonColumn),
   /** What the sign-in hook passed on with the message of this turn. */
-  attributes: z.record(z.string(), json).nullable(),
+  attributes: z.record(z.string(), jsonColumn).nullable(),
 };
 
 /** A run of a child. */
-export const childRun = z.object({ session_id: z.string(), run_seq: z.number(), message_id: z.string() });
+export const childRunRow = z.object({ session_id: z.string(), run_seq: z.number(), message_id: z.string() });
 
-export const toolCallRef = z.object({ tool_call_id: z.string(), name: z.string() });
+export const toolCallRow = z.object({ tool_call_id: z.string(), name: z.string() });
 
 export const ended = z.object({
   kind: z.literal('ended'),
   state: z.enum(RUN_STATES),
   code: z.string().nullable(),
-  children: z.array(childRun).exactOptional(),
+  children: z.array(childRunRow).exactOptional(),
 });
 
 export const lost = z.object({ kind: z.literal('lost') });

@@ -67,7 +67,7 @@ export function reportHeadStart(
 }
 
 /** Who did a step or a tool call, and how. */
-export interface Work {
+export interface WorkDone {
   /** The id of the worker's lease. */
   worker: string;
   /** Of a step the number of the attempt after failures of the provider, from 1; of a tool call 1. */

@@ -6,8 +6,8 @@ import { PHASES } from '../domain/phases.ts';
 import type { sessionFilter } from '../wire/requests.ts';
 import { sessionView } from '../wire/responses.ts';
 import { call, column, type Db, many, maybe, maybeOne } from './db.ts';
-import { queuedRun, sessionMark, time, timestamp, toolCallRef } from './results.ts';
-import { sessionStatus, STATUS_SQL } from './status.ts';
+import { queuedRun, sessionMark, epochMs, timestamp, toolCallRow } from './results.ts';
+import { statusOfRow, STATUS_SQL } from './status.ts';
 import { TITLE_SQL, titleColumns, titled } from './titles.ts';
 
 /** The settings of a new session. */
@@ -125,7 +125,7 @@ const sessionColumns = z.object({
     closed_at: timestamp.nullable(),
     archived_at: timestamp.nullable(),
   }),
-  status: sessionStatus,
+  status: statusOfRow,
   ...titleColumns,
 });
 const sessionRow = sessionColumns.transform(titled);
@@ -207,9 +207,9 @@ const loadedSession = z.object({
       state: z.enum(['queued', 'running', 'waiting']),
       step: z.number(),
       abort: z.boolean(),
-      started_at: time.nullable(),
+      started_at: epochMs.nullable(),
       wait_ms: z.number().exactOptional(),
-      open_calls: z.array(toolCallRef),
+      open_calls: z.array(toolCallRow),
     }),
   ),
 });

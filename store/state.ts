@@ -4,30 +4,30 @@ import type { StateChange } from '../domain/state-changes.ts';
 import { LASTING_SCOPES, scopeFull, staleSession, StateError } from '../domain/state-keys.ts';
 import type { Json } from '../domain/text.ts';
 import { call, type Db, jsonb, many, maybe } from './db.ts';
-import { json } from './results.ts';
+import { jsonColumn } from './results.ts';
 
 /** A key of the state that a session sees. */
 export const stateEntry = z.object({
   scope: z.enum(LASTING_SCOPES),
   key: z.string(),
-  value: json,
+  value: jsonColumn,
   version: z.number(),
 });
 
 /** Scopes that hold more than what was loaded. */
 export const incompleteScopes = z.array(z.enum(LASTING_SCOPES));
 
-const namedValues = z.record(z.string(), json);
+const namedValues = z.record(z.string(), jsonColumn);
 
 /** The data of a log entry of kind "state"; before there were versions it was a list of changes. */
 const stateEventData = z.union([
   z.looseObject({
-    event: z.record(z.string(), json),
+    event: z.record(z.string(), jsonColumn),
     version: z.number(),
     set: namedValues,
     deleted: z.array(z.string()),
   }),
-  z.looseObject({ delta: z.array(z.object({ scope: z.string(), key: z.string(), value: json.optional() })) }),
+  z.looseObject({ delta: z.array(z.object({ scope: z.string(), key: z.string(), value: jsonColumn.optional() })) }),
 ]);
 
 const stateEvent = z.object({ seq: z.number(), at: z.number(), data: stateEventData });
@@ -128,7 +128,7 @@ export async function appendStateEvent(
     : new PerdureError('EventConflict', `event.id: the session has another event ${JSON.stringify(event['id'])}`);
 }
 
-const namedValue = z.object({ name: z.string(), value: json });
+const namedValue = z.object({ name: z.string(), value: jsonColumn });
 
 /** The state that the turn of a message sees, with `temp:`, as names and values. */
 export async function loadTurnState(

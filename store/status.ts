@@ -4,7 +4,7 @@ import { RUN_STATES, type SessionStatus, WAITS } from '../domain/runs.ts';
 import { type StatusRow, statusOf } from '../domain/status.ts';
 import { sessionView } from '../wire/responses.ts';
 import { type Db, jsonb, many, maybe } from './db.ts';
-import { time } from './results.ts';
+import { epochMs } from './results.ts';
 
 /** Selects `statusRow`; in the statement `c` is the session's row of chat_sessions. */
 export const STATUS_SQL = `
@@ -25,7 +25,7 @@ export const STATUS_SQL = `
        WHERE r.session_id = c.session_id AND r.state = 'error' ORDER BY r.seq DESC LIMIT 1) END,
     'questions', CASE WHEN has_open_tasks(c.session_id) THEN waits_below(c.session_id) END)`;
 
-export const retry = z.object({ attempt: z.number(), reason: z.string(), at: time });
+export const retry = z.object({ attempt: z.number(), reason: z.string(), at: epochMs });
 
 const CALL = {
   session_id: z.string(),
@@ -49,7 +49,7 @@ export const statusRow: z.ZodType<StatusRow> = z.object({
       state: z.enum(['queued', 'running', 'waiting']),
       message_id: z.string(),
       waits_for: z.enum(WAITS).nullable(),
-      started_at: time,
+      started_at: epochMs,
       retry: retry.nullable(),
       compacting: z.boolean(),
     })
@@ -59,7 +59,7 @@ export const statusRow: z.ZodType<StatusRow> = z.object({
 });
 
 /** The status of that row. */
-export const sessionStatus = statusRow.transform(statusOf);
+export const statusOfRow = statusRow.transform(statusOf);
 
 /** A session's status; undefined: there is no such session. */
 export async function readStatus(db: Db, sessionId: string): Promise<SessionStatus | undefined> {
@@ -83,7 +83,7 @@ export async function readStatuses(
   return rows.map(
     ({ status }) =>
       () =>
-        maybe(sessionStatus).parse(status),
+        maybe(statusOfRow).parse(status),
   );
 }
 
@@ -102,7 +102,7 @@ export type TurnRow = z.infer<typeof turnRow>;
 
 const followedRow = z.object({
   session: sessionView.shape.session.pick({ phase: true, project_id: true, pending_tool: true }),
-  status: sessionStatus,
+  status: statusOfRow,
   /** Marks of the scopes of state that the session sees; each changes with any key of its scope. */
   marks: z.object({ session: z.string(), user: z.string(), app: z.string() }),
   /** When an event of the session last changed state, in epoch seconds. */
@@ -117,7 +117,7 @@ const followedRow = z.object({
 export type Followed = z.output<typeof followedRow>;
 
 /** The state of a session as its followers receive it. */
-export type SessionState = Followed['session'];
+export type FollowedSession = Followed['session'];
 
 /** Which session a user follows, with its turns from number `fromSeq` on; 0: from the first open one on, or only the newest. */
 export interface FollowedRequest {

@@ -4,8 +4,8 @@ import type { PartWrite } from '../domain/part-data.ts';
 import { RUN_STATES, type RunErrorCode } from '../domain/runs.ts';
 import type { Usage } from '../domain/usage.ts';
 import { call, callAndNotify, type Db, jsonb } from './db.ts';
-import { childRun, lost, notBegun, sessionContext, toolCallRef, underway } from './results.ts';
-import type { Claim, Work } from './runs.ts';
+import { childRunRow, lost, notBegun, sessionContext, toolCallRow, underway } from './results.ts';
+import type { Claim, WorkDone } from './runs.ts';
 import { viewPart } from './view-messages.ts';
 
 const lostPart = z.object({
@@ -80,9 +80,9 @@ const settledStep = z.object({
   finish_reason: z.string(),
   model: z.string(),
   tokens: z.number(),
-  tool_calls: z.array(toolCallRef),
+  tool_calls: z.array(toolCallRow),
   /** Of children that ended with the run. */
-  children: z.array(childRun).exactOptional(),
+  children: z.array(childRunRow).exactOptional(),
 });
 type SettledStep = z.infer<typeof settledStep>;
 
@@ -118,7 +118,7 @@ export interface StepSettlement {
   toolCalls: ToolCallRef[];
   /** This step ends the turn: it has no tool calls. */
   end: boolean;
-  work?: Work;
+  work?: WorkDone;
   /** Ends the turn as an error. */
   failure?: { code: RunErrorCode; message: string; toolError: string };
 }

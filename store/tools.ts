@@ -1,14 +1,15 @@
 import { z } from 'zod';
 import { PHASE_EVENTS, type PhaseEvent, PHASES } from '../domain/phases.ts';
 import type { PendingTool } from '../domain/runs.ts';
+import type { Todo } from '../domain/todo.ts';
 import type { StateChange } from '../domain/state-changes.ts';
 import type { Json } from '../domain/text.ts';
 import { call, type Db, jsonb, many, maybe } from './db.ts';
 import type { InstructionChanges, InstructionWatch } from './instructions.ts';
 import type { UntimedRecord } from '../domain/permissions.ts';
 import { permissionRule, sessionAbove } from './permissions.ts';
-import { json, lost, notBegun, sessionContext, sessionMark, underway } from './results.ts';
-import { callClaimed, type Claim, type Work } from './runs.ts';
+import { jsonColumn, lost, notBegun, sessionContext, sessionMark, underway } from './results.ts';
+import { callClaimed, type Claim, type WorkDone } from './runs.ts';
 import { incompleteScopes, stateEntry } from './state.ts';
 
 /** The AI SDK part of a tool call. */
@@ -34,7 +35,7 @@ const loadedToolCall = z.object({
   headless: z.boolean(),
   state: z.array(stateEntry),
   incomplete_state: incompleteScopes,
-  temp: z.record(z.string(), json),
+  temp: z.record(z.string(), jsonColumn),
 });
 
 /** A tool call's part and the session around it. */
@@ -72,7 +73,7 @@ export interface ToolStartRequest {
 
 /** What a page gave as the outcome of a call; late: nothing, in time. */
 const given = z.union([
-  z.object({ output: json }),
+  z.object({ output: jsonColumn }),
   z.object({ error: z.string() }),
   z.object({ late: z.literal(true) }),
 ]);
@@ -84,9 +85,6 @@ const toolRefusal = z.object({
   event: z.enum(PHASE_EVENTS).exactOptional(),
   locked_project_id: z.string().exactOptional(),
 });
-
-/** Why a tool may not run, for the model. */
-export type ToolRefusal = z.infer<typeof toolRefusal>;
 
 const settledTool = z.object({
   kind: z.literal('settled'),
@@ -119,7 +117,7 @@ export interface ToolEffects {
   aside?: string;
   /** Instruction files before and after; stored whatever the outcome is. */
   changes?: InstructionChanges;
-  work?: Work & { step: number };
+  work?: WorkDone & { step: number };
 }
 
 export function loadToolCall(
@@ -167,9 +165,6 @@ export async function noteProgress(db: Db, claim: Claim, toolCallId: string, dat
 }
 
 const todoRow = z.object({ name: z.string(), done: z.boolean() });
-
-/** A todo of a project. */
-export type Todo = z.infer<typeof todoRow>;
 
 /** A project's todos, oldest first. */
 export function listTodos(db: Db, projectId: string): Promise<Todo[]> {

@@ -41,7 +41,7 @@ interface IdRefusal {
   value: string;
 }
 
-class Refused extends Error {
+class RefusedError extends Error {
   readonly refusal: IdRefusal;
 
   constructor(refusal: IdRefusal) {
@@ -67,7 +67,7 @@ export async function storeImport(
     return undefined;
   } catch (error) {
     await db.query('ROLLBACK').catch(() => (isUsable = false));
-    const refusal = error instanceof Refused ? error.refusal : (duplicateIn(error) ?? invalidIn(error, lines));
+    const refusal = error instanceof RefusedError ? error.refusal : (duplicateIn(error) ?? invalidIn(error, lines));
     if (refusal === undefined) throw error;
     return refusal;
   } finally {
@@ -101,7 +101,7 @@ async function storeBatches(
     isFirst = false;
   }
   const foreign = await call(db, z.string().nullable(), 'finish_import', [sessionId]);
-  if (foreign !== null) throw new Refused({ code: 'ForeignId', kind: 'message', field: 'id', value: foreign });
+  if (foreign !== null) throw new RefusedError({ code: 'ForeignId', kind: 'message', field: 'id', value: foreign });
 }
 
 const UNIQUE_VIOLATION = '23505';

@@ -12,8 +12,8 @@ const INITIATIVES = /^\/i(?:\/(\w{1,64}))?$/;
 async function pageHere(): Promise<ReactNode> {
   const found = INITIATIVES.exec(location.pathname);
   if (found === null) return <Page place={await Place.open()} sessions={new UserSessions()} />;
-  const { Initiatives } = await import('./initiatives/initiatives-page.tsx');
-  return <Initiatives id={found[1]} />;
+  const { InitiativesPage } = await import('./initiatives/initiatives-page.tsx');
+  return <InitiativesPage id={found[1]} />;
 }
 
 const page = await pageHere();

@@ -81,6 +81,9 @@ export const consoleTurn = z
   })
   .meta({ id: 'ConsoleTurn', description: 'A turn with its steps and tool calls.' });
 
+/** A turn with its steps and tool calls. */
+export type ConsoleTurn = z.output<typeof consoleTurn>;
+
 /** A session as it stood after an event of its log. */
 export const consolePast = z
   .object({
@@ -115,6 +118,9 @@ export const consolePast = z
   })
   .meta({ id: 'ConsolePast', description: 'A session as it stood after an event.' });
 
+/** A session as it stood after an event. */
+export type ConsolePast = z.output<typeof consolePast>;
+
 const replayedExecution = z.object({
   run_id: z.string(),
   started_at: time,
@@ -138,6 +144,9 @@ export const consoleReplay = z
       .meta({ description: 'Those that Temporal still has, newest first; empty unless the state is done' }),
   })
   .meta({ id: 'ConsoleReplay', description: 'The newest replay of the histories of a session.' });
+
+/** A session's newest replay. */
+export type ConsoleReplay = z.output<typeof consoleReplay>;
 
 /** Who reads in the console. */
 export const consoleViewer = z

@@ -8,7 +8,7 @@ export interface FieldError {
 }
 
 /** Invalid input, with the fields at fault. */
-export class InvalidInput extends PerdureError {
+export class InvalidInputError extends PerdureError {
   readonly errors: readonly FieldError[];
 
   constructor(errors: readonly FieldError[], code: ErrorCode = 'BadRequest') {
@@ -17,27 +17,27 @@ export class InvalidInput extends PerdureError {
   }
 
   /** The same error with `prefix` before the field names. */
-  under(prefix: string): InvalidInput {
+  under(prefix: string): InvalidInputError {
     const errors = this.errors.map(({ field, expected }) => ({ field: `${prefix}.${field}`, expected }));
-    return new InvalidInput(errors, this.code);
+    return new InvalidInputError(errors, this.code);
   }
 }
 
 /** The error of an idempotency key that comes again with other arguments. */
-export function keyReused(): InvalidInput {
+export function keyReused(): InvalidInputError {
   const expected = 'a new key: this one was sent before with other arguments';
-  return new InvalidInput([{ field: 'Idempotency-Key', expected }], 'KeyReused');
+  return new InvalidInputError([{ field: 'Idempotency-Key', expected }], 'KeyReused');
 }
 
 /**
  * Parses a value with a schema.
  * @param prefix path of the value within the request
- * @throws {InvalidInput} naming each invalid field and what was expected
+ * @throws {InvalidInputError} naming each invalid field and what was expected
  */
 export function parseInput<T>(schema: z.ZodType<T>, value: unknown, prefix: readonly PropertyKey[] = []): T {
   const parsed = schema.safeParse(value, { error: expectation });
   if (parsed.success) return parsed.data;
-  throw new InvalidInput(
+  throw new InvalidInputError(
     parsed.error.issues.flatMap((issue) => {
       const path = [...prefix, ...issue.path];
       if (issue.code !== 'unrecognized_keys') return { field: fieldOf(path) || 'body', expected: issue.message };

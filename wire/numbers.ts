@@ -64,3 +64,6 @@ export const consoleNumbers = z
       .meta({ description: 'Of now. The workers and the sweeper are those of all users' }),
   })
   .meta({ id: 'ConsoleNumbers', description: 'What happened in a time range, and what is open.' });
+
+/** What happened in a time range, and what is open. */
+export type ConsoleNumbers = z.output<typeof consoleNumbers>;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { isAlias, MAX_ALIAS_BYTES } from '../domain/alias.ts';
 import { ATTACHMENT_URL } from '../domain/attachments.ts';
 import { ID_EXPECTED, ID_PATTERN } from '../domain/command-table.ts';
-import { MODEL_PATTERN, splitModel } from '../domain/model-ref.ts';
+import { MODEL_PATTERN, splitModelRef } from '../domain/model-ref.ts';
 import { numberRange } from './numbers.ts';
 
 // Schemas of HTTP requests. Our own bodies and queries refuse unknown fields; in AI SDK types they are ignored. Every
@@ -53,7 +53,7 @@ interface Choice {
 /** The model of one turn, with one of its variants; the output is always the object. */
 export const modelChoice = z.union(
   [
-    modelString.regex(MODEL_PATTERN, CHOICE_EXPECTED).transform((ref): Choice => splitModel(ref)),
+    modelString.regex(MODEL_PATTERN, CHOICE_EXPECTED).transform((ref): Choice => splitModelRef(ref)),
     z.strictObject(
       {
         provider_id: modelString.regex(/^[^/\s]+$/, 'the name of a provider'),

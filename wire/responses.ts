@@ -250,7 +250,7 @@ export const projectTodos = z.object({
   items: z.array(z.object({ name: z.string(), done: z.boolean() })),
 });
 
-export const offeredAgents = z.object({
+export const agentsAnswer = z.object({
   default: z.string().nullable().meta({ description: 'Of sessions that name none; null: unknown' }),
   items: z.array(
     z.object({
@@ -280,7 +280,7 @@ const modelInfo = z
   })
   .meta({ id: 'ModelInfo', description: 'What is known of a model.' });
 
-export const offeredModels = z.object({
+export const modelsAnswer = z.object({
   default: modelName.nullable().meta({ description: "The default agent's; null: unknown" }),
   agents: z.record(z.string(), modelName).meta({ description: 'The default model by agent' }),
   items: z.array(modelInfo),

@@ -18,7 +18,7 @@ import { loadModels } from '../config/models.ts';
 import { showUserWith } from '../config/show-user.ts';
 import { untilPostgresIsDirect } from '../config/direct-postgres.ts';
 import { untilPostgresAccepts } from '../config/postgres.ts';
-import { NotYet, untilReachable } from '../config/until-reachable.ts';
+import { NotYetError, untilReachable } from '../config/until-reachable.ts';
 import { withTemporal } from '../config/with-postgres.ts';
 import { reloadLog } from '../config/reload-log.ts';
 import { s3Of } from '../config/s3.ts';
@@ -201,10 +201,10 @@ async function connect(config: DatabaseConfig, log: Logger) {
   }
 }
 
-/** @throws {NotYet} naming the migrations that the schema lacks */
+/** @throws {NotYetError} naming the migrations that the schema lacks */
 async function requireMigrations(db: ReturnType<typeof createPool>): Promise<void> {
   const missing = await missingMigrations(db);
   if (missing.length === 0) return;
   const list = missing.join(', ');
-  throw new NotYet(`the schema is older than this code: run \`perdure migrate\` (missing: ${list})`);
+  throw new NotYetError(`the schema is older than this code: run \`perdure migrate\` (missing: ${list})`);
 }

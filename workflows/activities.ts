@@ -16,7 +16,7 @@ const SHORT = {
 export const localActivities: LocalActivities = proxyLocalActivities<LocalActivities>(SHORT);
 
 /** Those of initiatives. */
-export const initiativeActivities: InitiativeActivities = proxyLocalActivities<InitiativeActivities>(SHORT);
+export const initiativeLocalActivities: InitiativeActivities = proxyLocalActivities<InitiativeActivities>(SHORT);
 
 type Streaming = Pick<SessionActivities, 'streamStep' | 'runTool' | 'compact'>;
 

@@ -10,11 +10,11 @@ import {
   WorkflowIdReusePolicy,
 } from '@temporalio/workflow';
 import type { ChildRun } from '../domain/command-table.ts';
-import type { ChildSession, Wake } from '../domain/activities.ts';
+import type { OpenedChild, Wake } from '../domain/activities.ts';
 import { wakeSignal } from './definitions.ts';
 import { resume } from './sequencer.ts';
 import { sessionStart } from './start.ts';
-import type { SessionState } from './workflow-state.ts';
+import type { WorkflowState } from './workflow-state.ts';
 
 /** Workflows of the version before do none of this, whatever they are told. */
 export function knowsChildren(): boolean {
@@ -25,7 +25,7 @@ export function knowsChildren(): boolean {
  * Starts the workflow of a child, which loads what it is to do from its rows. It outlives this execution: rows end it. Nothing is
  * done about a failure: its workflow runs already, or the sweeper starts it.
  */
-export function startChild(session: SessionState, { session_id: sessionId, agent }: ChildSession): void {
+export function startChild(session: WorkflowState, { session_id: sessionId, agent }: OpenedChild): void {
   if (!knowsChildren()) return;
   const facts = {
     sessionId,
@@ -66,7 +66,7 @@ export function tellAnsweredChildren(runs: readonly ChildRun[]): void {
 }
 
 /** Tells the session whose tool call has opened this one, if it is to know something. Returns whether this one is over. */
-export async function tellParent(session: SessionState): Promise<boolean> {
+export async function tellParent(session: WorkflowState): Promise<boolean> {
   const deliver = () => session.local.deliverTask({ session_id: session.sessionId });
   const { over, news } = await session.sequencer.exclusively(deliver);
   if (news === null) return over;

@@ -3,7 +3,7 @@ import type { InitiativeState } from './initiative-state.ts';
 import { SEARCH_ATTRIBUTES } from './start.ts';
 
 /** Updates search attributes and current details, for operators. */
-export function showInitiative({ mark, initiativeId }: InitiativeState): void {
+export function displayInitiative({ mark, initiativeId }: InitiativeState): void {
   const rows = [
     ['initiative', initiativeId],
     ['status', mark.status],

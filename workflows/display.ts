@@ -1,14 +1,14 @@
 import { setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { SEARCH_ATTRIBUTES } from './start.ts';
-import type { SessionState } from './workflow-state.ts';
+import type { WorkflowState } from './workflow-state.ts';
 
 /**
  * Updates search attributes and current details, for operators. Search attributes hold slowly changing state only,
  * because each change is an event and a write; details are neither.
  */
-export function show(session: SessionState): void {
+export function displaySession(session: WorkflowState): void {
   if (!session.loaded) return;
-  showDetails(session);
+  displayDetails(session);
   const shown = workflowInfo().typedSearchAttributes;
   const wanted = [
     // A workflow keeps the user with which it was started, although the installation hides users since then, or no longer.
@@ -22,17 +22,17 @@ export function show(session: SessionState): void {
 }
 
 /** Updates the current details only, which adds no event to the history. */
-export function showDetails(session: SessionState): void {
+export function displayDetails(session: WorkflowState): void {
   setCurrentDetails(details(session));
 }
 
-function status(session: SessionState): 'open' | 'waiting' | 'error' | 'closed' {
+function status(session: WorkflowState): 'open' | 'waiting' | 'error' | 'closed' {
   if (session.closed) return 'closed';
   if (session.current?.waiting === true) return 'waiting';
   return session.paused ? 'error' : 'open';
 }
 
-function details(session: SessionState): string {
+function details(session: WorkflowState): string {
   const run = session.current;
   const rows: [string, string | number][] = [
     ['phase', session.mark.phase],

@@ -19,13 +19,13 @@ import {
 import type { Actor, AppliedCommand, CarriedOut, CommandRequest, SessionMark, Wake } from '../domain/activities.ts';
 import { knowsChildren, tellAnsweredChildren, tellEndedChildren } from './children.ts';
 import { signals, snapshotQuery, statusQuery, submitUpdate, updateOf, wakeSignal } from './definitions.ts';
-import { show, showDetails } from './display.ts';
-import type { SessionState } from './workflow-state.ts';
+import { displaySession, displayDetails } from './display.ts';
+import type { WorkflowState } from './workflow-state.ts';
 
 type Given = Readonly<Record<string, unknown>>;
 
 /** Registers all signals, updates and queries. Commands by signal and by update run the same code. */
-export function registerHandlers(session: SessionState): void {
+export function registerHandlers(session: WorkflowState): void {
   const submit = async ({ mark, aborted_run: aborted, ended_children: ended, ...run }: Wake) => {
     await session.sequencer.next('wake');
     session.resume();
@@ -39,7 +39,7 @@ export function registerHandlers(session: SessionState): void {
     // What it waits for may have come while nobody could tell it.
     session.poke(run.run_seq);
     session.touch();
-    showDetails(session);
+    displayDetails(session);
     return { position: session.position(run.run_seq) };
   };
   setHandler(submitUpdate, submit, { validator: wakeValidator });
@@ -60,7 +60,7 @@ export function registerHandlers(session: SessionState): void {
 }
 
 /** A signal has no answer: refusals are recorded in the event log, and a failure must not fail the workflow. */
-async function signalled(session: SessionState, name: (typeof SIGNALS)[number], given: Given): Promise<void> {
+async function signalled(session: WorkflowState, name: (typeof SIGNALS)[number], given: Given): Promise<void> {
   const id = `signal-${uuid4()}`;
   const request = signalRequest(name, given);
   const outcome = await carryOut(session, { actor: 'operator', name, id, request }).catch((): AppliedCommand => ({
@@ -128,7 +128,7 @@ interface Command {
 }
 
 /** Executes a command in Postgres and applies its outcome to the workflow's state. */
-async function carryOut(session: SessionState, { actor, name, id, request, meant }: Command): Promise<AppliedCommand> {
+async function carryOut(session: WorkflowState, { actor, name, id, request, meant }: Command): Promise<AppliedCommand> {
   await session.sequencer.next('command');
   session.touch();
   return session.sequencer.exclusively(async () => {
@@ -138,12 +138,12 @@ async function carryOut(session: SessionState, { actor, name, id, request, meant
     if (outcome.ok && request.command !== 'refuse') applyOutcome(session, request.command, outcome);
     const closes = outcome.ok && request.command !== 'refuse' && commandEntry(request.command).closes === true;
     if (closed ?? closes) endUnlessQueued(session);
-    if (outcome.ok || closed === true) show(session);
+    if (outcome.ok || closed === true) displaySession(session);
     return outcome;
   });
 }
 
-function applyOutcome(session: SessionState, name: CommandName, outcome: CarriedOut): void {
+function applyOutcome(session: WorkflowState, name: CommandName, outcome: CarriedOut): void {
   session.follow(outcome);
   const run = abortedRun(name, outcome);
   if (run !== null) session.abort(run);
@@ -160,7 +160,7 @@ function applyOutcome(session: SessionState, name: CommandName, outcome: Carried
 }
 
 /** Ends the session, which is closed in Postgres, unless a message is queued that was accepted later. */
-function endUnlessQueued(session: SessionState): void {
+function endUnlessQueued(session: WorkflowState): void {
   session.closed = session.queue.every((each) => each.abort);
   session.ending = session.closed;
 }

@@ -7,14 +7,14 @@ import {
   type InitiativeCommand,
   type InitiativeResult,
 } from '../domain/initiatives/initiative-commands.ts';
-import { initiativeActivities } from './activities.ts';
+import { initiativeLocalActivities } from './activities.ts';
 import {
   initiativeSnapshotQuery,
   initiativeStatusQuery,
   initiativeUpdateOf,
   initiativeWakeUpdate,
 } from './definitions.ts';
-import { showInitiative } from './display-initiative.ts';
+import { displayInitiative } from './display-initiative.ts';
 import type { InitiativeState } from './initiative-state.ts';
 
 /** Registers all updates and queries. */
@@ -23,7 +23,7 @@ export function registerInitiativeHandlers(state: InitiativeState): void {
     await state.sequencer.next('wake');
     state.touch();
     await state.load();
-    showInitiative(state);
+    displayInitiative(state);
     return { event_seq: state.mark.event_seq };
   });
   for (const name of INITIATIVE_COMMAND_NAMES) {
@@ -57,10 +57,10 @@ async function carryOut(
   const ids = Object.fromEntries(Object.entries(given).filter(([name]) => names.includes(name)));
   const args = Object.keys(ids).length > 0 ? (ids as Record<string, string>) : null;
   const { mark, ...outcome } = await state.sequencer.exclusively(() =>
-    initiativeActivities.applyInitiative({ initiative_id: state.initiativeId, command, command_id, args }),
+    initiativeLocalActivities.applyInitiative({ initiative_id: state.initiativeId, command, command_id, args }),
   );
   state.follow(mark);
-  showInitiative(state);
+  displayInitiative(state);
   return outcome;
 }
 

@@ -5,7 +5,7 @@ import type {
   LoadedInitiative,
   Watched,
 } from '../domain/initiatives/initiative-commands.ts';
-import { initiativeActivities } from './activities.ts';
+import { initiativeLocalActivities } from './activities.ts';
 import { OneAtATime } from './sequencer.ts';
 
 /** The timer that runs. */
@@ -41,7 +41,7 @@ export class InitiativeState {
 
   async load(): Promise<void> {
     const { settings, ...mark } = await this.sequencer.exclusively(() =>
-      initiativeActivities.loadInitiative({ initiative_id: this.initiativeId }),
+      initiativeLocalActivities.loadInitiative({ initiative_id: this.initiativeId }),
     );
     this.settings = settings;
     this.follow(mark);
@@ -51,7 +51,7 @@ export class InitiativeState {
   /** Ends a work session as crashed, unless it has given a sign of life since. Call it from the running part. */
   async reset({ work_session, sign }: Watched): Promise<void> {
     const args = { initiative_id: this.initiativeId, work_session, sign };
-    this.follow(await this.sequencer.exclusively(() => initiativeActivities.resetStale(args)));
+    this.follow(await this.sequencer.exclusively(() => initiativeLocalActivities.resetStale(args)));
   }
 
   /** Takes a mark, unless a newer one is known. Compares times that Postgres gave, because the workflow's may differ on replay. */

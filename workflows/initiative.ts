@@ -1,5 +1,5 @@
 import { allHandlersFinished, CancellationScope, CancelledFailure, continueAsNew, sleep } from '@temporalio/workflow';
-import { showInitiative } from './display-initiative.ts';
+import { displayInitiative } from './display-initiative.ts';
 import { registerInitiativeHandlers } from './initiative-handlers.ts';
 import { InitiativeState } from './initiative-state.ts';
 import { resume } from './sequencer.ts';
@@ -18,7 +18,7 @@ export async function initiative(initiativeId: string): Promise<void> {
 async function live(state: InitiativeState): Promise<void> {
   const { sequencer } = state;
   await state.load();
-  showInitiative(state);
+  displayInitiative(state);
   supervise(state).catch((error: unknown) => void (state.failure = { error }));
   for (;;) {
     await sequencer.until('main', () => state.cancelled || state.failure !== undefined || mayEnd(state));
@@ -51,7 +51,7 @@ async function supervise(state: InitiativeState): Promise<never> {
     if (!(await timer(state, watched?.due_in_ms ?? state.settings.idle_close_ms, watched?.due_at ?? null))) continue;
     if (watched !== null) {
       await state.reset(watched);
-      showInitiative(state);
+      displayInitiative(state);
     } else if (state.activity === before) {
       state.ending = true;
       await state.sequencer.until('idleTimer', () => !state.ending);

@@ -8,11 +8,11 @@ import {
   sleep,
 } from '@temporalio/workflow';
 import { tellParent } from './children.ts';
-import { show } from './display.ts';
+import { displaySession } from './display.ts';
 import { registerHandlers } from './handlers.ts';
 import { resume } from './sequencer.ts';
-import { SessionState } from './workflow-state.ts';
-import { runTurn } from './turn.ts';
+import { WorkflowState } from './workflow-state.ts';
+import { executeTurn } from './turn.ts';
 
 /**
  * A session: one conversation with one agent. Its only input is its id; each execution (first use, reopened, continued as
@@ -20,17 +20,17 @@ import { runTurn } from './turn.ts';
  */
 export async function session(sessionId: string): Promise<void> {
   const isSequential = patched('one-part-at-a-time');
-  const state = new SessionState(sessionId, { isSequential, isLed: isSequential && patched('rows-lead') });
+  const state = new WorkflowState(sessionId, { isSequential, isLed: isSequential && patched('rows-lead') });
   registerHandlers(state);
   if (!state.isSequential) return live(state);
   void cancelWith(state, CancellationScope.current());
   return CancellationScope.nonCancellable(() => live(state));
 }
 
-async function live(state: SessionState): Promise<void> {
+async function live(state: WorkflowState): Promise<void> {
   const { sequencer } = state;
   await state.reload();
-  show(state);
+  displaySession(state);
   closeWhenIdle(state).catch(unlessCancelled);
   for (;;) {
     await sequencer.until(
@@ -40,8 +40,8 @@ async function live(state: SessionState): Promise<void> {
     const next = state.nextRun();
     if (next !== undefined && !state.cancelled) {
       state.hasTold = false;
-      await runTurn(state, next);
-      show(state);
+      await executeTurn(state, next);
+      displaySession(state);
     }
     if (state.cancelled) throw new CancelledFailure('the session was cancelled');
     if (isToTell(state)) {
@@ -56,25 +56,25 @@ async function live(state: SessionState): Promise<void> {
 }
 
 /** All handlers have finished, and the session is over or its history is long. */
-function mayEnd(state: SessionState): boolean {
+function mayEnd(state: WorkflowState): boolean {
   return allHandlersFinished() && (isOver(state) || state.isLong());
 }
 
-function isOver(state: SessionState): boolean {
+function isOver(state: WorkflowState): boolean {
   return (state.ending || state.isDone) && isIdle(state);
 }
 
 /** Of a child without an open run: it may be over, which its parent is to know. */
-function isToTell(state: SessionState): boolean {
+function isToTell(state: WorkflowState): boolean {
   return state.isChild && !state.hasTold && isIdle(state);
 }
 
-function isIdle(state: SessionState): boolean {
+function isIdle(state: WorkflowState): boolean {
   return state.current === null && state.queue.length === 0;
 }
 
 /** Cancels the session when its workflow is cancelled through Temporal. */
-async function cancelWith(state: SessionState, workflow: CancellationScope): Promise<void> {
+async function cancelWith(state: WorkflowState, workflow: CancellationScope): Promise<void> {
   await state.sequencer.until('cancellation', () => workflow.consideredCancelled);
   state.cancel();
 }
@@ -85,7 +85,7 @@ function unlessCancelled(error: unknown): void {
 }
 
 /** Ends the session after `idle_close_ms` without a command or turn. To save events, activity does not restart the timer. */
-async function closeWhenIdle(state: SessionState): Promise<void> {
+async function closeWhenIdle(state: WorkflowState): Promise<void> {
   for (;;) {
     if (state.current?.waiting === true) {
       await state.sequencer.until('idleTimer', () => state.current?.waiting !== true);
@@ -104,7 +104,7 @@ async function closeWhenIdle(state: SessionState): Promise<void> {
 const IDLE = { summary: 'closes when idle' };
 
 /** A timer, which ends early when a turn begins to wait. */
-async function idleTimer(state: SessionState, ms: number): Promise<void> {
+async function idleTimer(state: WorkflowState, ms: number): Promise<void> {
   const timer = new CancellationScope();
   state.idleTimer = timer;
   try {

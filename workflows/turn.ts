@@ -19,9 +19,9 @@ import { type StepNext, turnLoop } from '../domain/turn-loop.ts';
 import { TASK_TOOL } from '../domain/task-tool.ts';
 import { streaming } from './activities.ts';
 import { knowsChildren, startChild, tellChildrenOfRun } from './children.ts';
-import { show } from './display.ts';
+import { displaySession } from './display.ts';
 import { resume } from './sequencer.ts';
-import { type CurrentRun, LONGEST_HISTORY, type SessionState } from './workflow-state.ts';
+import { type CurrentRun, LONGEST_HISTORY, type WorkflowState } from './workflow-state.ts';
 
 /** The wait after a second lost claim in a row, in milliseconds. It doubles with each further one. */
 const LOST_MS = 100;
@@ -34,7 +34,7 @@ type TurnEnd = { kind: 'over'; state: string; code: string | null } | { kind: 'a
  * Executes one run: steps until there are no tool calls, tools in the model's order. All progress is in Postgres, so
  * another execution of the workflow can continue the run at any point.
  */
-export async function runTurn(session: SessionState, queued: LoadedRun): Promise<void> {
+export async function executeTurn(session: WorkflowState, queued: LoadedRun): Promise<void> {
   const run = session.begin(queued);
   let end: TurnEnd;
   try {
@@ -59,7 +59,7 @@ export async function runTurn(session: SessionState, queued: LoadedRun): Promise
   }
 }
 
-function steps(session: SessionState, run: CurrentRun): Promise<TurnEnd> {
+function steps(session: WorkflowState, run: CurrentRun): Promise<TurnEnd> {
   return turnLoop<ToolCallRef, Retry, TurnEnd>(
     { step: run.step, calls: run.open_calls },
     {
@@ -84,7 +84,7 @@ type Retry = Extract<StepOutcome, { kind: 'retry' }>;
 
 /** One attempt at a step. */
 async function step(
-  session: SessionState,
+  session: WorkflowState,
   run: CurrentRun,
   attempt: number,
 ): Promise<StepNext<ToolCallRef, Retry, TurnEnd>> {
@@ -98,7 +98,7 @@ async function step(
   if (outcome.kind === 'compact') throw new Error('a step has asked for a compaction twice');
   if (outcome.kind === 'retry') {
     run.retry = { attempt, reason: outcome.reason, delay_ms: outcome.delay_ms };
-    show(session);
+    displaySession(session);
     return { kind: 'retry', retry: outcome };
   }
   if (outcome.kind !== 'settled') return { kind: 'end', end: await notBegun(session, run, outcome) };
@@ -118,12 +118,12 @@ async function step(
 
 /** The activity that compacts the conversation before a step. Shows that first. */
 async function compact(
-  session: SessionState,
+  session: WorkflowState,
   run: CurrentRun,
   { reason, tokens }: Extract<StepOutcome, { kind: 'compact' }>,
 ): Promise<CompactOutcome> {
   run.compacting = true;
-  show(session);
+  displaySession(session);
   session.sequencer.noteHistory();
   const work = streaming(session.settings, `compact · ${reason}`).compact({
     run_seq: run.run_seq,
@@ -140,13 +140,13 @@ async function compact(
 
 /** The activity of a step. Shows the step first. */
 async function streamStep(
-  session: SessionState,
+  session: WorkflowState,
   run: CurrentRun,
   attempt: number,
   compaction: 'ask' | 'done',
 ): Promise<StepOutcome> {
   const model = run.last_model ?? run.model ?? session.settings.default_model;
-  show(session);
+  displaySession(session);
   session.sequencer.noteHistory();
   run.looked = run.pokes;
   const work = streaming(session.settings, `step ${run.step + 1} · ${model}`).streamStep({
@@ -164,7 +164,7 @@ async function streamStep(
 
 /** Keeps the outcomes that came with an activity's own, for the steps and tool calls that follow. */
 function report<Outcome extends StepOutcome | ToolOutcome>(
-  session: SessionState,
+  session: WorkflowState,
   run: CurrentRun,
   outcome: Outcome,
 ): Outcome {
@@ -187,7 +187,7 @@ function reportedTool(run: CurrentRun): ToolOutcome | undefined {
 
 /** One tool call. Returns how the turn ends, or why it did not begin, if so. */
 async function tool(
-  session: SessionState,
+  session: WorkflowState,
   run: CurrentRun,
   call: ToolCallRef,
 ): Promise<NotBegun | TurnEnd | undefined> {
@@ -221,17 +221,17 @@ async function tool(
   if (outcome.kind !== 'settled') return outcome as NotBegun;
   run.open_calls = run.open_calls.filter(({ tool_call_id }) => tool_call_id !== call.tool_call_id);
   session.follow(outcome);
-  show(session);
+  displaySession(session);
   return undefined;
 }
 
 /** A turn that stops waiting before its call was answered: it was aborted, or goes on waiting in the next execution. */
-function notAnswered(session: SessionState, run: CurrentRun): NotBegun | TurnEnd {
+function notAnswered(session: WorkflowState, run: CurrentRun): NotBegun | TurnEnd {
   return run.abort || session.cancelled ? { kind: 'abort' } : goOnLater(session, run, 'waiting');
 }
 
 /** The turn goes on in the next execution. */
-function goOnLater(session: SessionState, run: CurrentRun, state: 'running' | 'waiting'): TurnEnd {
+function goOnLater(session: WorkflowState, run: CurrentRun, state: 'running' | 'waiting'): TurnEnd {
   session.isCut = true;
   session.queue.unshift({ ...run, state });
   return { kind: 'again' };
@@ -241,11 +241,11 @@ function goOnLater(session: SessionState, run: CurrentRun, state: 'running' | 'w
  * Waits until the call is to be looked at again: it was answered, or its time is over. Holds no activity, and without a time limit no
  * timer. False: the turn was aborted, or its history has become long.
  */
-async function untilPoked(session: SessionState, run: CurrentRun, ms: number | null): Promise<boolean> {
+async function untilPoked(session: WorkflowState, run: CurrentRun, ms: number | null): Promise<boolean> {
   let isLate = false;
   const timer = new CancellationScope();
   session.wait(run, true);
-  show(session);
+  displaySession(session);
   if (ms !== null) {
     const late = () => (isLate = true);
     timer.run(() => sleep(ms, { summary: 'waits for the page' })).then(late, () => {});
@@ -260,12 +260,12 @@ async function untilPoked(session: SessionState, run: CurrentRun, ms: number | n
 
 /** The activity of a tool call. Shows the call first. */
 async function runTool(
-  session: SessionState,
+  session: WorkflowState,
   run: CurrentRun,
   call: ToolCallRef & { begun?: true },
 ): Promise<ToolOutcome> {
   run.tool = { tool_call_id: call.tool_call_id, name: call.name };
-  show(session);
+  displaySession(session);
   session.sequencer.noteHistory();
   run.looked = run.pokes;
   const work = streaming(session.settings, `tool ${call.name}`).runTool({
@@ -280,7 +280,7 @@ async function runTool(
   return report(session, run, await resume(session.sequencer, 'turn', work));
 }
 
-async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegun): Promise<TurnEnd> {
+async function notBegun(session: WorkflowState, run: CurrentRun, outcome: NotBegun): Promise<TurnEnd> {
   switch (outcome.kind) {
     case 'ended':
       tellChildrenOfRun(outcome);
@@ -310,7 +310,7 @@ async function notBegun(session: SessionState, run: CurrentRun, outcome: NotBegu
 }
 
 /** Ends the run in Postgres, even if the turn has been cancelled. */
-async function settle(session: SessionState, run: CurrentRun, end: 'aborted' | 'error'): Promise<TurnEnd> {
+async function settle(session: WorkflowState, run: CurrentRun, end: 'aborted' | 'error'): Promise<TurnEnd> {
   const settled = () => session.local.settleRun({ session_id: session.sessionId, run_seq: run.run_seq, end });
   const outcome = await CancellationScope.nonCancellable(() => session.sequencer.exclusively(settled));
   tellChildrenOfRun(outcome);

@@ -47,7 +47,7 @@ export const LONGEST_HISTORY = 1_000;
  * 3. The queue is sorted by run number and contains no ended runs.
  * 4. It is never paused while the row is not: each step of an unpaused queue asks Postgres, a paused queue does not.
  */
-export class SessionState {
+export class WorkflowState {
   readonly sessionId: string;
   readonly sequencer: Sequencer;
   loaded = false;

@@ -7,14 +7,14 @@ const KEEP_MS = 1_000;
 export type Admitted = Disposable;
 
 /** The first step of a run, whose turn may have to wait. */
-export interface Turn {
+export interface ArrivingTurn {
   user: string;
   session: string;
   run: number;
 }
 
 /** A turn that waits. */
-interface Waiting extends Turn {
+interface Waiting extends ArrivingTurn {
   /** Since when, by the monotonic clock. */
   since: number;
   admitNow: () => void;
@@ -128,7 +128,7 @@ export class Admission {
    * Begins a stream when it is this turn's turn, or at once when the signal fires: what stops the turn then ends it.
    * `elsewhere`: another worker has begun it. Undefined: the worker stops.
    */
-  async admit({ user, session, run }: Turn, signal: AbortSignal): Promise<Admitted | 'elsewhere' | undefined> {
+  async admit({ user, session, run }: ArrivingTurn, signal: AbortSignal): Promise<Admitted | 'elsewhere' | undefined> {
     if (this.isClosed) return undefined;
     const admitted = this.tryAdmit(session);
     if (admitted !== undefined || signal.aborted) return admitted ?? this.begin();

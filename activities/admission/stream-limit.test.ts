@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ALWAYS, AT_ONCE, firstLimit, type Lag, nextLimit, type StreamLimit } from './stream-limit.ts';
+import { ALWAYS, STREAMS_AT_ONCE, firstLimit, type Lag, nextLimit, type StreamLimit } from './stream-limit.ts';
 
 const BOUNDS = { maxStreams: 1_000, maxLagMs: 100 };
 const LATE: Lag = { loop: 120, write: 0 };
@@ -43,7 +43,7 @@ it('Q2 a sudden load begins in steps: the limit follows what runs', () => {
   const steps = Array.from({ length: 8 }, () => (limit = nextLimit(limit, IN_TIME, limit.streams, BOUNDS)).streams);
   expect(steps).toEqual([40, 50, 63, 79, 99, 124, 155, 194]);
   expect(limits(300, [IN_TIME], 100)).toEqual([125]);
-  expect(limits(300, [IN_TIME], 1)).toEqual([AT_ONCE]);
+  expect(limits(300, [IN_TIME], 1)).toEqual([STREAMS_AT_ONCE]);
 });
 
 it('Q2 a few streams may always run, and never more than the setting says', () => {

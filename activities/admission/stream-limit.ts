@@ -26,7 +26,7 @@ export interface StreamBounds {
 /** Streams that may always run, however late the worker is, because something else may be the reason. */
 export const ALWAYS = 8;
 /** Streams that begin at once in a worker that is in time. */
-export const AT_ONCE = 32;
+export const STREAMS_AT_ONCE = 32;
 /** Writes may be this many times as late as the event loop: a write waits for a statement, and for the disk. */
 const WRITE_LAG = 6;
 /** Below this share of the bounds a worker is in time. Between the two nothing changes. */
@@ -39,7 +39,7 @@ const SLOWLY_HIGHER = 1.05;
 
 /** The limit before the first sample. */
 export function firstLimit({ maxStreams }: StreamBounds): StreamLimit {
-  return { streams: Math.min(AT_ONCE, maxStreams), late: 0, lowered: maxStreams };
+  return { streams: Math.min(STREAMS_AT_ONCE, maxStreams), late: 0, lowered: maxStreams };
 }
 
 /**
@@ -58,7 +58,7 @@ export function nextLimit(limit: StreamLimit, lag: Lag, running: number, bounds:
     return { streams, late: 0, lowered: streams };
   }
   const rise = share < IN_TIME ? (limit.streams < limit.lowered ? HIGHER : SLOWLY_HIGHER) : 1;
-  const used = Math.max(AT_ONCE, Math.ceil(running * HIGHER));
+  const used = Math.max(STREAMS_AT_ONCE, Math.ceil(running * HIGHER));
   const streams = within(Math.min(Math.ceil(limit.streams * rise), used), bounds);
   return { ...limit, streams, late: 0 };
 }

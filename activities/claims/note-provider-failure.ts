@@ -1,6 +1,6 @@
 import type { ProviderReport } from '../../agent/provider-failures/provider-report.ts';
 import type { RunErrorCode } from '../../domain/runs.ts';
-import { splitModel } from '../../domain/model-ref.ts';
+import { splitModelRef } from '../../domain/model-ref.ts';
 import { cleanText } from '../../domain/text.ts';
 import { logProviderError } from '../../store/events.ts';
 import { type Writer, writeUntilStored } from './write-until-stored.ts';
@@ -22,7 +22,7 @@ export interface ProviderFailureNote {
  */
 export async function noteProviderFailure(writer: Writer, { ref, code, report }: ProviderFailureNote): Promise<void> {
   const { context, claim } = writer;
-  const { provider_id: provider, model_id: model } = splitModel(ref);
+  const { provider_id: provider, model_id: model } = splitModelRef(ref);
   const { message, ...known } = report;
   const fields = { code, provider, model, ...known };
   context.metrics.providerFailed(code, provider);

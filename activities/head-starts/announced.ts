@@ -2,7 +2,7 @@ import pRetry from 'p-retry';
 import { reportHeadStart } from '../../store/runs.ts';
 import type { Attempt } from '../claims/attempt.ts';
 import type { ActivityContext } from '../activity-context.ts';
-import type { Outcome } from './led-session.ts';
+import type { StepOrToolOutcome } from './led-session.ts';
 
 /** Interval at which a long unit tells its row that it is in progress, until it has told that an activity has adopted it. */
 const NOTE_MS = 500;
@@ -11,7 +11,7 @@ const REPORTS = 7;
 const REPORT_AGAIN_MS = 80;
 
 /** Tells the row, at intervals, that the unit is in progress without an activity; and once when it has one, or has failed. */
-export async function announced<Kind extends Outcome>(
+export async function announced<Kind extends StepOrToolOutcome>(
   { db, worker }: ActivityContext,
   attempt: Attempt,
   work: Promise<Kind>,

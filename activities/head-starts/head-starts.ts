@@ -11,22 +11,22 @@ import type { Attempt } from '../claims/attempt.ts';
 import type { ActivityContext } from '../activity-context.ts';
 import {
   aheadOf,
-  type Args,
+  type StepOrToolArgs,
   attemptOf,
   isAdoptable,
   isTool,
   keyOf,
   ledSession,
   type LedSession,
-  type Outcome,
+  type StepOrToolOutcome,
   takeHeadStart,
 } from './led-session.ts';
-import { makeStep } from '../stream-step.ts';
+import { streamStepActivity } from '../stream-step.ts';
 import { busy, type WaitingSlots } from '../admission/waiting-slots.ts';
 import { SessionsElsewhere } from './sessions-elsewhere.ts';
 import { RunStop } from '../claims/run-stop.ts';
 import { reportTogether } from './report-together.ts';
-import { runToolCall } from '../run-tool.ts';
+import { runToolActivity } from '../run-tool.ts';
 
 /** Units of one run that wait for their activity. */
 const MAX_AHEAD = 8;
@@ -97,13 +97,13 @@ export class HeadStarts {
     }
     using _ = this.slots.hold(args);
     return await this.perform<StepOutcome>(args, (attempt) =>
-      whenAdmitted(context, args, attempt, (countStream) => makeStep(context, args, attempt, countStream)),
+      whenAdmitted(context, args, attempt, (countStream) => streamStepActivity(context, args, attempt, countStream)),
     );
   }
 
   /** The activity `runTool`: adopts its head start, or runs the tool. */
   tool(args: ToolArgs): Promise<ToolOutcome> {
-    return this.perform<ToolOutcome>(args, (attempt) => runToolCall(this.context, args, attempt));
+    return this.perform<ToolOutcome>(args, (attempt) => runToolActivity(this.context, args, attempt));
   }
 
   /** Whether a head start is running. */
@@ -131,7 +131,10 @@ export class HeadStarts {
     await Promise.allSettled(this.running.keys());
   }
 
-  private async perform<Kind extends Outcome>(args: Args, work: (attempt: Attempt) => Promise<Kind>): Promise<Kind> {
+  private async perform<Kind extends StepOrToolOutcome>(
+    args: StepOrToolArgs,
+    work: (attempt: Attempt) => Promise<Kind>,
+  ): Promise<Kind> {
     const session = this.led(args);
     try {
       return await this.performFor(session, args, work);
@@ -140,9 +143,9 @@ export class HeadStarts {
     }
   }
 
-  private async performFor<Kind extends Outcome>(
+  private async performFor<Kind extends StepOrToolOutcome>(
     session: LedSession | undefined,
-    args: Args,
+    args: StepOrToolArgs,
     work: (attempt: Attempt) => Promise<Kind>,
   ): Promise<Kind> {
     const activity = Context.current();
@@ -163,7 +166,7 @@ export class HeadStarts {
   }
 
   /** The session, if it may be led. Learns from an activity which epoch, ordinal and run the workflow has reached. */
-  private led(args: Args): LedSession | undefined {
+  private led(args: StepOrToolArgs): LedSession | undefined {
     const { session_id: sessionId, epoch, ordinal, run_seq: run } = args;
     if (args.together !== true) {
       this.sessions.delete(sessionId);
@@ -291,7 +294,7 @@ export class HeadStarts {
     session.ordinal += 1;
     const { sessionId: session_id, epoch, ordinal } = session;
     const given = { session_id, run_seq: run, step: unit.step, epoch, ordinal };
-    const args: Args =
+    const args: StepOrToolArgs =
       unit.kind === 'tool'
         ? { ...given, ...unit.call }
         : { ...given, attempt: 1, started_at: Date.now(), compaction: 'ask' };
@@ -309,7 +312,7 @@ export class HeadStarts {
       stop[Symbol.dispose]();
       this.running.delete(outcome);
     };
-    const ended = ({ kind }: Outcome) => {
+    const ended = ({ kind }: StepOrToolOutcome) => {
       end();
       if (kind === 'lost' && unit.kind === 'step' && unit.step === 0) this.overtaken(session, run);
     };
@@ -321,16 +324,20 @@ export class HeadStarts {
     session.begun.set(keyOf(args), { run, attempt, outcome });
   }
 
-  private work(args: Args, attempt: Attempt): Promise<Outcome> {
+  private work(args: StepOrToolArgs, attempt: Attempt): Promise<StepOrToolOutcome> {
     const { context } = this;
-    if (isTool(args)) return announced(context, attempt, runToolCall(context, args, attempt));
+    if (isTool(args)) return announced(context, attempt, runToolActivity(context, args, attempt));
     return whenAdmitted(context, args, attempt, (countStream) =>
-      announced(context, attempt, makeStep(context, args, attempt, countStream)),
+      announced(context, attempt, streamStepActivity(context, args, attempt, countStream)),
     );
   }
 
   /** Waits for a unit's outcome, and begins what follows it before anybody else hears of it. */
-  private async follow<Kind extends Outcome>(session: LedSession, args: Args, work: Promise<Kind>): Promise<Kind> {
+  private async follow<Kind extends StepOrToolOutcome>(
+    session: LedSession,
+    args: StepOrToolArgs,
+    work: Promise<Kind>,
+  ): Promise<Kind> {
     session.active += 1;
     let outcome: Kind;
     try {
@@ -343,7 +350,7 @@ export class HeadStarts {
     return outcome;
   }
 
-  private continue(session: LedSession, args: Args, outcome: Outcome): void {
+  private continue(session: LedSession, args: StepOrToolArgs, outcome: StepOrToolOutcome): void {
     const { run_seq: run, step } = args;
     const before = session.at;
     // A tool that has only begun has not settled: the workflow shows the new phase first.

@@ -6,14 +6,14 @@ import type { RunStop } from '../claims/run-stop.ts';
 // What a worker knows of a session that it leads (head-starts.ts).
 
 /** Outcome of a step or tool call, and its arguments. */
-export type Outcome = StepOutcome | ToolOutcome;
-export type Args = StepArgs | ToolArgs;
+export type StepOrToolOutcome = StepOutcome | ToolOutcome;
+export type StepOrToolArgs = StepArgs | ToolArgs;
 
 /** A step or tool call that has begun before its activity. */
 export interface HeadStart {
   run: number;
   attempt: Attempt;
-  outcome: Promise<Outcome>;
+  outcome: Promise<StepOrToolOutcome>;
 }
 
 /** A session whose workflow this process has in its cache, or that it leads by its row. */
@@ -49,7 +49,7 @@ export function ledSession(sessionId: string, epoch: number, begun = new Map<str
  * Takes an activity's head start, if there is one, from those of its run. Earlier ones, whose activities ran elsewhere, go,
  * too: what is left comes after it.
  */
-export function takeHeadStart({ begun }: LedSession, args: Args): HeadStart | undefined {
+export function takeHeadStart({ begun }: LedSession, args: StepOrToolArgs): HeadStart | undefined {
   const key = keyOf(args);
   const found = begun.get(key);
   for (const [each, { run }] of begun) {
@@ -68,17 +68,21 @@ export function aheadOf({ begun, newestRun }: LedSession): number {
 }
 
 /** The attempt at a unit under the fence of its arguments; 0 is the number of a head start's. */
-export function attemptOf({ session_id, run_seq, epoch, ordinal }: Args, number: number, stop: RunStop): Attempt {
+export function attemptOf(
+  { session_id, run_seq, epoch, ordinal }: StepOrToolArgs,
+  number: number,
+  stop: RunStop,
+): Attempt {
   return { number, claim: { sessionId: session_id, runSeq: run_seq, fence: [epoch, ordinal, number] }, stop };
 }
 
 /** Whether they are the arguments of a tool call. */
-export function isTool(args: Args): args is ToolArgs {
+export function isTool(args: StepOrToolArgs): args is ToolArgs {
   return 'tool_call_id' in args;
 }
 
 /** Identifies a unit in its session. Retries of a step, and the second part of a call that was begun, are never led. */
-export function keyOf(args: Args): string {
+export function keyOf(args: StepOrToolArgs): string {
   if (isTool(args)) return `${args.run_seq}/${args.tool_call_id}${args.begun ? '/begun' : ''}`;
   return `${args.run_seq}/${args.step}/${args.attempt}`;
 }
@@ -87,13 +91,13 @@ export function keyOf(args: Args): string {
  * Whether an activity returns the outcome of its head start; other outcomes are answers to the head start's claim. If a call waited
  * then, what it waits for may have come since, and the workflow was told before it scheduled this activity: it looks again.
  */
-export function isAdoptable({ kind }: Outcome, args: Args): boolean {
+export function isAdoptable({ kind }: StepOrToolOutcome, args: StepOrToolArgs): boolean {
   if (kind === 'compact') return !isTool(args) && args.compaction === 'ask';
   return kind === 'settled' || kind === 'retry' || kind === 'ended';
 }
 
 /** The outcome, if it comes within `ms`. */
-export async function within(ms: number, outcome: Promise<Outcome>): Promise<Outcome | undefined> {
+export async function within(ms: number, outcome: Promise<StepOrToolOutcome>): Promise<StepOrToolOutcome | undefined> {
   const { promise: late, resolve } = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => resolve(undefined), ms);
   try {

@@ -1,5 +1,5 @@
 import type { UnitOutcome } from '../../domain/activities.ts';
-import { type Args, type LedSession, type Outcome, within } from './led-session.ts';
+import { type StepOrToolArgs, type LedSession, type StepOrToolOutcome, within } from './led-session.ts';
 
 /** A unit that takes longer gets an activity of its own. */
 const QUICK_MS = 25;
@@ -7,9 +7,9 @@ const QUICK_MS = 25;
 const MAX_ALSO = 16;
 
 /** A unit's outcome, with those of the units after it that settle quickly: the workflow gets them together. */
-export async function reportTogether<Kind extends Outcome>(
+export async function reportTogether<Kind extends StepOrToolOutcome>(
   session: LedSession,
-  args: Args,
+  args: StepOrToolArgs,
   outcome: Kind,
 ): Promise<Kind> {
   if (outcome.kind !== 'settled') return outcome;

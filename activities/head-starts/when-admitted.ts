@@ -9,17 +9,17 @@ import type { ActivityContext } from '../activity-context.ts';
 /**
  * Makes a step once this worker has room for its stream. Only a turn that nobody has begun waits; meanwhile its message stays
  * queued, can be cancelled or aborted, and another worker may begin it.
- * @param makeStep is given what counts the stream of the step, once it has been claimed
+ * @param streamStepActivity is given what counts the stream of the step, once it has been claimed
  * @throws {ApplicationFailure} `Shutdown`: this worker stops meanwhile
  */
 export async function whenAdmitted(
   context: ActivityContext,
   args: StepArgs,
   attempt: Attempt,
-  makeStep: (countStream: () => Disposable) => Promise<StepOutcome>,
+  streamStepActivity: (countStream: () => Disposable) => Promise<StepOutcome>,
 ): Promise<StepOutcome> {
   const { admission } = context;
-  const atOnce = () => makeStep(() => admission.begin());
+  const atOnce = () => streamStepActivity(() => admission.begin());
   if (!(await isToWait(context, args, attempt))) return atOnce();
   const admitted = await admit(context, args, attempt.stop.signal);
   if (admitted === undefined) throw ApplicationFailure.retryable('Shutdown', 'Shutdown');
@@ -27,7 +27,7 @@ export async function whenAdmitted(
   if (admitted === 'elsewhere') return attempt.number === 0 ? { kind: 'lost' } : atOnce();
   using held = new DisposableStack();
   held.use(admitted);
-  const outcome = await makeStep(() => new DisposableStack());
+  const outcome = await streamStepActivity(() => new DisposableStack());
   // A load has overtaken the claim.
   if (outcome.kind === 'lost') admission.keepFor(args.session_id, held.move());
   return outcome;

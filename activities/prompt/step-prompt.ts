@@ -5,7 +5,7 @@ import { type AssembledPrompt, assemblePrompt, systemText } from '../../agent/pr
 import { isPromptFunction, promptText } from '../../agent/prompt/prompt-text.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { modelView } from '../../domain/model-view.ts';
-import { fillTemplate, isTemplate } from '../../domain/prompt-template.ts';
+import { fillPromptTemplate, isTemplate } from '../../domain/prompt-template.ts';
 import type { Json } from '../../domain/text.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import { instructionsOfTools } from '../../store/instructions.ts';
@@ -69,7 +69,7 @@ export function shownMessages(parts: LoadedStep['view']): UIMessage[] {
  * The workspace folder of a session. Creates it if it is missing.
  * @throws {PerdureError} `WorkspaceNotUsable`
  */
-export function workspaceOf(
+export function sessionWorkspace(
   context: ActivityContext,
   session: { sessionId: string; user_id: string; workspace_root: string | null; project_id: string | null },
 ): string {
@@ -91,7 +91,7 @@ async function filledText(
 ): Promise<string> {
   if (!isTemplate(prompt)) return systemText([prompt, ...others]);
   const state = new Map<string, Json>(await loadTurnState(context.db, turn));
-  return systemText([fillTemplate(prompt, (name) => state.get(name)), ...others]);
+  return systemText([fillPromptTemplate(prompt, (name) => state.get(name)), ...others]);
 }
 
 type StoredPrompt = Pick<StepPrompt, 'digest' | 'stored'> & {
@@ -108,10 +108,10 @@ async function promptOf(work: Claimed, { sessionId, agent, model }: Turn): Promi
     const { digest, evaluated } = claimed;
     if (sections !== undefined) return { sections, digest, evaluated, stored: () => Promise.resolve() };
   }
-  const folder = workspaceOf(context, { sessionId, ...claimed });
+  const folder = sessionWorkspace(context, { sessionId, ...claimed });
   const { workspaces: boundary } = context.settings;
   const date = new Date().toISOString().slice(0, 10);
-  const text = await loggedPromptText(work, { ...turnSession(sessionId, claimed), date });
+  const text = await loggedPromptText(work, { ...turnSessionOfRow(sessionId, claimed), date });
   stop.signal.throwIfAborted();
   const prompt = await assemblePrompt({
     agent: { ...context.mcp.withTools(agent), prompt: text },
@@ -131,7 +131,7 @@ async function promptOf(work: Claimed, { sessionId, agent, model }: Turn): Promi
 }
 
 /** What prompts and tools see of a session, from a row with its user, project, metadata and attributes. */
-export function turnSession(
+export function turnSessionOfRow(
   sessionId: string,
   row: Pick<LoadedStep, 'user_id' | 'project_id' | 'metadata' | 'attributes'>,
 ): TurnSession {

@@ -3,7 +3,7 @@ import type { UIMessageChunk } from 'ai';
 import type { CompletedStep } from '../../agent/step/completed-step.ts';
 import type { ToolDefinition } from '../../agent/definition/define.ts';
 import type { ResolvedModel } from '../../agent/models/models.ts';
-import { PartRows } from '../../agent/parts/chunks-to-rows.ts';
+import { ChunksToRows } from '../../agent/parts/chunks-to-rows.ts';
 import { refusedIn } from '../../agent/models/refused-files.ts';
 import type { ProviderReport } from '../../agent/provider-failures/provider-report.ts';
 import type { BrokenStep, ModelCall, Retry, StepRecorder } from '../../agent/step/attempt-step.ts';
@@ -12,7 +12,7 @@ import { TOOL_NOT_RUN } from '../../agent/tools/attempt-tool-call.ts';
 import { publishEnded } from '../../bus/bus.ts';
 import type { StepOutcome, ToolCallRef } from '../../domain/activities.ts';
 import { retryMessage, type RunErrorCode, type RunFailure } from '../../domain/runs.ts';
-import { noteRetry, type RunSettlement, type Work } from '../../store/runs.ts';
+import { noteRetry, type RunSettlement, type WorkDone } from '../../store/runs.ts';
 import { settleStep } from '../../store/steps.ts';
 import { streamBatch, type StreamWrite } from '../../store/streams.ts';
 import type { Claimed } from '../claims/claimed.ts';
@@ -30,9 +30,9 @@ import { logOvertaken, writeUntilStored } from '../claims/write-until-stored.ts'
  * Records a step in Postgres while the model streams it: batches of parts and deltas, then one settlement. Unless chunks are
  * saved (`saveOn`), there are no batches: the settlement has everything, or if the step breaks off, one last batch.
  */
-export class PostgresStep implements StepRecorder<StepOutcome> {
+export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
   private readonly work: Claimed;
-  private readonly rows: PartRows;
+  private readonly rows: ChunksToRows;
   private readonly run: { session: string; run: number };
   private call:
     | {
@@ -54,7 +54,7 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
   constructor(work: Claimed, attempt: number) {
     this.work = work;
     this.attempt = attempt;
-    this.rows = new PartRows(work.claimed.next_index);
+    this.rows = new ChunksToRows(work.claimed.next_index);
     this.run = { session: work.claim.sessionId, run: work.claim.runSeq };
   }
 
@@ -154,7 +154,7 @@ export class PostgresStep implements StepRecorder<StepOutcome> {
     }
   }
 
-  private workDone(): Work {
+  private workDone(): WorkDone {
     const { firstMs, call, attempt } = this;
     return {
       worker: this.work.context.worker,

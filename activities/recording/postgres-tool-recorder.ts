@@ -5,9 +5,9 @@ import { decideCall, type DecidingSession, withDecision } from '../../agent/tool
 import { SHOWN_WORKSPACE } from '../../agent/prompt/assemble-prompt.ts';
 import { refusedTaskText, taskError, type TaskRequest } from '../../agent/tools/task-tool.ts';
 import { failedWith, type ToolResult } from '../../agent/tools/execute-tool.ts';
-import { outcomeOf, type ToolDemand, type ToolRecorder, type ToolStart } from '../../agent/tools/attempt-tool-call.ts';
+import { outcomeOf, type ToolDemand, type ToolRecorder, type ToolRefusal, type ToolStart } from '../../agent/tools/attempt-tool-call.ts';
 import { userMark } from '../../bus/bus.ts';
-import type { ChildSession, SessionMark, ToolArgs, ToolOutcome } from '../../domain/activities.ts';
+import type { OpenedChild, SessionMark, ToolArgs, ToolOutcome } from '../../domain/activities.ts';
 import { INVALID_TRANSITION_FORMAT, PerdureError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { PermissionRecord, PermissionRule } from '../../domain/permissions.ts';
@@ -22,11 +22,10 @@ import {
   finishTool,
   type LoadedToolCall,
   type PermissionToBegin,
-  type ToolRefusal,
 } from '../../store/tools.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import { ToolWatch } from '../prompt/tool-watch.ts';
-import { workspaceOf } from '../prompt/step-prompt.ts';
+import { sessionWorkspace } from '../prompt/step-prompt.ts';
 import { newTask, waitingForChild } from './tasks.ts';
 import { type BufferedContext, hideIn, toolContext } from './tool-context.ts';
 import { claimWhenFree } from '../claims/claim-when-free.ts';
@@ -53,7 +52,7 @@ interface Loaded extends Writer {
 }
 
 /** Records a tool call in Postgres: one transaction before the tool runs, and one with its outcome. */
-export class PostgresToolCall implements ToolRecorder<ToolOutcome> {
+export class PostgresToolRecorder implements ToolRecorder<ToolOutcome> {
   private readonly work: Loaded;
   private readonly run: { session: string; run: number };
   private mark: SessionMark | undefined;
@@ -64,7 +63,7 @@ export class PostgresToolCall implements ToolRecorder<ToolOutcome> {
   private buffered: BufferedContext | undefined;
   private watched: ToolWatch | undefined;
   /** In the background, opened by this call. */
-  private child: ChildSession | undefined;
+  private child: OpenedChild | undefined;
   /** The tool's function is running. */
   private isRunning = false;
   /** Undefined until the call has an outcome or was stopped; false: another attempt runs the tool again. */
@@ -181,7 +180,7 @@ export class PostgresToolCall implements ToolRecorder<ToolOutcome> {
   context(): ToolContext {
     const { context, args, claim, call, stop } = this.work;
     const session = { ...call, project_id: this.mark?.project_id ?? null };
-    const folder = workspaceOf(context, { sessionId: args.session_id, ...session });
+    const folder = sessionWorkspace(context, { sessionId: args.session_id, ...session });
     this.buffered = toolContext(context, {
       claim,
       toolCallId: args.tool_call_id,

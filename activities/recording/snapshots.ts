@@ -16,7 +16,7 @@ import { userFolder } from '../../workspaces/paths.ts';
 import { requireWorkspace } from '../../workspaces/require-workspace.ts';
 import type { ActivityContext } from '../activity-context.ts';
 import { workspaceName } from '../prompt/tool-watch.ts';
-import { workspaceOf } from '../prompt/step-prompt.ts';
+import { sessionWorkspace } from '../prompt/step-prompt.ts';
 import { retryInBackground } from '../claims/write-until-stored.ts';
 
 const HOOK_MS = 10_000;
@@ -130,7 +130,7 @@ function removeIfErased({ db, log, settings }: ActivityContext, place: SnapshotP
 
 function placeOf(context: ActivityContext, session: Place): SnapshotPlace {
   const { workspaces } = context.settings;
-  const workspaceRoot = workspaceOf(context, session);
+  const workspaceRoot = sessionWorkspace(context, session);
   const folder = path.join(userFolder(workspaces, session.user_id), FOLDER, session.sessionId);
   requireWorkspace(workspaces, folder);
   const { sessionId, user_id: userId, project_id: projectId } = session;

@@ -9,7 +9,7 @@ import type { Db } from '../../store/db.ts';
 import { deliverTask, type NewTask, type ResultMessage } from '../../store/tasks.ts';
 import type { LoadedToolCall } from '../../store/tools.ts';
 import type { ActivityContext } from '../activity-context.ts';
-import { workspaceOf } from '../prompt/step-prompt.ts';
+import { sessionWorkspace } from '../prompt/step-prompt.ts';
 
 // Subagents: what a worker does to open a child, and to tell its parent that it is over.
 
@@ -42,7 +42,7 @@ export function newTask(
     parts: textParts(prompt),
     inherits_model: agents.get(id).model === undefined,
     model: agent.model ?? null,
-    workspace_root: workspaceOf(context, { ...call, sessionId, project_id: projectId }),
+    workspace_root: sessionWorkspace(context, { ...call, sessionId, project_id: projectId }),
     max_children: settings.maxSubagents,
     token_limit: limitsOf(agent).tokens,
   };

@@ -1,4 +1,5 @@
-import type { Todo, ToolContext } from '../../agent/definition/define.ts';
+import type { ToolContext } from '../../agent/definition/define.ts';
+import type { Todo } from '../../domain/todo.ts';
 import { giveInitiative, joinedInitiative } from '../../agent/initiatives/initiative-tools.ts';
 import type { StopSignal } from '../../agent/stop-signal.ts';
 import { toolCache } from '../../agent/tools/tool-cache.ts';
@@ -12,8 +13,8 @@ import type { Claim } from '../../store/runs.ts';
 import { readCached, writeCached } from '../../store/cached-results.ts';
 import { listTodos, type LoadedToolCall, noteProgress } from '../../store/tools.ts';
 import type { ActivityContext } from '../activity-context.ts';
-import { Progress } from './tool-progress.ts';
-import { turnSession } from '../prompt/step-prompt.ts';
+import { ToolProgress } from './tool-progress.ts';
+import { turnSessionOfRow } from '../prompt/step-prompt.ts';
 
 /** A tool's context, and what the tool wrote through it: stored with its outcome or not at all. */
 export interface BufferedContext {
@@ -43,7 +44,7 @@ export function toolContext(
   const { project_id } = session;
   const todos = toolTodos(project_id === null ? undefined : () => listTodos(db, project_id));
   const log = context.log.child({ session: claim.sessionId, run: claim.runSeq, tool_call: toolCallId });
-  const progress = new Progress((data) =>
+  const progress = new ToolProgress((data) =>
     noteProgress(db, claim, toolCallId, data).then(
       () => bus.publish({ session: claim.sessionId, run: claim.runSeq, kind: 'stream' }),
       (error: unknown) => log.warn({ err: error }, 'a tool’s progress was not written'),
@@ -54,7 +55,7 @@ export function toolContext(
     toolCallId,
     sessionId: claim.sessionId,
     userId: session.user_id,
-    session: turnSession(claim.sessionId, session),
+    session: turnSessionOfRow(claim.sessionId, session),
     projectId: session.project_id,
     workspaceRoot,
     state,

@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import type { Json } from '../../domain/text.ts';
-import { Progress } from './tool-progress.ts';
+import { ToolProgress } from './tool-progress.ts';
 
 it('P5 only the newest progress is written, one write at a time, and none after the end of its call', async () => {
   const written: Json[] = [];
   let atOnce = 0;
   let most = 0;
-  const progress = new Progress(async (data) => {
+  const progress = new ToolProgress(async (data) => {
     most = Math.max(most, (atOnce += 1));
     await delay(20);
     written.push(data);

@@ -7,7 +7,7 @@ const EVERY_MS = 100;
  * Writes a tool's progress reports: one write at a time, at most every 100 ms, the newest report only. Nothing is written
  * after `end` has settled.
  */
-export class Progress {
+export class ToolProgress {
   private readonly write: (data: Json) => Promise<void>;
   private newest: { data: Json } | undefined;
   private timer: NodeJS.Timeout | undefined;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { PartRows } from '../../agent/parts/chunks-to-rows.ts';
+import { ChunksToRows } from '../../agent/parts/chunks-to-rows.ts';
 import type { StreamBatch, StreamState } from '../../store/streams.ts';
 import { Flusher } from './flusher.ts';
 import { StreamWriter } from './stream-writer.ts';
@@ -7,7 +7,7 @@ import { StreamWriter } from './stream-writer.ts';
 const claim = { sessionId: 'ses_1', runSeq: 1, fence: [1, 1, 1] as const };
 
 it('T5 no writes after a lost batch', async () => {
-  const rows = new PartRows(0);
+  const rows = new ChunksToRows(0);
   const written: StreamBatch[] = [];
   const { promise: lost, reject: lose } = Promise.withResolvers<never>();
   let failures = 0;

@@ -1,4 +1,4 @@
-import type { PartRows } from '../../agent/parts/chunks-to-rows.ts';
+import type { ChunksToRows } from '../../agent/parts/chunks-to-rows.ts';
 import type { StreamState, StreamWrite } from '../../store/streams.ts';
 import type { Landing, Stream, StreamWriter } from './stream-writer.ts';
 import type { Urgency } from './write-pace.ts';
@@ -18,7 +18,7 @@ interface Step {
  * error, and nothing more is written.
  */
 export class Flusher implements Stream {
-  private readonly rows: PartRows;
+  private readonly rows: ChunksToRows;
   private readonly writer: Pick<StreamWriter, 'add' | 'remove'>;
   /** As many chunks do not wait for the next tick. */
   private readonly size: number;
@@ -30,7 +30,7 @@ export class Flusher implements Stream {
   private over = false;
   private failure: { error: unknown } | undefined;
 
-  constructor(rows: PartRows, writer: Pick<StreamWriter, 'add' | 'remove'>, size: number, step: Step) {
+  constructor(rows: ChunksToRows, writer: Pick<StreamWriter, 'add' | 'remove'>, size: number, step: Step) {
     this.rows = rows;
     this.writer = writer;
     this.size = size;

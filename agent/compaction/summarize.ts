@@ -7,13 +7,13 @@ import type { Usage } from '../../domain/usage.ts';
 import type { AgentDefinition } from '../definition/define.ts';
 import type { ResolvedModel } from '../models/models.ts';
 import {
-  backoffMs,
+  retryDelayMs,
   classifyProviderError,
   failureOfFinish,
   type ProviderFailure,
 } from '../provider-failures/classify-provider-error.ts';
 import { finishReport, type ProviderReport, providerReport } from '../provider-failures/provider-report.ts';
-import { streamStep } from '../step/stream-model-call.ts';
+import { streamModelCall } from '../step/stream-model-call.ts';
 import type { StopSignal } from '../stop-signal.ts';
 import { countTokens } from './tokens.ts';
 import { chunksOf, transcript, withoutMiddle, withoutOutputs } from './transcript.ts';
@@ -156,7 +156,7 @@ class Summary {
         }
         this.failure = { ...failed(failure.code, reasonOf(failure)), report: providerReport(error) };
         if (failure.kind === 'final') return 'failed';
-        const wait = backoffMs(attempt, failure.retryAfterMs);
+        const wait = retryDelayMs(attempt, failure.retryAfterMs);
         if (attempt > settings.retry_on_transient || performance.now() + wait > this.until) return 'failed';
         await delay(wait, undefined, { signal: stop.signal }).catch(() => {});
         stop.signal.throwIfAborted();
@@ -169,7 +169,7 @@ class Summary {
   /** `again`: the answer is empty or not whole. */
   private async call(text: string): Promise<'answered' | 'failed' | 'again'> {
     const { agent, model } = this.given;
-    const chunks = streamStep({
+    const chunks = streamModelCall({
       model,
       system: agent.prompt,
       messages: [{ id: 'history', role: 'user', parts: [{ type: 'text', text: cleanText(text) }] }],

@@ -10,21 +10,16 @@ import { ruleSchema } from './rule-schema.ts';
 import { withSkillTool } from '../skills/skill-tool.ts';
 import { compactionSchema } from './compaction-schema.ts';
 import { INITIATIVE_ROLES, withInitiativeTools } from '../initiatives/initiative-tools.ts';
-import { type McpServerDefinition, mcpServerSchema, toolNameOf } from './mcp-server-definition.ts';
+import { type McpServerDefinition, mcpServerSchema, mcpToolName } from './mcp-server-definition.ts';
 import { sharedMcpName } from './mcp-names.ts';
-import { misplacedRule } from './mcp-rules.ts';
+import type { Todo } from '../../domain/todo.ts';
+import { misplacedMcpRule } from './mcp-rules.ts';
 import { type InputOf, type InputSchema, type SentInputOf, toolJsonSchema } from './tool-json-schema.ts';
 
 /** A transition that a tool requests: committed before the tool runs (`start`), or with its outcome (`result`). */
 export interface Raise {
   event: PhaseEvent;
   at: 'start' | 'result';
-}
-
-/** A todo of a project. */
-export interface Todo {
-  name: string;
-  done: boolean;
 }
 
 /** The todos of the session's project. Changes are buffered and committed with the tool's result, or not at all. */
@@ -285,7 +280,7 @@ export function defineAgent<const AgentTools extends Tools>(
   if (shared !== undefined) throw new DefinitionError(`agent "${definition.id}": ${shared}`);
   // The registry knows the tools of those that it can call, which its rules may name, too.
   const isAlone = (definition.subagents ?? []).length === 0;
-  const misplaced = isAlone ? misplacedRule({ ...definition, tools }) : undefined;
+  const misplaced = isAlone ? misplacedMcpRule({ ...definition, tools }) : undefined;
   if (misplaced !== undefined) throw new DefinitionError(`agent "${definition.id}": ${misplaced}`);
   return tools === definition.tools ? definition : { ...definition, tools };
 }
@@ -336,7 +331,7 @@ export function manifestRules({
 }: Pick<AgentDefinition, 'permissions' | 'mcp'>): PermissionRule[] {
   const ofServers = mcp.flatMap(({ name, permissions: rules = [] }) =>
     rules.map((each, at) => ({
-      ...{ rule_id: `${MCP_RULE}${name}:${at}`, ...each, permission: toolNameOf(name, each.permission) },
+      ...{ rule_id: `${MCP_RULE}${name}:${at}`, ...each, permission: mcpToolName(name, each.permission) },
       source: 'manifest' as const,
     })),
   );

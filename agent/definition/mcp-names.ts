@@ -1,4 +1,4 @@
-import { type McpServerDefinition, toolNameOf } from './mcp-server-definition.ts';
+import { type McpServerDefinition, mcpToolName } from './mcp-server-definition.ts';
 
 /** What is known of the tools of an agent's MCP server: all of them, or those that the definition names. */
 export interface NamedTools {
@@ -18,7 +18,7 @@ export function sharedMcpName(own: readonly string[], servers: readonly McpServe
   if (twice !== undefined) return `mcp: the name "${twice}" is used twice`;
   const [shared] = sharedTools(
     own,
-    servers.map(({ name, tools = [] }) => ({ server: name, tools: tools.map((tool) => toolNameOf(name, tool)) })),
+    servers.map(({ name, tools = [] }) => ({ server: name, tools: tools.map((tool) => mcpToolName(name, tool)) })),
   );
   return shared?.problem;
 }

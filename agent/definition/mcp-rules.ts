@@ -1,6 +1,6 @@
 import { matches } from '../../domain/permissions.ts';
 import { TASK_TOOL } from '../../domain/task-tool.ts';
-import { MCP_PATTERN, type McpServerDefinition, toolNameOf } from './mcp-server-definition.ts';
+import { MCP_PATTERN, type McpServerDefinition, mcpToolName } from './mcp-server-definition.ts';
 
 // Which tools the permission rules of an agent may name. Those of its MCP servers are known once these are connected.
 
@@ -13,13 +13,13 @@ interface Ruled {
 }
 
 /** What is wrong with the rules of an agent, as far as its definition tells; undefined: nothing. */
-export function misplacedRule(agent: Ruled): string | undefined {
+export function misplacedMcpRule(agent: Ruled): string | undefined {
   const { tools, permissions = [], mcp = [] } = agent;
   for (const [at, { permission, pattern }] of permissions.entries()) {
     if (isOwn(agent, permission)) continue;
     if (!mcp.some((server) => mayHave(server, permission))) {
       const ofServers = mcp.flatMap(
-        (server) => server.tools?.map((tool) => toolNameOf(server.name, tool)) ?? `${server.name}_…`,
+        (server) => server.tools?.map((tool) => mcpToolName(server.name, tool)) ?? `${server.name}_…`,
       );
       const known = [...tools.map(({ name }) => name), ...ofServers];
       return `permissions.${at}.permission: expected the name of one of its tools (${known.join(', ')})`;
@@ -33,7 +33,7 @@ export function misplacedRule(agent: Ruled): string | undefined {
  * The rules of an agent that name a tool which its MCP servers do not have, each with its field.
  * @param listed the tools of a server, by the names that the agent's model sees; undefined: it was never reached
  */
-export function rulesWithoutTool(
+export function mcpRulesWithoutTool(
   agent: Ruled,
   listed: (server: McpServerDefinition) => readonly string[] | undefined,
 ): string[] {
@@ -41,7 +41,7 @@ export function rulesWithoutTool(
   const isMissing = (server: McpServerDefinition, name: string) => listed(server)?.includes(name) === false;
   const ofServers = mcp.flatMap((server, place) =>
     (server.permissions ?? []).flatMap(({ permission }, at) =>
-      isMissing(server, toolNameOf(server.name, permission))
+      isMissing(server, mcpToolName(server.name, permission))
         ? [`mcp.${place}.permissions.${at}.permission: the MCP server "${server.name}" has no tool "${permission}"`]
         : [],
     ),
@@ -63,5 +63,5 @@ function isOwn({ tools, subagents = [] }: Ruled, name: string): boolean {
 
 /** Whether a server may have a tool, as far as its definition tells. */
 function mayHave({ name: server, tools }: McpServerDefinition, name: string): boolean {
-  return tools?.some((tool) => toolNameOf(server, tool) === name) ?? name.startsWith(`${server}_`);
+  return tools?.some((tool) => mcpToolName(server, tool) === name) ?? name.startsWith(`${server}_`);
 }

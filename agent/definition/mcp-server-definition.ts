@@ -55,7 +55,7 @@ export type McpServerDefinition = z.infer<typeof mcpServerSchema>;
 export type McpTransport = McpServerDefinition['transport'];
 
 /** How an agent's tool is called that a server has. Other characters than tools may have become `_`. */
-export function toolNameOf(server: string, tool: string): string {
+export function mcpToolName(server: string, tool: string): string {
   return `${server}_${tool.replaceAll(/[^A-Za-z0-9_-]/g, '_')}`;
 }
 

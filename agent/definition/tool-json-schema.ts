@@ -31,7 +31,7 @@ export function toolJsonSchema(tool: { input: InputSchema }): JsonSchema {
 }
 
 /** Parses a tool's input. */
-export function parseInput(tool: { input: InputSchema }, value: unknown): Promise<ParsedInput> {
+export function parseToolInput(tool: { input: InputSchema }, value: unknown): Promise<ParsedInput> {
   return schemaOf(tool).parse(value);
 }
 

@@ -1,7 +1,7 @@
 import { PerdureError } from '../../domain/errors.ts';
 import { TASK_TOOL } from '../../domain/task-tool.ts';
 import { type AgentDefinition, defineAgent, DefinitionError } from '../definition/define.ts';
-import { misplacedRule } from '../definition/mcp-rules.ts';
+import { misplacedMcpRule } from '../definition/mcp-rules.ts';
 import { importDefault } from './import-default.ts';
 import { withTaskTool } from '../tools/task-tool.ts';
 import { reloading, type ReloadReport } from './reloading.ts';
@@ -107,7 +107,7 @@ function withSubagents(agent: AgentDefinition, byId: ReadonlyMap<string, AgentDe
 function requireRules(agent: AgentDefinition, called: readonly AgentDefinition[]): void {
   const tools = called.flatMap((each) => each.tools);
   const mcp = called.flatMap((each) => each.mcp ?? []);
-  const misplaced = misplacedRule({ ...agent, tools, mcp });
+  const misplaced = misplacedMcpRule({ ...agent, tools, mcp });
   if (misplaced !== undefined) throw new DefinitionError(`agent "${agent.id}": ${misplaced}`);
 }
 

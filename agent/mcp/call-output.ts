@@ -25,7 +25,7 @@ const MOST_FILES = 32;
  * with the parts of the result in order. Of a file it has the URL.
  * @throws {Error} with the result's text, if the result is an error
  */
-export async function outputOf(result: CallResult, keep: (file: ResultFile) => ReturnType<KeepFile>): Promise<Json> {
+export async function callOutput(result: CallResult, keep: (file: ResultFile) => ReturnType<KeepFile>): Promise<Json> {
   const { content, structuredContent: structured, isError } = result;
   const texts = content.flatMap((block) => (block.type === 'text' ? [block.text] : []));
   const text = texts.join('\n\n');

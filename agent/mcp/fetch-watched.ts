@@ -6,10 +6,10 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 export const MOST_MESSAGE_BYTES = 16 * 1024 ** 2;
 
 /** The stream of a call's answer ended without the answer. */
-export class BrokenAnswer extends Error {}
+export class BrokenAnswerError extends Error {}
 
 /** A message of a server is too large. */
-export class TooLargeAnswer extends Error {
+export class TooLargeAnswerError extends Error {
   constructor() {
     super(`a message of more than ${MOST_MESSAGE_BYTES} bytes`);
   }
@@ -48,7 +48,7 @@ function limited(
     pull: async (controller) => {
       try {
         const { done, value } = await reader.read();
-        if (value && size(value) > MOST_MESSAGE_BYTES) throw new TooLargeAnswer();
+        if (value && size(value) > MOST_MESSAGE_BYTES) throw new TooLargeAnswerError();
         if (!done) return controller.enqueue(value);
         controller.close();
         ended(undefined);

@@ -3,7 +3,7 @@ import { canonicalJson } from '../../domain/canonical-json.ts';
 import type { CallResult } from './call-result.ts';
 import { type McpTransport, placeOf } from '../definition/mcp-server-definition.ts';
 import { mcpFailure } from './mcp-failure.ts';
-import { type CallOptions, type ListedTool, McpSession } from './mcp-session.ts';
+import { type McpCallOptions, type ListedTool, McpSession } from './mcp-session.ts';
 
 /** Writes to the worker's log; it removes secrets. */
 export interface McpLog {
@@ -67,7 +67,7 @@ export class McpConnection {
    */
   async call(
     { tool, input, repeatable }: { tool: string; input: Record<string, unknown>; repeatable: boolean },
-    options: CallOptions,
+    options: McpCallOptions,
   ): Promise<CallResult> {
     for (let isFirst = true; ; isFirst = false) {
       const session = await this.connected(options.signal);
@@ -128,7 +128,10 @@ export class McpConnection {
       return session;
     } catch (error) {
       if (isFirst && !this.closing.signal.aborted)
-        log.warn({ server, place, reason: reasonOf(error) }, 'an MCP server cannot be reached: its tools are missing');
+        log.warn(
+          { server, place, reason: errorReason(error) },
+          'an MCP server cannot be reached: its tools are missing',
+        );
       return undefined;
     }
   }
@@ -201,7 +204,7 @@ export class McpConnection {
       .catch((error: unknown) => {
         if (!this.closing.signal.aborted)
           options.log.warn(
-            { server: options.server, reason: reasonOf(error) },
+            { server: options.server, reason: errorReason(error) },
             'the tools of an MCP server were not listed again',
           );
       })
@@ -217,7 +220,7 @@ const AWAY = 'the MCP server cannot be reached now';
 const LOST = 'the MCP server was lost while this ran, so its outcome is unknown';
 
 /** The message of an error, and of its cause. */
-export function reasonOf(error: unknown): string {
+export function errorReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause = error.cause instanceof Error ? `: ${error.cause.message}` : '';
   return error.message + cause;

@@ -1,4 +1,4 @@
-import { BrokenAnswer, TooLargeAnswer } from './fetch-watched.ts';
+import { BrokenAnswerError, TooLargeAnswerError } from './fetch-watched.ts';
 
 /**
  * How a call failed. `answered`: by the server, or it took too long. `unsent`: the server never got it. `lost`: the server may
@@ -23,8 +23,8 @@ export function mcpFailure(
   error: unknown,
   { isClosed, timeoutMs }: { isClosed: boolean; timeoutMs: number },
 ): McpFailure {
-  if (error instanceof BrokenAnswer) return { kind: 'lost' };
-  if (error instanceof TooLargeAnswer) return { kind: 'answered', message: `answered with ${error.message}` };
+  if (error instanceof BrokenAnswerError) return { kind: 'lost' };
+  if (error instanceof TooLargeAnswerError) return { kind: 'answered', message: `answered with ${error.message}` };
   const { name, message, code, cause } = error as { name?: string; message?: string; code?: unknown; cause?: unknown };
   if (name === 'McpError') {
     if (code === REQUEST_TIMEOUT && message?.endsWith('Request timed out'))

@@ -1,7 +1,13 @@
 import type { Readable } from 'node:stream';
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Progress } from '@modelcontextprotocol/sdk/types.js';
-import { answerEnded, BrokenAnswer, fetchWatched, MOST_MESSAGE_BYTES, TooLargeAnswer } from './fetch-watched.ts';
+import {
+  answerEnded,
+  BrokenAnswerError,
+  fetchWatched,
+  MOST_MESSAGE_BYTES,
+  TooLargeAnswerError,
+} from './fetch-watched.ts';
 import type { CallResult } from './call-result.ts';
 import type { McpTransport } from '../definition/mcp-server-definition.ts';
 import { loadMcpSdk, type McpSdk } from './load-mcp-sdk.ts';
@@ -33,7 +39,7 @@ export interface SessionEvents {
   flooded(reason: string): void;
 }
 
-export interface CallOptions {
+export interface McpCallOptions {
   signal: AbortSignal;
   timeoutMs: number;
   onProgress: (progress: { progress: number; total?: number; message?: string }) => void;
@@ -76,7 +82,7 @@ export class McpSession {
       // The SDK has given up the stream on which the server sends on its own.
       if (error.message.startsWith('Maximum reconnection attempts')) void this.close();
       // Of stdio; the SDK closes the connection.
-      if (error.message.startsWith('ReadBuffer exceeded')) events.flooded(new TooLargeAnswer().message);
+      if (error.message.startsWith('ReadBuffer exceeded')) events.flooded(new TooLargeAnswerError().message);
     };
     const refused = new Set<string>();
     this.client.fallbackRequestHandler = ({ method: asked }) => {
@@ -146,17 +152,17 @@ export class McpSession {
 
   /**
    * Calls a tool. When the signal fires, the server is told to cancel.
-   * @throws {BrokenAnswer} the answer was lost; {TooLargeAnswer}; the SDK's errors
+   * @throws {BrokenAnswerError} the answer was lost; {TooLargeAnswerError}; the SDK's errors
    */
-  async call(name: string, input: Record<string, unknown>, options: CallOptions): Promise<CallResult> {
+  async call(name: string, input: Record<string, unknown>, options: McpCallOptions): Promise<CallResult> {
     const { signal, timeoutMs, onProgress } = options;
     const broken = new AbortController();
     let canResume = false;
     let timer: NodeJS.Timeout | undefined;
     const ended = (error: unknown) => {
-      if (error instanceof TooLargeAnswer) broken.abort(error);
+      if (error instanceof TooLargeAnswerError) broken.abort(error);
       timer = setTimeout(() => {
-        if (!canResume) broken.abort(new BrokenAnswer());
+        if (!canResume) broken.abort(new BrokenAnswerError());
       }, READ_MS);
     };
     try {

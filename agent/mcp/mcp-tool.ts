@@ -3,8 +3,8 @@ import { canonicalJson } from '../../domain/canonical-json.ts';
 import type { ToolDefinition } from '../definition/define.ts';
 import { toolJsonSchema } from '../definition/tool-json-schema.ts';
 import type { McpConnection } from './mcp-connection.ts';
-import { type McpServerDefinition, toolNameOf } from '../definition/mcp-server-definition.ts';
-import { type KeepFile, outputOf } from './call-output.ts';
+import { type McpServerDefinition, mcpToolName } from '../definition/mcp-server-definition.ts';
+import { type KeepFile, callOutput } from './call-output.ts';
 import type { ListedTool } from './mcp-session.ts';
 
 /** Time limit of a call. */
@@ -25,11 +25,11 @@ export function digestOf({ description, inputSchema, annotations }: ListedTool):
 }
 
 /** A server's tool as a tool of an agent, or why it cannot be one. */
-export function asTool(
+export function mcpToolOf(
   used: UsedServer,
   tool: ListedTool,
 ): { tool: ToolDefinition; isDestructive: boolean } | { problem: string } {
-  const name = toolNameOf(used.server.name, tool.name);
+  const name = mcpToolName(used.server.name, tool.name);
   if (!TOOL_NAME.test(name)) return { problem: `the name "${name}" is longer than 64 characters` };
   const { readOnlyHint, idempotentHint, destructiveHint } = tool.annotations ?? {};
   const definition = callingTool(used, tool.name, {
@@ -80,7 +80,7 @@ function callingTool(
       timeoutMs: server.timeout ?? CALL_MS,
       onProgress: (progress) => ctx.progress(progress),
     });
-    return outputOf(result, (file) => keepFile(ctx.sessionId, file));
+    return callOutput(result, (file) => keepFile(ctx.sessionId, file));
   };
   return { ...definition, execute };
 }

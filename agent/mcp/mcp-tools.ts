@@ -4,14 +4,14 @@ import { MCP_RULE, type PermissionRule } from '../../domain/permissions.ts';
 import { type AgentDefinition, DefinitionError, manifestRules, type ToolDefinition } from '../definition/define.ts';
 import { toolCatalog } from '../prompt/assemble-prompt.ts';
 import { toolJsonSchema } from '../definition/tool-json-schema.ts';
-import { McpConnection, type McpLog, reasonOf } from './mcp-connection.ts';
-import { type McpServerDefinition, placeOf, toolNameOf } from '../definition/mcp-server-definition.ts';
+import { McpConnection, type McpLog, errorReason } from './mcp-connection.ts';
+import { type McpServerDefinition, placeOf, mcpToolName } from '../definition/mcp-server-definition.ts';
 import { sharedTools } from '../definition/mcp-names.ts';
 import type { KeepFile } from './call-output.ts';
-import { rulesWithoutTool } from '../definition/mcp-rules.ts';
+import { mcpRulesWithoutTool } from '../definition/mcp-rules.ts';
 import { loadMcpSdk } from './load-mcp-sdk.ts';
 import type { ListedTool } from './mcp-session.ts';
-import { asTool, digestOf, formerTool, type UsedServer } from './mcp-tool.ts';
+import { mcpToolOf, digestOf, formerTool, type UsedServer } from './mcp-tool.ts';
 
 /** Keeps the digest of each tool as an agent's version first saw it, for all workers. */
 export interface ToolPins {
@@ -196,7 +196,7 @@ export class McpTools {
     if (known?.tools === undefined) return;
     this.take(use, known.tools).catch((error: unknown) =>
       this.options.log.warn(
-        { reason: reasonOf(error), agent: agent.id, server: server.name },
+        { reason: errorReason(error), agent: agent.id, server: server.name },
         'the tools of an MCP server were not taken',
       ),
     );
@@ -225,12 +225,12 @@ export class McpTools {
     const changed = new Set(await this.options.pins.changed({ id: agent.id, version }, server.name, digests));
     const made = offered.flatMap((tool) => {
       if (changed.has(tool.name) && this.isRefused(use, tool)) return [];
-      const each = asTool(use, tool);
+      const each = mcpToolOf(use, tool);
       if ('tool' in each) return [each];
       this.leaveOut(use, tool.name, each.problem);
       return [];
     });
-    use.listed = listed.map(({ name }) => toolNameOf(server.name, name));
+    use.listed = listed.map(({ name }) => mcpToolName(server.name, name));
     use.tools = made.map(({ tool }) => tool);
     use.destructive = new Set(made.filter(({ isDestructive }) => isDestructive).map(({ tool }) => tool));
     this.combined.delete(agent);
@@ -243,7 +243,7 @@ export class McpTools {
 
   private rulesWithoutTool(agent: AgentDefinition): string[] {
     const uses = this.usesOf(agent);
-    return rulesWithoutTool(agent, (server) => uses.find((use) => use.server === server)?.listed);
+    return mcpRulesWithoutTool(agent, (server) => uses.find((use) => use.server === server)?.listed);
   }
 
   /** Notes that a tool is not as it was when the agent's version first saw it. */

@@ -2,7 +2,7 @@ import type { UIMessageChunk } from 'ai';
 import { isTextPart, type LostPart, type PartData, type PartSnapshot, settledText } from '../../domain/part-data.ts';
 import type { PermissionRecord } from '../../domain/permissions.ts';
 import type { RunFailure, RunState } from '../../domain/runs.ts';
-import { advance } from '../../domain/rows-to-chunks.ts';
+import { rowsToChunks } from '../../domain/rows-to-chunks.ts';
 import { NOTHING_SEEN, type Seen } from '../../domain/seen-part.ts';
 import type { Batch } from '../parts/chunks-to-rows.ts';
 import { withDecision } from '../tools/decide-call.ts';
@@ -98,7 +98,7 @@ export class MemoryAnswer<Metadata extends Record<string, unknown>> {
   }
 
   private read(parts: LostPart[], state: RunState = 'running', failure?: RunFailure): UIMessageChunk[] {
-    const { seen, chunks } = advance(this.seen, {
+    const { seen, chunks } = rowsToChunks(this.seen, {
       session_id: this.sessionId,
       message_id: this.id,
       metadata: this.byId.size === 0 ? null : this.metadata,

@@ -4,13 +4,13 @@ import type { Attributes } from '../../domain/attributes.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Phase } from '../../domain/phases.ts';
 import { editsOf, State } from '../../domain/state.ts';
+import type { Todo } from '../../domain/todo.ts';
 import { fullName } from '../../domain/state-keys.ts';
 import type { Json } from '../../domain/text.ts';
 import {
   type AgentDefinition,
   defineAgent,
   DefinitionError,
-  type Todo,
   type ToolCache,
   type ToolContext,
   type TurnSession,
@@ -87,7 +87,7 @@ export function memoryToolContext(
     ...call,
     sessionId: session.id,
     userId: session.userId,
-    session: turnSession(session),
+    session: sessionOfTurn(session),
     projectId: session.projectId,
     workspaceRoot: session.workspaceRoot,
     state,
@@ -108,7 +108,7 @@ export function memoryToolContext(
 }
 
 /** What prompts and tools see of a session. */
-export function turnSession({ id: sessionId, userId, projectId, metadata, attributes }: MemorySession): TurnSession {
+export function sessionOfTurn({ id: sessionId, userId, projectId, metadata, attributes }: MemorySession): TurnSession {
   return { sessionId, userId, projectId, metadata, attributes };
 }
 

@@ -25,7 +25,7 @@ interface Work {
 }
 
 /** Records a tool call in memory. `stopped`: it was stopped before it had an outcome. */
-export class MemoryToolCall implements ToolRecorder<'settled' | 'stopped'> {
+export class MemoryToolRecorder implements ToolRecorder<'settled' | 'stopped'> {
   private readonly work: Work;
   private allowed: PermissionRecord | undefined;
   private commit = () => {};

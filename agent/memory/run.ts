@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessage, UIMessageChunk } from 'ai';
 import { newId } from '../../domain/ids.ts';
 import { modelView } from '../../domain/model-view.ts';
-import { fillTemplate } from '../../domain/prompt-template.ts';
+import { fillPromptTemplate } from '../../domain/prompt-template.ts';
 import type { RunFailure } from '../../domain/runs.ts';
 import { type StepNext, turnLoop } from '../../domain/turn-loop.ts';
 import { addUsage, type Usage, ZERO_USAGE } from '../../domain/usage.ts';
@@ -10,17 +10,17 @@ import type { CompletedStep } from '../step/completed-step.ts';
 import { limitsOf } from '../definition/define.ts';
 import type { Stamps } from '../prompt/instructions.ts';
 import { MemoryAnswer } from './memory-answer.ts';
-import { MemoryToolCall } from './memory-tool-recorder.ts';
-import { type MemorySession, turnSession } from './memory-session.ts';
+import { MemoryToolRecorder } from './memory-tool-recorder.ts';
+import { type MemorySession, sessionOfTurn } from './memory-session.ts';
 import type { ResolvedModel } from '../models/models.ts';
-import { PartRows } from '../parts/chunks-to-rows.ts';
+import { ChunksToRows } from '../parts/chunks-to-rows.ts';
 import { refusedIn } from '../models/refused-files.ts';
 import { type AssembledPrompt, assemblePrompt, systemText } from '../prompt/assemble-prompt.ts';
 import { isPromptFunction, promptText } from '../prompt/prompt-text.ts';
 import { attemptStep, type BrokenStep, type ModelCall, type Retry, type StepRecorder } from '../step/attempt-step.ts';
 import type { StepToolCall } from '../parts/call-chunks.ts';
 import { StopSignal } from '../stop-signal.ts';
-import { performToolCall } from '../tools/attempt-tool-call.ts';
+import { attemptToolCall } from '../tools/attempt-tool-call.ts';
 
 export interface RunOptions {
   /** Aborts the run: the model call and the tool in flight stop at once. */
@@ -95,7 +95,7 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
   private readonly options: RunOptions;
   private readonly id = newId('msg');
   private readonly answer: MemoryAnswer<AnswerMetadata>;
-  private rows = new PartRows(0);
+  private rows = new ChunksToRows(0);
   /** Index of the first part that no settled step wrote. */
   private settledParts = 0;
   private tokens = 0;
@@ -156,9 +156,9 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
   private async tool({ toolCallId, toolName, input }: StepToolCall): Promise<TurnEnd | undefined> {
     const { session, answer, stop } = this;
     const { tool_output_bytes: maxOutputBytes } = limitsOf(session.agent);
-    const end = await performToolCall(
+    const end = await attemptToolCall(
       { tools: session.agent.tools, toolName, input, stop, maxOutputBytes },
-      new MemoryToolCall({
+      new MemoryToolRecorder({
         session,
         answer,
         toolCallId,
@@ -172,7 +172,7 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
   }
 
   async prepare(): Promise<ModelCall> {
-    this.rows = new PartRows(this.settledParts);
+    this.rows = new ChunksToRows(this.settledParts);
     await this.rows.interrupt(this.answer.from(this.settledParts));
     this.assembled ??= this.prompt();
     const { tools } = this.session.agent;
@@ -180,7 +180,7 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
     const [prompt = '', ...others] = sections;
     const text = isPromptFunction(this.session.agent)
       ? prompt
-      : fillTemplate(prompt, (name) => this.session.state.get(name));
+      : fillPromptTemplate(prompt, (name) => this.session.state.get(name));
     const system = systemText([text, ...others]);
     this.answer.metadata = { ...this.answer.metadata, system_prompt_digest: digest };
     this.sent = modelView([...this.session.messages, this.settled()]);
@@ -241,7 +241,7 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
     const { agent, workspaceRoot, writtenInstructions } = this.session;
     const { boundary } = this;
     const { date = new Date().toISOString().slice(0, 10) } = this.options;
-    const prompt = await promptText(agent, { ...turnSession(this.session), date }, this.stop.signal);
+    const prompt = await promptText(agent, { ...sessionOfTurn(this.session), date }, this.stop.signal);
     const writtenByTools = (found: Stamps) => Promise.resolve(writtenInstructions.of(found));
     const model = this.model.ref;
     return assemblePrompt({

@@ -4,7 +4,7 @@ import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { PerdureError } from '../../domain/errors.ts';
 import type { Modality, ModelInfo, ReasoningLevel } from '../../domain/model-info.ts';
-import { splitModel } from '../../domain/model-ref.ts';
+import { splitModelRef } from '../../domain/model-ref.ts';
 import { type CatalogEntries, infoOf, type KnownModel, ModelCatalog, type Variant } from './model-catalog.ts';
 import type { ModelObject } from '../model-object.ts';
 import { providerFetch } from '../provider-stream/provider-fetch.ts';
@@ -94,7 +94,7 @@ export function createModels(settings: ModelSettings): Models {
   const entries = settings.catalog ?? {};
   const catalog = new ModelCatalog(entries);
   const listed = [
-    ...Object.keys(entries).filter((ref) => providers.has(splitModel(ref).provider_id)),
+    ...Object.keys(entries).filter((ref) => providers.has(splitModelRef(ref).provider_id)),
     ...[...providers.keys()].map((name) => (name === REHEARSAL_PROVIDER ? REHEARSAL_MODEL : `${name}/*`)),
   ];
   const offered = [...providers].flatMap(([name, { isServer = false }]) =>
@@ -124,7 +124,7 @@ export function createModels(settings: ModelSettings): Models {
 }
 
 function isOfSameProvider(a: string, b: string): boolean {
-  return splitModel(a).provider_id === splitModel(b).provider_id;
+  return splitModelRef(a).provider_id === splitModelRef(b).provider_id;
 }
 
 function cheapestOf(refs: readonly [string, ...string[]], catalog: ModelCatalog): string {
@@ -179,7 +179,7 @@ function make(
   providers: ReadonlyMap<string, ProviderEntry>,
   known: KnownModel,
 ): Omit<ResolvedModel, 'idleMs'> | undefined {
-  const { provider_id: name, model_id: id } = splitModel(ref);
+  const { provider_id: name, model_id: id } = splitModelRef(ref);
   const provider = providers.get(name);
   if (!provider || id === '' || (name === REHEARSAL_PROVIDER && ref !== REHEARSAL_MODEL)) return undefined;
   return {

@@ -1,7 +1,7 @@
 import { type UIMessage, UnsupportedFunctionalityError, wrapLanguageModel } from 'ai';
 import { modalityOf, type Modality } from '../../domain/model-info.ts';
 import { isShownSummary } from '../../domain/compaction.ts';
-import { fileNote, REFUSED_MESSAGE, type Refusal, type RefusedData } from '../../domain/refusals.ts';
+import { fileNote, REFUSED_MESSAGE, type RefusalScope, type RefusedData } from '../../domain/refusals.ts';
 import type { ModelObject, ModelPrompt } from '../model-object.ts';
 
 type Call = Parameters<ModelObject['doStream']>[0];
@@ -39,11 +39,11 @@ function takesIn(modalities: readonly Modality[] | null, mediaType: string): boo
  *   files, takes back the files that are left;
  * - a turn: its message, and those directly before it that were not answered.
  *
- * @param messages of the request, as `streamStep` got them
+ * @param messages of the request, as `streamModelCall` got them
  * @param own the id of the message that was being answered
  */
 export function refusedIn(
-  refusal: Refusal,
+  refusal: RefusalScope,
   messages: readonly UIMessage[],
   { own, modalities }: { own: string; modalities: readonly Modality[] | null },
 ): RefusedData {

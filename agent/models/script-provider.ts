@@ -4,10 +4,10 @@ import type { Json } from '../../domain/text.ts';
 import { DefinitionError } from '../definition/define.ts';
 import { importDefault } from '../loading/import-default.ts';
 import type { ModelPrompt } from '../model-object.ts';
-import { currentTurn, type Outcome } from '../scripted/current-turn.ts';
+import { currentTurn, type SeenOutcome } from '../scripted/current-turn.ts';
 import type { CustomProviders } from './providers.ts';
 import { reloading, type ReloadReport } from '../loading/reloading.ts';
-import { type CallOptions, type Reply, scriptModel } from '../scripted/script-model.ts';
+import { type ModelCallOptions, type Reply, scriptModel } from '../scripted/script-model.ts';
 
 /** What the model answers in one step: a text, or a text and tool calls. Without tool calls it is the turn's last. */
 export type ScriptedStep = string | { text?: string; calls?: readonly { tool: string; input: Json }[] };
@@ -19,7 +19,7 @@ export interface ScriptContext {
   /** The text of the user's message. */
   text: string;
   /** The outcomes of this turn's tool calls, in order. */
-  outcomes: readonly Outcome[];
+  outcomes: readonly SeenOutcome[];
   /** Names of the tools that the model may call. */
   tools: readonly string[];
   prompt: ModelPrompt;
@@ -47,7 +47,7 @@ const scriptSchema = z.union([
 ]);
 
 /** The reply of a script to a call. @throws {Error} if the script has no such step, or it is invalid */
-export async function replyOf(script: Script, { prompt, tools }: CallOptions): Promise<Reply> {
+export async function replyOf(script: Script, { prompt, tools }: ModelCallOptions): Promise<Reply> {
   const { text, steps: step, outcomes } = currentTurn(prompt);
   if (typeof script !== 'function') return complete(script[step] ?? noStep(script.length, step));
   const names = tools?.map((tool) => tool.name) ?? [];

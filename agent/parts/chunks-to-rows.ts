@@ -2,7 +2,7 @@ import { parsePartialJson, type UIMessageChunk } from 'ai';
 import { newId } from '../../domain/ids.ts';
 import type { DeltaWrite, LostPart, PartData, PartWrite } from '../../domain/part-data.ts';
 import type { RefusedData } from '../../domain/refusals.ts';
-import { endOfLostPart, type Providers, providers, toolPart, toolState } from './part-columns.ts';
+import { endOfLostPart, type WithProviderMetadata, providerMetadataOf, toolPart, partColumns } from './part-columns.ts';
 
 /** What is written in one transaction. */
 export interface Batch {
@@ -26,7 +26,7 @@ interface OpenPart {
  * 2. `take` returns each change once. A batch that could not be written is not returned again.
  * 3. A reader of the rows gets the message that the AI SDK's reducer makes of the chunks.
  */
-export class PartRows {
+export class ChunksToRows {
   private readonly open = new Map<string, OpenPart>();
   private readonly changed = new Map<string, OpenPart>();
   private readonly finished: PartWrite[] = [];
@@ -72,15 +72,15 @@ export class PartRows {
       case 'start-step':
         return this.whole({ type: 'step-start' });
       case 'text-start':
-        return this.begin(chunk.id, { type: 'text', text: '', state: 'streaming', ...providers(chunk) });
+        return this.begin(chunk.id, { type: 'text', text: '', state: 'streaming', ...providerMetadataOf(chunk) });
       case 'reasoning-start':
-        return this.begin(chunk.id, { type: 'reasoning', text: '', state: 'streaming', ...providers(chunk) });
+        return this.begin(chunk.id, { type: 'reasoning', text: '', state: 'streaming', ...providerMetadataOf(chunk) });
       case 'text-delta':
       case 'reasoning-delta':
-        return this.grow(chunk.id, chunk.delta, providers(chunk));
+        return this.grow(chunk.id, chunk.delta, providerMetadataOf(chunk));
       case 'text-end':
       case 'reasoning-end':
-        return this.end(chunk.id, { state: 'done', ...providers(chunk) });
+        return this.end(chunk.id, { state: 'done', ...providerMetadataOf(chunk) });
       case 'tool-input-start':
         return this.begin(chunk.toolCallId, toolPart(chunk, 'input-streaming'));
       case 'tool-input-delta':
@@ -134,7 +134,7 @@ export class PartRows {
 
   private newRow(data: PartData): PartWrite {
     const id = newId('prt');
-    const row = { id, index: this.index, type: data.type, data, ...toolState(data) };
+    const row = { id, index: this.index, type: data.type, data, ...partColumns(data) };
     this.index += 1;
     return row;
   }
@@ -162,7 +162,7 @@ export class PartRows {
     if (row.tool_call_id !== undefined) this.change(part);
   }
 
-  private grow(key: string, text: string, more: Providers): void {
+  private grow(key: string, text: string, more: WithProviderMetadata): void {
     const part = this.open.get(key);
     if (part === undefined || (text === '' && Object.keys(more).length === 0)) return;
     part.text += text;
@@ -184,7 +184,7 @@ export class PartRows {
     this.open.delete(key);
     this.changed.delete(part.row.id);
     const merged: typeof data = { ...part.row.data, ...data };
-    this.finish({ ...part.row, type: merged.type, data: merged, ...toolState(merged), settled: true });
+    this.finish({ ...part.row, type: merged.type, data: merged, ...partColumns(merged), settled: true });
   }
 }
 

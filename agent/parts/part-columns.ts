@@ -1,16 +1,16 @@
 import { parsePartialJson } from 'ai';
 import type { LostPart, PartData, PartWrite } from '../../domain/part-data.ts';
 
-export interface Providers {
+export interface WithProviderMetadata {
   providerMetadata?: unknown;
 }
 
 /** A chunk's provider metadata, if any. */
-export function providers(chunk: Providers): Providers {
+export function providerMetadataOf(chunk: WithProviderMetadata): WithProviderMetadata {
   return chunk.providerMetadata === undefined ? {} : { providerMetadata: chunk.providerMetadata };
 }
 
-interface ToolChunk extends Providers {
+interface ToolChunk extends WithProviderMetadata {
   toolCallId: string;
   toolName: string;
   dynamic?: boolean;
@@ -34,7 +34,7 @@ export function toolPart(chunk: ToolChunk, state: string): PartData {
 }
 
 /** The columns of a tool call's part. */
-export function toolState(data: Record<string, unknown>): Pick<PartWrite, 'tool_call_id' | 'tool_state'> {
+export function partColumns(data: Record<string, unknown>): Pick<PartWrite, 'tool_call_id' | 'tool_state'> {
   return typeof data['toolCallId'] === 'string'
     ? { tool_call_id: data['toolCallId'], tool_state: data['state'] as string }
     : {};
@@ -50,5 +50,5 @@ export async function endOfLostPart({ text, ...part }: LostPart): Promise<PartWr
   if (data['state'] !== 'input-streaming' && data['state'] !== 'input-available') return undefined;
   const input = text === null ? data['input'] : (await parsePartialJson(text)).value;
   const ended = { ...data, input, state: 'output-error', errorText: 'interrupted before it began' };
-  return { ...part, data: ended, ...toolState(ended), settled: true };
+  return { ...part, data: ended, ...partColumns(ended), settled: true };
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { reduced } from '../../tools/test-kit/reduce.ts';
 import { defineTool } from '../definition/define.ts';
-import { StepChunks } from './sdk-parts-to-chunks.ts';
+import { SdkPartsToChunks } from './sdk-parts-to-chunks.ts';
 
 type Part = LanguageModelStreamPart;
 
@@ -19,7 +19,7 @@ const step = (...parts: Part[]) => stepTo('stop', ...parts);
 
 async function stepTo(finishReason: string, ...parts: Part[]) {
   let calls = 0;
-  const made = new StepChunks([write], () => `ours_${++calls}`);
+  const made = new SdkPartsToChunks([write], () => `ours_${++calls}`);
   const chunks: UIMessageChunk[] = [...parts.flatMap((part) => made.of(part)), ...made.end(finishReason)];
   return {
     chunks,

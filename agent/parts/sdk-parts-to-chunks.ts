@@ -22,7 +22,7 @@ interface OpenText {
  * 2. `start-step` is sent with the first content: a call that fails before any content leaves no step.
  * 3. What is still open when the step ends is ended before `finish-step`.
  */
-export class StepChunks {
+export class SdkPartsToChunks {
   private readonly calls: StepCalls;
   private readonly texts = new Map<string, OpenText>();
   private started = false;

@@ -1,8 +1,8 @@
 import { APICallError, InvalidArgumentError, LoadAPIKeyError, StreamProviderError, TypeValidationError } from 'ai';
 import { describe, expect, it } from 'vitest';
 import { PerdureError } from '../../domain/errors.ts';
-import type { Refusal } from '../../domain/refusals.ts';
-import { backoffMs, classifyProviderError, failureOfFinish } from './classify-provider-error.ts';
+import type { RefusalScope } from '../../domain/refusals.ts';
+import { retryDelayMs, classifyProviderError, failureOfFinish } from './classify-provider-error.ts';
 
 const SECRET = 'sk-secret-in-the-body';
 
@@ -100,7 +100,7 @@ describe('final', () => {
     expect(failure.kind === 'final' && failure.message).toMatch(advice);
   });
 
-  it.each<[number, string | object, string, Refusal | undefined]>([
+  it.each<[number, string | object, string, RefusalScope | undefined]>([
     [400, 'nonsense', 'ProviderRejected', 'files'],
     [404, 'No endpoints found that support image input', 'ProviderRejected', 'files'],
     [413, '', 'ContextTooLong', 'files'],
@@ -171,10 +171,10 @@ it('Q3 failures contain no text of the provider or the request', () => {
 });
 
 it('R6 the delay doubles with each attempt up to 30 s, with jitter, and is never shorter than Retry-After', () => {
-  expect([1, 2, 3, 4, 5].map((attempt) => backoffMs(attempt, undefined, () => 0))).toEqual([
+  expect([1, 2, 3, 4, 5].map((attempt) => retryDelayMs(attempt, undefined, () => 0))).toEqual([
     500, 1_000, 2_000, 4_000, 8_000,
   ]);
-  expect(backoffMs(50, undefined, () => 0)).toBe(30_000);
-  expect(backoffMs(1, undefined, () => 1)).toBe(625);
-  expect([backoffMs(9, 12_000, () => 0), backoffMs(1, 12_000, () => 1)]).toEqual([12_000, 14_000]);
+  expect(retryDelayMs(50, undefined, () => 0)).toBe(30_000);
+  expect(retryDelayMs(1, undefined, () => 1)).toBe(625);
+  expect([retryDelayMs(9, 12_000, () => 0), retryDelayMs(1, 12_000, () => 1)]).toEqual([12_000, 14_000]);
 });

@@ -1,9 +1,9 @@
 import { APICallError, LoadAPIKeyError, NoOutputGeneratedError } from 'ai';
 import { PerdureError } from '../../domain/errors.ts';
-import type { Refusal } from '../../domain/refusals.ts';
+import type { RefusalScope } from '../../domain/refusals.ts';
 import type { RunErrorCode } from '../../domain/runs.ts';
-import { EndedEarly } from './ended-early-error.ts';
-import { ModelSilent } from '../provider-stream/idle-limit.ts';
+import { EndedEarlyError } from './ended-early-error.ts';
+import { ModelSilentError } from '../provider-stream/idle-limit.ts';
 import { asUnreadable, hasNoEnd, saidInBody, streamErrorOf } from '../provider-stream/unreadable-answer.ts';
 import {
   FILES,
@@ -29,7 +29,7 @@ export type ProviderFailure =
       retryAfterMs?: number;
       reason: string;
       /** As of `RunFailure`. */
-      refused?: Refusal;
+      refused?: RefusalScope;
     }
   | {
       kind: 'final';
@@ -37,7 +37,7 @@ export type ProviderFailure =
       /** Says what to do. */
       message: string;
       /** As of `RunFailure`. */
-      refused?: Refusal;
+      refused?: RefusalScope;
     };
 
 type RetryableCode = 'RateLimited' | 'ProviderUnavailable' | 'NetworkError' | 'Overloaded';
@@ -82,14 +82,14 @@ const FILTERED_TURN: ProviderFailure = { ...final('ContentFilter'), refused: 'tu
 /** Upper bound of a provider's Retry-After. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
-/** Classifies what `streamStep` or `prepare` threw. Check for aborts first. */
+/** Classifies what `streamModelCall` or `prepare` threw. Check for aborts first. */
 export function classifyProviderError(error: unknown): ProviderFailure {
   if (error instanceof PerdureError) return classifyOwn(error);
   if (LoadAPIKeyError.isInstance(error)) return final('ProviderUnauthorized');
-  if (error instanceof ModelSilent) {
+  if (error instanceof ModelSilentError) {
     return retryable('ProviderUnavailable', 'the model provider fell silent', undefined);
   }
-  if (error instanceof EndedEarly || hasNoEnd(error)) {
+  if (error instanceof EndedEarlyError || hasNoEnd(error)) {
     return retryable('NetworkError', 'the model provider ended its answer early', undefined);
   }
   if (asUnreadable(error) !== undefined) return final('UnreadableAnswer');
@@ -114,7 +114,7 @@ export function failureOfFinish(finishReason: string): ProviderFailure | undefin
  *
  * @param attempt the attempt that failed, from 1
  */
-export function backoffMs(attempt: number, retryAfterMs?: number, random: () => number = Math.random): number {
+export function retryDelayMs(attempt: number, retryAfterMs?: number, random: () => number = Math.random): number {
   const base = retryAfterMs ?? Math.min(30_000, 500 * 2 ** Math.max(0, Math.min(attempt, 20) - 1));
   return Math.round(base + random() * Math.min(base / 4, 2_000));
 }

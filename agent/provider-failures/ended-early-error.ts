@@ -1,9 +1,9 @@
 /** The stream of a model call ended before the provider said that the answer is complete. */
-export class EndedEarly extends Error {
+export class EndedEarlyError extends Error {
   readonly code = 'ended_early';
 
   constructor() {
     super('the stream ended without a finish reason');
-    this.name = 'EndedEarly';
+    this.name = 'EndedEarlyError';
   }
 }

@@ -3,17 +3,17 @@ import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import type { RunFailure } from '../../domain/runs.ts';
 
 /** The model's answer is longer than `MAX_ANSWER`. Repeating the call would probably not help. */
-export class AnswerTooLong extends Error {
+export class AnswerTooLongError extends Error {
   constructor() {
     super(`the model's answer is longer than ${MAX_ANSWER} characters`);
-    this.name = 'AnswerTooLong';
+    this.name = 'AnswerTooLongError';
   }
 }
 
 /** How a turn ends because of an answer that is too long, if this is the error's cause. Providers wrap the error. */
 export function answerTooLong(error: unknown): RunFailure | undefined {
   for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth += 1) {
-    if (!(at instanceof AnswerTooLong)) continue;
+    if (!(at instanceof AnswerTooLongError)) continue;
     const message = `The turn reached its limit of ${MAX_ANSWER / 1024 ** 2} MiB in one answer of the model. Send a message to continue.`;
     return { code: 'LimitReached', message };
   }
@@ -26,10 +26,10 @@ export class AnswerSize {
   /** Tool calls whose input was counted while it was streamed. */
   private readonly streamed = new Set<string>();
 
-  /** @throws {AnswerTooLong} */
+  /** @throws {AnswerTooLongError} */
   add(part: LanguageModelStreamPart): void {
     this.units += this.sizeOf(part);
-    if (this.units > MAX_ANSWER) throw new AnswerTooLong();
+    if (this.units > MAX_ANSWER) throw new AnswerTooLongError();
   }
 
   private sizeOf(part: LanguageModelStreamPart): number {

@@ -1,6 +1,6 @@
 import type { StreamProviderError } from 'ai';
 import {
-  type AnswerReader,
+  type ProviderAnswerReader,
   jsonText,
   objectOf,
   type ProviderEvent,
@@ -41,7 +41,7 @@ const DELTAS = new Set([
  * call at an unknown one.
  * https://docs.anthropic.com/en/docs/build-with-claude/streaming
  */
-export class Messages implements AnswerReader {
+export class AnthropicMessages implements ProviderAnswerReader {
   isWhole = false;
   isOver = false;
   /** Indexes of open blocks of unknown types. */

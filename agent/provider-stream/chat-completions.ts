@@ -1,6 +1,6 @@
 import type { StreamProviderError } from 'ai';
 import {
-  type AnswerReader,
+  type ProviderAnswerReader,
   eachMended,
   jsonText,
   objectOf,
@@ -35,7 +35,7 @@ const FINISH_REASONS: Readonly<Record<string, string>> = {
  * Streams of OpenAI's chat completions, as the many servers send them that are compatible with it.
  * https://platform.openai.com/docs/api-reference/chat-streaming
  */
-export class ChatCompletions implements AnswerReader {
+export class ChatCompletions implements ProviderAnswerReader {
   /** `[DONE]` is no event. */
   readonly isOver = false;
   /** Some servers send a finish reason with each chunk: only one without content, or a later chunk without, ends the answer. */

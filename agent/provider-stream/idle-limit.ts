@@ -2,12 +2,12 @@ import { addAbortListener } from 'node:events';
 import { MAX_TIMER_MS } from '../../domain/timer.ts';
 
 /** The provider sent nothing for longer than a call may be silent. */
-export class ModelSilent extends Error {
+export class ModelSilentError extends Error {
   readonly code = 'timeout';
 
   constructor(ms: number) {
     super(`nothing arrived for ${ms / 1_000} s`);
-    this.name = 'ModelSilent';
+    this.name = 'ModelSilentError';
   }
 }
 
@@ -32,7 +32,7 @@ export class IdleLimit implements Disposable {
     limits.set(this.signal, this);
   }
 
-  /** For the call. It fires with the given one, and with `ModelSilent`. */
+  /** For the call. It fires with the given one, and with `ModelSilentError`. */
   get signal(): AbortSignal {
     return this.controller.signal;
   }
@@ -64,17 +64,17 @@ export class IdleLimit implements Disposable {
     this.timer.refresh();
   }
 
-  /** @throws {ModelSilent} if the time has passed */
+  /** @throws {ModelSilentError} if the time has passed */
   throwIfSilent(): void {
     const { reason } = this.signal as { reason: unknown };
-    if (reason instanceof ModelSilent) throw reason;
+    if (reason instanceof ModelSilentError) throw reason;
   }
 
   /** A process that stood still reads first what has arrived meanwhile. */
   private lapsed(ms: number): void {
     this.isDue = true;
     setImmediate(() => {
-      if (this.isDue && this.isWaiting && !this.isIgnored) this.controller.abort(new ModelSilent(ms));
+      if (this.isDue && this.isWaiting && !this.isIgnored) this.controller.abort(new ModelSilentError(ms));
     });
   }
 

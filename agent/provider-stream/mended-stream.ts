@@ -1,9 +1,9 @@
 import { createParser, type EventSourceMessage, type EventSourceParser } from 'eventsource-parser';
 import { MAX_ANSWER } from '../../domain/max-answer.ts';
-import { AnswerTooLong } from './answer-size.ts';
+import { AnswerTooLongError } from './answer-size.ts';
 import type { Silence } from './idle-limit.ts';
-import { type AnswerReader, objectOf } from './provider-answer-reader.ts';
-import { errorEvent, errorOfBody, parsed, UnreadableAnswer } from './unreadable-answer.ts';
+import { type ProviderAnswerReader, objectOf } from './provider-answer-reader.ts';
+import { errorEvent, errorOfBody, parsed, UnreadableAnswerError } from './unreadable-answer.ts';
 
 /** Longest event of a provider's stream, in bytes. JSON in JSON takes twice its length. */
 const MAX_EVENT = 2 * MAX_ANSWER;
@@ -45,7 +45,7 @@ type Body = ReadableStreamDefaultReader<Uint8Array>;
  */
 export function mendedStream(
   body: ReadableStream<Uint8Array>,
-  reader: AnswerReader,
+  reader: ProviderAnswerReader,
   silence: Silence,
 ): ReadableStream<Bytes> {
   const events = new Events(reader);
@@ -122,7 +122,7 @@ async function drain(source: Body): Promise<void> {
 /** The text of a stream, event by event. */
 class Events {
   isOver = false;
-  private readonly reader: AnswerReader;
+  private readonly reader: ProviderAnswerReader;
   private readonly decoder = new TextDecoder();
   private readonly parser: EventSourceParser;
   /** What has arrived, without the white space before it, until it is known to be a stream of events. */
@@ -137,7 +137,7 @@ class Events {
   /** The first event that has content, but not of this protocol. */
   private unknown: string | undefined;
 
-  constructor(reader: AnswerReader) {
+  constructor(reader: ProviderAnswerReader) {
     this.reader = reader;
     this.parser = createParser({ onEvent: (event) => this.event(event) });
   }
@@ -145,7 +145,7 @@ class Events {
   of(piece: Uint8Array): string {
     this.incomplete += piece.length;
     this.feed(this.decoder.decode(piece, { stream: true }));
-    if (this.incomplete > MAX_EVENT) throw new AnswerTooLong();
+    if (this.incomplete > MAX_EVENT) throw new AnswerTooLongError();
     return this.taken();
   }
 
@@ -182,7 +182,7 @@ class Events {
     if (data.trim() === '[DONE]') return this.finish(true);
     const value = parsed(data);
     if (value === undefined && (this.reader.isWhole || this.isEnding)) return;
-    if (value === undefined) return this.fail(new UnreadableAnswer(data), data);
+    if (value === undefined) return this.fail(new UnreadableAnswerError(data), data);
     const given = objectOf(value);
     const typed = given && given['type'] === undefined && name !== undefined ? { ...given, type: name } : given;
     const read = typed && this.reader.read(typed);

@@ -4,7 +4,7 @@ import type { StreamProviderError } from 'ai';
 export type ProviderEvent = Readonly<Record<string, unknown>>;
 
 /** Reads the events of one answer in one provider's protocol. */
-export interface AnswerReader {
+export interface ProviderAnswerReader {
   /**
    * The event as the protocol's specification has it, so that an SDK can read it: the same object if nothing was odd,
    * undefined if it says nothing; the error if it tells of one.

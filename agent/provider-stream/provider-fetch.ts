@@ -1,10 +1,10 @@
 import { text as textOf } from 'node:stream/consumers';
 import { MAX_ANSWER } from '../../domain/max-answer.ts';
-import { AnswerTooLong } from './answer-size.ts';
+import { AnswerTooLongError } from './answer-size.ts';
 import { type Silence, silenceOf } from './idle-limit.ts';
-import type { AnswerReader } from './provider-answer-reader.ts';
+import type { ProviderAnswerReader } from './provider-answer-reader.ts';
 import { ChatCompletions } from './chat-completions.ts';
-import { Messages } from './anthropic-messages.ts';
+import { AnthropicMessages } from './anthropic-messages.ts';
 import { mendedStream } from './mended-stream.ts';
 import { parsed, saidInBody } from './unreadable-answer.ts';
 import { Responses } from './responses.ts';
@@ -12,17 +12,17 @@ import { Responses } from './responses.ts';
 /** Longest body of an error, in bytes. */
 const MAX_BODY = 2 * MAX_ANSWER;
 
-const PROTOCOLS: readonly (readonly [path: RegExp, reader: () => AnswerReader])[] = [
+const PROTOCOLS: readonly (readonly [path: RegExp, reader: () => ProviderAnswerReader])[] = [
   [/\/chat\/completions$/, () => new ChatCompletions()],
   [/\/responses$/, () => new Responses()],
-  [/\/messages$/, () => new Messages()],
+  [/\/messages$/, () => new AnthropicMessages()],
 ];
 
 /**
  * `fetch` for model providers. What is odd in a streamed answer is mended, so that the SDKs can read it, and every byte that
  * arrives ends the silence of the call: see `mendedStream`. A request whose `stream_options` the server refuses is made
  * again without them.
- * @throws what `fetch` throws; the body of an error fails with `AnswerTooLong` after 32 MiB
+ * @throws what `fetch` throws; the body of an error fails with `AnswerTooLongError` after 32 MiB
  */
 export const providerFetch: typeof fetch = async (input, init) => {
   const silence = silenceOf(init?.signal);
@@ -40,7 +40,7 @@ function isStreamed(init: RequestInit | undefined): boolean {
   return typeof init?.body === 'string' && init.body.includes('"stream":true');
 }
 
-function readerOf(input: Parameters<typeof fetch>[0]): AnswerReader | undefined {
+function readerOf(input: Parameters<typeof fetch>[0]): ProviderAnswerReader | undefined {
   const { pathname } = new URL(addressOf(input));
   return PROTOCOLS.find(([path]) => path.test(pathname))?.[1]();
 }
@@ -82,7 +82,7 @@ function withoutStreamOptions(body: string): string {
   return JSON.stringify(rest);
 }
 
-/** The body, which fails with `AnswerTooLong` if it has more bytes than `longest`. */
+/** The body, which fails with `AnswerTooLongError` if it has more bytes than `longest`. */
 function bounded(
   body: ReadableStream<Uint8Array>,
   longest: number,
@@ -98,7 +98,7 @@ function bounded(
         silence.end();
         length += value.length;
         if (length > longest) {
-          const error = new AnswerTooLong();
+          const error = new AnswerTooLongError();
           reader.cancel(error).catch(() => {});
           throw error;
         }

@@ -1,6 +1,6 @@
 import type { StreamProviderError } from 'ai';
 import {
-  type AnswerReader,
+  type ProviderAnswerReader,
   jsonText,
   objectOf,
   type ProviderEvent,
@@ -13,7 +13,7 @@ import { providerError } from './unreadable-answer.ts';
  * Streams of OpenAI's responses.
  * https://platform.openai.com/docs/api-reference/responses-streaming
  */
-export class Responses implements AnswerReader {
+export class Responses implements ProviderAnswerReader {
   isOver = false;
 
   get isWhole(): boolean {

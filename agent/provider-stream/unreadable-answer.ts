@@ -12,25 +12,25 @@ import { objectOf, type ProviderEvent } from './provider-answer-reader.ts';
 const SHOWN = 200;
 
 /** The provider has answered with something that is no stream of its protocol. Repeating the call would not help. */
-export class UnreadableAnswer extends Error {
+export class UnreadableAnswerError extends Error {
   /** @param answer its beginning is in the message, which is content */
   constructor(answer: string) {
     const shown = Buffer.from(answer.slice(0, SHOWN)).subarray(0, SHOWN).toString();
     super(`the provider's answer is no stream that this program knows: ${shown}`);
-    this.name = 'UnreadableAnswer';
+    this.name = 'UnreadableAnswerError';
   }
 }
 
 /** The error, or its cause, if it says that an answer cannot be read: also by the schemas of the SDKs. */
-export function asUnreadable(error: unknown): UnreadableAnswer | undefined {
+export function asUnreadable(error: unknown): UnreadableAnswerError | undefined {
   for (let at = error, depth = 0; at instanceof Error && depth < 8; at = at.cause, depth += 1) {
-    if (at instanceof UnreadableAnswer) return at;
+    if (at instanceof UnreadableAnswerError) return at;
     // Of the request, which was not made.
     if (InvalidArgumentError.isInstance(at)) return undefined;
     if (InvalidResponseDataError.isInstance(at) && !hasNoEnd(at))
-      return new UnreadableAnswer(JSON.stringify(at.data) ?? '');
-    if (JSONParseError.isInstance(at)) return new UnreadableAnswer(at.text);
-    if (TypeValidationError.isInstance(at)) return new UnreadableAnswer(JSON.stringify(at.value) ?? '');
+      return new UnreadableAnswerError(JSON.stringify(at.data) ?? '');
+    if (JSONParseError.isInstance(at)) return new UnreadableAnswerError(at.text);
+    if (TypeValidationError.isInstance(at)) return new UnreadableAnswerError(JSON.stringify(at.value) ?? '');
   }
   return undefined;
 }
@@ -62,11 +62,11 @@ export function errorEvent({ message, type = 'error', code }: StreamProviderErro
 /** The error of an answer that is no stream: what it says if that is known, else that it cannot be read. */
 export function errorOfBody(body: string): Error {
   const event = objectOf(parsed(body.replace(/^error:/, '')));
-  if (event === undefined) return new UnreadableAnswer(body);
+  if (event === undefined) return new UnreadableAnswerError(body);
   const { message, type, code } = saidBy(event);
   const isError = ['error', 'detail', 'message', 'error_code'].some((name) => name in event);
   const isKnown = statusOfCode(code) !== undefined || statusOfText(`${type} ${code} ${message}`) !== undefined;
-  return isError && isKnown ? providerError(event) : new UnreadableAnswer(body);
+  return isError && isKnown ? providerError(event) : new UnreadableAnswerError(body);
 }
 
 /**

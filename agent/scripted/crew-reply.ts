@@ -1,6 +1,6 @@
 // The rehearsal model as a member of a crew (examples/crew): it plays the role whose tools it has.
 import type { Json } from '../../domain/text.ts';
-import type { Outcome } from './current-turn.ts';
+import type { SeenOutcome } from './current-turn.ts';
 import type { Reply } from './script-model.ts';
 
 const INTRODUCTION = 'I am a rehearsal model and play a part.';
@@ -15,7 +15,7 @@ const FORGOTTEN = 'visit.html';
 /** What the model has been asked in a turn, and what its tools have returned since. */
 interface Turn {
   request: string;
-  outcomes: readonly Outcome[];
+  outcomes: readonly SeenOutcome[];
 }
 
 /** The members of what `initiative_read` returns that are used here. */
@@ -169,13 +169,13 @@ function orchestrator({ outcomes }: Turn): Reply {
   return say('', call('blocker_bypass', { blocker: next.id, workaround, workaround_tasks }));
 }
 
-function decisionsIn(outcomes: readonly Outcome[]): ReadonlyMap<string, string> {
+function decisionsIn(outcomes: readonly SeenOutcome[]): ReadonlyMap<string, string> {
   const { decisions } = outputOf(outcomes, 'initiative_read') as Read;
   return new Map(decisions.map(({ context, decision }) => [context, decision]));
 }
 
 /** What the latest call of a tool has returned in this turn; undefined: it was not called. */
-function outputOf(outcomes: readonly Outcome[], tool: string): unknown {
+function outputOf(outcomes: readonly SeenOutcome[], tool: string): unknown {
   return outcomes.findLast((outcome) => outcome.tool === tool && outcome.ok)?.output;
 }
 

@@ -2,7 +2,7 @@
 import type { ModelPrompt } from '../model-object.ts';
 
 /** The outcome of a tool call, as the model sees it. */
-export interface Outcome {
+export interface SeenOutcome {
   tool: string;
   ok: boolean;
   /** A JSON value; for an error its message. */
@@ -15,7 +15,7 @@ export interface CurrentTurn {
   text: string;
   /** Model calls of this turn that are over. */
   steps: number;
-  outcomes: Outcome[];
+  outcomes: SeenOutcome[];
 }
 
 /** Splits a prompt at the user's last message. */
@@ -31,7 +31,7 @@ export function currentTurn(prompt: ModelPrompt): CurrentTurn {
 }
 
 /** The outcomes of all tool calls in some messages, in order. */
-export function outcomesOf(messages: ModelPrompt): Outcome[] {
+export function outcomesOf(messages: ModelPrompt): SeenOutcome[] {
   return messages.flatMap((message) => {
     if (message.role !== 'tool') return [];
     return message.content.flatMap((part) => {

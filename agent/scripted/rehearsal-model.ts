@@ -1,5 +1,5 @@
 import type { ModelObject } from '../model-object.ts';
-import { nextReply } from './rehearsal-reply.ts';
+import { rehearsalReply } from './rehearsal-reply.ts';
 import { scriptModel } from './script-model.ts';
 
 export const REHEARSAL_PROVIDER = 'rehearsal';
@@ -15,7 +15,7 @@ export function rehearsalModel({ delayMs = DELAY_MS }: { delayMs?: number } = {}
   return scriptModel({
     provider: REHEARSAL_PROVIDER,
     modelId: REHEARSAL_MODEL.slice(REHEARSAL_PROVIDER.length + 1),
-    replyTo: ({ prompt, tools }) => nextReply(prompt, tools?.map((tool) => tool.name) ?? []),
+    replyTo: ({ prompt, tools }) => rehearsalReply(prompt, tools?.map((tool) => tool.name) ?? []),
     delayMs,
   });
 }

@@ -1,5 +1,5 @@
 import type { ModelPrompt } from '../model-object.ts';
-import { currentTurn, type Outcome, outcomesOf } from './current-turn.ts';
+import { currentTurn, type SeenOutcome, outcomesOf } from './current-turn.ts';
 import { crewReply, escapeHtml, subjectOf } from './crew-reply.ts';
 import type { Reply } from './script-model.ts';
 
@@ -13,7 +13,7 @@ const HELP =
  * build the locked one again), write a page, complete the todo, and tell the user to publish or revert. With the tools of a
  * role in initiatives it plays that role.
  */
-export function nextReply(prompt: ModelPrompt, tools: readonly string[]): Reply {
+export function rehearsalReply(prompt: ModelPrompt, tools: readonly string[]): Reply {
   const { before, text: request, outcomes } = currentTurn(prompt);
   const reply = crewReply({ request, outcomes }, tools);
   if (reply !== undefined) return reply;
@@ -28,7 +28,7 @@ function opening(before: ModelPrompt): Reply {
 }
 
 /** The reply to a refused build; undefined if none was refused, or if the session is already building. */
-function afterBuild(outcomes: readonly Outcome[]): Reply | undefined {
+function afterBuild(outcomes: readonly SeenOutcome[]): Reply | undefined {
   const builds = outcomes.filter((outcome) => outcome.tool === 'build_and_deploy');
   const last = builds.at(-1);
   if (!last || last.ok || /"building"/.test(reasonOf(last))) return undefined;
@@ -41,7 +41,7 @@ function afterBuild(outcomes: readonly Outcome[]): Reply | undefined {
   return say(`I could not start to build: ${reasonOf(last)}`);
 }
 
-function nextStep(outcomes: readonly Outcome[], request: string): Reply {
+function nextStep(outcomes: readonly SeenOutcome[], request: string): Reply {
   const done = (tool: string) => outcomes.some((outcome) => outcome.tool === tool && outcome.ok);
   const failed = outcomes.at(-1);
   if (failed && !failed.ok && failed.tool !== 'build_and_deploy') return say(`That did not work: ${reasonOf(failed)}`);
@@ -63,7 +63,7 @@ function say(text: string, ...calls: Reply['calls']): Reply {
   return { text, calls };
 }
 
-function reasonOf({ ok, output }: Outcome): string {
+function reasonOf({ ok, output }: SeenOutcome): string {
   return ok ? '' : String(output);
 }
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Json } from '../../domain/text.ts';
 import type { ModelObject, ModelPrompt } from '../model-object.ts';
 
-export type CallOptions = Parameters<ModelObject['doStream']>[0];
+export type ModelCallOptions = Parameters<ModelObject['doStream']>[0];
 type StreamResult = Awaited<ReturnType<ModelObject['doStream']>>;
 type StreamPart = StreamResult['stream'] extends ReadableStream<infer Part> ? Part : never;
 
@@ -16,7 +16,7 @@ export interface Reply {
 export interface ScriptModelOptions {
   provider: string;
   modelId: string;
-  replyTo: (options: CallOptions) => Reply | Promise<Reply>;
+  replyTo: (options: ModelCallOptions) => Reply | Promise<Reply>;
   /** Pause between two pieces of the answer, in milliseconds. */
   delayMs: number;
 }
@@ -68,7 +68,7 @@ function streamOf(parts: AsyncGenerator<StreamPart, void, void>): ReadableStream
 
 async function* partsOf(
   reply: Reply,
-  { abortSignal, prompt }: CallOptions,
+  { abortSignal, prompt }: ModelCallOptions,
   delayMs: number,
 ): AsyncGenerator<StreamPart, void, void> {
   const pause = async () => {

@@ -8,13 +8,13 @@ import { type AgentDefinition, limitsOf, type ToolDefinition } from '../definiti
 import { limitFailure, limitReached } from './limits.ts';
 import type { ResolvedModel } from '../models/models.ts';
 import {
-  backoffMs,
+  retryDelayMs,
   classifyProviderError,
   failureOfFinish,
   type ProviderFailure,
 } from '../provider-failures/classify-provider-error.ts';
 import { finishReport, type ProviderReport, providerReport } from '../provider-failures/provider-report.ts';
-import { type StepResult, streamStep } from './stream-model-call.ts';
+import { type StepResult, streamModelCall } from './stream-model-call.ts';
 import type { StopReason, StopSignal } from '../stop-signal.ts';
 
 // One attempt at a step, for workers and for runs in memory. A `StepRecorder` stores it, in Postgres or in memory.
@@ -121,7 +121,7 @@ async function callModel<Next>(
   call: ModelCall,
   recorder: StepRecorder<Next>,
 ): Promise<StepResult> {
-  const chunks = streamStep({
+  const chunks = streamModelCall({
     ...call,
     signal: stop.signal,
     temperature: agent.temperature,
@@ -174,7 +174,7 @@ function endOf(
     return { kind: 'error', failure: { ...final, cause }, ...reported };
   }
   const { code, reason, refused } = failure;
-  const delayMs = backoffMs(attempt, failure.retryAfterMs);
+  const delayMs = retryDelayMs(attempt, failure.retryAfterMs);
   if (attempt < attempts && delayMs < stop.timeLeftMs)
     return { kind: 'retry', retry: { attempt, code, reason, delayMs }, ...reported };
   const why =

@@ -19,7 +19,7 @@ const PARTS_PER_TURN = 64;
  *
  * @param open makes the call, which ends with its signal
  * @param idleMs how long the provider may be silent: before it answers, and between parts; with `providerFetch`, between bytes
- * @throws the provider's error; `ModelSilent`
+ * @throws the provider's error; `ModelSilentError`
  */
 export async function* modelParts(
   open: (signal: AbortSignal) => Opening,

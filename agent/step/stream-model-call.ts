@@ -10,13 +10,13 @@ import { fromLanguageModelUsage, type Usage } from '../../domain/usage.ts';
 import { withAlternatingRoles } from '../models/alternating-roles.ts';
 import { AnswerSize } from '../provider-stream/answer-size.ts';
 import type { ToolDefinition } from '../definition/define.ts';
-import { EndedEarly } from '../provider-failures/ended-early-error.ts';
+import { EndedEarlyError } from '../provider-failures/ended-early-error.ts';
 import { modelParts } from './model-parts.ts';
 import type { ResolvedModel } from '../models/models.ts';
 import { withoutRefusedFiles } from '../models/refused-files.ts';
 import type { StepToolCall } from '../parts/call-chunks.ts';
-import { StepChunks } from '../parts/sdk-parts-to-chunks.ts';
-import { sdkTools } from '../tools/ai-sdk-tools.ts';
+import { SdkPartsToChunks } from '../parts/sdk-parts-to-chunks.ts';
+import { aiSdkTools } from '../tools/ai-sdk-tools.ts';
 
 // The SDK would print warnings, such as of a model of an older specification.
 globalThis.AI_SDK_LOG_WARNINGS = false;
@@ -57,11 +57,11 @@ export interface StepResult {
  * reasoning, tool inputs, files and sources, `finish-step`; no `start` and no `finish`. Leaving the generator early ends
  * the call.
  *
- * @throws the provider's error, for `classifyProviderError`; `ModelSilent`; `EndedEarly`; `AnswerTooLong`; the signal's reason if
+ * @throws the provider's error, for `classifyProviderError`; `ModelSilentError`; `EndedEarlyError`; `AnswerTooLongError`; the signal's reason if
  * it fired
  */
-export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChunk, StepResult, void> {
-  const chunks = new StepChunks(input.tools, input.newToolCallId);
+export async function* streamModelCall(input: StepInput): AsyncGenerator<UIMessageChunk, StepResult, void> {
+  const chunks = new SdkPartsToChunks(input.tools, input.newToolCallId);
   const size = new AnswerSize();
   let end: CallEnd | undefined;
   try {
@@ -73,7 +73,7 @@ export async function* streamStep(input: StepInput): AsyncGenerator<UIMessageChu
       yield* chunks.of(part);
     }
     input.signal.throwIfAborted();
-    if (end === undefined || NO_END.has(end.finishReason)) throw new EndedEarly();
+    if (end === undefined || NO_END.has(end.finishReason)) throw new EndedEarlyError();
     yield* chunks.end(end.finishReason);
   } catch (error) {
     input.signal.throwIfAborted();
@@ -87,7 +87,7 @@ type CallEnd = Extract<LanguageModelStreamPart, { type: 'model-call-end' }>;
 /** What the SDK makes of a stream that ends without a finish reason. */
 const NO_END: ReadonlySet<string> = new Set(['interrupted', 'unknown']);
 
-function resultOf(model: string, end: CallEnd, { toolCalls, isCut, isEmpty }: StepChunks): StepResult {
+function resultOf(model: string, end: CallEnd, { toolCalls, isCut, isEmpty }: SdkPartsToChunks): StepResult {
   const { finishReason, rawFinishReason } = end;
   return {
     finishReason,
@@ -107,7 +107,7 @@ async function callModel(input: StepInput, signal: AbortSignal) {
     model: withoutRefusedFiles(withAlternatingRoles(model.model), model.modalities),
     ...(system !== '' && { instructions: { role: 'system' as const, content: system, ...CACHED } }),
     messages: withCacheMark(await convertToModelMessages(input.messages)),
-    tools: sdkTools(input.tools),
+    tools: aiSdkTools(input.tools),
     abortSignal: signal,
     includeRawChunks: false,
     ...(temperature !== undefined && { temperature }),

@@ -3,12 +3,12 @@ import { cleanText } from '../../domain/text.ts';
 import type { ToolDefinition } from '../definition/define.ts';
 import { inputErrorText } from './execute-tool.ts';
 import type { Issue } from '../definition/json-schema.ts';
-import { parseInput, toolJsonSchema } from '../definition/tool-json-schema.ts';
+import { parseToolInput, toolJsonSchema } from '../definition/tool-json-schema.ts';
 
 const sets = new WeakMap<readonly ToolDefinition[], ToolSet>();
 
 /** The tools for the AI SDK, without `execute`, because the runtime runs them. Cached per list. */
-export function sdkTools(tools: readonly ToolDefinition[]): ToolSet {
+export function aiSdkTools(tools: readonly ToolDefinition[]): ToolSet {
   const known = sets.get(tools);
   if (known) return known;
   const set = Object.fromEntries(tools.map((definition) => [definition.name, asSdkTool(definition)]));
@@ -19,9 +19,9 @@ export function sdkTools(tools: readonly ToolDefinition[]): ToolSet {
 function asSdkTool(definition: ToolDefinition): Tool {
   const inputSchema = jsonSchema(toolJsonSchema(definition), {
     validate: async (value) => {
-      const parsed = await parseInput(definition, value);
+      const parsed = await parseToolInput(definition, value);
       // Return the model's input: it is parsed again before the tool runs, so that transforms apply once.
-      return parsed.ok ? { success: true, value } : { success: false, error: new InvalidInput(parsed.issues) };
+      return parsed.ok ? { success: true, value } : { success: false, error: new SchemaMismatchError(parsed.issues) };
     },
   });
   return sdkTool({ description: definition.description, inputSchema });
@@ -56,7 +56,7 @@ export function cutCallText(toolName: string): string {
 }
 
 /** An input does not match its schema. */
-class InvalidInput extends Error {
+class SchemaMismatchError extends Error {
   readonly issues: readonly Issue[];
 
   constructor(issues: readonly Issue[]) {
@@ -67,6 +67,6 @@ class InvalidInput extends Error {
 
 /** The issues of the error that the SDK's error wraps; undefined: the input is no JSON. */
 function issuesOf(error: unknown): readonly Issue[] | undefined {
-  for (let at = error; at instanceof Error; at = at.cause) if (at instanceof InvalidInput) return at.issues;
+  for (let at = error; at instanceof Error; at = at.cause) if (at instanceof SchemaMismatchError) return at.issues;
   return undefined;
 }

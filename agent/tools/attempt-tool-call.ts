@@ -69,7 +69,7 @@ export interface ToolRecorder<Next> {
 }
 
 /** Runs one tool call, from claim to stored outcome. An error of the tool is an outcome; storage errors are thrown. */
-export async function performToolCall<Next>(request: ToolCallRequest, recorder: ToolRecorder<Next>): Promise<Next> {
+export async function attemptToolCall<Next>(request: ToolCallRequest, recorder: ToolRecorder<Next>): Promise<Next> {
   const tool = request.tools.find((each) => each.name === request.toolName);
   const plan = tool && (await planTool(tool, request.input));
   const start = await recorder.begin(plan?.ok ? plan : null);

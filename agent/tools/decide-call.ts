@@ -12,7 +12,7 @@ import {
 // What a decision means for a tool call, for workers and for runs in memory.
 
 /** What the part of a call that asks shows, as `approval.descriptor`. */
-export interface AskedCall {
+export interface ApprovalDescriptor {
   permission: string;
   /** What the tool's `permission(input)` returned. */
   pattern: string;
@@ -38,7 +38,7 @@ export type DecidedCall =
   | {
       action: 'ask';
       record: Pick<UntimedRecord, 'rule' | 'scope' | 'session_id'>;
-      approval: { id: string; descriptor: AskedCall };
+      approval: { id: string; descriptor: ApprovalDescriptor };
     };
 
 /** A call that is about to run. */

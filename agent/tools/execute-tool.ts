@@ -3,7 +3,7 @@ import { MAX_PATTERN, type PermissionRequest } from '../../domain/permissions.ts
 import { PAGE_MS, type Raise, type ToolContext, type ToolDefinition } from '../definition/define.ts';
 import type { Issue } from '../definition/json-schema.ts';
 import { whenAborted } from '../stop-signal.ts';
-import { parseInput } from '../definition/tool-json-schema.ts';
+import { parseToolInput } from '../definition/tool-json-schema.ts';
 
 /**
  * How a tool call ended. Of an output above the limit, `output` is the beginning with a note, and `aside` the whole as text.
@@ -36,7 +36,7 @@ export const NO_PROJECT_TEXT =
 
 /** Parses a call's input, and asks the tool which transition and which project the call needs. Runs nothing. */
 export async function planTool(tool: ToolDefinition, input: unknown): Promise<ToolPlan> {
-  const parsed = await parseInput(tool, input);
+  const parsed = await parseToolInput(tool, input);
   if (!parsed.ok) return { ok: false, errorText: inputErrorText(tool.name, parsed.issues) };
   try {
     const raise = typeof tool.raises === 'function' ? tool.raises(parsed.input) : (tool.raises ?? null);
@@ -69,7 +69,7 @@ export async function pageResult(
     return failedWith('The page of the user did not carry out this call in time.');
   }
   if ('error' in given) return failedWith(cap(cleanText(given.error)) || 'the page failed without saying why');
-  const parsed = tool.output === undefined ? undefined : await parseInput({ input: tool.output }, given.output);
+  const parsed = tool.output === undefined ? undefined : await parseToolInput({ input: tool.output }, given.output);
   if (parsed?.ok === false) {
     return failedWith(
       cap(`The page returned something else than "${tool.name}" promises: ${problemsOf(parsed.issues)}`),

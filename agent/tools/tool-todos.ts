@@ -1,5 +1,6 @@
 import { byteLength, cleanText } from '../../domain/text.ts';
-import type { Todo, ToolTodos } from '../definition/define.ts';
+import type { Todo } from '../../domain/todo.ts';
+import type { ToolTodos } from '../definition/define.ts';
 import { NO_PROJECT_TEXT } from './execute-tool.ts';
 
 const MAX_NAME_BYTES = 256;

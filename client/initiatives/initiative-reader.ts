@@ -13,13 +13,13 @@ export type InitiativeEvent = { event: 'state'; data: Initiative } | { event: 'c
  * Reads an initiative and its changes. The first reading yields its state only; after a change the state is yielded again if it is
  * another one.
  */
-export class InitiativeReading {
+export class InitiativeReader {
   private readonly db: Db;
   private readonly target: { userId: string; initiativeId: string };
   private after: number | null = null;
   private state = '';
 
-  constructor(db: Db, target: InitiativeReading['target']) {
+  constructor(db: Db, target: InitiativeReader['target']) {
     this.db = db;
     this.target = target;
   }

@@ -46,10 +46,10 @@ import {
   taskReportBody,
   workSessionBody,
 } from '../../wire/initiative-requests.ts';
-import { InvalidInput, parseInput } from '../../wire/input.ts';
+import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { idempotencyKey as keySchema } from '../../wire/requests.ts';
-import { workspaceOf } from '../catalog.ts';
-import type { Page } from '../reads.ts';
+import { requestedWorkspace } from '../catalog.ts';
+import type { ListPage } from '../reads.ts';
 import { initiativeNotFound, refusedEdit, refusedInitiative } from './refused-initiative.ts';
 import { planningArchive } from '../planning/planning-files.ts';
 import { filesOfArchive } from '../planning/files-of-archive.ts';
@@ -57,7 +57,7 @@ import { Faults, type RawFile } from '../planning/text-files.ts';
 import { readPlanning } from '../planning/planning-import.ts';
 import { fileFaults } from '../state-file/file-faults.ts';
 import { initiativeFolder, mismatchesOf, resumeOf } from './resume.ts';
-import { updatesOf } from '../state-file/edit-updates.ts';
+import { editUpdates } from '../state-file/edit-updates.ts';
 import { renderState, stateOf } from '../state-file/state-file.ts';
 import { lineField, parseState } from '../state-file/parse-state.ts';
 import type { InitiativeWaker } from './initiative-waker.ts';
@@ -98,7 +98,7 @@ export class Initiatives {
     const key = parseKey(options);
     const stored = {
       ...input,
-      workspace_root: workspaceOf(this.deps.workspaces, user, input.workspace_root),
+      workspace_root: requestedWorkspace(this.deps.workspaces, user, input.workspace_root),
       decisions: input.decisions?.map((decision) => ({ ...decision, decision_id: newId('dec') })),
       phases: input.phases.map(({ name, plans }) => ({
         name,
@@ -119,7 +119,7 @@ export class Initiatives {
    * Creates an initiative from the folder `.planning/`: STATE.md, plans, summaries and resolved blockers. Nothing is stored if a line
    * could not be read.
    * @param planning the files, or a gzipped tar file of them
-   * @throws {InvalidInput} naming every line that could not be read @throws {PerdureError} `TooLarge`
+   * @throws {InvalidInputError} naming every line that could not be read @throws {PerdureError} `TooLarge`
    */
   async importPlanning(
     user: string,
@@ -144,7 +144,7 @@ export class Initiatives {
   async list(
     user: string,
     { after, limit = 50 }: { after?: string | undefined; limit?: number } = {},
-  ): Promise<Page<Initiative>> {
+  ): Promise<ListPage<Initiative>> {
     const items = await listInitiatives(this.deps.readDb, user, after ?? null, limit + 1);
     const page = items.slice(0, limit);
     return { items: page, next: items.length > limit ? (page.at(-1)?.initiative.initiative_id ?? null) : null };
@@ -173,7 +173,7 @@ export class Initiatives {
   ): Promise<string | null> {
     if (id === undefined || id === null) return null;
     if (typeof id !== 'string')
-      throw new InvalidInput([{ field: 'metadata.initiative_id', expected: "an initiative's id" }]);
+      throw new InvalidInputError([{ field: 'metadata.initiative_id', expected: "an initiative's id" }]);
     const view = await this.get(user, id);
     const { workspaces } = this.deps;
     return workspaces === undefined || projectId !== null ? null : initiativeFolder(workspaces, view);
@@ -207,7 +207,7 @@ export class Initiatives {
     const view = await this.get(user, id);
     const { version } = view.initiative;
     if (versions !== '*' && !versions.includes(version)) throw refusedInitiative({ ok: false, code: 'StaleState' });
-    const updates = updatesOf(stateOf(view), parseState(text));
+    const updates = editUpdates(stateOf(view), parseState(text));
     refuseOutside(updates);
     if (updates.length > 0) {
       const target = { initiativeId: id, userId: user, commandId: newId('cmd') };
@@ -228,7 +228,7 @@ export class Initiatives {
   ): Promise<Initiative> {
     const args = parseInput(initiativeStateBody, given);
     const faults = fileFaults(args.resume_context?.files_modified_this_session);
-    if (faults.length > 0) throw new InvalidInput(faults);
+    if (faults.length > 0) throw new InvalidInputError(faults);
     await this.apply({ user, id, name: 'updateState' }, args, options);
     return this.item(user, id);
   }
@@ -437,8 +437,8 @@ interface Command {
   name: InitiativeCommand;
 }
 
-/** @throws {InvalidInput} naming the lines of an edit that lists files outside of the workspace */
-function refuseOutside(updates: ReturnType<typeof updatesOf>): void {
+/** @throws {InvalidInputError} naming the lines of an edit that lists files outside of the workspace */
+function refuseOutside(updates: ReturnType<typeof editUpdates>): void {
   const faults = updates.flatMap(({ line, args }) => {
     const context = args['resume_context'] as Initiative['initiative']['resume_context'] | undefined;
     return fileFaults(context?.files_modified_this_session).map(({ field, expected }) => ({
@@ -446,7 +446,7 @@ function refuseOutside(updates: ReturnType<typeof updatesOf>): void {
       expected: `${field}: ${expected}`,
     }));
   });
-  if (faults.length > 0) throw new InvalidInput(faults);
+  if (faults.length > 0) throw new InvalidInputError(faults);
 }
 
 function parseKey({ idempotencyKey }: Options): string | undefined {

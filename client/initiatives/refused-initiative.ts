@@ -1,6 +1,6 @@
 import { isErrorCode, PerdureError } from '../../domain/errors.ts';
 import type { InitiativeOutcome } from '../../store/initiatives.ts';
-import { InvalidInput, keyReused } from '../../wire/input.ts';
+import { InvalidInputError, keyReused } from '../../wire/input.ts';
 import type { EditUpdate } from '../state-file/edit-updates.ts';
 import { lineField } from '../state-file/parse-state.ts';
 
@@ -16,7 +16,7 @@ export function refusedInitiative(outcome: InitiativeOutcome): PerdureError {
     case 'InitiativeNotFound':
       return initiativeNotFound();
     case 'BadRequest':
-      return new InvalidInput([{ field: String(field), expected: String(expected) }]);
+      return new InvalidInputError([{ field: String(field), expected: String(expected) }]);
     case 'TaskNotFound':
       return new PerdureError(code, 'there is no such task in this initiative');
     case 'BlockerNotFound':
@@ -55,6 +55,6 @@ export function refusedEdit(outcome: InitiativeOutcome, updates: readonly EditUp
   const error = refusedInitiative(outcome);
   const update = updates[outcome.n ?? -1];
   if (update === undefined) return error;
-  const expected = error instanceof InvalidInput ? error.message : `another change (${error.message})`;
-  return new InvalidInput([{ field: lineField(update.line), expected }]);
+  const expected = error instanceof InvalidInputError ? error.message : `another change (${error.message})`;
+  return new InvalidInputError([{ field: lineField(update.line), expected }]);
 }

@@ -1,7 +1,7 @@
 import type { UIMessageChunk } from 'ai';
 import { canonicalJson } from '../../domain/canonical-json.ts';
 import type { RunState } from '../../domain/runs.ts';
-import { advance, progressChunk, seenUntilCall } from '../../domain/rows-to-chunks.ts';
+import { rowsToChunks, progressChunk, seenUntilCall } from '../../domain/rows-to-chunks.ts';
 import { cursorOf, NOTHING_SEEN, type Seen } from '../../domain/seen-part.ts';
 import type { Answer, AnswerRequest } from '../../store/answers.ts';
 import type { FollowerReads } from './follower-reads.ts';
@@ -20,7 +20,7 @@ const WAITS = 'waiting for a worker';
  * message does not store: place in the queue, retries, waiting for a worker, and questions of children (`data-status`), a tool's progress, and
  * compactions of the conversation (`data-compaction`).
  */
-export class AnswerReading {
+export class AnswerReader {
   private readonly reads: FollowerReads;
   private readonly run: Omit<AnswerRequest, 'cursor'>;
   private seen: Seen = NOTHING_SEEN;
@@ -32,7 +32,7 @@ export class AnswerReading {
   private headSince: number | undefined;
 
   /** @param after the tool call up to which the reader has the answer, as a copy of its own */
-  constructor(reads: FollowerReads, run: AnswerReading['run'], after?: string) {
+  constructor(reads: FollowerReads, run: AnswerReader['run'], after?: string) {
     this.reads = reads;
     this.run = run;
     this.after = after;
@@ -48,7 +48,7 @@ export class AnswerReading {
     const answer = await this.readRows(options);
     if (this.after !== undefined) this.seen = seenUntilCall(answer, this.after);
     this.after = undefined;
-    const { seen, chunks } = advance(this.seen, answer);
+    const { seen, chunks } = rowsToChunks(this.seen, answer);
     const waited = this.waited(answer);
     if (seen.ended) {
       // A reader that knows of a compaction hears of its end, before that of the answer.

@@ -16,7 +16,7 @@ export interface ReadingOptions {
 }
 
 /** How a session is followed. */
-export interface Reading<T> {
+export interface ChangeReading<T> {
   sessionId: string;
   /** Whose `user:` state is followed with the session. */
   user?: string;
@@ -37,7 +37,10 @@ export interface Reading<T> {
  * reading is retried for a minute.
  * @throws what `read` throws: a PerdureError at once, other errors after that minute
  */
-export async function* keepReading<T>(watch: SessionWatch, reading: Reading<T>): AsyncGenerator<T[], void, void> {
+export async function* readOnChange<T>(
+  watch: SessionWatch,
+  reading: ChangeReading<T>,
+): AsyncGenerator<T[], void, void> {
   const wake = new AutoResetEvent();
   let soon: NodeJS.Timeout | undefined;
   const onChange = (pointer: Pointer | undefined) => {

@@ -1,6 +1,6 @@
 import { Pace } from '../../bus/pace.ts';
 import { isTemporary } from '../../store/is-temporary.ts';
-import { LeftTheLine, type Limit, Limiter } from '../wait/limiter.ts';
+import { LeftTheLineError, type Limit, Limiter } from '../wait/limiter.ts';
 
 /** Minimum interval of statements under load, */
 const MIN_TICK_MS = 5;
@@ -79,10 +79,10 @@ export class SharedReads<Q, R> {
   /**
    * Reads; results may be shared, so callers must not change them.
    * @throws what its statement throws
-   * @throws {LeftTheLine} the signal has fired
+   * @throws {LeftTheLineError} the signal has fired
    */
   async read(request: Q, { alone = false, signal }: SharedReadOptions = {}): Promise<R> {
-    if (signal?.aborted === true) throw new LeftTheLine();
+    if (signal?.aborted === true) throw new LeftTheLineError();
     const queue = alone ? this.waitingAlone : this.waiting;
     const key = JSON.stringify(request);
     const known = queue.get(key);
@@ -100,7 +100,7 @@ export class SharedReads<Q, R> {
         if (queue.get(key) === entry) queue.delete(key);
         entry.left.abort();
       }
-      reject(new LeftTheLine());
+      reject(new LeftTheLineError());
     };
     signal?.addEventListener('abort', leave, { once: true });
     try {

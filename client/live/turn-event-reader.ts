@@ -1,7 +1,7 @@
 import { canonicalJson } from '../../domain/canonical-json.ts';
 import type { SessionStatus } from '../../domain/runs.ts';
 import { LASTING_SCOPES, type LastingScope } from '../../domain/state-keys.ts';
-import type { Followed, SessionState, TurnRow } from '../../store/status.ts';
+import type { Followed, FollowedSession, TurnRow } from '../../store/status.ts';
 import type { FollowerReads } from './follower-reads.ts';
 import type { ReadingOptions } from './read-on-change.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
@@ -9,7 +9,7 @@ import { sessionNotFound } from '../refusal-errors.ts';
 /** The events of a session that followers receive. */
 export type TurnEvent =
   | { event: 'status'; data: SessionStatus }
-  | { event: 'session'; data: SessionState }
+  | { event: 'session'; data: FollowedSession }
   | { event: 'state'; data: StateChanged }
   | { event: 'turn-started'; data: { message_id: string; run_seq: number } }
   | { event: 'approval-requested' | 'output-requested'; data: CallWaits }
@@ -46,7 +46,7 @@ const OUTCOMES = { finished: 'finish', aborted: 'abort', error: 'error' } as con
  * Reads a session's status, row, state and turns. The first reading yields the status only: the others are reported when
  * they change. Of state it reports in which scopes it has changed, never values. A turn that begins and ends between two readings yields both events.
  */
-export class TurnReading {
+export class TurnEventReader {
   private readonly reads: FollowerReads;
   private readonly userId: string;
   private readonly sessionId: string;
@@ -64,7 +64,7 @@ export class TurnReading {
     this.sessionId = sessionId;
   }
 
-  /** @param options.isRetry as in `AnswerReading.read` */
+  /** @param options.isRetry as in `AnswerReader.read` */
   async read({ isRetry = false, signal }: ReadingOptions = {}): Promise<{ items: TurnEvent[]; done: boolean }> {
     const { userId, sessionId } = this;
     const request = { userId, sessionId, fromSeq: Math.max(0, this.fromSeq) };
@@ -105,7 +105,7 @@ export class TurnReading {
     return [{ event: REQUESTS[waiting.for], data: { message_id, run_seq, tool_call_id: waiting.tool_call_id } }];
   }
 
-  private sessionEvents(session: SessionState): TurnEvent[] {
+  private sessionEvents(session: FollowedSession): TurnEvent[] {
     const mark = canonicalJson(session);
     if (mark === this.session) return [];
     this.session = mark;

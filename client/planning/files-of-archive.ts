@@ -2,7 +2,7 @@ import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 import { unpackTar } from 'modern-tar';
 import { PerdureError } from '../../domain/errors.ts';
-import { InvalidInput } from '../../wire/input.ts';
+import { InvalidInputError } from '../../wire/input.ts';
 import { type Faults, MAX_FILES, MAX_PLANNING_BYTES, type RawFile } from './text-files.ts';
 
 const uncompressed = promisify(gunzip);
@@ -11,7 +11,7 @@ const FOLDER = '.planning/';
 /**
  * The files of an archive of `.planning/`, or of what is in it. Nothing is written to disk.
  * @param faults receives entries that are no files below that folder
- * @throws {InvalidInput} for what is no archive @throws {PerdureError} `TooLarge`
+ * @throws {InvalidInputError} for what is no archive @throws {PerdureError} `TooLarge`
  */
 export async function filesOfArchive(archive: Uint8Array, faults: Faults): Promise<RawFile[]> {
   const tar = await uncompressed(archive, { maxOutputLength: MAX_PLANNING_BYTES }).catch((error: unknown) => {
@@ -42,6 +42,6 @@ function pathOf(name: string): string | undefined {
   return path.startsWith(FOLDER) ? path.slice(FOLDER.length) : path;
 }
 
-function notAnArchive(): InvalidInput {
-  return new InvalidInput([{ field: 'body', expected: 'a gzipped tar file of the folder .planning/' }]);
+function notAnArchive(): InvalidInputError {
+  return new InvalidInputError([{ field: 'body', expected: 'a gzipped tar file of the folder .planning/' }]);
 }

@@ -8,7 +8,7 @@ const count = z.union([z.int(), z.string().regex(/^\d{1,6}$/, 'a whole number')]
 const place = count.refine((n) => n >= 1, 'a whole number of at least 1');
 const TIME = 'a time such as 2026-01-31T09:00:00Z';
 /** A time, or a day, which begins in UTC. In UTC: Postgres does not take every offset, and has no year 0. */
-export const time = z
+export const planningTime = z
   .union([z.iso.datetime({ offset: true, error: TIME }), z.iso.date(TIME)], TIME)
   .transform((at) => new Date(at).toISOString())
   .refine((at) => /^(?!0000)\d{4}-/.test(at), TIME);
@@ -29,7 +29,7 @@ const blocker = z.strictObject({
   id: blockerId,
   status: z.enum(statusesOf('blocker')).optional(),
   description: text,
-  identified_at: time,
+  identified_at: planningTime,
   affects: texts.optional(),
   blocked_tasks: taskList.optional(),
   workaround: text.nullish(),
@@ -42,8 +42,8 @@ const session = z.strictObject({
   id: z.string().regex(new RegExp(`^session-${NUMBER}$`), 'an id such as session-001'),
   agent: name.optional(),
   session_id: text.optional(),
-  started: time,
-  ended: time.optional(),
+  started: planningTime,
+  ended: planningTime.optional(),
   status: z.enum(statusesOf('work_session')).optional(),
   working_on: text.optional(),
   context_usage: z

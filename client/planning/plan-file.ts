@@ -69,7 +69,7 @@ export function planOf({ path, lines }: TextFile, place: { phase: number; plan: 
 }
 
 /** What a summary says below its heading. */
-export function summaryOf({ lines }: TextFile): string {
+export function summaryText({ lines }: TextFile): string {
   const heading = headingOf(lines);
   return bodyOf(lines.slice(heading.text === '' ? 0 : heading.line));
 }

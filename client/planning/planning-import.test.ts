@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import { packTar, type TarEntry } from 'modern-tar';
 import { expect, it } from 'vitest';
-import { InvalidInput } from '../../wire/input.ts';
+import { InvalidInputError } from '../../wire/input.ts';
 import { filesOfArchive } from './files-of-archive.ts';
 import { Faults, type RawFile } from './text-files.ts';
 import { readPlanning } from './planning-import.ts';
@@ -59,7 +59,7 @@ function faultsOf(files: RawFile[]): string[] {
   try {
     readPlanning(files);
   } catch (error) {
-    if (error instanceof InvalidInput) return error.errors.map(({ field, expected }) => `${field}: ${expected}`);
+    if (error instanceof InvalidInputError) return error.errors.map(({ field, expected }) => `${field}: ${expected}`);
     throw error;
   }
   return [];
@@ -262,7 +262,7 @@ it('H12 an archive has only files below its folder', async () => {
   } catch (error) {
     refused = error;
   }
-  expect((refused as InvalidInput).errors.map(({ field }) => field)).toEqual([
+  expect((refused as InvalidInputError).errors.map(({ field }) => field)).toEqual([
     ...names,
     ...['STATE.md', 'hard', 'pipe'],
   ]);

@@ -1,12 +1,12 @@
 import { newId } from '../../domain/ids.ts';
-import { InvalidInput } from '../../wire/input.ts';
+import { InvalidInputError } from '../../wire/input.ts';
 import type { PlanningReport } from '../../wire/initiative-views.ts';
 import { resolvedBlockerOf, type ResolvedBlocker } from './resolved-blocker.ts';
 import { Faults, isRead, type RawFile, type TextFile, textsOf } from './text-files.ts';
-import { planOf, type PlanFile, summaryOf } from './plan-file.ts';
+import { planOf, type PlanFile, summaryText } from './plan-file.ts';
 import { type ImportedBlocker, type ImportedSession, type ImportedState, importedState } from './imported-state.ts';
 import { fileFaults } from '../state-file/file-faults.ts';
-import { parseStateAs, pathOf, type ParsedState } from '../state-file/parse-state.ts';
+import { parseStateAs, fieldPath, type ParsedState } from '../state-file/parse-state.ts';
 
 const STATE = 'STATE.md';
 const MOST_LINES = 1_000;
@@ -25,7 +25,7 @@ type Plan = Omit<PlanFile, 'tasks'> & { tasks: Task[]; summary: string | undefin
 
 /**
  * Reads the files of `.planning/`.
- * @throws {InvalidInput} naming every line that could not be read
+ * @throws {InvalidInputError} naming every line that could not be read
  */
 export function readPlanning(files: readonly RawFile[], faults = new Faults()): PlanningImport {
   const texts = textsOf(files, faults);
@@ -41,7 +41,7 @@ export function readPlanning(files: readonly RawFile[], faults = new Faults()): 
   const sessions = sessionsOf(state, faults);
   const { title, decisions, next_action, resume_context } = state.file;
   for (const { field, expected } of fileFaults(resume_context.files_modified_this_session)) {
-    faults.add(STATE, state.lineOf(pathOf(field)), `${field}: ${expected}`);
+    faults.add(STATE, state.lineOf(fieldPath(field)), `${field}: ${expected}`);
   }
   faults.refuse();
   const all = plans.flatMap((plan) => plan.tasks);
@@ -67,7 +67,7 @@ function stateOf(file: TextFile | undefined, faults: Faults): ParsedState<Import
   try {
     return parseStateAs(importedState, file.text, MOST_LINES);
   } catch (error) {
-    if (!(error instanceof InvalidInput)) throw error;
+    if (!(error instanceof InvalidInputError)) throw error;
     for (const { field, expected } of error.errors) faults.add(STATE, Number(field.replace('line ', '')), expected);
     return undefined;
   }
@@ -100,7 +100,7 @@ function plansOf(texts: ReadonlyMap<string, TextFile>, faults: Faults): Plan[] {
     if (of === undefined) faults.add(file.path, undefined, `${phase}-${plan}-PLAN.md besides it`);
     else if (of.tasks.some(({ isCompleted }) => !isCompleted))
       faults.add(file.path, undefined, 'a plan of completed tasks');
-    else of.summary = summaryOf(file);
+    else of.summary = summaryText(file);
   }
   if (plans.size === 0) faults.add('1-1-PLAN.md', undefined, 'at least one plan');
   return [...plans.values()].toSorted((a, b) => a.phase - b.phase || a.plan - b.plan);

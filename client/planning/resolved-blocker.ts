@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { text } from '../../wire/initiative-requests.ts';
 import type { Faults, TextFile } from './text-files.ts';
-import { blockerId, time } from './imported-state.ts';
+import { blockerId, planningTime } from './imported-state.ts';
 
 /** A resolved blocker as its file says; texts are on one line. */
 export interface ResolvedBlocker {
@@ -47,11 +47,11 @@ export function resolvedBlockerOf(
     status: required('Status', resolved),
     id: required('Id', blockerId),
     description: (lines[0] ?? '').replace(/^# +/, '').trim(),
-    identified_at: required('Identified at', time),
+    identified_at: required('Identified at', planningTime),
     affects: rows.get('Affects')?.values ?? [],
     workaround: one('Workaround'),
     resolution: required('Resolution', text),
-    resolved_at: rows.has('Resolved at') ? required('Resolved at', time) : null,
+    resolved_at: rows.has('Resolved at') ? required('Resolved at', planningTime) : null,
     blocked_tasks: [],
     workaround_tasks: [],
   };

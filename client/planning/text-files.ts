@@ -1,4 +1,4 @@
-import { type FieldError, InvalidInput } from '../../wire/input.ts';
+import { type FieldError, InvalidInputError } from '../../wire/input.ts';
 
 /** Most bytes of all files of an import. */
 export const MAX_PLANNING_BYTES = 16 * 1024 ** 2;
@@ -32,11 +32,11 @@ export class Faults {
     else this.errors.push({ field: line === undefined ? path : `${path} line ${line}`, expected });
   }
 
-  /** @throws {InvalidInput} naming all of them, if there are any */
+  /** @throws {InvalidInputError} naming all of them, if there are any */
   refuse(): void {
     if (this.errors.length === 0) return;
     const rest = { field: 'body', expected: `no further ${this.more} faults, which are not listed` };
-    throw new InvalidInput(this.more === 0 ? this.errors : [...this.errors, rest]);
+    throw new InvalidInputError(this.more === 0 ? this.errors : [...this.errors, rest]);
   }
 }
 

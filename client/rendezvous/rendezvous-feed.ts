@@ -17,7 +17,7 @@ const READ_EVERY_MS = 200;
 const GIVE_UP_MS = 60_000;
 
 /** The open sessions of a user, by id. Replaced when something changes, never mutated: readers compare. */
-export type Known = ReadonlyMap<string, OpenSession>;
+export type KnownSessions = ReadonlyMap<string, OpenSession>;
 
 /** A follower of a feed. */
 export interface FeedReader {
@@ -41,8 +41,8 @@ export interface FeedOptions {
  * 2. Sessions requested during a reading, and those of a failed reading, are read by the next one.
  * 3. `known` is replaced only if something differs; then every reader is woken.
  */
-export class UserFeed {
-  known: Known = new Map();
+export class RendezvousFeed {
+  known: KnownSessions = new Map();
   /** Why the feed has ended, if Postgres could not be read for a minute. */
   failure: Error | undefined;
   private due: Set<string> | 'all' = new Set();

@@ -5,7 +5,7 @@ import { changedWithin, ownersOf } from '../../store/rendezvous.ts';
 import { AutoResetEvent } from '../wait/auto-reset-event.ts';
 import type { Limit } from '../wait/limiter.ts';
 import type { ClientLog } from '../log.ts';
-import { type Known, UserFeed } from './rendezvous-feed.ts';
+import { type KnownSessions, RendezvousFeed } from './rendezvous-feed.ts';
 
 /** Interval of the check for changes whose pointers were lost. */
 const CHECK_MS = 15_000;
@@ -34,7 +34,7 @@ interface Deps {
  */
 export class Rendezvous {
   private readonly deps: Required<Deps>;
-  private readonly feeds = new Map<string, UserFeed>();
+  private readonly feeds = new Map<string, RendezvousFeed>();
   private readonly owners = new Map<string, string>();
   private readonly withoutOwner = new Set<string>();
   private readonly unsubscribe: () => void;
@@ -52,7 +52,7 @@ export class Rendezvous {
   async *follow(userId: string, options: { signal?: AbortSignal }): AsyncGenerator<RendezvousEvent[], void, void> {
     const feed = this.feedOf(userId);
     const reader = feed.join();
-    let sent: Known | undefined;
+    let sent: KnownSessions | undefined;
     try {
       while (options.signal?.aborted !== true && !feed.isOver && !this.closing.signal.aborted) {
         if (reader.isReady) {
@@ -77,12 +77,12 @@ export class Rendezvous {
     this.feeds.clear();
   }
 
-  private feedOf(userId: string): UserFeed {
+  private feedOf(userId: string): RendezvousFeed {
     const found = this.feeds.get(userId);
     if (found !== undefined && !found.isOver) return found;
     const { db, log, limit } = this.deps;
     const onFailure = (error: unknown) => log.warn({ err: error }, "a user's sessions could not be read");
-    const feed = new UserFeed({ db, userId, limit, onFailure });
+    const feed = new RendezvousFeed({ db, userId, limit, onFailure });
     this.feeds.set(userId, feed);
     if (!this.isChecking) void this.keepChecking();
     return feed;
@@ -157,12 +157,12 @@ export class Rendezvous {
   }
 }
 
-function beginning(known: Known): RendezvousEvent[] {
+function beginning(known: KnownSessions): RendezvousEvent[] {
   const newestFirst = [...known.values()].toSorted((a, b) => (a.session_id < b.session_id ? 1 : -1));
   return [...newestFirst.map((session) => eventOf('session_open', session)), { event: 'ready' }];
 }
 
-function changes(sent: Known, known: Known): RendezvousEvent[] {
+function changes(sent: KnownSessions, known: KnownSessions): RendezvousEvent[] {
   if (sent === known) return [];
   const gone = [...sent.values()].filter(({ session_id }) => !known.has(session_id));
   const changed = [...known.values()].filter((session) => sent.get(session.session_id) !== session);

@@ -5,7 +5,7 @@ import type { Db } from '../../store/db.ts';
 import { cleanJson, cleanText } from '../../domain/text.ts';
 import { type AnsweredCalls, type GivenOutput, giveOutput, readAnsweredCalls } from '../../store/permissions.ts';
 import { findSession, type OwnedSession } from '../../store/sessions.ts';
-import { InvalidInput } from '../../wire/input.ts';
+import { InvalidInputError } from '../../wire/input.ts';
 import type { Commands } from './commands.ts';
 import { messageNotFound, refusalError, sessionNotFound } from '../refusal-errors.ts';
 import type { Submission } from './submission.ts';
@@ -45,7 +45,7 @@ interface Place {
 }
 
 /** Answers tool calls, and gives the outcomes of those that pages carry out. */
-export class Answers {
+export class CallAnswers {
   private readonly deps: Deps;
 
   constructor(deps: Deps) {
@@ -67,7 +67,7 @@ export class Answers {
     const after = news[0] ?? known.findLast((response) => isRepeat(found, response));
     if (after === undefined) {
       const expected = 'a response to a tool call that waits for one';
-      throw new InvalidInput([{ field: 'parts', expected }]);
+      throw new InvalidInputError([{ field: 'parts', expected }]);
     }
     return { session_id: session.session_id, run_seq: found.run_seq, after: after.tool_call_id };
   }

@@ -1,6 +1,6 @@
 import { modalityOf } from '../../domain/model-info.ts';
 import type { ChosenModel, NewMessage } from '../../store/messages.ts';
-import { type FieldError, InvalidInput } from '../../wire/input.ts';
+import { type FieldError, InvalidInputError } from '../../wire/input.ts';
 import { type ModelChoice } from '../../wire/requests.ts';
 import { type Catalog, modelOf } from '../catalog.ts';
 
@@ -12,7 +12,7 @@ export function chosenModel({ provider_id, model_id, variant }: ModelChoice): Ch
 /**
  * Checks a model that a caller has chosen for a turn.
  * @param field where the caller has named it
- * @throws {InvalidInput} `ModelNotConfigured`, naming the field, and the configured models or the variants
+ * @throws {InvalidInputError} `ModelNotConfigured`, naming the field, and the configured models or the variants
  */
 export function requireModel(catalog: Catalog | undefined, chosen: ChosenModel | null, field: string): void {
   if (catalog === undefined || chosen === null) return;
@@ -22,7 +22,7 @@ export function requireModel(catalog: Catalog | undefined, chosen: ChosenModel |
   const { variants = [] } = catalog.models.find(ref) ?? {};
   if (variants.includes(variant)) return;
   const expected = variants.length === 0 ? `none, because "${ref}" has no variants` : variants.join(' or ');
-  throw new InvalidInput([{ field: `${field}.variant`, expected }], 'ModelNotConfigured');
+  throw new InvalidInputError([{ field: `${field}.variant`, expected }], 'ModelNotConfigured');
 }
 
 /** Most models that an advice names. */
@@ -31,7 +31,7 @@ const NAMED = 5;
 /**
  * Checks that a message has only files which its model can take in. Files of no modality, such as archives, are not judged.
  * @param carried the model of the session, if the message names none
- * @throws {InvalidInput} `ModalityNotSupported`, naming the parts, and other models
+ * @throws {InvalidInputError} `ModalityNotSupported`, naming the parts, and other models
  */
 export async function requireReadable(
   catalog: Catalog | undefined,
@@ -54,5 +54,5 @@ export async function requireReadable(
     const expected = `${modalities.join(' or ')}, which the model "${ref}" takes, not ${modality}: leave it out${advice}`;
     return [{ field, expected }];
   });
-  if (refused.length > 0) throw new InvalidInput(refused, 'ModalityNotSupported');
+  if (refused.length > 0) throw new InvalidInputError(refused, 'ModalityNotSupported');
 }

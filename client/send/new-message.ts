@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { newId } from '../../domain/ids.ts';
-import { InvalidInput, parseInput } from '../../wire/input.ts';
+import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { type Attributes, attributesProblem } from '../../domain/attributes.ts';
 import type { PartData } from '../../domain/part-data.ts';
 import { RESERVED_METADATA } from '../../domain/runs.ts';
@@ -23,7 +23,7 @@ export interface MessageInput {
 /**
  * The message to store: validated by the schema of POST …/messages, with well-formed text and without metadata reserved
  * for the system.
- * @throws {InvalidInput} `BadRequest`, `TooLarge` over `maxBytes` of JSON in UTF-8
+ * @throws {InvalidInputError} `BadRequest`, `TooLarge` over `maxBytes` of JSON in UTF-8
  */
 export function newMessage(given: MessageInput, maxBytes: number, attributes?: Attributes): NewMessage {
   const input = parseInput(submitBody, { ...given, metadata: given.metadata ?? undefined });
@@ -39,7 +39,7 @@ export function newMessage(given: MessageInput, maxBytes: number, attributes?: A
     parts: parts.map((data) => ({ id: newId('prt'), data })),
     metadata,
     model: model && chosenModel(model),
-    attributes: attributesOf(attributes),
+    attributes: storedAttributes(attributes),
   };
 }
 
@@ -50,7 +50,7 @@ function refuseTooLarge(content: 'text' | 'parts', parts: PartData[], metadata: 
   if (bytes <= maxBytes) return;
   const field = ofMetadata > ofParts ? 'metadata' : content;
   const expected = `a message of at most ${maxBytes} bytes (PERDURE_MAX_MESSAGE), not ${bytes}`;
-  throw new InvalidInput([{ field, expected }], 'TooLarge');
+  throw new InvalidInputError([{ field, expected }], 'TooLarge');
 }
 
 function partsOf({ text, parts = [] }: MessageInput): PartData[] {
@@ -67,8 +67,8 @@ function metadataOf(given: MessageInput['metadata']): Record<string, unknown> {
   return metadata;
 }
 
-/** @throws {InvalidInput} for attributes that cannot be stored */
-export function attributesOf(attributes: Attributes | undefined): Attributes | null {
+/** @throws {InvalidInputError} for attributes that cannot be stored */
+export function storedAttributes(attributes: Attributes | undefined): Attributes | null {
   if (attributes === undefined) return null;
   const problem = attributesProblem(attributes);
   if (problem !== undefined) throw bad('attributes', problem);
@@ -85,6 +85,6 @@ function record({ provider_id, model_id, variant }: ModelChoice): object {
   return { provider_id, model_id, ...(typeof variant === 'string' && { variant }) };
 }
 
-function bad(field: string, expected: string): InvalidInput {
-  return new InvalidInput([{ field, expected }]);
+function bad(field: string, expected: string): InvalidInputError {
+  return new InvalidInputError([{ field, expected }]);
 }

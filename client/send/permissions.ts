@@ -1,13 +1,10 @@
-import { MCP_RULE, type PermissionRule } from '../../domain/permissions.ts';
+import { type ListedRule, MCP_RULE } from '../../domain/permissions.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import type { Db } from '../../store/db.ts';
 import { revokeRule, rulesInForce } from '../../store/permissions.ts';
 import { findSession } from '../../store/sessions.ts';
 import type { Catalog } from '../catalog.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
-
-/** A rule that holds in a session; `session_id`: it is one of this session above. */
-export type ListedRule = PermissionRule & { session_id?: string };
 
 /** @throws {PerdureError} see `PerdureClient.permissions` */
 export async function listPermissions(

@@ -10,7 +10,7 @@ import pRetry from 'p-retry';
 import type { ShowUser } from '../../config/show-user.ts';
 import type { OwnedSession } from '../../store/sessions.ts';
 import { type InitiativeFacts, initiativeStart, sessionStart } from '../../workflows/start.ts';
-import { NoAnswer } from '../refusal-errors.ts';
+import { NoAnswerError } from '../refusal-errors.ts';
 
 /** Where the workflows of sessions and initiatives are. */
 export interface SessionWorkflows {
@@ -93,7 +93,7 @@ export interface Update<Outcome, Args> {
  * Transient failures are retried under the same update id until the deadline.
  *
  * @throws {WorkflowUpdateFailedError} the workflow refused it
- * @throws {NoAnswer} no response within `deadlineMs`
+ * @throws {NoAnswerError} no response within `deadlineMs`
  */
 export function sendUpdate<Outcome, Args extends object>(
   workflows: SessionWorkflows,
@@ -148,6 +148,6 @@ async function sendWithStart<Outcome, Args extends object>(
     return await pRetry(attempt, { ...BACKOFF, shouldRetry, maxRetryTime: update.deadlineMs });
   } catch (error) {
     if (failures.has('refused')) throw error;
-    throw new NoAnswer(!failures.has('unknown'), { cause: error });
+    throw new NoAnswerError(!failures.has('unknown'), { cause: error });
   }
 }

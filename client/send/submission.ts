@@ -15,15 +15,15 @@ import {
   regenerateAnswer,
 } from '../../store/messages.ts';
 import { findSession, isOpen, openAlias } from '../../store/sessions.ts';
-import { InvalidInput, parseInput } from '../../wire/input.ts';
+import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { modelChoice } from '../../wire/requests.ts';
 import { submitUpdate } from '../../workflows/definitions.ts';
 import type { Attachments } from '../uploads/attachments.ts';
 import { agentOf, type Catalog } from '../catalog.ts';
 import { withinMs } from '../wait/within-ms.ts';
-import { LeftTheLine, Limiter } from '../wait/limiter.ts';
+import { LeftTheLineError, Limiter } from '../wait/limiter.ts';
 import type { ClientLog } from '../log.ts';
-import { attributesOf, type MessageInput, newMessage } from './new-message.ts';
+import { storedAttributes, type MessageInput, newMessage } from './new-message.ts';
 import { chosenModel, requireModel, requireReadable } from './chosen-model.ts';
 import { messageNotFound, refusalError, sessionNotFound } from '../refusal-errors.ts';
 import { TurnProgress } from './turn-progress.ts';
@@ -187,7 +187,7 @@ export class Submission {
     const chosen = choice ? chosenModel(choice) : null;
     requireModel(catalog, chosen, 'model');
     refuseOddId(messageId);
-    const given = attributesOf(attributes);
+    const given = storedAttributes(attributes);
     const run = { messageId, replaces, answerId: newId('msg'), model: chosen, attributes: given };
     const resolve = () => this.resolve(userId, id);
     const store = (session: Session) => regenerateAnswer(db, session, run);
@@ -279,7 +279,7 @@ export class Submission {
     if (this.agents.size >= KNOWN_ALIASES) this.agents.clear();
     this.agents.set(key, agent);
     if (agent === asked) return;
-    throw new InvalidInput([{ field: 'agent', expected: `"${agent}", the agent of this session, or none` }]);
+    throw new InvalidInputError([{ field: 'agent', expected: `"${agent}", the agent of this session, or none` }]);
   }
 
   private remember(userId: string, alias: string, sessionId: string): string {
@@ -320,7 +320,7 @@ export class Submission {
       await this.wake(userId, sessionId, { ...accepted, aborted_run: abortedRun }, tellsOthers);
     };
     await this.wakes.run(wake, superseded.signal).catch((error: unknown) => {
-      if (!(error instanceof LeftTheLine)) throw error;
+      if (!(error instanceof LeftTheLineError)) throw error;
     });
   }
 

@@ -2,9 +2,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { newId } from '../../domain/ids.ts';
 import type { InitiativeUpdate } from '../../store/initiatives.ts';
 import { bypassBody, decisionBody, initiativeStateBody, resolveBody } from '../../wire/initiative-requests.ts';
-import { type FieldError, InvalidInput, parseInput } from '../../wire/input.ts';
+import { type FieldError, InvalidInputError, parseInput } from '../../wire/input.ts';
 import type { StateFile } from './state-file.ts';
-import { lineField, type ParsedState, type Path, pathOf } from './parse-state.ts';
+import { lineField, type ParsedState, type Path, fieldPath } from './parse-state.ts';
 
 /** An update that an edit of STATE.md asks for, and the line that does. */
 export interface EditUpdate extends InitiativeUpdate {
@@ -29,16 +29,16 @@ interface Change {
 
 /**
  * The updates that turn one STATE.md into an edited one.
- * @throws {InvalidInput} naming each changed line that cannot be an update
+ * @throws {InvalidInputError} naming each changed line that cannot be an update
  */
-export function updatesOf(base: StateFile, { file, lineOf }: ParsedState): EditUpdate[] {
+export function editUpdates(base: StateFile, { file, lineOf }: ParsedState): EditUpdate[] {
   const updates: EditUpdate[] = [];
   const faults: FieldError[] = [];
   const refuse = (path: Path, expected: string) => faults.push({ field: lineField(lineOf(path)), expected });
   /** @param place where the fields of the body are @param ids what the update has besides */
   const update = (at: Path, place: Path, { command, body }: Change, ids: object = {}) => {
     for (const { field, expected } of faultsOf({ command, body }))
-      refuse([...place, ...pathOf(field)], `${fieldAt(place, field)}: ${expected}`);
+      refuse([...place, ...fieldPath(field)], `${fieldAt(place, field)}: ${expected}`);
     updates.push({ line: lineOf(at), command, args: { ...ids, ...body } });
   };
 
@@ -67,7 +67,7 @@ export function updatesOf(base: StateFile, { file, lineOf }: ParsedState): EditU
     if (times !== 1) refuse(['blockers'], `${id} once: a blocker is resolved by its status`);
   }
   stateUpdates(base, file, (name, body) => update([name], [], { command: 'update_state', body }));
-  if (faults.length > 0) throw new InvalidInput(faults);
+  if (faults.length > 0) throw new InvalidInputError(faults);
   return updates.toSorted((one, two) => one.line - two.line);
 }
 
@@ -79,7 +79,7 @@ function faultsOf({ command, body }: Change): readonly FieldError[] {
     parseInput<unknown>(BODIES[command], body);
     return [];
   } catch (error) {
-    if (error instanceof InvalidInput) return error.errors;
+    if (error instanceof InvalidInputError) return error.errors;
     throw error;
   }
 }

@@ -11,7 +11,7 @@ import {
   visit,
 } from 'yaml';
 import type { z } from 'zod';
-import { InvalidInput, parseInput } from '../../wire/input.ts';
+import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { type StateFile, stateFile } from './state-file.ts';
 
 /** Where a value is in STATE.md. */
@@ -29,7 +29,7 @@ const MOST_ERRORS = 20;
 
 /**
  * Parses STATE.md. Comments and quoting do not matter; `blocked_since` is read as `identified_at`.
- * @throws {InvalidInput} naming the lines at fault
+ * @throws {InvalidInputError} naming the lines at fault
  */
 export function parseState(text: string): ParsedState {
   return parseStateAs(stateFile, text, MOST_ERRORS);
@@ -38,7 +38,7 @@ export function parseState(text: string): ParsedState {
 /**
  * Parses STATE.md as a schema says.
  * @param most how many lines at fault are named
- * @throws {InvalidInput} naming the lines at fault
+ * @throws {InvalidInputError} naming the lines at fault
  */
 export function parseStateAs<File>(schema: z.ZodType<File>, text: string, most: number): ParsedState<File> {
   const lines = new LineCounter();
@@ -53,11 +53,12 @@ export function parseStateAs<File>(schema: z.ZodType<File>, text: string, most: 
   try {
     return { file: parseInput(schema, doc.toJS({ maxAliasCount: 0 })), lineOf };
   } catch (error) {
-    if (!(error instanceof InvalidInput)) throw error;
-    throw new InvalidInput(
-      error.errors
-        .slice(0, most)
-        .map(({ field, expected }) => ({ field: lineField(lineOf(pathOf(field))), expected: `${field}: ${expected}` })),
+    if (!(error instanceof InvalidInputError)) throw error;
+    throw new InvalidInputError(
+      error.errors.slice(0, most).map(({ field, expected }) => ({
+        field: lineField(lineOf(fieldPath(field))),
+        expected: `${field}: ${expected}`,
+      })),
     );
   }
 }
@@ -73,18 +74,18 @@ function documentOf(text: string, lineCounter: LineCounter, most: number): Docum
     doc = parseDocument(text, { lineCounter, version: '1.2', uniqueKeys: false, prettyErrors: false });
   } catch {
     // Nested deeper than the stack.
-    throw new InvalidInput([{ field: lineField(1), expected: 'YAML of a few levels' }]);
+    throw new InvalidInputError([{ field: lineField(1), expected: 'YAML of a few levels' }]);
   }
   const fault = (offset: number, expected: string) => ({
     field: lineField(lineCounter.linePos(offset).line),
     expected,
   });
-  const at = (offset: number, expected: string) => new InvalidInput([fault(offset, expected)]);
+  const at = (offset: number, expected: string) => new InvalidInputError([fault(offset, expected)]);
   const faults = [
     ...doc.errors.map(({ pos, message }) => fault(pos[0], `YAML (${message})`)),
     ...repeatedKeys(doc).map((offset) => fault(offset, 'YAML (Map keys must be unique)')),
   ];
-  if (faults.length > 0) throw new InvalidInput(faults.slice(0, most));
+  if (faults.length > 0) throw new InvalidInputError(faults.slice(0, most));
   visit(doc, (_key, node) => {
     if (isPair(node) && isScalar(node.key) && node.key.value === 'blocked_since') node.key.value = 'identified_at';
     if (!isNode(node)) return;
@@ -126,7 +127,7 @@ function offsetOf(doc: Document, path: Path): number | undefined {
 }
 
 /** `decisions[2].date` → ['decisions', 2, 'date'] */
-export function pathOf(field: string): Path {
+export function fieldPath(field: string): Path {
   return [...field.matchAll(/([^.[\]]+)|\[(\d+)\]/g)].map(([, name, index]) =>
     index === undefined ? (name ?? '') : Number(index),
   );

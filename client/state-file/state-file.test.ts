@@ -4,8 +4,8 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { cases } from '../../tools/test-kit/cases.ts';
-import { InvalidInput } from '../../wire/input.ts';
-import { updatesOf } from './edit-updates.ts';
+import { InvalidInputError } from '../../wire/input.ts';
+import { editUpdates } from './edit-updates.ts';
 import { renderState, stateFile, type StateFile } from './state-file.ts';
 import { parseState } from './parse-state.ts';
 
@@ -187,7 +187,7 @@ const randomState = fc
 
 /** The updates of an edit of the example, without lines and ids. */
 function edited(change: (rendered: string) => string): { command: string; args: unknown }[] {
-  return updatesOf(EXAMPLE, parseState(change(renderState(EXAMPLE)))).map(({ command, args }) => {
+  return editUpdates(EXAMPLE, parseState(change(renderState(EXAMPLE)))).map(({ command, args }) => {
     const { decision_id: _, ...rest } = args;
     return { command, args: rest };
   });
@@ -197,7 +197,7 @@ function faultsOf(change: (rendered: string) => string): readonly { field: strin
   try {
     edited(change);
   } catch (error) {
-    if (error instanceof InvalidInput) return error.errors;
+    if (error instanceof InvalidInputError) return error.errors;
     throw error;
   }
   return [];
@@ -235,7 +235,7 @@ describe('STATE.md', () => {
         const { file } = parseState(rendered);
         expect(file).toEqual(state);
         expect(renderState(file)).toBe(rendered);
-        expect(updatesOf(state, { file, lineOf: () => 1 })).toEqual([]);
+        expect(editUpdates(state, { file, lineOf: () => 1 })).toEqual([]);
         // As readers with the older rules of YAML see it: dates aside, every text is a text.
         expect(parse(rendered, { version: '1.1' })).toMatchObject({
           title: state.title,

@@ -14,7 +14,7 @@ import {
 import { byteLength, type Json } from '../../domain/text.ts';
 import type { NewStateEvent, SeenSession, StateSessionKey, StoredStateSession } from '../../store/state.ts';
 import { type Appended, SessionService, type SessionStore } from './service.ts';
-import type { Outcome } from './session.ts';
+import type { StoredOutcome } from './session.ts';
 
 /** Sessions in this process only. Behaves like `PostgresSessionService`. */
 export class InMemorySessionService extends SessionService {
@@ -134,7 +134,7 @@ class MemoryStore implements SessionStore {
     session: MemorySession,
     key: StateSessionKey,
     changes: readonly StateChange[],
-  ): Omit<Outcome, 'at' | 'seq'> {
+  ): Omit<StoredOutcome, 'at' | 'seq'> {
     const after = new Map<LastingScope, Map<string, Value>>();
     const done = { set: {} as Record<string, Json>, deleted: [] as string[], versions: {} as Record<string, number> };
     for (const change of changes) {
@@ -161,7 +161,7 @@ class MemoryStore implements SessionStore {
   private changeOne(
     values: Map<string, Value>,
     change: StateChange,
-    done: Omit<Outcome, 'at' | 'seq'> & { deleted: string[] },
+    done: Omit<StoredOutcome, 'at' | 'seq'> & { deleted: string[] },
   ): void {
     const name = fullName(change);
     const stored = values.get(change.key);
@@ -181,7 +181,11 @@ class MemoryStore implements SessionStore {
     done.versions[name] = version;
   }
 
-  private log(session: MemorySession, event: Record<string, Json>, done: Omit<Outcome, 'at' | 'seq'>): Outcome {
+  private log(
+    session: MemorySession,
+    event: Record<string, Json>,
+    done: Omit<StoredOutcome, 'at' | 'seq'>,
+  ): StoredOutcome {
     session.at = Math.max(Date.now() * 1_000, session.at + 1);
     const seq = (session.events.at(-1)?.seq ?? 0) + 1;
     const data = { event, version: (this.version += 1), set: done.set, deleted: [...done.deleted] };

@@ -9,9 +9,9 @@ import { byteLength, cleanText, type Json } from '../../domain/text.ts';
 import type { NewStateEvent, SeenSession, StateSessionKey, StoredStateSession } from '../../store/state.ts';
 import { type Event, EventActions } from './event.ts';
 import {
-  advance,
+  advanceSession,
   eventOf,
-  type Outcome,
+  type StoredOutcome,
   refresh,
   SEEN,
   secondsOf,
@@ -89,7 +89,7 @@ export interface SessionStore {
 }
 
 /** `fresh`: the session, where the writer has missed something. `repeat`: the event had been stored before. */
-export type Appended = (Outcome & { fresh?: StoredStateSession }) | { repeat: true; fresh: StoredStateSession };
+export type Appended = (StoredOutcome & { fresh?: StoredStateSession }) | { repeat: true; fresh: StoredStateSession };
 
 /** Sessions with scoped state. State changes only through the events that `appendEvent` stores. */
 export class SessionService {
@@ -188,7 +188,7 @@ export class SessionService {
     const seen = { at: storedTime(session), seq: known?.seq ?? 0, versions: known !== undefined };
     const stored = await this.store.append(key, { event: eventJson(event), changes, actor: 'user' }, seen);
     if (stored.fresh !== undefined) refresh(session, stored.fresh, event);
-    else if (!('repeat' in stored)) advance(session, event, stored);
+    else if (!('repeat' in stored)) advanceSession(session, event, stored);
     return event;
   }
 }

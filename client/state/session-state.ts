@@ -7,7 +7,7 @@ import { fullName, StateError } from '../../domain/state-keys.ts';
 import type { Json } from '../../domain/text.ts';
 import type { Db } from '../../store/db.ts';
 import { appendStateEvent, getStateSession, type StoredStateSession } from '../../store/state.ts';
-import { InvalidInput, keyReused, parseInput } from '../../wire/input.ts';
+import { InvalidInputError, keyReused, parseInput } from '../../wire/input.ts';
 import { stateBody } from '../../wire/requests.ts';
 import { secondsOf, storedTime, valuesOf } from './session.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
@@ -74,13 +74,13 @@ export async function changeState(
   return readState(db, user, sessionId);
 }
 
-/** @throws {InvalidInput} naming the path to what cannot be stored */
+/** @throws {InvalidInputError} naming the path to what cannot be stored */
 function lastingChanges(actions: Parameters<typeof changesOf>[0]): StateChange[] {
   try {
     return changesOf(actions).filter(({ scope }) => scope !== 'temp');
   } catch (error) {
     if (error instanceof StateError)
-      throw new InvalidInput([{ field: error.field, expected: error.expected }], error.code);
+      throw new InvalidInputError([{ field: error.field, expected: error.expected }], error.code);
     throw error;
   }
 }

@@ -70,7 +70,7 @@ export function eventOf({ seq, at, data }: StoredStateSession['events'][number])
 }
 
 /** What storing an event made of a session. */
-export interface Outcome {
+export interface StoredOutcome {
   at: number;
   seq: number;
   set: Record<string, Json>;
@@ -79,7 +79,11 @@ export interface Outcome {
 }
 
 /** Brings a session object up to date after its event was stored: values, versions, event and time. */
-export function advance(session: SessionLike, event: Event, { at, seq, set, deleted, versions }: Outcome): void {
+export function advanceSession(
+  session: SessionLike,
+  event: Event,
+  { at, seq, set, deleted, versions }: StoredOutcome,
+): void {
   adoptState(session.state, { set, deleted });
   addEvents(session, [event]);
   session.lastUpdateTime = secondsOf(at);

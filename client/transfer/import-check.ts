@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import type { ErrorCode } from '../../domain/errors.ts';
 import { byteLength, cleanJson } from '../../domain/text.ts';
-import { faultIn, InvalidInput, parseInput } from '../../wire/input.ts';
+import { faultIn, InvalidInputError, parseInput } from '../../wire/input.ts';
 import { exportedMessage, exportedPart, exportedSession } from '../../wire/transfer.ts';
 import { agentOf, type Catalog, modelOf } from '../catalog.ts';
 import { ownMetadata } from '../own-metadata.ts';
@@ -25,7 +25,7 @@ interface Place {
 
 /**
  * Checks the lines of an import one by one, in constant memory. Ids that occur twice are found when the lines are stored.
- * @throws {InvalidInput} naming the line: `InvalidLine`, `WrongOrder`, `ForeignId`; `AgentNotConfigured`, `ModelNotConfigured`
+ * @throws {InvalidInputError} naming the line: `InvalidLine`, `WrongOrder`, `ForeignId`; `AgentNotConfigured`, `ModelNotConfigured`
  */
 export class ImportCheck {
   private place: Place | undefined;
@@ -41,7 +41,10 @@ export class ImportCheck {
     const value = jsonOf(text, field);
     const { kind } = value;
     if (kind !== 'session' && kind !== 'message' && kind !== 'part') {
-      throw new InvalidInput([{ field: `${field}.kind`, expected: '"session", "message" or "part"' }], 'InvalidLine');
+      throw new InvalidInputError(
+        [{ field: `${field}.kind`, expected: '"session", "message" or "part"' }],
+        'InvalidLine',
+      );
     }
     if ((kind === 'session') !== (this.place === undefined)) {
       throw wrongOrder(field, this.place ? 'a message or a part' : 'the line of the session first');
@@ -60,7 +63,7 @@ export class ImportCheck {
     const { session, messages } = this.place;
     if (messages === session.messages) return messages;
     const expected = `${session.messages} messages as the first line says, not ${messages}`;
-    throw new InvalidInput([{ field: `line ${lines}`, expected }], 'InvalidLine');
+    throw new InvalidInputError([{ field: `line ${lines}`, expected }], 'InvalidLine');
   }
 
   private session(session: z.output<typeof exportedSession>): void {
@@ -81,7 +84,7 @@ export class ImportCheck {
     // Answers and summaries are given the positions between those of the user's messages.
     if ((position % BETWEEN_MESSAGES === 0) !== (role === 'user')) {
       const expected = `${role === 'user' ? 'a' : 'no'} multiple of ${BETWEEN_MESSAGES} for the role "${role}"`;
-      throw new InvalidInput([{ field: `${field}.position`, expected }], 'InvalidLine');
+      throw new InvalidInputError([{ field: `${field}.position`, expected }], 'InvalidLine');
     }
     place.message = { id, position };
     place.messages += 1;
@@ -94,7 +97,7 @@ export class ImportCheck {
     if (!place.message) throw wrongOrder(field, 'a message before its parts');
     if (message_id !== place.message.id) {
       const expected = `"${place.message.id}", the id of the message before it`;
-      throw new InvalidInput([{ field: `${field}.message_id`, expected }], 'ForeignId');
+      throw new InvalidInputError([{ field: `${field}.message_id`, expected }], 'ForeignId');
     }
     if (index <= place.part) {
       throw wrongOrder(`${field}.index`, `more than ${place.part}, the index of the part before it`);
@@ -107,25 +110,30 @@ export class ImportCheck {
     const place = this.place as Place;
     place.bytes += byteLength(stored);
     if (place.bytes <= MAX_ANSWER) return;
-    throw new InvalidInput([{ field, expected: `at most ${MAX_ANSWER} bytes in a message and its parts` }], 'TooLarge');
+    throw new InvalidInputError(
+      [{ field, expected: `at most ${MAX_ANSWER} bytes in a message and its parts` }],
+      'TooLarge',
+    );
   }
 }
 
-function wrongOrder(field: string, expected: string): InvalidInput {
-  return new InvalidInput([{ field, expected }], 'WrongOrder');
+function wrongOrder(field: string, expected: string): InvalidInputError {
+  return new InvalidInputError([{ field, expected }], 'WrongOrder');
 }
 
 function parsed<T>(schema: z.ZodType<T>, value: unknown, field: string): T {
   try {
     return parseInput(schema, value, [field]);
   } catch (error) {
-    throw error instanceof InvalidInput ? new InvalidInput(error.errors, 'InvalidLine' satisfies ErrorCode) : error;
+    throw error instanceof InvalidInputError
+      ? new InvalidInputError(error.errors, 'InvalidLine' satisfies ErrorCode)
+      : error;
   }
 }
 
 /** The object in a line: JSON that Postgres can store, too. */
 function jsonOf(text: string, field: string): Record<string, unknown> {
-  const invalid = (expected: string) => new InvalidInput([{ field, expected }], 'InvalidLine');
+  const invalid = (expected: string) => new InvalidInputError([{ field, expected }], 'InvalidLine');
   let value: unknown;
   try {
     value = JSON.parse(text);

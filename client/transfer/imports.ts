@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { newId } from '../../domain/ids.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { type ImportRefusal, storeImport } from '../../store/transfer.ts';
-import { InvalidInput } from '../../wire/input.ts';
+import { InvalidInputError } from '../../wire/input.ts';
 import type { Catalog } from '../catalog.ts';
 import { Limiter } from '../wait/limiter.ts';
 import { Receiving } from '../uploads/receiving.ts';
@@ -43,10 +43,10 @@ export class Imports {
   /**
    * Imports an export as a new session of a user. The lines are checked while they arrive and kept in a temporary file, then
    * stored in one transaction: a slow sender holds no connection to Postgres, and memory stays constant.
-   * @throws {InvalidInput} naming the line: `InvalidLine`, `WrongOrder`, `ForeignId`, `DuplicateId`, `TooLarge`; nothing is stored
+   * @throws {InvalidInputError} naming the line: `InvalidLine`, `WrongOrder`, `ForeignId`, `DuplicateId`, `TooLarge`; nothing is stored
    * @throws {PerdureError} `TooLarge` for more than `maxBytes`, `Unavailable` if the disk is full, or if the lines arrive slowly
    * while others wait
-   * @throws {LeftTheLine} `signal` fired while it waited for others
+   * @throws {LeftTheLineError} `signal` fired while it waited for others
    */
   import(user: string, body: AsyncIterable<Uint8Array>, signal?: AbortSignal): Promise<Imported> {
     return this.receiving.run({ user, signal }, body, async (content) => {
@@ -104,11 +104,11 @@ async function* batchesOf(lines: AsyncIterable<Line>): AsyncGenerator<string[]> 
 }
 
 /** The error of a refusal, with the number of its line. */
-async function refused(refusal: ImportRefusal, lines: AsyncIterable<Line>): Promise<InvalidInput> {
+async function refused(refusal: ImportRefusal, lines: AsyncIterable<Line>): Promise<InvalidInputError> {
   const { code } = refusal;
   if (code === 'InvalidLine') {
     const field = refusal.from === refusal.to ? `line ${refusal.to}` : `lines ${refusal.from} to ${refusal.to}`;
-    return new InvalidInput([{ field, expected: 'values that Postgres can store' }], code);
+    return new InvalidInputError([{ field, expected: 'values that Postgres can store' }], code);
   }
   const { kind, field, value } = refusal;
   let left = code === 'DuplicateId' ? 2 : 1;
@@ -124,5 +124,5 @@ async function refused(refusal: ImportRefusal, lines: AsyncIterable<Line>): Prom
     code === 'DuplicateId'
       ? { field: `line ${at}.${field}`, expected: `another one: "${value}" occurs before` }
       : { field: `line ${at}.metadata.hidden_by.id`, expected: 'the id of a later message' };
-  return new InvalidInput([fault], code);
+  return new InvalidInputError([fault], code);
 }

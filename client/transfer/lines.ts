@@ -1,4 +1,4 @@
-import { InvalidInput } from '../../wire/input.ts';
+import { InvalidInputError } from '../../wire/input.ts';
 
 /** Longest line of an import, in bytes. */
 const MAX_LINE_BYTES = 4 * 1024 * 1024;
@@ -14,7 +14,7 @@ const FIRST_BYTES = 64 * 1024;
 
 /**
  * Splits bytes into lines. Keeps at most one line in memory. The last line may end without a newline.
- * @throws {InvalidInput} `TooLarge` as soon as a line has more than 4 MiB, `InvalidLine` for invalid UTF-8
+ * @throws {InvalidInputError} `TooLarge` as soon as a line has more than 4 MiB, `InvalidLine` for invalid UTF-8
  */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line> {
   let number = 1;
@@ -40,7 +40,10 @@ class HeldLine {
   add(piece: Uint8Array, number: number): void {
     const bytes = this.bytes + piece.byteLength;
     if (bytes > MAX_LINE_BYTES) {
-      throw new InvalidInput([{ field: `line ${number}`, expected: `at most ${MAX_LINE_BYTES} bytes` }], 'TooLarge');
+      throw new InvalidInputError(
+        [{ field: `line ${number}`, expected: `at most ${MAX_LINE_BYTES} bytes` }],
+        'TooLarge',
+      );
     }
     if (bytes > this.buffer.length) {
       const larger = Buffer.allocUnsafe(Math.max(bytes, 2 * this.buffer.length));
@@ -58,7 +61,7 @@ class HeldLine {
     try {
       return this.decoder.decode(line);
     } catch {
-      throw new InvalidInput([{ field: `line ${number}`, expected: 'text in UTF-8' }], 'InvalidLine');
+      throw new InvalidInputError([{ field: `line ${number}`, expected: 'text in UTF-8' }], 'InvalidLine');
     }
   }
 }

@@ -5,11 +5,11 @@ import { attachFile, type AttachmentRow, findAttachments } from '../../store/att
 import type { Contents } from '../../store/contents.ts';
 import type { Db } from '../../store/db.ts';
 import { readOwner } from '../../store/sessions.ts';
-import { InvalidInput } from '../../wire/input.ts';
+import { InvalidInputError } from '../../wire/input.ts';
 import { Limiter } from '../wait/limiter.ts';
 import { Receiving } from './receiving.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
-import { Spooled } from './spool.ts';
+import { Spool } from './spool.ts';
 
 /** A file to attach. */
 export interface AttachmentInput {
@@ -58,7 +58,7 @@ export class Attachments {
    * @param session opens or finds the session, once the file is there
    * @throws {PerdureError} `SessionNotFound`, `TooLarge`, `BadRequest` for a type that is not accepted, `Unavailable` if the
    * disk is full, or if the file arrives slowly while others wait
-   * @throws {LeftTheLine} `signal` fired while it waited for others
+   * @throws {LeftTheLineError} `signal` fired while it waited for others
    */
   add(user: string, session: () => Promise<string>, file: AttachmentInput, signal?: AbortSignal): Promise<Attachment> {
     const receive = (content: AttachmentInput['content']) => this.receive(session, { ...file, content }, signal);
@@ -72,7 +72,7 @@ export class Attachments {
   ): Promise<Attachment> {
     const tooLarge = () =>
       new PerdureError('TooLarge', `file: expected at most ${this.maxBytes} bytes (PERDURE_MAX_FILE)`);
-    await using file = await Spooled.receive(content, { maxBytes: this.maxBytes, declared: mediaType, tooLarge });
+    await using file = await Spool.receive(content, { maxBytes: this.maxBytes, declared: mediaType, tooLarge });
     if (file.size === 0) throw badFile('one that is not empty');
     const type = file.mediaType;
     if (type === undefined) throw badFile(ACCEPTED_FILES);
@@ -105,7 +105,9 @@ export class Attachments {
     if (missing < 0) return;
     // Whether another user's session has an attachment must not be told.
     if ((await readOwner(this.db, sessionId)) !== userId) throw sessionNotFound();
-    throw new InvalidInput([{ field: `parts[${missing}].url`, expected: 'the URL of an attachment of this session' }]);
+    throw new InvalidInputError([
+      { field: `parts[${missing}].url`, expected: 'the URL of an attachment of this session' },
+    ]);
   }
 }
 

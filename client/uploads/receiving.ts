@@ -20,7 +20,7 @@ export class Receiving {
 
   /**
    * @throws {PerdureError} `Unavailable` for a slow sender; what `work` throws
-   * @throws {LeftTheLine} `signal` fired before the sender got a place
+   * @throws {LeftTheLineError} `signal` fired before the sender got a place
    */
   run<T>(
     { user, signal }: { user: string; signal: AbortSignal | undefined },

@@ -8,7 +8,7 @@ import { MediaTypeReader } from '../../domain/media-type.ts';
 const PIECE_BYTES = 64 * 1024;
 
 /** A content that was received whole, in a temporary file without a name: it is gone with the process or `close`. */
-export class Spooled implements AsyncDisposable {
+export class Spool implements AsyncDisposable {
   /** In bytes. */
   readonly size: number;
   /** SHA-256, in hex. */
@@ -31,7 +31,7 @@ export class Spooled implements AsyncDisposable {
   static async receive(
     content: AsyncIterable<Uint8Array>,
     options: { maxBytes: number; declared: string | undefined; tooLarge: () => Error },
-  ): Promise<Spooled> {
+  ): Promise<Spool> {
     const file = await namelessFile();
     try {
       const digest = createHash('sha256');
@@ -44,7 +44,7 @@ export class Spooled implements AsyncDisposable {
         type.take(piece);
         await onDisk(() => file.appendFile(piece));
       }
-      return new Spooled(file, { size, digest: digest.digest('hex'), mediaType: type.end(options.declared) });
+      return new Spool(file, { size, digest: digest.digest('hex'), mediaType: type.end(options.declared) });
     } catch (error) {
       await file.close();
       throw error;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Limiter, LeftTheLine, UserLimiter } from './limiter.ts';
+import { Limiter, LeftTheLineError, UserLimiter } from './limiter.ts';
 
 /** Tasks that end when the test says so, by name, and the names of those that have begun. */
 function tasks() {
@@ -20,14 +20,14 @@ it('R2 a task whose signal fires while it waits leaves the line; the others keep
   const second = limiter.run(work('second'), leaving.signal);
   const third = limiter.run(work('third'), new AbortController().signal);
   leaving.abort();
-  await expect(second).rejects.toThrow(LeftTheLine);
+  await expect(second).rejects.toThrow(LeftTheLineError);
   expect(limiter.waiting).toBe(1);
   end('first');
   await first;
   await expect.poll(() => begun).toEqual(['first', 'third']);
   end('third');
   await third;
-  await expect(limiter.run(work('late'), leaving.signal)).rejects.toThrow(LeftTheLine);
+  await expect(limiter.run(work('late'), leaving.signal)).rejects.toThrow(LeftTheLineError);
   const last = limiter.run(work('last'));
   end('last');
   expect(await last).toBe('last');
@@ -60,7 +60,7 @@ it('R2 a user’s task leaves the lines of its user and of all', async () => {
   const left = ['ada', 'bob', 'bob'].map((user) => limiter.run(user, work(`left of ${user}`), leaving.signal));
   await expect.poll(() => limiter.waiting).toBe(1);
   leaving.abort();
-  for (const each of left) await expect(each).rejects.toThrow(LeftTheLine);
+  for (const each of left) await expect(each).rejects.toThrow(LeftTheLineError);
   end('first');
   await first;
   const next = limiter.run('bob', work('next'));

@@ -1,5 +1,5 @@
 /** The signal of a task that waited fired, or had fired before: the task was not begun. */
-export class LeftTheLine extends Error {
+export class LeftTheLineError extends Error {
   override readonly name = 'AbortError';
 
   constructor() {
@@ -7,7 +7,7 @@ export class LeftTheLine extends Error {
   }
 }
 
-/** Runs a task when it is its turn. @throws {LeftTheLine} `signal` fired before */
+/** Runs a task when it is its turn. @throws {LeftTheLineError} `signal` fired before */
 export type Limit = <T>(work: () => Promise<T>, signal?: AbortSignal) => Promise<T>;
 
 /** Runs at most `most` tasks at a time; the others wait in order, without a timeout, and leave when their signals fire. */
@@ -26,7 +26,7 @@ export class Limiter {
   }
 
   readonly run: Limit = async (work, signal) => {
-    if (signal?.aborted === true) throw new LeftTheLine();
+    if (signal?.aborted === true) throw new LeftTheLineError();
     if (this.running >= this.most) await this.turn(signal);
     else this.running += 1;
     try {
@@ -47,7 +47,7 @@ export class Limiter {
     const leave = () => {
       this.queue.delete(resolve);
       // Does nothing if it has just got a slot: then it begins.
-      reject(new LeftTheLine());
+      reject(new LeftTheLineError());
     };
     this.queue.add(resolve);
     signal?.addEventListener('abort', leave, { once: true });
@@ -75,7 +75,7 @@ export class UserLimiter {
     return this.all.waiting;
   }
 
-  /** @throws {LeftTheLine} `signal` fired before the task was begun */
+  /** @throws {LeftTheLineError} `signal` fired before the task was begun */
   async run<T>(user: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const own = this.users.get(user) ?? { limiter: new Limiter(this.each), tasks: 0 };
     this.users.set(user, own);

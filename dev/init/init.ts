@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { composeOf } from './compose.ts';
-import { packageOf } from './package-json.ts';
+import { packageJsonOf } from './package-json.ts';
 
 const HELP = `perdure init: creates a small project in this folder: an agent with a tool, its test, a page with useChat, and
 files to deploy it. It changes no file that exists, except package.json, to which it adds what is missing, and which it
@@ -23,7 +23,7 @@ const DOTTED: Readonly<Record<string, string>> = {
 const DEPLOY = ['temporal-dynamic.yaml', 'temporal-namespace.sh', 'temporal-schema.sh'];
 
 /** `perdure init`, in the working directory. */
-export async function main(args: readonly string[]): Promise<void> {
+export async function runInit(args: readonly string[]): Promise<void> {
   if (args.includes('--help') || args.includes('-h')) return console.log(HELP);
   const [unknown] = args;
   if (unknown !== undefined) {
@@ -63,9 +63,9 @@ export async function createProject(folder: string): Promise<string[]> {
 
 /** Contents by name. */
 async function projectFiles(folder: string): Promise<Record<string, string>> {
-  const own = JSON.parse(await readFile(packageFile(), 'utf8')) as Parameters<typeof packageOf>[1];
+  const own = JSON.parse(await readFile(packageFile(), 'utf8')) as Parameters<typeof packageJsonOf>[1];
   const before = await readFile(path.join(folder, 'package.json'), 'utf8').catch(() => undefined);
-  const manifest = packageOf(before, own, path.basename(folder));
+  const manifest = packageJsonOf(before, own, path.basename(folder));
   const isModule = before === undefined || (JSON.parse(before) as { type?: string }).type === 'module';
   if (!isModule && (await readdir(folder)).some(isScript)) {
     throw new Error(

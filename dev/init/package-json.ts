@@ -38,7 +38,7 @@ const DEV_DEPENDENCIES = [
  * @param own package.json of this package
  * @throws {Error} if the existing one is not JSON
  */
-export function packageOf(
+export function packageJsonOf(
   before: string | undefined,
   own: { name: string; version: string; dependencies: Dependencies; devDependencies: Dependencies },
   folder: string,

@@ -10,7 +10,7 @@ usage: perdure replay [--last N | --session ID]
   --session ID   those of one session`;
 
 /** `perdure replay`. */
-export async function main(args: readonly string[]): Promise<void> {
+export async function runReplay(args: readonly string[]): Promise<void> {
   if (args.includes('--help') || args.includes('-h')) return console.log(HELP);
   await runCommand(async () => {
     const found = await askedHistories(args.length === 0 ? ['--last', '100'] : args);

@@ -19,7 +19,7 @@ It reads the environment variables that a worker reads, and needs no database.`;
 const STATE_WIDTH = 9;
 
 /** `perdure check-server`. */
-export async function main(args: readonly string[]): Promise<void> {
+export async function runServerCheck(args: readonly string[]): Promise<void> {
   if (args.includes('--help') || args.includes('-h')) return console.log(HELP);
   await runCommand(async () => {
     parseOptions({ args: [...args] });

@@ -7,7 +7,7 @@ import { type MemorySession, memorySession } from '../../agent/memory/memory-ses
 import { createModels } from '../../agent/models/models.ts';
 import { type CustomProvider } from '../../agent/models/providers.ts';
 import { run } from '../../agent/memory/run.ts';
-import { readTurn, type TestTurn } from './turn.ts';
+import { collectTurn, type TestTurn } from './turn.ts';
 
 /** What a turn in memory needs. */
 export interface RunTurnOptions {
@@ -31,7 +31,7 @@ export async function runTurn(options: RunTurnOptions): Promise<TestTurn & { ses
     memorySession({ agent, workspaceRoot: temporaryFolder(), ...(userId !== undefined && { userId }) });
   const resolved = createModels({ providers: { test: () => model } }).resolve('test/model');
   const chunks = run(session, text, resolved, { attempts: 1, ...(signal && { signal }) });
-  return { ...(await readTurn(chunks)), session };
+  return { ...(await collectTurn(chunks)), session };
 }
 
 /** A new folder that is deleted when the process ends. */

@@ -23,7 +23,7 @@ import { startWorker } from '../../worker/start.ts';
 import { startPostgres } from '../postgres.ts';
 import { startTemporal } from '../temporal.ts';
 import { type RunTurnOptions, temporaryFolder } from './run-turn.ts';
-import { readTurn, type TestTurn } from './turn.ts';
+import { collectTurn, type TestTurn } from './turn.ts';
 
 /** What a test server runs. */
 export interface TestServerOptions {
@@ -149,5 +149,5 @@ async function askOver(
     abortSignal: undefined,
     ...(agent !== undefined && { body: { agent } }),
   });
-  return { ...(await readTurn(stream)), session };
+  return { ...(await collectTurn(stream)), session };
 }

@@ -31,7 +31,7 @@ export interface TestTurn {
 }
 
 /** Reads the chunks of a turn to its end. */
-export async function readTurn(arriving: AsyncIterable<UIMessageChunk>): Promise<TestTurn> {
+export async function collectTurn(arriving: AsyncIterable<UIMessageChunk>): Promise<TestTurn> {
   const chunks = await Array.fromAsync(arriving);
   const stream = convertArrayToReadableStream(chunks);
   let message: UIMessage = { id: '', role: 'assistant', parts: [] };

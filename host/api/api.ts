@@ -1,10 +1,10 @@
 import type { Handler } from 'hono';
 import { z } from 'zod';
 import { type ErrorCode, PerdureError } from '../../domain/errors.ts';
-import { InvalidInput, parseInput } from '../../wire/input.ts';
+import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { idempotencyKey } from '../../wire/requests.ts';
 import { readBody } from '../http/read-body.ts';
-import { problemOf, problemResponse } from '../http/problem.ts';
+import { problemOfError, problemResponse } from '../http/problem.ts';
 import type { App, HostEnv, RequestContext } from '../context.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'delete';
@@ -110,7 +110,7 @@ export class Api {
       const allow = methods.join(', ');
       this.app.all(path, (c) => {
         const error = new PerdureError('MethodNotAllowed', `${c.req.path} allows ${allow}, not ${c.req.method}`);
-        return problemResponse(problemOf(error), { allow });
+        return problemResponse(problemOfError(error), { allow });
       });
     }
   }
@@ -146,7 +146,11 @@ export function templateOf(path: string): string {
 }
 
 /** A JSON response. */
-export function json(schema: z.ZodType, description: string, headers?: Record<string, z.ZodType>): RouteResponse {
+export function jsonResponse(
+  schema: z.ZodType,
+  description: string,
+  headers?: Record<string, z.ZodType>,
+): RouteResponse {
   return { schema, description, ...(headers && { headers }) };
 }
 
@@ -163,10 +167,10 @@ function queryOf(c: RequestContext): Record<string, unknown> {
   return Object.fromEntries(given.map(([name, values]) => [name, values.length === 1 ? values[0] : values]));
 }
 
-/** @throws {InvalidInput} for a key where it would have no effect: the caller would rely on it */
+/** @throws {InvalidInputError} for a key where it would have no effect: the caller would rely on it */
 function keyOf(c: RequestContext, isIdempotent: boolean): string | undefined {
   const key = c.req.header('idempotency-key');
   if (key === undefined || c.req.method === 'GET' || c.req.method === 'HEAD') return undefined;
-  if (!isIdempotent) throw new InvalidInput([{ field: 'Idempotency-Key', expected: 'none on this route' }]);
+  if (!isIdempotent) throw new InvalidInputError([{ field: 'Idempotency-Key', expected: 'none on this route' }]);
   return parseInput(idempotencyKey, key, ['Idempotency-Key']);
 }

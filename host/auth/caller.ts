@@ -1,7 +1,7 @@
 import { attributesProblem } from '../../domain/attributes.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { isTemporary } from '../../store/is-temporary.ts';
-import type { Caller, Identify, Page } from '../context.ts';
+import type { Caller, Identify, PageHandler } from '../context.ts';
 import { isUser } from './loopback-user.ts';
 
 /** Calls `identify` and checks what it returns. @throws {PerdureError} its own; `Internal`, naming the hook */
@@ -48,7 +48,7 @@ export function guard(identify: Identify, request: Request): Promise<void> {
 }
 
 /** Calls `page`. @throws {PerdureError} its own; `Internal`, naming the hook */
-export function pageOf(page: Page, request: Request): Promise<Response | undefined> {
+export function pageResponse(page: PageHandler, request: Request): Promise<Response | undefined> {
   return calling('page', 'a Response or undefined', () => page(request));
 }
 

@@ -89,7 +89,7 @@ export function validUser(user: unknown): string {
 }
 
 /** `Unauthorized` for a token that is not valid. */
-export class InvalidToken extends PerdureError {
+export class InvalidTokenError extends PerdureError {
   constructor(message: string, cause?: unknown) {
     super('Unauthorized', message, { cause });
   }

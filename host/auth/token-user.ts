@@ -2,7 +2,7 @@ import { createRemoteJWKSet, errors, jwtVerify, type JWTPayload, type JWTVerifyO
 import type { Attributes } from '../../domain/attributes.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import type { Identify } from '../context.ts';
-import { InvalidToken, unauthorized, validUser } from './loopback-user.ts';
+import { InvalidTokenError, unauthorized, validUser } from './loopback-user.ts';
 
 export interface TokenSettings {
   /** Shared secret of tokens signed with HMAC, at least 32 bytes. Set either this or `jwksUrl`. */
@@ -63,7 +63,7 @@ export function tokenUser(settings: TokenSettings): Identify {
     const token = BEARER.exec(request.headers.get('authorization') ?? '')?.[1];
     if (token === undefined) throw unauthorized('expected one header "Authorization: Bearer <token>"');
     const claims = await verify(token).catch((error: unknown) => {
-      throw isInvalid(error) ? new InvalidToken(reasonOf(error), error) : keysUnavailable(error);
+      throw isInvalid(error) ? new InvalidTokenError(reasonOf(error), error) : keysUnavailable(error);
     });
     const { sub, exp, perdure_admin: admin, perdure_reads_all: readsAll } = claims;
     return {
@@ -83,12 +83,12 @@ function reasonOf(error: unknown): string {
   return isWithoutExp ? 'the token has no expiry: expected a claim "exp"' : 'the token is not valid';
 }
 
-/** @throws {InvalidToken} if the subject is not a valid user id */
+/** @throws {InvalidTokenError} if the subject is not a valid user id */
 function userOf(subject: string | undefined): string {
   try {
     return validUser(subject);
   } catch (error) {
-    throw new InvalidToken(`the token's subject: ${(error as Error).message}`, error);
+    throw new InvalidTokenError(`the token's subject: ${(error as Error).message}`, error);
   }
 }
 

@@ -1,12 +1,12 @@
-import { LeftTheLine } from '../../client/wait/limiter.ts';
+import { LeftTheLineError } from '../../client/wait/limiter.ts';
 import { isTemporary } from '../../store/is-temporary.ts';
 import type { Logger } from '../../config/log.ts';
 import { ERROR_STATUS, type ErrorCode, PerdureError } from '../../domain/errors.ts';
-import { type FieldError, InvalidInput } from '../../wire/input.ts';
-import { InvalidToken } from '../auth/loopback-user.ts';
+import { type FieldError, InvalidInputError } from '../../wire/input.ts';
+import { InvalidTokenError } from '../auth/loopback-user.ts';
 
 /** Problem details (RFC 9457) with the error's name as `code`; `errors` names the invalid fields. */
-export interface Problem {
+export interface ProblemDetails {
   type: string;
   title: string;
   status: number;
@@ -16,28 +16,28 @@ export interface Problem {
 }
 
 /** Converts any error to problem details. An unexpected error becomes `Internal` without its message. */
-export function problemOf(error: unknown): Problem {
+export function problemOfError(error: unknown): ProblemDetails {
   if (error instanceof PerdureError) {
-    const errors = error instanceof InvalidInput ? { errors: error.errors } : {};
+    const errors = error instanceof InvalidInputError ? { errors: error.errors } : {};
     return { ...problem(error.code, error.message), ...errors };
   }
-  if (error instanceof LeftTheLine)
+  if (error instanceof LeftTheLineError)
     return problem('Unavailable', 'the connection was closed before the request was begun');
   if (isTemporary(error)) return problem('Unavailable', 'the database cannot be reached; try again in a moment');
   return problem('Internal', "an internal error; see the server's log");
 }
 
-/** As `problemOf`, and logs what is not the caller's doing: `Internal` as an error, `Unavailable` as a warning. */
-export function loggedProblem(error: unknown, log: Logger, request: object): Problem {
-  const details = problemOf(error);
-  if (error instanceof LeftTheLine) return details;
+/** As `problemOfError`, and logs what is not the caller's doing: `Internal` as an error, `Unavailable` as a warning. */
+export function loggedProblem(error: unknown, log: Logger, request: object): ProblemDetails {
+  const details = problemOfError(error);
+  if (error instanceof LeftTheLineError) return details;
   const line = { err: error, ...request, code: details.code };
   if (details.code === 'Internal') log.error(line, 'a request failed');
   else if (details.code === 'Unavailable') log.warn(line, 'a request could not be served');
   return details;
 }
 
-function problem(code: ErrorCode, detail: string): Problem {
+function problem(code: ErrorCode, detail: string): ProblemDetails {
   const title = code.replaceAll(/(?<=[a-z])(?=[A-Z])/g, ' ');
   return { type: `urn:perdure:error:${code}`, title, status: ERROR_STATUS[code], detail, code };
 }
@@ -51,10 +51,10 @@ const HEADERS: Readonly<Partial<Record<number, Record<string, string>>>> = {
 
 /** The challenge for an invalid token (RFC 6750, 3.1); callers without a token get the scheme only. */
 export function challengeOf(error: unknown): Record<string, string> {
-  return error instanceof InvalidToken ? { 'www-authenticate': 'Bearer error="invalid_token"' } : {};
+  return error instanceof InvalidTokenError ? { 'www-authenticate': 'Bearer error="invalid_token"' } : {};
 }
 
-export function problemResponse(problemDetails: Problem, headers: Record<string, string> = {}): Response {
+export function problemResponse(problemDetails: ProblemDetails, headers: Record<string, string> = {}): Response {
   const { status } = problemDetails;
   return Response.json(problemDetails, {
     status,

@@ -14,7 +14,7 @@ export interface BodyLimit {
  */
 export async function readBody<T>(request: Request, schema: z.ZodType<T>, limit: BodyLimit): Promise<T> {
   let text = '';
-  for await (const piece of textOf(request, limit)) text += piece;
+  for await (const piece of bodyText(request, limit)) text += piece;
   return parseInput(schema, text.trim() === '' ? {} : parseJson(text));
 }
 
@@ -23,7 +23,7 @@ export async function readBody<T>(request: Request, schema: z.ZodType<T>, limit:
  * @throws {PerdureError} `TooLarge` as soon as the limit is exceeded, `BadRequest` for a content encoding or invalid
  * UTF-8
  */
-export async function* textOf(request: Request, limit: BodyLimit): AsyncGenerator<string> {
+export async function* bodyText(request: Request, limit: BodyLimit): AsyncGenerator<string> {
   refuseEncoding(request);
   if (Number(request.headers.get('content-length') ?? 0) > limit.bytes) throw tooLarge('body', limit);
   const decoder = new TextDecoder('utf-8', { fatal: true });

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
-import { InvalidInput, MAX_DEPTH, parseInput } from '../../wire/input.ts';
-import { badBody, type BodyLimit, parseJson, textOf, tooLarge } from './read-body.ts';
+import { InvalidInputError, MAX_DEPTH, parseInput } from '../../wire/input.ts';
+import { badBody, type BodyLimit, parseJson, bodyText, tooLarge } from './read-body.ts';
 import { JsonError, type JsonListener, JsonScanner } from './json-scanner.ts';
 
 interface Transcript {
@@ -40,7 +40,7 @@ export async function readTranscript<T extends Transcript>(
 async function scan(request: Request, limit: BodyLimit, scanner: JsonScanner): Promise<void> {
   let isBlank = true;
   try {
-    for await (const piece of textOf(request, limit)) {
+    for await (const piece of bodyText(request, limit)) {
       isBlank &&= piece.trim() === '';
       scanner.push(piece);
     }
@@ -50,8 +50,8 @@ async function scan(request: Request, limit: BodyLimit, scanner: JsonScanner): P
   }
 }
 
-function tooMany(messages: number): InvalidInput {
-  return new InvalidInput([{ field: 'messages', expected: `at most ${messages} messages` }]);
+function tooMany(messages: number): InvalidInputError {
+  return new InvalidInputError([{ field: 'messages', expected: `at most ${messages} messages` }]);
 }
 
 /** Collects the needed fields of a body while it arrives. Of duplicate fields the last one wins, as with JSON.parse. */

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { Hono } from 'hono';
 import { compress } from 'hono/compress';
 import { etag } from 'hono/etag';
-import type { Page } from '../context.ts';
+import type { PageHandler } from '../context.ts';
 import { drawingHeaders, pageHeaders } from './headers.ts';
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -46,7 +46,7 @@ const NOT_BUILT: StaticFile = {
  * system. If the folder is missing, their paths explain how to build them.
  * @param options.local previews may use host names below "localhost"
  */
-export async function staticPage(dir: string, options: { local?: boolean } = {}): Promise<Page> {
+export async function staticPage(dir: string, options: { local?: boolean } = {}): Promise<PageHandler> {
   const files = await readFiles(dir);
   const fileOf = ({ url }: Request) => {
     const { pathname } = new URL(url);

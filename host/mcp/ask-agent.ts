@@ -14,7 +14,7 @@ export interface Asker {
 }
 
 /** A message for a session; without it, an earlier message's answer is read; without a session, one is opened. */
-export interface Question {
+export interface AgentQuestion {
   agent: string;
   message?: string | undefined;
   session?: string | undefined;
@@ -55,7 +55,7 @@ interface Reading {
  * that was accepted before is not asked again.
  * @throws {PerdureError} as `submit` does; `SessionNotFound`; `MessageNotFound`; `BadRequest` for a session of another agent
  */
-export async function ask(asker: Asker, question: Question, reading: Reading): Promise<AgentAnswer> {
+export async function askAgent(asker: Asker, question: AgentQuestion, reading: Reading): Promise<AgentAnswer> {
   const { client, user, attributes } = asker;
   const { agent, message, session, messageId: id } = question;
   if (message === undefined) return readAnswer(asker, question, reading);
@@ -73,7 +73,7 @@ export async function ask(asker: Asker, question: Question, reading: Reading): P
 /** The answer to a message of a session, once it is there. */
 async function readAnswer(
   { client, user }: Asker,
-  { agent, session, messageId: message }: Question,
+  { agent, session, messageId: message }: AgentQuestion,
   reading: Reading,
 ): Promise<AgentAnswer> {
   if (session === undefined)

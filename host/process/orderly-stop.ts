@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Server, ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PerdureError } from '../../domain/errors.ts';
-import { problemOf, problemResponse } from '../http/problem.ts';
+import { problemOfError, problemResponse } from '../http/problem.ts';
 
 /** What answers requests. */
 export interface FetchHandler {
@@ -83,7 +83,7 @@ async function notReady(response: Response): Promise<Response> {
 async function stoppingResponse(late?: Response): Promise<Response> {
   await late?.body?.cancel();
   const error = new PerdureError('Unavailable', 'this host is stopping; send the request to another one');
-  const response = problemResponse(problemOf(error));
+  const response = problemResponse(problemOfError(error));
   response.headers.set('connection', 'close');
   return response;
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { attachment } from '../../wire/responses.ts';
 import { attachmentQuery, attachmentRef, sessionRef } from '../../wire/requests.ts';
 import type { AttachmentContent } from '../../client/uploads/attachments.ts';
-import { type Api, json } from '../api/api.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import { byteStream } from '../http/byte-stream.ts';
 import type { RouteParts } from '../context.ts';
 import { discardRest } from '../http/read-body.ts';
@@ -24,7 +24,7 @@ export function attachmentRoutes(api: Api, { client, readers }: RouteParts): voi
       params: { id: sessionRef },
       query: attachmentQuery,
       rawBody: { '*/*': z.string(), 'multipart/form-data': z.object({ file: z.string() }) },
-      responses: { 201: json(attachment, 'The attachment') },
+      responses: { 201: jsonResponse(attachment, 'The attachment') },
       errors: ['SessionNotFound', 'TooLarge', 'AgentNotConfigured'],
     },
     async (c, { user, params, query: { filename, agent } }) => {

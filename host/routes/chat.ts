@@ -5,7 +5,7 @@ import type { PerdureClient } from '../../client/client.ts';
 import type { Submitted } from '../../client/send/submission.ts';
 import type { Attributes } from '../../domain/attributes.ts';
 import { PerdureError } from '../../domain/errors.ts';
-import { InvalidInput, parseInput } from '../../wire/input.ts';
+import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import {
   answeredMessage,
   chatBody,
@@ -120,7 +120,7 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
 
 /** The error, with the fields of invalid input as the body names them. */
 function inBody(error: unknown, body: ChatBody): unknown {
-  if (!(error instanceof InvalidInput)) return error;
+  if (!(error instanceof InvalidInputError)) return error;
   const isOfBody = error.errors.some(({ field }) => /^(?:agent|model)(?:$|\.)/.test(field));
   return isOfBody ? error : error.under(`messages[${body.messages.length - 1}]`);
 }

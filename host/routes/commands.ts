@@ -1,7 +1,7 @@
 import { commandAnswer, commandBody, opensSession, pathParameters } from '../../wire/commands.ts';
 import { COMMAND_NAMES, commandEntry, type CommandName } from '../../domain/command-table.ts';
 import { sessionQuery, sessionRef } from '../../wire/requests.ts';
-import { type Api, json } from '../api/api.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** One route for each entry of the command table. */
@@ -22,7 +22,10 @@ function commandRoute(api: Api, { client }: HostParts, name: CommandName): void 
     ...(body && { body }),
     idempotent: true,
     responses: {
-      [status]: json(commandAnswer(name), status === 201 ? 'The new session' : 'The state of the session afterwards'),
+      [status]: jsonResponse(
+        commandAnswer(name),
+        status === 201 ? 'The new session' : 'The state of the session afterwards',
+      ),
     },
     errors: ['SessionNotFound' as const, ...entry.errors],
   };

@@ -10,7 +10,7 @@ import {
   sessionRef,
   turnsQuery,
 } from '../../wire/requests.ts';
-import { type Api, json } from '../api/api.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
 
 /** What the console shows of sessions: of one's own, or for callers that may read all, of all users. No session is changed. */
@@ -25,7 +25,7 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
       tag: 'Console',
       summary: 'Whose sessions the console may show to you',
       params: {},
-      responses: { 200: json(consoleViewer, 'You') },
+      responses: { 200: jsonResponse(consoleViewer, 'You') },
     },
     (c) => c.json({ user: c.get('user'), reads_all: c.get('readsAll') }),
   );
@@ -39,7 +39,7 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
       description: 'With side chats, children and archived sessions.',
       params: {},
       query: consoleSessionsQuery,
-      responses: { 200: json(pageOf(sessionView), 'A page; pass `next` as `after`') },
+      responses: { 200: jsonResponse(pageOf(sessionView), 'A page; pass `next` as `after`') },
     },
     async (c, { query }) => c.json(await reads.sessions(viewer(c), query)),
   );
@@ -53,7 +53,7 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
       description: 'In the hour, day or week until now, in parts of equal length.',
       params: {},
       query: numbersQuery,
-      responses: { 200: json(consoleNumbers, 'Turns, steps, tokens, cost and errors, and what is open now') },
+      responses: { 200: jsonResponse(consoleNumbers, 'Turns, steps, tokens, cost and errors, and what is open now') },
     },
     async (c, { query }) => {
       const numbers = await reads.numbers(viewer(c), query, { signal: c.req.raw.signal });
@@ -68,7 +68,7 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
       tag: 'Console',
       summary: 'Read a session, and where its workflow is shown',
       params: { id: sessionRef },
-      responses: { 200: json(consoleSession, 'The session') },
+      responses: { 200: jsonResponse(consoleSession, 'The session') },
       errors: ['SessionNotFound'],
     },
     async (c, { params }) => {
@@ -87,7 +87,7 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
       summary: "Read a session's turns with their steps and tool calls, newest first",
       params: { id: sessionRef },
       query: turnsQuery,
-      responses: { 200: json(pageOf(consoleTurn), 'A page; pass `next` as `before`') },
+      responses: { 200: jsonResponse(pageOf(consoleTurn), 'A page; pass `next` as `before`') },
       errors: ['SessionNotFound'],
     },
     async (c, { params, query }) => c.json(await reads.turns(viewer(c), params.id, query)),
@@ -101,7 +101,7 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
       summary: "Read a session's event log, oldest first",
       params: { id: sessionRef },
       query: logQuery,
-      responses: { 200: json(pageOf(logEntry), 'A page; pass `next` as `after`') },
+      responses: { 200: jsonResponse(pageOf(logEntry), 'A page; pass `next` as `after`') },
       errors: ['SessionNotFound'],
     },
     async (c, { params, query }) => c.json(await reads.log(viewer(c), params.id, query)),
@@ -116,7 +116,7 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
       description: 'Only what can be told exactly: parts that were written later are named without their data.',
       params: { id: sessionRef, seq: z.string().meta({ description: 'The `seq` of the event' }) },
       query: pastQuery,
-      responses: { 200: json(consolePast, 'Phase, state and transcript') },
+      responses: { 200: jsonResponse(consolePast, 'Phase, state and transcript') },
       errors: ['SessionNotFound', 'NotFound'],
     },
     async (c, { params, query }) => c.json(await reads.past(viewer(c), params.id, params.seq, query)),
@@ -130,7 +130,7 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
       summary: 'Read a system prompt of a session',
       description: 'By the `prompt_digest` of a turn.',
       params: { id: sessionRef, digest: z.string().meta({ description: 'The digest of the prompt' }) },
-      responses: { 200: json(systemPrompt, 'The prompt') },
+      responses: { 200: jsonResponse(systemPrompt, 'The prompt') },
       errors: ['SessionNotFound', 'PromptNotFound'],
     },
     async (c, { params }) => c.json(await reads.prompt(viewer(c), params.id, params.digest)),
@@ -144,7 +144,7 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
       ...replay,
       operationId: 'getConsoleReplay',
       summary: "Read what came of the newest replay of a session's histories",
-      responses: { 200: json(consoleReplay, 'The replay') },
+      responses: { 200: jsonResponse(consoleReplay, 'The replay') },
       errors: ['SessionNotFound'],
     },
     async (c, { params }) => c.json(await reads.replay(viewer(c), params.id)),
@@ -157,7 +157,7 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
       operationId: 'askForConsoleReplay',
       summary: "Have a worker replay a session's histories against its workflow code",
       description: 'While a replay of the session waits or runs, nothing is added. The session is not changed.',
-      responses: { 202: json(consoleReplay, 'The replay that waits or runs') },
+      responses: { 202: jsonResponse(consoleReplay, 'The replay that waits or runs') },
       errors: ['SessionNotFound', 'TooMany'],
     },
     async (c, { params }) => c.json(await reads.askForReplay(viewer(c), params.id), 202),

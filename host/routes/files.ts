@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { workspaceFiles } from '../../wire/responses.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { sessionRef } from '../../wire/requests.ts';
-import { type Api, json } from '../api/api.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import type { HostEnv, HostParts, RequestContext, RouteParts } from '../context.ts';
 import { PREVIEW_PATH } from '../files/previews.ts';
 import { type PreviewBounds, previewHeaders } from '../http/headers.ts';
@@ -24,7 +24,7 @@ export function fileRoutes(api: Api, { client, previews, basePath }: RouteParts)
       summary: "List the files of a session's workspace, at most 500",
       params: { id: sessionRef },
       responses: {
-        200: json(
+        200: jsonResponse(
           workspaceFiles,
           "The files without links and hidden files; a folder's own files come before those of its subfolders",
         ),

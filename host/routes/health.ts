@@ -1,5 +1,5 @@
 import { alive, readiness } from '../../wire/responses.ts';
-import { type Api, json } from '../api/api.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** Liveness, readiness and metrics, without authentication. */
@@ -8,7 +8,7 @@ export function healthRoutes(api: Api, { client, metrics }: HostParts): void {
 
   api.get(
     '/healthz',
-    { ...common, operationId: 'isAlive', summary: 'Liveness', responses: { 200: json(alive, 'Alive') } },
+    { ...common, operationId: 'isAlive', summary: 'Liveness', responses: { 200: jsonResponse(alive, 'Alive') } },
     (c) => c.json({ ok: true }),
   );
 
@@ -23,8 +23,8 @@ export function healthRoutes(api: Api, { client, metrics }: HostParts): void {
         'workers have other agents than this host. That alone does not make the host unready, because ' +
         'its other agents work. `mcp` names the MCP servers that some worker cannot reach: their tools are missing.',
       responses: {
-        200: json(readiness, 'Both serve'),
-        503: json(readiness, 'At least one cannot be reached, or Postgres is read-only'),
+        200: jsonResponse(readiness, 'Both serve'),
+        503: jsonResponse(readiness, 'At least one cannot be reached, or Postgres is read-only'),
       },
     },
     async (c) => {

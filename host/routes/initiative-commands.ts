@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
 import * as body from '../../wire/initiative-requests.ts';
 import * as view from '../../wire/initiative-views.ts';
-import { type Api, json, type RouteResponse } from '../api/api.ts';
+import { type Api, jsonResponse, type RouteResponse } from '../api/api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
 
 /** Carries out a command; `options` are those of the client's methods. */
@@ -44,9 +44,9 @@ export function initiativeCommandRoutes(api: Api, { client }: RouteParts): void 
     responses: { 200: response },
     errors: ['InitiativeNotFound' as const, ...errors],
   });
-  const blocker = json(view.blockerAnswer, 'The blocker');
-  const session = json(view.workSessionAnswer, 'The work session');
-  const task = json(view.initiativeTask, 'The task');
+  const blocker = jsonResponse(view.blockerAnswer, 'The blocker');
+  const session = jsonResponse(view.workSessionAnswer, 'The work session');
+  const task = jsonResponse(view.initiativeTask, 'The task');
 
   api.post(
     '/api/initiatives/:id/state',
@@ -55,7 +55,7 @@ export function initiativeCommandRoutes(api: Api, { client }: RouteParts): void 
         'updateState',
         'Move the position, change the next action or the resume context',
         body.initiativeStateBody,
-        json(view.initiativeItem, 'The initiative'),
+        jsonResponse(view.initiativeItem, 'The initiative'),
         ['TaskAssigned'],
       ),
       params: { id },
@@ -65,7 +65,12 @@ export function initiativeCommandRoutes(api: Api, { client }: RouteParts): void 
   api.post(
     '/api/initiatives/:id/decisions',
     {
-      ...command('addDecision', 'Record a decision', body.decisionBody, json(view.decisionAnswer, 'The decision')),
+      ...command(
+        'addDecision',
+        'Record a decision',
+        body.decisionBody,
+        jsonResponse(view.decisionAnswer, 'The decision'),
+      ),
       params: { id },
     },
     onItem((user, params, ...given) => initiatives.addDecision(user, params.id, ...given)),
@@ -77,7 +82,7 @@ export function initiativeCommandRoutes(api: Api, { client }: RouteParts): void 
       tag: 'Initiatives',
       summary: 'Read a decision',
       params: { id, decision_id: body.decisionRef },
-      responses: { 200: json(view.decisionAnswer, 'The decision') },
+      responses: { 200: jsonResponse(view.decisionAnswer, 'The decision') },
       errors: ['InitiativeNotFound', 'DecisionNotFound'],
     },
     async (c, { user, params }) =>
@@ -124,7 +129,7 @@ export function initiativeCommandRoutes(api: Api, { client }: RouteParts): void 
         'reviewInitiative',
         'Accept what a resume has found missing',
         body.reviewBody,
-        json(view.initiativeItem, 'The initiative'),
+        jsonResponse(view.initiativeItem, 'The initiative'),
       ),
       params: { id },
     },
@@ -137,7 +142,7 @@ export function initiativeCommandRoutes(api: Api, { client }: RouteParts): void 
         'startSession',
         'Start a work session, and resume',
         body.startSessionBody,
-        json(view.startedSession, 'The work session, and what it has to know'),
+        jsonResponse(view.startedSession, 'The work session, and what it has to know'),
         ['SessionNotFound', 'WorkspaceNotUsable'],
       ),
       params: { id },

@@ -4,8 +4,8 @@ import { page } from '../../wire/requests.ts';
 import * as view from '../../wire/initiative-views.ts';
 import { pageOf } from '../../wire/responses.ts';
 import { PerdureError } from '../../domain/errors.ts';
-import { type Api, events, json } from '../api/api.ts';
-import { bytesWithin, textOf } from '../http/read-body.ts';
+import { type Api, events, jsonResponse } from '../api/api.ts';
+import { bytesWithin, bodyText } from '../http/read-body.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
 import { expiryOf } from '../api/expiry.ts';
 import { loggedProblem } from '../http/problem.ts';
@@ -31,7 +31,7 @@ export function initiativeRoutes(api: Api, parts: RouteParts): void {
       params: {},
       body: body.createInitiativeBody,
       idempotent: true,
-      responses: { 201: json(view.initiativeItem, 'The initiative', { location: z.string() }) },
+      responses: { 201: jsonResponse(view.initiativeItem, 'The initiative', { location: z.string() }) },
       errors: ['ProjectNotFound'],
     },
     async (c, { user, body: given, idempotencyKey }) => {
@@ -57,8 +57,8 @@ export function initiativeRoutes(api: Api, parts: RouteParts): void {
       rawBody: { 'application/gzip': z.string() },
       idempotent: true,
       responses: {
-        200: json(view.planningCheck, 'What would be read'),
-        201: json(view.importedInitiative, 'The initiative', { location: z.string() }),
+        200: jsonResponse(view.planningCheck, 'What would be read'),
+        201: jsonResponse(view.importedInitiative, 'The initiative', { location: z.string() }),
       },
       errors: ['TooLarge'],
     },
@@ -78,7 +78,7 @@ export function initiativeRoutes(api: Api, parts: RouteParts): void {
       summary: 'List your own initiatives, newest first',
       params: {},
       query: page,
-      responses: { 200: json(pageOf(view.initiativeItem), 'A page; pass `next` as `after`') },
+      responses: { 200: jsonResponse(pageOf(view.initiativeItem), 'A page; pass `next` as `after`') },
     },
     async (c, { user, query }) => c.json(await initiatives.list(user, query)),
   );
@@ -90,7 +90,7 @@ export function initiativeRoutes(api: Api, parts: RouteParts): void {
       tag,
       summary: 'Read an initiative with all that belongs to it',
       params: { id: body.initiativeRef },
-      responses: { 200: json(view.initiativeView, 'The initiative') },
+      responses: { 200: jsonResponse(view.initiativeView, 'The initiative') },
       errors: ['InitiativeNotFound'],
     },
     async (c, { user, params }) => c.json(await initiatives.get(user, params.id)),
@@ -107,7 +107,7 @@ export function initiativeRoutes(api: Api, parts: RouteParts): void {
       command: 'resumeInitiative',
       params: { id: body.initiativeRef },
       idempotent: true,
-      responses: { 200: json(view.initiativeResume, 'Where it goes on') },
+      responses: { 200: jsonResponse(view.initiativeResume, 'Where it goes on') },
       errors: ['InitiativeNotFound', 'WorkspaceNotUsable'],
     },
     // A repeat flags nothing again.
@@ -194,7 +194,7 @@ export function initiativeRoutes(api: Api, parts: RouteParts): void {
         bytes: maxBodyBytes,
         setting: 'PERDURE_MAX_BODY; a larger STATE.md is changed by the other routes',
       };
-      for await (const piece of textOf(c.req.raw, limit)) text += piece;
+      for await (const piece of bodyText(c.req.raw, limit)) text += piece;
       await initiatives.requireOwn(user, params.id);
       return answerState(c, await initiatives.editState(user, params.id, text, versionsOf(c.req.header('if-match'))));
     },

@@ -6,7 +6,7 @@ import { id as messageId, mcpMessage } from '../../wire/requests.ts';
 import { type Api, events } from '../api/api.ts';
 import { byteStream } from '../http/byte-stream.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
-import { type AgentAnswer, ask, type Asker } from '../mcp/ask-agent.ts';
+import { type AgentAnswer, askAgent, type Asker } from '../mcp/ask-agent.ts';
 import { loadMcpServer } from '../mcp/load-mcp-server.ts';
 import { loggedProblem } from '../http/problem.ts';
 
@@ -145,7 +145,7 @@ function offer(
       const news = setInterval(() => say(last), NEWS_MS);
       try {
         const reading = { signal: AbortSignal.any([signal, cancelled]), say };
-        return resultOf(await ask(asker, { agent: id, message, session, messageId: message_id }, reading));
+        return resultOf(await askAgent(asker, { agent: id, message, session, messageId: message_id }, reading));
       } catch (error) {
         const { code, detail } = loggedProblem(signal.aborted ? signal.reason : error, parts.log, { route: '/mcp' });
         return { isError: true, content: [{ type: 'text' as const, text: `${code}: ${detail}` }] };

@@ -1,6 +1,6 @@
 import { accepted, notRunAgain, pageOf, uiMessage } from '../../wire/responses.ts';
 import { messagesQuery, sessionRef, submitBody } from '../../wire/requests.ts';
-import { type Api, json } from '../api/api.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** The transcript, and sending messages without waiting for the answer. */
@@ -17,7 +17,10 @@ export function messageRoutes(api: Api, { client }: HostParts): void {
       params: { id: sessionRef },
       query: messagesQuery,
       responses: {
-        200: json(pageOf(uiMessage), 'A page; pass `next` as `after` if the request had `after`, else as `before`'),
+        200: jsonResponse(
+          pageOf(uiMessage),
+          'A page; pass `next` as `after` if the request had `after`, else as `before`',
+        ),
       },
       errors: ['SessionNotFound', 'MessageNotFound'],
     },
@@ -37,8 +40,8 @@ export function messageRoutes(api: Api, { client }: HostParts): void {
       params: { id: sessionRef },
       body: submitBody,
       responses: {
-        200: json(notRunAgain, 'Accepted earlier; its run was cancelled or failed and is not repeated'),
-        202: json(accepted, 'Accepted now or earlier'),
+        200: jsonResponse(notRunAgain, 'Accepted earlier; its run was cancelled or failed and is not repeated'),
+        202: jsonResponse(accepted, 'Accepted now or earlier'),
       },
       errors: [
         'SessionNotFound',

@@ -1,5 +1,5 @@
-import { offeredAgents, offeredModels } from '../../wire/responses.ts';
-import { type Api, json } from '../api/api.ts';
+import { agentsAnswer, modelsAnswer } from '../../wire/responses.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** The agents and the models that a user can choose from. */
@@ -11,7 +11,7 @@ export function modelRoutes(api: Api, { client }: HostParts): void {
       tag: 'Sessions',
       summary: 'List the agents to open sessions with',
       params: {},
-      responses: { 200: json(offeredAgents, 'The agents') },
+      responses: { 200: jsonResponse(agentsAnswer, 'The agents') },
     },
     (c) =>
       c.json({
@@ -32,7 +32,7 @@ export function modelRoutes(api: Api, { client }: HostParts): void {
         'With their limits in tokens and their variants. Any other model of a configured provider can be named, too; its ' +
         'limits count as those of the smallest current models.',
       params: {},
-      responses: { 200: json(offeredModels, 'The models') },
+      responses: { 200: jsonResponse(modelsAnswer, 'The models') },
     },
     (c) => c.json(client.models()),
   );

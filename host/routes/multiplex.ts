@@ -1,7 +1,7 @@
 import type { MiddlewareHandler } from 'hono';
 import { PerdureError } from '../../domain/errors.ts';
 import { MULTIPLEX_HEADER, type MultiplexEvent } from '../../domain/multiplex.ts';
-import { InvalidInput, parseInput } from '../../wire/input.ts';
+import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { multiplexedStream, multiplexConnectionRef, multiplexStreamRef } from '../../wire/requests.ts';
 import { type Api, EVENT_STREAM, events } from '../api/api.ts';
 import type { HostEnv, RouteParts } from '../context.ts';
@@ -70,7 +70,7 @@ export function multiplexRoutes(api: Api, { multiplexer, readers, log, closing }
 /**
  * Gives the stream of a response to the connection that the request names, and answers 202 at once. A stream whose connection
  * is not (or no longer) at this host, or is another user's, is the response's own, as without the header.
- * @throws {InvalidInput} for a header that is none, or a name that the connection has already
+ * @throws {InvalidInputError} for a header that is none, or a name that the connection has already
  */
 export function multiplexing(multiplexer: Multiplexer): MiddlewareHandler<HostEnv> {
   return async (c, next) => {
@@ -79,7 +79,9 @@ export function multiplexing(multiplexer: Multiplexer): MiddlewareHandler<HostEn
     const [id, stream] = parseInput(multiplexedStream, named, [MULTIPLEX_HEADER]).split('/') as [string, string];
     const connection = multiplexer.find(c.get('user'), id);
     if (connection?.has(stream) === true) {
-      throw new InvalidInput([{ field: MULTIPLEX_HEADER, expected: 'a stream that the connection does not have yet' }]);
+      throw new InvalidInputError([
+        { field: MULTIPLEX_HEADER, expected: 'a stream that the connection does not have yet' },
+      ]);
     }
     await next();
     const { body, headers } = c.res;

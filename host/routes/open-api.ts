@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Api, json } from '../api/api.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import type { RouteParts } from '../context.ts';
 import { openApiDocument } from '../api/open-api-document.ts';
 
@@ -18,7 +18,9 @@ export function openApiRoutes(api: Api, { basePath }: RouteParts): void {
         summary: 'This OpenAPI 3.1 document',
         params: {},
         open: true,
-        responses: { 200: json(z.looseObject({ openapi: z.string(), paths: z.looseObject({}) }), 'The document') },
+        responses: {
+          200: jsonResponse(z.looseObject({ openapi: z.string(), paths: z.looseObject({}) }), 'The document'),
+        },
       },
       // Generated at the first request, when all routes have been added.
       (c) => c.json((made ??= openApiDocument(api, basePath))),

@@ -1,6 +1,6 @@
 import { outputBody, ruleRef, sessionRef, toolCallRef } from '../../wire/requests.ts';
 import { outputTaken, permissionRules } from '../../wire/responses.ts';
-import { type Api, json } from '../api/api.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** Permission rules, and the outcomes of tool calls that pages carry out. */
@@ -15,7 +15,7 @@ export function permissionRoutes(api: Api, { client }: HostParts): void {
         "Those of the agent's definition, of the project and of the session, each in the order in which they were made; of a " +
         'subagent then those of each session above.',
       params: { id: sessionRef },
-      responses: { 200: json(permissionRules, 'The rules') },
+      responses: { 200: jsonResponse(permissionRules, 'The rules') },
       errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => c.json(await client.permissions(user, params.id)),
@@ -48,7 +48,7 @@ export function permissionRoutes(api: Api, { client }: HostParts): void {
       command: 'giveOutput',
       params: { id: sessionRef, tool_call_id: toolCallRef },
       body: outputBody,
-      responses: { 200: json(outputTaken, 'The turn goes on') },
+      responses: { 200: jsonResponse(outputTaken, 'The turn goes on') },
       errors: ['SessionNotFound', 'NotWaiting'],
     },
     async (c, { user, params, body }) => {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { searchQuery } from '../../wire/requests.ts';
 import { searchHit } from '../../wire/responses.ts';
-import { type Api, json } from '../api/api.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** Full-text search. */
@@ -17,7 +17,7 @@ export function searchRoutes(api: Api, { client }: HostParts): void {
         'any case.',
       params: {},
       query: searchQuery,
-      responses: { 200: json(z.object({ items: z.array(searchHit) }), 'The best matches') },
+      responses: { 200: jsonResponse(z.object({ items: z.array(searchHit) }), 'The best matches') },
     },
     async (c, { user, query }) => c.json(await client.reads.search(user, query, { signal: c.req.raw.signal })),
   );

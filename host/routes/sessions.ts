@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { pageOf, sessionView } from '../../wire/responses.ts';
 import { openBody, renameBody, sessionRef, sessionsQuery } from '../../wire/requests.ts';
-import { type Api, json } from '../api/api.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import type { RouteParts } from '../context.ts';
 
 /** Opening, listing and reading sessions. */
@@ -17,7 +17,7 @@ export function sessionRoutes(api: Api, { client, basePath }: RouteParts): void 
       command: 'open',
       params: {},
       body: openBody,
-      responses: { 201: json(sessionView, 'The session', { location: z.string() }) },
+      responses: { 201: jsonResponse(sessionView, 'The session', { location: z.string() }) },
       errors: ['ProjectNotFound', 'ModelNotConfigured', 'AgentNotConfigured'],
     },
     async (c, { user, body }) => {
@@ -35,7 +35,7 @@ export function sessionRoutes(api: Api, { client, basePath }: RouteParts): void 
       description: 'Excludes side chats and, unless `archived` is true, archived sessions.',
       params: {},
       query: sessionsQuery,
-      responses: { 200: json(pageOf(sessionView), 'A page; pass `next` as `after`') },
+      responses: { 200: jsonResponse(pageOf(sessionView), 'A page; pass `next` as `after`') },
     },
     async (c, { user, query }) => c.json(await client.reads.sessions(user, query)),
   );
@@ -47,7 +47,7 @@ export function sessionRoutes(api: Api, { client, basePath }: RouteParts): void 
       tag: 'Sessions',
       summary: 'Read a session',
       params: { id: sessionRef },
-      responses: { 200: json(sessionView, 'The session') },
+      responses: { 200: jsonResponse(sessionView, 'The session') },
       errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => c.json(await client.reads.session(user, params.id)),
@@ -62,7 +62,7 @@ export function sessionRoutes(api: Api, { client, basePath }: RouteParts): void 
       command: 'rename',
       params: { id: sessionRef },
       body: renameBody,
-      responses: { 200: json(sessionView, 'The session') },
+      responses: { 200: jsonResponse(sessionView, 'The session') },
       errors: ['SessionNotFound'],
     },
     async (c, { user, params, body }) => c.json(await client.rename(user, params.id, body)),

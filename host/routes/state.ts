@@ -1,6 +1,6 @@
 import { stateBody, sessionRef } from '../../wire/requests.ts';
 import { stateView } from '../../wire/responses.ts';
-import { type Api, json } from '../api/api.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** Reading and changing a session's state. */
@@ -13,7 +13,7 @@ export function stateRoutes(api: Api, { client }: HostParts): void {
       summary: "Read a session's state",
       description: "The session's own keys, the user's with `user:` and everybody's with `app:`.",
       params: { id: sessionRef },
-      responses: { 200: json(stateView, 'The state') },
+      responses: { 200: jsonResponse(stateView, 'The state') },
       errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => c.json(await client.state(user, params.id)),
@@ -31,7 +31,7 @@ export function stateRoutes(api: Api, { client }: HostParts): void {
       params: { id: sessionRef },
       body: stateBody,
       idempotent: true,
-      responses: { 200: json(stateView, 'The state after it') },
+      responses: { 200: jsonResponse(stateView, 'The state after it') },
       errors: ['SessionNotFound', 'Forbidden', 'StaleSession'],
     },
     async (c, { user, params, body, idempotencyKey }) =>

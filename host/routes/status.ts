@@ -1,7 +1,7 @@
 import type { TurnEvent } from '../../client/live/turn-event-reader.ts';
 import { sessionStatus } from '../../wire/responses.ts';
 import { sessionRef } from '../../wire/requests.ts';
-import { type Api, events, json } from '../api/api.ts';
+import { type Api, events, jsonResponse } from '../api/api.ts';
 import type { RouteParts } from '../context.ts';
 import { loggedProblem } from '../http/problem.ts';
 import { eventStream, namedEvent } from '../streams/event-stream.ts';
@@ -16,7 +16,7 @@ export function statusRoutes(api: Api, { client, readers, log, closing }: RouteP
       tag: 'Sessions',
       summary: "Read a session's status",
       params: { id: sessionRef },
-      responses: { 200: json(sessionStatus, 'The status') },
+      responses: { 200: jsonResponse(sessionStatus, 'The status') },
       errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => c.json(await client.reads.status(user, params.id)),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { sessionRef } from '../../wire/requests.ts';
 import { imported } from '../../wire/responses.ts';
-import { type Api, json } from '../api/api.ts';
+import { type Api, jsonResponse } from '../api/api.ts';
 import { plainBytesOf } from '../http/read-body.ts';
 import { byteStream } from '../http/byte-stream.ts';
 import type { RouteParts } from '../context.ts';
@@ -46,7 +46,7 @@ export function transferRoutes(api: Api, { client, readers }: RouteParts): void 
       command: 'import',
       params: {},
       rawBody: { [JSON_LINES]: z.string() },
-      responses: { 201: json(imported, 'The new session') },
+      responses: { 201: jsonResponse(imported, 'The new session') },
       errors: ['InvalidLine', 'WrongOrder', 'ForeignId', 'DuplicateId', 'AgentNotConfigured', 'ModelNotConfigured'],
     },
     async (c, { user }) => {

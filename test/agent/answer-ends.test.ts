@@ -4,7 +4,7 @@ import { type EventServer, startEventServer } from '../../tools/test-kit/event-s
 import { modelOf, PROVIDER_APIS } from '../../tools/test-kit/provider-apis.ts';
 import { reduced } from '../../tools/test-kit/reduce.ts';
 import { classifyProviderError, failureOfFinish } from '../../agent/provider-failures/classify-provider-error.ts';
-import { type StepInput, streamStep } from '../../agent/step/stream-model-call.ts';
+import { type StepInput, streamModelCall } from '../../agent/step/stream-model-call.ts';
 import { collect, hello, type Played, writeFile } from './step-play.ts';
 
 let server: EventServer;
@@ -16,7 +16,7 @@ function play(model: StepInput['model'], events: string[]): Promise<Played> {
   let calls = 0;
   server.answer(events);
   return collect(
-    streamStep({
+    streamModelCall({
       model,
       system: '',
       messages: hello,

@@ -7,7 +7,7 @@ import { createModels, type ResolvedModel } from '../../agent/models/models.ts';
 import { classifyProviderError, failureOfFinish } from '../../agent/provider-failures/classify-provider-error.ts';
 import { providerReport } from '../../agent/provider-failures/provider-report.ts';
 import { providerFetch } from '../../agent/provider-stream/provider-fetch.ts';
-import { streamStep } from '../../agent/step/stream-model-call.ts';
+import { streamModelCall } from '../../agent/step/stream-model-call.ts';
 import { totalTokens } from '../../domain/usage.ts';
 import { type Api, ODD_STREAMS, type OddStream, type Outcome } from './odd-streams.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
@@ -72,7 +72,7 @@ function play(model: ResolvedModel): Promise<Played> {
   let calls = 0;
   const newToolCallId = () => `call_${++calls}`;
   const signal = new AbortController().signal;
-  return collect(streamStep({ model, system: '', messages: hello, tools: [writeFile], signal, newToolCallId }));
+  return collect(streamModelCall({ model, system: '', messages: hello, tools: [writeFile], signal, newToolCallId }));
 }
 
 function expectOutcome(outcome: Outcome, { chunks, result, error }: Played): void {

@@ -1,4 +1,4 @@
-// Runs one model call twice: by `streamStep`, and by the AI SDK's `streamText`, which is the judge of the former.
+// Runs one model call twice: by `streamModelCall`, and by the AI SDK's `streamText`, which is the judge of the former.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { ReadableStream as NodeStream } from 'node:stream/web';
 import { convertToModelMessages, streamText, type UIMessage, type UIMessageChunk } from 'ai';
@@ -6,8 +6,8 @@ import { fromLanguageModelUsage } from '../../domain/usage.ts';
 import { plain, reduced } from '../../tools/test-kit/reduce.ts';
 import type { ModelObject } from '../../agent/model-object.ts';
 import { classifyProviderError } from '../../agent/provider-failures/classify-provider-error.ts';
-import { streamStep } from '../../agent/step/stream-model-call.ts';
-import { sdkTools } from '../../agent/tools/ai-sdk-tools.ts';
+import { streamModelCall } from '../../agent/step/stream-model-call.ts';
+import { aiSdkTools } from '../../agent/tools/ai-sdk-tools.ts';
 import { collect, hello, writeFile } from './step-play.ts';
 
 type CallOptions = Parameters<ModelObject['doStream']>[0];
@@ -61,7 +61,7 @@ const TOOLS = [writeFile];
 export async function ours(model: ModelObject, messages: UIMessage[] = hello): Promise<Outcome> {
   let calls = 0;
   const { chunks, result, error } = await collect(
-    streamStep({
+    streamModelCall({
       model: {
         ref: 'recorded/recorded',
         model,
@@ -98,7 +98,7 @@ export async function theirs(model: ModelObject, messages: UIMessage[] = hello):
     model,
     instructions: { role: 'system', content: SYSTEM, ...CACHED },
     messages: [...converted.slice(0, -1), { ...converted.at(-1)!, ...CACHED }],
-    tools: sdkTools(TOOLS),
+    tools: aiSdkTools(TOOLS),
     temperature: 0.5,
     maxOutputTokens: 99,
     maxRetries: 0,

@@ -16,7 +16,7 @@ import type { ModelObject } from '../../agent/model-object.ts';
 import { createModels } from '../../agent/models/models.ts';
 import { classifyProviderError } from '../../agent/provider-failures/classify-provider-error.ts';
 import { run } from '../../agent/memory/run.ts';
-import { streamStep } from '../../agent/step/stream-model-call.ts';
+import { streamModelCall } from '../../agent/step/stream-model-call.ts';
 import type { ModelPart } from './step-judge.ts';
 import { collect, hello, readUntil, StepPlay, writeFile } from './step-play.ts';
 
@@ -46,7 +46,7 @@ const resolvedOf = (model: ModelObject, idleMs = 120_000) => ({
 });
 
 const stepOf = (model: ModelObject, signal = new AbortController().signal, idleMs?: number) =>
-  streamStep({
+  streamModelCall({
     model: resolvedOf(model, idleMs),
     system: '',
     messages: hello,
@@ -279,7 +279,7 @@ describe('a stream beside others', () => {
       newToolCallId: () => 'c',
     };
     const before = words;
-    expect((await collect(streamStep(step))).error).toBeUndefined();
+    expect((await collect(streamModelCall(step))).error).toBeUndefined();
     expect(words - before, 'words meanwhile').toBeGreaterThan(0);
     over.abort();
     await normal;

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { type ModelScript, type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
 import { defineTool } from '../../agent/definition/define.ts';
 import { createModels } from '../../agent/models/models.ts';
-import { type StepInput, type StepResult, streamStep } from '../../agent/step/stream-model-call.ts';
+import { type StepInput, type StepResult, streamModelCall } from '../../agent/step/stream-model-call.ts';
 
 export const writeFile = defineTool({
   name: 'write_file',
@@ -41,7 +41,7 @@ export class StepPlay {
     this.server.script(script);
     this.calls = 0;
     const models = createModels({ openaiBaseUrl: this.server.url, openaiApiKey: 'sk-test' });
-    return streamStep({
+    return streamModelCall({
       model: models.resolve('openai/test'),
       system: 'Be kind.',
       messages: hello,

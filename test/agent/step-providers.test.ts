@@ -12,7 +12,7 @@ import { withAttachments } from '../../activities/prompt/with-attachments.ts';
 import { createModels } from '../../agent/models/models.ts';
 import { classifyProviderError } from '../../agent/provider-failures/classify-provider-error.ts';
 import { collect, hello, writeFile } from './step-play.ts';
-import { streamStep } from '../../agent/step/stream-model-call.ts';
+import { streamModelCall } from '../../agent/step/stream-model-call.ts';
 import { newId } from '../../domain/ids.ts';
 import { totalTokens } from '../../domain/usage.ts';
 import { attach } from '../../store/attachments.ts';
@@ -55,7 +55,14 @@ afterEach(() => {
 function stepOf(model: ReturnType<ReturnType<typeof createModels>['resolve']>, messages: UIMessage[] = hello) {
   const signal = new AbortController().signal;
   return collect(
-    streamStep({ model, system: 'Be kind.', messages, tools: [writeFile], signal, newToolCallId: () => 'call_ours' }),
+    streamModelCall({
+      model,
+      system: 'Be kind.',
+      messages,
+      tools: [writeFile],
+      signal,
+      newToolCallId: () => 'call_ours',
+    }),
   );
 }
 

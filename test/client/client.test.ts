@@ -10,7 +10,7 @@ import { STATUS_SQL } from '../../store/status.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { createClient } from '../../client/client.ts';
-import { AnswerReading } from '../../client/live/answer-reader.ts';
+import { AnswerReader } from '../../client/live/answer-reader.ts';
 import { FollowerReads } from '../../client/live/follower-reads.ts';
 import { Limiter } from '../../client/wait/limiter.ts';
 import { freshRows, Session } from '../rows/session.ts';
@@ -45,7 +45,7 @@ it('R2 when a query of a reading fails, the next reading brings all its chunks',
     return db.query(...args);
   };
   const reads = new FollowerReads({ query } as Db, new Limiter(2));
-  const answer = new AnswerReading(reads, { userId: 'ada', sessionId: session.id, runSeq: 2 });
+  const answer = new AnswerReader(reads, { userId: 'ada', sessionId: session.id, runSeq: 2 });
   await expect(answer.read()).rejects.toThrow('the connection is lost');
   failing = false;
   expect((await answer.read()).items).toMatchObject([

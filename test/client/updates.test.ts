@@ -3,7 +3,7 @@ import { type handleUnaryCall, Server, ServerCredentials, status } from '@grpc/g
 import { ApplicationFailure, ServiceError, WorkflowUpdateFailedError } from '@temporalio/client';
 import proto from '@temporalio/proto';
 import { expect, it } from 'vitest';
-import { NoAnswer, updateError } from '../../client/refusal-errors.ts';
+import { NoAnswerError, updateError } from '../../client/refusal-errors.ts';
 import { temporalClient } from '../../client/send/temporal-client.ts';
 import { type AttemptFailure, classifyFailure, sendUpdate } from '../../client/send/send-update.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
@@ -89,15 +89,15 @@ it.each<[what: string, answers: Answer[], notDone: boolean]>([
   const target = { session_id: 'ses_1', user_id: 'ada', agent: 'any', phase: 'chatting', project_id: null } as const;
   const args = { run_seq: 1, message_id: 'msg_1', model: null };
   const sent = sendUpdate(workflows, target, { name: submitUpdate, id: 'any', args, deadlineMs: patient(20_000) });
-  await expect(sent).rejects.toMatchObject({ name: 'NoAnswer', notDone });
+  await expect(sent).rejects.toMatchObject({ name: 'NoAnswerError', notDone });
   expect(answers).toEqual([]);
 });
 
 it('H2 503 says that the outcome is unknown only if it is', () => {
-  const busy = updateError(new NoAnswer(true, { cause: grpc(8, 'limit') }));
+  const busy = updateError(new NoAnswerError(true, { cause: grpc(8, 'limit') }));
   expect([busy.code, busy.message]).toEqual(['Unavailable', expect.stringContaining('was not carried out')]);
   expect(busy.message).not.toContain('unknown');
-  const late = updateError(new NoAnswer(false, { cause: grpc(4, 'Deadline exceeded') }));
+  const late = updateError(new NoAnswerError(false, { cause: grpc(4, 'Deadline exceeded') }));
   expect([late.code, late.message]).toEqual(['Unavailable', expect.stringContaining('outcome is unknown')]);
   for (const { message } of [busy, late]) expect(message).toContain('Idempotency-Key');
 });

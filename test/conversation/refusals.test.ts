@@ -13,7 +13,7 @@ import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/
 import { hang, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
-import { problemOf, wordsOf } from '../../web/api/problem.ts';
+import { problemOfResponse, wordsOf } from '../../web/api/problem.ts';
 import { ChatPage } from './chat-page.ts';
 import { agent, isSummary, SUMMARY, words } from './kit.ts';
 import { initiativeCases } from './initiative-refusals.ts';
@@ -434,7 +434,7 @@ describe('the advice leads on', () => {
     expect(await place.page.send('hello')).toBe('fine');
     const { status, body } = await refused(place);
     expect({ status, code: body.code }).toEqual({ status: ERROR_STATUS[code as ErrorCode], code });
-    expect(wordsOf(problemOf(status, JSON.stringify(body)))).toMatch(advice);
+    expect(wordsOf(problemOfResponse(status, JSON.stringify(body)))).toMatch(advice);
     const followed = await follow(place);
     expect(followed.status, JSON.stringify(followed.body)).toBeLessThan(300);
     expect(await place.page.send('and now?')).toBe('fine');

@@ -3,13 +3,13 @@ import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
-import type { Page } from '../../host/context.ts';
+import type { PageHandler } from '../../host/context.ts';
 import { staticPage } from '../../host/http/static-page.ts';
 
 const OF_INITIATIVES = ['/i', '/i/ini_1'];
 const LONG = 'go();\n'.repeat(1_000);
 const dir = scratchDir();
-let page: Page;
+let page: PageHandler;
 beforeAll(async () => {
   await mkdir(path.join(dir, 'dist', 'assets'), { recursive: true });
   await writeFile(path.join(dir, 'secret.html'), 'secret');

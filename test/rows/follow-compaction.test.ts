@@ -1,6 +1,6 @@
 // What followers hear of a compaction.
 import { expect, it } from 'vitest';
-import { AnswerReading } from '../../client/live/answer-reader.ts';
+import { AnswerReader } from '../../client/live/answer-reader.ts';
 import { FollowerReads } from '../../client/live/follower-reads.ts';
 import { Limiter } from '../../client/wait/limiter.ts';
 import { conversation } from './conversation.ts';
@@ -14,7 +14,7 @@ it('R2 X5 a reader that was told of a compaction hears of its end, also if the r
   const { run_seq: run } = (await session.apply('compact', { tail_turns: 1 })) as { run_seq: number };
   const fence = [0, run, 1];
   await call(db, 'claim_compaction', [session.id, run, fence, null]);
-  const follow = () => new AnswerReading(reads, { userId: 'ada', sessionId: session.id, runSeq: run });
+  const follow = () => new AnswerReader(reads, { userId: 'ada', sessionId: session.id, runSeq: run });
   const reader = follow();
   const begun = await reader.read();
   expect(begun).toMatchObject({ done: false });

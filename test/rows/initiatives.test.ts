@@ -1,6 +1,6 @@
 // Commands of initiatives in the database: what each changes, receipts, blockers, work sessions, claims, erasure.
 import { expect, it } from 'vitest';
-import { InitiativeReading } from '../../client/initiatives/initiative-reader.ts';
+import { InitiativeReader } from '../../client/initiatives/initiative-reader.ts';
 import { newId } from '../../domain/ids.ts';
 import {
   applyInitiativeCommand,
@@ -275,7 +275,7 @@ it('I3 H12 16 workers that claim at once from 1,000 tasks get each once; other c
       expect(await work.apply('update_state', { next_action: `${claimed.length}` })).toMatchObject({ ok: true });
   };
   const seen: number[] = [];
-  const reading = new InitiativeReading(db, { userId: work.user, initiativeId: work.id });
+  const reading = new InitiativeReader(db, { userId: work.user, initiativeId: work.id });
   const read = async () => {
     for (;;) {
       const { items, againInMs } = await reading.read();
@@ -303,7 +303,7 @@ it('I3 H12 16 workers that claim at once from 1,000 tasks get each once; other c
 it('I3 H12 claims do not wait for each other’s commits, and a follower waits for those that came first', async () => {
   const work = await Initiative.of([[['one', 'two']]], db);
   const [slow, fast] = [await work.session(), await work.session()];
-  const reading = new InitiativeReading(db, { userId: work.user, initiativeId: work.id });
+  const reading = new InitiativeReader(db, { userId: work.user, initiativeId: work.id });
   await reading.read();
   const transaction = await db.connect();
   try {
@@ -327,7 +327,7 @@ it('I3 H12 claims do not wait for each other’s commits, and a follower waits f
 
 it('I3 H12 a follower does not wait for an edit, and gets all of it once it is committed', async () => {
   const work = await Initiative.of([[['one']]], db);
-  const reading = new InitiativeReading(db, { userId: work.user, initiativeId: work.id });
+  const reading = new InitiativeReader(db, { userId: work.user, initiativeId: work.id });
   await reading.read();
   const { version } = (await work.view()).initiative;
   const transaction = await db.connect();

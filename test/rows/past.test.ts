@@ -2,7 +2,8 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { type Past, readPast } from '../../store/past.ts';
+import { readPast } from '../../store/past.ts';
+import type { ConsolePast } from '../../wire/console.ts';
 import { cases } from '../../tools/test-kit/cases.ts';
 import { compact } from './compacting.ts';
 import { answered, conversation, told } from './conversation.ts';
@@ -11,7 +12,7 @@ import { freshRows, type Row, rows, Session, textPart } from './session.ts';
 const db = await freshRows();
 
 const pastOf = (session: Session, seq: number, limit = 200) => readPast(db, session.id, { seq, limit });
-const idsOf = (past: Past | undefined) => past?.messages?.map(({ id }) => id);
+const idsOf = (past: ConsolePast | undefined) => past?.messages?.map(({ id }) => id);
 
 /** The visible messages with their parts, as they are now. */
 async function shownNow({ id }: Session): Promise<Row[]> {

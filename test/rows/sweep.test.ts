@@ -7,7 +7,7 @@ import type { Fence } from '../../domain/runs.ts';
 import { noteStuck, stuckWorkflows } from '../../store/stuck.ts';
 import { claimDueRuns, type DueRun } from '../../store/sweep.ts';
 import { COUNTED, readOpenWork } from '../../store/open-work.ts';
-import { AT_ONCE } from '../../worker/periodic/sweep-runs.ts';
+import { WAKES_AT_ONCE } from '../../worker/periodic/sweep-runs.ts';
 import { answer, asks } from './asking.ts';
 import { freshRows, measuredRows, rows, Session } from './session.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
@@ -145,8 +145,8 @@ describe('which runs are checked', () => {
       expect(await rows(db, 'SELECT count(*)::integer AS n FROM chat_runs WHERE check_at IS NOT NULL')).toEqual([
         { n: 0 },
       ]);
-      expect(await claimDueRuns(db, AT_ONCE)).toEqual([]);
-      const { buffers, scans } = await vacuumedCostOf(db, 'SELECT * FROM claim_due_runs($1)', [AT_ONCE]);
+      expect(await claimDueRuns(db, WAKES_AT_ONCE)).toEqual([]);
+      const { buffers, scans } = await vacuumedCostOf(db, 'SELECT * FROM claim_due_runs($1)', [WAKES_AT_ONCE]);
       expect(scans).toBe(0);
       expect(buffers).toBeLessThan(100);
     },
@@ -179,8 +179,9 @@ describe('which runs are checked', () => {
       `UPDATE chat_runs SET check_at = now(), updated_at = now() - interval '31 seconds' WHERE session_id = $1`,
       [dead.id],
     );
-    for (let n = 0; n < 1_500 / AT_ONCE; n += 1) expect(await claimDueRuns(db, AT_ONCE)).toHaveLength(AT_ONCE);
-    expect(await claimDueRuns(db, AT_ONCE)).toMatchObject([{ session_id: dead.id }]);
+    for (let n = 0; n < 1_500 / WAKES_AT_ONCE; n += 1)
+      expect(await claimDueRuns(db, WAKES_AT_ONCE)).toHaveLength(WAKES_AT_ONCE);
+    expect(await claimDueRuns(db, WAKES_AT_ONCE)).toMatchObject([{ session_id: dead.id }]);
   });
 });
 
@@ -277,7 +278,7 @@ it(
     await db.query(`UPDATE chat_sessions SET paused_at = now() WHERE ${of('paused')}`);
     await db.query(`SELECT note_stuck(session_id, 'x') FROM sessions WHERE user_id = 'stuck'`);
     await db.query(`UPDATE chat_runs SET state = 'running' WHERE seq = 1 AND ${of('behind')}`);
-    const sweep = () => vacuumedCostOf(db, 'SELECT * FROM claim_due_runs($1)', [AT_ONCE]);
+    const sweep = () => vacuumedCostOf(db, 'SELECT * FROM claim_due_runs($1)', [WAKES_AT_ONCE]);
     const scrape = () => vacuumedCostOf(db, 'SELECT * FROM open_work($1)', [COUNTED]);
     const costs = { idle: await sweep(), scrape: await scrape() };
     // More are due than a sweep may claim.
@@ -294,7 +295,7 @@ it(
     }
     expect(costs.scrape.scans, 'sequential scans').toBe(0);
     expect(costs.scrape.buffers).toBeLessThan(4 * COUNTED);
-    expect(await claimDueRuns(db, AT_ONCE)).toHaveLength(2 * AT_ONCE);
+    expect(await claimDueRuns(db, WAKES_AT_ONCE)).toHaveLength(2 * WAKES_AT_ONCE);
     const work = await readOpenWork(db);
     expect(work).toMatchObject({ queued: COUNTED, running: Math.min(COUNTED, third + DUE), waiting: 0 });
     expect(work).toMatchObject({ stuck: Math.min(COUNTED, third), oldest_s: expect.any(Number) as number });

@@ -3,7 +3,7 @@ import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import proto from '@temporalio/proto';
 import { describe, expect, it } from 'vitest';
 import { HISTORIES, readHistories } from '../../tools/scripts/histories/files.ts';
-import { attributesOf, type History, type HistoryEvent } from '../../worker/replay/history.ts';
+import { eventAttributes, type History, type HistoryEvent } from '../../worker/replay/history.ts';
 import type { GivenHistory } from '../../worker/replay/process.ts';
 import { replayElsewhere } from '../../worker/replay/replay-elsewhere.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
@@ -23,7 +23,7 @@ const scheduled = ({ events }: History): HistoryEvent[] =>
 /** Another activity than the code asks for. */
 function changeActivity(history: History): string {
   const event = scheduled(history).at(-1)!;
-  (attributesOf(event)['activityType'] as { name: string }).name = 'somethingElse';
+  (eventAttributes(event)['activityType'] as { name: string }).name = 'somethingElse';
   return event.eventId;
 }
 

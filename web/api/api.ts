@@ -1,13 +1,14 @@
 import type { UIMessage } from 'ai';
-import { splitModel } from '../../domain/model-ref.ts';
-import type { PermissionAnswer, PermissionRule } from '../../domain/permissions.ts';
+import { splitModelRef } from '../../domain/model-ref.ts';
+import type { ListedRule, PermissionAnswer } from '../../domain/permissions.ts';
 import type { Phase } from '../../domain/phases.ts';
 import type { PendingTool, SessionStatus } from '../../domain/runs.ts';
+import type { Todo } from '../../domain/todo.ts';
 import { access } from './access.ts';
-import { problemOf } from './problem.ts';
+import { problemOfResponse } from './problem.ts';
 
 /** The state of a session. */
-export interface SessionRow {
+export interface SessionFacts {
   phase: Phase;
   project_id: string | null;
   pending_tool: PendingTool | null;
@@ -15,7 +16,7 @@ export interface SessionRow {
 
 /** The fields of GET /api/sessions/:id that the page uses. */
 export interface SessionAnswer {
-  session: SessionRow & { session_id: string; updated_at: string };
+  session: SessionFacts & { session_id: string; updated_at: string };
   chat: {
     agent: string;
     parent_id: string | null;
@@ -28,7 +29,7 @@ export interface SessionAnswer {
 }
 
 /** A message that matches a search. */
-export interface SearchHit {
+export interface FoundMessage {
   session_id: string;
   message_id: string;
   snippet: string;
@@ -37,11 +38,11 @@ export interface SearchHit {
 }
 
 /** A stored message: an AI SDK UIMessage, and when it was stored. */
-export type StoredMessage = UIMessage & { created_at?: string };
+export type PageMessage = UIMessage & { created_at?: string };
 
 /** Messages in order; `next` is the cursor of earlier ones. */
 interface MessagesAnswer {
-  items: StoredMessage[];
+  items: PageMessage[];
   next: string | null;
 }
 
@@ -64,7 +65,7 @@ interface FilesAnswer {
 }
 
 /** A model, with one of its variants or none. */
-export interface ModelChoice {
+export interface PickedModel {
   /** `provider/model`. */
   model: string;
   variant?: string;
@@ -82,15 +83,6 @@ export interface Agents {
   items: { id: string; uses_phases: boolean | null }[];
 }
 
-/** A todo of a project. */
-export interface Todo {
-  name: string;
-  done: boolean;
-}
-
-/** A permission rule; `session_id`: of this session above the one of a subagent. */
-export type ListedRule = PermissionRule & { session_id?: string };
-
 /** An uploaded file. */
 export interface Attached {
   media_type: string;
@@ -98,7 +90,7 @@ export interface Attached {
   url: string;
 }
 
-export type CommandName = 'publish' | 'revert' | 'cancel' | 'abort' | 'compact';
+export type PageCommand = 'publish' | 'revert' | 'cancel' | 'abort' | 'compact';
 
 /** A listing is complete if it has fewer files. */
 const MOST_FILES = 500;
@@ -182,7 +174,7 @@ export class SessionApi {
   }
 
   command(
-    name: CommandName,
+    name: PageCommand,
     body: object = {},
   ): Promise<{ phase: Phase; project_id: string | null; aborted?: boolean }> {
     return this.ask('POST', `/${name}`, body);
@@ -223,7 +215,7 @@ export class SessionApi {
   async attach(file: File, on: Parameters<typeof access.upload>[2]): Promise<Attached> {
     const url = `${this.base}/attachments?filename=${encodeURIComponent(file.name)}`;
     const { status, text } = await access.upload(url, file, on);
-    if (status !== 201) throw problemOf(status, text);
+    if (status !== 201) throw problemOfResponse(status, text);
     return JSON.parse(text) as Attached;
   }
 
@@ -232,19 +224,19 @@ export class SessionApi {
   }
 
   private ask<T>(method: string, path: string, body?: unknown): Promise<T> {
-    return ask(method, `${this.base}${path}`, body);
+    return askHost(method, `${this.base}${path}`, body);
   }
 }
 
 /** A page of the user's sessions, archived ones included, newest first. @throws as the routes of a session */
 export function sessionsAndArchived(after?: string): Promise<{ items: SessionAnswer[]; next: string | null }> {
   const from = after === undefined ? '' : `&after=${encodeURIComponent(after)}`;
-  return ask('GET', `/api/sessions?archived=true&limit=200${from}`);
+  return askHost('GET', `/api/sessions?archived=true&limit=200${from}`);
 }
 
 /** Those of the sessions that lists have: no side chats, nor sessions of subagents. @throws as the routes of a session */
 export async function sessionsOf(ids: readonly string[]): Promise<SessionAnswer[]> {
-  const { items } = await ask<{ items: SessionAnswer[] }>(
+  const { items } = await askHost<{ items: SessionAnswer[] }>(
     'GET',
     `/api/sessions?archived=true&limit=200&ids=${ids.map(encodeURIComponent).join(',')}`,
   );
@@ -252,29 +244,29 @@ export async function sessionsOf(ids: readonly string[]): Promise<SessionAnswer[
 }
 
 /** The messages that match, best first. @throws as the routes of a session */
-export async function searchMessages(query: string): Promise<SearchHit[]> {
-  return (await ask<{ items: SearchHit[] }>('GET', `/api/search?q=${encodeURIComponent(query)}`)).items;
+export async function findMessages(query: string): Promise<FoundMessage[]> {
+  return (await askHost<{ items: FoundMessage[] }>('GET', `/api/search?q=${encodeURIComponent(query)}`)).items;
 }
 
 /** The models that the user can choose from. @throws as the routes of a session */
-export function offeredModels(): Promise<Offered> {
-  return ask('GET', '/api/models');
+export function readModels(): Promise<Offered> {
+  return askHost('GET', '/api/models');
 }
 
 /** The agents that the user can open sessions with. @throws as the routes of a session */
-export function offeredAgents(): Promise<Agents> {
-  return ask('GET', '/api/agents');
+export function readAgents(): Promise<Agents> {
+  return askHost('GET', '/api/agents');
 }
 
 /** The field of a message's body that chooses its model. */
-export function modelField(choice: ModelChoice | null): object {
+export function modelField(choice: PickedModel | null): object {
   if (choice === null) return {};
   const { model, variant } = choice;
-  return { model: variant === undefined ? model : { ...splitModel(model), variant } };
+  return { model: variant === undefined ? model : { ...splitModelRef(model), variant } };
 }
 
 /** The JSON that a route answers with. `idempotencyKey`: of a command, so that a repeat is not carried out again. */
-export async function ask<T>(method: string, url: string, body?: unknown, idempotencyKey?: string): Promise<T> {
+export async function askHost<T>(method: string, url: string, body?: unknown, idempotencyKey?: string): Promise<T> {
   const response = await answered(url, {
     method,
     ...(body !== undefined && {
@@ -288,6 +280,6 @@ export async function ask<T>(method: string, url: string, body?: unknown, idempo
 /** The answer to a request. @throws {Problem} if the server refuses it, or another error if it cannot be reached */
 export async function answered(url: string, init: RequestInit): Promise<Response> {
   const response = await access.fetch(url, { ...init, signal: AbortSignal.timeout(ANSWER_MS) });
-  if (!response.ok) throw problemOf(response.status, await response.text());
+  if (!response.ok) throw problemOfResponse(response.status, await response.text());
   return response;
 }

@@ -1,5 +1,5 @@
 import { access } from './access.ts';
-import { readEvents } from './read-event-stream.ts';
+import { readEventStream } from './read-event-stream.ts';
 
 /** Callbacks for the state of the connection. */
 export interface StreamHandlers {
@@ -64,7 +64,7 @@ export class EventStream<Events extends object> {
   }
 
   private async read(reading: AbortController): Promise<void> {
-    const isAuthorized = await readEvents(
+    const isAuthorized = await readEventStream(
       (signal) => access.fetchStream(this.url, { signal, cache: 'no-store' }),
       reading,
       (name, data) => this.dispatch(name, data),

@@ -1,5 +1,5 @@
 import type { SessionStatus } from '../../domain/runs.ts';
-import type { SessionRow } from './api.ts';
+import type { SessionFacts } from './api.ts';
 import { EventStream } from './event-stream.ts';
 
 /** Callbacks for a session's events. */
@@ -9,7 +9,7 @@ export interface FeedHandlers {
   /** The connection is lost and will be retried. */
   lost(): void;
   status(status: SessionStatus): void;
-  session(session: SessionRow): void;
+  session(session: SessionFacts): void;
   /** Scoped state has changed. */
   stateChanged(): void;
   turnStarted(messageId: string): void;
@@ -20,7 +20,7 @@ export interface FeedHandlers {
 
 interface FeedEvents {
   status: SessionStatus;
-  session: SessionRow;
+  session: SessionFacts;
   state: unknown;
   'turn-started': { message_id: string };
   'approval-requested': unknown;

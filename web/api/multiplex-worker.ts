@@ -1,6 +1,6 @@
 // A shared worker: the one connection that carries the streams of all windows of this browser.
 import type { MultiplexEvent } from '../../domain/multiplex.ts';
-import { readEvents } from './read-event-stream.ts';
+import { readEventStream } from './read-event-stream.ts';
 import { withToken } from './with-token.ts';
 
 /** What a window asks for, with a port for its stream. It sends something on that port to end the stream. */
@@ -77,7 +77,7 @@ class Connection {
   private async read(): Promise<void> {
     const request = (signal: AbortSignal) =>
       fetch('/api/multiplex', { headers: withToken(undefined, this.token), cache: 'no-store', signal });
-    await readEvents(request, this.reading, (name, data) => this.received(name, data)).catch(() => {});
+    await readEventStream(request, this.reading, (name, data) => this.received(name, data)).catch(() => {});
     this.close();
     this.opened.resolve(undefined);
     for (const stream of this.streams.keys()) this.isOver(stream, { complete: false });

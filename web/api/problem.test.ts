@@ -1,10 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { ERROR_STATUS, type ErrorCode } from '../../domain/errors.ts';
-import { isRefusal, problemOf, reasonOf, wordsOf } from './problem.ts';
+import { isRefusal, problemOfResponse, retryReason, wordsOf } from './problem.ts';
 
 /** As the page receives it. */
 const problem = (code: ErrorCode) =>
-  problemOf(ERROR_STATUS[code], JSON.stringify({ code, detail: 'the server says no', status: ERROR_STATUS[code] }));
+  problemOfResponse(
+    ERROR_STATUS[code],
+    JSON.stringify({ code, detail: 'the server says no', status: ERROR_STATUS[code] }),
+  );
 
 describe('a refusal by the server', () => {
   it.each(Object.keys(ERROR_STATUS) as ErrorCode[])('H2 is shown in two sentences: %s', (code) => {
@@ -18,7 +21,7 @@ describe('a refusal by the server', () => {
     [503, '{"code":"Odd","detail":"x"}', 'The server cannot do that right now. Try again in a moment.'],
     [413, '{"code":"TooLarge","detail":"too long"}', 'Too long. Make it shorter.'],
   ])('H2 is shown also for responses of a proxy: %s %s', (status, body, words) => {
-    expect(wordsOf(problemOf(status, body))).toBe(words);
+    expect(wordsOf(problemOfResponse(status, body))).toBe(words);
   });
 });
 
@@ -33,9 +36,9 @@ describe('a message', () => {
 
   it('W7 that waits shows that it will be sent again', () => {
     const again = 'It will be sent again until it arrives.';
-    expect(reasonOf(problem('TooMany'))).toBe(`The server says no. ${again}`);
-    expect(reasonOf(problem('Unavailable'))).toBe(`The server cannot do that right now. ${again}`);
-    expect(reasonOf(new TypeError('Failed to fetch'))).toMatch(new RegExp(`(reached|offline)\\. ${again}$`));
-    expect(reasonOf(problem('TooLarge'))).toBe('The server says no. Make it shorter.');
+    expect(retryReason(problem('TooMany'))).toBe(`The server says no. ${again}`);
+    expect(retryReason(problem('Unavailable'))).toBe(`The server cannot do that right now. ${again}`);
+    expect(retryReason(new TypeError('Failed to fetch'))).toMatch(new RegExp(`(reached|offline)\\. ${again}$`));
+    expect(retryReason(problem('TooLarge'))).toBe('The server says no. Make it shorter.');
   });
 });

@@ -3,13 +3,13 @@ import { type ErrorCode, isErrorCode } from '../../domain/errors.ts';
 import { sentence } from '../lib/sentence.ts';
 
 /** A refusal by the server, with its message. */
-export class Problem extends Error {
+export class ProblemError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
 
   constructor(status: number, code: ErrorCode, detail: string) {
     super(detail);
-    this.name = 'Problem';
+    this.name = 'ProblemError';
     this.status = status;
     this.code = code;
   }
@@ -100,13 +100,13 @@ export function wordsOf(error: unknown): string {
 }
 
 /** Why a message has not arrived. The page retries it unless it was refused. */
-export function reasonOf(error: unknown): string {
+export function retryReason(error: unknown): string {
   const problem = problemIn(error);
   if (isRefusal(error) || problem?.status === 401) return wordsOf(error);
   return `${problem ? factOf(problem) : unreached()} It will be sent again until it arrives.`;
 }
 
-function factOf({ code, message }: Problem): string {
+function factOf({ code, message }: ProblemError): string {
   return FACTS[code] ?? sentence(message);
 }
 
@@ -115,19 +115,21 @@ function unreached(): string {
 }
 
 /** Parses the body of an error response. */
-export function problemOf(status: number, text: string): Problem {
+export function problemOfResponse(status: number, text: string): ProblemError {
   try {
     const { code, detail } = JSON.parse(text) as { code?: unknown; detail?: unknown };
     if (typeof code === 'string' && isErrorCode(code) && typeof detail === 'string')
-      return new Problem(status, code, detail);
+      return new ProblemError(status, code, detail);
   } catch {
     // A proxy's response is not problem details.
   }
-  return new Problem(status, status === 401 ? 'Unauthorized' : 'Unavailable', '');
+  return new ProblemError(status, status === 401 ? 'Unauthorized' : 'Unavailable', '');
 }
 
 /** The server's problem; undefined: the server was not reached. */
-function problemIn(error: unknown): Problem | undefined {
-  if (error instanceof Problem) return error;
-  return APICallError.isInstance(error) ? problemOf(error.statusCode ?? 500, error.responseBody ?? '') : undefined;
+function problemIn(error: unknown): ProblemError | undefined {
+  if (error instanceof ProblemError) return error;
+  return APICallError.isInstance(error)
+    ? problemOfResponse(error.statusCode ?? 500, error.responseBody ?? '')
+    : undefined;
 }

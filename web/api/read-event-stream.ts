@@ -9,7 +9,7 @@ const SILENCE_MS = 40_000;
  * @returns the response's status; if it is not a success, nothing was read
  * @throws if the connection is lost or aborted
  */
-export async function readEvents(
+export async function readEventStream(
   request: (signal: AbortSignal) => Promise<Response>,
   reading: AbortController,
   dispatch: (name: string | undefined, data: string) => void,

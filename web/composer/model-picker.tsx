@@ -1,14 +1,14 @@
-import type { ModelChoice, Offered } from '../api/api.ts';
+import type { PickedModel, Offered } from '../api/api.ts';
 
 interface Props {
   offered: Offered;
-  chosen: ModelChoice | null;
-  onChoose: (choice: ModelChoice | null) => void;
+  chosen: PickedModel | null;
+  onChoose: (choice: PickedModel | null) => void;
 }
 
 /** Which model answers the next messages of this tab. Absent where there is nothing to choose. */
 export function ModelPicker({ offered, chosen, onChoose }: Props) {
-  const choices = offered.items.flatMap(({ model, variants }): ModelChoice[] => [
+  const choices = offered.items.flatMap(({ model, variants }): PickedModel[] => [
     { model },
     ...variants.map((variant) => ({ model, variant })),
   ]);

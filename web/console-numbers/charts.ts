@@ -1,12 +1,12 @@
 import type { Drawn, Series } from './drawn.ts';
-import type { Numbers } from '../console-parts/use-console.ts';
+import type { ConsoleNumbers } from '../../wire/numbers.ts';
 import { amountWords, costWords, durationWords } from '../lib/amount-words.ts';
 
 /** Charts with their titles; without what to show: reading it took too long. */
 export type Charts = readonly { title: string; of: Drawn | null }[];
 
 /** What the charts of the console show of these numbers. */
-export function chartsOf({ turns, work, tokens, errors, ...range }: Numbers): Charts {
+export function chartsOf({ turns, work, tokens, errors, ...range }: ConsoleNumbers): Charts {
   const drawn = (kind: Drawn['kind'], words: Drawn['words'], series: readonly Series[]): Drawn => ({
     ...{ kind, words, series },
     ...{ from: Date.parse(range.from), step: range.step_ms },
@@ -33,7 +33,7 @@ export function chartsOf({ turns, work, tokens, errors, ...range }: Numbers): Ch
   ];
 }
 
-type Quantiles = NonNullable<Numbers['work']>['first'];
+type Quantiles = NonNullable<ConsoleNumbers['work']>['first'];
 
 function quantilesOf({ p50, p95 }: Quantiles): Series[] {
   return [
@@ -42,7 +42,7 @@ function quantilesOf({ p50, p95 }: Quantiles): Series[] {
   ];
 }
 
-function turnSeries(turns: NonNullable<Numbers['turns']>): Series[] {
+function turnSeries(turns: NonNullable<ConsoleNumbers['turns']>): Series[] {
   return [
     { name: 'Finished', values: turns.finished, colour: 'good' },
     { name: 'Open', values: turns.open, colour: 'accent' },
@@ -52,14 +52,14 @@ function turnSeries(turns: NonNullable<Numbers['turns']>): Series[] {
   ];
 }
 
-function workSeries(work: NonNullable<Numbers['work']>): Series[] {
+function workSeries(work: NonNullable<ConsoleNumbers['work']>): Series[] {
   return [
     { name: 'Steps', values: work.steps, colour: 'accent' },
     { name: 'Tool calls', values: work.calls, colour: 'good' },
   ];
 }
 
-function tokenSeries(tokens: NonNullable<Numbers['tokens']>): Series[] {
+function tokenSeries(tokens: NonNullable<ConsoleNumbers['tokens']>): Series[] {
   return [
     { name: 'Input', values: tokens.input, colour: 'accent' },
     { name: 'Cache reads', values: tokens.cache_read, colour: 'faint' },

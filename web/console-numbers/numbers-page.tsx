@@ -3,8 +3,9 @@ import { Chart } from './chart.tsx';
 import { type Charts, chartsOf } from './charts.ts';
 import { ChooseUsers } from '../console-parts/choose-users.tsx';
 import { Fact } from '../console-parts/details.tsx';
-import { addressOf } from '../console-parts/console-link.tsx';
-import { type Numbers as Read, useReading, useRepeat, type Viewer } from '../console-parts/use-console.ts';
+import { consoleAddress } from '../console-parts/console-link.tsx';
+import type { ConsoleNumbers } from '../../wire/numbers.ts';
+import { useConsole, useRepeat, type Viewer } from '../console-parts/use-console.ts';
 import { ReadingNote } from '../console-parts/reading-note.tsx';
 import { countWords, durationWords } from '../lib/amount-words.ts';
 
@@ -16,11 +17,11 @@ const AGAIN_MS = 30_000;
  * What happened in a time range, in the reader's sessions, or for those who may read all, in those of all users or of one.
  * @param range `hour`, `day` or `week`; another one is an hour
  */
-export function Numbers({ range: asked, all, user }: { range: string; all: boolean; user: string }) {
+export function NumbersPage({ range: asked, all, user }: { range: string; all: boolean; user: string }) {
   const range = Object.hasOwn(RANGES, asked) ? asked : 'hour';
   const whose = { ...(all && { all: 'true' }), ...(user !== '' && { user }) };
-  const viewer = useReading<Viewer>('');
-  const numbers = useReading<Read>(`/numbers?${new URLSearchParams({ range, ...whose })}`);
+  const viewer = useConsole<Viewer>('');
+  const numbers = useConsole<ConsoleNumbers>(`/numbers?${new URLSearchParams({ range, ...whose })}`);
   useRepeat(numbers, AGAIN_MS);
   const { data } = numbers;
   const charts = useMemo(() => data && chartsOf(data), [data]);
@@ -37,7 +38,7 @@ export function Numbers({ range: asked, all, user }: { range: string; all: boole
         {Object.entries(RANGES).map(([name, words]) => (
           <a
             key={name}
-            href={addressOf({ numbers: name, ...whose })}
+            href={consoleAddress({ numbers: name, ...whose })}
             aria-current={name === range ? 'page' : undefined}
           >
             {words}
@@ -52,7 +53,7 @@ export function Numbers({ range: asked, all, user }: { range: string; all: boole
 }
 
 /** What is open at this moment. */
-function Now({ now }: { now: Read['now'] }) {
+function Now({ now }: { now: ConsoleNumbers['now'] }) {
   return (
     <section aria-labelledby="now">
       <h2 id="now">Now</h2>

@@ -1,5 +1,5 @@
 import { type FormEvent, useState } from 'react';
-import { addressOf } from './console-link.tsx';
+import { consoleAddress } from './console-link.tsx';
 
 interface Given {
   all: boolean;
@@ -14,7 +14,7 @@ export function ChooseUsers({ all, user, beside }: Given) {
   const show = (event: FormEvent) => {
     event.preventDefault();
     const chosen = name.trim();
-    location.assign(addressOf({ ...beside, all: 'true', ...(chosen !== '' && { user: chosen }) }));
+    location.assign(consoleAddress({ ...beside, all: 'true', ...(chosen !== '' && { user: chosen }) }));
   };
   return (
     <>
@@ -24,9 +24,9 @@ export function ChooseUsers({ all, user, beside }: Given) {
         <button type="submit">Show</button>
       </form>
       {all ? (
-        <a href={addressOf({ ...beside })}>Only yours</a>
+        <a href={consoleAddress({ ...beside })}>Only yours</a>
       ) : (
-        <a href={addressOf({ ...beside, all: 'true' })}>All users</a>
+        <a href={consoleAddress({ ...beside, all: 'true' })}>All users</a>
       )}
     </>
   );

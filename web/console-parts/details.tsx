@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
-import { SessionLink } from './console-link.tsx';
-import type { Call, Step, Work } from './use-console.ts';
+import { ConsoleLink } from './console-link.tsx';
+import type { Call, Step, ConsoleWork } from './use-console.ts';
 import { countWords, durationWords, timeWords } from '../lib/amount-words.ts';
 
 /** What is known of a step. */
@@ -35,7 +35,7 @@ export function CallDetails({ call }: { call: Call }) {
       {call.error !== null && <Fact name="Error">{call.error}</Fact>}
       {call.child_id !== null && (
         <Fact name="Subagent">
-          <SessionLink id={call.child_id} />
+          <ConsoleLink id={call.child_id} />
         </Fact>
       )}
       <WorkFacts work={call.work} />
@@ -43,7 +43,7 @@ export function CallDetails({ call }: { call: Call }) {
   );
 }
 
-function WorkFacts({ work }: { work: Work | null }) {
+function WorkFacts({ work }: { work: ConsoleWork | null }) {
   if (work === null) return <Fact name="Worker">not noted</Fact>;
   return (
     <>

@@ -1,26 +1,21 @@
 import { useCallback, useEffect, useRef, useState } from 'react';
 import type { z } from 'zod';
 import { access } from '../api/access.ts';
-import { isRefusal, problemOf, wordsOf } from '../api/problem.ts';
-import type { consolePast, consoleReplay, consoleSession, consoleTurn, consoleViewer } from '../../wire/console.ts';
-import type { consoleNumbers } from '../../wire/numbers.ts';
+import { isRefusal, problemOfResponse, wordsOf } from '../api/problem.ts';
+import type { consoleSession, ConsoleTurn, consoleViewer } from '../../wire/console.ts';
 import type { logEntry, sessionView, systemPrompt } from '../../wire/responses.ts';
 
 // What the console reads, in the shapes of the routes. It sends no commands.
 
 export type ListedSession = z.infer<typeof sessionView>;
-export type ShownSession = z.infer<typeof consoleSession>;
-export type Turn = z.infer<typeof consoleTurn>;
-export type Step = Turn['steps'][number];
-export type Call = Turn['calls'][number];
+export type ConsoleSessionView = z.infer<typeof consoleSession>;
+export type Step = ConsoleTurn['steps'][number];
+export type Call = ConsoleTurn['calls'][number];
 /** Who did a step or a tool call; times in milliseconds. */
-export type Work = NonNullable<Step['work']>;
+export type ConsoleWork = NonNullable<Step['work']>;
 export type LogEntry = z.infer<typeof logEntry>;
-export type Past = z.infer<typeof consolePast>;
-export type Prompt = z.infer<typeof systemPrompt>;
+export type ConsolePrompt = z.infer<typeof systemPrompt>;
 export type Viewer = z.infer<typeof consoleViewer>;
-export type Replay = z.infer<typeof consoleReplay>;
-export type Numbers = z.infer<typeof consoleNumbers>;
 
 interface Page<T> {
   items: T[];
@@ -32,22 +27,22 @@ const ANSWER_MS = 30_000;
 
 /** Reads below /api/console. @throws {Problem} or another error if the server cannot be reached */
 function read<T>(path: string): Promise<T> {
-  return ask('GET', path);
+  return askConsole('GET', path);
 }
 
 /** A request below /api/console, without a body. @throws {Problem} as `read` */
-export async function ask<T>(method: 'GET' | 'POST', path: string): Promise<T> {
+export async function askConsole<T>(method: 'GET' | 'POST', path: string): Promise<T> {
   const response = await access.fetch(`/api/console${path}`, { method, signal: AbortSignal.timeout(ANSWER_MS) });
-  if (!response.ok) throw problemOf(response.status, await response.text());
+  if (!response.ok) throw problemOfResponse(response.status, await response.text());
   return (await response.json()) as T;
 }
 
-export function pathOf(sessionId: string): string {
+export function sessionPath(sessionId: string): string {
   return `/sessions/${encodeURIComponent(sessionId)}`;
 }
 
 /** What was read, or why it was not. Neither: it is being read. */
-export interface Reading<T> {
+export interface ConsoleReading<T> {
   data?: T;
   problem?: string;
   /** The server refuses it for good. */
@@ -63,7 +58,7 @@ export interface Reading<T> {
  * @param path null: nothing is read
  * @param since another value: it is read again
  */
-export function useReading<T>(path: string | null, since?: unknown): Reading<T> {
+export function useConsole<T>(path: string | null, since?: unknown): ConsoleReading<T> {
   const [state, setState] = useState<{ path: string; data?: T; problem?: string; isRefused?: boolean }>();
   /** What is being read, and whether it has to be read again after that. */
   const reading = useRef<{ path: string; isBehind: boolean }>(undefined);
@@ -103,7 +98,7 @@ export function useReading<T>(path: string | null, since?: unknown): Reading<T> 
  * Reads again `ms` after every reading, while the page is visible, and when it becomes visible; not what is refused.
  * @param ms null: only when it becomes visible
  */
-export function useRepeat({ again, rounds, isRefused = false }: Reading<unknown>, ms: number | null): void {
+export function useRepeat({ again, rounds, isRefused = false }: ConsoleReading<unknown>, ms: number | null): void {
   useEffect(() => {
     if (isRefused) return undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -120,7 +115,7 @@ export function useRepeat({ again, rounds, isRefused = false }: Reading<unknown>
 }
 
 /** What was read of a list, and what reads its next page; unset: there is none. */
-type Pages<T> = Reading<T[]> & { more?: () => void };
+type Pages<T> = ConsoleReading<T[]> & { more?: () => void };
 
 function pageAfter(path: string, cursor: string, value: string): string {
   return `${path}${path.includes('?') ? '&' : '?'}${cursor}=${encodeURIComponent(value)}`;
@@ -128,11 +123,11 @@ function pageAfter(path: string, cursor: string, value: string): string {
 
 /**
  * The pages of a list with the oldest items first. What is added to the list comes to its last page, so that one is read again.
- * @param since as of `useReading`
+ * @param since as of `useConsole`
  */
 export function useOldestFirst<T>(path: string, cursor: string, since?: unknown): Pages<T> {
   const [known, setKnown] = useState<{ items: T[]; next: string }>();
-  const last = useReading<Page<T>>(known === undefined ? path : pageAfter(path, cursor, known.next), since);
+  const last = useConsole<Page<T>>(known === undefined ? path : pageAfter(path, cursor, known.next), since);
   const { data, ...reading } = last;
   const items = data?.items ?? [];
   const next = data?.next ?? null;
@@ -144,9 +139,9 @@ export function useOldestFirst<T>(path: string, cursor: string, since?: unknown)
   };
 }
 
-/** The pages of a list with the newest items first that were read so far. @param since as of `useReading` */
+/** The pages of a list with the newest items first that were read so far. @param since as of `useConsole` */
 export function useNewestFirst<T>(path: string, cursor: 'after' | 'before', since?: unknown): Pages<T> {
-  const first = useReading<Page<T>>(path, since);
+  const first = useConsole<Page<T>>(path, since);
   const [rest, setRest] = useState<{ after: string | null; items: T[]; next: string | null }>();
   const [problem, setProblem] = useState<string>();
   // The pages after the first one stay while that ends where they begin.

@@ -1,5 +1,5 @@
 /** A state in words, with a colour beside it. */
-export function State({ state }: { state: string }) {
+export function WorkState({ state }: { state: string }) {
   return (
     <span className="work-state" data-state={state}>
       {state}

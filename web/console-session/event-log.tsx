@@ -1,5 +1,5 @@
-import { addressOf } from '../console-parts/console-link.tsx';
-import { type LogEntry, pathOf, useOldestFirst } from '../console-parts/use-console.ts';
+import { consoleAddress } from '../console-parts/console-link.tsx';
+import { type LogEntry, sessionPath, useOldestFirst } from '../console-parts/use-console.ts';
 import { ReadingNote } from '../console-parts/reading-note.tsx';
 import { Table } from '../console-parts/table.tsx';
 import { timeWords } from '../lib/amount-words.ts';
@@ -11,7 +11,7 @@ const HEADS = ['Number', 'Time', 'Event', 'By', 'Data'];
  * @param of the session: the log is read again with it
  */
 export function EventLog({ id, of }: { id: string; of: unknown }) {
-  const log = useOldestFirst<LogEntry>(`${pathOf(id)}/log`, 'after', of);
+  const log = useOldestFirst<LogEntry>(`${sessionPath(id)}/log`, 'after', of);
   return (
     <>
       <ReadingNote of={log} what="the events" />
@@ -22,7 +22,7 @@ export function EventLog({ id, of }: { id: string; of: unknown }) {
               <th scope="row">{entry.seq}</th>
               <td>{timeWords(entry.at)}</td>
               <td>
-                <a href={addressOf({ session: id, after: String(entry.seq) })}>{wordsOfEvent(entry)}</a>
+                <a href={consoleAddress({ session: id, after: String(entry.seq) })}>{wordsOfEvent(entry)}</a>
               </td>
               <td>{entry.actor}</td>
               <td>

@@ -1,13 +1,14 @@
+import type { ConsolePast } from '../../wire/console.ts';
 import { useState } from 'react';
 import { SessionApi } from '../api/api.ts';
 import { wordsOf } from '../api/problem.ts';
 import { Fact } from '../console-parts/details.tsx';
-import { addressOf, SessionLink } from '../console-parts/console-link.tsx';
-import { type Past, pathOf, useReading } from '../console-parts/use-console.ts';
+import { consoleAddress, ConsoleLink } from '../console-parts/console-link.tsx';
+import { sessionPath, useConsole } from '../console-parts/use-console.ts';
 import { ReadingNote } from '../console-parts/reading-note.tsx';
 import { timeWords } from '../lib/amount-words.ts';
 
-type PastMessage = NonNullable<Past['messages']>[number];
+type PastMessage = NonNullable<ConsolePast['messages']>[number];
 
 const WHY = {
   unrewind: 'A rewind from before this event was undone later, so it cannot be told which messages were visible.',
@@ -20,15 +21,15 @@ const WHY = {
  * @param mayBranch a branch can be opened: the session is the reader's own
  */
 export function PastSession({ id, seq, mayBranch }: { id: string; seq: string; mayBranch: boolean }) {
-  const past = useReading<Past>(`${pathOf(id)}/past/${encodeURIComponent(seq)}?limit=200`);
+  const past = useConsole<ConsolePast>(`${sessionPath(id)}/past/${encodeURIComponent(seq)}?limit=200`);
   const { data } = past;
   const number = Number(seq);
   return (
     <section aria-labelledby="past">
       <h2 id="past">As it stood after event {seq}</h2>
       <nav aria-label="Other events">
-        {number > 1 && <a href={addressOf({ session: id, after: String(number - 1) })}>Event before</a>}
-        <a href={addressOf({ session: id, after: String(number + 1) })}>Next event</a>
+        {number > 1 && <a href={consoleAddress({ session: id, after: String(number - 1) })}>Event before</a>}
+        <a href={consoleAddress({ session: id, after: String(number + 1) })}>Next event</a>
       </nav>
       <ReadingNote of={past} what="the session as it stood" />
       {data && (
@@ -115,7 +116,7 @@ function Branch({ id, from }: { id: string; from: string | undefined }) {
         </button>
       ) : (
         <p>
-          Opened <SessionLink id={made} />
+          Opened <ConsoleLink id={made} />
         </p>
       )}
       {problem !== undefined && <p className="problem">{problem}</p>}

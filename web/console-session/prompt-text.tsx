@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { FileDiff } from '../diff/file-diff.tsx';
-import { pathOf, type Prompt as SystemPrompt, useReading } from '../console-parts/use-console.ts';
+import { sessionPath, type ConsolePrompt as SystemPrompt, useConsole } from '../console-parts/use-console.ts';
 import { ReadingNote } from '../console-parts/reading-note.tsx';
 import { countWords } from '../lib/amount-words.ts';
 
@@ -12,7 +12,7 @@ interface Given {
 }
 
 /** The system prompt of a turn's steps, which is read when it is opened. */
-export function Prompt(given: Given) {
+export function PromptText(given: Given) {
   const [isOpen, setOpen] = useState(false);
   const { digest, before } = given;
   const same = before?.digest === digest ? `, the same as in turn ${before.run}` : '';
@@ -39,8 +39,8 @@ const NAMES: Record<keyof Sections, string> = {
 
 function SectionsOf({ id, digest, before }: Given) {
   const isNew = before !== undefined && before.digest !== digest;
-  const prompt = useReading<SystemPrompt>(`${pathOf(id)}/prompts/${digest}`);
-  const earlier = useReading<SystemPrompt>(isNew ? `${pathOf(id)}/prompts/${before.digest}` : null);
+  const prompt = useConsole<SystemPrompt>(`${sessionPath(id)}/prompts/${digest}`);
+  const earlier = useConsole<SystemPrompt>(isNew ? `${sessionPath(id)}/prompts/${before.digest}` : null);
   const [compares, setCompares] = useState(false);
   const old = compares ? earlier.data?.sections : undefined;
   return (

@@ -1,8 +1,9 @@
+import type { ConsoleReplay } from '../../wire/console.ts';
 import { useState } from 'react';
 import { wordsOf } from '../api/problem.ts';
-import { ask, pathOf, type Replay, useReading, useRepeat } from '../console-parts/use-console.ts';
+import { askConsole, sessionPath, useConsole, useRepeat } from '../console-parts/use-console.ts';
 import { ReadingNote } from '../console-parts/reading-note.tsx';
-import { State } from '../console-parts/work-state.tsx';
+import { WorkState } from '../console-parts/work-state.tsx';
 import { Table } from '../console-parts/table.tsx';
 import { countWords, timeWords } from '../lib/amount-words.ts';
 
@@ -10,19 +11,19 @@ import { countWords, timeWords } from '../lib/amount-words.ts';
 const AGAIN_MS = 1_000;
 const HEADS = ['Execution', 'Began', 'Events', 'Result'];
 
-type Execution = Replay['executions'][number];
+type Execution = ConsoleReplay['executions'][number];
 
 /** Replays the histories of a session against the workers' code, and says what came of it. */
 export function ReplayView({ id, temporalUrl }: { id: string; temporalUrl: string | null }) {
-  const path = `${pathOf(id)}/replay`;
-  const shown = useReading<Replay>(path);
+  const path = `${sessionPath(id)}/replay`;
+  const shown = useConsole<ConsoleReplay>(path);
   const { data: replay, again } = shown;
   const isOpen = replay?.state === 'queued' || replay?.state === 'running';
   useRepeat(shown, isOpen ? AGAIN_MS : null);
   const [problem, setProblem] = useState<string>();
   const start = () => {
     setProblem(undefined);
-    ask('POST', path).then(again, (error: unknown) => setProblem(wordsOf(error)));
+    askConsole('POST', path).then(again, (error: unknown) => setProblem(wordsOf(error)));
   };
   return (
     <section aria-labelledby="replay">
@@ -54,7 +55,7 @@ export function ReplayView({ id, temporalUrl }: { id: string; temporalUrl: strin
   );
 }
 
-function wordsOfReplay({ state, finished_at: ended, worker, problem, executions }: Replay): string {
+function wordsOfReplay({ state, finished_at: ended, worker, problem, executions }: ConsoleReplay): string {
   switch (state) {
     case 'none':
       return 'Nobody has asked for a replay yet.';
@@ -97,11 +98,11 @@ function Row({ execution, temporalUrl }: { execution: Execution; temporalUrl: st
 }
 
 function Result({ execution: { outcome, broke } }: { execution: Execution }) {
-  if (outcome === 'passed') return <State state="passed" />;
+  if (outcome === 'passed') return <WorkState state="passed" />;
   if (outcome === 'skipped') return <>not replayed: the histories are too long in all</>;
   return (
     <>
-      <State state="differs" /> at {broke}
+      <WorkState state="differs" /> at {broke}
     </>
   );
 }

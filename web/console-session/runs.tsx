@@ -1,19 +1,19 @@
-import type { Turn } from '../console-parts/use-console.ts';
-import { State } from '../console-parts/work-state.tsx';
+import type { ConsoleTurn } from '../../wire/console.ts';
+import { WorkState } from '../console-parts/work-state.tsx';
 import { Table } from '../console-parts/table.tsx';
 import { countWords, durationWords, timeWords } from '../lib/amount-words.ts';
 
 const HEADS = ['Run', 'State', 'Kind', 'Fence', 'Worker', 'Tokens', 'Accepted', 'Began', 'Ended', 'Waited for answers'];
 
 /** The runs of a session with the fences under which they were last claimed: epoch, ordinal, attempt, renewal. */
-export function Runs({ turns }: { turns: readonly Turn[] }) {
+export function Runs({ turns }: { turns: readonly ConsoleTurn[] }) {
   return (
     <Table label="Runs and fences" heads={HEADS}>
       {turns.map((turn) => (
         <tr key={turn.run_seq}>
           <th scope="row">{turn.run_seq}</th>
           <td>
-            <State state={turn.state} /> {turn.code}
+            <WorkState state={turn.state} /> {turn.code}
           </td>
           <td>{turn.kind}</td>
           <td>

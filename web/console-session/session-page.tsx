@@ -1,19 +1,19 @@
+import type { ConsoleTurn } from '../../wire/console.ts';
 import { Fact } from '../console-parts/details.tsx';
 import { EventLog } from './event-log.tsx';
-import { addressOf, SessionLink } from '../console-parts/console-link.tsx';
+import { consoleAddress, ConsoleLink } from '../console-parts/console-link.tsx';
 import { PastSession } from './past-session.tsx';
 import {
-  pathOf,
-  type ShownSession,
-  type Turn,
+  sessionPath,
+  type ConsoleSessionView,
   useNewestFirst,
-  useReading,
+  useConsole,
   useRepeat,
 } from '../console-parts/use-console.ts';
 import { ReadingNote } from '../console-parts/reading-note.tsx';
 import { ReplayView } from './replay-view.tsx';
 import { Runs } from './runs.tsx';
-import { State } from '../console-parts/work-state.tsx';
+import { WorkState } from '../console-parts/work-state.tsx';
 import { Timeline } from './timeline.tsx';
 import { costWords, countWords, timeWords } from '../lib/amount-words.ts';
 
@@ -33,7 +33,7 @@ function isView(name: string | null): name is View {
  */
 export function SessionPage({ id, view: named, after }: { id: string; view: string | null; after: string | null }) {
   const view = isView(named) ? named : 'timeline';
-  const shown = useReading<ShownSession>(pathOf(id));
+  const shown = useConsole<ConsoleSessionView>(sessionPath(id));
   const { data: session, again } = shown;
   useRepeat(shown, AGAIN_MS[session?.status.state ?? ''] ?? null);
   return (
@@ -42,7 +42,7 @@ export function SessionPage({ id, view: named, after }: { id: string; view: stri
         Session <code>{id}</code>
       </h1>
       <ReadingNote of={shown} what="the session" />
-      {shown.problem !== undefined && session === undefined && <a href={addressOf({})}>All sessions</a>}
+      {shown.problem !== undefined && session === undefined && <a href={consoleAddress({})}>All sessions</a>}
       {session && (
         <>
           <Facts shown={session} />
@@ -50,7 +50,7 @@ export function SessionPage({ id, view: named, after }: { id: string; view: stri
             {Object.entries(VIEWS).map(([name, words]) => (
               <a
                 key={name}
-                href={addressOf({ session: id, view: name })}
+                href={consoleAddress({ session: id, view: name })}
                 aria-current={name === view && after === null ? 'page' : undefined}
               >
                 {words}
@@ -76,11 +76,11 @@ export function SessionPage({ id, view: named, after }: { id: string; view: stri
 }
 
 /** What is known of the session as a whole. */
-function Facts({ shown: { session, chat, status, is_own, epoch, temporal_url: url } }: { shown: ShownSession }) {
+function Facts({ shown: { session, chat, status, is_own, epoch, temporal_url: url } }: { shown: ConsoleSessionView }) {
   return (
     <dl className="facts">
       <Fact name="State">
-        <State state={status.state} /> {status.message}
+        <WorkState state={status.state} /> {status.message}
       </Fact>
       <Fact name="Phase">{session.phase}</Fact>
       <Fact name="Agent">{chat.agent}</Fact>
@@ -88,7 +88,7 @@ function Facts({ shown: { session, chat, status, is_own, epoch, temporal_url: ur
       {session.project_id !== null && <Fact name="Project">{session.project_id}</Fact>}
       {chat.parent_id !== null && (
         <Fact name="Parent">
-          <SessionLink id={chat.parent_id} />
+          <ConsoleLink id={chat.parent_id} />
         </Fact>
       )}
       <Fact name="Tokens">{countWords(chat.total_tokens)}</Fact>
@@ -107,8 +107,8 @@ function Facts({ shown: { session, chat, status, is_own, epoch, temporal_url: ur
 }
 
 /** The turns, read again with the session. */
-function Turns({ id, of, view }: { id: string; of: ShownSession; view: 'timeline' | 'runs' }) {
-  const turns = useNewestFirst<Turn>(`${pathOf(id)}/turns`, 'before', of);
+function Turns({ id, of, view }: { id: string; of: ConsoleSessionView; view: 'timeline' | 'runs' }) {
+  const turns = useNewestFirst<ConsoleTurn>(`${sessionPath(id)}/turns`, 'before', of);
   return (
     <>
       <ReadingNote of={turns} what="the turns" />

@@ -1,13 +1,14 @@
+import type { ConsoleTurn } from '../../wire/console.ts';
 import { type ReactNode, useState } from 'react';
 import { CallDetails, StepDetails } from '../console-parts/details.tsx';
-import { Prompt } from './prompt-text.tsx';
-import type { Call, Step, Turn, Work } from '../console-parts/use-console.ts';
-import { State } from '../console-parts/work-state.tsx';
+import { PromptText } from './prompt-text.tsx';
+import type { Call, Step, ConsoleWork } from '../console-parts/use-console.ts';
+import { WorkState } from '../console-parts/work-state.tsx';
 import { Table } from '../console-parts/table.tsx';
 import { costWords, countWords, durationWords, stretchOf, timeWords } from '../lib/amount-words.ts';
 
 /** The turns of a session, newest first, each with its steps and tool calls in their order. */
-export function Timeline({ id, turns }: { id: string; turns: readonly Turn[] }) {
+export function Timeline({ id, turns }: { id: string; turns: readonly ConsoleTurn[] }) {
   return (
     <ol className="turns" aria-label="Turns, newest first">
       {turns.map((turn, at) => (
@@ -21,13 +22,13 @@ export function Timeline({ id, turns }: { id: string; turns: readonly Turn[] }) 
 
 const HEADS = ['Work', 'When', 'Duration', 'Tokens in', 'Tokens out', 'Cost', 'Retries', 'Worker'];
 
-function TurnRows({ id, turn, earlier }: { id: string; turn: Turn; earlier: readonly Turn[] }) {
+function TurnRows({ id, turn, earlier }: { id: string; turn: ConsoleTurn; earlier: readonly ConsoleTurn[] }) {
   const { run_seq: number, started_at: began, finished_at: ended } = turn;
   const rows = worksOf(turn);
   return (
     <section aria-labelledby={`turn-${number}`}>
       <h2 id={`turn-${number}`}>
-        {turn.kind === 'turn' ? 'Turn' : turn.kind} {number} <State state={turn.state} />
+        {turn.kind === 'turn' ? 'Turn' : turn.kind} {number} <WorkState state={turn.state} />
         {began !== null && ended !== null && (
           <span className="faint">{durationWords(Date.parse(ended) - Date.parse(began))}</span>
         )}
@@ -61,13 +62,13 @@ function TurnRows({ id, turn, earlier }: { id: string; turn: Turn; earlier: read
           ))}
         </Table>
       )}
-      {turn.prompt_digest !== null && <Prompt id={id} digest={turn.prompt_digest} before={promptBefore(earlier)} />}
+      {turn.prompt_digest !== null && <PromptText id={id} digest={turn.prompt_digest} before={promptBefore(earlier)} />}
     </section>
   );
 }
 
 /** The newest prompt of these turns. */
-function promptBefore(turns: readonly Turn[]): { run: number; digest: string } | undefined {
+function promptBefore(turns: readonly ConsoleTurn[]): { run: number; digest: string } | undefined {
   for (const { run_seq: run, prompt_digest: digest } of turns) if (digest !== null) return { run, digest };
   return undefined;
 }
@@ -75,7 +76,7 @@ function promptBefore(turns: readonly Turn[]): { run: number; digest: string } |
 type WorkOf = { step: Step } | { call: Call };
 
 /** Each step with its calls; calls without a known step come last. */
-function worksOf({ steps, calls }: Turn): WorkOf[] {
+function worksOf({ steps, calls }: ConsoleTurn): WorkOf[] {
   const inOrder = steps.flatMap((step): WorkOf[] => [
     { step },
     ...calls.filter((call) => call.step === step.step).map((call) => ({ call })),
@@ -85,7 +86,7 @@ function worksOf({ steps, calls }: Turn): WorkOf[] {
   return [...inOrder, ...others.map((call) => ({ call }))];
 }
 
-function WorkRow({ row, turn }: { row: WorkOf; turn: Turn }) {
+function WorkRow({ row, turn }: { row: WorkOf; turn: ConsoleTurn }) {
   const [isOpen, setOpen] = useState(false);
   const { work } = 'call' in row ? row.call : row.step;
   const name = 'call' in row ? row.call.name : `Step ${row.step.step + 1}`;
@@ -128,7 +129,7 @@ function Tokens({ of }: { of: WorkOf }): ReactNode {
 }
 
 /** When within its turn the work was done. The table says the same in words. */
-function Bar({ work, turn }: { work: Work; turn: Turn }) {
+function Bar({ work, turn }: { work: ConsoleWork; turn: ConsoleTurn }) {
   const from = Date.parse(turn.started_at ?? turn.created_at);
   const ends = turn.finished_at ?? latest(turn) ?? work.ended_at;
   const { from: start, length } = stretchOf(work, { from, to: Date.parse(ends) });
@@ -140,7 +141,7 @@ function Bar({ work, turn }: { work: Work; turn: Turn }) {
 }
 
 /** Until when a turn that goes on is known. */
-function latest({ steps, calls }: Turn): string | undefined {
+function latest({ steps, calls }: ConsoleTurn): string | undefined {
   const ends = [...steps, ...calls].flatMap(({ work }) => (work ? [work.ended_at] : []));
   return ends.toSorted().at(-1);
 }

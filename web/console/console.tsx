@@ -1,6 +1,6 @@
 import { SignIn } from '../design/sign-in.tsx';
-import { addressOf } from '../console-parts/console-link.tsx';
-import { Numbers } from '../console-numbers/numbers-page.tsx';
+import { consoleAddress } from '../console-parts/console-link.tsx';
+import { NumbersPage } from '../console-numbers/numbers-page.tsx';
 import { SessionPage } from '../console-session/session-page.tsx';
 import { Sessions } from './sessions.tsx';
 
@@ -15,8 +15,8 @@ export function Console({ at }: { at: URLSearchParams }) {
   return (
     <>
       <div className="top" role="banner">
-        <a href={addressOf({})}>Console</a>
-        <a href={addressOf({ numbers: 'hour' })}>Numbers</a>
+        <a href={consoleAddress({})}>Console</a>
+        <a href={consoleAddress({ numbers: 'hour' })}>Numbers</a>
         <a href="/">Chat</a>
       </div>
       <main>
@@ -24,7 +24,7 @@ export function Console({ at }: { at: URLSearchParams }) {
         {session !== null ? (
           <SessionPage id={session} view={at.get('view')} after={at.get('after')} />
         ) : numbers !== null ? (
-          <Numbers range={numbers} {...whose} />
+          <NumbersPage range={numbers} {...whose} />
         ) : (
           <Sessions {...whose} />
         )}

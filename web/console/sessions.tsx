@@ -1,9 +1,9 @@
 import { type FormEvent, useState } from 'react';
 import { ChooseUsers } from '../console-parts/choose-users.tsx';
-import { addressOf, SessionLink } from '../console-parts/console-link.tsx';
-import { type ListedSession, useNewestFirst, useReading, type Viewer } from '../console-parts/use-console.ts';
+import { consoleAddress, ConsoleLink } from '../console-parts/console-link.tsx';
+import { type ListedSession, useNewestFirst, useConsole, type Viewer } from '../console-parts/use-console.ts';
 import { ReadingNote } from '../console-parts/reading-note.tsx';
-import { State } from '../console-parts/work-state.tsx';
+import { WorkState } from '../console-parts/work-state.tsx';
 import { Table } from '../console-parts/table.tsx';
 import { costWords, countWords, timeWords } from '../lib/amount-words.ts';
 
@@ -11,7 +11,7 @@ const HEADS = ['Session', 'State', 'Phase', 'Agent', 'User', 'Tokens', 'Cost', '
 
 /** The sessions of the reader, or for those who may read all, those of all users or of one. */
 export function Sessions({ all, user }: { all: boolean; user: string }) {
-  const viewer = useReading<Viewer>('');
+  const viewer = useConsole<Viewer>('');
   const query = new URLSearchParams({ ...(all && { all: 'true' }), ...(user !== '' && { user }) });
   const sessions = useNewestFirst<ListedSession>(`/sessions?${query}`, 'after');
   return (
@@ -46,7 +46,7 @@ function FindSession() {
   const [id, setId] = useState('');
   const open = (event: FormEvent) => {
     event.preventDefault();
-    location.assign(addressOf({ session: id.trim() }));
+    location.assign(consoleAddress({ session: id.trim() }));
   };
   return (
     <form role="search" onSubmit={open}>
@@ -70,11 +70,11 @@ function Row({ listed: { session, chat, status } }: { listed: ListedSession }) {
   return (
     <tr>
       <th scope="row">
-        <SessionLink id={session.session_id} />
+        <ConsoleLink id={session.session_id} />
         {typeof title === 'string' && <span className="under">{title}</span>}
       </th>
       <td>
-        <State state={status.state} /> {chat.archived_at === null ? '' : 'archived '}
+        <WorkState state={status.state} /> {chat.archived_at === null ? '' : 'archived '}
         {chat.closed_at === null ? '' : 'closed'}
       </td>
       <td>{session.phase}</td>

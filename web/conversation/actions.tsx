@@ -12,7 +12,7 @@ import { IconButton } from '../design/icon-button.tsx';
 import { useCopy } from '../lib/copy.ts';
 import { momentWords } from '../lib/moments.ts';
 import type { TabSession } from '../session/tab-session.ts';
-import { isFromTask, textOf } from '../transcript/transcript.ts';
+import { isFromTask, messageText } from '../transcript/transcript.ts';
 
 interface Props {
   message: UIMessage;
@@ -31,7 +31,7 @@ export const Actions = memo(function Actions(props: Props) {
   const answeredBy = isUsers ? undefined : (message.metadata as { model?: string } | undefined)?.model;
   return (
     <p className={`actions ${message.role}`} data-focus-home=".composer textarea">
-      <Copy label={isUsers ? 'Copy message' : 'Copy answer'} text={() => textOf(message)} />
+      <Copy label={isUsers ? 'Copy message' : 'Copy answer'} text={() => messageText(message)} />
       {isUsers && !isFromTask(message) && <OfUsers {...props} />}
       {!isUsers && (
         <IconButton label="Answer again" onClick={() => void goingBack.regenerate(message)}>

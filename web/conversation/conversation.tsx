@@ -11,7 +11,7 @@ import { IconButton } from '../design/icon-button.tsx';
 import { Messages } from './messages.tsx';
 import { StatusLine } from './status-line.tsx';
 import { statusWords } from './status-words.ts';
-import { countToolsEnded, filesOf, heldCall, isInFlight, textOf, type Waiting } from '../transcript/transcript.ts';
+import { countToolsEnded, filesOf, heldCall, isInFlight, messageText, type Waiting } from '../transcript/transcript.ts';
 import { useStickToEnd } from '../lib/stick-to-end.ts';
 import { WaitingList } from './waiting-list.tsx';
 
@@ -46,7 +46,7 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
   const putBack = useCallback(
     (message: UIMessage) => {
       session.uploads.putBack(filesOf(message));
-      setDraft((typed) => [typed, textOf(message)].filter((text) => text !== '').join('\n'));
+      setDraft((typed) => [typed, messageText(message)].filter((text) => text !== '').join('\n'));
     },
     [session],
   );
@@ -80,7 +80,7 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
           held={held}
           scrolled={main}
           onGoneBack={goneBack}
-          onUndone={(message) => setDraft((typed) => (typed === textOf(message) ? '' : typed))}
+          onUndone={(message) => setDraft((typed) => (typed === messageText(message) ? '' : typed))}
         />
         <ChildQuestions questions={questions} />
         <WaitingList

@@ -1,7 +1,7 @@
 import type { UIMessage } from 'ai';
 import { type ReactElement, type RefObject, useState } from 'react';
 import type { TabSession } from '../session/tab-session.ts';
-import { addressOf } from '../session/tab.ts';
+import { sessionAddress } from '../session/tab.ts';
 import { hasContent, type HeldCall } from '../transcript/transcript.ts';
 import { type Placed, placed } from '../transcript/turns.ts';
 import type { View } from '../session/view.ts';
@@ -50,7 +50,7 @@ export function Messages(props: Props) {
       {view.parent !== null && (
         <p className="note">
           This is a branch.{' '}
-          <a href={addressOf(view.parent)} target="_blank" rel="opener">
+          <a href={sessionAddress(view.parent)} target="_blank" rel="opener">
             Open the conversation that it was made from
           </a>{' '}
           {!isBeside && <BesideButton id={view.parent} />}

@@ -1,13 +1,13 @@
 import { summaryOf } from '../../domain/compaction.ts';
 import { Summary } from './summary.tsx';
-import { addressOf } from '../session/tab.ts';
+import { sessionAddress } from '../session/tab.ts';
 import type { UIMessage } from 'ai';
 import { BesideButton } from './beside-button.tsx';
 import { Actions } from './actions.tsx';
 import { EditForm } from './edit-form.tsx';
 import { Message } from './message.tsx';
 import type { TabSession } from '../session/tab-session.ts';
-import { filesOf, type HeldCall, isFromTask, textOf } from '../transcript/transcript.ts';
+import { filesOf, type HeldCall, isFromTask, messageText } from '../transcript/transcript.ts';
 import { TurnEndMark } from './turn-end.tsx';
 import { type Placed, type WayOut, waysOut } from '../transcript/turns.ts';
 import type { View } from '../session/view.ts';
@@ -39,7 +39,7 @@ export function TurnMessage(props: Props) {
       void session.goingBack.edit(message, text, { withFiles });
     };
     const files = filesOf(message).map(({ filename, mediaType }) => filename ?? mediaType);
-    return <EditForm text={textOf(message)} files={files} onSend={send} onDiscard={() => onEdit(undefined)} />;
+    return <EditForm text={messageText(message)} files={files} onSend={send} onDiscard={() => onEdit(undefined)} />;
   }
   const summary = summaryOf(message.parts);
   if (summary !== undefined) return <Summary message={message} data={summary} session={session} />;
@@ -85,7 +85,7 @@ function BranchMade({ id }: { id: string }) {
   return (
     <p className="note" role="status">
       A branch was made:{' '}
-      <a href={addressOf(id)} target="_blank" rel="opener">
+      <a href={sessionAddress(id)} target="_blank" rel="opener">
         open it in another tab
       </a>{' '}
       or <BesideButton id={id} />

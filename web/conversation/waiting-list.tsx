@@ -1,5 +1,5 @@
 import { AttachedFile } from '../composer/attached-file.tsx';
-import { filesOf, textOf, type Waiting } from '../transcript/transcript.ts';
+import { filesOf, messageText, type Waiting } from '../transcript/transcript.ts';
 
 const STATE_WORDS = { sending: 'Not sent yet', queued: 'Queued', refused: 'Not accepted' } as const;
 
@@ -26,9 +26,9 @@ export function WaitingList({ waiting, isPaused, onEdit, onTakeBack }: Props) {
       <ul className="waiting" aria-label="Waiting messages" data-focus-home=".composer textarea">
         {waiting.map((entry) => (
           <li key={entry.message.id} className="message user" data-state={entry.state}>
-            {textOf(entry.message) !== '' && (
+            {messageText(entry.message) !== '' && (
               <div className="text" dir="auto">
-                {textOf(entry.message)}
+                {messageText(entry.message)}
               </div>
             )}
             {filesOf(entry.message).map((part) => (

@@ -19,7 +19,7 @@ interface Shown {
 }
 
 /** A phase with its plans. The one of the position is open; with a status chosen, those that have such tasks are. */
-export const Phase = memo(function Phase({
+export const PhasePlans = memo(function PhasePlans({
   phase: { phase, name, status, plans },
   ...shown
 }: Shown & { phase: PhaseView }) {

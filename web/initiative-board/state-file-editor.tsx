@@ -1,8 +1,8 @@
 import { applyPatch, createPatch } from 'diff';
 import { useCallback, useEffect, useId, useState } from 'react';
 import { FileDiff } from '../diff/file-diff.tsx';
-import { Problem, wordsOf } from '../api/problem.ts';
-import type { InitiativeApi, StateFile } from '../initiative-parts/initiative-api.ts';
+import { ProblemError, wordsOf } from '../api/problem.ts';
+import type { InitiativeApi, StateText } from '../initiative-parts/initiative-api.ts';
 
 interface Props {
   api: InitiativeApi;
@@ -26,10 +26,10 @@ export function StateFileEditor(props: Props) {
 
 interface Edited {
   /** What is being edited. */
-  base: StateFile;
+  base: StateText;
   draft: string;
   /** The file as others have changed it meanwhile. */
-  newer?: StateFile | undefined;
+  newer?: StateText | undefined;
 }
 
 const OVERLAP = 'Others have changed the same lines: keep a copy of yours, discard it, and make your change again.';
@@ -39,7 +39,7 @@ function Editor({ api, version }: Props) {
   const [notice, setNotice] = useState<string>();
   const [isSaving, setSaving] = useState(false);
   const field = useId();
-  const start = (base: StateFile) => {
+  const start = (base: StateText) => {
     setNotice(undefined);
     setEdited({ base, draft: base.text });
   };
@@ -61,7 +61,7 @@ function Editor({ api, version }: Props) {
     try {
       start(await api.putStateFile({ text: draft, etag: base.etag }));
     } catch (error) {
-      const isStale = error instanceof Problem && error.code === 'StaleState';
+      const isStale = error instanceof ProblemError && error.code === 'StaleState';
       const newer = isStale ? await api.stateFile().catch(() => undefined) : undefined;
       if (newer === undefined) setNotice(wordsOf(error));
       else setEdited({ base, draft, newer });
@@ -69,7 +69,7 @@ function Editor({ api, version }: Props) {
     setSaving(false);
   };
   /** Puts the changes of this page on top of those of others. */
-  const combine = ({ base, draft }: Edited, newer: StateFile) => {
+  const combine = ({ base, draft }: Edited, newer: StateText) => {
     const both = applyPatch(newer.text, createPatch('', base.text, draft));
     setNotice(both === false ? OVERLAP : undefined);
     if (both !== false) setEdited({ base: newer, draft: both });

@@ -1,7 +1,7 @@
 import { memo, useMemo, useState } from 'react';
 import type { StatusOf } from '../../domain/initiatives/machines.ts';
 import type { Initiative, InitiativeBlocker, InitiativeView, WorkSession } from '../../wire/initiative-views.ts';
-import { Phase } from './phase-plans.tsx';
+import { PhasePlans } from './phase-plans.tsx';
 import { TASK_WORDS } from '../initiative-parts/initiative-words.ts';
 
 type Status = StatusOf<'task'>;
@@ -39,7 +39,7 @@ export const Tasks = memo(function Tasks({ phases, position, sessions, blockers 
       </div>
       {isNone && <p className="note">No task is {TASK_WORDS[only].toLowerCase()}.</p>}
       {phases.map((phase) => (
-        <Phase
+        <PhasePlans
           key={phase.phase}
           phase={phase}
           here={phase.phase === position.phase ? position.task_id : undefined}

@@ -1,6 +1,6 @@
 import { memo } from 'react';
 import type { WorkSession } from '../../wire/initiative-views.ts';
-import { addressOf } from '../session/tab.ts';
+import { sessionAddress } from '../session/tab.ts';
 import { Entry, First, When, Words } from '../initiative-parts/entry.tsx';
 import { WORK_WORDS } from '../initiative-parts/initiative-words.ts';
 
@@ -55,7 +55,7 @@ const Session = memo(function Session({ session }: { session: WorkSession }) {
 export function Transcript({ of: { id, session_id } }: { of: WorkSession }) {
   return session_id === null ? null : (
     // `opener` copies this tab's sessionStorage, with the token, to the new tab.
-    <a href={addressOf(session_id)} target="_blank" rel="opener" aria-label={`Transcript of ${id}`}>
+    <a href={sessionAddress(session_id)} target="_blank" rel="opener" aria-label={`Transcript of ${id}`}>
       Transcript
     </a>
   );

@@ -1,7 +1,7 @@
 import { generateId } from 'ai';
 import { type KeyboardEvent, useId, useRef, useState } from 'react';
 import { isRefusal, wordsOf } from '../api/problem.ts';
-import type { InitiativeApi, InitiativeCommand } from './initiative-api.ts';
+import type { InitiativeApi, InitiativeAction } from './initiative-api.ts';
 
 /** The most characters of a text of an initiative. */
 const MOST_TEXT = 10_000;
@@ -21,7 +21,7 @@ interface Props {
   action: string;
   /** Why it cannot be sent any more. */
   late?: string | undefined;
-  command: (texts: readonly string[]) => InitiativeCommand;
+  command: (texts: readonly string[]) => InitiativeAction;
   onDone: () => void;
   onDiscard: () => void;
 }

@@ -1,7 +1,7 @@
 import type { InitiativeChange, InitiativeView } from '../../wire/initiative-views.ts';
 import { access } from '../api/access.ts';
 import { EventStream } from '../api/event-stream.ts';
-import { isRefusal, Problem, wordsOf } from '../api/problem.ts';
+import { isRefusal, ProblemError, wordsOf } from '../api/problem.ts';
 import { Store } from '../lib/store.ts';
 import { InitiativeApi } from './initiative-api.ts';
 import { keepSame } from './keep-same.ts';
@@ -74,7 +74,7 @@ export class Board {
       this.follow();
       return PACE_MS;
     } catch (error) {
-      if (error instanceof Problem && error.code === 'InitiativeNotFound') {
+      if (error instanceof ProblemError && error.code === 'InitiativeNotFound') {
         this.close();
         this.view.update({ isGone: true });
         return 0;

@@ -1,5 +1,5 @@
 import { type ReactNode, useState } from 'react';
-import { doneOf, type Progress } from '../../domain/initiatives/progress.ts';
+import { doneOf, type InitiativeProgress } from '../../domain/initiatives/progress.ts';
 
 const FORMAT = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
@@ -9,7 +9,7 @@ export function When({ at }: { at: string }) {
 }
 
 /** The bar of an initiative, with its percent. */
-export function Done({ progress, name }: { progress: Progress; name: string }) {
+export function Done({ progress, name }: { progress: InitiativeProgress; name: string }) {
   const percent = doneOf(progress, 100);
   return (
     <span className="done">

@@ -1,14 +1,14 @@
 import type { Initiative, InitiativeView } from '../../wire/initiative-views.ts';
-import { answered, ask } from '../api/api.ts';
+import { answered, askHost } from '../api/api.ts';
 
 /** STATE.md, and the ETag that it came with. */
-export interface StateFile {
+export interface StateText {
   text: string;
   etag: string;
 }
 
 /** A command of an initiative: its route below that of the initiative, and its body. */
-export interface InitiativeCommand {
+export interface InitiativeAction {
   path: string;
   body: Readonly<Record<string, unknown>>;
 }
@@ -28,30 +28,30 @@ export class InitiativeApi {
   }
 
   read(): Promise<InitiativeView> {
-    return ask('GET', this.base);
+    return askHost('GET', this.base);
   }
 
   /** @param key of the command: a repeat with the same one is not carried out again */
-  command({ path, body }: InitiativeCommand, key: string): Promise<unknown> {
-    return ask('POST', `${this.base}${path}`, body, key);
+  command({ path, body }: InitiativeAction, key: string): Promise<unknown> {
+    return askHost('POST', `${this.base}${path}`, body, key);
   }
 
-  async stateFile(): Promise<StateFile> {
+  async stateFile(): Promise<StateText> {
     return fileOf(await answered(`${this.base}/STATE.md`, { cache: 'no-store' }));
   }
 
   /** Sends an edited STATE.md back; `etag` is that of the file that was edited. */
-  async putStateFile({ text, etag }: StateFile): Promise<StateFile> {
+  async putStateFile({ text, etag }: StateText): Promise<StateText> {
     const headers = { 'content-type': 'text/markdown', 'if-match': etag };
     return fileOf(await answered(`${this.base}/STATE.md`, { method: 'PUT', headers, body: text }));
   }
 }
 
-async function fileOf(response: Response): Promise<StateFile> {
+async function fileOf(response: Response): Promise<StateText> {
   return { text: await response.text(), etag: response.headers.get('etag') ?? '' };
 }
 
 /** A page of the user's initiatives, newest first; `next` is the cursor of older ones. @throws as the routes of one */
-export function listInitiatives(after?: string): Promise<{ items: Initiative[]; next: string | null }> {
-  return ask('GET', after === undefined ? ROOT : `${ROOT}?after=${encodeURIComponent(after)}`);
+export function readInitiatives(after?: string): Promise<{ items: Initiative[]; next: string | null }> {
+  return askHost('GET', after === undefined ? ROOT : `${ROOT}?after=${encodeURIComponent(after)}`);
 }

@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 import type { Initiative } from '../../wire/initiative-views.ts';
 import { access } from '../api/access.ts';
 import { wordsOf } from '../api/problem.ts';
-import { listInitiatives } from '../initiative-parts/initiative-api.ts';
+import { readInitiatives } from '../initiative-parts/initiative-api.ts';
 import { Done, When } from '../initiative-parts/entry.tsx';
 import { INITIATIVE_WORDS } from '../initiative-parts/initiative-words.ts';
 
@@ -67,13 +67,13 @@ export function InitiativeList() {
 
 /** The newest ones, at least this many if there are so many. */
 async function firstOf(count: number): Promise<Listed> {
-  let known: Listed = await listInitiatives();
+  let known: Listed = await readInitiatives();
   while (known.items.length < count && known.next !== null) known = await older(known);
   return known;
 }
 
 async function older({ items, next }: Listed): Promise<Listed> {
-  const page = await listInitiatives(next ?? undefined);
+  const page = await readInitiatives(next ?? undefined);
   return { items: [...items, ...page.items], next: page.next };
 }
 

@@ -4,7 +4,7 @@ import { BoardPage } from './board-page.tsx';
 import { InitiativeList } from './initiative-list.tsx';
 
 /** The board of an initiative; without an id, the list of the user's initiatives. */
-export function Initiatives({ id }: { id: string | undefined }) {
+export function InitiativesPage({ id }: { id: string | undefined }) {
   return (
     <div className="initiatives">
       <header>

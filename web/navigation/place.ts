@@ -2,7 +2,7 @@ import type { OpenSession } from '../../domain/rendezvous.ts';
 import { Columns } from './columns.ts';
 import { TabSession } from '../session/tab-session.ts';
 import { Store } from '../lib/store.ts';
-import { addressOf, forgetOwn, openTab, ownId } from '../session/tab.ts';
+import { sessionAddress, forgetOwn, openTab, ownId } from '../session/tab.ts';
 
 /** What the page shows: conversations; null: the session that the URL names does not exist for this user. */
 interface Shown {
@@ -43,7 +43,7 @@ export class Place {
 
   /** The path of a session: of the tab's own, which keeps what is not sent yet, it is the page's. */
   addressOf({ session_id, alias }: Pick<OpenSession, 'session_id' | 'alias'>): string {
-    return alias !== null && alias === ownId() ? '/' : addressOf(session_id);
+    return alias !== null && alias === ownId() ? '/' : sessionAddress(session_id);
   }
 
   /** Starts a new session in this tab. */

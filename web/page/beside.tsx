@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react';
 import { Column } from './column.tsx';
 import type { TabSession } from '../session/tab-session.ts';
-import { addressOf } from '../session/tab.ts';
+import { sessionAddress } from '../session/tab.ts';
 
 /** A second conversation beside the tab's own; below it on a narrow screen. */
 export function Beside({ session, onClose }: { session: TabSession; onClose: () => void }) {
@@ -9,7 +9,7 @@ export function Beside({ session, onClose }: { session: TabSession; onClose: () 
   return (
     <section className="beside" aria-label="Conversation beside">
       <p className="bar" data-focus-home=".composer textarea">
-        <a href={addressOf(session.id)} target="_blank" rel="opener">
+        <a href={sessionAddress(session.id)} target="_blank" rel="opener">
           Open in another tab
         </a>
         <button type="button" className="quiet" onClick={onClose}>

@@ -11,7 +11,7 @@ import { Toasts } from '../design/toasts.tsx';
 import { InitiativeLinks } from './initiative-links.tsx';
 import { Missing } from './missing.tsx';
 import { PanelButtons, PanelPlace } from '../panels/panels.tsx';
-import { PhaseTrack, usesPhases } from '../panels/phase-track.tsx';
+import { PhaseTrack, showsPhases } from '../panels/phase-track.tsx';
 import type { Place } from '../navigation/place.ts';
 import { useShortcuts } from '../navigation/shortcuts.ts';
 import { ShortcutsDialog } from './shortcuts-dialog.tsx';
@@ -72,7 +72,7 @@ function Workspace({ columns, place, sessions }: Props & { columns: Columns }) {
         }
       >
         <SignIn />
-        {usesPhases(view) && (
+        {showsPhases(view) && (
           <PhaseTrack view={view} files={session.files} onCommand={(name) => void session.command(name)} />
         )}
       </Header>

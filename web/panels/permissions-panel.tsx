@@ -1,6 +1,5 @@
 import { useEffect, useState } from 'react';
-import { type PermissionRule, RULE_SCOPES, type RuleScope } from '../../domain/permissions.ts';
-import type { ListedRule } from '../api/api.ts';
+import { type ListedRule, type PermissionRule, RULE_SCOPES, type RuleScope } from '../../domain/permissions.ts';
 import { wordsOf } from '../api/problem.ts';
 import { useShown } from '../session/read-while-shown.ts';
 import type { TabSession } from '../session/tab-session.ts';

@@ -1,7 +1,7 @@
 import { CheckBadgeIcon } from '@heroicons/react/20/solid';
 import { useSyncExternalStore } from 'react';
 import { nextPhase, type Phase, PHASES } from '../../domain/phases.ts';
-import type { CommandName } from '../api/api.ts';
+import type { PageCommand } from '../api/api.ts';
 import { confirmed } from '../design/confirmation.tsx';
 import type { SessionFiles } from '../session/session-files.ts';
 import type { View } from '../session/view.ts';
@@ -22,7 +22,7 @@ const COMMANDS = [
 ] as const;
 
 /** Whether the session's agent moves it from phase to phase. */
-export function usesPhases({ agent, agents, phase }: View): boolean {
+export function showsPhases({ agent, agents, phase }: View): boolean {
   const known = agents?.items.find(({ id }) => id === (agent ?? agents.default));
   return phase !== 'chatting' || known?.uses_phases === true;
 }
@@ -37,10 +37,10 @@ export function confirmCancel(what: string): Promise<boolean> {
 }
 
 /** The four phases in order, and the user's commands in the current one. */
-export function PhaseTrack(props: { view: View; files: SessionFiles; onCommand: (name: CommandName) => void }) {
+export function PhaseTrack(props: { view: View; files: SessionFiles; onCommand: (name: PageCommand) => void }) {
   const { view, files, onCommand } = props;
   const current = PHASES.indexOf(view.phase);
-  const command = async (name: CommandName) => {
+  const command = async (name: PageCommand) => {
     if (name !== 'cancel' || (await confirmCancel('this build'))) onCommand(name);
   };
   return (

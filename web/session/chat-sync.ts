@@ -1,8 +1,8 @@
 import type { Chat } from '@ai-sdk/react';
 import type { UIMessage } from 'ai';
 import type { SessionStatus } from '../../domain/runs.ts';
-import type { SessionApi, SessionRow } from '../api/api.ts';
-import { Problem, wordsOf } from '../api/problem.ts';
+import type { SessionApi, SessionFacts } from '../api/api.ts';
+import { ProblemError, wordsOf } from '../api/problem.ts';
 import type { Store } from '../lib/store.ts';
 import type { Tab } from './tab.ts';
 import { heldCall, isInFlight, joinPages, partQueued, stillWaiting } from '../transcript/transcript.ts';
@@ -96,7 +96,7 @@ export class ChatSync {
   }
 
   /** The feed reported a state. */
-  sessionChanged(session: SessionRow): void {
+  sessionChanged(session: SessionFacts): void {
     this.updates.session += 1;
     this.deps.view.update(session);
   }
@@ -110,7 +110,7 @@ export class ChatSync {
     if (this.reading !== undefined && !this.isStreaming) return;
     const before = this.updates.session;
     const read = await this.deps.api.session().catch((error: unknown) => {
-      const isGone = error instanceof Problem && error.code === 'SessionNotFound';
+      const isGone = error instanceof ProblemError && error.code === 'SessionNotFound';
       if (isGone && !this.deps.closed.aborted) this.deps.gone();
       return undefined;
     });
@@ -153,7 +153,7 @@ export class ChatSync {
         await this.readStored();
       } catch (error) {
         if (closed.aborted) return;
-        if (error instanceof Problem) this.readingFailed(error);
+        if (error instanceof ProblemError) this.readingFailed(error);
         // While the feed is connected, no reconnect will trigger another reading.
         else if (!this.deps.view.get().lost) this.catchUpLater();
       }
@@ -161,7 +161,7 @@ export class ChatSync {
   }
 
   /** The feed shows and repairs lost connections, and the sign-in form handles 401. */
-  private readingFailed(problem: Problem): void {
+  private readingFailed(problem: ProblemError): void {
     if (problem.status === 404) return this.deps.gone();
     if (problem.status >= 500) this.catchUpLater();
     else if (problem.status !== 401) this.deps.view.update({ notice: wordsOf(problem) });

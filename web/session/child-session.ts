@@ -3,7 +3,7 @@ import { DefaultChatTransport, type UIMessage } from 'ai';
 import type { SessionStatus } from '../../domain/runs.ts';
 import { access } from '../api/access.ts';
 import { SessionApi } from '../api/api.ts';
-import { Problem, wordsOf } from '../api/problem.ts';
+import { ProblemError, wordsOf } from '../api/problem.ts';
 import { Store } from '../lib/store.ts';
 import { isInFlight } from '../transcript/transcript.ts';
 import type { View } from './view.ts';
@@ -89,7 +89,7 @@ export class ChildSession {
   private readingFailed(error: unknown): 'waits' {
     this.view.update({ notice: wordsOf(error) });
     // Erased.
-    if (error instanceof Problem && error.status === 404) this.closing.abort();
+    if (error instanceof ProblemError && error.status === 404) this.closing.abort();
     return 'waits';
   }
 

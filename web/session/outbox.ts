@@ -1,5 +1,5 @@
 import type { UIMessage } from 'ai';
-import { isRefusal, reasonOf } from '../api/problem.ts';
+import { isRefusal, retryReason } from '../api/problem.ts';
 import type { Store } from '../lib/store.ts';
 import type { Waiting } from '../transcript/transcript.ts';
 
@@ -45,7 +45,7 @@ export class Outbox {
 
   /** Adds a message that could not be sent through the chat. */
   failed(message: UIMessage, error: unknown): void {
-    this.put({ message, state: isRefusal(error) ? 'refused' : 'sending', reason: reasonOf(error) }, { first: true });
+    this.put({ message, state: isRefusal(error) ? 'refused' : 'sending', reason: retryReason(error) }, { first: true });
     this.flushLater();
   }
 
@@ -90,7 +90,7 @@ export class Outbox {
       return true;
     } catch (error) {
       const refused = isRefusal(error);
-      this.put({ message, state: refused ? 'refused' : 'sending', reason: reasonOf(error) });
+      this.put({ message, state: refused ? 'refused' : 'sending', reason: retryReason(error) });
       return refused;
     }
   }

@@ -1,16 +1,16 @@
+import type { Todo } from '../../domain/todo.ts';
+import type { ListedRule } from '../../domain/permissions.ts';
 import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport, generateId, type UIMessage } from 'ai';
 import { access } from '../api/access.ts';
 import {
-  type CommandName,
-  type ListedRule,
-  type ModelChoice,
+  type PageCommand,
+  type PickedModel,
   modelField,
-  offeredAgents,
-  offeredModels,
+  readAgents,
+  readModels,
   SessionApi,
-  type StoredMessage,
-  type Todo,
+  type PageMessage,
 } from '../api/api.ts';
 import { ChatSync } from './chat-sync.ts';
 import { followSession } from '../api/feed.ts';
@@ -142,7 +142,7 @@ export class TabSession {
   }
 
   /** When a message was stored; of one that the page has not read yet, when it was first shown. */
-  timeOf(message: StoredMessage): Date {
+  timeOf(message: PageMessage): Date {
     if (message.created_at !== undefined) return new Date(message.created_at);
     const known = this.firstShown.get(message.id);
     if (known !== undefined) return known;
@@ -182,7 +182,7 @@ export class TabSession {
     return isTaken;
   };
 
-  async command(name: CommandName, body: object = {}): Promise<void> {
+  async command(name: PageCommand, body: object = {}): Promise<void> {
     await this.attempt(async () => {
       const { phase, project_id } = await this.api.command(name, body);
       this.view.update({ phase, project_id });
@@ -232,7 +232,7 @@ export class TabSession {
   }
 
   /** Chooses the model of the next messages; null: as before. */
-  chooseModel(model: ModelChoice | null): void {
+  chooseModel(model: PickedModel | null): void {
     this.view.update({ model });
   }
 
@@ -259,7 +259,7 @@ export class TabSession {
 
   /** Without the lists the page has no choice, no limit to compare with, and no phases before the first one. */
   private async readChoices(): Promise<void> {
-    const [offered, agents] = await Promise.all([offeredModels().catch(() => null), offeredAgents().catch(() => null)]);
+    const [offered, agents] = await Promise.all([readModels().catch(() => null), readAgents().catch(() => null)]);
     this.lacksChoices = offered === null || agents === null;
     this.view.update({ ...(offered && { offered }), ...(agents && { agents }) });
   }

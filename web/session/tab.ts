@@ -73,7 +73,7 @@ export class Tab {
 }
 
 /** The page's URL for an existing session. */
-export function addressOf(sessionId: string): string {
+export function sessionAddress(sessionId: string): string {
   return `/s/${encodeURIComponent(sessionId)}`;
 }
 

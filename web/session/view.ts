@@ -1,9 +1,9 @@
 import type { SessionStatus } from '../../domain/runs.ts';
-import type { Agents, ModelChoice, Offered, SessionRow } from '../api/api.ts';
+import type { Agents, PickedModel, Offered, SessionFacts } from '../api/api.ts';
 import type { Waiting } from '../transcript/transcript.ts';
 
 /** What the page shows besides the messages. */
-export interface View extends SessionRow {
+export interface View extends SessionFacts {
   /** False until an existing session has been loaded. */
   loaded: boolean;
   /** The connection to the server is lost and being retried. */
@@ -32,7 +32,7 @@ export interface View extends SessionRow {
   /** The models to choose from; null: not known yet. */
   offered: Offered | null;
   /** Which model answers the next messages; null: as before. */
-  model: ModelChoice | null;
+  model: PickedModel | null;
   /** What the session has cost, in US dollars; null: unknown. */
   cost: number | null;
   /** Progress of the running tool call, as the tool told it. */

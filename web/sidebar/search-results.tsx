@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useState } from 'react';
 import type { OpenSession } from '../../domain/rendezvous.ts';
 import { wordsOf } from '../api/problem.ts';
-import { type SearchHit, searchMessages, sessionsOf } from '../api/api.ts';
+import { type FoundMessage, findMessages, sessionsOf } from '../api/api.ts';
 import { listed } from './listed.ts';
 import { nameOf } from './session-actions.ts';
 import { SessionLink, SessionRow } from './session-row.tsx';
@@ -12,11 +12,11 @@ const PAUSE_MS = 200;
 
 interface Found {
   session: OpenSession;
-  hit: SearchHit;
+  hit: FoundMessage;
 }
 
 /** The sessions whose titles or messages match what the user is looking for. */
-export function Results({ query, sessions }: { query: string; sessions: readonly OpenSession[] }) {
+export function SearchResults({ query, sessions }: { query: string; sessions: readonly OpenSession[] }) {
   const [found, setFound] = useState<{ query: string; hits: Found[] }>();
   const [problem, setProblem] = useState<string>();
   const [attempt, setAttempt] = useState(0);
@@ -76,7 +76,7 @@ function Hit({ found: { session, hit } }: { found: Found }) {
   );
 }
 
-function marked({ snippet, matches }: SearchHit) {
+function marked({ snippet, matches }: FoundMessage) {
   let at = 0;
   const pieces = matches.flatMap(({ start, end }) => {
     const piece = [snippet.slice(at, start), <mark key={start}>{snippet.slice(start, end)}</mark>];
@@ -88,7 +88,7 @@ function marked({ snippet, matches }: SearchHit) {
 
 /** The matches in sessions that the user sees in lists: not in side chats, nor in those of subagents. */
 async function find(query: string, known: ReadonlyMap<string, OpenSession>): Promise<Found[]> {
-  const hits = await searchMessages(query);
+  const hits = await findMessages(query);
   const ids = [...new Set(hits.map(({ session_id }) => session_id))];
   const unknown = ids.filter((id) => !known.has(id));
   // Of those that were deleted after the search, nothing comes.

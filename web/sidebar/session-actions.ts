@@ -6,7 +6,7 @@ import { confirmCancel } from '../panels/phase-track.tsx';
 import type { Place } from '../navigation/place.ts';
 import { wordsOf } from '../api/problem.ts';
 import { Store } from '../lib/store.ts';
-import { addressOf } from '../session/tab.ts';
+import { sessionAddress } from '../session/tab.ts';
 
 /** What a session is called in the list. */
 export function nameOf({ title }: Pick<OpenSession, 'title'>): string {
@@ -60,7 +60,7 @@ export class SessionActions {
   }
 
   async copyLink({ session_id }: OpenSession): Promise<void> {
-    if (await attempt(() => navigator.clipboard.writeText(new URL(addressOf(session_id), location.href).href)))
+    if (await attempt(() => navigator.clipboard.writeText(new URL(sessionAddress(session_id), location.href).href)))
       say('The link is copied. It works for you only.');
   }
 

@@ -15,7 +15,7 @@ import { nextPhase } from '../../domain/phases.ts';
 import type { OpenSession } from '../../domain/rendezvous.ts';
 import { IconButton } from '../design/icon-button.tsx';
 import { PHASE_WORDS } from '../panels/phase-track.tsx';
-import { addressOf } from '../session/tab.ts';
+import { sessionAddress } from '../session/tab.ts';
 import { isInFlight } from '../transcript/transcript.ts';
 import { InSidebar } from './in-sidebar.ts';
 import { nameOf } from './session-actions.ts';
@@ -94,7 +94,7 @@ function RowMenu({ session }: { session: OpenSession }) {
             <Item icon={<PencilSquareIcon />} label="Rename" onClick={() => onRename(session)} />
             <Menu.LinkItem
               className="menu-item"
-              href={addressOf(session.session_id)}
+              href={sessionAddress(session.session_id)}
               target="_blank"
               // `opener` copies this tab's sessionStorage, with the token, to the new tab.
               rel="opener"

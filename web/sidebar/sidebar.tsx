@@ -12,7 +12,7 @@ import { NEW_CHAT, shortcutsDialog } from '../navigation/shortcuts.ts';
 import { Archived } from './archived.tsx';
 import { InSidebar } from './in-sidebar.ts';
 import { RenameDialog } from './rename-dialog.tsx';
-import { Results } from './search-results.tsx';
+import { SearchResults } from './search-results.tsx';
 import { SessionActions } from './session-actions.ts';
 import { SessionList } from './session-list.tsx';
 import { sidebarState } from '../navigation/sidebar-state.ts';
@@ -68,7 +68,7 @@ export function Sidebar({ place, sessions }: { place: Place; sessions: UserSessi
               <Archived />
             </>
           ) : (
-            <Results query={query.trim()} sessions={known} />
+            <SearchResults query={query.trim()} sessions={known} />
           )}
         </InSidebar>
       </div>

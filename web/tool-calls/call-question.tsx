@@ -27,7 +27,7 @@ interface Props {
 }
 
 /** A tool call of the shown session that asks, with the answers that are offered. */
-export function Question({ toolCallId, name, input, descriptor }: Props) {
+export function CallQuestion({ toolCallId, name, input, descriptor }: Props) {
   const session = useContext(ShownSession);
   const send = useContext(Answering);
   const [reason, setReason] = useState('');

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'react';
 import type { Question as Asked } from '../../domain/runs.ts';
 import { SessionApi } from '../api/api.ts';
 import { wordsOf } from '../api/problem.ts';
-import { Question } from './call-question.tsx';
+import { CallQuestion } from './call-question.tsx';
 import { ShownSession } from '../session/shown-session.ts';
 
 const RETRY_MS = 2_000;
@@ -57,7 +57,7 @@ function ChildQuestion({ asked }: { asked: Asked }) {
       {call === undefined ? (
         <p className="note">{notice ?? 'Loading…'}</p>
       ) : (
-        <Question toolCallId={tool_call_id} name={tool} input={call.input} descriptor={asked} />
+        <CallQuestion toolCallId={tool_call_id} name={tool} input={call.input} descriptor={asked} />
       )}
     </div>
   );

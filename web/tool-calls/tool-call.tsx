@@ -6,7 +6,7 @@ import { ChildWork } from './child-work.tsx';
 import { useOpened } from '../lib/opened.ts';
 import { WithFallback } from '../lib/with-fallback.tsx';
 import { Growing } from '../markdown/growing.ts';
-import { Question } from './call-question.tsx';
+import { CallQuestion } from './call-question.tsx';
 import { isRecord } from '../lib/record.ts';
 import { type HeldCall, isEndedCall } from '../transcript/transcript.ts';
 import { ToolInput } from './tool-input.tsx';
@@ -77,7 +77,12 @@ export function ToolCall({ part, isLive, heldBy, progress, Answer }: Props) {
         {decision !== undefined && <p className="note">{DECISION_WORDS[decision]}.</p>}
       </details>
       {isLive && part.state === 'approval-requested' && part.approval.isAutomatic !== true && (
-        <Question toolCallId={part.toolCallId} name={name} input={part.input} descriptor={part.approval.descriptor} />
+        <CallQuestion
+          toolCallId={part.toolCallId}
+          name={name}
+          input={part.input}
+          descriptor={part.approval.descriptor}
+        />
       )}
       {heldBy === 'page' && <p className="progress">The page that carries out this tool is open elsewhere.</p>}
       {child !== undefined && <ChildWork id={child} isRunning={isLive && isRunning} Answer={Answer} />}

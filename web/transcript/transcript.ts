@@ -105,7 +105,7 @@ export function isFromTask({ metadata }: UIMessage): boolean {
 }
 
 /** The text of a message. */
-export function textOf(message: UIMessage): string {
+export function messageText(message: UIMessage): string {
   return message.parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
 }
 

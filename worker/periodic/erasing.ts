@@ -4,7 +4,7 @@ import { status } from '@grpc/grpc-js';
 import { type Client, isGrpcServiceError, WorkflowNotFoundError } from '@temporalio/client';
 import type { Logger } from 'pino';
 import type pg from 'pg';
-import { claimErasures, type Erasure, finishErasures } from '../../store/erasure.ts';
+import { claimErasures, type ErasureTask, finishErasures } from '../../store/erasure.ts';
 import { requireWorkspace } from '../../workspaces/require-workspace.ts';
 import { listExecutions } from '../replay/history.ts';
 
@@ -45,7 +45,7 @@ export function erasing(deps: ErasureDeps): (signal: AbortSignal) => Promise<voi
 async function carryOut(
   { log, workspaces }: ErasureDeps,
   deletion: WorkflowDeletion,
-  { workflow_id: session, folder }: Erasure,
+  { workflow_id: session, folder }: ErasureTask,
 ): Promise<boolean> {
   try {
     if (folder !== null) await removeFolder(workspaces, folder);

@@ -7,7 +7,7 @@ import { claimDueRuns, type DueRun } from '../../store/sweep.ts';
 import { submitUpdate } from '../../workflows/definitions.ts';
 
 /** Runs of each state per sweep: a full sweep stays below 5,000 buffers of Postgres. */
-export const AT_ONCE = 50;
+export const WAKES_AT_ONCE = 50;
 const DEADLINE_MS = 3_000;
 
 interface SweeperDeps {
@@ -25,7 +25,7 @@ interface SweeperDeps {
  * the workflow was terminated. An unneeded wake-up does no harm: the row decides what runs.
  */
 export async function sweepRuns(deps: SweeperDeps): Promise<void> {
-  const runs = await claimDueRuns(deps.db, AT_ONCE);
+  const runs = await claimDueRuns(deps.db, WAKES_AT_ONCE);
   await Promise.all(runs.map((run) => wake(deps, run)));
 }
 

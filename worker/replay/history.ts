@@ -27,7 +27,7 @@ export interface Execution {
 export type ListedExecution = Execution & { startTime: Date };
 
 /** The attributes of an event. */
-export function attributesOf(event: HistoryEvent | undefined): Record<string, unknown> {
+export function eventAttributes(event: HistoryEvent | undefined): Record<string, unknown> {
   const name = Object.keys(event ?? {}).find((key) => key.endsWith('EventAttributes'));
   return (name === undefined ? undefined : (event?.[name] ?? {})) as Record<string, unknown>;
 }

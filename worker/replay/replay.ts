@@ -6,7 +6,7 @@ import { type InjectedSinks, Worker } from '@temporalio/worker';
 import { bundle, cachedBundle } from '../sandbox/bundle.ts';
 import { useLeanSandbox } from '../sandbox/lean-sandbox.ts';
 import type { Asked, CaptureSinks } from './capture.ts';
-import { attributesOf, type History, type HistoryEvent, typeOf } from './history.ts';
+import { eventAttributes, type History, type HistoryEvent, typeOf } from './history.ts';
 import { contentOf } from './payloads.ts';
 import { quietRuntime } from './quiet.ts';
 
@@ -115,7 +115,7 @@ function placeOf(message: string, history: History, seen: Seen | undefined): str
 
 /** True for an activity in the history for whose number the code has scheduled another type. */
 function isOtherActivity(event: HistoryEvent, seen: Seen | undefined): boolean {
-  const attributes = attributesOf(event);
+  const attributes = eventAttributes(event);
   if (event.eventType === 'EVENT_TYPE_ACTIVITY_TASK_SCHEDULED') {
     const { name } = attributes['activityType'] as { name: string };
     return differs(name, seen?.activities.get(String(attributes['activityId'])));

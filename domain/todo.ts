@@ -1,0 +1,5 @@
+/** A todo of a project. */
+export interface Todo {
+  name: string;
+  done: boolean;
+}
