@@ -1,16 +1,16 @@
-import type { Logger } from 'pino';
 import type pg from 'pg';
+import type { Logger } from 'pino';
 import type { InitiativeCalls } from '../agent/initiatives/initiative-tools.ts';
-import type { McpTools } from '../agent/mcp/mcp-tools.ts';
 import type { AgentRegistry } from '../agent/loading/agent-registry.ts';
-import type { Snapshots } from '../agent/snapshots.ts';
+import type { McpTools } from '../agent/mcp/mcp-tools.ts';
 import type { Models } from '../agent/models/models.ts';
+import type { Snapshots } from '../agent/snapshots.ts';
 import type { Bus } from '../bus/bus.ts';
-import type { Contents } from '../store/contents.ts';
 import type { Usage } from '../domain/usage.ts';
+import type { Contents } from '../store/contents.ts';
 import type { Admission } from './admission/admission.ts';
-import type { WorkerMetrics } from './worker-metrics.ts';
 import type { StreamWriter } from './streaming/stream-writer.ts';
+import type { WorkerMetrics } from './worker-metrics.ts';
 
 /** Callbacks of the application. */
 export interface Hooks {

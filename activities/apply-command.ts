@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { compactionOf } from '../agent/definition/compaction-schema.ts';
 import { type Bus, publishEnded } from '../bus/bus.ts';
+import type { AppliedCommand, ApplyArgs, Refusal } from '../domain/activities.ts';
 import {
   abortedRun,
   answeredChildren,
@@ -9,7 +10,6 @@ import {
   endedChildren,
   outcomeMembers,
 } from '../domain/command-table.ts';
-import type { AppliedCommand, ApplyArgs, Refusal } from '../domain/activities.ts';
 import { invalidTransitionMessage } from '../domain/errors.ts';
 import { applyCommand } from '../store/commands.ts';
 import { readAgent } from '../store/compaction.ts';

@@ -1,12 +1,12 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import type { UIMessage } from 'ai';
-import { compactionOf } from '../agent/definition/compaction-schema.ts';
-import { type AgentDefinition, limitsOf } from '../agent/definition/define.ts';
-import { limitFailure } from '../agent/step/limits.ts';
-import type { ResolvedModel } from '../agent/models/models.ts';
-import { classifyOwn } from '../agent/provider-failures/classify-provider-error.ts';
 import type { Summarized } from '../agent/compaction/summarize.ts';
 import { countTokens, messageTokens } from '../agent/compaction/tokens.ts';
+import { compactionOf } from '../agent/definition/compaction-schema.ts';
+import { type AgentDefinition, limitsOf } from '../agent/definition/define.ts';
+import type { ResolvedModel } from '../agent/models/models.ts';
+import { classifyOwn } from '../agent/provider-failures/classify-provider-error.ts';
+import { limitFailure } from '../agent/step/limits.ts';
 import type { CompactArgs, CompactOutcome } from '../domain/activities.ts';
 import { type CompactionPlan, planCompaction } from '../domain/compaction-plan.ts';
 import { type CompactionSettings, shownSummary, usableTokens } from '../domain/compaction.ts';
@@ -24,15 +24,15 @@ import {
   storePrune,
 } from '../store/compaction.ts';
 import { viewMessages } from '../store/view-messages.ts';
-import { withAttachments } from './prompt/with-attachments.ts';
 import type { ActivityContext } from './activity-context.ts';
-import { failRun } from './claims/fail-run.ts';
-import { shownMessages } from './prompt/step-prompt.ts';
-import { RunStop } from './claims/run-stop.ts';
-import { askForSummary, notUsed, storedSummary } from './window/summary.ts';
 import { claimWhenFree } from './claims/claim-when-free.ts';
-import { seenOutputs } from './window/window.ts';
+import { failRun } from './claims/fail-run.ts';
+import { RunStop } from './claims/run-stop.ts';
 import { type Writer, writeUntilStored } from './claims/write-until-stored.ts';
+import { shownMessages } from './prompt/step-prompt.ts';
+import { withAttachments } from './prompt/with-attachments.ts';
+import { askForSummary, notUsed, storedSummary } from './window/summary.ts';
+import { seenOutputs } from './window/window.ts';
 
 /** A compaction frees a tenth more than it has to, so that the next step does not need another one. */
 const SPARE = 0.9;

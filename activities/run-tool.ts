@@ -4,10 +4,10 @@ import { attemptToolCall } from '../agent/tools/attempt-tool-call.ts';
 import type { ToolArgs, ToolOutcome } from '../domain/activities.ts';
 import { toolNameOf } from '../domain/part-data.ts';
 import { loadToolCall } from '../store/tools.ts';
-import type { Attempt } from './claims/attempt.ts';
 import type { ActivityContext } from './activity-context.ts';
-import { PostgresToolRecorder } from './recording/postgres-tool-recorder.ts';
+import type { Attempt } from './claims/attempt.ts';
 import { retryWhileAway } from './claims/write-until-stored.ts';
+import { PostgresToolRecorder } from './recording/postgres-tool-recorder.ts';
 
 /**
  * Runs one tool call, from claim to stored outcome. Idempotent by the outcome on the part. A call that an earlier attempt

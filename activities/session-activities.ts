@@ -1,10 +1,10 @@
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import type { SessionActivities } from '../domain/activities.ts';
-import { compact } from './compact.ts';
 import type { ActivityContext } from './activity-context.ts';
-import type { HeadStarts } from './head-starts/head-starts.ts';
 import { applyCommandActivity } from './apply-command.ts';
+import { compact } from './compact.ts';
 import { deliverTaskActivity } from './deliver-task.ts';
+import type { HeadStarts } from './head-starts/head-starts.ts';
 import { loadSessionActivity } from './load-session.ts';
 import { settleRunActivity } from './settle-run.ts';
 

@@ -1,17 +1,17 @@
 import { type AgentDefinition, limitsOf } from '../agent/definition/define.ts';
+import { classifyOwn } from '../agent/provider-failures/classify-provider-error.ts';
 import { attemptStep } from '../agent/step/attempt-step.ts';
 import type { StepArgs, StepOutcome } from '../domain/activities.ts';
-import { classifyOwn } from '../agent/provider-failures/classify-provider-error.ts';
 import { PerdureError } from '../domain/errors.ts';
 import type { RunFailure } from '../domain/runs.ts';
 import { type ClaimedStep, claimStep } from '../store/steps.ts';
-import type { Attempt } from './claims/attempt.ts';
 import type { ActivityContext } from './activity-context.ts';
-import { failRun } from './claims/fail-run.ts';
-import { restoreFiles, snapshotTurn } from './recording/snapshots.ts';
-import { PostgresStepRecorder } from './recording/postgres-step-recorder.ts';
+import type { Attempt } from './claims/attempt.ts';
 import { claimWhenFree } from './claims/claim-when-free.ts';
+import { failRun } from './claims/fail-run.ts';
 import { writeUntilStored } from './claims/write-until-stored.ts';
+import { PostgresStepRecorder } from './recording/postgres-step-recorder.ts';
+import { restoreFiles, snapshotTurn } from './recording/snapshots.ts';
 
 const TOO_LONG: RunFailure = {
   code: 'ContextTooLong',

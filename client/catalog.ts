@@ -1,9 +1,9 @@
 import path from 'node:path';
 import { PerdureError } from '../domain/errors.ts';
-import type { PermissionRule } from '../domain/permissions.ts';
 import type { ModelInfo } from '../domain/model-info.ts';
-import { InvalidInputError } from '../wire/input.ts';
+import type { PermissionRule } from '../domain/permissions.ts';
 import { byteLength } from '../domain/text.ts';
+import { InvalidInputError } from '../wire/input.ts';
 import { userFolder } from '../workspaces/paths.ts';
 import { requireWorkspace } from '../workspaces/require-workspace.ts';
 

@@ -2,20 +2,19 @@ import type { UIMessageChunk } from 'ai';
 import type pg from 'pg';
 import type { z } from 'zod';
 import type { Bus } from '../bus/bus.ts';
-import { showUserWith } from '../config/show-user.ts';
 import { refuseForeignTaskQueue } from '../config/claim-task-queue.ts';
+import { showUserWith } from '../config/show-user.ts';
+import { isAlias } from '../domain/alias.ts';
 import { newId } from '../domain/ids.ts';
+import type { ListedRule } from '../domain/permissions.ts';
 import type { RendezvousEvent } from '../domain/rendezvous.ts';
 import { DEFAULT_TASK_QUEUE } from '../domain/task-queue.ts';
 import { cleanText } from '../domain/text.ts';
-import { isAlias } from '../domain/alias.ts';
+import { Contents } from '../store/contents.ts';
+import { installationId } from '../store/installation-id.ts';
+import { openSession, renameSession, type SessionView } from '../store/sessions.ts';
 import { parseInput } from '../wire/input.ts';
 import { openBody, renameBody } from '../wire/requests.ts';
-import { installationId } from '../store/installation-id.ts';
-import { Contents } from '../store/contents.ts';
-import { openSession, renameSession, type SessionView } from '../store/sessions.ts';
-import { CallAnswers, type CallResponse, type OutputTaken, type Responded } from './send/call-answers.ts';
-import { type Attachment, type AttachmentContent, type AttachmentInput, Attachments } from './uploads/attachments.ts';
 import {
   agentOf,
   modelOf,
@@ -25,26 +24,27 @@ import {
   offeredModels,
   requestedWorkspace,
 } from './catalog.ts';
-import { type Commands, createCommands } from './send/commands.ts';
 import { ConsoleReads } from './console-reads.ts';
-import { Erasure } from './send/erasure.ts';
-import { AnswerReader } from './live/answer-reader.ts';
-import { FollowerReads } from './live/follower-reads.ts';
 import { type Health, healthOf } from './health.ts';
 import { type InitiativeEvent, InitiativeReader } from './initiatives/initiative-reader.ts';
-import { Initiatives } from './initiatives/initiatives.ts';
 import { InitiativeWaker } from './initiatives/initiative-waker.ts';
-import { Limiter } from './wait/limiter.ts';
-import type { ClientLog } from './log.ts';
-import type { MessageInput } from './send/new-message.ts';
-import { ownMetadata } from './own-metadata.ts';
-import { busOf, type ClientOptions, poolsOf, refuseInvalid } from './options.ts';
+import { Initiatives } from './initiatives/initiatives.ts';
+import { AnswerReader } from './live/answer-reader.ts';
+import { FollowerReads } from './live/follower-reads.ts';
 import { readOnChange } from './live/read-on-change.ts';
-import type { ListedRule } from '../domain/permissions.ts';
-import { listPermissions, revokePermission } from './send/permissions.ts';
+import { SessionWatch } from './live/session-watch.ts';
+import { type TurnEvent, TurnEventReader } from './live/turn-event-reader.ts';
+import type { ClientLog } from './log.ts';
+import { busOf, type ClientOptions, poolsOf, refuseInvalid } from './options.ts';
+import { ownMetadata } from './own-metadata.ts';
 import { Reads } from './reads.ts';
 import { sessionNotFound } from './refusal-errors.ts';
 import { Rendezvous } from './rendezvous/rendezvous.ts';
+import { CallAnswers, type CallResponse, type OutputTaken, type Responded } from './send/call-answers.ts';
+import { type Commands, createCommands } from './send/commands.ts';
+import { Erasure } from './send/erasure.ts';
+import type { MessageInput } from './send/new-message.ts';
+import { listPermissions, revokePermission } from './send/permissions.ts';
 import {
   isSessionId,
   type RegenerateOptions,
@@ -52,11 +52,11 @@ import {
   type SubmitOptions,
   type Submitted,
 } from './send/submission.ts';
-import { type TurnEvent, TurnEventReader } from './live/turn-event-reader.ts';
 import { changeState, readState, type SessionState, type StateInput } from './state/session-state.ts';
 import { exportLines } from './transfer/export-lines.ts';
 import { type Imported, Imports } from './transfer/imports.ts';
-import { SessionWatch } from './live/session-watch.ts';
+import { type Attachment, type AttachmentContent, type AttachmentInput, Attachments } from './uploads/attachments.ts';
+import { Limiter } from './wait/limiter.ts';
 
 const MAX_MESSAGE_BYTES = 256 * 1024;
 const MAX_FILE_BYTES = 20 * 1024 ** 2;

@@ -4,16 +4,16 @@ import { PerdureError } from '../domain/errors.ts';
 import { readEpoch, readTurns } from '../store/console-turns.ts';
 import type { SessionEvent } from '../store/events.ts';
 import { readNumbers, type StoredNumbers } from '../store/numbers.ts';
-import type { ConsolePast, ConsoleReplay, ConsoleTurn } from '../wire/console.ts';
 import { readPast } from '../store/past.ts';
 import { readPrompt } from '../store/prompts.ts';
 import { askForReplay, readReplay } from '../store/replays.ts';
 import { findSession, listAllSessions, readOwner, type SessionView } from '../store/sessions.ts';
+import type { ConsolePast, ConsoleReplay, ConsoleTurn } from '../wire/console.ts';
 import { parseInput } from '../wire/input.ts';
 import { consoleSessionsFilter, type logFilter, numbersFilter, pastFilter, turnsFilter } from '../wire/requests.ts';
-import { UserLimiter } from './wait/limiter.ts';
 import { type ListPage, promptNotFound, type Reads, type SystemPrompt, systemPromptOf } from './reads.ts';
 import { sessionNotFound } from './refusal-errors.ts';
+import { UserLimiter } from './wait/limiter.ts';
 
 /** Who reads in the console. */
 export interface ConsoleReader {
@@ -118,7 +118,12 @@ export class ConsoleReads {
    * A session as it stood after an event of its log.
    * @throws {PerdureError} `SessionNotFound`, `NotFound`: the log has no such event
    */
-  async past(viewer: ConsoleReader, id: string, seq: string, filter: z.input<typeof pastFilter> = {}): Promise<ConsolePast> {
+  async past(
+    viewer: ConsoleReader,
+    id: string,
+    seq: string,
+    filter: z.input<typeof pastFilter> = {},
+  ): Promise<ConsolePast> {
     const { limit } = parseInput(pastFilter, filter);
     const { sessionId } = await this.viewed(viewer, id);
     const past = /^\d{1,15}$/.test(seq) ? await readPast(this.db, sessionId, { seq: Number(seq), limit }) : undefined;

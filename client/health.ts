@@ -1,8 +1,8 @@
 import type { Client } from '@temporalio/client';
 import type { Db } from '../store/db.ts';
+import { isReadOnly } from '../store/is-read-only.ts';
 import { workersAgents } from '../store/leases.ts';
 import { mcpAway } from '../store/mcp.ts';
-import { isReadOnly } from '../store/is-read-only.ts';
 import { type AgentDifference, agentDifference, type Catalog } from './catalog.ts';
 import { withinMs } from './wait/within-ms.ts';
 

@@ -1,7 +1,8 @@
 import type { z } from 'zod';
+import { ID_PATTERN } from '../domain/command-table.ts';
 import { PerdureError } from '../domain/errors.ts';
 import type { SessionStatus } from '../domain/runs.ts';
-import { ID_PATTERN } from '../domain/command-table.ts';
+import type { Todo } from '../domain/todo.ts';
 import { headRun } from '../store/answers.ts';
 import type { Db } from '../store/db.ts';
 import { readEvents, readToolOutput, type SessionEvent } from '../store/events.ts';
@@ -11,12 +12,11 @@ import { type SearchHit, searchMessages } from '../store/search.ts';
 import { findSession, listSessions, readSession, type SessionView } from '../store/sessions.ts';
 import { readStatus } from '../store/status.ts';
 import { listTodos } from '../store/tools.ts';
-import type { Todo } from '../domain/todo.ts';
 import { readTurn, type Turn } from '../store/turns.ts';
 import { parseInput } from '../wire/input.ts';
 import { logFilter, messageFilter, searchFilter, sessionFilter } from '../wire/requests.ts';
-import { UserLimiter } from './wait/limiter.ts';
 import { messageNotFound, sessionNotFound } from './refusal-errors.ts';
+import { UserLimiter } from './wait/limiter.ts';
 
 /** A search may read a thousand long messages: few at a time, so that they leave connections and Postgres to other reads. */
 const SEARCHES = 2;

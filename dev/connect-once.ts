@@ -1,8 +1,8 @@
 import { Connection } from '@temporalio/client';
 import { ConfigError } from '../config/error.ts';
 import { grpcInterceptors } from '../config/grpc-interceptors.ts';
-import { withTemporal } from '../config/with-postgres.ts';
 import type { TemporalConnectConfig } from '../config/temporal.ts';
+import { withTemporal } from '../config/with-postgres.ts';
 
 const CONNECT_MS = 5_000;
 

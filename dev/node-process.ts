@@ -5,9 +5,9 @@ import { createWriteStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { spawnTied, type TiedProcess } from './spawn-tied.ts';
 import { DevError } from './error.ts';
 import { awaitEnded, writePidFile } from './pid-file.ts';
+import { spawnTied, type TiedProcess } from './spawn-tied.ts';
 
 type NodeProcessOptions = {
   name: string;

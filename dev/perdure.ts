@@ -19,11 +19,11 @@ const COMMANDS: Readonly<Record<string, { does: string; run: (args: readonly str
   },
   replay: {
     does: "replays a server's histories against this version's workflow code",
-    run: async (args) => (await import('./replay/main.ts')).runReplay(args),
+    run: async (args) => (await import('./replay/run-replay.ts')).runReplay(args),
   },
   'check-server': {
     does: 'says which of our settings the Temporal server has',
-    run: async (args) => (await import('./server-check/main.ts')).runServerCheck(args),
+    run: async (args) => (await import('./server-check/run-server-check.ts')).runServerCheck(args),
   },
   planning: {
     does: 'exports an initiative as the folder .planning/, and imports such a folder',

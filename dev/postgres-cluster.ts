@@ -1,6 +1,6 @@
+import { execFile } from 'node:child_process';
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { DevError } from './error.ts';
 import type { Account } from './postgres-binaries.ts';

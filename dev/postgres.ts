@@ -4,13 +4,13 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { createDatabase, databaseUrl } from './databases.ts';
-import { spawnTied, type TiedProcess } from './spawn-tied.ts';
 import { DevError } from './error.ts';
 import { choosePort, freePort, type PortChoice } from './ports.ts';
 import { postgresBinaries, type Account } from './postgres-binaries.ts';
 import { ensurePostgresCluster } from './postgres-cluster.ts';
 import { chooseAccount, clusterPassword, locatePostgresFolder } from './postgres-folder.ts';
 import { awaitPostgresLock } from './postgres-lock.ts';
+import { spawnTied, type TiedProcess } from './spawn-tied.ts';
 
 /** A running Postgres. The URLs contain the password of the superuser `perdure` and name the database `perdure`. */
 export type RunningPostgres = {

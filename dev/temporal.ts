@@ -6,10 +6,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { parse } from 'yaml';
 import { grpcInterceptors } from '../config/grpc-interceptors.ts';
-import { spawnTied, type TiedProcess } from './spawn-tied.ts';
 import { DevError } from './error.ts';
 import { awaitEnded, writePidFile } from './pid-file.ts';
 import { choosePort, freePort, isPortFree, type PortChoice } from './ports.ts';
+import { spawnTied, type TiedProcess } from './spawn-tied.ts';
 import { findTemporalCli } from './temporal-cli.ts';
 
 /** A running Temporal development server. */

@@ -2,10 +2,10 @@
 // tables in docs/ derive from it. A new command is an entry here and an SQL function `cmd_<name>` (CONTRIBUTING.md). Data
 // only, because the workflow sandbox imports it.
 import type { ErrorCode } from './errors.ts';
-import type { PartData } from './part-data.ts';
-import type { Phase } from './phases.ts';
 import { MODEL_PATTERN } from './model-ref.ts';
+import type { PartData } from './part-data.ts';
 import { ANSWERS, type PermissionAnswer } from './permissions.ts';
+import type { Phase } from './phases.ts';
 
 /**
  * The kind of an argument.

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { DEFAULT_COMPACTION, usableTokens } from './compaction.ts';
 import { planCompaction } from './compaction-plan.ts';
+import { DEFAULT_COMPACTION, usableTokens } from './compaction.ts';
 import { planPrune } from './plan-prune.ts';
 
 /** `u1` to `u3` with their answers, and `u4`, which is being answered. Tokens by id; 10 otherwise. */

@@ -2,12 +2,12 @@ import type { UIMessageChunk } from 'ai';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AnswerRows } from '../tools/test-kit/answer-rows.ts';
-import { plain, reduced } from '../tools/test-kit/reduce.ts';
 import { cases } from '../tools/test-kit/cases.ts';
+import { plain, reduced } from '../tools/test-kit/reduce.ts';
 import type { PartData } from './part-data.ts';
+import { rowsToChunks } from './rows-to-chunks.ts';
 import type { RunState } from './runs.ts';
 import { cursorOf, NOTHING_SEEN, type Seen } from './seen-part.ts';
-import { rowsToChunks } from './rows-to-chunks.ts';
 
 /** A reader that collects its chunks. */
 class FollowingReader {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { editsOf, State } from './state.ts';
 import { changesOf } from './state-changes.ts';
 import { MAX_STATE_KEYS, MAX_STATE_SCOPE_BYTES, MAX_STATE_VALUE_BYTES, type StateScope } from './state-keys.ts';
+import { editsOf, State } from './state.ts';
 import type { Json } from './text.ts';
 
 it('K2 values are reached by methods and as properties', () => {

@@ -1,7 +1,7 @@
 import { type AgentDefinition, manifestRules, usesPhases } from '../agent/definition/define.ts';
-import { requireDefaultModels } from '../agent/models/require-default-models.ts';
-import type { Models } from '../agent/models/models.ts';
 import { agentRegistry } from '../agent/loading/agent-registry.ts';
+import type { Models } from '../agent/models/models.ts';
+import { requireDefaultModels } from '../agent/models/require-default-models.ts';
 import type { Catalog } from '../client/catalog.ts';
 
 /** What a catalog is built from. */

@@ -1,10 +1,10 @@
 import type { Context, Hono } from 'hono';
 import type { PerdureClient } from '../client/client.ts';
-import type { Attributes } from '../domain/attributes.ts';
 import type { Logger } from '../config/log.ts';
+import type { Attributes } from '../domain/attributes.ts';
+import type { Previews } from './files/previews.ts';
 import type { HostMetrics } from './host-metrics.ts';
 import type { Multiplexer } from './streams/multiplexer.ts';
-import type { Previews } from './files/previews.ts';
 import type { Readers } from './streams/readers.ts';
 
 /** An authenticated caller. */

@@ -2,13 +2,13 @@
 // Brings database and Temporal namespace to where this version needs them.
 import { Connection } from '@temporalio/client';
 import { parseConfig, requireDatabase } from '../config/config.ts';
-import { createLogger } from '../config/log.ts';
 import { untilPostgresIsDirect } from '../config/direct-postgres.ts';
+import { createLogger } from '../config/log.ts';
 import { runProcess } from '../config/process.ts';
-import { untilReachable } from '../config/until-reachable.ts';
-import { withTemporal } from '../config/with-postgres.ts';
 import { registerSearchAttributes } from '../config/search-attributes.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
+import { untilReachable } from '../config/until-reachable.ts';
+import { withTemporal } from '../config/with-postgres.ts';
 import { migrate } from './migrate.ts';
 
 const PROGRAM = {

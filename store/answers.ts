@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { RUN_STATES } from '../domain/runs.ts';
 import type { AnswerSnapshot } from '../domain/rows-to-chunks.ts';
-import type { Json } from '../domain/text.ts';
+import { RUN_STATES } from '../domain/runs.ts';
 import type { Cursor } from '../domain/seen-part.ts';
+import type { Json } from '../domain/text.ts';
 import { call, type Db, jsonb, many } from './db.ts';
 import { jsonColumn } from './results.ts';
 import { retry } from './status.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { snakeCase } from '../domain/command-table.ts';
 import type { AppliedCommand, ApplyArgs } from '../domain/activities.ts';
+import { snakeCase } from '../domain/command-table.ts';
 import { cleanText } from '../domain/text.ts';
 import { argumentsDigest } from './arguments-digest.ts';
 import { call, type Db } from './db.ts';

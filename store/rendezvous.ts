@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { PHASES } from '../domain/phases.ts';
 import type { OpenSession } from '../domain/rendezvous.ts';
+import { statusOf, waitOf } from '../domain/status.ts';
 import { type Db, many } from './db.ts';
 import { isoTime } from './results.ts';
-import { statusOf, waitOf } from '../domain/status.ts';
 import { STATUS_SQL, statusRow } from './status.ts';
 import { TITLE_SQL, titleColumns, titled } from './titles.ts';
 

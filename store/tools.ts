@@ -1,12 +1,12 @@
 import { z } from 'zod';
+import type { UntimedRecord } from '../domain/permissions.ts';
 import { PHASE_EVENTS, type PhaseEvent, PHASES } from '../domain/phases.ts';
 import type { PendingTool } from '../domain/runs.ts';
-import type { Todo } from '../domain/todo.ts';
 import type { StateChange } from '../domain/state-changes.ts';
 import type { Json } from '../domain/text.ts';
+import type { Todo } from '../domain/todo.ts';
 import { call, type Db, jsonb, many, maybe } from './db.ts';
 import type { InstructionChanges, InstructionWatch } from './instructions.ts';
-import type { UntimedRecord } from '../domain/permissions.ts';
 import { permissionRule, sessionAbove } from './permissions.ts';
 import { jsonColumn, lost, notBegun, sessionContext, sessionMark, underway } from './results.ts';
 import { callClaimed, type Claim, type WorkDone } from './runs.ts';

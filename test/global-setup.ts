@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { parseConfig } from '../config/config.ts';
-import { migrate } from '../migrations/migrate.ts';
 import { createDatabase } from '../dev/databases.ts';
 import { startPostgres } from '../dev/postgres.ts';
 import { startTemporal } from '../dev/temporal.ts';
+import { migrate } from '../migrations/migrate.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {

@@ -2,8 +2,8 @@ import './lib/zod-without-eval.ts';
 import { type ReactNode, StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { keepFocus } from './lib/keep-focus.ts';
-import { Page } from './page/page.tsx';
 import { Place } from './navigation/place.ts';
+import { Page } from './page/page.tsx';
 import { UserSessions } from './sidebar/user-sessions.ts';
 
 const INITIATIVES = /^\/i(?:\/(\w{1,64}))?$/;

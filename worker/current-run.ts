@@ -1,5 +1,5 @@
-import type { Client } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/activity';
+import type { Client } from '@temporalio/client';
 
 const DEADLINE_MS = 3_000;
 

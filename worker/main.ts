@@ -3,9 +3,9 @@
 import { parseConfig } from '../config/config.ts';
 import { createLogger } from '../config/log.ts';
 import { endProcess, runProcess } from '../config/process.ts';
-import { installSdkRuntime } from './startup/sdk-runtime.ts';
-import { type StartedWorker, startWorker } from './start.ts';
 import { useOwnWorkflowThreads } from './sandbox/own-workflow-threads.ts';
+import { type StartedWorker, startWorker } from './start.ts';
+import { installSdkRuntime } from './startup/sdk-runtime.ts';
 
 /** A draining worker that has had no work for this long exits. */
 const IDLE_MS = 700;

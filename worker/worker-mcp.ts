@@ -1,5 +1,5 @@
-import type { Logger } from 'pino';
 import type pg from 'pg';
+import type { Logger } from 'pino';
 import { Gauge, type Registry } from 'prom-client';
 import { fileKeeper } from '../activities/recording/file-keeper.ts';
 import type { WorkerMetrics } from '../activities/worker-metrics.ts';
@@ -7,8 +7,8 @@ import type { AgentDefinition } from '../agent/definition/define.ts';
 import { mcpSecrets } from '../agent/definition/mcp-server-definition.ts';
 import { McpTools } from '../agent/mcp/mcp-tools.ts';
 import { type Hide, hideTexts } from '../config/secrets.ts';
-import { changedMcpTools, noteMcpAway } from '../store/mcp.ts';
 import type { Contents } from '../store/contents.ts';
+import { changedMcpTools, noteMcpAway } from '../store/mcp.ts';
 import type { Task } from './periodic/repeat.ts';
 
 const NOTE_MS = 500;

@@ -9,8 +9,8 @@ import {
   startChild as startChildWorkflow,
   WorkflowIdReusePolicy,
 } from '@temporalio/workflow';
-import type { ChildRun } from '../domain/command-table.ts';
 import type { OpenedChild, Wake } from '../domain/activities.ts';
+import type { ChildRun } from '../domain/command-table.ts';
 import { wakeSignal } from './definitions.ts';
 import { resume } from './sequencer.ts';
 import { sessionStart } from './start.ts';

@@ -1,5 +1,6 @@
-import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
 import type { SignalDefinition, UpdateDefinition } from '@temporalio/common';
+import { defineQuery, defineSignal, defineUpdate } from '@temporalio/workflow';
+import type { SessionMark, SessionSnapshot, Wake } from '../domain/activities.ts';
 import {
   COMMAND_NAMES,
   type CommandArgs,
@@ -8,7 +9,6 @@ import {
   SIGNALS,
   type UpdateArgs,
 } from '../domain/command-table.ts';
-import type { SessionMark, SessionSnapshot, Wake } from '../domain/activities.ts';
 import type {
   InitiativeArgs,
   InitiativeCommand,

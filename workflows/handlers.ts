@@ -1,4 +1,5 @@
 import { ApplicationFailure, log, patched, setHandler, uuid4, workflowInfo } from '@temporalio/workflow';
+import type { Actor, AppliedCommand, CarriedOut, CommandRequest, SessionMark, Wake } from '../domain/activities.ts';
 import {
   abortedRun,
   answeredChildren,
@@ -16,7 +17,6 @@ import {
   SIGNALS,
   type StopMeant,
 } from '../domain/command-table.ts';
-import type { Actor, AppliedCommand, CarriedOut, CommandRequest, SessionMark, Wake } from '../domain/activities.ts';
 import { knowsChildren, tellAnsweredChildren, tellEndedChildren } from './children.ts';
 import { signals, snapshotQuery, statusQuery, submitUpdate, updateOf, wakeSignal } from './definitions.ts';
 import { displaySession, displayDetails } from './display.ts';

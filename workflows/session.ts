@@ -11,8 +11,8 @@ import { tellParent } from './children.ts';
 import { displaySession } from './display.ts';
 import { registerHandlers } from './handlers.ts';
 import { resume } from './sequencer.ts';
-import { WorkflowState } from './workflow-state.ts';
 import { executeTurn } from './turn.ts';
+import { WorkflowState } from './workflow-state.ts';
 
 /**
  * A session: one conversation with one agent. Its only input is its id; each execution (first use, reopened, continued as

@@ -15,8 +15,8 @@ import type {
   ToolCallRef,
   ToolOutcome,
 } from '../domain/activities.ts';
-import { type StepNext, turnLoop } from '../domain/turn-loop.ts';
 import { TASK_TOOL } from '../domain/task-tool.ts';
+import { type StepNext, turnLoop } from '../domain/turn-loop.ts';
 import { streaming } from './activities.ts';
 import { knowsChildren, startChild, tellChildrenOfRun } from './children.ts';
 import { displaySession } from './display.ts';

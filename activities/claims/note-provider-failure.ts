@@ -1,6 +1,6 @@
 import type { ProviderReport } from '../../agent/provider-failures/provider-report.ts';
-import type { RunErrorCode } from '../../domain/runs.ts';
 import { splitModelRef } from '../../domain/model-ref.ts';
+import type { RunErrorCode } from '../../domain/runs.ts';
 import { cleanText } from '../../domain/text.ts';
 import { logProviderError } from '../../store/events.ts';
 import { type Writer, writeUntilStored } from './write-until-stored.ts';

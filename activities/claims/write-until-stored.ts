@@ -1,8 +1,8 @@
 import pRetry from 'p-retry';
 import type { StopSignal } from '../../agent/stop-signal.ts';
+import { isTemporary } from '../../store/is-temporary.ts';
 import { type Claim, renewClaim } from '../../store/runs.ts';
 import type { ActivityContext } from '../activity-context.ts';
-import { isTemporary } from '../../store/is-temporary.ts';
 
 /** How much longer an attempt that has been stopped retries, in seconds: long enough for a restart of Postgres. */
 const AFTER_STOP_S = 60;

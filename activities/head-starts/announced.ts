@@ -1,7 +1,7 @@
 import pRetry from 'p-retry';
 import { reportHeadStart } from '../../store/runs.ts';
-import type { Attempt } from '../claims/attempt.ts';
 import type { ActivityContext } from '../activity-context.ts';
+import type { Attempt } from '../claims/attempt.ts';
 import type { StepOrToolOutcome } from './led-session.ts';
 
 /** Interval at which a long unit tells its row that it is in progress, until it has told that an activity has adopted it. */

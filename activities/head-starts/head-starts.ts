@@ -1,14 +1,17 @@
 import { Context } from '@temporalio/activity';
-import type { StepArgs, StepOutcome, ToolArgs, ToolCallRef, ToolOutcome } from '../../domain/activities.ts';
-import { nextUnit, positionAfter, type TurnUnit } from '../../domain/turn-loop.ts';
 import { ANY_SESSION } from '../../bus/bus.ts';
+import type { StepArgs, StepOutcome, ToolArgs, ToolCallRef, ToolOutcome } from '../../domain/activities.ts';
 import type { Fence } from '../../domain/runs.ts';
+import { nextUnit, positionAfter, type TurnUnit } from '../../domain/turn-loop.ts';
 import type { LostRun, LostWork } from '../../store/leases.ts';
 import { findStartableRun } from '../../store/runs.ts';
-import { whenAdmitted } from './when-admitted.ts';
-import { announced } from './announced.ts';
-import type { Attempt } from '../claims/attempt.ts';
 import type { ActivityContext } from '../activity-context.ts';
+import { busy, type WaitingSlots } from '../admission/waiting-slots.ts';
+import type { Attempt } from '../claims/attempt.ts';
+import { RunStop } from '../claims/run-stop.ts';
+import { runToolActivity } from '../run-tool.ts';
+import { streamStepActivity } from '../stream-step.ts';
+import { announced } from './announced.ts';
 import {
   aheadOf,
   type StepOrToolArgs,
@@ -21,12 +24,9 @@ import {
   type StepOrToolOutcome,
   takeHeadStart,
 } from './led-session.ts';
-import { streamStepActivity } from '../stream-step.ts';
-import { busy, type WaitingSlots } from '../admission/waiting-slots.ts';
-import { SessionsElsewhere } from './sessions-elsewhere.ts';
-import { RunStop } from '../claims/run-stop.ts';
 import { reportTogether } from './report-together.ts';
-import { runToolActivity } from '../run-tool.ts';
+import { SessionsElsewhere } from './sessions-elsewhere.ts';
+import { whenAdmitted } from './when-admitted.ts';
 
 /** Units of one run that wait for their activity. */
 const MAX_AHEAD = 8;

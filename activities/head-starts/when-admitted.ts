@@ -2,9 +2,9 @@ import { ApplicationFailure } from '@temporalio/activity';
 import type { StepArgs, StepOutcome } from '../../domain/activities.ts';
 import { findStartableRun } from '../../store/runs.ts';
 import { readOwner } from '../../store/sessions.ts';
+import type { ActivityContext } from '../activity-context.ts';
 import type { Admitted } from '../admission/admission.ts';
 import type { Attempt } from '../claims/attempt.ts';
-import type { ActivityContext } from '../activity-context.ts';
 
 /**
  * Makes a step once this worker has room for its stream. Only a turn that nobody has begun waits; meanwhile its message stays

@@ -7,19 +7,19 @@ import { PerdureError } from '../../domain/errors.ts';
 import { modelView } from '../../domain/model-view.ts';
 import { fillPromptTemplate, isTemplate } from '../../domain/prompt-template.ts';
 import type { Json } from '../../domain/text.ts';
-import { workspaceRoot } from '../../workspaces/paths.ts';
 import { instructionsOfTools } from '../../store/instructions.ts';
 import { keepPrompt, keepTurnPrompt, readPrompt } from '../../store/prompts.ts';
+import { loadTurnState } from '../../store/state.ts';
 import type { LoadedStep } from '../../store/steps.ts';
 import { viewMessages } from '../../store/view-messages.ts';
-import { loadTurnState } from '../../store/state.ts';
+import { workspaceRoot } from '../../workspaces/paths.ts';
 import { requireWorkspace } from '../../workspaces/require-workspace.ts';
-import { withAttachments } from './with-attachments.ts';
-import type { Claimed } from '../claims/claimed.ts';
 import type { ActivityContext } from '../activity-context.ts';
+import type { Claimed } from '../claims/claimed.ts';
+import { writeUntilStored } from '../claims/write-until-stored.ts';
 import { joinedSection } from './joined-section.ts';
 import { workspaceName } from './tool-watch.ts';
-import { writeUntilStored } from '../claims/write-until-stored.ts';
+import { withAttachments } from './with-attachments.ts';
 
 /** The prompt of one model call. */
 export interface StepPrompt {

@@ -1,13 +1,13 @@
 import { ApplicationFailure } from '@temporalio/activity';
 import type { UIMessageChunk } from 'ai';
-import type { CompletedStep } from '../../agent/step/completed-step.ts';
 import type { ToolDefinition } from '../../agent/definition/define.ts';
 import type { ResolvedModel } from '../../agent/models/models.ts';
-import { ChunksToRows } from '../../agent/parts/chunks-to-rows.ts';
 import { refusedIn } from '../../agent/models/refused-files.ts';
+import type { StepToolCall } from '../../agent/parts/call-chunks.ts';
+import { ChunksToRows } from '../../agent/parts/chunks-to-rows.ts';
 import type { ProviderReport } from '../../agent/provider-failures/provider-report.ts';
 import type { BrokenStep, ModelCall, Retry, StepRecorder } from '../../agent/step/attempt-step.ts';
-import type { StepToolCall } from '../../agent/parts/call-chunks.ts';
+import type { CompletedStep } from '../../agent/step/completed-step.ts';
 import { TOOL_NOT_RUN } from '../../agent/tools/attempt-tool-call.ts';
 import { publishEnded } from '../../bus/bus.ts';
 import type { StepOutcome, ToolCallRef } from '../../domain/activities.ts';
@@ -18,13 +18,13 @@ import { streamBatch, type StreamWrite } from '../../store/streams.ts';
 import type { Claimed } from '../claims/claimed.ts';
 import { costOf } from '../claims/cost.ts';
 import { failRun } from '../claims/fail-run.ts';
+import { noteProviderFailure } from '../claims/note-provider-failure.ts';
+import { logOvertaken, writeUntilStored } from '../claims/write-until-stored.ts';
+import { type StepPrompt, stepPrompt } from '../prompt/step-prompt.ts';
 import { Flusher } from '../streaming/flusher.ts';
 import { noteContextOf } from '../window/note-context.ts';
-import { type StepPrompt, stepPrompt } from '../prompt/step-prompt.ts';
-import { noteProviderFailure } from '../claims/note-provider-failure.ts';
 import { askForCompaction, failTooLong, judgedStep } from '../window/too-long.ts';
 import { isCompactible, type JudgedStep, judgeWindow } from '../window/window.ts';
-import { logOvertaken, writeUntilStored } from '../claims/write-until-stored.ts';
 
 /**
  * Records a step in Postgres while the model streams it: batches of parts and deltas, then one settlement. Unless chunks are

@@ -1,11 +1,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ApplicationFailure } from '@temporalio/activity';
 import type { ToolContext } from '../../agent/definition/define.ts';
-import { decideCall, type DecidingSession, withDecision } from '../../agent/tools/decide-call.ts';
 import { SHOWN_WORKSPACE } from '../../agent/prompt/assemble-prompt.ts';
-import { refusedTaskText, taskError, type TaskRequest } from '../../agent/tools/task-tool.ts';
+import {
+  outcomeOf,
+  type ToolDemand,
+  type ToolRecorder,
+  type ToolRefusal,
+  type ToolStart,
+} from '../../agent/tools/attempt-tool-call.ts';
+import { decideCall, type DecidingSession, withDecision } from '../../agent/tools/decide-call.ts';
 import { failedWith, type ToolResult } from '../../agent/tools/execute-tool.ts';
-import { outcomeOf, type ToolDemand, type ToolRecorder, type ToolRefusal, type ToolStart } from '../../agent/tools/attempt-tool-call.ts';
+import { refusedTaskText, taskError, type TaskRequest } from '../../agent/tools/task-tool.ts';
 import { userMark } from '../../bus/bus.ts';
 import type { OpenedChild, SessionMark, ToolArgs, ToolOutcome } from '../../domain/activities.ts';
 import { INVALID_TRANSITION_FORMAT, PerdureError } from '../../domain/errors.ts';
@@ -24,10 +30,6 @@ import {
   type PermissionToBegin,
 } from '../../store/tools.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
-import { ToolWatch } from '../prompt/tool-watch.ts';
-import { sessionWorkspace } from '../prompt/step-prompt.ts';
-import { newTask, waitingForChild } from './tasks.ts';
-import { type BufferedContext, hideIn, toolContext } from './tool-context.ts';
 import { claimWhenFree } from '../claims/claim-when-free.ts';
 import {
   claimUntilAnswered,
@@ -36,6 +38,10 @@ import {
   type Writer,
   writeUntilStored,
 } from '../claims/write-until-stored.ts';
+import { sessionWorkspace } from '../prompt/step-prompt.ts';
+import { ToolWatch } from '../prompt/tool-watch.ts';
+import { newTask, waitingForChild } from './tasks.ts';
+import { type BufferedContext, hideIn, toolContext } from './tool-context.ts';
 
 /** How long a workflow whose code is older than waiting is kept from asking again, in milliseconds. */
 const OLD_WORKFLOW_MS = 1_000;

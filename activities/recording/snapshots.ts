@@ -2,6 +2,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { SnapshotPlace, Snapshots } from '../../agent/snapshots.ts';
 import { whenAborted } from '../../agent/stop-signal.ts';
+import { queueLeftFiles } from '../../store/erasure.ts';
 import {
   beginRestore,
   endRestore,
@@ -11,13 +12,12 @@ import {
   noteSnapshot,
   type RestoreRequest,
 } from '../../store/snapshots.ts';
-import { queueLeftFiles } from '../../store/erasure.ts';
 import { userFolder } from '../../workspaces/paths.ts';
 import { requireWorkspace } from '../../workspaces/require-workspace.ts';
 import type { ActivityContext } from '../activity-context.ts';
-import { workspaceName } from '../prompt/tool-watch.ts';
-import { sessionWorkspace } from '../prompt/step-prompt.ts';
 import { retryInBackground } from '../claims/write-until-stored.ts';
+import { sessionWorkspace } from '../prompt/step-prompt.ts';
+import { workspaceName } from '../prompt/tool-watch.ts';
 
 const HOOK_MS = 10_000;
 const BUSY_MS = 100;

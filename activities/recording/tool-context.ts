@@ -1,20 +1,20 @@
 import type { ToolContext } from '../../agent/definition/define.ts';
-import type { Todo } from '../../domain/todo.ts';
 import { giveInitiative, joinedInitiative } from '../../agent/initiatives/initiative-tools.ts';
 import type { StopSignal } from '../../agent/stop-signal.ts';
 import { toolCache } from '../../agent/tools/tool-cache.ts';
 import { toolTodos } from '../../agent/tools/tool-todos.ts';
 import { changeStrings } from '../../domain/change-strings.ts';
-import { editsOf, State } from '../../domain/state.ts';
 import type { StateChange } from '../../domain/state-changes.ts';
 import { fullName } from '../../domain/state-keys.ts';
+import { editsOf, State } from '../../domain/state.ts';
 import { cleanJson, type Json } from '../../domain/text.ts';
-import type { Claim } from '../../store/runs.ts';
+import type { Todo } from '../../domain/todo.ts';
 import { readCached, writeCached } from '../../store/cached-results.ts';
+import type { Claim } from '../../store/runs.ts';
 import { listTodos, type LoadedToolCall, noteProgress } from '../../store/tools.ts';
 import type { ActivityContext } from '../activity-context.ts';
-import { ToolProgress } from './tool-progress.ts';
 import { turnSessionOfRow } from '../prompt/step-prompt.ts';
+import { ToolProgress } from './tool-progress.ts';
 
 /** A tool's context, and what the tool wrote through it: stored with its outcome or not at all. */
 export interface BufferedContext {

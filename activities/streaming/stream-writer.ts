@@ -1,5 +1,5 @@
-import type { StreamState, StreamWrite } from '../../store/streams.ts';
 import { isTemporary } from '../../store/is-temporary.ts';
+import type { StreamState, StreamWrite } from '../../store/streams.ts';
 import { type StatementKind, type Urgency, WritePace } from './write-pace.ts';
 
 /** A longer batch is written alone, in characters. */

@@ -1,7 +1,7 @@
 import type { UIMessage } from 'ai';
-import type { ResolvedModel } from '../../agent/models/models.ts';
 import { type Summarized, summarize } from '../../agent/compaction/summarize.ts';
 import { SUMMARIZER } from '../../agent/compaction/summarizer.ts';
+import type { ResolvedModel } from '../../agent/models/models.ts';
 import type { CompactionPlan } from '../../domain/compaction-plan.ts';
 import type { CompactionSettings } from '../../domain/compaction.ts';
 import { PerdureError } from '../../domain/errors.ts';

@@ -4,9 +4,9 @@ import type { CompactionReason } from '../../domain/compaction.ts';
 import { noteCompaction, undoSwitch } from '../../store/compaction.ts';
 import type { Claimed } from '../claims/claimed.ts';
 import { failRun } from '../claims/fail-run.ts';
+import { writeUntilStored } from '../claims/write-until-stored.ts';
 import type { StepPrompt } from '../prompt/step-prompt.ts';
 import type { JudgedStep, Judgement } from './window.ts';
-import { writeUntilStored } from '../claims/write-until-stored.ts';
 
 // What a step does whose conversation does not fit into its model's window.
 

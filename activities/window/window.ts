@@ -1,8 +1,8 @@
 import { getToolName, type UIMessage } from 'ai';
+import { countTokens, messageTokens, mostTokens, outcomeText, outcomeTokens } from '../../agent/compaction/tokens.ts';
 import { compactionOf } from '../../agent/definition/compaction-schema.ts';
 import type { AgentDefinition } from '../../agent/definition/define.ts';
 import type { ResolvedModel } from '../../agent/models/models.ts';
-import { countTokens, messageTokens, mostTokens, outcomeText, outcomeTokens } from '../../agent/compaction/tokens.ts';
 import { type CompactionReason, isShownSummary, usableTokens } from '../../domain/compaction.ts';
 import { planPrune, type SeenOutput } from '../../domain/plan-prune.ts';
 import type { RunFailure } from '../../domain/runs.ts';

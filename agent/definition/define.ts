@@ -1,19 +1,19 @@
 import type { Tool } from 'ai';
 import { z } from 'zod';
-import { PHASE_EVENTS, type PhaseEvent } from '../../domain/phases.ts';
 import type { Attributes } from '../../domain/attributes.ts';
-import type { State } from '../../domain/state.ts';
-import type { Json } from '../../domain/text.ts';
 import { MODEL_PATTERN } from '../../domain/model-ref.ts';
 import { MCP_RULE, type PermissionRule } from '../../domain/permissions.ts';
-import { ruleSchema } from './rule-schema.ts';
+import { PHASE_EVENTS, type PhaseEvent } from '../../domain/phases.ts';
+import type { State } from '../../domain/state.ts';
+import type { Json } from '../../domain/text.ts';
+import type { Todo } from '../../domain/todo.ts';
+import { INITIATIVE_ROLES, withInitiativeTools } from '../initiatives/initiative-tools.ts';
 import { withSkillTool } from '../skills/skill-tool.ts';
 import { compactionSchema } from './compaction-schema.ts';
-import { INITIATIVE_ROLES, withInitiativeTools } from '../initiatives/initiative-tools.ts';
-import { type McpServerDefinition, mcpServerSchema, mcpToolName } from './mcp-server-definition.ts';
 import { sharedMcpName } from './mcp-names.ts';
-import type { Todo } from '../../domain/todo.ts';
 import { misplacedMcpRule } from './mcp-rules.ts';
+import { type McpServerDefinition, mcpServerSchema, mcpToolName } from './mcp-server-definition.ts';
+import { ruleSchema } from './rule-schema.ts';
 import { type InputOf, type InputSchema, type SentInputOf, toolJsonSchema } from './tool-json-schema.ts';
 
 /** A transition that a tool requests: committed before the tool runs (`start`), or with its outcome (`result`). */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type AgentDefinition, defineAgent, defineMcpServer, defineTool, manifestRules } from './define.ts';
 import { memorySession } from '../memory/memory-session.ts';
+import { type AgentDefinition, defineAgent, defineMcpServer, defineTool, manifestRules } from './define.ts';
 import { type McpServerDefinition, mcpSecrets, type McpTransport, placeOf } from './mcp-server-definition.ts';
 
 const transport = { type: 'http', url: 'https://user:hunter22@tickets.example/mcp?key=in-the-query' } as const;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { ruleSchema } from './rule-schema.ts';
 import { matches } from '../../domain/permissions.ts';
+import { ruleSchema } from './rule-schema.ts';
 
 const texts = z.record(z.string(), z.string());
 

@@ -2,8 +2,8 @@ import { PerdureError } from '../../domain/errors.ts';
 import { TASK_TOOL } from '../../domain/task-tool.ts';
 import { type AgentDefinition, defineAgent, DefinitionError } from '../definition/define.ts';
 import { misplacedMcpRule } from '../definition/mcp-rules.ts';
-import { importDefault } from './import-default.ts';
 import { withTaskTool } from '../tools/task-tool.ts';
+import { importDefault } from './import-default.ts';
 import { reloading, type ReloadReport } from './reloading.ts';
 
 /** The agents of this process. */

@@ -1,5 +1,5 @@
-import type { CallResult } from './call-result.ts';
 import type { Json } from '../../domain/text.ts';
+import type { CallResult } from './call-result.ts';
 
 /** A file in a result. */
 export interface ResultFile {

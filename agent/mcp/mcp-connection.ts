@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { canonicalJson } from '../../domain/canonical-json.ts';
-import type { CallResult } from './call-result.ts';
 import { type McpTransport, placeOf } from '../definition/mcp-server-definition.ts';
+import type { CallResult } from './call-result.ts';
 import { mcpFailure } from './mcp-failure.ts';
 import { type McpCallOptions, type ListedTool, McpSession } from './mcp-session.ts';
 

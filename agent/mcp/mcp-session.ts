@@ -1,6 +1,8 @@
 import type { Readable } from 'node:stream';
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Progress } from '@modelcontextprotocol/sdk/types.js';
+import type { McpTransport } from '../definition/mcp-server-definition.ts';
+import type { CallResult } from './call-result.ts';
 import {
   answerEnded,
   BrokenAnswerError,
@@ -8,8 +10,6 @@ import {
   MOST_MESSAGE_BYTES,
   TooLargeAnswerError,
 } from './fetch-watched.ts';
-import type { CallResult } from './call-result.ts';
-import type { McpTransport } from '../definition/mcp-server-definition.ts';
 import { loadMcpSdk, type McpSdk } from './load-mcp-sdk.ts';
 
 /** A tool as its server lists it. */

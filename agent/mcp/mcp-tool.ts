@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../../domain/canonical-json.ts';
 import type { ToolDefinition } from '../definition/define.ts';
-import { toolJsonSchema } from '../definition/tool-json-schema.ts';
-import type { McpConnection } from './mcp-connection.ts';
 import { type McpServerDefinition, mcpToolName } from '../definition/mcp-server-definition.ts';
+import { toolJsonSchema } from '../definition/tool-json-schema.ts';
 import { type KeepFile, callOutput } from './call-output.ts';
+import type { McpConnection } from './mcp-connection.ts';
 import type { ListedTool } from './mcp-session.ts';
 
 /** Time limit of a call. */

@@ -1,12 +1,12 @@
 import type { UIMessageChunk } from 'ai';
 import { isTextPart, type LostPart, type PartData, type PartSnapshot, settledText } from '../../domain/part-data.ts';
 import type { PermissionRecord } from '../../domain/permissions.ts';
-import type { RunFailure, RunState } from '../../domain/runs.ts';
 import { rowsToChunks } from '../../domain/rows-to-chunks.ts';
+import type { RunFailure, RunState } from '../../domain/runs.ts';
 import { NOTHING_SEEN, type Seen } from '../../domain/seen-part.ts';
 import type { Batch } from '../parts/chunks-to-rows.ts';
-import { withDecision } from '../tools/decide-call.ts';
 import { outcomeOf, TOOL_NOT_RUN } from '../tools/attempt-tool-call.ts';
+import { withDecision } from '../tools/decide-call.ts';
 import { failedWith, type ToolResult } from '../tools/execute-tool.ts';
 
 /** States of a call that has no outcome. */

@@ -3,10 +3,10 @@ import type { UIMessage } from 'ai';
 import type { Attributes } from '../../domain/attributes.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Phase } from '../../domain/phases.ts';
-import { editsOf, State } from '../../domain/state.ts';
-import type { Todo } from '../../domain/todo.ts';
 import { fullName } from '../../domain/state-keys.ts';
+import { editsOf, State } from '../../domain/state.ts';
 import type { Json } from '../../domain/text.ts';
+import type { Todo } from '../../domain/todo.ts';
 import {
   type AgentDefinition,
   defineAgent,
@@ -15,9 +15,9 @@ import {
   type ToolContext,
   type TurnSession,
 } from '../definition/define.ts';
+import { WrittenInstructions } from '../prompt/written-instructions.ts';
 import { toolCache } from '../tools/tool-cache.ts';
 import { toolTodos } from '../tools/tool-todos.ts';
-import { WrittenInstructions } from '../prompt/written-instructions.ts';
 
 /**
  * A session in this process only, for `run`, tests and scripts. For tools it behaves like a stored one: their writes to

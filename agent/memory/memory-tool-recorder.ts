@@ -1,17 +1,17 @@
 import type { UIMessageChunk } from 'ai';
 import { invalidTransitionMessage } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
+import type { PermissionRecord } from '../../domain/permissions.ts';
 import { nextPhase, type PhaseEvent } from '../../domain/phases.ts';
 import { progressChunk } from '../../domain/rows-to-chunks.ts';
-import type { PermissionRecord } from '../../domain/permissions.ts';
 import { manifestRules, type ToolContext } from '../definition/define.ts';
 import { instructionStamps, type Stamps } from '../prompt/instructions.ts';
-import type { MemoryAnswer } from './memory-answer.ts';
-import { type MemorySession, memoryToolContext } from './memory-session.ts';
-import { decideCall } from '../tools/decide-call.ts';
 import type { StopSignal } from '../stop-signal.ts';
 import type { ToolDemand, ToolRecorder, ToolRefusal, ToolStart } from '../tools/attempt-tool-call.ts';
+import { decideCall } from '../tools/decide-call.ts';
 import { failedWith, type ToolResult } from '../tools/execute-tool.ts';
+import type { MemoryAnswer } from './memory-answer.ts';
+import { type MemorySession, memoryToolContext } from './memory-session.ts';
 
 interface Work {
   session: MemorySession;

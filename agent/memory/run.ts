@@ -6,21 +6,21 @@ import { fillPromptTemplate } from '../../domain/prompt-template.ts';
 import type { RunFailure } from '../../domain/runs.ts';
 import { type StepNext, turnLoop } from '../../domain/turn-loop.ts';
 import { addUsage, type Usage, ZERO_USAGE } from '../../domain/usage.ts';
-import type { CompletedStep } from '../step/completed-step.ts';
 import { limitsOf } from '../definition/define.ts';
-import type { Stamps } from '../prompt/instructions.ts';
-import { MemoryAnswer } from './memory-answer.ts';
-import { MemoryToolRecorder } from './memory-tool-recorder.ts';
-import { type MemorySession, sessionOfTurn } from './memory-session.ts';
 import type { ResolvedModel } from '../models/models.ts';
-import { ChunksToRows } from '../parts/chunks-to-rows.ts';
 import { refusedIn } from '../models/refused-files.ts';
+import type { StepToolCall } from '../parts/call-chunks.ts';
+import { ChunksToRows } from '../parts/chunks-to-rows.ts';
 import { type AssembledPrompt, assemblePrompt, systemText } from '../prompt/assemble-prompt.ts';
+import type { Stamps } from '../prompt/instructions.ts';
 import { isPromptFunction, promptText } from '../prompt/prompt-text.ts';
 import { attemptStep, type BrokenStep, type ModelCall, type Retry, type StepRecorder } from '../step/attempt-step.ts';
-import type { StepToolCall } from '../parts/call-chunks.ts';
+import type { CompletedStep } from '../step/completed-step.ts';
 import { StopSignal } from '../stop-signal.ts';
 import { attemptToolCall } from '../tools/attempt-tool-call.ts';
+import { MemoryAnswer } from './memory-answer.ts';
+import { type MemorySession, sessionOfTurn } from './memory-session.ts';
+import { MemoryToolRecorder } from './memory-tool-recorder.ts';
 
 export interface RunOptions {
   /** Aborts the run: the model call and the tool in flight stop at once. */

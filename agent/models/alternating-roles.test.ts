@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cases } from '../../tools/test-kit/cases.ts';
-import { alternating } from './alternating-roles.ts';
 import type { ModelPrompt } from '../model-object.ts';
+import { alternating } from './alternating-roles.ts';
 
 type Message = ModelPrompt[number];
 

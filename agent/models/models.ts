@@ -5,11 +5,11 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { PerdureError } from '../../domain/errors.ts';
 import type { Modality, ModelInfo, ReasoningLevel } from '../../domain/model-info.ts';
 import { splitModelRef } from '../../domain/model-ref.ts';
-import { type CatalogEntries, infoOf, type KnownModel, ModelCatalog, type Variant } from './model-catalog.ts';
 import type { ModelObject } from '../model-object.ts';
 import { providerFetch } from '../provider-stream/provider-fetch.ts';
-import { checkedProviders, type CustomProviders, modelOfProvider } from './providers.ts';
 import { REHEARSAL_MODEL, REHEARSAL_PROVIDER, rehearsalModel } from '../scripted/rehearsal-model.ts';
+import { type CatalogEntries, infoOf, type KnownModel, ModelCatalog, type Variant } from './model-catalog.ts';
+import { checkedProviders, type CustomProviders, modelOfProvider } from './providers.ts';
 
 /** A model that can be called. Limits are in tokens. */
 export interface ResolvedModel {

@@ -1,6 +1,6 @@
 import { type UIMessage, UnsupportedFunctionalityError, wrapLanguageModel } from 'ai';
-import { modalityOf, type Modality } from '../../domain/model-info.ts';
 import { isShownSummary } from '../../domain/compaction.ts';
+import { modalityOf, type Modality } from '../../domain/model-info.ts';
 import { fileNote, REFUSED_MESSAGE, type RefusalScope, type RefusedData } from '../../domain/refusals.ts';
 import type { ModelObject, ModelPrompt } from '../model-object.ts';
 

@@ -3,11 +3,11 @@ import { z } from 'zod';
 import type { Json } from '../../domain/text.ts';
 import { DefinitionError } from '../definition/define.ts';
 import { importDefault } from '../loading/import-default.ts';
+import { reloading, type ReloadReport } from '../loading/reloading.ts';
 import type { ModelPrompt } from '../model-object.ts';
 import { currentTurn, type SeenOutcome } from '../scripted/current-turn.ts';
-import type { CustomProviders } from './providers.ts';
-import { reloading, type ReloadReport } from '../loading/reloading.ts';
 import { type ModelCallOptions, type Reply, scriptModel } from '../scripted/script-model.ts';
+import type { CustomProviders } from './providers.ts';
 
 /** What the model answers in one step: a text, or a text and tool calls. Without tool calls it is the turn's last. */
 export type ScriptedStep = string | { text?: string; calls?: readonly { tool: string; input: Json }[] };

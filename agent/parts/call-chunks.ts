@@ -1,8 +1,8 @@
 import type { UIMessageChunk } from 'ai';
 import { type Cleaner, cleanText } from '../../domain/text.ts';
 import type { ToolDefinition } from '../definition/define.ts';
-import { metadataOf, type PartOf } from './sdk-chunks.ts';
 import { cutCallText, incompleteCallText, invalidCallText } from '../tools/ai-sdk-tools.ts';
+import { metadataOf, type PartOf } from './sdk-chunks.ts';
 
 /** A tool call of a step. `input` is the model's JSON, cleaned; the text that has come if it is incomplete. */
 export interface StepToolCall {

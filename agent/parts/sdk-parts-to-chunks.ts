@@ -1,8 +1,8 @@
 import type { LanguageModelStreamPart, UIMessageChunk } from 'ai';
 import { type Cleaner, TextCleaner } from '../../domain/text.ts';
 import type { ToolDefinition } from '../definition/define.ts';
-import { metadataOf, type PartOf, sdkChunks } from './sdk-chunks.ts';
 import type { StepToolCall } from './call-chunks.ts';
+import { metadataOf, type PartOf, sdkChunks } from './sdk-chunks.ts';
 import { StepCalls } from './step-calls.ts';
 
 type Part = LanguageModelStreamPart;

@@ -1,10 +1,10 @@
 import type { UIMessageChunk } from 'ai';
 import { cleanJson, JsonTextCleaner } from '../../domain/text.ts';
-import { CallChunks, foreignEnd, type StepToolCall, type StreamedCall } from './call-chunks.ts';
 import type { ToolDefinition } from '../definition/define.ts';
+import { sentId } from '../provider-stream/repeated-calls.ts';
+import { CallChunks, foreignEnd, type StepToolCall, type StreamedCall } from './call-chunks.ts';
 import { type AlikeCalls, KnownCalls } from './known-calls.ts';
 import { type PartOf, sdkChunks } from './sdk-chunks.ts';
-import { sentId } from '../provider-stream/repeated-calls.ts';
 
 /** A call from its first part on. */
 interface Call extends StreamedCall {

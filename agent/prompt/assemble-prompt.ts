@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../../domain/canonical-json.ts';
 import type { AgentDefinition, ToolDefinition } from '../definition/define.ts';
-import { gitStateOf } from './git-state.ts';
-import { projectInstructions, type WrittenByTools } from './instructions.ts';
+import { toolJsonSchema } from '../definition/tool-json-schema.ts';
 import { skillsOf } from '../skills/skill-tool.ts';
 import type { Skill } from '../skills/skills.ts';
-import { toolJsonSchema } from '../definition/tool-json-schema.ts';
+import { gitStateOf } from './git-state.ts';
+import { projectInstructions, type WrittenByTools } from './instructions.ts';
 
 /** The workspace in prompts: the server's paths are not the model's business. */
 export const SHOWN_WORKSPACE = '/workspace';

@@ -2,9 +2,7 @@ import { APICallError, LoadAPIKeyError, NoOutputGeneratedError } from 'ai';
 import { PerdureError } from '../../domain/errors.ts';
 import type { RefusalScope } from '../../domain/refusals.ts';
 import type { RunErrorCode } from '../../domain/runs.ts';
-import { EndedEarlyError } from './ended-early-error.ts';
 import { ModelSilentError } from '../provider-stream/idle-limit.ts';
-import { asUnreadable, hasNoEnd, saidInBody, streamErrorOf } from '../provider-stream/unreadable-answer.ts';
 import {
   FILES,
   FILTERED,
@@ -16,6 +14,8 @@ import {
   UNKNOWN_MODEL,
   WRONG_KEY,
 } from '../provider-stream/status-of-text.ts';
+import { asUnreadable, hasNoEnd, saidInBody, streamErrorOf } from '../provider-stream/unreadable-answer.ts';
+import { EndedEarlyError } from './ended-early-error.ts';
 
 /**
  * A failed model call, retryable or final. `reason` and `message` depend on status and kind only: they contain no text of

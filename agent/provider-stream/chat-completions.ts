@@ -8,8 +8,8 @@ import {
   readableUsage,
   withField,
 } from './provider-answer-reader.ts';
-import { providerError } from './unreadable-answer.ts';
 import { RepeatedCalls } from './repeated-calls.ts';
+import { providerError } from './unreadable-answer.ts';
 
 /** Words of other servers for the finish reasons of OpenAI, in lower case. */
 const FINISH_REASONS: Readonly<Record<string, string>> = {

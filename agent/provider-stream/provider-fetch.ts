@@ -1,13 +1,13 @@
 import { text as textOf } from 'node:stream/consumers';
 import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import { AnswerTooLongError } from './answer-size.ts';
-import { type Silence, silenceOf } from './idle-limit.ts';
-import type { ProviderAnswerReader } from './provider-answer-reader.ts';
-import { ChatCompletions } from './chat-completions.ts';
 import { AnthropicMessages } from './anthropic-messages.ts';
+import { ChatCompletions } from './chat-completions.ts';
+import { type Silence, silenceOf } from './idle-limit.ts';
 import { mendedStream } from './mended-stream.ts';
-import { parsed, saidInBody } from './unreadable-answer.ts';
+import type { ProviderAnswerReader } from './provider-answer-reader.ts';
 import { Responses } from './responses.ts';
+import { parsed, saidInBody } from './unreadable-answer.ts';
 
 /** Longest body of an error, in bytes. */
 const MAX_BODY = 2 * MAX_ANSWER;

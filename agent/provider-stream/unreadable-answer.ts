@@ -5,8 +5,8 @@ import {
   StreamProviderError,
   TypeValidationError,
 } from 'ai';
-import { statusOfCode, statusOfText } from './status-of-text.ts';
 import { objectOf, type ProviderEvent } from './provider-answer-reader.ts';
+import { statusOfCode, statusOfText } from './status-of-text.ts';
 
 /** Of an answer that cannot be read, in bytes of UTF-8. */
 const SHOWN = 200;

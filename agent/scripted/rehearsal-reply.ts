@@ -1,6 +1,6 @@
 import type { ModelPrompt } from '../model-object.ts';
-import { currentTurn, type SeenOutcome, outcomesOf } from './current-turn.ts';
 import { crewReply, escapeHtml, subjectOf } from './crew-reply.ts';
+import { currentTurn, type SeenOutcome, outcomesOf } from './current-turn.ts';
 import type { Reply } from './script-model.ts';
 
 const INTRODUCTION =

@@ -2,10 +2,7 @@ import type { UIMessage, UIMessageChunk } from 'ai';
 import { PerdureError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { RunErrorCode, RunFailure } from '../../domain/runs.ts';
-import { answerTooLong } from '../provider-stream/answer-size.ts';
-import { type CompletedStep, completedStep } from './completed-step.ts';
 import { type AgentDefinition, limitsOf, type ToolDefinition } from '../definition/define.ts';
-import { limitFailure, limitReached } from './limits.ts';
 import type { ResolvedModel } from '../models/models.ts';
 import {
   retryDelayMs,
@@ -14,8 +11,11 @@ import {
   type ProviderFailure,
 } from '../provider-failures/classify-provider-error.ts';
 import { finishReport, type ProviderReport, providerReport } from '../provider-failures/provider-report.ts';
-import { type StepResult, streamModelCall } from './stream-model-call.ts';
+import { answerTooLong } from '../provider-stream/answer-size.ts';
 import type { StopReason, StopSignal } from '../stop-signal.ts';
+import { type CompletedStep, completedStep } from './completed-step.ts';
+import { limitFailure, limitReached } from './limits.ts';
+import { type StepResult, streamModelCall } from './stream-model-call.ts';
 
 // One attempt at a step, for workers and for runs in memory. A `StepRecorder` stores it, in Postgres or in memory.
 

@@ -2,11 +2,11 @@ import type { UIMessage } from 'ai';
 import type { RunFailure } from '../../domain/runs.ts';
 import { totalTokens } from '../../domain/usage.ts';
 import type { AgentDefinition } from '../definition/define.ts';
-import { outputLimitFailure } from './limits.ts';
 import type { ResolvedModel } from '../models/models.ts';
+import type { StepToolCall } from '../parts/call-chunks.ts';
 import { failureOfFinish } from '../provider-failures/classify-provider-error.ts';
 import { finishReport, type ProviderReport } from '../provider-failures/provider-report.ts';
-import type { StepToolCall } from '../parts/call-chunks.ts';
+import { outputLimitFailure } from './limits.ts';
 import type { StepResult } from './stream-model-call.ts';
 
 /** A step that the model has completed. */

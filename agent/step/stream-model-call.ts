@@ -7,16 +7,16 @@ import {
   type UIMessageChunk,
 } from 'ai';
 import { fromLanguageModelUsage, type Usage } from '../../domain/usage.ts';
-import { withAlternatingRoles } from '../models/alternating-roles.ts';
-import { AnswerSize } from '../provider-stream/answer-size.ts';
 import type { ToolDefinition } from '../definition/define.ts';
-import { EndedEarlyError } from '../provider-failures/ended-early-error.ts';
-import { modelParts } from './model-parts.ts';
+import { withAlternatingRoles } from '../models/alternating-roles.ts';
 import type { ResolvedModel } from '../models/models.ts';
 import { withoutRefusedFiles } from '../models/refused-files.ts';
 import type { StepToolCall } from '../parts/call-chunks.ts';
 import { SdkPartsToChunks } from '../parts/sdk-parts-to-chunks.ts';
+import { EndedEarlyError } from '../provider-failures/ended-early-error.ts';
+import { AnswerSize } from '../provider-stream/answer-size.ts';
 import { aiSdkTools } from '../tools/ai-sdk-tools.ts';
+import { modelParts } from './model-parts.ts';
 
 // The SDK would print warnings, such as of a model of an older specification.
 globalThis.AI_SDK_LOG_WARNINGS = false;

@@ -1,9 +1,9 @@
 import { InvalidToolInputError, jsonSchema, NoSuchToolError, type Tool, tool as sdkTool, type ToolSet } from 'ai';
 import { cleanText } from '../../domain/text.ts';
 import type { ToolDefinition } from '../definition/define.ts';
-import { inputErrorText } from './execute-tool.ts';
 import type { Issue } from '../definition/json-schema.ts';
 import { parseToolInput, toolJsonSchema } from '../definition/tool-json-schema.ts';
+import { inputErrorText } from './execute-tool.ts';
 
 const sets = new WeakMap<readonly ToolDefinition[], ToolSet>();
 

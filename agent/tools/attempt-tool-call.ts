@@ -3,7 +3,6 @@ import type { Phase, PhaseEvent } from '../../domain/phases.ts';
 import type { Json } from '../../domain/text.ts';
 import type { Raise, ToolContext, ToolDefinition } from '../definition/define.ts';
 import type { StopSignal } from '../stop-signal.ts';
-import { isTaskTool, taskRequest, type TaskRequest } from './task-tool.ts';
 import {
   executeTool,
   failedWith,
@@ -14,6 +13,7 @@ import {
   type ToolPlan,
   type ToolResult,
 } from './execute-tool.ts';
+import { isTaskTool, taskRequest, type TaskRequest } from './task-tool.ts';
 
 // Runs tool calls, for workers and for runs in memory. A `ToolRecorder` stores them, in Postgres or in memory.
 

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { defineTool, type ToolContext, type ToolDefinition } from '../definition/define.ts';
-import { memorySession, memoryToolContext } from '../memory/memory-session.ts';
 import { type InputSchema, toolJsonSchema } from '../definition/tool-json-schema.ts';
+import { memorySession, memoryToolContext } from '../memory/memory-session.ts';
 import { executeTool, planTool, type ToolResult } from './execute-tool.ts';
 
 const session = memorySession({ agent: siteBuilder, workspaceRoot: '.' });

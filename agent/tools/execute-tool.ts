@@ -1,9 +1,9 @@
-import { byteLength, cleanJsonText, cleanText, headOf, type Json } from '../../domain/text.ts';
 import { MAX_PATTERN, type PermissionRequest } from '../../domain/permissions.ts';
+import { byteLength, cleanJsonText, cleanText, headOf, type Json } from '../../domain/text.ts';
 import { PAGE_MS, type Raise, type ToolContext, type ToolDefinition } from '../definition/define.ts';
 import type { Issue } from '../definition/json-schema.ts';
-import { whenAborted } from '../stop-signal.ts';
 import { parseToolInput } from '../definition/tool-json-schema.ts';
+import { whenAborted } from '../stop-signal.ts';
 
 /**
  * How a tool call ended. Of an output above the limit, `output` is the beginning with a note, and `aside` the whole as text.

@@ -1,10 +1,10 @@
 import { newId } from '../../domain/ids.ts';
 import type { InitiativeCommand } from '../../domain/initiatives/initiative-commands.ts';
 import { initiativeUpdateOf, initiativeWakeUpdate } from '../../workflows/definitions.ts';
-import { withinMs } from '../wait/within-ms.ts';
-import { Limiter } from '../wait/limiter.ts';
 import type { ClientLog } from '../log.ts';
 import { sendInitiativeUpdate, type SessionWorkflows } from '../send/send-update.ts';
+import { Limiter } from '../wait/limiter.ts';
+import { withinMs } from '../wait/within-ms.ts';
 
 const DEADLINE_MS = 3_000;
 const CLOSE_MS = 700;

@@ -2,10 +2,11 @@ import { createHash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Bus } from '../../bus/bus.ts';
 import { snakeCase } from '../../domain/command-table.ts';
+import { PerdureError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { InitiativeCommand } from '../../domain/initiatives/initiative-commands.ts';
-import { PerdureError } from '../../domain/errors.ts';
 import { cleanJson } from '../../domain/text.ts';
+import { argumentsDigest } from '../../store/arguments-digest.ts';
 import type { Db } from '../../store/db.ts';
 import {
   applyInitiativeCommand,
@@ -22,17 +23,6 @@ import {
   readTask,
   readWorkSession,
 } from '../../store/initiatives.ts';
-import { argumentsDigest } from '../../store/arguments-digest.ts';
-import type {
-  Initiative,
-  InitiativeBlocker,
-  InitiativeDecision,
-  InitiativeResume,
-  InitiativeTask,
-  InitiativeView,
-  PlanningReport,
-  WorkSession,
-} from '../../wire/initiative-views.ts';
 import {
   blockerBody,
   bypassBody,
@@ -46,21 +36,31 @@ import {
   taskReportBody,
   workSessionBody,
 } from '../../wire/initiative-requests.ts';
+import type {
+  Initiative,
+  InitiativeBlocker,
+  InitiativeDecision,
+  InitiativeResume,
+  InitiativeTask,
+  InitiativeView,
+  PlanningReport,
+  WorkSession,
+} from '../../wire/initiative-views.ts';
 import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { idempotencyKey as keySchema } from '../../wire/requests.ts';
 import { requestedWorkspace } from '../catalog.ts';
-import type { ListPage } from '../reads.ts';
-import { initiativeNotFound, refusedEdit, refusedInitiative } from './refused-initiative.ts';
-import { planningArchive } from '../planning/planning-files.ts';
 import { filesOfArchive } from '../planning/files-of-archive.ts';
-import { Faults, type RawFile } from '../planning/text-files.ts';
+import { planningArchive } from '../planning/planning-files.ts';
 import { readPlanning } from '../planning/planning-import.ts';
-import { fileFaults } from '../state-file/file-faults.ts';
-import { initiativeFolder, mismatchesOf, resumeOf } from './resume.ts';
+import { Faults, type RawFile } from '../planning/text-files.ts';
+import type { ListPage } from '../reads.ts';
 import { editUpdates } from '../state-file/edit-updates.ts';
-import { renderState, stateOf } from '../state-file/state-file.ts';
+import { fileFaults } from '../state-file/file-faults.ts';
 import { lineField, parseState } from '../state-file/parse-state.ts';
+import { renderState, stateOf } from '../state-file/state-file.ts';
 import type { InitiativeWaker } from './initiative-waker.ts';
+import { initiativeNotFound, refusedEdit, refusedInitiative } from './refused-initiative.ts';
+import { initiativeFolder, mismatchesOf, resumeOf } from './resume.ts';
 
 interface Options {
   /** A repeat with the same key changes nothing and gets the same outcome; with other arguments it is `KeyReused`. */

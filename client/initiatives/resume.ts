@@ -1,8 +1,8 @@
 import { PerdureError } from '../../domain/errors.ts';
 import type { InitiativeResume, InitiativeView } from '../../wire/initiative-views.ts';
-import { requireWorkspace } from '../../workspaces/require-workspace.ts';
-import { workspaceRoot } from '../../workspaces/paths.ts';
 import { checkLeftBehind, type Mismatch } from '../../workspaces/check-left-behind.ts';
+import { workspaceRoot } from '../../workspaces/paths.ts';
+import { requireWorkspace } from '../../workspaces/require-workspace.ts';
 
 /** The workspace of an initiative: its `workspace_root`, else the folder of its project, else one of its own. */
 export function initiativeFolder(workspaces: string, { initiative }: Pick<InitiativeView, 'initiative'>): string {

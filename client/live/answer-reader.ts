@@ -1,12 +1,12 @@
 import type { UIMessageChunk } from 'ai';
 import { canonicalJson } from '../../domain/canonical-json.ts';
-import type { RunState } from '../../domain/runs.ts';
 import { rowsToChunks, progressChunk, seenUntilCall } from '../../domain/rows-to-chunks.ts';
+import type { RunState } from '../../domain/runs.ts';
 import { cursorOf, NOTHING_SEEN, type Seen } from '../../domain/seen-part.ts';
 import type { Answer, AnswerRequest } from '../../store/answers.ts';
+import { sessionNotFound } from '../refusal-errors.ts';
 import type { FollowerReads } from './follower-reads.ts';
 import type { ReadingOptions } from './read-on-change.ts';
-import { sessionNotFound } from '../refusal-errors.ts';
 import type { SharedReadOptions } from './shared-reads.ts';
 
 const ENDED: ReadonlySet<RunState> = new Set(['finished', 'aborted', 'error', 'cancelled']);

@@ -1,8 +1,8 @@
+import { backoffMs } from '../../bus/backoff.ts';
 import { changedSessions, type SessionVersion } from '../../store/changes.ts';
 import type { Db } from '../../store/db.ts';
-import { backoffMs } from '../../bus/backoff.ts';
-import { AutoResetEvent } from '../wait/auto-reset-event.ts';
 import type { ClientLog } from '../log.ts';
+import { AutoResetEvent } from '../wait/auto-reset-event.ts';
 
 /** Time between the starts of two polls: readers see a change whose pointer was lost within a second. */
 const POLL_MS = 700;

@@ -1,6 +1,6 @@
+import { backoffMs } from '../../bus/backoff.ts';
 import type { Pointer } from '../../bus/bus.ts';
 import { PerdureError } from '../../domain/errors.ts';
-import { backoffMs } from '../../bus/backoff.ts';
 import { AutoResetEvent } from '../wait/auto-reset-event.ts';
 import type { SessionWatch } from './session-watch.ts';
 

@@ -2,9 +2,9 @@ import { canonicalJson } from '../../domain/canonical-json.ts';
 import type { SessionStatus } from '../../domain/runs.ts';
 import { LASTING_SCOPES, type LastingScope } from '../../domain/state-keys.ts';
 import type { Followed, FollowedSession, TurnRow } from '../../store/status.ts';
+import { sessionNotFound } from '../refusal-errors.ts';
 import type { FollowerReads } from './follower-reads.ts';
 import type { ReadingOptions } from './read-on-change.ts';
-import { sessionNotFound } from '../refusal-errors.ts';
 
 /** The events of a session that followers receive. */
 export type TurnEvent =

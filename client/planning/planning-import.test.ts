@@ -3,8 +3,8 @@ import { packTar, type TarEntry } from 'modern-tar';
 import { expect, it } from 'vitest';
 import { InvalidInputError } from '../../wire/input.ts';
 import { filesOfArchive } from './files-of-archive.ts';
-import { Faults, type RawFile } from './text-files.ts';
 import { readPlanning } from './planning-import.ts';
+import { Faults, type RawFile } from './text-files.ts';
 
 const STATE = `# STATE.md
 initiative: init-tea

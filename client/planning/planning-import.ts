@@ -1,12 +1,12 @@
 import { newId } from '../../domain/ids.ts';
-import { InvalidInputError } from '../../wire/input.ts';
 import type { PlanningReport } from '../../wire/initiative-views.ts';
-import { resolvedBlockerOf, type ResolvedBlocker } from './resolved-blocker.ts';
-import { Faults, isRead, type RawFile, type TextFile, textsOf } from './text-files.ts';
-import { planOf, type PlanFile, summaryText } from './plan-file.ts';
-import { type ImportedBlocker, type ImportedSession, type ImportedState, importedState } from './imported-state.ts';
+import { InvalidInputError } from '../../wire/input.ts';
 import { fileFaults } from '../state-file/file-faults.ts';
 import { parseStateAs, fieldPath, type ParsedState } from '../state-file/parse-state.ts';
+import { type ImportedBlocker, type ImportedSession, type ImportedState, importedState } from './imported-state.ts';
+import { planOf, type PlanFile, summaryText } from './plan-file.ts';
+import { resolvedBlockerOf, type ResolvedBlocker } from './resolved-blocker.ts';
+import { Faults, isRead, type RawFile, type TextFile, textsOf } from './text-files.ts';
 
 const STATE = 'STATE.md';
 const MOST_LINES = 1_000;

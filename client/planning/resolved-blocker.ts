@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { text } from '../../wire/initiative-requests.ts';
-import type { Faults, TextFile } from './text-files.ts';
 import { blockerId, planningTime } from './imported-state.ts';
+import type { Faults, TextFile } from './text-files.ts';
 
 /** A resolved blocker as its file says; texts are on one line. */
 export interface ResolvedBlocker {

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { backoffMs } from '../../bus/backoff.ts';
 import { canonicalJson } from '../../domain/canonical-json.ts';
 import type { OpenSession } from '../../domain/rendezvous.ts';
 import type { Db } from '../../store/db.ts';
 import { newestOpen, openAmong } from '../../store/rendezvous.ts';
-import { backoffMs } from '../../bus/backoff.ts';
 import { AutoResetEvent } from '../wait/auto-reset-event.ts';
 import type { Limit } from '../wait/limiter.ts';
 

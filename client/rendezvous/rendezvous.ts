@@ -2,9 +2,9 @@ import type { Bus, BusEvent } from '../../bus/bus.ts';
 import type { OpenSession, RendezvousEvent } from '../../domain/rendezvous.ts';
 import type { Db } from '../../store/db.ts';
 import { changedWithin, ownersOf } from '../../store/rendezvous.ts';
+import type { ClientLog } from '../log.ts';
 import { AutoResetEvent } from '../wait/auto-reset-event.ts';
 import type { Limit } from '../wait/limiter.ts';
-import type { ClientLog } from '../log.ts';
 import { type KnownSessions, RendezvousFeed } from './rendezvous-feed.ts';
 
 /** Interval of the check for changes whose pointers were lost. */

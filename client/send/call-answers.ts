@@ -1,13 +1,13 @@
+import type { Bus } from '../../bus/bus.ts';
 import type { ChildRun } from '../../domain/command-table.ts';
 import { PerdureError } from '../../domain/errors.ts';
-import type { Bus } from '../../bus/bus.ts';
-import type { Db } from '../../store/db.ts';
 import { cleanJson, cleanText } from '../../domain/text.ts';
+import type { Db } from '../../store/db.ts';
 import { type AnsweredCalls, type GivenOutput, giveOutput, readAnsweredCalls } from '../../store/permissions.ts';
 import { findSession, type OwnedSession } from '../../store/sessions.ts';
 import { InvalidInputError } from '../../wire/input.ts';
-import type { Commands } from './commands.ts';
 import { messageNotFound, refusalError, sessionNotFound } from '../refusal-errors.ts';
+import type { Commands } from './commands.ts';
 import type { Submission } from './submission.ts';
 
 /** What a page has added to a tool call of an answer: the response to an approval, or the outcome that it made itself. */

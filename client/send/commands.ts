@@ -11,8 +11,8 @@ import {
 import { PerdureError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { cleanText } from '../../domain/text.ts';
-import type { Db } from '../../store/db.ts';
 import { argumentsDigest } from '../../store/arguments-digest.ts';
+import type { Db } from '../../store/db.ts';
 import { logMetadata, logReason } from '../../store/events.ts';
 import { findSession, findSessionToStop, type OwnedSession, type SessionView } from '../../store/sessions.ts';
 import { commandArguments } from '../../wire/commands.ts';

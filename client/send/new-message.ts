@@ -1,12 +1,12 @@
 import type { z } from 'zod';
-import { newId } from '../../domain/ids.ts';
-import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { type Attributes, attributesProblem } from '../../domain/attributes.ts';
+import { newId } from '../../domain/ids.ts';
 import type { PartData } from '../../domain/part-data.ts';
 import { RESERVED_METADATA } from '../../domain/runs.ts';
 import { byteLength, cleanJson } from '../../domain/text.ts';
-import { type ModelChoice, modelChoice, submitBody, type userPart } from '../../wire/requests.ts';
 import type { NewMessage } from '../../store/messages.ts';
+import { InvalidInputError, parseInput } from '../../wire/input.ts';
+import { type ModelChoice, modelChoice, submitBody, type userPart } from '../../wire/requests.ts';
 import { chosenModel } from './chosen-model.ts';
 
 /** A user message: its text, or its AI SDK parts (text and file). */

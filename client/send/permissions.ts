@@ -1,5 +1,5 @@
-import { type ListedRule, MCP_RULE } from '../../domain/permissions.ts';
 import { PerdureError } from '../../domain/errors.ts';
+import { type ListedRule, MCP_RULE } from '../../domain/permissions.ts';
 import type { Db } from '../../store/db.ts';
 import { revokeRule, rulesInForce } from '../../store/permissions.ts';
 import { findSession } from '../../store/sessions.ts';

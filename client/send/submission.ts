@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Bus, publishEnded } from '../../bus/bus.ts';
-import type { Attributes } from '../../domain/attributes.ts';
-import { newId } from '../../domain/ids.ts';
-import { ID_PATTERN } from '../../domain/command-table.ts';
 import type { QueuedRun } from '../../domain/activities.ts';
+import type { Attributes } from '../../domain/attributes.ts';
+import { ID_PATTERN } from '../../domain/command-table.ts';
+import { newId } from '../../domain/ids.ts';
 import type { RunState } from '../../domain/runs.ts';
 import type { Db } from '../../store/db.ts';
 import {
@@ -18,16 +18,16 @@ import { findSession, isOpen, openAlias } from '../../store/sessions.ts';
 import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { modelChoice } from '../../wire/requests.ts';
 import { submitUpdate } from '../../workflows/definitions.ts';
-import type { Attachments } from '../uploads/attachments.ts';
 import { agentOf, type Catalog } from '../catalog.ts';
-import { withinMs } from '../wait/within-ms.ts';
-import { LeftTheLineError, Limiter } from '../wait/limiter.ts';
 import type { ClientLog } from '../log.ts';
-import { storedAttributes, type MessageInput, newMessage } from './new-message.ts';
-import { chosenModel, requireModel, requireReadable } from './chosen-model.ts';
 import { messageNotFound, refusalError, sessionNotFound } from '../refusal-errors.ts';
-import { TurnProgress } from './turn-progress.ts';
+import type { Attachments } from '../uploads/attachments.ts';
+import { LeftTheLineError, Limiter } from '../wait/limiter.ts';
+import { withinMs } from '../wait/within-ms.ts';
+import { chosenModel, requireModel, requireReadable } from './chosen-model.ts';
+import { storedAttributes, type MessageInput, newMessage } from './new-message.ts';
 import { sendUpdate, type SessionWorkflows, type Target } from './send-update.ts';
+import { TurnProgress } from './turn-progress.ts';
 
 /** A wake-up without a response by then is left to the workers' sweeper, which finds runs that stay queued. */
 const WAKE_DEADLINE_MS = 3_000;

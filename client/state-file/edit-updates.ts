@@ -3,8 +3,8 @@ import { newId } from '../../domain/ids.ts';
 import type { InitiativeUpdate } from '../../store/initiatives.ts';
 import { bypassBody, decisionBody, initiativeStateBody, resolveBody } from '../../wire/initiative-requests.ts';
 import { type FieldError, InvalidInputError, parseInput } from '../../wire/input.ts';
-import type { StateFile } from './state-file.ts';
 import { lineField, type ParsedState, type Path, fieldPath } from './parse-state.ts';
+import type { StateFile } from './state-file.ts';
 
 /** An update that an edit of STATE.md asks for, and the line that does. */
 export interface EditUpdate extends InitiativeUpdate {

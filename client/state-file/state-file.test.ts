@@ -1,13 +1,13 @@
-import fc from 'fast-check';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { cases } from '../../tools/test-kit/cases.ts';
 import { InvalidInputError } from '../../wire/input.ts';
 import { editUpdates } from './edit-updates.ts';
-import { renderState, stateFile, type StateFile } from './state-file.ts';
 import { parseState } from './parse-state.ts';
+import { renderState, stateFile, type StateFile } from './state-file.ts';
 
 const GOLDEN = path.join(import.meta.dirname, 'state-example.txt');
 

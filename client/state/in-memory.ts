@@ -1,6 +1,6 @@
 import { canonicalJson } from '../../domain/canonical-json.ts';
-import { newId } from '../../domain/ids.ts';
 import { PerdureError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
 import type { StateChange } from '../../domain/state-changes.ts';
 import {
   fullName,

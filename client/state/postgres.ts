@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { newId } from '../../domain/ids.ts';
-import { createPool } from '../../store/pool.ts';
 import { eraseSession } from '../../store/erasure.ts';
+import { createPool } from '../../store/pool.ts';
 import {
   appendStateEvent,
   createStateSession,

@@ -1,10 +1,10 @@
 import { isAlias, MAX_ALIAS_BYTES } from '../../domain/alias.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { State } from '../../domain/state.ts';
 import { changesOf, type StateChange } from '../../domain/state-changes.ts';
 import { fullName, StateError } from '../../domain/state-keys.ts';
 import { stateValue } from '../../domain/state-value.ts';
+import { State } from '../../domain/state.ts';
 import { byteLength, cleanText, type Json } from '../../domain/text.ts';
 import type { NewStateEvent, SeenSession, StateSessionKey, StoredStateSession } from '../../store/state.ts';
 import { type Event, EventActions } from './event.ts';

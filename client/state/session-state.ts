@@ -9,8 +9,8 @@ import type { Db } from '../../store/db.ts';
 import { appendStateEvent, getStateSession, type StoredStateSession } from '../../store/state.ts';
 import { InvalidInputError, keyReused, parseInput } from '../../wire/input.ts';
 import { stateBody } from '../../wire/requests.ts';
-import { secondsOf, storedTime, valuesOf } from './session.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
+import { secondsOf, storedTime, valuesOf } from './session.ts';
 
 /** The state that a session sees, and when it last changed, in epoch seconds. */
 export interface SessionState {

@@ -1,5 +1,5 @@
-import { adoptState, type State } from '../../domain/state.ts';
 import { fullName, type StateScope } from '../../domain/state-keys.ts';
+import { adoptState, type State } from '../../domain/state.ts';
 import type { Json } from '../../domain/text.ts';
 import type { StoredStateSession } from '../../store/state.ts';
 import { Event } from './event.ts';

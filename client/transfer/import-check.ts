@@ -1,6 +1,6 @@
 import type { z } from 'zod';
-import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import type { ErrorCode } from '../../domain/errors.ts';
+import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import { byteLength, cleanJson } from '../../domain/text.ts';
 import { faultIn, InvalidInputError, parseInput } from '../../wire/input.ts';
 import { exportedMessage, exportedPart, exportedSession } from '../../wire/transfer.ts';

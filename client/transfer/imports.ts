@@ -1,13 +1,13 @@
 import type { FileHandle } from 'node:fs/promises';
 import type pg from 'pg';
-import { newId } from '../../domain/ids.ts';
 import { PerdureError } from '../../domain/errors.ts';
+import { newId } from '../../domain/ids.ts';
 import { type ImportRefusal, storeImport } from '../../store/transfer.ts';
 import { InvalidInputError } from '../../wire/input.ts';
 import type { Catalog } from '../catalog.ts';
-import { Limiter } from '../wait/limiter.ts';
 import { Receiving } from '../uploads/receiving.ts';
 import { bytesOf, namelessFile, onDisk } from '../uploads/spool.ts';
+import { Limiter } from '../wait/limiter.ts';
 import { ImportCheck } from './import-check.ts';
 import { type Line, linesOf } from './lines.ts';
 

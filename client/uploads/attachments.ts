@@ -6,9 +6,9 @@ import type { Contents } from '../../store/contents.ts';
 import type { Db } from '../../store/db.ts';
 import { readOwner } from '../../store/sessions.ts';
 import { InvalidInputError } from '../../wire/input.ts';
+import { sessionNotFound } from '../refusal-errors.ts';
 import { Limiter } from '../wait/limiter.ts';
 import { Receiving } from './receiving.ts';
-import { sessionNotFound } from '../refusal-errors.ts';
 import { Spool } from './spool.ts';
 
 /** A file to attach. */

@@ -1,6 +1,6 @@
 import { parseConfig } from '../../config/config.ts';
-import { fromServer, parseOptions } from './options.ts';
 import { type NamedHistory, replay, type Replayed } from '../../worker/replay/replay.ts';
+import { fromServer, parseOptions } from './options.ts';
 import { serverHistories } from './server-histories.ts';
 
 type Bundle = { codePath: string };

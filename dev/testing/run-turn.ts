@@ -4,9 +4,9 @@ import path from 'node:path';
 import type { UIMessage } from 'ai';
 import type { AgentDefinition } from '../../agent/definition/define.ts';
 import { type MemorySession, memorySession } from '../../agent/memory/memory-session.ts';
+import { run } from '../../agent/memory/run.ts';
 import { createModels } from '../../agent/models/models.ts';
 import { type CustomProvider } from '../../agent/models/providers.ts';
-import { run } from '../../agent/memory/run.ts';
 import { collectTurn, type TestTurn } from './turn.ts';
 
 /** What a turn in memory needs. */

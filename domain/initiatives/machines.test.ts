@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { cases } from '../../tools/test-kit/cases.ts';
 import { MACHINE_NAMES, machineRows, MACHINES, machineTable, nextStatus, statusesOf } from './machines.ts';

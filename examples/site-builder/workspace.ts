@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { readdir } from 'node:fs/promises';
-import { pathFault } from '../../workspaces/paths.ts';
 import { openInside } from '../../workspaces/open.ts';
+import { pathFault } from '../../workspaces/paths.ts';
 
 /** Maximum size of a file that is written or read. */
 export const MAX_FILE_BYTES = 256 * 1024;

@@ -3,9 +3,9 @@ import { z } from 'zod';
 import { type ErrorCode, PerdureError } from '../../domain/errors.ts';
 import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { idempotencyKey } from '../../wire/requests.ts';
-import { readBody } from '../http/read-body.ts';
-import { problemOfError, problemResponse } from '../http/problem.ts';
 import type { App, HostEnv, RequestContext } from '../context.ts';
+import { problemOfError, problemResponse } from '../http/problem.ts';
+import { readBody } from '../http/read-body.ts';
 
 export type Method = 'get' | 'post' | 'put' | 'delete';
 

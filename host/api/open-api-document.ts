@@ -6,10 +6,10 @@ import {
   type ZodOpenApiResponsesObject,
   type ZodOpenApiSecuritySchemeObject,
 } from 'zod-openapi';
-import { byStatus, problemDetails } from '../../wire/responses.ts';
 import type { ErrorCode } from '../../domain/errors.ts';
 import { MULTIPLEX_HEADER } from '../../domain/multiplex.ts';
 import { idempotencyKey, multiplexedStream } from '../../wire/requests.ts';
+import { byStatus, problemDetails } from '../../wire/responses.ts';
 import { type Api, type DescribedRoute, EVENT_STREAM, type RouteResponse, templateOf } from './api.ts';
 
 /** Ways to authenticate; a host's own `identify` hook may add others. */

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { pathFault } from '../../workspaces/paths.ts';
 import { folderInside, openInside } from '../../workspaces/open.ts';
+import { pathFault } from '../../workspaces/paths.ts';
 
 /** A file of a workspace: path relative to the workspace, with slashes; `updated_at` in ISO 8601. */
 export interface WorkspaceFile {

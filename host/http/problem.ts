@@ -1,7 +1,7 @@
 import { LeftTheLineError } from '../../client/wait/limiter.ts';
-import { isTemporary } from '../../store/is-temporary.ts';
 import type { Logger } from '../../config/log.ts';
 import { ERROR_STATUS, type ErrorCode, PerdureError } from '../../domain/errors.ts';
+import { isTemporary } from '../../store/is-temporary.ts';
 import { type FieldError, InvalidInputError } from '../../wire/input.ts';
 import { InvalidTokenError } from '../auth/loopback-user.ts';
 

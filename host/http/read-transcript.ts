@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { InvalidInputError, MAX_DEPTH, parseInput } from '../../wire/input.ts';
-import { badBody, type BodyLimit, parseJson, bodyText, tooLarge } from './read-body.ts';
 import { JsonError, type JsonListener, JsonScanner } from './json-scanner.ts';
+import { badBody, type BodyLimit, parseJson, bodyText, tooLarge } from './read-body.ts';
 
 interface Transcript {
   messages: unknown[];

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { attachment } from '../../wire/responses.ts';
-import { attachmentQuery, attachmentRef, sessionRef } from '../../wire/requests.ts';
 import type { AttachmentContent } from '../../client/uploads/attachments.ts';
+import { attachmentQuery, attachmentRef, sessionRef } from '../../wire/requests.ts';
+import { attachment } from '../../wire/responses.ts';
 import { type Api, jsonResponse } from '../api/api.ts';
-import { byteStream } from '../http/byte-stream.ts';
 import type { RouteParts } from '../context.ts';
+import { byteStream } from '../http/byte-stream.ts';
 import { discardRest } from '../http/read-body.ts';
 import { uploadOf } from '../http/upload.ts';
 

@@ -1,7 +1,7 @@
 import type { UIMessageChunk } from 'ai';
 import { z } from 'zod';
-import type { CallResponse, Responded } from '../../client/send/call-answers.ts';
 import type { PerdureClient } from '../../client/client.ts';
+import type { CallResponse, Responded } from '../../client/send/call-answers.ts';
 import type { Submitted } from '../../client/send/submission.ts';
 import type { Attributes } from '../../domain/attributes.ts';
 import { PerdureError } from '../../domain/errors.ts';
@@ -15,11 +15,11 @@ import {
   userMessage,
 } from '../../wire/requests.ts';
 import { type Api, events } from '../api/api.ts';
+import { expiryOf } from '../api/expiry.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
 import { loggedProblem } from '../http/problem.ts';
-import { expiryOf } from '../api/expiry.ts';
-import { dataLine, eventStream } from '../streams/event-stream.ts';
 import { readTranscript } from '../http/read-transcript.ts';
+import { dataLine, eventStream } from '../streams/event-stream.ts';
 
 type ChatBody = z.output<typeof chatBody>;
 

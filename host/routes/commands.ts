@@ -1,5 +1,5 @@
-import { commandAnswer, commandBody, opensSession, pathParameters } from '../../wire/commands.ts';
 import { COMMAND_NAMES, commandEntry, type CommandName } from '../../domain/command-table.ts';
+import { commandAnswer, commandBody, opensSession, pathParameters } from '../../wire/commands.ts';
 import { sessionQuery, sessionRef } from '../../wire/requests.ts';
 import { type Api, jsonResponse } from '../api/api.ts';
 import type { HostParts } from '../context.ts';

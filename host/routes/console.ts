@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { consolePast, consoleReplay, consoleSession, consoleTurn, consoleViewer } from '../../wire/console.ts';
-import { logEntry, pageOf, sessionView, systemPrompt } from '../../wire/responses.ts';
 import { consoleNumbers } from '../../wire/numbers.ts';
 import {
   consoleSessionsQuery,
@@ -10,6 +9,7 @@ import {
   sessionRef,
   turnsQuery,
 } from '../../wire/requests.ts';
+import { logEntry, pageOf, sessionView, systemPrompt } from '../../wire/responses.ts';
 import { type Api, jsonResponse } from '../api/api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
 

@@ -2,8 +2,8 @@ import { Hono } from 'hono';
 import { z } from 'zod';
 import { PerdureError } from '../../domain/errors.ts';
 import type { Api } from '../api/api.ts';
-import type { RequestContext, RouteParts } from '../context.ts';
 import { type DocsFiles, docsFiles } from '../api/docs-files.ts';
+import type { RequestContext, RouteParts } from '../context.ts';
 import { pageHeaders } from '../http/headers.ts';
 
 /** Swagger UI for the OpenAPI document. */

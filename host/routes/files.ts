@@ -1,14 +1,14 @@
 import type { MiddlewareHandler } from 'hono';
 import { getMimeType } from 'hono/utils/mime';
 import { z } from 'zod';
-import { workspaceFiles } from '../../wire/responses.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { sessionRef } from '../../wire/requests.ts';
+import { workspaceFiles } from '../../wire/responses.ts';
 import { type Api, jsonResponse } from '../api/api.ts';
 import type { HostEnv, HostParts, RequestContext, RouteParts } from '../context.ts';
 import { PREVIEW_PATH } from '../files/previews.ts';
-import { type PreviewBounds, previewHeaders } from '../http/headers.ts';
 import { listFiles, openFileInside } from '../files/workspace-files.ts';
+import { type PreviewBounds, previewHeaders } from '../http/headers.ts';
 
 const INDEX = 'index.html';
 

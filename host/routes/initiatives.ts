@@ -1,17 +1,17 @@
 import { z } from 'zod';
-import * as body from '../../wire/initiative-requests.ts';
-import { page } from '../../wire/requests.ts';
-import * as view from '../../wire/initiative-views.ts';
-import { pageOf } from '../../wire/responses.ts';
-import { PerdureError } from '../../domain/errors.ts';
-import { type Api, events, jsonResponse } from '../api/api.ts';
-import { bytesWithin, bodyText } from '../http/read-body.ts';
-import type { RequestContext, RouteParts } from '../context.ts';
-import { expiryOf } from '../api/expiry.ts';
-import { loggedProblem } from '../http/problem.ts';
-import { eventStream, namedEvent } from '../streams/event-stream.ts';
 import type { InitiativeEvent } from '../../client/initiatives/initiative-reader.ts';
 import type { StateDocument } from '../../client/initiatives/initiatives.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import * as body from '../../wire/initiative-requests.ts';
+import * as view from '../../wire/initiative-views.ts';
+import { page } from '../../wire/requests.ts';
+import { pageOf } from '../../wire/responses.ts';
+import { type Api, events, jsonResponse } from '../api/api.ts';
+import { expiryOf } from '../api/expiry.ts';
+import type { RequestContext, RouteParts } from '../context.ts';
+import { loggedProblem } from '../http/problem.ts';
+import { bytesWithin, bodyText } from '../http/read-body.ts';
+import { eventStream, namedEvent } from '../streams/event-stream.ts';
 
 const tag = 'Initiatives' as const;
 const ETAG = { etag: z.string().meta({ description: 'For If-Match' }) };

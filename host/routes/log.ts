@@ -1,5 +1,5 @@
-import { logEntry, pageOf } from '../../wire/responses.ts';
 import { logQuery, sessionRef, toolCallRef } from '../../wire/requests.ts';
+import { logEntry, pageOf } from '../../wire/responses.ts';
 import { type Api, jsonResponse } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 

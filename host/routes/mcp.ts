@@ -4,11 +4,11 @@ import { WAITS } from '../../domain/runs.ts';
 import { MAX_TIMER_MS } from '../../domain/timer.ts';
 import { id as messageId, mcpMessage } from '../../wire/requests.ts';
 import { type Api, events } from '../api/api.ts';
-import { byteStream } from '../http/byte-stream.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
+import { byteStream } from '../http/byte-stream.ts';
+import { loggedProblem } from '../http/problem.ts';
 import { type AgentAnswer, askAgent, type Asker } from '../mcp/ask-agent.ts';
 import { loadMcpServer } from '../mcp/load-mcp-server.ts';
-import { loggedProblem } from '../http/problem.ts';
 
 /** MCP clients give up a request without news after a minute. */
 const NEWS_MS = 10_000;

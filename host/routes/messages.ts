@@ -1,5 +1,5 @@
-import { accepted, notRunAgain, pageOf, uiMessage } from '../../wire/responses.ts';
 import { messagesQuery, sessionRef, submitBody } from '../../wire/requests.ts';
+import { accepted, notRunAgain, pageOf, uiMessage } from '../../wire/responses.ts';
 import { type Api, jsonResponse } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 

@@ -4,11 +4,11 @@ import { MULTIPLEX_HEADER, type MultiplexEvent } from '../../domain/multiplex.ts
 import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { multiplexedStream, multiplexConnectionRef, multiplexStreamRef } from '../../wire/requests.ts';
 import { type Api, EVENT_STREAM, events } from '../api/api.ts';
-import type { HostEnv, RouteParts } from '../context.ts';
 import { expiryOf } from '../api/expiry.ts';
-import type { Multiplexer } from '../streams/multiplexer.ts';
+import type { HostEnv, RouteParts } from '../context.ts';
 import { loggedProblem } from '../http/problem.ts';
 import { eventStream, namedEvent } from '../streams/event-stream.ts';
+import type { Multiplexer } from '../streams/multiplexer.ts';
 
 /** One connection for many streams, for browsers, which have six HTTP/1.1 connections per server. */
 export function multiplexRoutes(api: Api, { multiplexer, readers, log, closing }: RouteParts): void {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type Api, jsonResponse } from '../api/api.ts';
-import type { RouteParts } from '../context.ts';
 import { openApiDocument } from '../api/open-api-document.ts';
+import type { RouteParts } from '../context.ts';
 
 /** The OpenAPI document, at the root and under /api. */
 export function openApiRoutes(api: Api, { basePath }: RouteParts): void {

@@ -1,5 +1,5 @@
-import type { App, HostParts } from '../context.ts';
 import { pageResponse } from '../auth/caller.ts';
+import type { App, HostParts } from '../context.ts';
 
 /** Passes all requests outside the API to the page hook, if there is one. */
 export function pageRoutes(app: App, { page }: HostParts): void {

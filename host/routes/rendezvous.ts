@@ -1,9 +1,9 @@
 import type { RendezvousEvent } from '../../domain/rendezvous.ts';
 import { type Api, events } from '../api/api.ts';
+import { expiryOf } from '../api/expiry.ts';
 import type { RouteParts } from '../context.ts';
 import { loggedProblem } from '../http/problem.ts';
 import { eventStream, namedEvent } from '../streams/event-stream.ts';
-import { expiryOf } from '../api/expiry.ts';
 
 /** Streams the caller's open sessions, then their changes. */
 export function rendezvousRoutes(api: Api, { client, readers, log, closing }: RouteParts): void {

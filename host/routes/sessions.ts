@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { pageOf, sessionView } from '../../wire/responses.ts';
 import { openBody, renameBody, sessionRef, sessionsQuery } from '../../wire/requests.ts';
+import { pageOf, sessionView } from '../../wire/responses.ts';
 import { type Api, jsonResponse } from '../api/api.ts';
 import type { RouteParts } from '../context.ts';
 

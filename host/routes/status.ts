@@ -1,11 +1,11 @@
 import type { TurnEvent } from '../../client/live/turn-event-reader.ts';
-import { sessionStatus } from '../../wire/responses.ts';
 import { sessionRef } from '../../wire/requests.ts';
+import { sessionStatus } from '../../wire/responses.ts';
 import { type Api, events, jsonResponse } from '../api/api.ts';
+import { expiryOf } from '../api/expiry.ts';
 import type { RouteParts } from '../context.ts';
 import { loggedProblem } from '../http/problem.ts';
 import { eventStream, namedEvent } from '../streams/event-stream.ts';
-import { expiryOf } from '../api/expiry.ts';
 
 /** A session's status, once or as a stream. */
 export function statusRoutes(api: Api, { client, readers, log, closing }: RouteParts): void {

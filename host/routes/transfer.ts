@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { sessionRef } from '../../wire/requests.ts';
 import { imported } from '../../wire/responses.ts';
 import { type Api, jsonResponse } from '../api/api.ts';
-import { plainBytesOf } from '../http/read-body.ts';
-import { byteStream } from '../http/byte-stream.ts';
 import type { RouteParts } from '../context.ts';
+import { byteStream } from '../http/byte-stream.ts';
+import { plainBytesOf } from '../http/read-body.ts';
 
 const JSON_LINES = 'application/jsonl';
 

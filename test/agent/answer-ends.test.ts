@@ -1,10 +1,10 @@
 // How the answers of providers end, over HTTP in the protocol of each.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { classifyProviderError, failureOfFinish } from '../../agent/provider-failures/classify-provider-error.ts';
+import { type StepInput, streamModelCall } from '../../agent/step/stream-model-call.ts';
 import { type EventServer, startEventServer } from '../../tools/test-kit/event-server.ts';
 import { modelOf, PROVIDER_APIS } from '../../tools/test-kit/provider-apis.ts';
 import { reduced } from '../../tools/test-kit/reduce.ts';
-import { classifyProviderError, failureOfFinish } from '../../agent/provider-failures/classify-provider-error.ts';
-import { type StepInput, streamModelCall } from '../../agent/step/stream-model-call.ts';
 import { collect, hello, type Played, writeFile } from './step-play.ts';
 
 let server: EventServer;

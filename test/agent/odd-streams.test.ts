@@ -9,8 +9,8 @@ import { providerReport } from '../../agent/provider-failures/provider-report.ts
 import { providerFetch } from '../../agent/provider-stream/provider-fetch.ts';
 import { streamModelCall } from '../../agent/step/stream-model-call.ts';
 import { totalTokens } from '../../domain/usage.ts';
-import { type Api, ODD_STREAMS, type OddStream, type Outcome } from './odd-streams.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
+import { type Api, ODD_STREAMS, type OddStream, type Outcome } from './odd-streams.ts';
 import { collect, hello, type Played, writeFile } from './step-play.ts';
 
 let server: Server;

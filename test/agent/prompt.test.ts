@@ -6,8 +6,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { defineAgent } from '../../agent/definition/define.ts';
-import siteBuilder from '../../examples/site-builder/agent.ts';
 import { assemblePrompt, type PromptInput } from '../../agent/prompt/assemble-prompt.ts';
+import siteBuilder from '../../examples/site-builder/agent.ts';
 
 let boundary: string;
 let workspaceRoot: string;

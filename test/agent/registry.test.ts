@@ -3,12 +3,12 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import siteBuilder from '../../examples/site-builder/agent.ts';
+import { agentRegistry, loadAgents } from '../../agent/loading/agent-registry.ts';
 import { memorySession } from '../../agent/memory/memory-session.ts';
-import { requireDefaultModels } from '../../agent/models/require-default-models.ts';
 import { createModels } from '../../agent/models/models.ts';
 import { loadProviders } from '../../agent/models/providers.ts';
-import { agentRegistry, loadAgents } from '../../agent/loading/agent-registry.ts';
+import { requireDefaultModels } from '../../agent/models/require-default-models.ts';
+import siteBuilder from '../../examples/site-builder/agent.ts';
 import { catalogOf } from '../../host/catalog.ts';
 
 const folder = mkdtempSync(path.join(os.tmpdir(), 'perdure-agents-'));

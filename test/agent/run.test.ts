@@ -5,15 +5,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { readUIMessageStream, type UIMessage, type UIMessageChunk } from 'ai';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { type AgentDefinition, defineAgent, defineTool, type PromptSession } from '../../agent/definition/define.ts';
+import { type MemorySession, memorySession } from '../../agent/memory/memory-session.ts';
+import { type AnswerMetadata, run } from '../../agent/memory/run.ts';
+import { createModels } from '../../agent/models/models.ts';
+import { rehearsalModel } from '../../agent/scripted/rehearsal-model.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { callTool, fail, finish, hang, report, say } from '../../tools/test-kit/model-actions.ts';
 import { type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
-import { type AgentDefinition, defineAgent, defineTool, type PromptSession } from '../../agent/definition/define.ts';
-import { type MemorySession, memorySession } from '../../agent/memory/memory-session.ts';
-import { createModels } from '../../agent/models/models.ts';
-import { rehearsalModel } from '../../agent/scripted/rehearsal-model.ts';
-import { type AnswerMetadata, run } from '../../agent/memory/run.ts';
 
 const rehearsal = { ...createModels({}).resolve('rehearsal/site-builder'), model: rehearsalModel({ delayMs: 0 }) };
 

@@ -2,12 +2,12 @@ import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import siteBuilder from '../../examples/site-builder/agent.ts';
 import { defineAgent, type ToolDefinition } from '../../agent/definition/define.ts';
-import { memorySession } from '../../agent/memory/memory-session.ts';
 import { agentRegistry } from '../../agent/loading/agent-registry.ts';
+import { memorySession } from '../../agent/memory/memory-session.ts';
 import { run } from '../../agent/memory/run.ts';
 import { createModels } from '../../agent/models/models.ts';
+import siteBuilder from '../../examples/site-builder/agent.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import { startModelServer } from '../../tools/test-kit/model-server.ts';
 

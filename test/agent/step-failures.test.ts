@@ -1,12 +1,12 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import { APICallError } from 'ai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { setTimeout as delay } from 'node:timers/promises';
-import { cut, fail, hang, type ModelAction, raw, say } from '../../tools/test-kit/model-actions.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 import { createModels } from '../../agent/models/models.ts';
 import { classifyProviderError } from '../../agent/provider-failures/classify-provider-error.ts';
+import { cut, fail, hang, type ModelAction, raw, say } from '../../tools/test-kit/model-actions.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { collect, readUntil, StepPlay } from './step-play.ts';
 
 let at: StepPlay;

@@ -1,13 +1,13 @@
+import { ReadableStream as NodeStream } from 'node:stream/web';
 // Runs one model call twice: by `streamModelCall`, and by the AI SDK's `streamText`, which is the judge of the former.
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { ReadableStream as NodeStream } from 'node:stream/web';
 import { convertToModelMessages, streamText, type UIMessage, type UIMessageChunk } from 'ai';
-import { fromLanguageModelUsage } from '../../domain/usage.ts';
-import { plain, reduced } from '../../tools/test-kit/reduce.ts';
 import type { ModelObject } from '../../agent/model-object.ts';
 import { classifyProviderError } from '../../agent/provider-failures/classify-provider-error.ts';
 import { streamModelCall } from '../../agent/step/stream-model-call.ts';
 import { aiSdkTools } from '../../agent/tools/ai-sdk-tools.ts';
+import { fromLanguageModelUsage } from '../../domain/usage.ts';
+import { plain, reduced } from '../../tools/test-kit/reduce.ts';
 import { collect, hello, writeFile } from './step-play.ts';
 
 type CallOptions = Parameters<ModelObject['doStream']>[0];

@@ -1,10 +1,10 @@
 import { APICallError } from 'ai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createModels } from '../../agent/models/models.ts';
 import { callTool, cut, finish, raw, report, say, think } from '../../tools/test-kit/model-actions.ts';
 import type { ModelScript } from '../../tools/test-kit/model-server.ts';
-import { createModels } from '../../agent/models/models.ts';
-import { hello, StepPlay } from './step-play.ts';
 import { type ModelPart, ours, RecordedModel, theirs } from './step-judge.ts';
+import { hello, StepPlay } from './step-play.ts';
 
 const text = (id: string, ...deltas: string[]): ModelPart[] => [
   { type: 'text-start', id },

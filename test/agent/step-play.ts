@@ -1,10 +1,10 @@
 // Runs one step against a scripted provider, for the tests in this folder.
 import type { UIMessage, UIMessageChunk } from 'ai';
 import { z } from 'zod';
-import { type ModelScript, type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
 import { defineTool } from '../../agent/definition/define.ts';
 import { createModels } from '../../agent/models/models.ts';
 import { type StepInput, type StepResult, streamModelCall } from '../../agent/step/stream-model-call.ts';
+import { type ModelScript, type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
 
 export const writeFile = defineTool({
   name: 'write_file',

@@ -11,7 +11,6 @@ import type { ActivityContext } from '../../activities/activity-context.ts';
 import { withAttachments } from '../../activities/prompt/with-attachments.ts';
 import { createModels } from '../../agent/models/models.ts';
 import { classifyProviderError } from '../../agent/provider-failures/classify-provider-error.ts';
-import { collect, hello, writeFile } from './step-play.ts';
 import { streamModelCall } from '../../agent/step/stream-model-call.ts';
 import { newId } from '../../domain/ids.ts';
 import { totalTokens } from '../../domain/usage.ts';
@@ -19,6 +18,7 @@ import { attach } from '../../store/attachments.ts';
 import { Contents } from '../../store/contents.ts';
 import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { freshRows, Session } from '../rows/session.ts';
+import { collect, hello, writeFile } from './step-play.ts';
 
 const db = await freshRows();
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { callTool, finish, report, say, think } from '../../tools/test-kit/model-actions.ts';
-import type { ModelScript } from '../../tools/test-kit/model-server.ts';
 import { defineTool } from '../../agent/definition/define.ts';
 import type { StepInput } from '../../agent/step/stream-model-call.ts';
+import { callTool, finish, report, say, think } from '../../tools/test-kit/model-actions.ts';
+import type { ModelScript } from '../../tools/test-kit/model-server.ts';
 import { collect, hello, type Played, readUntil, StepPlay } from './step-play.ts';
 
 let at: StepPlay;

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { type HostProcess, processesOn } from '../../tools/test-kit/processes.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
+import { type HostProcess, processesOn } from '../../tools/test-kit/processes.ts';
 import { freePort, freshDatabase } from '../../tools/test-kit/servers.ts';
 import { RawConnection } from './raw.ts';
 

@@ -5,7 +5,6 @@ import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { Caller } from '../../host/context.ts';
-import { workspaceRoot } from '../../workspaces/paths.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import {
   chunksOf,
@@ -18,6 +17,7 @@ import {
 import { planned } from '../../tools/test-kit/initiative.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime } from '../../tools/test-kit/runtime.ts';
+import { workspaceRoot } from '../../workspaces/paths.ts';
 import { sentRaw } from './raw.ts';
 import { requestTo, type Filling, type Route, routesOf, comparable, type Sending } from './routes.ts';
 import { allRows } from './rows.ts';

@@ -7,11 +7,11 @@ import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { readTextFile, writeTextFile } from '../../examples/site-builder/workspace.ts';
-import { userFolder } from '../../workspaces/paths.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { userFolder } from '../../workspaces/paths.ts';
 import { sentRaw } from './raw.ts';
 
 const SECRET = 'what lies outside';

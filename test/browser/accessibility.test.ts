@@ -2,10 +2,10 @@ import { beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineTool } from '../../agent/definition/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
-import { callTool, cut, fail, hang, type ModelAction, say, think } from '../../tools/test-kit/model-actions.ts';
-import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { expectAccessible, isFocused, press, WIDE } from '../../tools/test-kit/accessible.ts';
 import { WAIT } from '../../tools/test-kit/browser.ts';
+import { callTool, cut, fail, hang, type ModelAction, say, think } from '../../tools/test-kit/model-actions.ts';
+import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
 
 /** Runs until its call is cancelled. */

@@ -3,10 +3,10 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
-import { WAIT } from '../../tools/test-kit/browser.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 
 /** The commands that ran. */

@@ -5,9 +5,9 @@ import siteBuilder from '../../examples/site-builder/agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { fail, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
-import { listExecutions } from '../../worker/replay/history.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
+import { listExecutions } from '../../worker/replay/history.ts';
 
 // The console in a real browser, over sessions of a real worker.
 

@@ -2,8 +2,8 @@
 import type { Locator } from 'playwright-core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { expectAccessible, isFocused, NARROW, press, WIDE } from '../../tools/test-kit/accessible.ts';
-import { planned } from '../../tools/test-kit/initiative.ts';
 import { WAIT } from '../../tools/test-kit/browser.ts';
+import { planned } from '../../tools/test-kit/initiative.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 import type { Initiative, InitiativeTask, InitiativeView, WorkSession } from '../../wire/initiative-views.ts';
 

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { WAIT } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, fail, hang, say, think } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
-import { WAIT } from '../../tools/test-kit/browser.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 

@@ -5,10 +5,10 @@ import { type AgentDefinition, usesPhases } from '../../agent/definition/define.
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { staticPage } from '../../host/http/static-page.ts';
 import { isFocused, NARROW, press, WIDE } from '../../tools/test-kit/accessible.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
 import { startHost } from '../../tools/test-kit/host.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
-import { WAIT } from '../../tools/test-kit/browser.ts';
 import { startSite, Tab, type TestSite } from '../../tools/test-kit/page.ts';
 
 // What stands beside the conversation: preview, files, todos, state.

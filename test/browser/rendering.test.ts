@@ -4,10 +4,10 @@ import { beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { expectAccessible, WIDE } from '../../tools/test-kit/accessible.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, type ModelAction, say, think } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
-import { WAIT } from '../../tools/test-kit/browser.ts';
 import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
 
 /** Answers with what it is given. */

@@ -1,10 +1,10 @@
 // The user's sessions beside the conversation: what is listed, found, renamed, archived and deleted, and the links to them.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { isFocused, NARROW } from '../../tools/test-kit/accessible.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { fail, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
-import { WAIT } from '../../tools/test-kit/browser.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 
 let site: TestSite;

@@ -1,9 +1,9 @@
 import { SignJWT } from 'jose';
 import { beforeAll, expect, it } from 'vitest';
-import type { Identify } from '../../host/context.ts';
-import { tokenUser } from '../../host/auth/token-user.ts';
 import { REHEARSAL_MODEL } from '../../agent/scripted/rehearsal-model.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
+import { tokenUser } from '../../host/auth/token-user.ts';
+import type { Identify } from '../../host/context.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
 

@@ -3,9 +3,9 @@ import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { createClient } from '../../client/client.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
 import { callTool, fail, finish, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
-import { WAIT } from '../../tools/test-kit/browser.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 
 /** Tells its progress, and goes on when the test lets it. */

@@ -1,14 +1,14 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { SessionView } from '../../store/sessions.ts';
-import { workspaceRoot } from '../../workspaces/paths.ts';
 import type { ToolDefinition } from '../../agent/definition/define.ts';
 import { REHEARSAL_MODEL } from '../../agent/scripted/rehearsal-model.ts';
-import { Gate } from '../../tools/test-kit/gate.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
+import type { SessionView } from '../../store/sessions.ts';
 import { isFocused } from '../../tools/test-kit/accessible.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
+import { workspaceRoot } from '../../workspaces/paths.ts';
 
 let site: TestSite;
 /** Keeps the agent in the middle of its build. */

@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { RUN_ERROR_CODES, type RunErrorCode } from '../../domain/runs.ts';
+import { WAIT } from '../../tools/test-kit/browser.ts';
 import {
   callTool,
   fail,
@@ -13,14 +14,13 @@ import {
   say,
 } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
-import { WAIT } from '../../tools/test-kit/browser.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { PROVIDER_FAILURES } from '../../tools/test-kit/provider-failures.ts';
 import { withoutFunction } from '../../tools/test-kit/without-function.ts';
 import { type WayOut, waysOut } from '../../web/transcript/turns.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 
 const BUTTONS: Record<WayOut, string> = {
   retry: 'Retry',

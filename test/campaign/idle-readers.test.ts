@@ -8,8 +8,8 @@ import { createMemoryBus } from '../../bus/memory.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import { temporalClient } from '../../client/send/temporal-client.ts';
 import { newId } from '../../domain/ids.ts';
-import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { withoutFunction } from '../../tools/test-kit/without-function.ts';
 

@@ -1,9 +1,9 @@
 // The chat page with conversations that are much longer than usual.
 import { beforeAll, expect, it } from 'vitest';
+import { WAIT } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
-import { WAIT } from '../../tools/test-kit/browser.ts';
 import { startSite, type TestSite } from '../../tools/test-kit/page.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { longPast } from '../browser/long-past.ts';

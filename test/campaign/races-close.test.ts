@@ -1,16 +1,16 @@
 // A message arrives while its workflow ends by a close or by the idle timer. RACES=5000 runs that many of each.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { updates } from '../../workflows/definitions.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { askedAbout, refusalOf, wakeSurely } from '../faults/answered.ts';
 import { inParallel } from '../faults/parallel.ts';
 import { expectSound } from '../faults/sound.ts';
 import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 
 /** How a message and a close meet: see {@link acceptIn}. */
 const MEETINGS = ['at once', 'as the close is written', 'before it is written', 'after it was written'] as const;

@@ -1,16 +1,16 @@
 // Messages and commands arrive while their workflow continues as new. RACES=5000 runs that many.
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { updates } from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { askedAbout, wakeSurely } from '../faults/answered.ts';
 import { inParallel } from '../faults/parallel.ts';
 import { expectSound } from '../faults/sound.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 
 const SESSIONS = 10;
 const ROUNDS = Math.ceil(Number(process.env['RACES']) / SESSIONS);

@@ -5,12 +5,6 @@ import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { COMPILE_CACHE } from '../../dev/node-process.ts';
 import { readHistories } from '../../tools/scripts/histories/files.ts';
-import { listExecutions } from '../../worker/replay/history.ts';
-import { readable } from '../../worker/replay/payloads.ts';
-import { replay } from '../../worker/replay/replay.ts';
-import { workflowBundle } from '../../worker/sandbox/bundle.ts';
-import { signals, updates } from '../../workflows/definitions.ts';
-import { quiet } from '../histories/scenario.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
@@ -18,6 +12,12 @@ import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts'
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort } from '../../tools/test-kit/servers.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { listExecutions } from '../../worker/replay/history.ts';
+import { readable } from '../../worker/replay/payloads.ts';
+import { replay } from '../../worker/replay/replay.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
+import { signals, updates } from '../../workflows/definitions.ts';
+import { quiet } from '../histories/scenario.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
 const SESSIONS = 110;

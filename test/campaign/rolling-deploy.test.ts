@@ -3,10 +3,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { UIMessage, UIMessageChunk } from 'ai';
 import type pg from 'pg';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
-import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { newId } from '../../domain/ids.ts';
-import { patientPool } from '../../tools/test-kit/patient-pool.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { eventsOf } from '../../tools/test-kit/host.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import {
@@ -15,12 +15,12 @@ import {
   type ModelServer,
   startModelServer,
 } from '../../tools/test-kit/model-server.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { type Processes, processesOn } from '../../tools/test-kit/processes.ts';
 import { reduced } from '../../tools/test-kit/reduce.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
-import { Gate } from '../../tools/test-kit/gate.ts';
 import { Balancer } from './balancer.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 
 const TALKERS = 4;
 const LONG = 3;

@@ -6,10 +6,10 @@ import { tokenUser } from '../../host/index.ts';
 import { SEED } from '../../tools/test-kit/cases.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { installSchemathesis, schemathesis } from '../../tools/test-kit/schemathesis.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 
 // schemathesis generates valid and invalid requests from the OpenAPI document and sends them to a whole system. No response
 // may be a 5xx or differ from the document.

@@ -2,9 +2,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { type AgentDefinition, defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { createPool } from '../../store/pool.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';

@@ -2,15 +2,15 @@
 import { Registry } from 'prom-client';
 import { beforeAll, expect, it } from 'vitest';
 import type { SessionStatus } from '../../domain/runs.ts';
-import { updates } from '../../workflows/definitions.ts';
-import { variant } from '../histories/variant.ts';
-import { parsed } from '../operations/parsed.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestCaller } from '../../tools/test-kit/host.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { expectSound } from '../faults/sound.ts';
+import { variant } from '../histories/variant.ts';
+import { parsed } from '../operations/parsed.ts';
 
 const EACH_TRY = 'const model = run.last_model ?? run.model ?? session.settings.default_model;';
 const STUCK = /cannot go on with this session/;

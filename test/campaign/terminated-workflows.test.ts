@@ -2,11 +2,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { snapshotQuery, updates } from '../../workflows/definitions.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { snapshotQuery, updates } from '../../workflows/definitions.ts';
 import faultAgent, { effects } from '../faults/agent.ts';
 import { untilEvents } from '../faults/history.ts';
 import { inParallel } from '../faults/parallel.ts';

@@ -1,11 +1,11 @@
 // What a campaign keeps of a session that makes no progress.
 import { expect, it } from 'vitest';
+import { standingOf } from '../../tools/chaos/standing.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { standingOf } from '../../tools/chaos/standing.ts';
 
 it('Q1 a campaign keeps what the workflow of a session without progress waits for', async () => {
   const { db, temporal, model } = await startRuntime();

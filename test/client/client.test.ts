@@ -3,16 +3,16 @@ import pg from 'pg';
 import { expect, it, vi } from 'vitest';
 import { createModels } from '../../agent/models/models.ts';
 import { createMemoryBus } from '../../bus/memory.ts';
-import { newId } from '../../domain/ids.ts';
-import { type Db } from '../../store/db.ts';
-import { patientPool } from '../../tools/test-kit/patient-pool.ts';
-import { STATUS_SQL } from '../../store/status.ts';
-import { eventually } from '../../tools/test-kit/eventually.ts';
-import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { createClient } from '../../client/client.ts';
 import { AnswerReader } from '../../client/live/answer-reader.ts';
 import { FollowerReads } from '../../client/live/follower-reads.ts';
 import { Limiter } from '../../client/wait/limiter.ts';
+import { newId } from '../../domain/ids.ts';
+import { type Db } from '../../store/db.ts';
+import { STATUS_SQL } from '../../store/status.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { freshRows, Session } from '../rows/session.ts';
 
 it('R2 a stream that is opened while Postgres does not respond starts once it does', async () => {

@@ -4,8 +4,8 @@ import { ApplicationFailure, ServiceError, WorkflowUpdateFailedError } from '@te
 import proto from '@temporalio/proto';
 import { expect, it } from 'vitest';
 import { NoAnswerError, updateError } from '../../client/refusal-errors.ts';
-import { temporalClient } from '../../client/send/temporal-client.ts';
 import { type AttemptFailure, classifyFailure, sendUpdate } from '../../client/send/send-update.ts';
+import { temporalClient } from '../../client/send/temporal-client.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { submitUpdate } from '../../workflows/definitions.ts';

@@ -2,11 +2,11 @@
 import { beforeAll, expect, it } from 'vitest';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import { newId } from '../../domain/ids.ts';
-import { updates } from '../../workflows/definitions.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { agent, CATALOG, messages, requests, talking, tell } from './kit.ts';
 
 const PNG = Buffer.from(PIXEL, 'base64');

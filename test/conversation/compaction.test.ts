@@ -2,12 +2,12 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { readEvents } from '../../store/events.ts';
 import { readStatus } from '../../store/status.ts';
-import { statusQuery, updates } from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { failContextLength, report, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { statusQuery, updates } from '../../workflows/definitions.ts';
 import { refusalOf } from '../faults/answered.ts';
 import { agent, CATALOG, isSummary, messages, requests, send, SUMMARY, talking, tell, visible, words } from './kit.ts';
 

@@ -1,8 +1,8 @@
 // Pruning takes large tool outputs out of what the model sees; what is stored stays.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { updates } from '../../workflows/definitions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { refusalOf } from '../faults/answered.ts';
 import { agent, CATALOG, isSummary, messages, requests, talking, tell, visible, words } from './kit.ts';
 

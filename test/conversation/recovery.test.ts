@@ -2,6 +2,8 @@
 // warning, or an error with advice; never in a loop.
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { SUMMARIZER } from '../../agent/compaction/summarizer.ts';
+import { defineAgent } from '../../agent/definition/define.ts';
 import {
   fail,
   failContextLength,
@@ -14,8 +16,6 @@ import {
 import type { ModelScript } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { defineAgent } from '../../agent/definition/define.ts';
-import { SUMMARIZER } from '../../agent/compaction/summarizer.ts';
 import { agent, CATALOG, messages, requests, send, SUMMARY, talking, tell, visible, words } from './kit.ts';
 
 const only = (recovery: object) => ({

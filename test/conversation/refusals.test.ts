@@ -15,8 +15,8 @@ import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { problemOfResponse, wordsOf } from '../../web/api/problem.ts';
 import { ChatPage } from './chat-page.ts';
-import { agent, isSummary, SUMMARY, words } from './kit.ts';
 import { initiativeCases } from './initiative-refusals.ts';
+import { agent, isSummary, SUMMARY, words } from './kit.ts';
 
 const SECRET = 'a secret of at least thirty-two bytes';
 const IMAGE = { type: 'file' as const, mediaType: 'image/png', url: 'data:image/png;base64,iVBORw0KGgo=' };

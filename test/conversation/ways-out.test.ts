@@ -6,8 +6,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { defineAgent } from '../../agent/definition/define.ts';
 import { scriptModel } from '../../agent/scripted/script-model.ts';
 import { RUN_ERROR_CODES, type RunErrorCode } from '../../domain/runs.ts';
-import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import {
   callTool,
   fail,
@@ -20,8 +20,8 @@ import {
 } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { PROVIDER_FAILURES } from '../../tools/test-kit/provider-failures.ts';
-import { withoutFunction } from '../../tools/test-kit/without-function.ts';
 import { type RunningWorker, startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { withoutFunction } from '../../tools/test-kit/without-function.ts';
 import { ChatPage } from './chat-page.ts';
 import { agent, CATALOG, isSummary, SUMMARY, words } from './kit.ts';
 

@@ -6,9 +6,9 @@ import { execa } from 'execa';
 import type pg from 'pg';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { type MigrateOptions, migrate, missingMigrations } from '../../migrations/migrate.ts';
-import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { readPrompt } from '../../store/prompts.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 

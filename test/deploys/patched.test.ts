@@ -1,14 +1,14 @@
 // Deploys a workflow change behind `patched` beside the current code, on a real server.
 import { beforeAll, describe, expect, it } from 'vitest';
-import { fetchHistory, listExecutions, typeOf } from '../../worker/replay/history.ts';
-import { replay } from '../../worker/replay/replay.ts';
-import { workflowBundle } from '../../worker/sandbox/bundle.ts';
-import { variant } from '../histories/variant.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { fetchHistory, listExecutions, typeOf } from '../../worker/replay/history.ts';
+import { replay } from '../../worker/replay/replay.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
+import { variant } from '../histories/variant.ts';
 
 const CHANGE = 'a-pause-before-every-step';
 const EACH_TRY = 'const model = run.last_model ?? run.model ?? session.settings.default_model;';

@@ -2,13 +2,13 @@
 import { Connection } from '@temporalio/client';
 import pg from 'pg';
 import { beforeAll, expect, it } from 'vitest';
-import { promised } from '../../tools/test-kit/patient.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import { claimTaskQueue, refuseForeignTaskQueue } from '../../config/claim-task-queue.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
 import type { FreshNamespace } from '../../tools/test-kit/namespaces.ts';
+import { promised } from '../../tools/test-kit/patient.ts';
 import { type Processes, processesOn } from '../../tools/test-kit/processes.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 

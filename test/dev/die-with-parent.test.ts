@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { describe, expect, it } from 'vitest';
-import { eventually } from '../../tools/test-kit/eventually.ts';
 import { spawnTied } from '../../dev/spawn-tied.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 
 const MODULE = new URL('../../dev/spawn-tied.ts', import.meta.url).href;
 

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort } from '../../dev/ports.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
 it('H1 no port is given twice, not even to different processes', async () => {
   const dir = scratchDir();

@@ -6,10 +6,10 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import pg from 'pg';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
-import { eventually } from '../../tools/test-kit/eventually.ts';
-import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, isPortFree } from '../../dev/ports.ts';
 import { startPostgres, type RunningPostgres } from '../../dev/postgres.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
 const running: RunningPostgres[] = [];
 afterEach(async () => {

@@ -8,11 +8,11 @@ import path from 'node:path';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parseConfig } from '../../config/config.ts';
+import { freePort, isPortFree } from '../../dev/ports.ts';
+import { findTemporalCli } from '../../dev/temporal-cli.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
-import { freePort, isPortFree } from '../../dev/ports.ts';
-import { findTemporalCli } from '../../dev/temporal-cli.ts';
 
 // Tests starting and stopping, so worker and host are minimal programs.
 const WORKER = `

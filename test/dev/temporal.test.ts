@@ -1,14 +1,14 @@
 import { once } from 'node:events';
-import { createServer } from 'node:net';
-import { Client, Connection } from '@temporalio/client';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import path from 'node:path';
+import { Client, Connection } from '@temporalio/client';
 import { afterEach, describe, expect, it } from 'vitest';
-import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { parseConfig } from '../../config/config.ts';
 import { freePort } from '../../dev/ports.ts';
 import { findTemporalCli } from '../../dev/temporal-cli.ts';
 import { startTemporal, type RunningTemporal } from '../../dev/temporal.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
 const cacheDir = parseConfig({ PERDURE_DIR: process.env['PERDURE_DIR'] }).dir;
 const running: RunningTemporal[] = [];

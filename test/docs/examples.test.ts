@@ -8,9 +8,9 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { loadAgents } from '../../agent/loading/agent-registry.ts';
 import { temporalClient } from '../../client/send/temporal-client.ts';
 import { startHost } from '../../tools/test-kit/host.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { type CodeBlock, codeBlocks } from './code-blocks.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');
 const run = promisify(execFile);

@@ -3,19 +3,19 @@ import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
-import type { TiedProcess } from '../../dev/spawn-tied.ts';
 import { startNodeProcess } from '../../dev/node-process.ts';
+import type { TiedProcess } from '../../dev/spawn-tied.ts';
 import { siteCheck } from '../../examples/crew/check-site.ts';
 import { runCrew } from '../../examples/crew/crew.ts';
-import { patientPool } from '../../tools/test-kit/patient-pool.ts';
-import type { InitiativeView } from '../../wire/initiative-views.ts';
-import { workspaceRoot } from '../../workspaces/paths.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
+import type { InitiativeView } from '../../wire/initiative-views.ts';
+import { workspaceRoot } from '../../workspaces/paths.ts';
 import type { Held } from './crew-agents.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 
 /** Long enough for a live worker on a busy machine to give a sign of life. */
 const STALE = '5s';

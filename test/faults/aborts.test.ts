@@ -1,16 +1,16 @@
 // Aborts in every state of a run.
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createClient } from '../../client/client.ts';
-import * as names from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { callTool, fail, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import * as names from '../../workflows/definitions.ts';
 import faultAgent, { effects } from './agent.ts';
-import { startWorkerProcess, WHEN_LOST } from './worker-process.ts';
-import { Gate } from '../../tools/test-kit/gate.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls } from './sql-calls.ts';
+import { startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 
 let runtime: TestRuntime;
 /** Servers without a worker, except those that a test starts. */

@@ -6,12 +6,12 @@ import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import type { RecordedRequest } from '../../tools/test-kit/model-server.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import faultAgent from './agent.ts';
 import { expectSound } from './sound.ts';
 import { type CrashPoint, startWorkerProcess, WHEN_LOST } from './worker-process.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 
 /** All sessions have arrived within this time. */
 const ARRIVED_MS = patient(60_000);

@@ -1,9 +1,9 @@
-// Many commands at once on a Temporal server with default settings, which admits ten updates of a workflow at a time.
-import { beforeAll, expect, it } from 'vitest';
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
-import { afterFile } from '../../tools/test-kit/after-file.ts';
+// Many commands at once on a Temporal server with default settings, which admits ten updates of a workflow at a time.
+import { beforeAll, expect, it } from 'vitest';
 import { startTemporal } from '../../dev/temporal.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { createNamespace } from '../../tools/test-kit/namespaces.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';

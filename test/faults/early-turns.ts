@@ -1,8 +1,8 @@
 // Turns that begin before their workflow is woken.
 import { expect } from 'vitest';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { type ModelScript, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
+import { type ModelScript, lastUserText } from '../../tools/test-kit/model-server.ts';
 import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 import type { TestSession } from '../../tools/test-kit/session.ts';
 import { snapshotQuery } from '../../workflows/definitions.ts';

@@ -2,15 +2,15 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { PerdureClient } from '../../client/client.ts';
-import { callTool, fail, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
+import { callTool, fail, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { type RunningWorker, startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { snapshotQuery, updates } from '../../workflows/definitions.ts';
 import faultAgent, { effects } from './agent.ts';
-import { summaries } from './history.ts';
 import { EarlyTurns, said, STEP } from './early-turns.ts';
+import { summaries } from './history.ts';
 import { expectSound } from './sound.ts';
 
 const SESSIONS = 20;

@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import { fetchHistory } from '../../worker/replay/history.ts';
 import { readable } from '../../worker/replay/payloads.ts';
-import { eventually } from '../../tools/test-kit/eventually.ts';
 import { INITIATIVE_WORKFLOW, SESSION_WORKFLOW } from '../../workflows/definitions.ts';
 
 /** Waits until a workflow's history has `count` events, or the workflow has ended with fewer. */

@@ -1,11 +1,11 @@
 // A worker crashes between the commit of a command and its response; another one takes over.
 import { describe, expect, it } from 'vitest';
 import type { PhaseEvent } from '../../domain/phases.ts';
-import * as names from '../../workflows/definitions.ts';
 import { hang, say } from '../../tools/test-kit/model-actions.ts';
-import type { CrashPoint } from './worker-process.ts';
+import * as names from '../../workflows/definitions.ts';
 import { type CrashCase, CrashGroup, sendUntilAsked } from './crash-cases.ts';
 import { commandRows, raise } from './rows.ts';
+import type { CrashPoint } from './worker-process.ts';
 
 const ID = 'cmd_once';
 

@@ -1,11 +1,11 @@
 // A worker crashes between the commit of an activity and its completion in Temporal; another one takes over.
 import { describe, expect, it } from 'vitest';
-import { updates } from '../../workflows/definitions.ts';
 import { callTool, fail, finish, hang, say } from '../../tools/test-kit/model-actions.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { effects } from './agent.ts';
+import { CrashGroup, type CrashCase, type Saying, sendUntilAsked } from './crash-cases.ts';
 import { expectTalliedOnce, stateOf } from './tallied.ts';
 import type { CrashPoint } from './worker-process.ts';
-import { CrashGroup, type CrashCase, type Saying, sendUntilAsked } from './crash-cases.ts';
 
 const group = new CrashGroup();
 

@@ -1,6 +1,7 @@
 // A worker's lease lapses, or only seems to: its steps continue elsewhere at once, or not at all.
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { createPool } from '../../store/pool.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
@@ -11,7 +12,6 @@ import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { startSystem } from '../../tools/test-kit/system.ts';
 import { startTcpProxy } from '../../tools/test-kit/tcp-proxy.ts';
-import { createPool } from '../../store/pool.ts';
 import faultAgent from './agent.ts';
 import { EarlyTurns } from './early-turns.ts';
 import { expectSound } from './sound.ts';

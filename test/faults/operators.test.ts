@@ -1,13 +1,13 @@
 // What operators see of a session in Temporal, and how closing works.
 import { beforeAll, describe, expect, it } from 'vitest';
-import * as names from '../../workflows/definitions.ts';
-import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
-import { Gate } from '../../tools/test-kit/gate.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { callTool, fail, hang, say } from '../../tools/test-kit/model-actions.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import * as names from '../../workflows/definitions.ts';
+import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
 import faultAgent from './agent.ts';
 import { summaries } from './history.ts';
 import { raise } from './rows.ts';

@@ -9,6 +9,7 @@ import { type RunningPostgres, startPostgres } from '../../dev/postgres.ts';
 import { startTemporal } from '../../dev/temporal.ts';
 import { migrate } from '../../migrations/migrate.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { createNamespace } from '../../tools/test-kit/namespaces.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
@@ -16,7 +17,6 @@ import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { startSystem, type TestRuntime } from '../../tools/test-kit/system.ts';
 import faultAgent, { effects } from './agent.ts';
-import { Gate } from '../../tools/test-kit/gate.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls } from './sql-calls.ts';
 

@@ -11,8 +11,8 @@ import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { workspaceRoot } from '../../workspaces/paths.ts';
 import { updates } from '../../workflows/definitions.ts';
+import { workspaceRoot } from '../../workspaces/paths.ts';
 import faultAgent from './agent.ts';
 import { startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 

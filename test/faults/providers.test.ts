@@ -1,15 +1,13 @@
+import { createAnthropic } from '@ai-sdk/anthropic';
 // Transient and permanent failures of a provider, also while streaming; and the limits of a turn.
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { defineAgent, type Limits } from '../../agent/definition/define.ts';
 import { hideSecrets } from '../../config/secrets.ts';
 import { readEvents } from '../../store/events.ts';
 import { readStatus } from '../../store/status.ts';
-import { statusQuery, updates } from '../../workflows/definitions.ts';
-import { eventually } from '../../tools/test-kit/eventually.ts';
-import { createAnthropic } from '@ai-sdk/anthropic';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { type EventServer, startEventServer } from '../../tools/test-kit/event-server.ts';
-import { PROVIDER_APIS } from '../../tools/test-kit/provider-apis.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import {
   callTool,
   cut,
@@ -23,8 +21,10 @@ import {
   think,
 } from '../../tools/test-kit/model-actions.ts';
 import type { ChatRequest } from '../../tools/test-kit/model-server.ts';
+import { PROVIDER_APIS } from '../../tools/test-kit/provider-apis.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { statusQuery, updates } from '../../workflows/definitions.ts';
 import faultAgent, { effects } from './agent.ts';
 import { expectSound } from './sound.ts';
 

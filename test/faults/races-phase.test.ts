@@ -4,15 +4,15 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { temporalClient } from '../../client/send/temporal-client.ts';
 import { invalidTransitionMessage } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { snapshotQuery } from '../../workflows/definitions.ts';
-import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { type Answer, startHost, type TestCaller } from '../../tools/test-kit/host.ts';
+import { patient, promised } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { snapshotQuery } from '../../workflows/definitions.ts';
+import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
 import { inParallel } from './parallel.ts';
 import { raise } from './rows.ts';
 import { expectSound } from './sound.ts';
-import { patient, promised } from '../../tools/test-kit/patient.ts';
 
 const SESSIONS = 10;
 const ROUNDS = Math.ceil(Number(process.env['RACES'] ?? 40) / SESSIONS);

@@ -2,15 +2,15 @@
 // Random ones: test/histories/random.test.ts.
 import path from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
-import { fetchHistory, listExecutions } from '../../worker/replay/history.ts';
-import { replay } from '../../worker/replay/replay.ts';
-import { workflowBundle } from '../../worker/sandbox/bundle.ts';
-import { updates } from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { fetchHistory, listExecutions } from '../../worker/replay/history.ts';
+import { replay } from '../../worker/replay/replay.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
+import { updates } from '../../workflows/definitions.ts';
 
 /** Longer than the time-out of a workflow task, shorter than that of a statement. */
 const SLOW_S = 3.5;

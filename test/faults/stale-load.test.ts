@@ -1,16 +1,16 @@
 // A worker freezes before it loads a session, and resumes after another worker has loaded it.
 import { readFile } from 'node:fs/promises';
 import { beforeAll, expect, it } from 'vitest';
-import { hang, say } from '../../tools/test-kit/model-actions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
+import { hang, say } from '../../tools/test-kit/model-actions.ts';
 import { type RunningWorker, startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import faultAgent from './agent.ts';
-import { startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 import { updates } from '../../workflows/definitions.ts';
+import faultAgent from './agent.ts';
 import { loseClaims, untilItWaits } from './lost-claims.ts';
-import { Gate } from '../../tools/test-kit/gate.ts';
 import { expectSound } from './sound.ts';
+import { startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 
 let runtime: TestRuntime;
 let worker: RunningWorker;

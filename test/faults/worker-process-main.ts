@@ -3,18 +3,18 @@ import path from 'node:path';
 import { Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import { pino } from 'pino';
-import { createModels } from '../../agent/models/models.ts';
 import { agentRegistry } from '../../agent/loading/agent-registry.ts';
+import { createModels } from '../../agent/models/models.ts';
 import { createPostgresBus } from '../../bus/postgres.ts';
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
-import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { useOwnWorkflowThreads } from '../../worker/sandbox/own-workflow-threads.ts';
 import { subagentAgents } from '../subagents/agents.ts';
 import faultAgent from './agent.ts';
 import { payingAgent } from './paying.ts';
-import type { WorkerProcess } from './worker-process.ts';
 import { aroundCalls, sessionsOf, type SqlCall } from './sql-calls.ts';
+import type { WorkerProcess } from './worker-process.ts';
 
 const options = JSON.parse(process.env['PERDURE_TEST_WORKER']!) as WorkerProcess;
 // Written before the process crashes.

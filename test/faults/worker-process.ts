@@ -1,9 +1,9 @@
 import path from 'node:path';
 import { startNodeProcess } from '../../dev/node-process.ts';
 import type { TiedProcess } from '../../dev/spawn-tied.ts';
-import type { WorkerParts } from '../../worker/create.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
+import type { WorkerParts } from '../../worker/create.ts';
 
 /** Settings where a worker is lost: what it had just begun may not be under its lease yet, and continues after this time. */
 export const WHEN_LOST = { heartbeatTimeoutMs: patient(5_000) };

@@ -1,16 +1,16 @@
 // A timed-out attempt resumes, before and after the next attempt has taken over.
 import { beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { callTool, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { type RunningWorker, startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { eventually } from '../../tools/test-kit/eventually.ts';
 import faultAgent, { effects } from './agent.ts';
-import { startWorkerProcess, WHEN_LOST } from './worker-process.ts';
-import { Gate } from '../../tools/test-kit/gate.ts';
 import { allRows } from './rows.ts';
 import { expectSound } from './sound.ts';
 import { aroundCalls, sessionsOf, type SqlCall } from './sql-calls.ts';
+import { startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 
 let runtime: TestRuntime;
 /** The worker that is running. */

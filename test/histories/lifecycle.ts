@@ -1,14 +1,14 @@
 // Scenarios of a session's lifecycle: commands, closing and opening, continuing as new, and lost workers and claims.
 import { setTimeout as delay } from 'node:timers/promises';
 import { defineAgent } from '../../agent/definition/define.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { callTool, fail, report, say } from '../../tools/test-kit/model-actions.ts';
+import { withoutFunction } from '../../tools/test-kit/without-function.ts';
 import { signals, updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { loseClaims, untilItWaits } from '../faults/lost-claims.ts';
 import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
 import { startWorkerProcess } from '../faults/worker-process.ts';
-import { eventually } from '../../tools/test-kit/eventually.ts';
-import { withoutFunction } from '../../tools/test-kit/without-function.ts';
-import { callTool, fail, report, say } from '../../tools/test-kit/model-actions.ts';
 import {
   build,
   CANARY,

@@ -4,10 +4,10 @@ import fc from 'fast-check';
 import type pg from 'pg';
 import type { Wake } from '../../domain/activities.ts';
 import { newId } from '../../domain/ids.ts';
-import { signals, submitUpdate, updates } from '../../workflows/definitions.ts';
 import { callTool, fail, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
 import type { TestSession } from '../../tools/test-kit/session.ts';
+import { signals, submitUpdate, updates } from '../../workflows/definitions.ts';
 import { raise } from '../faults/rows.ts';
 import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
 

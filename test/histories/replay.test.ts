@@ -1,9 +1,9 @@
 import path from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { HISTORIES, readHistories, type RecordedHistory } from '../../tools/scripts/histories/files.ts';
+import { Pseudonyms } from '../../tools/scripts/histories/pseudonyms.ts';
 import { typeOf } from '../../worker/replay/history.ts';
 import { readable } from '../../worker/replay/payloads.ts';
-import { Pseudonyms } from '../../tools/scripts/histories/pseudonyms.ts';
 import { capturingBundle, replay } from '../../worker/replay/replay.ts';
 import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { CANARY } from './scenario.ts';

@@ -1,13 +1,13 @@
 // Types of recorded scenarios, and steps that scenarios share.
 import { setTimeout as delay } from 'node:timers/promises';
 import { newId } from '../../domain/ids.ts';
-import { updates } from '../../workflows/definitions.ts';
-import faultAgent from '../faults/agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import type { ModelScript } from '../../tools/test-kit/model-server.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import type { RuntimeOptions, TestRuntime } from '../../tools/test-kit/system.ts';
+import { updates } from '../../workflows/definitions.ts';
+import faultAgent from '../faults/agent.ts';
 
 /** What has a workflow with its id. */
 export type Recorded = Pick<TestSession, 'id' | 'handle'>;

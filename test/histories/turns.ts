@@ -1,9 +1,9 @@
 // Scenarios of turns with models and tools.
 import type { SessionMark } from '../../domain/command-table.ts';
-import { updates } from '../../workflows/definitions.ts';
-import faultAgent from '../faults/agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, fail, say } from '../../tools/test-kit/model-actions.ts';
+import { updates } from '../../workflows/definitions.ts';
+import faultAgent from '../faults/agent.ts';
 import { build, CANARY, hangingTurn, inOrder, inPhase, open, refused, type Scenario, turn, words } from './scenario.ts';
 
 const plainTurn: Scenario = {

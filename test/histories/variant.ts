@@ -1,8 +1,8 @@
 // The workflow code with replacements, as after a change.
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { capturingBundleOf } from '../../worker/replay/replay.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
+import { capturingBundleOf } from '../../worker/replay/replay.ts';
 
 const ROOT = path.join(import.meta.dirname, '..', '..');
 

@@ -1,12 +1,12 @@
 // Scenarios of runs that wait: for the answer to a call that asks, or for the outcome of a call that a page carries out.
 import { createClient } from '../../client/client.ts';
 import { newId } from '../../domain/ids.ts';
-import { payingAgent, untilWaiting, waiting, type Waiting } from '../faults/paying.ts';
 import { askingModel } from '../../tools/test-kit/asking-agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import type { TestSession } from '../../tools/test-kit/session.ts';
 import type { RuntimeOptions, TestRuntime } from '../../tools/test-kit/system.ts';
 import { updates } from '../../workflows/definitions.ts';
+import { payingAgent, untilWaiting, waiting, type Waiting } from '../faults/paying.ts';
 import { CANARY, close, refused, type Scenario } from './scenario.ts';
 
 const options: RuntimeOptions = { agents: [payingAgent], script: askingModel };

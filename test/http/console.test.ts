@@ -1,18 +1,18 @@
 import { SignJWT } from 'jose';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { REHEARSAL_MODEL } from '../../agent/scripted/rehearsal-model.ts';
+import { newId } from '../../domain/ids.ts';
 import { tokenUser } from '../../host/auth/token-user.ts';
 import { eraseSession } from '../../store/erasure.ts';
-import { userFolder } from '../../workspaces/paths.ts';
-import { newId } from '../../domain/ids.ts';
-import { type Answer, chunksOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { type Answer, chunksOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { fail, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { listExecutions } from '../../worker/replay/history.ts';
+import { userFolder } from '../../workspaces/paths.ts';
 import { variant } from '../histories/variant.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 
 // What the console reads, from a worker's real turns.
 

@@ -14,8 +14,9 @@ import { SignJWT } from 'jose';
 import { pino } from 'pino';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { AgentDefinition } from '../../agent/definition/define.ts';
-import { PerdureError } from '../../domain/errors.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
+import { PerdureError } from '../../domain/errors.ts';
+import siteBuilder from '../../examples/site-builder/agent.ts';
 import {
   catalogOf,
   createHost,
@@ -25,7 +26,6 @@ import {
   Previews,
   tokenUser,
 } from '../../host/index.ts';
-import siteBuilder from '../../examples/site-builder/agent.ts';
 import { watchReach } from '../../host/process/watch-reach.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { startBrowser, WAIT, watchErrors } from '../../tools/test-kit/browser.ts';

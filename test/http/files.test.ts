@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text as textOf } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { userFolder } from '../../workspaces/paths.ts';
 import { Previews } from '../../host/files/previews.ts';
 import { PREVIEW_SECRET, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
+import { userFolder } from '../../workspaces/paths.ts';
 
 let host: TestHost;
 let ada: TestCaller;

@@ -2,11 +2,11 @@
 import { beforeAll, expect, it } from 'vitest';
 import { temporalClient } from '../../client/send/temporal-client.ts';
 import { type ArgumentKind, COMMAND_NAMES, commandEntry, type CommandName } from '../../domain/command-table.ts';
-import { pathArguments } from '../../wire/commands.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestCaller } from '../../tools/test-kit/host.ts';
 import { hang, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { pathArguments } from '../../wire/commands.ts';
 import { allHistories } from '../faults/history.ts';
 
 let runtime: TestRuntime;

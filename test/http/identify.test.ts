@@ -2,9 +2,9 @@ import { createHmac } from 'node:crypto';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { cookieKey } from '../../host/auth/cookie-key.ts';
 import { isLoopback, loopbackUser } from '../../host/auth/loopback-user.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
 function request(headers: Record<string, string> = {}, url = 'http://127.0.0.1:8787/api/sessions'): Request {
   return new Request(url, { headers: { host: new URL(url).host, ...headers } });

@@ -1,12 +1,12 @@
 // Resuming an initiative: what a work session is told, and what stops it.
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { beforeAll, expect, it } from 'vitest';
 import type pg from 'pg';
-import { patientPool } from '../../tools/test-kit/patient-pool.ts';
+import { beforeAll, expect, it } from 'vitest';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { startHost, type TestCaller } from '../../tools/test-kit/host.ts';
 import { planned } from '../../tools/test-kit/initiative.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { userFolder } from '../../workspaces/paths.ts';

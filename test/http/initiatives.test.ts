@@ -2,8 +2,8 @@
 import { gunzipSync } from 'node:zlib';
 import { unpackTar } from 'modern-tar';
 import { beforeAll, expect, it } from 'vitest';
-import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { requestTo, routesOf } from '../attacks/routes.ts';
 
 let host: TestHost;

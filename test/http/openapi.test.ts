@@ -3,10 +3,10 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { templateOf } from '../../host/api/api.ts';
 import { tokenUser } from '../../host/index.ts';
-import { requestTo, routesOf } from '../attacks/routes.ts';
-import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import type { OpenApi } from '../../tools/test-kit/described.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
+import { requestTo, routesOf } from '../attacks/routes.ts';
 
 let host: TestHost;
 let guarded: TestHost;

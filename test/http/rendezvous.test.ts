@@ -1,12 +1,12 @@
 import pg from 'pg';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { promised } from '../../tools/test-kit/patient.ts';
 import { temporalClient } from '../../client/send/temporal-client.ts';
 import { newId } from '../../domain/ids.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { eventsOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { fail, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
+import { promised } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 
 // Tabs of one user on two hosts, each with its own connections. Sessions become idle and close all the time, which readers

@@ -2,9 +2,9 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import type { PageHandler } from '../../host/context.ts';
 import { staticPage } from '../../host/http/static-page.ts';
+import { scratchDir } from '../../tools/test-kit/scratch.ts';
 
 const OF_INITIATIVES = ['/i', '/i/ini_1'];
 const LONG = 'go();\n'.repeat(1_000);

@@ -1,8 +1,8 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { keepPrompt } from '../../store/prompts.ts';
-import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
 let db: pg.Pool;

@@ -1,12 +1,12 @@
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
+import { type Answer, eventsOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { withoutFunction } from '../../tools/test-kit/without-function.ts';
-import { type Answer, eventsOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 
 const PNG = { type: 'file', mediaType: 'image/png', url: 'data:image/png;base64,aGVsbG8=' };
 

@@ -3,14 +3,14 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { beforeAll, describe, expect, it } from 'vitest';
+import type { McpServerDefinition } from '../../agent/definition/mcp-server-definition.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
-import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { agentWith, Client, stdioServer } from './client.ts';
 import { type HttpServer, startHttpServer } from './http-server.ts';
-import type { McpServerDefinition } from '../../agent/definition/mcp-server-definition.ts';
 
 const db = patientPool(await freshDatabase());
 afterFile(() => db.end());

@@ -3,14 +3,14 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import path from 'node:path';
 import { expect, it } from 'vitest';
-import { patientPool } from '../../tools/test-kit/patient-pool.ts';
+import type { McpServerDefinition } from '../../agent/definition/mcp-server-definition.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { agentWith, Client, stdioServer } from './client.ts';
 import { type HttpOptions, type RpcBody, startHttpServer } from './http-server.ts';
-import type { McpServerDefinition } from '../../agent/definition/mcp-server-definition.ts';
 
 const db = patientPool(await freshDatabase());
 afterFile(() => db.end());

@@ -3,17 +3,17 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { pino } from 'pino';
 import { beforeAll, expect, it } from 'vitest';
-import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { parseConfig } from '../../config/config.ts';
 import { COMPILE_CACHE } from '../../dev/node-process.ts';
 import { startTemporal } from '../../dev/temporal.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { createNamespace, type FreshNamespace } from '../../tools/test-kit/namespaces.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { startTcpProxy } from '../../tools/test-kit/tcp-proxy.ts';
-import { warnOfMissingServerSettings } from '../../worker/startup/server-settings.ts';
 import { startWorker } from '../../worker/start.ts';
+import { warnOfMissingServerSettings } from '../../worker/startup/server-settings.ts';
 
 /** The server's defaults for the settings that a worker can read. */
 const READABLE = {

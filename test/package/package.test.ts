@@ -15,10 +15,10 @@ import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { startBrowser, WAIT, watchErrors } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { expectLeastOfThree } from '../../tools/test-kit/least-of-three.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase, freshNamespace, freePort } from '../../tools/test-kit/servers.ts';
 import { installedSizes, installTarball, link, typeCheck } from './tarball.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 
 const project = scratchDir();
 const run = promisify(execFile);

@@ -1,7 +1,7 @@
 // The result of `npm pack`, unpacked into a folder with the dependencies that npm would install.
 import { execFile } from 'node:child_process';
-import { lstat, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
+import { lstat, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { promisify } from 'node:util';

@@ -1,3 +1,4 @@
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 // perdure/adk: ADK's own Runner over our sessions, and the same random operations on ours and on ADK's session services.
 import {
   type BaseLlmConnection,
@@ -14,15 +15,14 @@ import {
   type Session,
 } from '@google/adk';
 import { DatabaseSessionService } from '@google/adk/sessions/database';
-import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { jsonSchema, type ModelMessage, streamText, type ToolSet } from 'ai';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
-import { randomIntegers } from '../../tools/test-kit/cases.ts';
-import { newId } from '../../domain/ids.ts';
-import { InMemorySessionService, PostgresSessionService } from '../../client/state/index.ts';
 import { PerdureSessionService } from '../../client/state/adk.ts';
+import { InMemorySessionService, PostgresSessionService } from '../../client/state/index.ts';
+import { newId } from '../../domain/ids.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { randomIntegers } from '../../tools/test-kit/cases.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import { startModelServer } from '../../tools/test-kit/model-server.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';

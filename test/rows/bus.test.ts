@@ -1,12 +1,12 @@
 import { getEventListeners } from 'node:events';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { eventually } from '../../tools/test-kit/eventually.ts';
-import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { type Bus, type BusEvent, pack, type Pointer, unpack } from '../../bus/bus.ts';
 import { LastingConnection } from '../../bus/connection.ts';
 import { createMemoryBus } from '../../bus/memory.ts';
 import { createPostgresBus } from '../../bus/postgres.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
 const errors: unknown[] = [];
 const onError = (error: unknown) => void errors.push(error);

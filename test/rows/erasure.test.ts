@@ -5,13 +5,13 @@ import { expect, it } from 'vitest';
 import { Event, PostgresSessionService } from '../../client/state/index.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Json } from '../../domain/text.ts';
-import { claimErasures, eraseSession, eraseUserRest, finishErasures, someSessionsOf } from '../../store/erasure.ts';
 import { attach } from '../../store/attachments.ts';
+import { type CachePlace, readCached, writeCached } from '../../store/cached-results.ts';
 import { Contents } from '../../store/contents.ts';
+import { claimErasures, eraseSession, eraseUserRest, finishErasures, someSessionsOf } from '../../store/erasure.ts';
 import { noteWritten } from '../../store/instructions.ts';
 import { keepPrompt, readPrompt } from '../../store/prompts.ts';
 import { sweepOutputs, sweepRefusals } from '../../store/retention.ts';
-import { type CachePlace, readCached, writeCached } from '../../store/cached-results.ts';
 import { tablesWith } from '../../tools/test-kit/canary.ts';
 import { freshRows, refusal, rows, Session, textPart } from './session.ts';
 

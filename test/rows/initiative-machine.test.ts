@@ -2,8 +2,8 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { statusesOf } from '../../domain/initiatives/machines.ts';
-import type { InitiativeView } from '../../wire/initiative-views.ts';
 import { cases } from '../../tools/test-kit/cases.ts';
+import type { InitiativeView } from '../../wire/initiative-views.ts';
 import { Initiative } from './initiative.ts';
 import { freshRows, rows } from './session.ts';
 

@@ -1,7 +1,7 @@
 // The full-text index and what it finds.
 import { describe, expect, it } from 'vitest';
-import { indexMessages, searchMessages } from '../../store/search.ts';
 import { eraseSession } from '../../store/erasure.ts';
+import { indexMessages, searchMessages } from '../../store/search.ts';
 import { conversation, told } from './conversation.ts';
 import { freshRows, rows, Session, textPart } from './session.ts';
 

@@ -1,9 +1,5 @@
 // One suite for both stores of SessionService, then what only Postgres has to show.
 import { describe, expect, it } from 'vitest';
-import { randomIntegers } from '../../tools/test-kit/cases.ts';
-import { newId } from '../../domain/ids.ts';
-import { replayState } from '../../tools/test-kit/replayed-state.ts';
-import type { Json } from '../../domain/text.ts';
 import {
   Event,
   InMemorySessionService,
@@ -11,7 +7,11 @@ import {
   type Session,
   type SessionService,
 } from '../../client/state/index.ts';
+import { newId } from '../../domain/ids.ts';
+import type { Json } from '../../domain/text.ts';
 import { appendStateEvent } from '../../store/state.ts';
+import { randomIntegers } from '../../tools/test-kit/cases.ts';
+import { replayState } from '../../tools/test-kit/replayed-state.ts';
 import { freshRows, rows } from './session.ts';
 
 const db = await freshRows({ max: 16 });

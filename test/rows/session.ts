@@ -1,19 +1,19 @@
+import { randomUUID } from 'node:crypto';
 // A session that users and a worker change directly through the SQL functions, without store and workflow.
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
-import { randomUUID } from 'node:crypto';
-import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { z } from 'zod';
 import { newId } from '../../domain/ids.ts';
+import type { PartWrite } from '../../domain/part-data.ts';
 import { nextPhase, type Phase, type PhaseEvent } from '../../domain/phases.ts';
 import type { Fence } from '../../domain/runs.ts';
-import { z } from 'zod';
-import type { PartWrite } from '../../domain/part-data.ts';
 import * as store from '../../store/db.ts';
 import { noteRetry } from '../../store/runs.ts';
 import { appendStreams, streamBatch, type StreamWrite } from '../../store/streams.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 import { raiseEvent } from '../faults/rows.ts';
-import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 
 /** The result of an SQL function. */
 export type Answer = Record<string, unknown>;

@@ -2,15 +2,15 @@
 import fc from 'fast-check';
 import type pg from 'pg';
 import { describe, expect, it } from 'vitest';
-import { cases } from '../../tools/test-kit/cases.ts';
 import type { Fence } from '../../domain/runs.ts';
+import { COUNTED, readOpenWork } from '../../store/open-work.ts';
 import { noteStuck, stuckWorkflows } from '../../store/stuck.ts';
 import { claimDueRuns, type DueRun } from '../../store/sweep.ts';
-import { COUNTED, readOpenWork } from '../../store/open-work.ts';
+import { cases } from '../../tools/test-kit/cases.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { WAKES_AT_ONCE } from '../../worker/periodic/sweep-runs.ts';
 import { answer, asks } from './asking.ts';
 import { freshRows, measuredRows, rows, Session } from './session.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 
 /** `PARKED_RUNS=1000000 npm test -- test/rows/sweep` measures a million, in about a minute. */
 const PARKED = Number(process.env['PARKED_RUNS'] ?? 100_000);

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { Fence } from '../../domain/runs.ts';
-import { cases } from '../../tools/test-kit/cases.ts';
 import { readSession } from '../../store/sessions.ts';
+import { cases } from '../../tools/test-kit/cases.ts';
 import { compact, type Paid, prune, summarize } from './compacting.ts';
 import { call, freshRows, type Row, Session, textPart } from './session.ts';
 

@@ -1,6 +1,6 @@
+import { randomUUID } from 'node:crypto';
 // Who did a step or a tool call, as it is noted when that is settled.
 import { expect, it } from 'vitest';
-import { randomUUID } from 'node:crypto';
 import { readTurns } from '../../store/console-turns.ts';
 import { freshRows, rows, Session, toolPart } from './session.ts';
 

@@ -1,9 +1,9 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { statusQuery, updates } from '../../workflows/definitions.ts';
-import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { callTool, hang, say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { statusQuery, updates } from '../../workflows/definitions.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {

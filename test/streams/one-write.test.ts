@@ -1,12 +1,12 @@
 // The streams of a worker share their writes.
 import { beforeAll, expect, it } from 'vitest';
-import { updates } from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { aroundCalls, sessionsOf } from '../faults/sql-calls.ts';
 
 const STREAMS = 8;

@@ -1,8 +1,8 @@
 // A model that plays agents and their subagents: what it says follows from the first message of a session.
 import { WorkflowNotFoundError } from '@temporalio/client';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import type { ModelAction } from '../../tools/test-kit/model-actions.ts';
 import type { ChatRequest, ModelScript } from '../../tools/test-kit/model-server.ts';
-import { eventually } from '../../tools/test-kit/eventually.ts';
 import type { Servers } from '../../tools/test-kit/session.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 

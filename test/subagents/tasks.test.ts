@@ -1,11 +1,11 @@
 // Subagents: what calls of `task` return, and what their sessions are.
 import { beforeAll, describe, expect, it } from 'vitest';
-import * as names from '../../workflows/definitions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { callTool, fail, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import * as names from '../../workflows/definitions.ts';
 import { expectSound } from '../faults/sound.ts';
 import { boss, careful, helper } from './agents.ts';
 import { children, childrenOf, type Counts, play, runOver, said, untilItWaits, workflowIsOver } from './kit.ts';

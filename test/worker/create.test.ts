@@ -5,16 +5,16 @@ import { Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { pino } from 'pino';
 import { expect, it, vi } from 'vitest';
-import { createModels } from '../../agent/models/models.ts';
 import { agentRegistry } from '../../agent/loading/agent-registry.ts';
+import { createModels } from '../../agent/models/models.ts';
 import { createMemoryBus } from '../../bus/memory.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
 import { SETTINGS } from '../../tools/test-kit/system.ts';
+import { createWorker } from '../../worker/create.ts';
 import { quietRuntime } from '../../worker/replay/quiet.ts';
 import { workflowBundle } from '../../worker/sandbox/bundle.ts';
-import { createWorker } from '../../worker/create.ts';
 
 // Other files of this process replace globals, once: as far as these modules know, nobody has.
 vi.hoisted(() => vi.resetModules());

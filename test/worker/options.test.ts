@@ -8,7 +8,6 @@ import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { createModels } from '../../agent/models/models.ts';
 import { createClient, type MessageInput, type PerdureClient } from '../../client/index.ts';
-import { quietRuntime } from '../../worker/replay/quiet.ts';
 import type { Usage } from '../../domain/usage.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { hang, report, say } from '../../tools/test-kit/model-actions.ts';
@@ -16,6 +15,7 @@ import { type ModelServer, startModelServer } from '../../tools/test-kit/model-s
 import { patient } from '../../tools/test-kit/patient.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freePort, freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
+import { quietRuntime } from '../../worker/replay/quiet.ts';
 import { type StartedWorker, startWorker } from '../../worker/start.ts';
 
 const look = defineTool({ name: 'look', description: 'Looks around.', input: z.object({}), execute: () => null });

@@ -3,10 +3,10 @@ import { historyFromJSON } from '@temporalio/common/lib/proto-utils.js';
 import proto from '@temporalio/proto';
 import { describe, expect, it } from 'vitest';
 import { HISTORIES, readHistories } from '../../tools/scripts/histories/files.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { eventAttributes, type History, type HistoryEvent } from '../../worker/replay/history.ts';
 import type { GivenHistory } from '../../worker/replay/process.ts';
 import { replayElsewhere } from '../../worker/replay/replay-elsewhere.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 
 const recorded = await readHistories(HISTORIES);
 

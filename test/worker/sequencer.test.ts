@@ -5,8 +5,8 @@ import { expect, it } from 'vitest';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { freshNamespace } from '../../tools/test-kit/servers.ts';
-import { bundle } from '../../worker/sandbox/bundle.ts';
 import { quietRuntime } from '../../worker/replay/quiet.ts';
+import { bundle } from '../../worker/sandbox/bundle.ts';
 import type { orderedParts } from './ordered-parts.ts';
 
 const TASK_QUEUE = 'parts';

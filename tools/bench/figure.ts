@@ -1,5 +1,5 @@
-import type { FloorSession } from './floor.ts';
 import type { Column } from './columns.ts';
+import type { FloorSession } from './floor.ts';
 import type { System } from './servers.ts';
 
 /** Input of a figure. */

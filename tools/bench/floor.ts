@@ -5,8 +5,8 @@ import { z } from 'zod';
 import { createModels } from '../../agent/models/models.ts';
 import { PROMPT } from './agents.ts';
 import { now } from './clock.ts';
-import { type Ask, messageOf } from './script.ts';
 import { MODEL } from './names.ts';
+import { type Ask, messageOf } from './script.ts';
 import { TextTimes } from './text-times.ts';
 
 /** Durations of a bare turn, in milliseconds. */

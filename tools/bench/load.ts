@@ -1,8 +1,8 @@
 // Many conversations at once, each turn after turn.
 import { now } from './clock.ts';
 import { cpuOf } from './cpu.ts';
-import { median } from './statistics.ts';
 import type { Result } from './figure.ts';
+import { median } from './statistics.ts';
 
 type Pids = Record<string, number>;
 

@@ -1,9 +1,9 @@
 // The user message of a benchmark turn is the script of the model's answer, so the model server needs no other input.
 import { setTimeout as delay } from 'node:timers/promises';
 import { callTool, hang, type ModelAction, say } from '../test-kit/model-actions.ts';
-import { CHILD } from './agents.ts';
 import type { ChatRequest } from '../test-kit/model-server.ts';
 import { lastUserText } from '../test-kit/model-server.ts';
+import { CHILD } from './agents.ts';
 
 /** An answer's shape. */
 export interface Ask {

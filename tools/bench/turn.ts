@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { now } from './clock.ts';
 import type { Followed } from './client.ts';
+import { now } from './clock.ts';
 import { type Ask, messageOf } from './script.ts';
 import type { System } from './servers.ts';
 

@@ -1,14 +1,16 @@
 // A campaign: load and faults together, then a wait until all is settled, then a check of every promise.
 import { setTimeout as delay } from 'node:timers/promises';
-import { withinMs } from '../../client/wait/within-ms.ts';
 import { temporalClient } from '../../client/send/temporal-client.ts';
+import { withinMs } from '../../client/wait/within-ms.ts';
+import { patient } from '../test-kit/patient.ts';
+import { Random } from '../test-kit/random.ts';
 import { Readings } from './api.ts';
 import { breakOf } from './breaks.ts';
 import { Crew, STALE_MS } from './crew.ts';
 import { Driver } from './driver.ts';
 import { by, type Evidence, gather, keepEvidence, type Users, withChildren } from './evidence.ts';
-import { checkFreshness } from './freshness.ts';
 import { injectFaults, type Injected } from './faults.ts';
+import { checkFreshness } from './freshness.ts';
 import { Ledger, type Violation } from './ledger.ts';
 import type { Options } from './options.ts';
 import { checkAnswers } from './promises/answers.ts';
@@ -28,14 +30,12 @@ import { checkPhases } from './promises/phases.ts';
 import { checkProcesses } from './promises/processes.ts';
 import { checkReaders } from './promises/readers.ts';
 import { checkRewinds } from './promises/rewinds.ts';
-import { checkSums } from './promises/sums.ts';
 import { checkState } from './promises/state.ts';
+import { checkSums } from './promises/sums.ts';
 import { checkTools } from './promises/tools.ts';
-import { Random } from '../test-kit/random.ts';
 import { standingOf } from './standing.ts';
 import { isStored } from './summaries.ts';
 import { NAMESPACE, withWorld, type World } from './world.ts';
-import { patient } from '../test-kit/patient.ts';
 
 const USERS = 4;
 /** The members of the crew, whose sessions are beside those of the users. */

@@ -1,9 +1,9 @@
 // The user of an initiative at which a crew works: reads its STATE.md all the time, and decides, blocks, resolves and edits.
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseDocument } from 'yaml';
+import type { Random } from '../test-kit/random.ts';
 import { Api } from './api.ts';
 import { CANARY } from './plan.ts';
-import type { Random } from '../test-kit/random.ts';
 
 /** A work session counts as unresponsive after this time (PERDURE_STALE_ASSIGNMENT, PERDURE_STALE_PROGRESS). */
 export const STALE_MS = 4_000;

@@ -1,12 +1,12 @@
 // One user of one session: sends messages and commands and reads answers, through any host.
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Random } from '../test-kit/random.ts';
 import { Api, type Answered, type Readings } from './api.ts';
 import { Approvals } from './approvals.ts';
+import { STALE_MS } from './crew.ts';
 import { Files } from './files.ts';
 import { GoingBack } from './going-back.ts';
-import { STALE_MS } from './crew.ts';
 import { CANARY, CREW, crewText, MODELS, plannedText } from './plan.ts';
-import type { Random } from '../test-kit/random.ts';
 import type { Commanded, Sent, User } from './user.ts';
 
 const ACTIONS = {

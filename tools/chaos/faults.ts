@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Random } from '../test-kit/random.ts';
 import { type Disk, slowCommits } from './disk.ts';
 import type { Link, LinkTarget } from './links.ts';
 import type { Part } from './part.ts';
-import type { Random } from '../test-kit/random.ts';
 import type { World } from './world.ts';
 
 export const FAULT_KINDS = [

@@ -1,9 +1,9 @@
+import { patient } from '../test-kit/patient.ts';
 import type { Reading, Readings } from './api.ts';
 import type { Driver } from './driver.ts';
 import type { Ledger } from './ledger.ts';
 import type { Model } from './model.ts';
 import type { World } from './world.ts';
-import { patient } from '../test-kit/patient.ts';
 
 /** T4: maximum lag of a reader in another process behind the model. */
 const MOST_MS = patient(100);

@@ -4,16 +4,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Connection } from '@temporalio/client';
 import { NativeConnection } from '@temporalio/worker';
 import type pg from 'pg';
-import { createModels } from '../../agent/models/models.ts';
 import { loadAgents } from '../../agent/loading/agent-registry.ts';
+import { createModels } from '../../agent/models/models.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { createPostgresBus } from '../../bus/postgres.ts';
 import { parseConfig, requireDatabase } from '../../config/config.ts';
 import { createLogger } from '../../config/log.ts';
 import { temporalConnectConfig } from '../../config/temporal.ts';
 import { createPool } from '../../store/pool.ts';
-import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { createWorker } from '../../worker/create.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 
 const STREAMING = new Set(['call append_stream', 'call append_streams', 'call settle_step']);
 /** About as long as a commit takes on a busy disk. */

@@ -1,6 +1,6 @@
+import type { Random } from '../test-kit/random.ts';
 // The network links between the processes of a campaign, each a proxy that can delay, lose or stop traffic.
 import { latency, packetLoss, slowStatements, startTcpProxy, type TcpProxy } from '../test-kit/tcp-proxy.ts';
-import type { Random } from '../test-kit/random.ts';
 
 /** The server that a link leads to. */
 export type LinkTarget = 'postgres' | 'temporal' | 'model' | 'host';

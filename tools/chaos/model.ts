@@ -3,6 +3,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { callTool, cut, fail, type ModelAction, report, say } from '../test-kit/model-actions.ts';
 import { type ChatRequest, type ModelServer, startModelServer } from '../test-kit/model-server.ts';
+import type { Random } from '../test-kit/random.ts';
 import {
   askedBy,
   CANARY,
@@ -14,7 +15,6 @@ import {
   summaryText,
   taskIn,
 } from './plan.ts';
-import type { Random } from '../test-kit/random.ts';
 
 /** A request for a summary and its outcome. */
 export interface SummaryCall {

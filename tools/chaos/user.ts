@@ -1,6 +1,6 @@
+import type { Random } from '../test-kit/random.ts';
 // What a user of a session knows and does, for all that it does.
 import type { Answered, Api } from './api.ts';
-import type { Random } from '../test-kit/random.ts';
 
 /** A message, as the user knows it. */
 export interface Sent {

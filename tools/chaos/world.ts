@@ -12,13 +12,13 @@ import { startPostgres } from '../../dev/postgres.ts';
 import { startTemporal } from '../../dev/temporal.ts';
 import { migrate } from '../../migrations/migrate.ts';
 import { createPool } from '../../store/pool.ts';
+import { Random } from '../test-kit/random.ts';
+import { STALE_MS } from './crew.ts';
 import { type Disk, mountDisk } from './disk.ts';
 import { Links, type LinkTarget } from './links.ts';
 import { type Model, startModel } from './model.ts';
 import { Part } from './part.ts';
-import { STALE_MS } from './crew.ts';
 import { MODELS } from './plan.ts';
-import { Random } from '../test-kit/random.ts';
 import { recordStates } from './recorded-states.ts';
 
 export const NAMESPACE = 'default';

@@ -3,7 +3,14 @@
 import { existsSync, globSync, readdirSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import path from 'node:path';
-import { IMPORT_RULES, type FolderRule, MOST_TOP_FOLDERS, NOT_IN_UNIT_TESTS, UNRESTRICTED } from './import-rules.ts';
+import {
+  IMPORT_RULES,
+  type FolderRule,
+  MOST_TOP_FOLDERS,
+  NOT_IN_UNIT_TESTS,
+  PACKAGES_OF_ROOMS,
+  UNRESTRICTED,
+} from './import-rules.ts';
 import { type Import, readModule } from './modules.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
@@ -30,9 +37,7 @@ function isNamedBy(entry: string, name: string): boolean {
   return entry.endsWith('*') ? name.startsWith(entry.slice(0, -1)) : name === entry;
 }
 
-/** The rule of a file: its own, else the one of its room, else the one of its folder. */
-const ruleOf = (file: string): FolderRule | undefined =>
-  IMPORT_RULES[file] ?? IMPORT_RULES[path.dirname(file)] ?? IMPORT_RULES[folderOf(file)];
+const ruleOf = (file: string): FolderRule | undefined => IMPORT_RULES[file] ?? IMPORT_RULES[folderOf(file)];
 
 /** The problem of an import; undefined: none. */
 function problemOf(file: string, { specifier, typeOnly }: Import): string | undefined {
@@ -41,8 +46,10 @@ function problemOf(file: string, { specifier, typeOnly }: Import): string | unde
   if (builtinModules.includes(specifier)) return `write node:${specifier}`;
   if (!specifier.startsWith('.')) {
     const name = packageOf(specifier);
+    const ofRoom = PACKAGES_OF_ROOMS[path.dirname(file)] ?? [];
+    if (ofRoom.some((one) => isNamedBy(one, name))) return undefined;
     if (!rule || allowsPackage(rule, name) || (typeOnly && rule.typesOf?.includes(name))) return undefined;
-    return `${folderOf(file)}/ may not import the package ${name}`;
+    return `${path.dirname(file)}/ may not import the package ${name}`;
   }
   const target = resolved(file, specifier);
   if (!existsSync(path.join(root, target))) return `${specifier} does not exist`;
@@ -86,17 +93,23 @@ function folderProblems(files: readonly string[]): string[] {
 /** Allowed packages that no file under their rule imports: a rule says what a folder is built on. */
 function unusedPackages(imports: ReadonlyMap<string, readonly Import[]>): string[] {
   const code = [...imports].filter(([file]) => !isTest(file));
-  return Object.entries(IMPORT_RULES).flatMap(([place, rule]) => {
-    const under = code.filter(([file]) => ruleOf(file) === rule);
-    const names = under.flatMap(([, all]) => all.map(({ specifier }) => packageOf(specifier)));
-    const allowed = [
-      ...(rule.packages === 'any' ? [] : rule.packages),
-      ...(rule.typesOf ?? []).filter((one) => !IMPORT_RULES[folderOf(one)]),
-    ];
+  const unused = (place: string, allowed: readonly string[], isUnder: (file: string) => boolean) => {
+    const names = code.flatMap(([file, all]) =>
+      isUnder(file) ? all.map(({ specifier }) => packageOf(specifier)) : [],
+    );
     return allowed
       .filter((one) => !names.some((name) => isNamedBy(one, name)))
       .map((one) => `${place}: imports nothing from ${one}: remove it from import-rules.ts`);
+  };
+  const ofFolders = Object.entries(IMPORT_RULES).flatMap(([place, rule]) => {
+    const types = (rule.typesOf ?? []).filter((one) => !IMPORT_RULES[folderOf(one)]);
+    const allowed = rule.packages === 'any' ? types : [...rule.packages, ...types];
+    return unused(place, allowed, (file) => ruleOf(file) === rule);
   });
+  const ofRooms = Object.entries(PACKAGES_OF_ROOMS).flatMap(([room, allowed]) =>
+    unused(room, allowed, (file) => path.dirname(file) === room),
+  );
+  return [...ofFolders, ...ofRooms];
 }
 
 const files = globSync('**/*.{ts,tsx,js}', { cwd: root, exclude: NOT_OURS }).filter((file) => !file.endsWith('.d.ts'));

@@ -1,8 +1,9 @@
-// Checks the walls between the rooms of a folder (rooms.ts). Parses every product file.
+// Checks the walls between the rooms of a folder (rooms.ts), and the names of files and exports. Parses every product file.
 import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { UNRESTRICTED } from './import-rules.ts';
 import { readModule } from './modules.ts';
+import { nameProblems } from './name-problems.ts';
 import { wallProblems } from './room-problems.ts';
 import { ROOMS } from './rooms.ts';
 
@@ -20,7 +21,10 @@ const files = new Map(
     .toSorted()
     .map((file) => [file, readModule(root, file)]),
 );
-const problems = Object.entries(ROOMS).flatMap(([top, rooms]) => wallProblems(files, top, Object.keys(rooms), isEntry));
+const problems = [
+  ...Object.entries(ROOMS).flatMap(([top, rooms]) => wallProblems(files, top, Object.keys(rooms), isEntry)),
+  ...nameProblems(files, isEntry),
+];
 for (const problem of problems) console.log(problem);
 console.log(`${files.size} files, ${problems.length} problems`);
 process.exitCode = problems.length > 0 ? 1 : 0;

@@ -8,6 +8,24 @@ export type FolderRule = {
   typesOf?: readonly string[];
 };
 
+/** Packages that besides a folder's own only files of one room may import. */
+export const PACKAGES_OF_ROOMS: Readonly<Record<string, readonly string[]>> = {
+  'agent/compaction': ['gpt-tokenizer'],
+  'agent/definition': ['@cfworker/json-schema'],
+  'agent/mcp': ['@modelcontextprotocol/*'],
+  'agent/models': ['@ai-sdk/*'],
+  'agent/provider-stream': ['eventsource-parser'],
+  'agent/skills': ['yaml'],
+  'client/planning': ['modern-tar'],
+  'client/send': ['@temporalio/common', 'p-retry'],
+  'client/state-file': ['yaml'],
+  'host/api': ['zod-openapi'],
+  'host/auth': ['jose'],
+  'host/files': ['jose'],
+  'host/http': ['@fastify/busboy'],
+  'host/mcp': ['@modelcontextprotocol/*'],
+};
+
 /** The folders that client, host, worker and web are built on. */
 const INNER_FOLDERS = ['domain', 'wire', 'workspaces', 'workflows', 'agent', 'store', 'bus', 'activities', 'config'];
 
@@ -35,19 +53,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
     packages: ['@grpc/grpc-js', 'zod', 'pino', 'pg', 'p-retry', '@temporalio/envconfig', '@temporalio/client'],
   },
   workflows: { own: ['domain'], packages: ['@temporalio/workflow', '@temporalio/common'] },
-  agent: {
-    own: ['domain'],
-    packages: [
-      '@cfworker/json-schema',
-      '@modelcontextprotocol/*',
-      'ai',
-      '@ai-sdk/*',
-      'eventsource-parser',
-      'gpt-tokenizer',
-      'yaml',
-      'zod',
-    ],
-  },
+  agent: { own: ['domain'], packages: ['ai', 'zod'] },
   store: { own: ['domain', 'wire'], packages: ['aws4fetch', 'pg', 'zod'] },
   // Parses a tool input that is still streaming as the AI SDK's readers do.
   'store/settle-part-data.ts': { own: ['domain'], packages: ['ai'] },
@@ -63,7 +69,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   },
   client: {
     own: ['store', 'bus', 'domain', 'wire', 'config', 'workspaces', 'workflows/definitions.ts', 'workflows/start.ts'],
-    packages: ['@temporalio/client', '@temporalio/common', 'modern-tar', 'p-retry', 'pg', 'yaml', 'zod'],
+    packages: ['@temporalio/client', 'pg', 'zod'],
     typesOf: ['ai'],
   },
   'client/state/adk.ts': { own: ['client'], packages: ['@google/adk'] },
@@ -71,17 +77,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   'client/chat.ts': { own: ['domain'], packages: ['ai'] },
   host: {
     own: ['client', 'domain', 'wire', 'config', 'workspaces', 'store/is-temporary.ts'],
-    packages: [
-      '@fastify/busboy',
-      '@hono/*',
-      '@modelcontextprotocol/*',
-      'ai',
-      'hono',
-      'jose',
-      'prom-client',
-      'zod',
-      'zod-openapi',
-    ],
+    packages: ['@hono/*', 'ai', 'hono', 'prom-client', 'zod'],
   },
   // Builds the host's view of the agents and models that the workers run.
   'host/catalog.ts': { own: ['agent', 'client'], packages: [] },

@@ -5,7 +5,10 @@
 // N or those of one session, pseudonymized. `--out <folder>` saves them elsewhere.
 import path from 'node:path';
 import { parseConfig } from '../../config/config.ts';
+import { type FromServer, fromServer, parseOptions, runCommand, UsageError } from '../../dev/replay/options.ts';
+import { serverHistories } from '../../dev/replay/server-histories.ts';
 import { scenarios } from '../../test/histories/scenarios.ts';
+import { capturingBundle, type NamedHistory, replay } from '../../worker/replay/replay.ts';
 import {
   FROM_SERVER,
   HISTORIES,
@@ -14,11 +17,8 @@ import {
   removeHistories,
   writeHistory,
 } from './histories/files.ts';
-import { type FromServer, fromServer, parseOptions, runCommand, UsageError } from '../../dev/replay/options.ts';
 import { Pseudonyms } from './histories/pseudonyms.ts';
 import { recordScenarios } from './histories/recording.ts';
-import { capturingBundle, type NamedHistory, replay } from '../../worker/replay/replay.ts';
-import { serverHistories } from '../../dev/replay/server-histories.ts';
 
 /** Writes histories with their inputs, taken from a replay. */
 async function save(histories: NamedHistory[], dir = HISTORIES): Promise<number> {

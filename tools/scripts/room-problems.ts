@@ -1,4 +1,4 @@
-// The rules of rooms and names, as pure functions of the files.
+// The rules of rooms, as pure functions of the files.
 import path from 'node:path';
 import type { ModuleFacts } from './modules.ts';
 import { ANY_SIZE, LARGEST_ROOM, SMALLEST_ROOM } from './rooms.ts';
@@ -6,7 +6,8 @@ import { ANY_SIZE, LARGEST_ROOM, SMALLEST_ROOM } from './rooms.ts';
 /** Files by their path from the root. */
 export type Files = ReadonlyMap<string, ModuleFacts>;
 
-const topOf = (file: string) => file.split('/')[0]!;
+/** The folder at the top of the repository. */
+export const topOf = (file: string): string => file.split('/')[0]!;
 /** `client/send`; of a file at the root of its folder: the file. */
 const roomOf = (file: string) => file.split('/').slice(0, 2).join('/');
 const targetsOf = (file: string, { imports }: ModuleFacts) =>

@@ -94,3 +94,12 @@ export const LARGEST_ROOM = 13;
 
 /** Rooms of a file for each of many like things, and a page of one file. */
 export const ANY_SIZE: ReadonlySet<string> = new Set(['host/routes', 'web/diagram']);
+
+/** Their files are named after a subject, not an export: functions of a table, schemas of a resource, a user's own code. */
+export const BY_SUBJECT: readonly string[] = [
+  'store/',
+  'wire/',
+  'examples/',
+  'workflows/definitions.ts',
+  'domain/command-table.ts',
+];

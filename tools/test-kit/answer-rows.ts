@@ -1,6 +1,6 @@
 import type { PartData, PartSnapshot } from '../../domain/part-data.ts';
-import type { RunState } from '../../domain/runs.ts';
 import type { AnswerSnapshot } from '../../domain/rows-to-chunks.ts';
+import type { RunState } from '../../domain/runs.ts';
 import type { Cursor } from '../../domain/seen-part.ts';
 import { settlePartData } from '../../store/settle-part-data.ts';
 

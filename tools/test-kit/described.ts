@@ -1,6 +1,6 @@
+import addFormats from 'ajv-formats';
 // Checks every response that a test gets against the OpenAPI document.
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import addFormats from 'ajv-formats';
 import { expect } from 'vitest';
 
 interface Described {

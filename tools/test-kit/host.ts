@@ -1,23 +1,23 @@
+import { once } from 'node:events';
 // A host on a free port, and callers of its API.
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { once } from 'node:events';
 import { createAdaptorServer } from '@hono/node-server';
 import type { Client } from '@temporalio/client';
 import type { UIMessageChunk } from 'ai';
 import { pino } from 'pino';
-import { afterFile } from './after-file.ts';
 import type { Catalog } from '../../client/catalog.ts';
-import type { ModelInfo } from '../../domain/model-info.ts';
 import { createClient, type PerdureClient } from '../../client/client.ts';
 import type { ClientOptions } from '../../client/options.ts';
 import { temporalClient } from '../../client/send/temporal-client.ts';
-import type { HostParts } from '../../host/context.ts';
-import { createHost, type Host } from '../../host/host.ts';
-import { loopbackUser } from '../../host/auth/loopback-user.ts';
-import { hostMetrics } from '../../host/host-metrics.ts';
-import { Previews } from '../../host/files/previews.ts';
+import type { ModelInfo } from '../../domain/model-info.ts';
 import type { PermissionRule } from '../../domain/permissions.ts';
+import { loopbackUser } from '../../host/auth/loopback-user.ts';
+import type { HostParts } from '../../host/context.ts';
+import { Previews } from '../../host/files/previews.ts';
+import { hostMetrics } from '../../host/host-metrics.ts';
+import { createHost, type Host } from '../../host/host.ts';
+import { afterFile } from './after-file.ts';
 import { expectDescribed } from './described.ts';
 
 export interface TestHostOptions {

@@ -1,12 +1,12 @@
 // The chat page in a real browser, with a whole system behind it.
 import path from 'node:path';
+import { AxeBuilder } from '@axe-core/playwright';
 import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core';
 import { expect, onTestFinished } from 'vitest';
-import { AxeBuilder } from '@axe-core/playwright';
 import { type AgentDefinition, manifestRules, usesPhases } from '../../agent/definition/define.ts';
-import { buildPage } from '../scripts/build-page.ts';
 import type { Identify } from '../../host/context.ts';
 import { staticPage } from '../../host/http/static-page.ts';
+import { buildPage } from '../scripts/build-page.ts';
 import { startBrowser, WAIT, watchErrors } from './browser.ts';
 import { eventually } from './eventually.ts';
 import { startHost, type TestHost } from './host.ts';

@@ -2,8 +2,8 @@
 import { execFileSync } from 'node:child_process';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { spawnTied } from '../../dev/spawn-tied.ts';
 import { chooseAccount } from '../../dev/postgres-folder.ts';
+import { spawnTied } from '../../dev/spawn-tied.ts';
 import { afterFile } from './after-file.ts';
 import { scratchDir } from './scratch.ts';
 import { freePort } from './servers.ts';

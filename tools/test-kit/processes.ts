@@ -1,9 +1,9 @@
 // Hosts and workers as separate processes, started like `npm run host` and `npm run worker`.
 import { mkdir, readFile, symlink } from 'node:fs/promises';
 import path from 'node:path';
-import { afterFile } from './after-file.ts';
-import type { Exit } from '../../dev/spawn-tied.ts';
 import { startNodeProcess } from '../../dev/node-process.ts';
+import type { Exit } from '../../dev/spawn-tied.ts';
+import { afterFile } from './after-file.ts';
 import { callerOf, type TestCaller } from './host.ts';
 import { scratchDir } from './scratch.ts';
 import { freePort } from './servers.ts';

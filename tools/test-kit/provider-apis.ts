@@ -1,8 +1,8 @@
 // The answers of a model in the wire formats of the providers' APIs, event by event.
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
-import { providerFetch } from '../../agent/provider-stream/provider-fetch.ts';
 import { createModels, type ModelSettings } from '../../agent/models/models.ts';
+import { providerFetch } from '../../agent/provider-stream/provider-fetch.ts';
 import { event } from './event-server.ts';
 
 /** How an answer ends. */

@@ -1,7 +1,7 @@
 // A test file's database and namespace on the run's servers. Files share nothing, so they can run in parallel.
 import { inject } from 'vitest';
-import { afterFile } from './after-file.ts';
 import { createDatabase, dropDatabase } from '../../dev/databases.ts';
+import { afterFile } from './after-file.ts';
 import { createNamespace, type FreshNamespace, uniqueName } from './namespaces.ts';
 
 export { freePort } from '../../dev/ports.ts';

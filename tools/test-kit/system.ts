@@ -7,22 +7,22 @@ import { NativeConnection } from '@temporalio/worker';
 import type pg from 'pg';
 import { type Logger, pino } from 'pino';
 import { Registry } from 'prom-client';
-import { createModels, type ModelSettings, type Models } from '../../agent/models/models.ts';
 import type { AgentDefinition } from '../../agent/definition/define.ts';
 import { agentRegistry, type AgentRegistry } from '../../agent/loading/agent-registry.ts';
+import { createModels, type ModelSettings, type Models } from '../../agent/models/models.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { createPostgresBus } from '../../bus/postgres.ts';
 import { grpcInterceptors } from '../../config/grpc-interceptors.ts';
 import { DEFAULT_TASK_QUEUE } from '../../domain/task-queue.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
-import { patientPool } from './patient-pool.ts';
-import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { createWorker, type SessionWorker, type WorkerParts } from '../../worker/create.ts';
-import { useOwnWorkflowThreads } from '../../worker/sandbox/own-workflow-threads.ts';
 import { quietRuntime } from '../../worker/replay/quiet.ts';
+import { workflowBundle } from '../../worker/sandbox/bundle.ts';
+import { useOwnWorkflowThreads } from '../../worker/sandbox/own-workflow-threads.ts';
 import { say } from './model-actions.ts';
 import { type ModelScript, type ModelServer, startModelServer } from './model-server.ts';
 import type { FreshNamespace } from './namespaces.ts';
+import { patientPool } from './patient-pool.ts';
 
 export interface RuntimeOptions {
   script?: ModelScript;

@@ -1,8 +1,8 @@
 import type { UIMessage } from 'ai';
-import { Meter } from './meter.tsx';
-import { ModelPicker } from './model-picker.tsx';
 import type { TabSession } from '../session/tab-session.ts';
 import type { View } from '../session/view.ts';
+import { Meter } from './meter.tsx';
+import { ModelPicker } from './model-picker.tsx';
 
 /** Above the input field: the model of the next messages, and how full its window is. */
 export function BesideComposer(props: {

@@ -1,6 +1,6 @@
 import { type KeyboardEvent, useSyncExternalStore } from 'react';
-import { AttachButton, UploadList } from './attach-button.tsx';
 import type { Uploads } from '../session/uploads.ts';
+import { AttachButton, UploadList } from './attach-button.tsx';
 
 interface Props {
   draft: string;

@@ -1,7 +1,7 @@
 import { lazy, Suspense, useState } from 'react';
-import type { Drawn, Series } from './drawn.ts';
 import { Table } from '../console-parts/table.tsx';
 import { timeWords } from '../lib/amount-words.ts';
+import type { Drawn, Series } from './drawn.ts';
 
 /** Without it there are still the legend and the table. */
 const NotLoaded = () => <p className="problem">The chart could not be loaded.</p>;

@@ -1,6 +1,6 @@
-import type { Drawn, Series } from './drawn.ts';
 import type { ConsoleNumbers } from '../../wire/numbers.ts';
 import { amountWords, costWords, durationWords } from '../lib/amount-words.ts';
+import type { Drawn, Series } from './drawn.ts';
 
 /** Charts with their titles; without what to show: reading it took too long. */
 export type Charts = readonly { title: string; of: Drawn | null }[];

@@ -1,13 +1,13 @@
 import { useMemo } from 'react';
+import type { ConsoleNumbers } from '../../wire/numbers.ts';
+import { ChooseUsers } from '../console-parts/choose-users.tsx';
+import { consoleAddress } from '../console-parts/console-link.tsx';
+import { Fact } from '../console-parts/details.tsx';
+import { ReadingNote } from '../console-parts/reading-note.tsx';
+import { useConsole, useRepeat, type Viewer } from '../console-parts/use-console.ts';
+import { countWords, durationWords } from '../lib/amount-words.ts';
 import { Chart } from './chart.tsx';
 import { type Charts, chartsOf } from './charts.ts';
-import { ChooseUsers } from '../console-parts/choose-users.tsx';
-import { Fact } from '../console-parts/details.tsx';
-import { consoleAddress } from '../console-parts/console-link.tsx';
-import type { ConsoleNumbers } from '../../wire/numbers.ts';
-import { useConsole, useRepeat, type Viewer } from '../console-parts/use-console.ts';
-import { ReadingNote } from '../console-parts/reading-note.tsx';
-import { countWords, durationWords } from '../lib/amount-words.ts';
 
 const RANGES = { hour: 'Last hour', day: 'Last day', week: 'Last week' } as const;
 /** The numbers are read again this often, in milliseconds. */

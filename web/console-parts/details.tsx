@@ -1,7 +1,7 @@
 import type { ReactNode } from 'react';
+import { countWords, durationWords, timeWords } from '../lib/amount-words.ts';
 import { ConsoleLink } from './console-link.tsx';
 import type { Call, Step, ConsoleWork } from './use-console.ts';
-import { countWords, durationWords, timeWords } from '../lib/amount-words.ts';
 
 /** What is known of a step. */
 export function StepDetails({ step: { usage, finish_reason, model, work } }: { step: Step }) {

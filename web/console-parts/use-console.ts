@@ -1,9 +1,9 @@
 import { useCallback, useEffect, useRef, useState } from 'react';
 import type { z } from 'zod';
-import { access } from '../api/access.ts';
-import { isRefusal, problemOfResponse, wordsOf } from '../api/problem.ts';
 import type { consoleSession, ConsoleTurn, consoleViewer } from '../../wire/console.ts';
 import type { logEntry, sessionView, systemPrompt } from '../../wire/responses.ts';
+import { access } from '../api/access.ts';
+import { isRefusal, problemOfResponse, wordsOf } from '../api/problem.ts';
 
 // What the console reads, in the shapes of the routes. It sends no commands.
 

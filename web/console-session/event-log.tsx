@@ -1,7 +1,7 @@
 import { consoleAddress } from '../console-parts/console-link.tsx';
-import { type LogEntry, sessionPath, useOldestFirst } from '../console-parts/use-console.ts';
 import { ReadingNote } from '../console-parts/reading-note.tsx';
 import { Table } from '../console-parts/table.tsx';
+import { type LogEntry, sessionPath, useOldestFirst } from '../console-parts/use-console.ts';
 import { timeWords } from '../lib/amount-words.ts';
 
 const HEADS = ['Number', 'Time', 'Event', 'By', 'Data'];

@@ -1,11 +1,11 @@
-import type { ConsolePast } from '../../wire/console.ts';
 import { useState } from 'react';
+import type { ConsolePast } from '../../wire/console.ts';
 import { SessionApi } from '../api/api.ts';
 import { wordsOf } from '../api/problem.ts';
-import { Fact } from '../console-parts/details.tsx';
 import { consoleAddress, ConsoleLink } from '../console-parts/console-link.tsx';
-import { sessionPath, useConsole } from '../console-parts/use-console.ts';
+import { Fact } from '../console-parts/details.tsx';
 import { ReadingNote } from '../console-parts/reading-note.tsx';
+import { sessionPath, useConsole } from '../console-parts/use-console.ts';
 import { timeWords } from '../lib/amount-words.ts';
 
 type PastMessage = NonNullable<ConsolePast['messages']>[number];

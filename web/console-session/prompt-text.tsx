@@ -1,7 +1,7 @@
 import { useState } from 'react';
-import { FileDiff } from '../diff/file-diff.tsx';
-import { sessionPath, type ConsolePrompt as SystemPrompt, useConsole } from '../console-parts/use-console.ts';
 import { ReadingNote } from '../console-parts/reading-note.tsx';
+import { sessionPath, type ConsolePrompt as SystemPrompt, useConsole } from '../console-parts/use-console.ts';
+import { FileDiff } from '../diff/file-diff.tsx';
 import { countWords } from '../lib/amount-words.ts';
 
 interface Given {

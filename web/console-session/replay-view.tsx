@@ -1,10 +1,10 @@
-import type { ConsoleReplay } from '../../wire/console.ts';
 import { useState } from 'react';
+import type { ConsoleReplay } from '../../wire/console.ts';
 import { wordsOf } from '../api/problem.ts';
-import { askConsole, sessionPath, useConsole, useRepeat } from '../console-parts/use-console.ts';
 import { ReadingNote } from '../console-parts/reading-note.tsx';
-import { WorkState } from '../console-parts/work-state.tsx';
 import { Table } from '../console-parts/table.tsx';
+import { askConsole, sessionPath, useConsole, useRepeat } from '../console-parts/use-console.ts';
+import { WorkState } from '../console-parts/work-state.tsx';
 import { countWords, timeWords } from '../lib/amount-words.ts';
 
 /** A replay that waits or runs is looked at this often, in milliseconds. */

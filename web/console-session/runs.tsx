@@ -1,6 +1,6 @@
 import type { ConsoleTurn } from '../../wire/console.ts';
-import { WorkState } from '../console-parts/work-state.tsx';
 import { Table } from '../console-parts/table.tsx';
+import { WorkState } from '../console-parts/work-state.tsx';
 import { countWords, durationWords, timeWords } from '../lib/amount-words.ts';
 
 const HEADS = ['Run', 'State', 'Kind', 'Fence', 'Worker', 'Tokens', 'Accepted', 'Began', 'Ended', 'Waited for answers'];

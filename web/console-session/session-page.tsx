@@ -1,8 +1,7 @@
 import type { ConsoleTurn } from '../../wire/console.ts';
-import { Fact } from '../console-parts/details.tsx';
-import { EventLog } from './event-log.tsx';
 import { consoleAddress, ConsoleLink } from '../console-parts/console-link.tsx';
-import { PastSession } from './past-session.tsx';
+import { Fact } from '../console-parts/details.tsx';
+import { ReadingNote } from '../console-parts/reading-note.tsx';
 import {
   sessionPath,
   type ConsoleSessionView,
@@ -10,12 +9,13 @@ import {
   useConsole,
   useRepeat,
 } from '../console-parts/use-console.ts';
-import { ReadingNote } from '../console-parts/reading-note.tsx';
+import { WorkState } from '../console-parts/work-state.tsx';
+import { costWords, countWords, timeWords } from '../lib/amount-words.ts';
+import { EventLog } from './event-log.tsx';
+import { PastSession } from './past-session.tsx';
 import { ReplayView } from './replay-view.tsx';
 import { Runs } from './runs.tsx';
-import { WorkState } from '../console-parts/work-state.tsx';
 import { Timeline } from './timeline.tsx';
-import { costWords, countWords, timeWords } from '../lib/amount-words.ts';
 
 /** A session is read again this often, in milliseconds: at work, and while it waits for a user. */
 const AGAIN_MS: Readonly<Record<string, number>> = { busy: 2_000, retrying: 2_000, waiting: 10_000 };

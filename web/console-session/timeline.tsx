@@ -1,11 +1,11 @@
-import type { ConsoleTurn } from '../../wire/console.ts';
 import { type ReactNode, useState } from 'react';
+import type { ConsoleTurn } from '../../wire/console.ts';
 import { CallDetails, StepDetails } from '../console-parts/details.tsx';
-import { PromptText } from './prompt-text.tsx';
+import { Table } from '../console-parts/table.tsx';
 import type { Call, Step, ConsoleWork } from '../console-parts/use-console.ts';
 import { WorkState } from '../console-parts/work-state.tsx';
-import { Table } from '../console-parts/table.tsx';
 import { costWords, countWords, durationWords, stretchOf, timeWords } from '../lib/amount-words.ts';
+import { PromptText } from './prompt-text.tsx';
 
 /** The turns of a session, newest first, each with its steps and tool calls in their order. */
 export function Timeline({ id, turns }: { id: string; turns: readonly ConsoleTurn[] }) {

@@ -1,7 +1,7 @@
-import { SignIn } from '../design/sign-in.tsx';
-import { consoleAddress } from '../console-parts/console-link.tsx';
 import { NumbersPage } from '../console-numbers/numbers-page.tsx';
+import { consoleAddress } from '../console-parts/console-link.tsx';
 import { SessionPage } from '../console-session/session-page.tsx';
+import { SignIn } from '../design/sign-in.tsx';
 import { Sessions } from './sessions.tsx';
 
 /**

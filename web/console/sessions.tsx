@@ -1,10 +1,10 @@
 import { type FormEvent, useState } from 'react';
 import { ChooseUsers } from '../console-parts/choose-users.tsx';
 import { consoleAddress, ConsoleLink } from '../console-parts/console-link.tsx';
-import { type ListedSession, useNewestFirst, useConsole, type Viewer } from '../console-parts/use-console.ts';
 import { ReadingNote } from '../console-parts/reading-note.tsx';
-import { WorkState } from '../console-parts/work-state.tsx';
 import { Table } from '../console-parts/table.tsx';
+import { type ListedSession, useNewestFirst, useConsole, type Viewer } from '../console-parts/use-console.ts';
+import { WorkState } from '../console-parts/work-state.tsx';
 import { costWords, countWords, timeWords } from '../lib/amount-words.ts';
 
 const HEADS = ['Session', 'State', 'Phase', 'Agent', 'User', 'Tokens', 'Cost', 'Opened'];

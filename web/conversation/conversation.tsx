@@ -3,16 +3,16 @@ import { ArrowDownIcon } from '@heroicons/react/20/solid';
 import type { UIMessage } from 'ai';
 import { useCallback, useEffect, useState } from 'react';
 import { BesideComposer } from '../composer/beside-composer.tsx';
-import { ChildQuestions } from '../tool-calls/child-questions.tsx';
 import { Composer } from '../composer/composer.tsx';
+import { IconButton } from '../design/icon-button.tsx';
+import { useStickToEnd } from '../lib/stick-to-end.ts';
 import type { TabSession } from '../session/tab-session.ts';
 import type { View } from '../session/view.ts';
-import { IconButton } from '../design/icon-button.tsx';
+import { ChildQuestions } from '../tool-calls/child-questions.tsx';
+import { countToolsEnded, filesOf, heldCall, isInFlight, messageText, type Waiting } from '../transcript/transcript.ts';
 import { Messages } from './messages.tsx';
 import { StatusLine } from './status-line.tsx';
 import { statusWords } from './status-words.ts';
-import { countToolsEnded, filesOf, heldCall, isInFlight, messageText, type Waiting } from '../transcript/transcript.ts';
-import { useStickToEnd } from '../lib/stick-to-end.ts';
 import { WaitingList } from './waiting-list.tsx';
 
 /** Minimum interval between redraws of a streaming answer; faster ones would not be noticed. */

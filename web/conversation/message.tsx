@@ -1,11 +1,11 @@
 import { isToolUIPart, type UIMessage } from 'ai';
 import { lazy, memo, useEffect, useState } from 'react';
 import { AttachedFile } from '../composer/attached-file.tsx';
-import { ToolCall } from '../tool-calls/tool-call.tsx';
 import { durationWords } from '../lib/amount-words.ts';
 import { WithFallback } from '../lib/with-fallback.tsx';
-import { type HeldCall, isFromTask } from '../transcript/transcript.ts';
 import type { View } from '../session/view.ts';
+import { ToolCall } from '../tool-calls/tool-call.tsx';
+import { type HeldCall, isFromTask } from '../transcript/transcript.ts';
 
 /** Loaded in the background; until then answers are shown as plain text. */
 const fetched = import('../markdown/markdown.tsx').then(({ Markdown }) => ({ default: Markdown }));

@@ -1,7 +1,7 @@
 import { COMPACTING } from '../../domain/runs.ts';
 import { sentence } from '../lib/sentence.ts';
-import type { HeldCall } from '../transcript/transcript.ts';
 import type { View } from '../session/view.ts';
+import type { HeldCall } from '../transcript/transcript.ts';
 
 const WAITING_WORDS: Record<HeldCall['by'], string> = {
   user: 'The agent waits for your answer.',

@@ -1,9 +1,9 @@
 import type { UIMessage } from 'ai';
 import { useState } from 'react';
 import type { CompactionData } from '../../domain/compaction.ts';
-import { Message } from './message.tsx';
 import { wordsOf } from '../api/problem.ts';
 import type { TabSession } from '../session/tab-session.ts';
+import { Message } from './message.tsx';
 
 interface Props {
   message: UIMessage;

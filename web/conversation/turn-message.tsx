@@ -1,16 +1,16 @@
-import { summaryOf } from '../../domain/compaction.ts';
-import { Summary } from './summary.tsx';
-import { sessionAddress } from '../session/tab.ts';
 import type { UIMessage } from 'ai';
-import { BesideButton } from './beside-button.tsx';
+import { summaryOf } from '../../domain/compaction.ts';
+import type { TabSession } from '../session/tab-session.ts';
+import { sessionAddress } from '../session/tab.ts';
+import type { View } from '../session/view.ts';
+import { filesOf, type HeldCall, isFromTask, messageText } from '../transcript/transcript.ts';
+import { type Placed, type WayOut, waysOut } from '../transcript/turns.ts';
 import { Actions } from './actions.tsx';
+import { BesideButton } from './beside-button.tsx';
 import { EditForm } from './edit-form.tsx';
 import { Message } from './message.tsx';
-import type { TabSession } from '../session/tab-session.ts';
-import { filesOf, type HeldCall, isFromTask, messageText } from '../transcript/transcript.ts';
+import { Summary } from './summary.tsx';
 import { TurnEndMark } from './turn-end.tsx';
-import { type Placed, type WayOut, waysOut } from '../transcript/turns.ts';
-import type { View } from '../session/view.ts';
 
 interface Props {
   placed: Placed;

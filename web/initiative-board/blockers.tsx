@@ -1,8 +1,8 @@
 import { useState } from 'react';
 import type { InitiativeBlocker } from '../../wire/initiative-views.ts';
 import { ActionForm } from '../initiative-parts/action-form.tsx';
-import type { InitiativeApi } from '../initiative-parts/initiative-api.ts';
 import { Entry, First, Fold, When, Words } from '../initiative-parts/entry.tsx';
+import type { InitiativeApi } from '../initiative-parts/initiative-api.ts';
 
 /** The most characters of the names of added tasks, one a line. */
 const MOST_NAMES = 50_000;

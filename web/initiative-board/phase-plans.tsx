@@ -1,8 +1,8 @@
 import { memo, useEffect, useState } from 'react';
 import type { StatusOf } from '../../domain/initiatives/machines.ts';
 import type { InitiativeView, WorkSession } from '../../wire/initiative-views.ts';
-import { Markdown } from '../markdown/markdown.tsx';
 import { Counted, Fold } from '../initiative-parts/entry.tsx';
+import { Markdown } from '../markdown/markdown.tsx';
 import { TaskRow } from './task-row.tsx';
 
 type PhaseView = InitiativeView['phases'][number];

@@ -1,7 +1,7 @@
 import { applyPatch, createPatch } from 'diff';
 import { useCallback, useEffect, useId, useState } from 'react';
-import { FileDiff } from '../diff/file-diff.tsx';
 import { ProblemError, wordsOf } from '../api/problem.ts';
+import { FileDiff } from '../diff/file-diff.tsx';
 import type { InitiativeApi, StateText } from '../initiative-parts/initiative-api.ts';
 
 interface Props {

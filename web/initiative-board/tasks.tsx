@@ -1,8 +1,8 @@
 import { memo, useMemo, useState } from 'react';
 import type { StatusOf } from '../../domain/initiatives/machines.ts';
 import type { Initiative, InitiativeBlocker, InitiativeView, WorkSession } from '../../wire/initiative-views.ts';
-import { PhasePlans } from './phase-plans.tsx';
 import { TASK_WORDS } from '../initiative-parts/initiative-words.ts';
+import { PhasePlans } from './phase-plans.tsx';
 
 type Status = StatusOf<'task'>;
 

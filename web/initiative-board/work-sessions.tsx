@@ -1,8 +1,8 @@
 import { memo } from 'react';
 import type { WorkSession } from '../../wire/initiative-views.ts';
-import { sessionAddress } from '../session/tab.ts';
 import { Entry, First, When, Words } from '../initiative-parts/entry.tsx';
 import { WORK_WORDS } from '../initiative-parts/initiative-words.ts';
+import { sessionAddress } from '../session/tab.ts';
 
 const MOST = 10;
 

@@ -1,15 +1,15 @@
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import type { InitiativeView } from '../../wire/initiative-views.ts';
 import { Blockers } from '../initiative-board/blockers.tsx';
-import { Board } from '../initiative-parts/board.ts';
 import { Decisions } from '../initiative-board/decisions.tsx';
-import { InitiativeList } from './initiative-list.tsx';
 import { Overview } from '../initiative-board/overview.tsx';
 import { ResumeContext } from '../initiative-board/resume-context.tsx';
 import { Review } from '../initiative-board/review.tsx';
 import { StateFileEditor } from '../initiative-board/state-file-editor.tsx';
 import { Tasks } from '../initiative-board/tasks.tsx';
 import { WorkSessions } from '../initiative-board/work-sessions.tsx';
+import { Board } from '../initiative-parts/board.ts';
+import { InitiativeList } from './initiative-list.tsx';
 
 /** The board of an initiative, live. `isPage`: it is the whole page, whose title it sets. */
 export function BoardPage({ id, isPage = true }: { id: string; isPage?: boolean }) {

@@ -2,8 +2,8 @@ import { useCallback, useEffect, useRef, useState } from 'react';
 import type { Initiative } from '../../wire/initiative-views.ts';
 import { access } from '../api/access.ts';
 import { wordsOf } from '../api/problem.ts';
-import { readInitiatives } from '../initiative-parts/initiative-api.ts';
 import { Done, When } from '../initiative-parts/entry.tsx';
+import { readInitiatives } from '../initiative-parts/initiative-api.ts';
 import { INITIATIVE_WORDS } from '../initiative-parts/initiative-words.ts';
 
 interface Listed {

@@ -1,5 +1,5 @@
-import { TabSession } from '../session/tab-session.ts';
 import { Store } from '../lib/store.ts';
+import { TabSession } from '../session/tab-session.ts';
 import { besideTab, forgetBeside } from '../session/tab.ts';
 
 /** The conversations of the page: the one that its URL or the tab names, and one beside it, such as a branch. */

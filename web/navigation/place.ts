@@ -1,8 +1,8 @@
 import type { OpenSession } from '../../domain/rendezvous.ts';
-import { Columns } from './columns.ts';
-import { TabSession } from '../session/tab-session.ts';
 import { Store } from '../lib/store.ts';
+import { TabSession } from '../session/tab-session.ts';
 import { sessionAddress, forgetOwn, openTab, ownId } from '../session/tab.ts';
+import { Columns } from './columns.ts';
 
 /** What the page shows: conversations; null: the session that the URL names does not exist for this user. */
 interface Shown {

@@ -1,7 +1,7 @@
 import { useEffect } from 'react';
-import { sidebarState } from './sidebar-state.ts';
 import { Store } from '../lib/store.ts';
 import { StoredChoice } from '../lib/stored-choice.ts';
+import { sidebarState } from './sidebar-state.ts';
 
 const IS_MAC = /mac|iphone|ipad/i.test(navigator.platform);
 const MOD = IS_MAC ? '⌘' : 'Ctrl';

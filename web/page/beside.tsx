@@ -1,7 +1,7 @@
 import { useSyncExternalStore } from 'react';
-import { Column } from './column.tsx';
 import type { TabSession } from '../session/tab-session.ts';
 import { sessionAddress } from '../session/tab.ts';
+import { Column } from './column.tsx';
 
 /** A second conversation beside the tab's own; below it on a narrow screen. */
 export function Beside({ session, onClose }: { session: TabSession; onClose: () => void }) {

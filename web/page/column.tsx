@@ -1,7 +1,7 @@
 import { Conversation } from '../conversation/conversation.tsx';
-import type { TabSession } from '../session/tab-session.ts';
-import { Answering, ShownSession } from '../session/shown-session.ts';
 import { statusWords } from '../conversation/status-words.ts';
+import { Answering, ShownSession } from '../session/shown-session.ts';
+import type { TabSession } from '../session/tab-session.ts';
 import type { View } from '../session/view.ts';
 
 /** A conversation, once it has been loaded. */

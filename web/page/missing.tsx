@@ -1,7 +1,7 @@
 import { useEffect } from 'react';
 import { access } from '../api/access.ts';
-import { sidebarState } from '../navigation/sidebar-state.ts';
 import type { Place } from '../navigation/place.ts';
+import { sidebarState } from '../navigation/sidebar-state.ts';
 
 /** In place of a conversation that the URL names and that does not exist, or not for this user: the server tells no difference. */
 export function Missing({ place }: { place: Place }) {

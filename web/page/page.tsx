@@ -1,24 +1,24 @@
-import { Bars3Icon } from '@heroicons/react/20/solid';
 import { Tooltip } from '@base-ui/react/tooltip';
+import { Bars3Icon } from '@heroicons/react/20/solid';
 import { type ReactNode, useCallback, useSyncExternalStore } from 'react';
-import { Beside } from './beside.tsx';
 import { ShowBeside } from '../conversation/beside-button.tsx';
-import { Column } from './column.tsx';
-import type { Columns } from '../navigation/columns.ts';
 import { Confirmation } from '../design/confirmation.tsx';
 import { IconButton } from '../design/icon-button.tsx';
+import { SignIn } from '../design/sign-in.tsx';
 import { Toasts } from '../design/toasts.tsx';
-import { InitiativeLinks } from './initiative-links.tsx';
-import { Missing } from './missing.tsx';
-import { PanelButtons, PanelPlace } from '../panels/panels.tsx';
-import { PhaseTrack, showsPhases } from '../panels/phase-track.tsx';
+import type { Columns } from '../navigation/columns.ts';
 import type { Place } from '../navigation/place.ts';
 import { useShortcuts } from '../navigation/shortcuts.ts';
-import { ShortcutsDialog } from './shortcuts-dialog.tsx';
-import { SidebarPlace } from '../sidebar/sidebar-place.tsx';
 import { sidebarState } from '../navigation/sidebar-state.ts';
+import { PanelButtons, PanelPlace } from '../panels/panels.tsx';
+import { PhaseTrack, showsPhases } from '../panels/phase-track.tsx';
+import { SidebarPlace } from '../sidebar/sidebar-place.tsx';
 import type { UserSessions } from '../sidebar/user-sessions.ts';
-import { SignIn } from '../design/sign-in.tsx';
+import { Beside } from './beside.tsx';
+import { Column } from './column.tsx';
+import { InitiativeLinks } from './initiative-links.tsx';
+import { Missing } from './missing.tsx';
+import { ShortcutsDialog } from './shortcuts-dialog.tsx';
 
 interface Props {
   place: Place;

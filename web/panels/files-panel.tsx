@@ -1,13 +1,13 @@
 import { ArrowLeftIcon, ArrowTopRightOnSquareIcon, DocumentTextIcon } from '@heroicons/react/20/solid';
 import { useEffect, useState, useSyncExternalStore } from 'react';
 import type { FileItem } from '../api/api.ts';
+import { wordsOf } from '../api/problem.ts';
 import { CopyButton } from '../design/copy-button.tsx';
 import { IconButton } from '../design/icon-button.tsx';
-import { wordsOf } from '../api/problem.ts';
+import type { SessionFiles } from '../session/session-files.ts';
 import type { TabSession } from '../session/tab-session.ts';
 import { FileLink } from './file-link.tsx';
 import { Known } from './known.tsx';
-import type { SessionFiles } from '../session/session-files.ts';
 
 const IMAGE = /\.(?:png|jpe?g|gif|webp|avif|svg)$/i;
 /** Longer files would make the page slow. */

@@ -1,8 +1,8 @@
 import { CheckCircleIcon as DoneIcon } from '@heroicons/react/20/solid';
 import { CheckCircleIcon as OpenIcon } from '@heroicons/react/24/outline';
+import { useShown } from '../session/read-while-shown.ts';
 import type { TabSession } from '../session/tab-session.ts';
 import { Known } from './known.tsx';
-import { useShown } from '../session/read-while-shown.ts';
 
 /** The todos of the session's project, live while they are shown. */
 export function TodosPanel({ session }: { session: TabSession }) {

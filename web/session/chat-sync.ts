@@ -4,9 +4,9 @@ import type { SessionStatus } from '../../domain/runs.ts';
 import type { SessionApi, SessionFacts } from '../api/api.ts';
 import { ProblemError, wordsOf } from '../api/problem.ts';
 import type { Store } from '../lib/store.ts';
-import type { Tab } from './tab.ts';
 import { heldCall, isInFlight, joinPages, partQueued, stillWaiting } from '../transcript/transcript.ts';
 import { turnEndOf } from '../transcript/turns.ts';
+import type { Tab } from './tab.ts';
 import type { View } from './view.ts';
 
 const RETRY_MS = 1_000;

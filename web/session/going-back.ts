@@ -1,11 +1,11 @@
 import type { Chat } from '@ai-sdk/react';
 import { generateId, type UIMessage } from 'ai';
 import type { SessionApi } from '../api/api.ts';
-import type { ChatSync } from './chat-sync.ts';
-import type { Outbox } from './outbox.ts';
 import { wordsOf } from '../api/problem.ts';
 import type { Store } from '../lib/store.ts';
 import { filesOf } from '../transcript/transcript.ts';
+import type { ChatSync } from './chat-sync.ts';
+import type { Outbox } from './outbox.ts';
 import type { View } from './view.ts';
 
 interface Deps {

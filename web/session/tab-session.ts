@@ -1,7 +1,7 @@
-import type { Todo } from '../../domain/todo.ts';
-import type { ListedRule } from '../../domain/permissions.ts';
 import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport, generateId, type UIMessage } from 'ai';
+import type { ListedRule } from '../../domain/permissions.ts';
+import type { Todo } from '../../domain/todo.ts';
 import { access } from '../api/access.ts';
 import {
   type PageCommand,
@@ -12,17 +12,17 @@ import {
   SessionApi,
   type PageMessage,
 } from '../api/api.ts';
-import { ChatSync } from './chat-sync.ts';
 import { followSession } from '../api/feed.ts';
+import { wordsOf } from '../api/problem.ts';
+import { Store } from '../lib/store.ts';
+import { isInFlight, messageToStop, type Waiting } from '../transcript/transcript.ts';
+import { ChatSync } from './chat-sync.ts';
 import { GoingBack } from './going-back.ts';
 import { Outbox } from './outbox.ts';
 import { ReadWhileShown } from './read-while-shown.ts';
 import { SessionFiles } from './session-files.ts';
-import { wordsOf } from '../api/problem.ts';
 import type { CallAnswer } from './shown-session.ts';
-import { Store } from '../lib/store.ts';
 import type { Tab } from './tab.ts';
-import { isInFlight, messageToStop, type Waiting } from '../transcript/transcript.ts';
 import { Uploads } from './uploads.ts';
 import { NEW_VIEW, type View } from './view.ts';
 

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useState } from 'react';
 import type { OpenSession } from '../../domain/rendezvous.ts';
-import { wordsOf } from '../api/problem.ts';
 import { type FoundMessage, findMessages, sessionsOf } from '../api/api.ts';
+import { wordsOf } from '../api/problem.ts';
 import { listed } from './listed.ts';
 import { nameOf } from './session-actions.ts';
 import { SessionLink, SessionRow } from './session-row.tsx';

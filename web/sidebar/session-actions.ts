@@ -1,11 +1,11 @@
 import type { OpenSession } from '../../domain/rendezvous.ts';
 import { SessionApi } from '../api/api.ts';
+import { wordsOf } from '../api/problem.ts';
 import { confirmed } from '../design/confirmation.tsx';
 import { say, sayProblem } from '../design/toasts.tsx';
-import { confirmCancel } from '../panels/phase-track.tsx';
-import type { Place } from '../navigation/place.ts';
-import { wordsOf } from '../api/problem.ts';
 import { Store } from '../lib/store.ts';
+import type { Place } from '../navigation/place.ts';
+import { confirmCancel } from '../panels/phase-track.tsx';
 import { sessionAddress } from '../session/tab.ts';
 
 /** What a session is called in the list. */

@@ -1,8 +1,8 @@
 import { Dialog } from '@base-ui/react/dialog';
 import { useSyncExternalStore } from 'react';
 import type { Place } from '../navigation/place.ts';
-import { Sidebar } from './sidebar.tsx';
 import { searchField, sidebarState } from '../navigation/sidebar-state.ts';
+import { Sidebar } from './sidebar.tsx';
 import type { UserSessions } from './user-sessions.ts';
 
 /** The sidebar beside the conversation, or in a drawer where there is no room for it. */

@@ -9,13 +9,13 @@ import type { OpenSession } from '../../domain/rendezvous.ts';
 import { IconButton } from '../design/icon-button.tsx';
 import type { Place } from '../navigation/place.ts';
 import { NEW_CHAT, shortcutsDialog } from '../navigation/shortcuts.ts';
+import { sidebarState } from '../navigation/sidebar-state.ts';
 import { Archived } from './archived.tsx';
 import { InSidebar } from './in-sidebar.ts';
 import { RenameDialog } from './rename-dialog.tsx';
 import { SearchResults } from './search-results.tsx';
 import { SessionActions } from './session-actions.ts';
 import { SessionList } from './session-list.tsx';
-import { sidebarState } from '../navigation/sidebar-state.ts';
 import type { UserSessions } from './user-sessions.ts';
 
 /** The user's sessions: a search, the list, and what can be done with each. */

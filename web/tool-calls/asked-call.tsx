@@ -1,8 +1,8 @@
 import { useContext, useEffect, useState } from 'react';
-import { type AskedInput, readInput } from './asked-input.ts';
 import { SessionApi } from '../api/api.ts';
-import { ShownSession } from '../session/shown-session.ts';
 import { Changes } from '../diff/changes.tsx';
+import { ShownSession } from '../session/shown-session.ts';
+import { type AskedInput, readInput } from './asked-input.ts';
 import { Value } from './value.tsx';
 
 /** The input of a tool call, for the decision about it: what changes in a file, a command, anything else as JSON. */

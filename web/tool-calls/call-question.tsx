@@ -1,8 +1,8 @@
 import { useContext, useId, useState } from 'react';
 import { ANSWERS, type PermissionAnswer } from '../../domain/permissions.ts';
-import { AskedCall } from './asked-call.tsx';
 import { isRecord } from '../lib/record.ts';
 import { Answering, ShownSession } from '../session/shown-session.ts';
+import { AskedCall } from './asked-call.tsx';
 
 const WORDS: Record<PermissionAnswer, string> = {
   once: 'Once',

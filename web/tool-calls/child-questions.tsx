@@ -3,8 +3,8 @@ import { useEffect, useState } from 'react';
 import type { Question as Asked } from '../../domain/runs.ts';
 import { SessionApi } from '../api/api.ts';
 import { wordsOf } from '../api/problem.ts';
-import { CallQuestion } from './call-question.tsx';
 import { ShownSession } from '../session/shown-session.ts';
+import { CallQuestion } from './call-question.tsx';
 
 const RETRY_MS = 2_000;
 

@@ -2,11 +2,11 @@ import { useChat } from '@ai-sdk/react';
 import type { UIMessage } from 'ai';
 import { type ComponentType, useContext, useEffect, useState, useSyncExternalStore } from 'react';
 import type { SessionStatus } from '../../domain/runs.ts';
-import { ChildSession } from '../session/child-session.ts';
 import { useOpened } from '../lib/opened.ts';
+import { ChildSession } from '../session/child-session.ts';
 import { Answering, ShownSession } from '../session/shown-session.ts';
-import { hasContent, type HeldCall, heldCall, isInFlight } from '../transcript/transcript.ts';
 import type { View } from '../session/view.ts';
+import { hasContent, type HeldCall, heldCall, isInFlight } from '../transcript/transcript.ts';
 
 const REDRAW_MS = 100;
 

@@ -2,16 +2,16 @@ import { type DynamicToolUIPart, getToolName, type ToolUIPart } from 'ai';
 import type { ComponentProps } from 'react';
 import type { PermissionRecord } from '../../domain/permissions.ts';
 import { TASK_TOOL } from '../../domain/task-tool.ts';
-import { ChildWork } from './child-work.tsx';
 import { useOpened } from '../lib/opened.ts';
-import { WithFallback } from '../lib/with-fallback.tsx';
-import { Growing } from '../markdown/growing.ts';
-import { CallQuestion } from './call-question.tsx';
 import { isRecord } from '../lib/record.ts';
+import { WithFallback } from '../lib/with-fallback.tsx';
+import { written } from '../lib/written.ts';
+import { Growing } from '../markdown/growing.ts';
 import { type HeldCall, isEndedCall } from '../transcript/transcript.ts';
+import { CallQuestion } from './call-question.tsx';
+import { ChildWork } from './child-work.tsx';
 import { ToolInput } from './tool-input.tsx';
 import { ToolOutput } from './tool-output.tsx';
-import { written } from '../lib/written.ts';
 
 type ToolPart = ToolUIPart | DynamicToolUIPart;
 

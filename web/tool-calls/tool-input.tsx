@@ -1,6 +1,6 @@
+import { Changes } from '../diff/changes.tsx';
 import { Code } from '../markdown/code.tsx';
 import { type AskedInput, readInput } from './asked-input.ts';
-import { Changes } from '../diff/changes.tsx';
 import { languageOf } from './language-of.ts';
 import { Value } from './value.tsx';
 

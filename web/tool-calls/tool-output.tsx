@@ -1,7 +1,7 @@
 import { memo, useState } from 'react';
 import { AttachedFile } from '../composer/attached-file.tsx';
-import { Code } from '../markdown/code.tsx';
 import { DiffLines } from '../diff/diff-lines.tsx';
+import { Code } from '../markdown/code.tsx';
 import { JsonTree } from './json-tree.tsx';
 import { languageOf } from './language-of.ts';
 import { type Cell, type ReadOutput, readOutput } from './read-output.ts';

@@ -1,7 +1,7 @@
 // The thread that holds a worker's lease for lease.ts.
 import { parentPort, workerData } from 'node:worker_threads';
-import type { FromThread, LeaseData, ToThread } from './lease.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
+import type { FromThread, LeaseData, ToThread } from './lease.ts';
 
 if (parentPort === null) throw new Error('lease-thread.ts is the entry of a thread');
 const port = parentPort;

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
-import type { Logger } from 'pino';
 import type pg from 'pg';
+import type { Logger } from 'pino';
 import type { Bus } from '../../bus/bus.ts';
 import { noteStuck, type StuckWorkflow, stuckWorkflows } from '../../store/stuck.ts';
 import { INITIATIVE_WORKFLOW, SESSION_WORKFLOW } from '../../workflows/definitions.ts';

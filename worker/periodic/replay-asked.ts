@@ -1,7 +1,7 @@
 import type { Client } from '@temporalio/client';
 import proto from '@temporalio/proto';
-import type { Logger } from 'pino';
 import type pg from 'pg';
+import type { Logger } from 'pino';
 import { claimReplay, finishReplay, releaseReplay, type ReplayResult } from '../../store/replays.ts';
 import { type ListedExecution, listExecutions } from '../replay/history.ts';
 import type { GivenHistory } from '../replay/process.ts';

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
-import type { Logger } from 'pino';
 import type pg from 'pg';
+import type { Logger } from 'pino';
 import { sendInitiativeUpdate } from '../../client/send/send-update.ts';
 import type { ShowUser } from '../../config/show-user.ts';
 import { claimStaleInitiatives, type Staleness } from '../../store/initiative-workflows.ts';

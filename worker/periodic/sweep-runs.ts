@@ -1,8 +1,8 @@
 import type { Client } from '@temporalio/client';
-import type { Logger } from 'pino';
 import type pg from 'pg';
-import type { ShowUser } from '../../config/show-user.ts';
+import type { Logger } from 'pino';
 import { sendUpdate } from '../../client/send/send-update.ts';
+import type { ShowUser } from '../../config/show-user.ts';
 import { claimDueRuns, type DueRun } from '../../store/sweep.ts';
 import { submitUpdate } from '../../workflows/definitions.ts';
 

@@ -1,6 +1,6 @@
 import type { Client } from '@temporalio/client';
-import type { Logger } from 'pino';
 import type pg from 'pg';
+import type { Logger } from 'pino';
 import { deliverResult } from '../../activities/recording/tasks.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { sendUpdate } from '../../client/send/send-update.ts';

@@ -1,13 +1,13 @@
 // A separate project that uses Perdure's public names only: type-checked, and run as JavaScript.
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { pino } from 'pino';
 import { createModels, memorySession, run } from 'perdure';
 import { createClient, type PerdureClient, temporalClient } from 'perdure/client';
 import { nextPhase, type Phase, PerdureError, type SessionStatus } from 'perdure/domain';
 import { catalogOf, createHost, hostMetrics, type Identify } from 'perdure/host';
 import { migrate } from 'perdure/migrations';
 import { startWorker } from 'perdure/worker';
+import { pino } from 'pino';
 import agents, { croupier } from './agents.js';
 
 /** A turn in memory, without any server. */

@@ -4,8 +4,8 @@ import { now } from '../clock.ts';
 import type { Figure } from '../figure.ts';
 import type { Moments } from '../model.ts';
 import { messageOf } from '../script.ts';
-import { percentile, spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
+import { percentile, spread } from '../statistics.ts';
 import { rest } from '../turn.ts';
 
 const TRIES = 100;

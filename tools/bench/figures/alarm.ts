@@ -1,11 +1,11 @@
 // False alarms: whether a worker without spare CPU loses its lease or misses its heartbeats. All cores are busy while sessions stream.
 import { randomUUID } from 'node:crypto';
 import os from 'node:os';
+import { fetchHistory, listExecutions } from '../../../worker/replay/history.ts';
 import { AGENT } from '../agents.ts';
 import { type Child, startChild } from '../child.ts';
 import { now } from '../clock.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
-import { fetchHistory, listExecutions } from '../../../worker/replay/history.ts';
 import { USER } from '../names.ts';
 import { messageOf } from '../script.ts';
 import { withWorld, type World } from '../world.ts';

@@ -1,9 +1,9 @@
 // Time until another worker continues a step whose worker was killed or frozen, and response times of commands meanwhile.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { AGENT } from '../agents.ts';
 import { now } from '../clock.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
-import { AGENT } from '../agents.ts';
 import { USER } from '../names.ts';
 import { messageOf } from '../script.ts';
 import { percentile, spread } from '../statistics.ts';

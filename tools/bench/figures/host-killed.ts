@@ -1,16 +1,16 @@
 // A host is killed (SIGKILL) while it streams: time until its reader gets text again through another host.
 import { randomUUID } from 'node:crypto';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { rm } from 'node:fs/promises';
 import { now } from '../clock.ts';
 import type { Figure } from '../figure.ts';
 import { startHost } from '../host-process.ts';
 import { USER } from '../names.ts';
 import { messageOf } from '../script.ts';
-import { percentile, spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
+import { percentile, spread } from '../statistics.ts';
 
 const TRIES = 8;
 const HEADERS = { 'x-perdure-user': USER };

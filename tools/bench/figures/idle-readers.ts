@@ -10,11 +10,11 @@ import { type Child, startChild } from '../child.ts';
 import { now } from '../clock.ts';
 import { costs, SETTLE_MS } from '../costs.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
+import { usedHeap } from '../heap.ts';
 import { startHost } from '../host-process.ts';
 import { USER } from '../names.ts';
 import { messageOf } from '../script.ts';
 import type { System } from '../servers.ts';
-import { usedHeap } from '../heap.ts';
 import { median, spread } from '../statistics.ts';
 
 const READERS = 10_000;

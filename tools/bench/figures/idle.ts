@@ -1,7 +1,7 @@
 import type { Bench, Figure, Result } from '../figure.ts';
 import { openMany, sizes } from '../many.ts';
-import { median, spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
+import { median, spread } from '../statistics.ts';
 import { rest, turn } from '../turn.ts';
 
 /** Turns after which a worker's heaps have their usual size and its code is compiled. */

@@ -3,14 +3,14 @@ import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
 import { renderState, type StateFile } from '../../../client/state-file/state-file.ts';
 import { newId } from '../../../domain/ids.ts';
-import { createPool } from '../../../store/pool.ts';
 import { applyInitiativeCommand, createInitiative } from '../../../store/initiatives.ts';
+import { createPool } from '../../../store/pool.ts';
 import { now } from '../clock.ts';
 import type { Figure, Result } from '../figure.ts';
 import { openMany } from '../many.ts';
 import { USER } from '../names.ts';
-import { median, spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
+import { median, spread } from '../statistics.ts';
 
 const WORKERS = 16;
 const TASKS = 1_000;

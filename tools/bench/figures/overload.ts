@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { freePort } from '../../../dev/ports.ts';
-import { memoryOf } from '../cpu.ts';
-import { usedHeap } from '../heap.ts';
 import { now } from '../clock.ts';
+import { memoryOf } from '../cpu.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
+import { usedHeap } from '../heap.ts';
 import { load, rateOf } from '../load.ts';
-import { median, percentile } from '../statistics.ts';
 import type { System } from '../servers.ts';
+import { median, percentile } from '../statistics.ts';
 import { rest, turn } from '../turn.ts';
 
 /** Sessions that stream one answer after the other, 373 answers a second: four times what two cores can serve. */

@@ -9,8 +9,8 @@ import { launchChromium } from '../../test-kit/chromium.ts';
 import { now } from '../clock.ts';
 import type { Figure } from '../figure.ts';
 import { startHost } from '../host-process.ts';
-import { median, percentile, spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
+import { median, percentile, spread } from '../statistics.ts';
 
 const TRIES = 6;
 

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { now } from '../clock.ts';
 import type { Bench, Figure, Result } from '../figure.ts';
 import type { Moments } from '../model.ts';
+import type { System } from '../servers.ts';
 import { LOG_SETTINGS, statementsIn, withLogging } from '../statement-log.ts';
 import { mean } from '../statistics.ts';
-import type { System } from '../servers.ts';
 import { rest, turn, type Turn, type TurnAsk } from '../turn.ts';
 
 const TURNS = 40;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Figure, Result } from '../figure.ts';
-import { nameOf, withLogging } from '../statement-log.ts';
 import type { System } from '../servers.ts';
+import { nameOf, withLogging } from '../statement-log.ts';
 import { rest, turn, type TurnAsk } from '../turn.ts';
 
 const TURNS = 20;

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Bench, Figure, Result } from '../figure.ts';
 import { cpuRows, type Load, load, rateOf } from '../load.ts';
-import { spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
+import { spread } from '../statistics.ts';
 import { withTemporalAlone } from '../temporal-alone/turns.ts';
 import { turn } from '../turn.ts';
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Bench, Figure, Result } from '../figure.ts';
-import { median, spread } from '../statistics.ts';
 import type { System } from '../servers.ts';
+import { median, spread } from '../statistics.ts';
 import { rest, turn, type TurnAsk } from '../turn.ts';
 
 const PER_ROUND = 12;

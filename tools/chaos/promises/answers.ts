@@ -1,7 +1,7 @@
-import type { SummaryCall } from '../model.ts';
-import { CANARY } from '../plan.ts';
 import { by, type Evidence, type MessageRow, type PartRow, type RunRow } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
+import type { SummaryCall } from '../model.ts';
+import { CANARY } from '../plan.ts';
 
 /** The parts of one attempt at a step. */
 interface Attempt {

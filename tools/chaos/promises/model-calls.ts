@@ -1,7 +1,7 @@
+import { patient } from '../../test-kit/patient.ts';
 import { by, type Evidence } from '../evidence.ts';
 import type { Injected } from '../faults.ts';
 import type { Ledger } from '../ledger.ts';
-import { patient } from '../../test-kit/patient.ts';
 
 /** Time to find the lapsed lease or, for the server, to notice missing heartbeats, and for the next attempt to start. */
 const NOTICED_WITHIN_MS = patient(8_000);

@@ -1,7 +1,7 @@
+import type { Client } from '@temporalio/client';
 import { nextPhase, type Phase } from '../../../domain/phases.ts';
 import { snapshotQuery } from '../../../workflows/definitions.ts';
 import { SEARCH_ATTRIBUTES } from '../../../workflows/start.ts';
-import type { Client } from '@temporalio/client';
 import { eventually } from '../../test-kit/eventually.ts';
 import { by, type Evidence } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';

@@ -1,7 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Ledger } from '../ledger.ts';
 import { patient } from '../../test-kit/patient.ts';
+import type { Ledger } from '../ledger.ts';
 
 /** A watcher process ends shortly after the process that it watches. */
 const ENDS_WITHIN_MS = patient(3_000);

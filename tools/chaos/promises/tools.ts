@@ -1,8 +1,8 @@
 import { TASK_TOOL } from '../../../domain/task-tool.ts';
 import { ONCE } from '../agents.ts';
 import type { Evidence, RunRow } from '../evidence.ts';
-import type { Ledger } from '../ledger.ts';
 import { by } from '../evidence.ts';
+import type { Ledger } from '../ledger.ts';
 import { providerIdOf } from './answers.ts';
 
 const OUTCOMES: ReadonlySet<string> = new Set(['output-available', 'output-error', 'output-denied']);

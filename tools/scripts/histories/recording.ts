@@ -8,12 +8,12 @@ import { startTemporal } from '../../../dev/temporal.ts';
 import { migrate } from '../../../migrations/migrate.ts';
 import faultAgent from '../../../test/faults/agent.ts';
 import { quiet, type Recorded, type Scenario } from '../../../test/histories/scenario.ts';
+import { fetchHistory, type History, listExecutions } from '../../../worker/replay/history.ts';
+import type { NamedHistory } from '../../../worker/replay/replay.ts';
 import { eventually } from '../../test-kit/eventually.ts';
 import { createNamespace, uniqueName } from '../../test-kit/namespaces.ts';
 import { startSystem, type SystemServers } from '../../test-kit/system.ts';
-import { fetchHistory, type History, listExecutions } from '../../../worker/replay/history.ts';
 import { Pseudonyms } from './pseudonyms.ts';
-import type { NamedHistory } from '../../../worker/replay/replay.ts';
 
 const TEMPLATE = 'perdure_template';
 /** Scenarios run concurrently, because most of them wait more than they compute. */

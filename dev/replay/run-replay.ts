@@ -1,6 +1,6 @@
+import { capturingBundle } from '../../worker/replay/replay.ts';
 import { askedHistories, checkServer, conclude } from './check.ts';
 import { runCommand } from './options.ts';
-import { capturingBundle } from '../../worker/replay/replay.ts';
 
 const HELP = `perdure replay: replays histories of the server that TEMPORAL_ADDRESS names against this version's workflow
 code, without running anything; run it before a deploy. It exits with 1 if one of them breaks.

@@ -1,0 +1,56 @@
+// The rules of names, as pure functions of the files.
+import path from 'node:path';
+import { type Files, type IsEntry, topOf } from './room-problems.ts';
+import { BY_SUBJECT } from './rooms.ts';
+
+const baseOf = (file: string) => path.basename(file).replace(/\.tsx?$/, '');
+
+/**
+ * Files that are named after none of their exports, file names that occur twice in a folder, and exports that occur twice.
+ * Entries and examples may repeat a name: nothing imports them by it.
+ */
+export function nameProblems(files: Files, isEntry: IsEntry): string[] {
+  const code = [...files].filter(([file]) => !isEntry(file));
+  const unnamed = code.flatMap(([file, { exports }]) =>
+    exports.length === 0 || BY_SUBJECT.some((start) => file.startsWith(start)) || isNamedAfter(file, exports)
+      ? []
+      : [`${file}: is named after none of its exports (${exports.slice(0, 4).join(', ')})`],
+  );
+  const places = code.map(([file]) => ({ name: `${topOf(file)}/**/${baseOf(file)}`, file }));
+  const exports = [...files].flatMap(([file, facts]) =>
+    topOf(file) === 'examples' ? [] : facts.exports.map((name) => ({ name, file })),
+  );
+  return [...unnamed, ...twice(places, 'is the name of'), ...twice(exports, 'is exported by')];
+}
+
+function twice(named: readonly { name: string; file: string }[], what: string): string[] {
+  return [...Map.groupBy(named, ({ name }) => name)].flatMap(([name, all]) =>
+    all.length > 1 ? [`${name}: ${what} ${all.map(({ file }) => file).join(', ')}`] : [],
+  );
+}
+
+/** Its name is an export's or a part of it, its room's, or an export adds the folder's: `chatRoutes` in routes/chat.ts. */
+function isNamedAfter(file: string, exports: readonly string[]): boolean {
+  const base = wordsOf(baseOf(file));
+  const folders = path.dirname(file).split('/').map(wordsOf);
+  const isIn = (name: string) =>
+    ` ${name} `.includes(` ${base} `) ||
+    folders.some((folder) => name === `${base} ${folder}` || name === `${folder} ${base}`);
+  return folders.at(-1) === base || exports.map(wordsOf).some(isIn);
+}
+
+/** The words of a name in singular: of `ModelCatalogs` and `model-catalog` "model catalog", of `MAX_ANSWER` "max answer". */
+function wordsOf(name: string): string {
+  const parted =
+    name === name.toUpperCase()
+      ? name.replaceAll('_', '-')
+      : name.replaceAll(/([a-z0-9])([A-Z])/g, '$1-$2').replaceAll(/([A-Z]+)([A-Z][a-z])/g, '$1-$2');
+  return parted.toLowerCase().split('-').map(singular).join(' ');
+}
+
+function singular(word: string): string {
+  return word
+    .replace(/ies$/, 'y')
+    .replace(/(ss|sh|ch|x)es$/, '$1')
+    .replace(/([^su])s$/, '$1');
+}
