@@ -69,7 +69,7 @@ describe('the packed tarball', () => {
     );
     const sources = files.filter((file) => /\.test\.|(?<!\.d)\.tsx?$/.test(file));
     expect(sources.filter((file) => !file.startsWith('dev/init/template/'))).toEqual([]);
-    expect(await readdir(installed)).toEqual(['LICENSE', 'README.md', 'dist', 'docs', 'package.json']);
+    expect(await readdir(installed)).toEqual(['CHANGELOG.md', 'LICENSE', 'README.md', 'dist', 'docs', 'package.json']);
     expect(await readdir(path.join(installed, 'docs'))).toContain('library.md');
   });
 
