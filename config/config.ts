@@ -2,11 +2,11 @@ import path from 'node:path';
 import { z } from 'zod';
 import { MODEL_PATTERN } from '../domain/model-ref.ts';
 import { DEFAULT_TASK_QUEUE, TASK_QUEUE_EXPECTED, TASK_QUEUE_PATTERN } from '../domain/task-queue.ts';
-import { duration, durationWithin, integer, size, sizeWithin } from './durations.ts';
 import { ConfigError, type ConfigProblem } from './error.ts';
 import { nearest } from './nearest.ts';
 import { origins } from './origins.ts';
 import { HIDE_USERS_KEY_EXPECTED, isHideUsersKey } from './show-user.ts';
+import { duration, durationWithin, integer, size, sizeWithin } from './units.ts';
 
 /** Environment variables as `process.env` has them. */
 export type Env = Record<string, string | undefined>;

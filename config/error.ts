@@ -6,8 +6,11 @@ export class ConfigError extends Error {
   readonly code = 'ConfigError';
   readonly problems: readonly ConfigProblem[];
 
-  constructor(problems: readonly ConfigProblem[]) {
-    super(['Configuration is not usable:', ...problems.map((p) => `  ${p.name}: expected ${p.expected}`)].join('\n'));
+  constructor(problems: readonly ConfigProblem[], options?: ErrorOptions) {
+    super(
+      ['Configuration is not usable:', ...problems.map((p) => `  ${p.name}: expected ${p.expected}`)].join('\n'),
+      options,
+    );
     this.name = 'ConfigError';
     this.problems = problems;
   }

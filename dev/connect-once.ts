@@ -2,7 +2,7 @@ import { Connection } from '@temporalio/client';
 import { ConfigError } from '../config/error.ts';
 import { grpcInterceptors } from '../config/grpc-interceptors.ts';
 import type { TemporalConnectConfig } from '../config/temporal.ts';
-import { withTemporal } from '../config/with-postgres.ts';
+import { withTemporal } from '../config/with-temporal.ts';
 
 const CONNECT_MS = 5_000;
 

@@ -5,7 +5,7 @@ import { parseConfig, type Config, type Env } from '../config/config.ts';
 import { requireDirectPostgres } from '../config/direct-postgres.ts';
 import { registerSearchAttributesAt } from '../config/search-attributes.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
-import { withTemporal } from '../config/with-postgres.ts';
+import { withTemporal } from '../config/with-temporal.ts';
 import { migrate } from '../migrations/migrate.ts';
 import { missingSetting } from '../worker/startup/server-settings.ts';
 import { withoutPassword } from './databases.ts';

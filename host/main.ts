@@ -27,7 +27,7 @@ import { reloadLog } from '../config/reload-log.ts';
 import { s3Of } from '../config/s3.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import { untilReachable } from '../config/until-reachable.ts';
-import { withTemporal } from '../config/with-postgres.ts';
+import { withTemporal } from '../config/with-temporal.ts';
 import siteBuilder from '../examples/site-builder/agent.ts';
 import { cookieKey } from './auth/cookie-key.ts';
 import { isLoopback, loopbackUser } from './auth/loopback-user.ts';

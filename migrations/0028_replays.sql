@@ -1,4 +1,4 @@
--- The newest replay of a session's histories that somebody asked for in the console, and what came of it (worker/periodic/replay-asked.ts).
+-- The newest replay of a session's histories that somebody asked for in the console, and what came of it (worker/replays.ts).
 CREATE TABLE replays (
   session_id  text PRIMARY KEY,
   asked_at    timestamptz NOT NULL DEFAULT clock_timestamp(),

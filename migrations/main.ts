@@ -8,7 +8,7 @@ import { runProcess } from '../config/process.ts';
 import { registerSearchAttributes } from '../config/search-attributes.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import { untilReachable } from '../config/until-reachable.ts';
-import { withTemporal } from '../config/with-postgres.ts';
+import { withTemporal } from '../config/with-temporal.ts';
 import { migrate } from './migrate.ts';
 
 const PROGRAM = {

@@ -38,7 +38,7 @@ export async function readEvents(
 /**
  * Stores the text of a command's reason, once per `id`, and returns the number of its event. Null: the command has none, which is only
  * compared with what it had before.
- * @throws {InvalidInput} `KeyReused`: the command was sent with another reason, or with or without one
+ * @throws {InvalidInputError} `KeyReused`: the command was sent with another reason, or with or without one
  */
 export async function logReason(
   db: Db,

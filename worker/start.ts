@@ -24,7 +24,7 @@ import { hideSecrets } from '../config/secrets.ts';
 import { showUserWith } from '../config/show-user.ts';
 import { temporalConnectConfig } from '../config/temporal.ts';
 import { NotYetError, untilReachable } from '../config/until-reachable.ts';
-import { withTemporal } from '../config/with-postgres.ts';
+import { withTemporal } from '../config/with-temporal.ts';
 import siteBuilder from '../examples/site-builder/agent.ts';
 import { workspaceCopies } from '../examples/site-builder/snapshots.ts';
 import { missingMigrations } from '../migrations/migrate.ts';

@@ -1,7 +1,7 @@
 // `perdure check-server`: which of our settings the Temporal server has.
 import { parseConfig } from '../../config/config.ts';
 import { type TemporalConnectConfig, temporalConnectConfig } from '../../config/temporal.ts';
-import { withTemporal } from '../../config/with-postgres.ts';
+import { withTemporal } from '../../config/with-temporal.ts';
 import { type Finding, SETTINGS_DOCS } from '../../worker/startup/server-settings.ts';
 import { connectOnce } from '../connect-once.ts';
 import { parseOptions, runCommand } from '../replay/options.ts';

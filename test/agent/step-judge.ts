@@ -1,5 +1,5 @@
-import { ReadableStream as NodeStream } from 'node:stream/web';
 // Runs one model call twice: by `streamModelCall`, and by the AI SDK's `streamText`, which is the judge of the former.
+import { ReadableStream as NodeStream } from 'node:stream/web';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { convertToModelMessages, streamText, type UIMessage, type UIMessageChunk } from 'ai';
 import type { ModelObject } from '../../agent/model-object.ts';

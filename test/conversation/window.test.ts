@@ -1,5 +1,5 @@
-import type { UIMessage } from 'ai';
 // How much of the window is in use: the provider's count of the newest step, and what came after it counted here.
+import type { UIMessage } from 'ai';
 import { expect, it } from 'vitest';
 import { windowInUse } from '../../activities/window/window.ts';
 import { countTokens } from '../../agent/compaction/tokens.ts';

@@ -22,7 +22,8 @@ async function clauses(): Promise<Clause[]> {
   return [...text.matchAll(/^### (.*)\n([^]*?)(?=^#|$(?![^]))/gm)].map(([, name = '', section = '']) => ({
     name,
     promise: section.trim().split('\n\n')[0] ?? '',
-    files: Array.from(section.matchAll(/^- `([^`]+)`$/gm), ([, file = '']) => file),
+    // An item with anything else besides a file is no such file.
+    files: Array.from(section.matchAll(/^- (.*)$/gm), ([, item = '']) => item.replace(/^`([^`]+)`$/, '$1')),
     isOpen: /^Open: ./m.test(section),
   }));
 }

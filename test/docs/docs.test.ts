@@ -29,10 +29,12 @@ it('H1 the files of this repository that the docs name exist', async () => {
     (await readdir(root, { withFileTypes: true })).filter((one) => one.isDirectory()).map(({ name }) => name),
   );
   const named = (await pages()).flatMap(({ file, text }) =>
-    [...text.matchAll(/`([\w.@-]+(?:\/[\w.@-]+)+\.(?:tsx?|js|css|json|sql|txt|md))`/g)].map(([, name = '']) => ({
-      file,
-      name,
-    })),
+    [...text.matchAll(/`([\w.@-]+(?:\/[\w.@-]+)+\.(?:tsx?|js|css|html|json|sh|sql|txt|ya?ml|md))`/g)].map(
+      ([, name = '']) => ({
+        file,
+        name,
+      }),
+    ),
   );
   const ours = named.filter(({ name }) => folders.has(name.split('/')[0]!) && !name.includes('NNNN'));
   expect(ours.length).toBeGreaterThan(500);

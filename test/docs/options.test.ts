@@ -36,9 +36,9 @@ const limits: Fields<Limits> = {
 
 // `description` has no effect: it is for readers of the definition.
 const agent: Fields<Omit<Required<AgentDefinition>, 'description'>> = {
-  id: ['test/agent/registry.test.ts', 'H9 an unknown agent is AgentNotConfigured'],
-  mode: ['test/agent/registry.test.ts', 'P2 mode says who may use an agent'],
-  subagents: ['test/agent/registry.test.ts', 'P4 subagents'],
+  id: ['test/agent/agent-registry.test.ts', 'H9 an unknown agent is AgentNotConfigured'],
+  mode: ['test/agent/agent-registry.test.ts', 'P2 mode says who may use an agent'],
+  subagents: ['test/agent/agent-registry.test.ts', 'P4 subagents'],
   prompt: REACHES_PROVIDER,
   model: MODEL,
   temperature: REACHES_PROVIDER,
@@ -122,7 +122,7 @@ const createClient: Fields<Required<ClientOptions>> = {
   log: ['test/client/client.test.ts', 'R2 a stream that is opened while Postgres does not respond'],
 };
 
-const CATALOG: Shown = ['test/agent/registry.test.ts', 'H9 an agent whose model nobody can resolve'];
+const CATALOG: Shown = ['test/agent/agent-registry.test.ts', 'H9 an agent whose model nobody can resolve'];
 const catalogOf: Fields<Required<CatalogParts>> = {
   agents: CATALOG,
   models: CATALOG,

@@ -1,6 +1,6 @@
+// Many commands at once on a Temporal server with default settings, which admits ten updates of a workflow at a time.
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
-// Many commands at once on a Temporal server with default settings, which admits ten updates of a workflow at a time.
 import { beforeAll, expect, it } from 'vitest';
 import { startTemporal } from '../../dev/temporal.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';

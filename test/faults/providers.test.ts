@@ -1,5 +1,5 @@
-import { createAnthropic } from '@ai-sdk/anthropic';
 // Transient and permanent failures of a provider, also while streaming; and the limits of a turn.
+import { createAnthropic } from '@ai-sdk/anthropic';
 import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { defineAgent, type Limits } from '../../agent/definition/define.ts';
 import { hideSecrets } from '../../config/secrets.ts';

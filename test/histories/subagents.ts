@@ -1,9 +1,9 @@
+// Scenarios of subagents: the histories of the parents and of their children.
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { callTool, fail, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import type { TestRuntime } from '../../tools/test-kit/system.ts';
-// Scenarios of subagents: the histories of the parents and of their children.
 import { updates } from '../../workflows/definitions.ts';
 import { subagentAgents } from '../subagents/agents.ts';
 import { childrenOf, play, runOver } from '../subagents/kit.ts';

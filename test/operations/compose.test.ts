@@ -8,7 +8,7 @@ import { DockerfileParser } from 'dockerfile-ast';
 import { validate } from 'dockerfile-utils';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { parseConfig, SETTINGS } from '../../config/config.ts';
-import { duration } from '../../config/durations.ts';
+import { duration } from '../../config/units.ts';
 import { createProject } from '../../dev/init/init.ts';
 import { COMPOSE_FILE, composeServices, type Service } from '../../tools/test-kit/compose.ts';
 import { buildContext, dockerfile, ROOT, type Stage } from '../../tools/test-kit/image.ts';

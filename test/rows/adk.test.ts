@@ -1,5 +1,5 @@
-import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 // perdure/adk: ADK's own Runner over our sessions, and the same random operations on ours and on ADK's session services.
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import {
   type BaseLlmConnection,
   BaseLlm,

@@ -1,5 +1,5 @@
-import { randomUUID } from 'node:crypto';
 // A session that users and a worker change directly through the SQL functions, without store and workflow.
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { z } from 'zod';

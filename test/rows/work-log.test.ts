@@ -1,5 +1,5 @@
-import { randomUUID } from 'node:crypto';
 // Who did a step or a tool call, as it is noted when that is settled.
+import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { readTurns } from '../../store/console-turns.ts';
 import { freshRows, rows, Session, toolPart } from './session.ts';

@@ -1,5 +1,5 @@
-import type { Random } from '../test-kit/random.ts';
 // The network links between the processes of a campaign, each a proxy that can delay, lose or stop traffic.
+import type { Random } from '../test-kit/random.ts';
 import { latency, packetLoss, slowStatements, startTcpProxy, type TcpProxy } from '../test-kit/tcp-proxy.ts';
 
 /** The server that a link leads to. */

@@ -1,5 +1,5 @@
-import type { Random } from '../test-kit/random.ts';
 // What a user of a session knows and does, for all that it does.
+import type { Random } from '../test-kit/random.ts';
 import type { Answered, Api } from './api.ts';
 
 /** A message, as the user knows it. */

@@ -5,7 +5,7 @@ import { UNRESTRICTED } from './import-rules.ts';
 import { readModule } from './modules.ts';
 import { nameProblems } from './name-problems.ts';
 import { wallProblems } from './room-problems.ts';
-import { ROOMS } from './rooms.ts';
+import { BY_SUBJECT, ROOMS } from './rooms.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
 const NOT_OURS = ['node_modules', 'dist', '.perdure', 'coverage', 'dev/init/template', ...UNRESTRICTED];
@@ -23,7 +23,7 @@ const files = new Map(
 );
 const problems = [
   ...Object.entries(ROOMS).flatMap(([top, rooms]) => wallProblems(files, top, Object.keys(rooms), isEntry)),
-  ...nameProblems(files, isEntry),
+  ...nameProblems(files, isEntry, BY_SUBJECT),
 ];
 for (const problem of problems) console.log(problem);
 console.log(`${files.size} files, ${problems.length} problems`);

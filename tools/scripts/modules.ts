@@ -8,13 +8,13 @@ export type Import = { specifier: string; typeOnly: boolean };
 export interface ModuleFacts {
   /** Everything that a file imports, also by `import('…')`, or exports from elsewhere. */
   imports: readonly Import[];
-  /** The names that it declares and exports, each once. */
+  /** The names under which it exports what is its own, each once. */
   exports: readonly string[];
 }
 
 /** @throws {Error} the file does not parse */
 export function factsOf(file: string, source: string): ModuleFacts {
-  const { module, program, errors } = parseSync(file, source);
+  const { module, errors } = parseSync(file, source);
   if (errors.length > 0) throw new Error(`${file}: ${errors[0]?.message}`);
   const allTypes = (entries: { isType: boolean }[]) => entries.length > 0 && entries.every((entry) => entry.isType);
   const imports = module.staticImports.map((one) => ({
@@ -30,13 +30,11 @@ export function factsOf(file: string, source: string): ModuleFacts {
     const literal = /^(['"])(.*)\1$/.exec(source.slice(start, end));
     return literal === null ? [] : [{ specifier: literal[2]!, typeOnly: false }];
   });
-  const exports = program.body.flatMap((statement): string[] => {
-    const declaration = statement.type === 'ExportNamedDeclaration' ? statement.declaration : undefined;
-    if (!declaration) return [];
-    if (declaration.type === 'VariableDeclaration')
-      return declaration.declarations.flatMap(({ id }) => (id.type === 'Identifier' ? [id.name] : []));
-    return 'id' in declaration && declaration.id?.type === 'Identifier' ? [declaration.id.name] : [];
-  });
+  const exports = module.staticExports.flatMap(({ entries }) =>
+    entries.flatMap(({ moduleRequest, exportName, localName }) =>
+      moduleRequest ? [] : [exportName.name ?? localName.name ?? 'default'],
+    ),
+  );
   return { imports: [...imports, ...reexports, ...dynamic], exports: [...new Set(exports)] };
 }
 

@@ -2,9 +2,9 @@ import { expect, it } from 'vitest';
 import { factsOf } from './modules.ts';
 import { nameProblems } from './name-problems.ts';
 
-function problemsOf(sources: Record<string, string>): string[] {
+function problemsOf(sources: Record<string, string>, bySubject: readonly string[] = []): string[] {
   const files = new Map(Object.entries(sources).map(([file, source]) => [file, factsOf(file, source)]));
-  return nameProblems(files, (file) => file.endsWith('/index.ts'));
+  return nameProblems(files, (file) => file.endsWith('/index.ts'), bySubject);
 }
 
 it('H1 a file has the name of an export, of a part of it, or of its room', () => {
@@ -18,10 +18,13 @@ it('H1 a file has the name of an export, of a part of it, or of its room', () =>
     'client/index.ts': `export { x } from './send/erasure.ts';`,
     'web/main.ts': `console.log();`,
   };
-  expect(problemsOf(fine)).toEqual([]);
-  expect(problemsOf({ ...fine, 'client/send/helpers.ts': `export const wait = 1; export type Plan = 1;` })).toEqual([
+  expect(problemsOf(fine, ['store/'])).toEqual([]);
+  expect(problemsOf({}, ['store/'])).toEqual(['store/: is in BY_SUBJECT of rooms.ts, but there is no such file']);
+  expect(problemsOf({ 'client/send/helpers.ts': `export const wait = 1; export type Plan = 1;` })).toEqual([
     'client/send/helpers.ts: is named after none of its exports (wait, Plan)',
   ]);
+  const listed = { 'client/send/helpers.ts': `const wait = 1; export { wait as pause }; export default class Loop {}` };
+  expect(problemsOf(listed)).toEqual(['client/send/helpers.ts: is named after none of its exports (pause, Loop)']);
 });
 
 it('H1 a second file or export of one name is named', () => {

@@ -1,26 +1,31 @@
 // The rules of names, as pure functions of the files.
 import path from 'node:path';
 import { type Files, type IsEntry, topOf } from './room-problems.ts';
-import { BY_SUBJECT } from './rooms.ts';
 
 const baseOf = (file: string) => path.basename(file).replace(/\.tsx?$/, '');
 
 /**
  * Files that are named after none of their exports, file names that occur twice in a folder, and exports that occur twice.
- * Entries and examples may repeat a name: nothing imports them by it.
+ * Entries may have any name, and examples repeat one another.
+ * @param bySubject folders and files that are named after a subject
  */
-export function nameProblems(files: Files, isEntry: IsEntry): string[] {
-  const code = [...files].filter(([file]) => !isEntry(file));
-  const unnamed = code.flatMap(([file, { exports }]) =>
-    exports.length === 0 || BY_SUBJECT.some((start) => file.startsWith(start)) || isNamedAfter(file, exports)
+export function nameProblems(files: Files, isEntry: IsEntry, bySubject: readonly string[]): string[] {
+  const code = [...files].filter(([file]) => topOf(file) !== 'examples');
+  const inner = code.filter(([file]) => !isEntry(file));
+  const unnamed = inner.flatMap(([file, { exports }]) =>
+    exports.length === 0 || bySubject.some((start) => file.startsWith(start)) || isNamedAfter(file, exports)
       ? []
       : [`${file}: is named after none of its exports (${exports.slice(0, 4).join(', ')})`],
   );
-  const places = code.map(([file]) => ({ name: `${topOf(file)}/**/${baseOf(file)}`, file }));
-  const exports = [...files].flatMap(([file, facts]) =>
-    topOf(file) === 'examples' ? [] : facts.exports.map((name) => ({ name, file })),
-  );
-  return [...unnamed, ...twice(places, 'is the name of'), ...twice(exports, 'is exported by')];
+  const places = inner.map(([file]) => ({ name: `${topOf(file)}/**/${baseOf(file)}`, file }));
+  const exports = code.flatMap(([file, facts]) => facts.exports.map((name) => ({ name, file })));
+  const unused = bySubject.filter((start) => !inner.some(([file]) => file.startsWith(start)));
+  return [
+    ...unnamed,
+    ...unused.map((start) => `${start}: is in BY_SUBJECT of rooms.ts, but there is no such file`),
+    ...twice(places, 'is the name of'),
+    ...twice(exports, 'is exported by'),
+  ];
 }
 
 function twice(named: readonly { name: string; file: string }[], what: string): string[] {
@@ -48,9 +53,10 @@ function wordsOf(name: string): string {
   return parted.toLowerCase().split('-').map(singular).join(' ');
 }
 
+/** The same for `caches` and `cache`, for `searches` and `search`. */
 function singular(word: string): string {
   return word
     .replace(/ies$/, 'y')
-    .replace(/(ss|sh|ch|x)es$/, '$1')
-    .replace(/([^su])s$/, '$1');
+    .replace(/([^su])s$/, '$1')
+    .replace(/e$/, '');
 }

@@ -44,6 +44,11 @@ it('H1 no room imports an entry, is unlisted, or has too few or too many files',
   expect(problemsOf({ ...house, 'client/new/new.ts': '' })).toEqual([
     'client/new/new.ts: client/new is not in rooms.ts',
   ]);
+  expect(problemsOf({ ...house, 'client/live/parts/part.ts': '' })).toEqual([
+    'client/live/parts/part.ts: a room has no folders',
+  ]);
   const many = Object.fromEntries(Array.from({ length: 12 }, (_, at) => [`client/wait/w${at}.ts`, '']));
-  expect(problemsOf({ ...house, ...many })).toEqual(['client/wait: has 14 files, expected 2 to 13']);
+  expect(problemsOf({ ...house, ...many })).toEqual(['client/wait: expected 2 to 13 files, has 14']);
+  const { 'client/wait/limit.ts': _left, ...smaller } = house;
+  expect(problemsOf(smaller)).toEqual(['client/wait: expected 2 to 13 files, has 1']);
 });

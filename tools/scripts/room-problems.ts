@@ -17,16 +17,18 @@ const targetsOf = (file: string, { imports }: ModuleFacts) =>
 export type IsEntry = (file: string) => boolean;
 
 /**
- * Imports of a folder that go up or sideways, rooms that are not listed, and rooms that are too small or too large.
+ * Imports of a folder that go up or sideways, files in no listed room, and rooms that are too small or too large.
  * @param rooms their names, from the top down
  */
 export function wallProblems(files: Files, top: string, rooms: readonly string[], isEntry: IsEntry): string[] {
   const ranks = new Map(rooms.map((room, rank) => [`${top}/${room}`, rank]));
   const own = [...files].filter(([file]) => topOf(file) === top);
   const walls = new Map(own.map(([file, facts]) => [file, targetsOf(file, facts).filter((to) => topOf(to) === top)]));
-  const unlisted = own.flatMap(([file]) =>
-    file.split('/').length > 2 && !ranks.has(roomOf(file)) ? [`${file}: ${roomOf(file)} is not in rooms.ts`] : [],
-  );
+  const misplaced = own.flatMap(([file]) => {
+    const depth = file.split('/').length;
+    if (depth > 3) return [`${file}: a room has no folders`];
+    return depth === 3 && !ranks.has(roomOf(file)) ? [`${file}: ${roomOf(file)} is not in rooms.ts`] : [];
+  });
   const crossings = [...walls].flatMap(([file, targets]) =>
     targets
       .filter((to) => roomOf(to) !== roomOf(file))
@@ -35,7 +37,7 @@ export function wallProblems(files: Files, top: string, rooms: readonly string[]
         return problem === undefined ? [] : [`${file}: may not import ${to}: ${problem}`];
       }),
   );
-  return [...unlisted, ...crossings, ...sizeProblems([...walls.keys()], [...ranks.keys()])];
+  return [...misplaced, ...crossings, ...sizeProblems([...walls.keys()], [...ranks.keys()])];
 
   /** What is wrong with an import from the room of rank `from`; undefined: nothing. */
   function crossing(from: number | undefined, to: string): string | undefined {
@@ -58,7 +60,7 @@ export function wallProblems(files: Files, top: string, rooms: readonly string[]
 function sizeProblems(files: readonly string[], rooms: readonly string[]): string[] {
   return rooms.flatMap((room) => {
     const size = files.filter((file) => roomOf(file) === room).length;
-    const isFine = ANY_SIZE.has(room) || (size >= SMALLEST_ROOM && size <= LARGEST_ROOM);
-    return isFine ? [] : [`${room}: has ${size} files, expected ${SMALLEST_ROOM} to ${LARGEST_ROOM}`];
+    const isFine = ANY_SIZE.has(room) ? size > 0 : size >= SMALLEST_ROOM && size <= LARGEST_ROOM;
+    return isFine ? [] : [`${room}: expected ${SMALLEST_ROOM} to ${LARGEST_ROOM} files, has ${size}`];
   });
 }

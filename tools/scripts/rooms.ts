@@ -35,7 +35,7 @@ export const ROOMS: Readonly<Record<string, Rooms>> = {
   client: {
     transfer: 'export and import of sessions',
     initiatives: 'commands and reads of initiatives',
-    send: 'all that changes a session',
+    send: 'messages, commands and answers of users',
     rendezvous: 'all open sessions of one user',
     live: 'one session as it changes',
     state: 'scoped state, with the interface of ADK',
@@ -58,7 +58,7 @@ export const ROOMS: Readonly<Record<string, Rooms>> = {
     page: 'the page as a whole',
     sidebar: 'the list of sessions',
     panels: 'what stands beside a conversation',
-    navigation: 'which session is shown, and where the user is',
+    navigation: 'which session and which panels are shown, and the keys for it',
     initiatives: 'the pages of initiatives',
     'initiative-board': 'one initiative',
     'initiative-parts': 'what both show, and what they read',
@@ -84,7 +84,7 @@ export const ROOMS: Readonly<Record<string, Rooms>> = {
     sandbox: 'the threads that run workflows: what leans on the inside of Temporal’s SDK',
     slots: 'how many tasks run at once',
     leases: 'which of the running workers is alive',
-    startup: 'what is asked of the servers before work begins',
+    startup: 'what a worker needs before work begins',
   },
 };
 
@@ -99,7 +99,7 @@ export const ANY_SIZE: ReadonlySet<string> = new Set(['host/routes', 'web/diagra
 export const BY_SUBJECT: readonly string[] = [
   'store/',
   'wire/',
-  'examples/',
   'workflows/definitions.ts',
   'domain/command-table.ts',
+  'config/units.ts',
 ];

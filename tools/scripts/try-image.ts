@@ -9,7 +9,7 @@ import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { SignJWT } from 'jose';
 import { parseConfig } from '../../config/config.ts';
-import { duration } from '../../config/durations.ts';
+import { duration } from '../../config/units.ts';
 import { freePort } from '../../dev/ports.ts';
 import { startPostgres } from '../../dev/postgres.ts';
 import { spawnTied, type TiedProcess } from '../../dev/spawn-tied.ts';

@@ -1,5 +1,5 @@
-import addFormats from 'ajv-formats';
 // Checks every response that a test gets against the OpenAPI document.
+import addFormats from 'ajv-formats';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { expect } from 'vitest';
 

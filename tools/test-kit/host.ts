@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 // A host on a free port, and callers of its API.
+import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';

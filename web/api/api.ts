@@ -277,7 +277,7 @@ export async function askHost<T>(method: string, url: string, body?: unknown, id
   return (response.status === 204 ? undefined : await response.json()) as T;
 }
 
-/** The answer to a request. @throws {Problem} if the server refuses it, or another error if it cannot be reached */
+/** The answer to a request. @throws {ProblemError} if the server refuses it, or another error if it cannot be reached */
 export async function answered(url: string, init: RequestInit): Promise<Response> {
   const response = await access.fetch(url, { ...init, signal: AbortSignal.timeout(ANSWER_MS) });
   if (!response.ok) throw problemOfResponse(response.status, await response.text());

@@ -25,12 +25,12 @@ interface Page<T> {
 /** Longer than the server's own time limits. */
 const ANSWER_MS = 30_000;
 
-/** Reads below /api/console. @throws {Problem} or another error if the server cannot be reached */
+/** Reads below /api/console. @throws {ProblemError} or another error if the server cannot be reached */
 function read<T>(path: string): Promise<T> {
   return askConsole('GET', path);
 }
 
-/** A request below /api/console, without a body. @throws {Problem} as `read` */
+/** A request below /api/console, without a body. @throws {ProblemError} as `read` */
 export async function askConsole<T>(method: 'GET' | 'POST', path: string): Promise<T> {
   const response = await access.fetch(`/api/console${path}`, { method, signal: AbortSignal.timeout(ANSWER_MS) });
   if (!response.ok) throw problemOfResponse(response.status, await response.text());

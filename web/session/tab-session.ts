@@ -189,7 +189,7 @@ export class TabSession {
     });
   }
 
-  /** @throws {Problem} */
+  /** @throws {ProblemError} */
   revoke(ruleId: string): Promise<unknown> {
     return this.api.revoke(ruleId);
   }
