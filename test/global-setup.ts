@@ -1,14 +1,23 @@
 // One Postgres and one Temporal server for all projects of a run; every test file has its own database and namespace.
 import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { parseConfig } from '../config/config.ts';
 import { createDatabase } from '../dev/databases.ts';
-import { startPostgres } from '../dev/postgres.ts';
-import { startTemporal } from '../dev/temporal.ts';
+import { type RunningPostgres, startPostgres } from '../dev/postgres.ts';
+import { type RunningTemporal, startTemporal } from '../dev/temporal.ts';
 import { migrate } from '../migrations/migrate.ts';
+import { keptFolder } from '../tools/test-kit/failed-file.ts';
+import {
+  chooseDatabases,
+  type KeptDatabase,
+  keepServers,
+  removeKept,
+  whatIsKept,
+} from '../tools/test-kit/failed-run.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -56,6 +65,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
 }
 
 async function startServers(): Promise<Servers> {
+  const kept = keptFolder();
+  // A second look keeps what the first one has kept.
+  if (kept !== undefined && process.env['TEST_KEPT'] === undefined) await removeKept(kept);
   const scratch = path.join(tmpdir(), `perdure-test-${randomUUID()}`);
   const log = (line: string) => console.log(`test servers: ${line}`);
   // The cached Temporal CLI is kept after the run, the server's log is not.
@@ -66,7 +78,7 @@ async function startServers(): Promise<Servers> {
   ] as const;
   let stopping: Promise<void> | undefined;
   // Vitest ends its projects together, after the last test of the run.
-  const stop = () => (stopping ??= stopAll(starting, scratch));
+  const stop = () => (stopping ??= stopAll(starting, { scratch, kept, log }));
   try {
     const [postgres, temporal] = await Promise.all(starting);
     await migrate(await createDatabase(postgres.url, TEMPLATE));
@@ -77,9 +89,25 @@ async function startServers(): Promise<Servers> {
   }
 }
 
-async function stopAll(starting: readonly Promise<{ stop(): Promise<void> }>[], scratch: string): Promise<void> {
-  for (const server of await Promise.allSettled(starting)) {
-    if (server.status === 'fulfilled') await server.value.stop();
+/** Stops the servers. If a file has failed, which has left its folder, their logs and its databases are kept. */
+async function stopAll(
+  starting: readonly [Promise<RunningPostgres>, Promise<RunningTemporal>],
+  { scratch, kept, log }: { scratch: string; kept: string | undefined; log: (line: string) => void },
+): Promise<void> {
+  const [postgres, temporal] = await Promise.allSettled(starting);
+  const failed = kept !== undefined && existsSync(kept) ? kept : undefined;
+  let databases: KeptDatabase[] = [];
+  try {
+    if (failed !== undefined && postgres.status === 'fulfilled') {
+      databases = await chooseDatabases(failed, postgres.value.url);
+    }
+  } finally {
+    for (const server of [postgres, temporal]) if (server.status === 'fulfilled') await server.value.stop();
   }
-  await rm(scratch, { recursive: true, force: true });
+  try {
+    if (failed !== undefined) await keepServers(failed, scratch, databases);
+  } finally {
+    await rm(scratch, { recursive: true, force: true });
+  }
+  if (failed !== undefined) for (const line of whatIsKept(failed, databases)) log(line);
 }

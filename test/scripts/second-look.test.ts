@@ -95,6 +95,19 @@ describe('npm test', () => {
     expect(lines).toContainEqual('failed: hook.test.js: not cleaned up');
   });
 
+  it('H1 keeps what the second look at a file has used if the first look kept nothing, in a place of its own', async () => {
+    const { read } = await npmTest({
+      'setup.js': `import { appendFileSync } from 'node:fs';
+        export default () => appendFileSync(import.meta.dirname + '/kept.txt', process.env.TEST_KEPT + '\\n');`,
+      'kept.test.js': `import { mkdirSync } from 'node:fs';
+        it('works', () => { mkdirSync('.perdure/failed/kept.test.js', { recursive: true }); throw new Error('always'); });`,
+      'lost.test.js': `it('works', () => { throw new Error('always'); });`,
+    });
+    const [first, ...second] = (await read('kept.txt')).split('\n').slice(0, -1);
+    expect(first).toBe('undefined');
+    expect(second.toSorted()).toEqual(['', path.join('.perdure', 'failed', 'second-look', 'lost.test.js')]);
+  });
+
   it('H1 looks at no file again if more than ten failed', async () => {
     const names = Array.from({ length: 11 }, (_, index) => `file-${index}.test.js`);
     const { exitCode, report, read } = await npmTest(

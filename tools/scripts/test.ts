@@ -2,6 +2,7 @@
 // more when all others are over: alone, one at a time, with servers of their own. What passes then is unstable: the run
 // passes, and says so in its last lines and in .perdure/test-report.json. A file that fails twice, and more than ten such
 // files, fail the run.
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -32,14 +33,17 @@ else for (const file of suspects) await lookAgain(file);
 await rm(scratch, { recursive: true });
 await conclude();
 
-/** Runs Vitest in a process of its own, which prints as usual. `fatal`: why it failed as a whole. */
-async function look(asked: string[]): Promise<Outcome & { fatal: string[] }> {
+/**
+ * Runs Vitest in a process of its own, which prints as usual. `fatal`: why it failed as a whole.
+ * @param kept where failed files keep logs and databases (tools/test-kit/failed-file.ts)
+ */
+async function look(asked: string[], kept?: string): Promise<Outcome & { fatal: string[] }> {
   const file = path.join(scratch, 'outcome.json');
   await rm(file, { force: true });
   const { exitCode, signal } = await execa(process.execPath, [VITEST, 'run', ...asked, ...REPORTERS], {
     stdio: 'inherit',
     reject: false,
-    env: { TEST_OUTCOME: file },
+    env: { TEST_OUTCOME: file, TEST_KEPT: kept },
   });
   let outcome: Outcome = { counts: {}, problems: [], elsewhere: [] };
   try {
@@ -57,7 +61,10 @@ async function look(asked: string[]): Promise<Outcome & { fatal: string[] }> {
 /** Runs one file of the first run again, alone. What it finds replaces what the first run found of the file. */
 async function lookAgain(file: string): Promise<void> {
   console.log(`\nsecond look: ${file}`);
-  const second = await look([path.resolve(file), '--maxWorkers=1']);
+  const kept = path.join('.perdure', 'failed');
+  // What the first look has kept of the file is enough, and a second look removes nothing.
+  const folder = existsSync(path.join(kept, file)) ? '' : path.join(kept, 'second-look', file);
+  const second = await look([path.resolve(file), '--maxWorkers=1'], folder);
   Object.assign(first.counts, second.counts);
   failures.push(...second.problems);
   fatal.push(...second.fatal.map((reason) => `${file}: ${reason}`));

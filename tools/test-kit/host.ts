@@ -19,6 +19,7 @@ import { hostMetrics } from '../../host/host-metrics.ts';
 import { createHost, type Host } from '../../host/host.ts';
 import { afterFile } from './after-file.ts';
 import { expectDescribed } from './described.ts';
+import { keepLog } from './failed-file.ts';
 
 export interface TestHostOptions {
   databaseUrl: string;
@@ -125,9 +126,10 @@ export async function startHost({
     ...options.parts,
   };
   let listening = await listen(parts, 0);
-  afterFile(async () => {
+  afterFile(async (kept) => {
     listening.end();
     await client.end();
+    if (kept !== undefined) await keepLog(kept, 'host', logs);
   });
   const { host, port } = listening;
   const url = `http://127.0.0.1:${port}`;

@@ -1,9 +1,10 @@
 // Hosts and workers as separate processes, started like `npm run host` and `npm run worker`.
-import { mkdir, readFile, symlink } from 'node:fs/promises';
+import { mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { startNodeProcess } from '../../dev/node-process.ts';
 import type { Exit } from '../../dev/spawn-tied.ts';
 import { afterFile } from './after-file.ts';
+import { keepLog } from './failed-file.ts';
 import { callerOf, type TestCaller } from './host.ts';
 import { scratchDir } from './scratch.ts';
 import { freePort } from './servers.ts';
@@ -44,6 +45,7 @@ export interface Processes {
 export async function processesOn(servers: Omit<SystemServers, 'client'>, modelUrl: string): Promise<Processes> {
   const dir = scratchDir();
   await mkdir(dir);
+  afterFile((kept) => kept !== undefined && keepLogs(kept, dir));
   // All tests share the cached workflow bundle.
   const bundles = path.join(ROOT, 'node_modules', '.cache', 'perdure');
   await mkdir(bundles, { recursive: true });
@@ -80,6 +82,14 @@ export async function processesOn(servers: Omit<SystemServers, 'client'>, modelU
       return { ...(await start('host', { PORT: String(port), ...env })), url, as: (user) => callerOf(url, user) };
     },
   };
+}
+
+/** Keeps the logs of all processes, also of those that did not get ready. */
+async function keepLogs(kept: string, dir: string): Promise<void> {
+  for (const file of await readdir(dir)) {
+    if (file.endsWith('.log'))
+      await keepLog(kept, path.basename(file, '.log'), await readFile(path.join(dir, file), 'utf8'));
+  }
 }
 
 function linesOf(text: string): LogLine[] {

@@ -1,5 +1,6 @@
 // The system of a test file: a worker with the file's own database and namespace.
 import { afterFile } from './after-file.ts';
+import { keepLog } from './failed-file.ts';
 import { freshDatabase, freshNamespace } from './servers.ts';
 import { type RuntimeOptions, startSystem, type TestRuntime } from './system.ts';
 
@@ -9,6 +10,9 @@ export type { LogLine, RunningWorker, RuntimeOptions, TestRuntime } from './syst
 export async function startRuntime(options: RuntimeOptions = {}): Promise<TestRuntime> {
   const databaseUrl = await freshDatabase();
   const runtime = await startSystem({ databaseUrl, ...(await freshNamespace()) }, options);
-  afterFile(() => runtime.stop());
+  afterFile(async (kept) => {
+    await runtime.stop();
+    if (kept !== undefined) await keepLog(kept, 'worker', runtime.logs);
+  });
   return runtime;
 }

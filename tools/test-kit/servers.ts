@@ -2,12 +2,13 @@
 import { inject } from 'vitest';
 import { createDatabase, dropDatabase } from '../../dev/databases.ts';
 import { afterFile } from './after-file.ts';
+import { keepDatabase } from './failed-file.ts';
 import { createNamespace, type FreshNamespace, uniqueName } from './namespaces.ts';
 
 export { freePort } from '../../dev/ports.ts';
 
 /**
- * A migrated database, dropped after the file. Call it in the file's body or in a beforeAll.
+ * A migrated database, dropped after the file unless that has failed. Call it in the file's body or in a beforeAll.
  * @param options.empty without the migrations
  * @returns its URL, as a superuser
  */
@@ -15,7 +16,7 @@ export async function freshDatabase(options: { empty?: boolean } = {}): Promise<
   const server = inject('postgresUrl');
   const name = uniqueName('test');
   const url = await createDatabase(server, name, options.empty ? undefined : inject('templateDatabase'));
-  afterFile(() => dropDatabase(server, name));
+  afterFile((kept) => (kept === undefined ? dropDatabase(server, name) : keepDatabase(kept, name)));
   return url;
 }
 
