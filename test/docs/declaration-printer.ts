@@ -123,8 +123,9 @@ export class DeclarationPrinter {
       const text = this.#names.text(this.#project.checker.getTypeOfSymbol(symbol)!, node);
       const isOptional = (symbol.flags & SymbolFlags.Optional) !== 0;
       const before = (modifiersOf(declaration) & ModifierFlags.Readonly) === 0 ? '' : 'readonly ';
-      const name = /^[A-Za-z_$][\w$]*$/.test(symbol.name) ? symbol.name : JSON.stringify(symbol.name);
-      return [`${before}${name}${isOptional ? '?' : ''}: ${isOptional ? text.replace(/ \| undefined$/, '') : text};`];
+      return [
+        `${before}${nameOf(symbol)}${isOptional ? '?' : ''}: ${isOptional ? text.replace(/ \| undefined$/, '') : text};`,
+      ];
     });
   }
 
@@ -139,6 +140,13 @@ export class DeclarationPrinter {
     const made = checker.signatureToSignatureDeclaration(signature, kind, node, NodeBuilderFlags.NoTruncation)!;
     return this.#names.named(emitter.printNode(made), node);
   }
+}
+
+/** A unique symbol is numbered by the compiler. */
+function nameOf({ name }: Named): string {
+  const unique = /^__@(.*)@\d+$/.exec(name)?.[1];
+  if (unique !== undefined) return `[${unique}]`;
+  return /^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name);
 }
 
 /** Whether users see it, and this package declares it. */

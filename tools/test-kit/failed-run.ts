@@ -5,7 +5,7 @@ import path from 'node:path';
 import { execa } from 'execa';
 import pg from 'pg';
 import { dropDatabase } from '../../dev/databases.ts';
-import { chooseAccount, locateData } from '../../dev/postgres-folder.ts';
+import { chooseAccount, locatePostgresFolder } from '../../dev/postgres-folder.ts';
 import { DATABASES } from './failed-file.ts';
 
 /** A database of a failed file. */
@@ -80,7 +80,7 @@ export async function keepServers(folder: string, scratch: string, databases: re
   }
   if (databases.length === 0) return;
   const to = path.join(folder, KEPT_POSTGRES);
-  const data = await locateData(to, await chooseAccount(from), () => {});
+  const data = await locatePostgresFolder(to, await chooseAccount(from), () => {});
   // Also to another file system, with owners.
   await execa('mv', [await realpath(path.join(from, 'data')), data]);
   await copyFile(path.join(from, 'password'), path.join(to, 'password'));
