@@ -28,6 +28,8 @@ it('H1 the files of this repository that the docs name exist', async () => {
   const folders = new Set(
     (await readdir(root, { withFileTypes: true })).filter((one) => one.isDirectory()).map(({ name }) => name),
   );
+  // What tests and programs leave there comes and goes.
+  folders.delete('.perdure');
   const named = (await pages()).flatMap(({ file, text }) =>
     [...text.matchAll(/`([\w.@-]+(?:\/[\w.@-]+)+\.(?:tsx?|js|css|html|json|sh|sql|txt|ya?ml|md))`/g)].map(
       ([, name = '']) => ({
