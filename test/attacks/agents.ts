@@ -1,4 +1,5 @@
 // An agent whose tools leak secrets that they find in their environment.
+import { existsSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { z } from 'zod';
@@ -39,8 +40,8 @@ const tellAtLength = defineTool({
   description: 'Returns secrets in an output that is too long for the model.',
   input,
   async execute() {
-    // Long enough to have an activity of its own, in whose summary the tool's name is.
-    await delay(200);
+    // Until it has an activity of its own, in whose summary the tool's name is: the test sees that, and makes the folder.
+    while (!existsSync(process.env['TOLD']!)) await delay(20);
     return `${environment()}\n`.repeat(200);
   },
 });
