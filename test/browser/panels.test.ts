@@ -216,9 +216,9 @@ it('H6 an agent that uses no phases has no phase track', async () => {
   const host = await startHost({ databaseUrl, temporal, workspaces, parts, ...known });
   const tab = await site.visit();
   await tab.page.getByRole('list', { name: 'Phases of the session' }).waitFor();
-  const other = await Tab.open(tab.page.context(), host.url);
-  const agents = other.page.waitForResponse('**/api/agents');
-  await other.page.reload();
+  const context = tab.page.context();
+  const agents = context.waitForEvent('response', (response) => response.url() === `${host.url}/api/agents`);
+  const other = await Tab.open(context, host.url);
   await (await agents).finished();
   await other.send('hello');
   await other.answers.getByText('You said hello.').waitFor();
