@@ -96,7 +96,9 @@ export async function quiet(session: Recorded): Promise<void> {
   await eventually(async () => {
     const { raw } = await session.handle.describe();
     const events = Number(raw.workflowExecutionInfo?.historyLength);
-    const isQuiet = (raw.pendingActivities ?? []).length === 0 && !raw.pendingWorkflowTask && events === length;
+    // The first workflow task of an execution that continues another one may be delayed.
+    const isQuiet =
+      (raw.pendingActivities ?? []).length === 0 && !raw.pendingWorkflowTask && events === length && events > 1;
     length = events;
     if (isQuiet) return;
     await delay(50);

@@ -20,12 +20,13 @@ import {
 import { Pseudonyms } from './histories/pseudonyms.ts';
 import { recordScenarios } from './histories/recording.ts';
 
-/** Writes histories with their inputs, taken from a replay. */
-async function save(histories: NamedHistory[], dir = HISTORIES): Promise<number> {
+/** Writes histories with their inputs, taken from a replay. `clear` makes room for them once all have replayed. */
+async function save(histories: NamedHistory[], dir = HISTORIES, clear = async () => {}): Promise<number> {
   const replayed = await replay(await capturingBundle(), histories);
   for (const { of, broke } of replayed) {
     if (broke !== undefined) throw new Error(`${of.name} does not replay with this code: it broke at ${broke}`);
   }
+  await clear();
   for (const { of, asked } of replayed) await writeHistory(dir, { ...of, inputs: asked });
   console.log(`${histories.length} histories in ${path.relative(process.cwd(), dir)}`);
   return 0;
@@ -48,10 +49,11 @@ async function recordAnew(names: readonly string[], keep: string | undefined): P
   }
   const chosen = scenarios.filter(({ name }) => names.length === 0 || names.includes(name));
   const recorded = await recordScenarios(chosen, parseConfig(process.env).dir, (line) => console.log(line));
-  if (keep !== undefined) await keepHistories(HISTORIES, keep);
-  else if (names.length === 0) await removeHistories(HISTORIES);
-  for (const name of names) await removeHistories(HISTORIES, name);
-  return save(recorded);
+  return save(recorded, HISTORIES, async () => {
+    if (keep !== undefined) await keepHistories(HISTORIES, keep);
+    else if (names.length === 0) await removeHistories(HISTORIES);
+    for (const name of names) await removeHistories(HISTORIES, name);
+  });
 }
 
 await runCommand(async () => {

@@ -62,7 +62,7 @@ export async function replay<Of extends NamedHistory>(
   return replayed;
 }
 
-/** Replays each history as it comes. */
+/** Replays each history as it comes; one without a workflow task, of an execution that has only been started, comes last. */
 export async function* replayEach<Of extends NamedHistory>(
   workflowBundle: { codePath: string } | { code: string },
   histories: Iterable<Of> | AsyncIterable<Of>,
@@ -77,9 +77,15 @@ export async function* replayEach<Of extends NamedHistory>(
       asked: { fn: (_info, asked, seq) => askedFor(current?.seen, asked, seq), callDuringReplay: true },
     },
   };
+  // The SDK would wait for ever for the first workflow task of these.
+  const started: Of[] = [];
   // The SDK replays one history at a time, in this order.
   async function* source() {
     for await (const of of histories) {
+      if (!of.history.events.some((event) => typeOf(event) === 'WorkflowTaskScheduled')) {
+        started.push(of);
+        continue;
+      }
       current = { of, seen: { asked: [], activities: new Map(), upTo: 0 } };
       yield { workflowId: of.name, history: of.history };
     }
@@ -90,6 +96,7 @@ export async function* replayEach<Of extends NamedHistory>(
     const broke = error && `${placeOf(error.message, of.history, seen)}: ${reasonOf(error.message)}`;
     yield { of, broke, asked: seen.asked };
   }
+  for (const of of started) yield { of, broke: undefined, asked: [] };
 }
 
 function activated(seen: Seen | undefined, historyLength: number): void {
