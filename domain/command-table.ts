@@ -348,7 +348,7 @@ export function answeredChildren(name: CommandName, outcome: object): ChildRun[]
   return outcomeMembers(name, outcome, 'answered child').flatMap((run) => (run as ChildRun | null | undefined) ?? []);
 }
 
-/** The runs of children that a command has ended. Outcomes that an earlier version has recorded name none. */
+/** The runs of children that a command has ended. */
 export function endedChildren(name: CommandName, outcome: object): ChildRun[] {
   return outcomeMembers(name, outcome, 'ended children').flatMap((runs) => (runs as ChildRun[] | undefined) ?? []);
 }

@@ -4,17 +4,10 @@ const NAME = 'perdure_user';
 const MAX_AGE_S = 365 * 86_400;
 /** Prefix of the signed text, so that a signature made for another purpose is not accepted. */
 const PREFIX = 'user:';
-/** A cookie of earlier versions: same text and signature, other encoding. */
-const EARLIER = new RegExp(String.raw`(?<=(?:^|;) *${NAME}=)([\w-]+)\.([\w-]{43})(?= *(?:;|$))`);
 
 /** The user named by a Cookie header; undefined unless the cookie was signed with `key`. */
 export async function userOfCookie(header: string | null, key: Buffer<ArrayBuffer>): Promise<string | undefined> {
-  const cookies = (header ?? '').replace(
-    EARLIER,
-    (_all, user: string, signature: string) =>
-      `${encodeURIComponent(PREFIX + user)}.${Buffer.from(signature, 'base64url').toString('base64')}`,
-  );
-  const { [NAME]: signed } = await parseSigned(cookies, key, NAME);
+  const { [NAME]: signed } = await parseSigned(header ?? '', key, NAME);
   const isUser = typeof signed === 'string' && signed.startsWith(PREFIX) && signed.length > PREFIX.length;
   return isUser ? signed.slice(PREFIX.length) : undefined;
 }

@@ -228,10 +228,7 @@ BEGIN
   SELECT * INTO v_known FROM session_events WHERE session_id = p_session AND command_id = p_command_id;
   SELECT * INTO v_receipt FROM session_events
    WHERE session_id = p_session AND command_id = split_part(p_command_id, '/', 1);
-  IF v_receipt.seq IS NOT NULL AND v_receipt.args_digest IS NULL THEN
-    -- From before arguments were compared.
-    RETURN coalesce(v_known.seq, 0);
-  ELSIF v_known.seq IS NOT NULL THEN
+  IF v_known.seq IS NOT NULL THEN
     RETURN CASE WHEN v_known.data = p_data THEN v_known.seq END;
   ELSIF p_data IS NULL THEN
     RETURN 0;

@@ -47,8 +47,7 @@ CREATE OR REPLACE FUNCTION newest_turn_before(p_session text, p_run integer) RET
 $$;
 
 -- Claims a run to compact or prune its conversation. Returns claim_run's kinds; compacted with the recorded result and its
--- warning (a repeat); or claimed, with `run_kind` for workers of an earlier version, which expect it. A run by hand has the whole
--- conversation before the queue in its view, and no `message_id`.
+-- warning (a repeat); or claimed. A run by hand has the whole conversation before the queue in its view, and no `message_id`.
 CREATE OR REPLACE FUNCTION claim_compaction(p_session text, p_run integer, p_fence integer[], p_started_at bigint)
 RETURNS jsonb LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -73,7 +72,7 @@ BEGIN
     v_position := newest_turn_before(p_session, p_run);
   END IF;
   RETURN jsonb_build_object(
-    'kind', 'claimed', 'run_kind', v_run.kind, 'agent', v_chat.agent, 'model', v_run.model,
+    'kind', 'claimed', 'agent', v_chat.agent, 'model', v_run.model,
     'message_id', CASE WHEN v_run.kind = 'turn' THEN v_run.message_id END, 'answer_id', v_run.answer_id,
     'elapsed_ms', run_elapsed_ms(v_run),
     'view', model_view(p_session, v_position, v_run.answer_id, v_run.settled_parts));

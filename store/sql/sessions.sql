@@ -129,7 +129,7 @@ $$;
 -- run id, `p_load` the number of the load in it, `p_replaces` the execution that it is known to have replaced. A load that repeats
 -- the newest one, or is older because its worker was frozen, leaves the epoch as it is; so does the first load of an execution
 -- that replaces another one than `newest`, and its caller asks Temporal which one is current: clocks cannot tell.
--- `p_asked_at` (epoch milliseconds) is that of Temporal's clock; workers of the version before go by it, with a null `p_replaces`.
+-- `p_asked_at` (epoch milliseconds, by Temporal's clock) is kept for whoever reads the row.
 DROP FUNCTION IF EXISTS load_session(text, text, integer, bigint);
 CREATE OR REPLACE FUNCTION load_session(p_session text, p_execution text, p_load integer, p_asked_at bigint,
                                         p_replaces text DEFAULT NULL)
@@ -139,7 +139,6 @@ DECLARE
   v_epoch integer := v_chat.epoch;
   v_is_newest boolean := CASE WHEN v_chat.load_execution IS NULL THEN true
                               WHEN v_chat.load_execution = p_execution THEN p_load > v_chat.load_number
-                              WHEN p_replaces IS NULL THEN p_asked_at >= coalesce(v_chat.load_asked_at, 0)
                               ELSE v_chat.load_execution = p_replaces END;
 BEGIN
   IF v_is_newest THEN

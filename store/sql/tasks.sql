@@ -58,13 +58,6 @@ LANGUAGE sql STABLE SET enable_seqscan = off AS $$
     JOIN chat_parts p ON p.session_id = child_id AND p.tool_call_id = r.waiting ->> 'tool_call_id'
 $$;
 
--- The same for hosts of the version before, which know of approvals only.
-CREATE OR REPLACE FUNCTION questions_below(p_session text) RETURNS jsonb LANGUAGE sql STABLE AS $$
-  SELECT jsonb_agg(asked ORDER BY n)
-    FROM jsonb_array_elements(waits_below(p_session)) WITH ORDINALITY AS waits(asked, n)
-   WHERE asked ->> 'for' = 'approval'
-$$;
-
 -- { child: { session_id, agent } } of a call that has opened a child, also if it is over; otherwise {}.
 DROP FUNCTION IF EXISTS open_child(text, text);
 CREATE OR REPLACE FUNCTION child_of_call(p_session text, p_call text) RETURNS jsonb LANGUAGE sql STABLE AS $$

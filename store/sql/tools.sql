@@ -66,9 +66,8 @@ END $$;
 -- project needs an event; for `watch` see watch_instructions().
 --
 -- `permission` is { rules, above, action: allow | deny | ask, record, approval }: what domain/permissions.ts decided by these
--- rules of session and project, and of the sessions above; workers of the version before do not know `above`. It counts only if
--- they are in force now, and if nobody has answered for the call yet. `record` is kept with a denial. `page_ms`: the page carries
--- out the call, within this time.
+-- rules of session and project, and of the sessions above. It counts only if they are in force now, and if nobody has answered for
+-- the call yet. `record` is kept with a denial. `page_ms`: the page carries out the call, within this time.
 --
 -- Returns claim_run's kinds (lost also if the run has no such call), rules { rules, above } (others are in force; nothing was
 -- written), refused { code, ... } (only the claim and the log were written), or with the session's mark: settled (it has an
@@ -118,7 +117,7 @@ BEGIN
         AND v_run.given ->> 'tool_call_id' IS DISTINCT FROM v_call THEN
     v_rules := rules_in_force(p_session);
     IF v_chat.depth > 0 THEN v_above := rules_above(p_session); END IF;
-    IF v_rules <> v_permission -> 'rules' OR v_above <> v_permission -> 'above' THEN
+    IF v_rules <> v_permission -> 'rules' OR v_above IS DISTINCT FROM v_permission -> 'above' THEN
       RETURN jsonb_build_object('kind', 'rules', 'rules', v_rules, 'above', v_above);
     END IF;
   END IF;

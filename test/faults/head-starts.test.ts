@@ -11,6 +11,7 @@ import { snapshotQuery, updates } from '../../workflows/definitions.ts';
 import faultAgent, { effects } from './agent.ts';
 import { EarlyTurns, said, STEP } from './early-turns.ts';
 import { summaries } from './history.ts';
+import { loadElsewhere } from './rows.ts';
 import { expectSound } from './sound.ts';
 
 const SESSIONS = 20;
@@ -259,7 +260,7 @@ describe('while the model answers', () => {
     const session = await warmSession();
     const { run, wake } = await early.accept(session, 'W4 load');
     await gate.reached;
-    await runtime.db.query('SELECT load_session($1, $2, 1, $3)', [session.id, 'another', Date.now()]);
+    await loadElsewhere(runtime.db, session.id);
     await wake();
     gate.open();
     expect((await session.ended(run)).state).toBe('finished');

@@ -12,6 +12,7 @@ import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
 import faultAgent from './agent.ts';
 import { EarlyTurns, said, STEP } from './early-turns.ts';
 import { payingAgent, untilWaiting } from './paying.ts';
+import { loadElsewhere } from './rows.ts';
 import { expectSound } from './sound.ts';
 
 const SESSIONS = 20;
@@ -88,7 +89,7 @@ it('W4 a worker that is overtaken by a load begins under the new epoch', async (
   early.script({});
   const session = await open();
   await session.ended((await early.accept(session, 'W4 before')).run);
-  await runtime.db.query('SELECT load_session($1, $2, 1, $3)', [session.id, 'another', Date.now()]);
+  await loadElsewhere(runtime.db, session.id);
   const { run, wake } = await early.accept(session, 'W4 after');
   expect(await session.ended(run)).toMatchObject({ state: 'finished', fence: [1, 1, 0] });
   await wake();

@@ -26,6 +26,15 @@ export async function raiseEvent(
   return rows[0]!.outcome;
 }
 
+/** Loads a session as another execution of its workflow would, which fences off what this one has scheduled. */
+export async function loadElsewhere(db: pg.Pool, sessionId: string): Promise<void> {
+  await db.query(
+    `SELECT load_session(session_id, 'another', 1, $2, coalesce(load_execution, ''))
+       FROM chat_sessions WHERE session_id = $1`,
+    [sessionId, Date.now()],
+  );
+}
+
 export interface EventRow {
   seq: number;
   kind: string;

@@ -23,14 +23,14 @@ const BY = { rule: 'manifest-0', scope: 'manifest' };
 export function asks(callId: string, { pattern = '5', decisions, rules = [] }: Asked = {}): object {
   const offered = decisions ?? ['once', 'session', 'always', 'reject'];
   const descriptor = { permission: 'pay', pattern, ...BY, decisions: offered };
-  return { permission: { rules, action: 'ask', record: BY, approval: { id: callId, descriptor } } };
+  return { permission: { rules, above: [], action: 'ask', record: BY, approval: { id: callId, descriptor } } };
 }
 
 /** The same for a call that a rule denies or allows. */
 export function decided(action: 'deny' | 'allow', rules: readonly object[] = []): object {
   const approval = { id: 'call_1', isAutomatic: true, approved: false, reason: 'a rule of the manifest denies it' };
   const record = { ...BY, decision: action, decided_by: 'rule' };
-  return { permission: { rules, action, record, ...(action === 'deny' && { approval }) } };
+  return { permission: { rules, above: [], action, record, ...(action === 'deny' && { approval }) } };
 }
 
 /** A session whose run waits for an answer about `call_1`; in a project of its own unless that is null. */

@@ -19,7 +19,7 @@ describe('a head start, which claims with attempt 0', () => {
     expect(await session.claim(run, [1, 3, 0])).toEqual({ kind: 'lost' });
     expect(await session.claim(run, [1, 2, 0, 1]), 'its own claim again').toMatchObject({ kind: 'claimed' });
     expect(await session.claim(run, [1, 2, 1])).toEqual({ kind: 'underway' });
-    expect(await session.load({ execution: 'next', askedAt: 2 })).toMatchObject({ epoch: 2 });
+    expect(await session.load()).toMatchObject({ epoch: 2 });
     expect(await session.claim(run, [1, 4, 1]), 'of an older epoch').toEqual({ kind: 'lost' });
     expect(await session.claim(run, [2, 1, 1])).toEqual({ kind: 'underway' });
     expect(await session.settleStep(run, [1, 2, 0, 1], { end: true })).toMatchObject({
@@ -107,7 +107,7 @@ describe('a head start, which claims with attempt 0', () => {
     await takeLease(db, worker, { leaseMs: 1, running: new Map(), agents: [] });
     const pending = { tool_call_id: 'call_1', name: 'pay', message_id: 'msg', step: 1 };
     await beginTool(db, { sessionId: session.id, runSeq: run, fence: [1, 2, 0], worker }, pending, { raise: null });
-    await session.load({ execution: 'next', askedAt: Date.now() + 1_000 });
+    await session.load();
     const { runs } = (await findLostWorker(db, worker))!;
     expect(runs).toEqual([
       {

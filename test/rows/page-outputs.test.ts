@@ -208,18 +208,6 @@ describe('a call of a session below', () => {
     expect(await questions(grandchild)).toBeNull();
   });
 
-  it('H14 hosts of the version before are told of approvals only: they cannot read other calls', async () => {
-    const [page, approval] = [await parentAndChild(db), await parentAndChild(db)];
-    for (const { child } of [page, approval]) await withCall(child, 'call_x');
-    await page.child.beginTool(1, TOOL, 'call_x', PAGE);
-    await approval.child.beginTool(1, TOOL, 'call_x', asks('call_x'));
-    expect(await questions(page.parent)).toHaveLength(1);
-    expect(await call(db, 'questions_below', [page.parent.id])).toBeNull();
-    const asked = await call<Row[]>(db, 'questions_below', [approval.parent.id]);
-    expect(asked).toEqual(await questions(approval.parent));
-    expect(asked).toMatchObject([{ session_id: approval.child.id, tool_call_id: 'call_x', pattern: '5' }]);
-  });
-
   it('H14 P5 gets its outcome in any of them, once: the same again is a repeat, another one is refused', async () => {
     for (const at of ['parent', 'child', 'grandchild'] as const) {
       const family = await waiting();

@@ -9,7 +9,13 @@ const db = await freshRows();
 it('P8 results of SQL functions are parsed: an unexpected shape is an error that names the function and contains no value', async () => {
   const session = await Session.at('chatting', db);
   await session.say('a secret');
-  const result = call(db, z.object({ kind: z.literal('claimed') }), 'load_session', [session.id, 'execution', 1, 0]);
+  const result = call(db, z.object({ kind: z.literal('claimed') }), 'load_session', [
+    session.id,
+    'execution',
+    1,
+    0,
+    '',
+  ]);
   const error: unknown = await result.catch((thrown: unknown) => thrown);
   expect(error).toMatchObject({ message: 'load_session() returned an unexpected value' });
   expect(String((error as Error).cause)).toContain('kind');

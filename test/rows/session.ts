@@ -220,14 +220,15 @@ export class Session {
     return call<Answer>(this.db, 'apply_command', [this.id, name, args, actor, command, digest]);
   }
 
-  /** Loads the session as another execution of its workflow, or as the given one; by the time, as workers of the version before. */
-  load({
-    execution = randomUUID(),
-    load = 1,
-    askedAt = 1,
-  }: { execution?: string; load?: number; askedAt?: number } = {}) {
-    const args = [this.id, execution, load, askedAt, null];
-    return call<Answer & { epoch: number; runs: Answer[] }>(this.db, 'load_session', args);
+  /** Loads the session as a new execution of its workflow, which replaces the one before. */
+  async load() {
+    const [row] = await rows(
+      this.db,
+      `WITH newest AS MATERIALIZED (SELECT load_execution FROM chat_sessions WHERE session_id = $1 FOR UPDATE)
+       SELECT load_session($1, $2, 1, 1, coalesce(load_execution, '')) AS loaded FROM newest`,
+      [this.id, randomUUID()],
+    );
+    return row!['loaded'] as Answer & { epoch: number; runs: Answer[] };
   }
 
   claimWithoutView(run: number, fence: Fence) {

@@ -183,13 +183,6 @@ describe('permissions', () => {
     expect(await begin({ rules: [], above: refused['above'], ...ALLOWED })).toMatchObject({ kind: 'begun' });
   });
 
-  it('P4 a worker of the version before knows only the rules of the session', async () => {
-    const { child } = await parentAndChild();
-    await withCall(child, 'call_x');
-    const permission = { rules: [], ...ALLOWED };
-    expect(await child.beginTool(1, TOOL, 'call_x', { project: null, permission })).toMatchObject({ kind: 'begun' });
-  });
-
   it('P4 an answer that makes a rule above, and an abort there at once deadlock nothing', async () => {
     for (let n = 0; n < 10; n += 1) {
       const { parent, child } = await parentAndChild();
