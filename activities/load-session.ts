@@ -1,5 +1,4 @@
 import { ApplicationFailure } from '@temporalio/activity';
-import { limitsOf } from '../agent/definition/define.ts';
 import type { LoadArgs, LoadedSession } from '../domain/activities.ts';
 import { loadSession } from '../store/sessions.ts';
 import type { ActivityContext } from './activity-context.ts';
@@ -21,7 +20,6 @@ export async function loadSessionActivity(
       idle_close_ms: context.settings.idleCloseMs,
       continue_as_new_events: context.settings.continueAsNewEvents,
       heartbeat_timeout_ms: context.settings.heartbeatTimeoutMs,
-      wall_clock_ms: limitsOf(agent).wall_clock_ms,
       default_model: agent.model ?? context.models.defaultRef,
     },
   };

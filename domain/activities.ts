@@ -115,8 +115,8 @@ export interface LoadedSession extends SessionMark {
   agent: string;
   paused: boolean;
   runs: LoadedRun[];
-  /** Another session's tool call has opened it. Unset: a worker of the version before has loaded it. */
-  is_child?: boolean;
+  /** Another session's tool call has opened it. */
+  is_child: boolean;
   settings: WorkflowSettings;
 }
 
@@ -134,8 +134,6 @@ export interface WorkflowSettings {
   idle_close_ms: number;
   continue_as_new_events: number;
   heartbeat_timeout_ms: number;
-  /** Maximum duration of a run at the load. Only workflows of the version before read it. */
-  wall_clock_ms: number;
   /** The model for messages without one. */
   default_model: string;
 }
@@ -151,9 +149,8 @@ export interface StepArgs {
   attempt: number;
   /** When the run started: the workflow's time in epoch milliseconds. */
   started_at: number;
-  together?: Together;
-  /** `ask`: the step may return `compact`; `done`: that was done for this step. Unset: a workflow that does not know it. */
-  compaction?: 'ask' | 'done';
+  /** `ask`: the step may return `compact`; `done`: that was done for this step. */
+  compaction: 'ask' | 'done';
 }
 
 /** Arguments of `compact`; epoch and ordinal are the fence. */
@@ -175,9 +172,6 @@ export interface CompactArgs {
  */
 export type CompactOutcome = NotBegun | { kind: 'compacted'; result: 'summarized' | 'pruned' | 'none' | 'failed' };
 
-/** The workflow understands outcomes of several units (`also`), so that the worker may begin units before it asks. */
-export type Together = true;
-
 /** Arguments of `runTool`; epoch and ordinal are the fence. */
 export interface ToolArgs extends ToolCallRef {
   session_id: string;
@@ -187,9 +181,6 @@ export interface ToolArgs extends ToolCallRef {
   ordinal: number;
   /** An earlier activity has begun the call and returned the transition at its start, without running the tool. */
   begun?: true;
-  together?: Together;
-  /** The workflow can wait for what the call needs. Unset: a workflow that does not know it. */
-  may_wait?: true;
 }
 
 /** Why a step or tool call did not begin. `children`: runs of children that ended with the run, whose workflows are told. */

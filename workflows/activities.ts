@@ -3,7 +3,7 @@ import type { SessionActivities, WorkflowSettings } from '../domain/activities.t
 import type { InitiativeActivities } from '../domain/initiatives/initiative-commands.ts';
 import { MAX_TIMER_MS } from '../domain/timer.ts';
 
-export type LocalActivities = Pick<SessionActivities, 'loadSession' | 'applyCommand' | 'settleRun' | 'deliverTask'>;
+type LocalActivities = Pick<SessionActivities, 'loadSession' | 'applyCommand' | 'settleRun' | 'deliverTask'>;
 
 const SHORT = {
   startToCloseTimeout: '10s',

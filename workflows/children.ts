@@ -5,28 +5,22 @@ import {
   ChildWorkflowCancellationType,
   getExternalWorkflowHandle,
   ParentClosePolicy,
-  patched,
   startChild as startChildWorkflow,
   WorkflowIdReusePolicy,
 } from '@temporalio/workflow';
 import type { OpenedChild, Wake } from '../domain/activities.ts';
 import type { ChildRun } from '../domain/command-table.ts';
+import { localActivities } from './activities.ts';
 import { wakeSignal } from './definitions.ts';
 import { resume } from './sequencer.ts';
 import { sessionStart } from './start.ts';
 import type { WorkflowState } from './workflow-state.ts';
-
-/** Workflows of the version before do none of this, whatever they are told. */
-export function knowsChildren(): boolean {
-  return patched('subagents');
-}
 
 /**
  * Starts the workflow of a child, which loads what it is to do from its rows. It outlives this execution: rows end it. Nothing is
  * done about a failure: its workflow runs already, or the sweeper starts it.
  */
 export function startChild(session: WorkflowState, { session_id: sessionId, agent }: OpenedChild): void {
-  if (!knowsChildren()) return;
   const facts = {
     sessionId,
     user: session.userId,
@@ -48,26 +42,24 @@ export function startChild(session: WorkflowState, { session_id: sessionId, agen
 
 /** Tells the workflows of children whose runs have ended in their rows. */
 export function tellEndedChildren(runs: readonly ChildRun[]): void {
-  if (runs.length === 0 || !knowsChildren()) return;
   for (const { session_id: id, run_seq, message_id } of runs) {
     void tell(id, { run_seq, message_id, model: null, aborted_run: run_seq });
   }
 }
 
-/** The same for children that ended with a run of this session. Workflows of the version before are not told. */
+/** The same for children that ended with a run of this session. */
 export function tellChildrenOfRun({ children = [] }: { children?: readonly ChildRun[] }): void {
-  if (children.length > 0 && patched('children-of-runs')) tellEndedChildren(children);
+  tellEndedChildren(children);
 }
 
 /** Tells the workflows of children whose calls were answered in this session. */
 export function tellAnsweredChildren(runs: readonly ChildRun[]): void {
-  if (runs.length === 0 || !patched('answered-children')) return;
   for (const { session_id: id, run_seq, message_id } of runs) void tell(id, { run_seq, message_id, model: null });
 }
 
 /** Tells the session whose tool call has opened this one, if it is to know something. Returns whether this one is over. */
 export async function tellParent(session: WorkflowState): Promise<boolean> {
-  const deliver = () => session.local.deliverTask({ session_id: session.sessionId });
+  const deliver = () => localActivities.deliverTask({ session_id: session.sessionId });
   const { over, news } = await session.sequencer.exclusively(deliver);
   if (news === null) return over;
   const { session_id: parent, ...run } = news;

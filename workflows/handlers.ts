@@ -1,4 +1,4 @@
-import { ApplicationFailure, log, patched, setHandler, uuid4, workflowInfo } from '@temporalio/workflow';
+import { ApplicationFailure, log, setHandler, uuid4, workflowInfo } from '@temporalio/workflow';
 import type { Actor, AppliedCommand, CarriedOut, CommandRequest, SessionMark, Wake } from '../domain/activities.ts';
 import {
   abortedRun,
@@ -17,7 +17,8 @@ import {
   SIGNALS,
   type StopMeant,
 } from '../domain/command-table.ts';
-import { knowsChildren, tellAnsweredChildren, tellEndedChildren } from './children.ts';
+import { localActivities } from './activities.ts';
+import { tellAnsweredChildren, tellEndedChildren } from './children.ts';
 import { signals, snapshotQuery, statusQuery, submitUpdate, updateOf, wakeSignal } from './definitions.ts';
 import { displaySession, displayDetails } from './display.ts';
 import type { WorkflowState } from './workflow-state.ts';
@@ -29,11 +30,8 @@ export function registerHandlers(session: WorkflowState): void {
   const submit = async ({ mark, aborted_run: aborted, ended_children: ended, ...run }: Wake) => {
     await session.sequencer.next('wake');
     session.resume();
-    // A worker of the version before ignores both.
-    if ((mark !== undefined || aborted !== undefined) && patched('wakes-tell')) {
-      if (mark !== undefined) session.follow(mark);
-      if (aborted !== undefined) session.abort(aborted);
-    }
+    if (mark !== undefined) session.follow(mark);
+    if (aborted !== undefined) session.abort(aborted);
     if (ended !== undefined) tellEndedChildren(ended);
     session.enqueue(run);
     // What it waits for may have come while nobody could tell it.
@@ -52,9 +50,7 @@ export function registerHandlers(session: WorkflowState): void {
     setHandler(updateOf(name), update, { validator: (args: CommandArgs & Given) => validate(name, args) });
   }
   for (const name of SIGNALS) setHandler(signals[name], (given) => signalled(session, name, given ?? {}));
-  setHandler(wakeSignal, async (wake) => {
-    if (knowsChildren()) await submit(wake);
-  });
+  setHandler(wakeSignal, async (wake) => void (await submit(wake)));
   setHandler(statusQuery, () => session.status());
   setHandler(snapshotQuery, () => session.snapshot(workflowInfo().historyLength));
 }
@@ -134,7 +130,7 @@ async function carryOut(session: WorkflowState, { actor, name, id, request, mean
   return session.sequencer.exclusively(async () => {
     const command = { session_id: session.sessionId, actor, command_id: `${name}:${id}`, request };
     const args = meant === undefined ? command : { ...command, meant };
-    const { closed, ...outcome } = await session.local.applyCommand(args);
+    const { closed, ...outcome } = await localActivities.applyCommand(args);
     if (outcome.ok && request.command !== 'refuse') applyOutcome(session, request.command, outcome);
     const closes = outcome.ok && request.command !== 'refuse' && commandEntry(request.command).closes === true;
     if (closed ?? closes) endUnlessQueued(session);

@@ -6,7 +6,7 @@ import type {
   Watched,
 } from '../domain/initiatives/initiative-commands.ts';
 import { initiativeLocalActivities } from './activities.ts';
-import { OneAtATime } from './sequencer.ts';
+import { Sequencer } from './sequencer.ts';
 
 /** The timer that runs. */
 interface Timer {
@@ -20,7 +20,7 @@ interface Timer {
 /** The workflow's copy of its initiative, which follows the rows in the order of their events. */
 export class InitiativeState {
   readonly initiativeId: string;
-  readonly sequencer = new OneAtATime();
+  readonly sequencer = new Sequencer();
   /** Read only after `load`. */
   mark!: InitiativeMark;
   settings!: LoadedInitiative['settings'];

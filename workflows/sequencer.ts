@@ -14,7 +14,6 @@
 // The SDK evaluates conditions after each event of an activation, and again whenever all microtasks are done. So a condition
 // here only looks; what it lets go on chooses in a microtask, which no event can come before.
 import { CancellationScope, condition, workflowInfo } from '@temporalio/workflow';
-import { type LocalActivities, localActivities } from './activities.ts';
 
 /** Highest priority first. Handlers run in the order of their arrival. */
 const PRIORITY = { turn: 0, cancellation: 1, idleTimer: 2, command: 3, wake: 3, main: 4 };
@@ -24,21 +23,6 @@ export type Part = keyof typeof PRIORITY;
 interface History {
   length: number;
   continueAsNewSuggested: boolean;
-}
-
-/** Decides which part runs. Only the running part changes state or schedules anything. */
-export interface Sequencer {
-  readonly local: LocalActivities;
-  /** Awaits work on local activities, during which no other part runs. Call it from the running part. */
-  exclusively<T>(work: () => Promise<T>): Promise<T>;
-  /** Waits until the caller is the running part. */
-  next(part: Part): Promise<void>;
-  /** Waits until the condition holds and the caller is the running part. */
-  until(part: Part, isReady: () => boolean): Promise<void>;
-  /** Records the history's length. Call it only where a command follows in the same workflow task. */
-  noteHistory(): void;
-  /** The recorded number of events, and whether the server suggested continue-as-new: the same on replay. */
-  history(): History;
 }
 
 /** Awaits an activity or a timer while other parts run, then waits until the caller is the running part. */
@@ -56,8 +40,8 @@ interface Waiter {
   go: () => void;
 }
 
-export class OneAtATime implements Sequencer {
-  readonly local = localActivities;
+/** Decides which part runs. Only the running part changes state or schedules anything. */
+export class Sequencer {
   /** The running part waits for a local activity. */
   private isExclusive = false;
   /** In order of arrival. */
@@ -68,6 +52,7 @@ export class OneAtATime implements Sequencer {
     void CancellationScope.nonCancellable(() => this.letEachRun());
   }
 
+  /** Awaits work on local activities, during which no other part runs. Call it from the running part. */
   async exclusively<T>(work: () => Promise<T>): Promise<T> {
     this.isExclusive = true;
     try {
@@ -78,18 +63,22 @@ export class OneAtATime implements Sequencer {
     }
   }
 
+  /** Waits until the caller is the running part. */
   next(part: Part): Promise<void> {
     return this.until(part, () => true);
   }
 
+  /** Waits until the condition holds and the caller is the running part. */
   until(part: Part, isReady: () => boolean): Promise<void> {
     return new Promise((go) => this.waiting.add({ part, isReady, go }));
   }
 
+  /** Records the history's length. Call it only where a command follows in the same workflow task. */
   noteHistory(): void {
     this.lastHistory = historyNow();
   }
 
+  /** The recorded number of events, and whether the server suggested continue-as-new: the same on replay. */
   history(): History {
     return this.lastHistory;
   }
@@ -122,7 +111,7 @@ function microtasksDone(): Promise<void> {
 }
 
 /** The history as of the current workflow task. */
-export function historyNow(): History {
+function historyNow(): History {
   const { historyLength, continueAsNewSuggested } = workflowInfo();
   return { length: historyLength, continueAsNewSuggested };
 }

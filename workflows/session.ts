@@ -4,7 +4,6 @@ import {
   CancelledFailure,
   continueAsNew,
   isCancellation,
-  patched,
   sleep,
 } from '@temporalio/workflow';
 import { tellParent } from './children.ts';
@@ -19,10 +18,8 @@ import { WorkflowState } from './workflow-state.ts';
  * new) loads everything else from Postgres, so an execution may end at any point: the next command starts another one.
  */
 export async function session(sessionId: string): Promise<void> {
-  const isSequential = patched('one-part-at-a-time');
-  const state = new WorkflowState(sessionId, { isSequential, isLed: isSequential && patched('rows-lead') });
+  const state = new WorkflowState(sessionId);
   registerHandlers(state);
-  if (!state.isSequential) return live(state);
   void cancelWith(state, CancellationScope.current());
   return CancellationScope.nonCancellable(() => live(state));
 }
@@ -92,8 +89,7 @@ async function closeWhenIdle(state: WorkflowState): Promise<void> {
     }
     const left = state.untilIdle();
     if (left > 0) {
-      const timer = state.isSequential ? idleTimer(state, left) : sleep(left, IDLE);
-      await resume(state.sequencer, 'idleTimer', timer);
+      await resume(state.sequencer, 'idleTimer', idleTimer(state, left));
       continue;
     }
     state.ending = true;
@@ -101,14 +97,12 @@ async function closeWhenIdle(state: WorkflowState): Promise<void> {
   }
 }
 
-const IDLE = { summary: 'closes when idle' };
-
 /** A timer, which ends early when a turn begins to wait. */
 async function idleTimer(state: WorkflowState, ms: number): Promise<void> {
   const timer = new CancellationScope();
   state.idleTimer = timer;
   try {
-    await timer.run(() => sleep(ms, IDLE));
+    await timer.run(() => sleep(ms, { summary: 'closes when idle' }));
   } catch (error) {
     if (state.current?.waiting !== true) throw error;
   } finally {

@@ -1,12 +1,4 @@
-import {
-  allHandlersFinished,
-  CancellationScope,
-  isCancellation,
-  log,
-  patched,
-  sleep,
-  workflowInfo,
-} from '@temporalio/workflow';
+import { allHandlersFinished, CancellationScope, isCancellation, log, sleep, workflowInfo } from '@temporalio/workflow';
 import type {
   CompactOutcome,
   LoadedRun,
@@ -15,10 +7,9 @@ import type {
   ToolCallRef,
   ToolOutcome,
 } from '../domain/activities.ts';
-import { TASK_TOOL } from '../domain/task-tool.ts';
 import { type StepNext, turnLoop } from '../domain/turn-loop.ts';
-import { streaming } from './activities.ts';
-import { knowsChildren, startChild, tellChildrenOfRun } from './children.ts';
+import { localActivities, streaming } from './activities.ts';
+import { startChild, tellChildrenOfRun } from './children.ts';
 import { displaySession } from './display.ts';
 import { resume } from './sequencer.ts';
 import { type CurrentRun, LONGEST_HISTORY, type WorkflowState } from './workflow-state.ts';
@@ -88,7 +79,11 @@ async function step(
   run: CurrentRun,
   attempt: number,
 ): Promise<StepNext<ToolCallRef, Retry, TurnEnd>> {
-  let outcome = reportedStep(run) ?? (await streamStep(session, run, attempt, 'ask'));
+  const reported = reportedStep(run);
+  // The same length on replay, as in noteHistory: whichever way it goes on, a command follows in this workflow task.
+  const isCut = attempt === 1 && run.step > run.first_step && workflowInfo().historyLength > LONGEST_HISTORY;
+  if (reported === undefined && isCut) return { kind: 'end', end: goOnLater(session, run, 'running') };
+  let outcome = reported ?? (await streamStep(session, run, attempt, 'ask'));
   if (outcome.kind === 'compact') {
     const compacted = await compact(session, run, outcome);
     if (compacted.kind !== 'compacted') return { kind: 'end', end: await notBegun(session, run, compacted) };
@@ -109,11 +104,7 @@ async function step(
   run.tokens += outcome.tokens;
   run.step += 1;
   run.open_calls = calls;
-  // The same length on replay, as in noteHistory: whichever way it goes on, a command follows in this workflow task.
-  if (run.reported.length > 0 || workflowInfo().historyLength <= LONGEST_HISTORY) return { kind: 'settled', calls };
-  session.isCut = true;
-  session.queue.unshift({ ...run, state: 'running', open_calls: calls });
-  return { kind: 'end', end: { kind: 'again' } };
+  return { kind: 'settled', calls };
 }
 
 /** The activity that compacts the conversation before a step. Shows that first. */
@@ -157,7 +148,6 @@ async function streamStep(
     attempt,
     started_at: run.started_at,
     compaction,
-    ...(session.isLed && { together: true }),
   });
   return report(session, run, await resume(session.sequencer, 'turn', work));
 }
@@ -169,7 +159,7 @@ function report<Outcome extends StepOutcome | ToolOutcome>(
   outcome: Outcome,
 ): Outcome {
   if (outcome.kind === 'settled') session.losses = 0;
-  const also = outcome.kind === 'settled' && session.isLed ? (outcome.also ?? []) : [];
+  const also = outcome.kind === 'settled' ? (outcome.also ?? []) : [];
   run.reported = [...also];
   session.skipOrdinals(also.length);
   return outcome;
@@ -274,8 +264,6 @@ async function runTool(
     epoch: session.epoch,
     ordinal: session.nextOrdinal(),
     ...call,
-    ...((call.name !== TASK_TOOL || knowsChildren()) && { may_wait: true }),
-    ...(session.isLed && { together: true }),
   });
   return report(session, run, await resume(session.sequencer, 'turn', work));
 }
@@ -299,7 +287,7 @@ async function notBegun(session: WorkflowState, run: CurrentRun, outcome: NotBeg
     case 'lost':
       // Another execution has claimed the run: load again, which raises the epoch. If that does not help, not at once.
       session.losses += 1;
-      if (session.losses > 1 && patched('waits-when-lost')) {
+      if (session.losses > 1) {
         const ms = Math.min(LOST_MS * 2 ** (session.losses - 2), MAX_LOST_MS);
         await resume(session.sequencer, 'turn', sleep(ms, { summary: 'waits after lost claims' }));
       }
@@ -311,7 +299,7 @@ async function notBegun(session: WorkflowState, run: CurrentRun, outcome: NotBeg
 
 /** Ends the run in Postgres, even if the turn has been cancelled. */
 async function settle(session: WorkflowState, run: CurrentRun, end: 'aborted' | 'error'): Promise<TurnEnd> {
-  const settled = () => session.local.settleRun({ session_id: session.sessionId, run_seq: run.run_seq, end });
+  const settled = () => localActivities.settleRun({ session_id: session.sessionId, run_seq: run.run_seq, end });
   const outcome = await CancellationScope.nonCancellable(() => session.sequencer.exclusively(settled));
   tellChildrenOfRun(outcome);
   return { kind: 'over', state: outcome.state, code: outcome.code };

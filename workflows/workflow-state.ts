@@ -11,12 +11,14 @@ import type {
 } from '../domain/activities.ts';
 import type { SessionStatus } from '../domain/runs.ts';
 import { COMPACTING, retryMessage } from '../domain/runs.ts';
-import { Overlapping } from './overlapping.ts';
-import { OneAtATime, type Sequencer } from './sequencer.ts';
+import { localActivities } from './activities.ts';
+import { Sequencer } from './sequencer.ts';
 
 /** The current run and its progress. */
 export interface CurrentRun extends LoadedRun {
   started_at: number;
+  /** Its step when this execution took it up. */
+  first_step: number;
   scope: CancellationScope | null;
   tool: ToolCallRef | null;
   last_model: string | null;
@@ -36,7 +38,7 @@ export interface CurrentRun extends LoadedRun {
   wakes: number;
 }
 
-/** Above this many events the turn stops after the current step and continues in the workflow's next execution. */
+/** Above this many events a turn stops between two steps and continues in the workflow's next execution. */
 export const LONGEST_HISTORY = 1_000;
 
 /**
@@ -49,7 +51,7 @@ export const LONGEST_HISTORY = 1_000;
  */
 export class WorkflowState {
   readonly sessionId: string;
-  readonly sequencer: Sequencer;
+  readonly sequencer = new Sequencer();
   loaded = false;
   mark: SessionMark = { phase: 'chatting', project_id: null, event_seq: -1 };
   userId = '';
@@ -89,22 +91,8 @@ export class WorkflowState {
   private ordinals = 0;
   private loads = 0;
 
-  /** A worker may run ahead of this workflow (activities/head-starts/head-starts.ts); false in histories from before that patch. */
-  readonly isLed: boolean;
-
-  /** @param isSequential see sequencer.ts; false in histories from before that patch */
-  constructor(sessionId: string, { isSequential, isLed }: { isSequential: boolean; isLed: boolean }) {
+  constructor(sessionId: string) {
     this.sessionId = sessionId;
-    this.isLed = isLed;
-    this.sequencer = isSequential ? new OneAtATime() : new Overlapping(() => this.loaded);
-  }
-
-  get local() {
-    return this.sequencer.local;
-  }
-
-  get isSequential(): boolean {
-    return this.sequencer instanceof OneAtATime;
   }
 
   /** Reads the session under a new epoch, which fences off what other executions have scheduled. */
@@ -115,14 +103,14 @@ export class WorkflowState {
       ...{ session_id: this.sessionId, load: this.loads, asked_at: Date.now() },
       ...(continues !== undefined && { continues }),
     };
-    this.load(await this.sequencer.exclusively(() => this.local.loadSession(args)));
+    this.load(await this.sequencer.exclusively(() => localActivities.loadSession(args)));
   }
 
   private load(row: LoadedSession): void {
     this.follow(row);
     this.userId = row.user_id;
     this.agent = row.agent;
-    this.isChild = row.is_child ?? false;
+    this.isChild = row.is_child;
     // Under the same epoch, what was scheduled before has these ordinals.
     if (row.epoch !== this.epoch) this.ordinals = 0;
     this.epoch = row.epoch;
@@ -184,6 +172,7 @@ export class WorkflowState {
     this.current = {
       ...run,
       started_at: run.started_at ?? Date.now(),
+      first_step: run.step,
       scope: null,
       tool: null,
       last_model: null,
@@ -237,7 +226,7 @@ export class WorkflowState {
     const left = this.lastActive + idle - Date.now();
     const isBusy = this.current !== null || this.queue.length > 0;
     // Compares counts, because the clock may differ on replay.
-    const isIdle = this.isSequential ? this.activity === this.activityBeforeTimer : left <= 0;
+    const isIdle = this.activity === this.activityBeforeTimer;
     this.activityBeforeTimer = this.activity;
     if (isIdle && !isBusy) return 0;
     return left > 0 ? left : idle;

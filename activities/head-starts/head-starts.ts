@@ -57,8 +57,8 @@ export interface CachedSessions {
  *    activity claims itself.
  * 4. What follows a settled unit begins at once. An activity reports it, too, if it settles within 25 ms; anything longer gets
  *    an activity of its own.
- * 5. Only workflows that understand such reports (`together`) are led. The workflow decides by the same rules
- *    (domain/turn-loop.ts).
+ *
+ * The workflow decides by the same rules (domain/turn-loop.ts).
  */
 export class HeadStarts {
   private readonly context: ActivityContext;
@@ -168,10 +168,6 @@ export class HeadStarts {
   /** The session, if it may be led. Learns from an activity which epoch, ordinal and run the workflow has reached. */
   private led(args: StepOrToolArgs): LedSession | undefined {
     const { session_id: sessionId, epoch, ordinal, run_seq: run } = args;
-    if (args.together !== true) {
-      this.sessions.delete(sessionId);
-      return undefined;
-    }
     let session = this.sessions.get(sessionId);
     if (session !== undefined && session.epoch > epoch) return undefined;
     if (session?.epoch !== epoch) {

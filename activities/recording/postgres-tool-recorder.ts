@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { ApplicationFailure } from '@temporalio/activity';
 import type { ToolContext } from '../../agent/definition/define.ts';
 import { SHOWN_WORKSPACE } from '../../agent/prompt/assemble-prompt.ts';
@@ -40,11 +39,8 @@ import {
 } from '../claims/write-until-stored.ts';
 import { sessionWorkspace } from '../prompt/step-prompt.ts';
 import { ToolWatch } from '../prompt/tool-watch.ts';
-import { newTask, waitingForChild } from './tasks.ts';
+import { newTask } from './tasks.ts';
 import { type BufferedContext, hideIn, toolContext } from './tool-context.ts';
-
-/** How long a workflow whose code is older than waiting is kept from asking again, in milliseconds. */
-const OLD_WORKFLOW_MS = 1_000;
 
 /** A loaded tool call. */
 interface Loaded extends Writer {
@@ -107,7 +103,7 @@ export class PostgresToolRecorder implements ToolRecorder<ToolOutcome> {
     switch (begun.kind) {
       case 'waiting':
         context.bus.publish({ ...this.run, kind: 'stream' });
-        return { kind: 'done', next: await this.waiting(begun) };
+        return { kind: 'done', next: begun };
       case 'settled':
         context.bus.publish({ ...this.run, kind: 'stream' });
         return { kind: 'done', next: begun };
@@ -174,14 +170,6 @@ export class PostgresToolRecorder implements ToolRecorder<ToolOutcome> {
     this.work.call = { ...this.work.call, data: begun.data };
   }
 
-  /** The workflow waits, unless its code is older than waiting: it is to load the session again until it runs on other code. */
-  private async waiting(waiting: SessionMark & { kind: 'waiting'; wait_ms: number | null }): Promise<ToolOutcome> {
-    const { args, attempt } = this.work;
-    if (attempt === 0 || args.may_wait === true) return waiting;
-    await delay(OLD_WORKFLOW_MS);
-    return { kind: 'lost' };
-  }
-
   /** @throws {PerdureError} `WorkspaceNotUsable` */
   context(): ToolContext {
     const { context, args, claim, call, stop } = this.work;
@@ -199,7 +187,7 @@ export class PostgresToolRecorder implements ToolRecorder<ToolOutcome> {
   }
 
   async spawn(request: TaskRequest): Promise<{ output: Json } | { errorText: string } | { done: ToolOutcome }> {
-    const { context, args, call, attempt } = this.work;
+    const { context, args, call } = this.work;
     const { session_id: sessionId, tool_call_id: toolCallId } = args;
     let task;
     try {
@@ -227,7 +215,6 @@ export class PostgresToolRecorder implements ToolRecorder<ToolOutcome> {
       this.child = { session_id, agent };
       return { output: { session_id } };
     }
-    if (attempt > 0 && args.may_wait !== true) throw waitingForChild();
     return { done: { kind: 'task', child: { session_id, agent } } };
   }
 

@@ -1,4 +1,3 @@
-import { ApplicationFailure } from '@temporalio/activity';
 import { DEFAULT_LIMITS, limitsOf } from '../../agent/definition/define.ts';
 import { taskMessageText, type TaskResult } from '../../agent/tools/task-tool.ts';
 import type { TaskRequest } from '../../agent/tools/task-tool.ts';
@@ -12,14 +11,6 @@ import type { ActivityContext } from '../activity-context.ts';
 import { sessionWorkspace } from '../prompt/step-prompt.ts';
 
 // Subagents: what a worker does to open a child, and to tell its parent that it is over.
-
-/** An older workflow cannot wait for a child: the server offers its activity again at this interval. */
-const AGAIN = '1s';
-
-/** Gives the activity back to the server for a while. */
-export function waitingForChild(): ApplicationFailure {
-  return ApplicationFailure.create({ message: 'Waiting', type: 'Waiting', nextRetryDelay: AGAIN });
-}
 
 /**
  * The child of a tool call, to be stored.

@@ -53,7 +53,7 @@ async function histories() {
   );
 }
 
-/** The number of markers of the change in a history. Today's code has patches of its own. */
+/** The number of markers of the change in a history. Code may have other patches. */
 const markers = (history: { events: { eventType: string }[] }) =>
   [...JSON.stringify(history.events).matchAll(/"data":"([^"]+)"/g)].filter(
     ([, data]) => Buffer.from(data!, 'base64').toString() === `{"id":"${CHANGE}","deprecated":false}`,

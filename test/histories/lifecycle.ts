@@ -7,6 +7,7 @@ import { withoutFunction } from '../../tools/test-kit/without-function.ts';
 import { signals, updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
 import { loseClaims, untilItWaits } from '../faults/lost-claims.ts';
+import { loadElsewhere } from '../faults/rows.ts';
 import { aroundCalls, type SqlCall } from '../faults/sql-calls.ts';
 import { startWorkerProcess } from '../faults/worker-process.ts';
 import {
@@ -66,19 +67,26 @@ const continueAsNewIdle: Scenario = {
 };
 
 /** Long enough that the workflow continues as new between two steps of one turn. */
-const STEPS_OF_A_LONG_TURN = 100;
+const STEPS_OF_A_LONG_TURN = 200;
+/** Each step has an activity of its own, and so six events. */
+const STEP_MS = 100;
 
 const continueAsNewInTurn: Scenario = {
   name: 'continue-as-new-in-turn',
   options: { agents: [{ ...faultAgent, limits: { steps: 2 * STEPS_OF_A_LONG_TURN } }] },
   async play(runtime) {
     let step = 0;
-    runtime.model.script(() =>
-      ++step < STEPS_OF_A_LONG_TURN ? [callTool('call_1', 'echo', { words: CANARY })] : words,
-    );
+    runtime.model.script(async function* () {
+      await delay(STEP_MS);
+      yield* ++step < STEPS_OF_A_LONG_TURN ? [callTool('call_1', 'echo', { words: CANARY })] : words;
+    });
     const session = await open(runtime);
-    const run = await session.ended(await session.send(`Again and again. ${CANARY}`), 120_000);
+    const sent = await session.send(`Again and again. ${CANARY}`);
+    const { runId: first } = await session.handle.describe();
+    const run = await session.ended(sent, 120_000);
     if (run.state !== 'finished') throw new Error(`the long turn is ${run.state}: ${run.error_code}`);
+    const { runId: last } = await session.handle.describe();
+    if (first === last) throw new Error('the workflow has not continued as new within the turn');
     return session;
   },
 };
@@ -177,7 +185,7 @@ const lostClaim: Scenario = {
     const run = await session.send(`What is it? ${CANARY}`);
     await runtime.model.request(0);
     // Another load of the session fences off what this workflow has scheduled, so that it must load again.
-    await runtime.db.query('SELECT load_session($1, $2, 1, $3)', [session.id, 'another', Date.now()]);
+    await loadElsewhere(runtime.db, session.id);
     letGo();
     await session.ended(run);
     return session;

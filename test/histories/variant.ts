@@ -23,6 +23,7 @@ export async function variant(file: string, ...edits: Edit[]): Promise<{ code: s
     if (source.split(from).length !== 2) throw new Error(`${file} should hold "${from}" once`);
     source = source.replace(from, to);
   }
+  if (/\bpatched\(/.test(source)) source = `import { patched } from '@temporalio/workflow';\n${source}`;
   await writeFile(path.join(dir, file), source);
   return capturingBundleOf(path.join(dir, 'workflows', 'index.ts'));
 }

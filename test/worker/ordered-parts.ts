@@ -1,13 +1,13 @@
 // A workflow of two parts that become ready at once, for sequencer.test.ts.
 import { CancellationScope, sleep } from '@temporalio/workflow';
-import { OneAtATime, type Part, resume } from '../../workflows/sequencer.ts';
+import { Sequencer, type Part, resume } from '../../workflows/sequencer.ts';
 
 /** Returns in which order its parts ran: the turn, which waits for a timer of a second, and the cancellation. */
 export async function orderedParts(): Promise<Part[]> {
   const order: Part[] = [];
   const workflow = CancellationScope.current();
   return CancellationScope.nonCancellable(async () => {
-    const sequencer = new OneAtATime();
+    const sequencer = new Sequencer();
     const cancelled = sequencer.until('cancellation', () => workflow.consideredCancelled);
     const both = cancelled.then(() => order.push('cancellation'));
     await resume(sequencer, 'turn', sleep('1s'));
