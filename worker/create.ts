@@ -41,7 +41,6 @@ import { cachedSessions } from './sandbox/cached-sessions.ts';
 import { createWarmWorker } from './sandbox/warm-worker.ts';
 import { WorkflowCache } from './sandbox/workflow-cache.ts';
 import { LagMeter } from './slots/lag-meter.ts';
-import { lendingSlots } from './slots/lending-slots.ts';
 import { WaitingTurns } from './slots/waiting-turns.ts';
 import { WorkflowSlots } from './slots/workflow-slots.ts';
 import { countWakes, watchAdmission, watchWork } from './watch-work.ts';
@@ -135,7 +134,7 @@ export async function createWorker(parts: WorkerParts): Promise<SessionWorker> {
   await mcp.start();
   const slots = new WorkflowSlots(WORKFLOW_SLOTS);
   const options = optionsOf(parts, { context, headStarts, underLease, slots });
-  const worker = await createWarmWorker(options, (creator) => lendingSlots(cache.watching(creator), slots), log);
+  const worker = await createWarmWorker(options, { cache, slots }, log);
   countBus(bus, registry);
   watchWork(db, registry);
   watchAdmission(admission, registry);

@@ -62,6 +62,6 @@ it('W1 a workflow thread has the data of its creator besides the heartbeats', as
     workerData: { given: true },
     execArgv: ['--import', `data:text/javascript,${encodeURIComponent(tell)}`],
   });
-  expect(await once(thread, 'message')).toEqual([['given', 'heartbeats']]);
+  expect(await once(thread, 'message')).toEqual([['given', 'heartbeats', 'leftOut', 'sdkEntry']]);
   await thread.terminate();
 });

@@ -1,6 +1,5 @@
 // Temporal histories as JSON, in the format of the CLI and the UI.
 import type { Client } from '@temporalio/client';
-import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import type { temporal } from '@temporalio/proto';
 import { INITIATIVE_WORKFLOW, SESSION_WORKFLOW } from '../../workflows/definitions.ts';
 
@@ -59,6 +58,8 @@ export async function fetchHistory(client: Client, { workflowId, runId }: Execut
 }
 
 /** A history as JSON. */
-export function historyOf(history: temporal.api.history.v1.IHistory): History {
+export async function historyOf(history: temporal.api.history.v1.IHistory): Promise<History> {
+  // Of the SDK's inside: a worker starts without it.
+  const { historyToJSON } = await import('@temporalio/common/lib/proto-utils.js');
   return JSON.parse(historyToJSON(history)) as History;
 }

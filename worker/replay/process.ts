@@ -21,10 +21,12 @@ process.once('message', (given) => {
 });
 
 async function replayed(given: readonly GivenHistory[]): Promise<Answered> {
-  const histories = given.map(({ name, bytes }) => ({
-    name,
-    history: historyOf(proto.temporal.api.history.v1.History.decode(bytes)),
-  }));
+  const histories = await Promise.all(
+    given.map(async ({ name, bytes }) => ({
+      name,
+      history: await historyOf(proto.temporal.api.history.v1.History.decode(bytes)),
+    })),
+  );
   const results = await replay(await capturingBundle(), histories);
   return { broke: results.map(({ broke }) => broke ?? null) };
 }

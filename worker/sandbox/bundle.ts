@@ -5,6 +5,10 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 
+/** All packages of Temporal's SDK have the same. */
+export const { version: SDK_VERSION } = createRequire(import.meta.url)('@temporalio/workflow/package.json') as {
+  version: string;
+};
 /** Counts changes of `bundle` below that change its output. */
 const FORMAT = 2;
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -15,8 +19,7 @@ const BUILT = path.join(ROOT, 'workflows', 'bundle.js');
 /** A digest of everything that changes the bundle: the sources below `root`, nested folders included, and the SDK. */
 export async function bundleDigest(root: string): Promise<string> {
   const hash = createHash('sha256');
-  const sdk = createRequire(import.meta.url)('@temporalio/workflow/package.json') as { version: string };
-  hash.update(`${FORMAT}\0${sdk.version}`);
+  hash.update(`${FORMAT}\0${SDK_VERSION}`);
   for (const folder of SOURCES) {
     for (const name of (await readdir(path.join(root, folder), { recursive: true })).toSorted()) {
       if (!/\.[jt]s$/.test(name) || name.includes('.test.')) continue;

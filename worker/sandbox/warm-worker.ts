@@ -2,47 +2,64 @@ import { readFile } from 'node:fs/promises';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
 import type { Workflow, WorkflowCreator } from '@temporalio/worker/lib/workflow/interface.js';
 import type { Logger } from 'pino';
+import { lendingSlots } from '../slots/lending-slots.ts';
+import type { WorkflowSlots } from '../slots/workflow-slots.ts';
+import { sdkSelfTest } from '../startup/sdk-self-test.ts';
+import { SDK_VERSION } from './bundle.ts';
+import { threadCounts } from './own-workflow-threads.ts';
+import type { WorkflowCache } from './workflow-cache.ts';
 
 /** A recorded turn, a copy of test/histories/plain-turn.1.json, which the package does not contain. */
 const HISTORY = new URL('warm-up.json', import.meta.url);
 
 /**
  * Creates a worker and replays a recorded turn in its workflow thread. In a new thread the first workflow takes about a
- * second of CPU, most of it for compiling; on a busy machine its task would time out. A replay that fails is logged.
- * `watch` is given what creates the workflows of the worker, and returns what it is to use.
+ * second of CPU, most of it for compiling; on a busy machine its task would time out. The replay also shows whether the SDK
+ * is as we expect, which is logged. If the replay's workflow does not come into the cache and leave it, the worker goes on with
+ * the SDK's own creator of workflows: then the cache stays empty and no slots are lent.
  */
 export async function createWarmWorker(
   options: WorkerOptions & { workflowBundle: { codePath: string } | { code: string } },
-  watch: (creator: WorkflowCreator) => WorkflowCreator,
+  { cache, slots }: { cache: WorkflowCache; slots: WorkflowSlots },
   log: Logger,
 ): Promise<Worker> {
-  let creator: WorkflowCreator | undefined;
+  let watched: WorkflowCreator | undefined;
   let activations = 0;
+  let hasLeftCache = false;
+  let isWatching = true;
   /** The SDK creates a workflow thread for each worker; here the replay runs in that of the worker created first. */
   class SharingWorker extends Worker {
     protected static override async createWorkflowCreator(
       ...args: Parameters<(typeof Worker)['createWorkflowCreator']>
     ): Promise<WorkflowCreator> {
-      const shared = creator;
-      if (shared === undefined) {
-        creator = await super.createWorkflowCreator(...args);
-        return watch(creator);
+      const shared = watched;
+      if (shared !== undefined) {
+        const createWorkflow: WorkflowCreator['createWorkflow'] = (of) =>
+          counting(shared.createWorkflow(of), () => (activations += 1));
+        return { createWorkflow, destroy: async () => {} };
       }
+      const plain = await super.createWorkflowCreator(...args);
+      const ours = lendingSlots(cache.watching(plain), slots);
+      watched = ours;
       return {
-        createWorkflow: (of) => counting(shared.createWorkflow(of), () => (activations += 1)),
-        destroy: async () => {},
+        createWorkflow: (of) => (isWatching ? ours : plain).createWorkflow(of),
+        destroy: () => plain.destroy(),
       };
     }
   }
-  const worker = await SharingWorker.create(options);
-  const { workflowBundle } = options;
+  cache.onEvicted(() => (hasLeftCache = true));
+  const worker = await ('createWorkflowCreator' in Worker ? SharingWorker : Worker).create(options);
+  const hasCreator = watched !== undefined;
+  let err: unknown;
   try {
     const history: unknown = JSON.parse(await readFile(HISTORY, 'utf8'));
-    await SharingWorker.runReplayHistory({ workflowBundle, replayName: 'warm-up' }, history);
-    log.info({ activations }, 'the workflow thread is warm');
+    const { workflowBundle } = options;
+    if (hasCreator) await SharingWorker.runReplayHistory({ workflowBundle, replayName: 'warm-up' }, history);
   } catch (error) {
-    log.warn({ err: error }, 'the workflow thread could not be warmed up: the first session will be slow');
+    err = error;
   }
+  isWatching = hasLeftCache;
+  sdkSelfTest({ threads: threadCounts(), hasCreator, activations, hasLeftCache, err }, SDK_VERSION, log);
   return worker;
 }
 
