@@ -105,6 +105,9 @@ describe('the packed tarball', () => {
     expect(stdout).toContain('the database is migrated');
     const started = await Promise.all([start('worker'), start('host')]);
     try {
+      // In the copy of the SDK, too (docs/sdk-internals.md).
+      const log = () => readFile(path.join(project, 'worker.log'), 'utf8');
+      await eventually(async () => expect(await log()).toContain('the workflow thread is warm'));
       const page = await fetch(`http://127.0.0.1:${port}/`);
       expect(await page.text()).toMatch(/^<!doctype html>/i);
       const docs = await fetch(`http://127.0.0.1:${port}/docs/swagger-ui-bundle.js`);
