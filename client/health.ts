@@ -1,10 +1,10 @@
 import type { Client } from '@temporalio/client';
+import pTimeout from 'p-timeout';
 import type { Db } from '../store/db.ts';
 import { isReadOnly } from '../store/is-read-only.ts';
 import { workersAgents } from '../store/leases.ts';
 import { mcpAway } from '../store/mcp.ts';
 import { type AgentDifference, agentDifference, type Catalog } from './catalog.ts';
-import { withinMs } from './wait/within-ms.ts';
 
 const HEALTH_MS = 1_000;
 
@@ -32,7 +32,9 @@ export async function healthOf({
 }): Promise<Health> {
   const deadline = Date.now() + HEALTH_MS;
   const asked = temporal.connection.withDeadline(deadline, () => temporal.workflowService.getSystemInfo({}));
-  const [postgres, server] = await Promise.allSettled([withinMs(HEALTH_MS, workersOf(db)), withinMs(HEALTH_MS, asked)]);
+  // gRPC's own deadline is not enough: it is not checked between two attempts.
+  const inTime = { milliseconds: HEALTH_MS };
+  const [postgres, server] = await Promise.allSettled([pTimeout(workersOf(db), inTime), pTimeout(asked, inTime)]);
   const temporalHealth = { temporal: server.status === 'fulfilled' };
   if (postgres.status === 'rejected') return { postgres: false, ...temporalHealth };
   if (postgres.value === 'read-only') return { postgres: false, ...temporalHealth, read_only: true };

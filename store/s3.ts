@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { AwsClient } from 'aws4fetch';
+import pTimeout from 'p-timeout';
 
 /** A bucket of an S3-compatible store. */
 export interface S3Options {
@@ -40,7 +41,7 @@ export class S3Bucket {
     if (reader === undefined) return;
     try {
       for (;;) {
-        const { done, value } = await this.inTime(() => reader.read());
+        const { done, value } = await this.inTime(reader.read());
         if (done) return;
         yield value;
       }
@@ -60,7 +61,7 @@ export class S3Bucket {
     const timeout = new AbortController();
     const signal = init.signal ? AbortSignal.any([init.signal, timeout.signal]) : timeout.signal;
     try {
-      const sent = () => this.client.fetch(`${this.url}/${name}`, { ...init, method, signal });
+      const sent = this.client.fetch(`${this.url}/${name}`, { ...init, method, signal });
       const response = await this.inTime(sent, (error) => timeout.abort(error));
       if (response.ok) return response;
       await response.body?.cancel();
@@ -74,18 +75,13 @@ export class S3Bucket {
   }
 
   /** What the store sends next. Throws if it sends nothing for too long. */
-  private async inTime<T>(next: () => Promise<T>, abort: (error: Error) => void = () => {}): Promise<T> {
-    const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => {
+  private inTime<T>(next: Promise<T>, abort: (error: Error) => void = () => {}): Promise<T> {
+    const fallback = () => {
       const error = new Error(`the store of attachments sent nothing for ${this.waitMs} ms`);
       abort(error);
-      late.reject(error);
-    }, this.waitMs);
-    try {
-      return await Promise.race([next(), late.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
+      throw error;
+    };
+    return pTimeout(next, { milliseconds: this.waitMs, fallback });
   }
 }
 

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import pTimeout from 'p-timeout';
 import { canonicalJson } from '../../domain/canonical-json.ts';
 import { MCP_RULE, type PermissionRule } from '../../domain/permissions.ts';
 import { type AgentDefinition, DefinitionError, manifestRules, type ToolDefinition } from '../definition/define.ts';
@@ -74,10 +75,8 @@ export class McpTools {
     if (!this.options.agents.all().some(hasServers)) return;
     await loadMcpSdk();
     this.follow();
-    const { promise: late, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, START_MS);
-    await Promise.race([late, Promise.all([...this.connections.values()].map(({ tried }) => tried))]);
-    clearTimeout(timer);
+    const tried = Promise.all([...this.connections.values()].map((connection) => connection.tried));
+    await pTimeout(tried, { milliseconds: START_MS, message: false });
     for (const agent of this.known ?? []) {
       const [shared] = this.sharedOf(agent);
       const problem = shared?.problem ?? this.rulesWithoutTool(agent)[0];

@@ -1,4 +1,5 @@
 import { createParser, type EventSourceMessage, type EventSourceParser } from 'eventsource-parser';
+import pTimeout from 'p-timeout';
 import { MAX_ANSWER } from '../../domain/max-answer.ts';
 import { AnswerTooLongError } from './answer-size.ts';
 import type { Silence } from './idle-limit.ts';
@@ -81,13 +82,11 @@ class Rest {
 
   async next(source: Body): Promise<Uint8Array | undefined> {
     this.deadline ??= performance.now() + GRACE_MS;
-    const { promise: late, resolve } = Promise.withResolvers<undefined>();
-    const timer = setTimeout(resolve, this.deadline - performance.now(), undefined);
-    try {
-      return await Promise.race([next(source).catch(() => undefined), late]);
-    } finally {
-      clearTimeout(timer);
-    }
+    const milliseconds = Math.max(1, this.deadline - performance.now());
+    return pTimeout(
+      next(source).catch(() => undefined),
+      { milliseconds, message: false },
+    );
   }
 }
 

@@ -1,10 +1,10 @@
+import pTimeout from 'p-timeout';
 import { newId } from '../../domain/ids.ts';
 import type { InitiativeCommand } from '../../domain/initiatives/initiative-commands.ts';
 import { initiativeUpdateOf, initiativeWakeUpdate } from '../../workflows/definitions.ts';
 import type { ClientLog } from '../log.ts';
 import { sendInitiativeUpdate, type SessionWorkflows } from '../send/send-update.ts';
 import { Limiter } from '../wait/limiter.ts';
-import { withinMs } from '../wait/within-ms.ts';
 
 const DEADLINE_MS = 3_000;
 const CLOSE_MS = 700;
@@ -50,7 +50,7 @@ export class InitiativeWaker {
   /** Waits for what is being told, for a short time. */
   async close(): Promise<void> {
     this.isClosed = true;
-    await withinMs(CLOSE_MS, Promise.all(this.telling.values())).catch(() => {});
+    await pTimeout(Promise.allSettled(this.telling.values()), { milliseconds: CLOSE_MS, message: false });
   }
 
   /** Tells the news, then what has followed meanwhile. */

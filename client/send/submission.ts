@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import pTimeout from 'p-timeout';
 import { type Bus, publishEnded } from '../../bus/bus.ts';
 import type { QueuedRun } from '../../domain/activities.ts';
 import type { Attributes } from '../../domain/attributes.ts';
@@ -23,7 +24,6 @@ import type { ClientLog } from '../log.ts';
 import { messageNotFound, refusalError, sessionNotFound } from '../refusal-errors.ts';
 import type { Attachments } from '../uploads/attachments.ts';
 import { LeftTheLineError, Limiter } from '../wait/limiter.ts';
-import { withinMs } from '../wait/within-ms.ts';
 import { chosenModel, requireModel, requireReadable } from './chosen-model.ts';
 import { storedAttributes, type MessageInput, newMessage } from './new-message.ts';
 import { sendUpdate, type SessionWorkflows, type Target } from './send-update.ts';
@@ -135,7 +135,7 @@ export class Submission {
     this.turns.close();
     this.closing.abort();
     // A call that is in flight when its connection is closed makes the SDK throw in a timer.
-    await withinMs(CLOSE_MS, Promise.allSettled(this.waking)).catch(() => {});
+    await pTimeout(Promise.allSettled(this.waking), { milliseconds: CLOSE_MS, message: false });
   }
 
   /**

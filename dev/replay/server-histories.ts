@@ -1,5 +1,6 @@
 // Histories of the running server that the environment names.
 import { Client, isGrpcServiceError } from '@temporalio/client';
+import pLimit from 'p-limit';
 import type { Config } from '../../config/config.ts';
 import { temporalConnectConfig } from '../../config/temporal.ts';
 import { type Execution, fetchHistory, type History, listExecutions } from '../../worker/replay/history.ts';
@@ -34,21 +35,11 @@ export async function serverHistories(
     if (executions.length === 0) {
       throw new Error('last' in which ? `${at} has no sessions` : `${at} has no session ${which.session}`);
     }
-    return await inLanes(executions, async (execution) => ({
+    return await pLimit(AT_ONCE).map(executions, async (execution) => ({
       execution,
       history: await fetchHistory(client, execution),
     }));
   } finally {
     await connection.close();
   }
-}
-
-async function inLanes<In, Out>(items: readonly In[], work: (item: In) => Promise<Out>): Promise<Out[]> {
-  const results: Out[] = [];
-  const queue = items.entries();
-  const lane = async () => {
-    for (const [index, item] of queue) results[index] = await work(item);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
-  return results;
 }

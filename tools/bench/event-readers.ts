@@ -1,5 +1,6 @@
 // Readers of `/events` in a process of their own: bare sockets, so that thousands of them cost little.
 import { connect, type Socket } from 'node:net';
+import pLimit from 'p-limit';
 import { serveParent } from './child.ts';
 
 /** Connections that are being made at a time. */
@@ -30,11 +31,7 @@ function open(port: number, session: string, user: string): Promise<void> {
 serveParent({
   /** Opens one reader per session. */
   open: async ({ port, sessions, user }: { port: number; sessions: string[]; user: string }) => {
-    const left = [...sessions];
-    const next = async () => {
-      for (let session = left.pop(); session !== undefined; session = left.pop()) await open(port, session, user);
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, next));
+    await pLimit(AT_ONCE).map(sessions, (session) => open(port, session, user));
   },
   counts: () => ({ events, closed }),
 });

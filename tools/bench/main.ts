@@ -2,7 +2,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
-import { withinMs } from '../../client/wait/within-ms.ts';
+import pTimeout from 'p-timeout';
 import { parseConfig } from '../../config/config.ts';
 import { type Bench, type Figure, passed, type Result } from './figure.ts';
 import { abort } from './figures/abort.ts';
@@ -89,7 +89,7 @@ async function measure(figure: Figure, bench: Bench): Promise<Result[]> {
   if (performance.now() > LAST_START_MS) return failure('no time was left');
   say(`measuring ${figure.name}`);
   try {
-    return await withinMs(figure.onRequest?.withinMs ?? FIGURE_MS, figure.measure(bench));
+    return await pTimeout(figure.measure(bench), { milliseconds: figure.onRequest?.withinMs ?? FIGURE_MS });
   } catch (error) {
     return failure(String(error));
   }

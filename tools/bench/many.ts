@@ -1,5 +1,6 @@
 // Many sessions in one worker, and its memory at rest.
 import { setTimeout as delay } from 'node:timers/promises';
+import pLimit from 'p-limit';
 import { cpuOf, memoryOf } from './cpu.ts';
 import type { System } from './servers.ts';
 
@@ -12,17 +13,8 @@ const BUSY = 0.15;
 const MAX_WAIT_MS = 180_000;
 
 /** Opens sessions with `open`, which returns an id, some at a time. Returns their ids. */
-export async function openMany(count: number, open: () => Promise<string>): Promise<string[]> {
-  const ids: string[] = [];
-  let begun = 0;
-  const lane = async () => {
-    while (begun < count) {
-      begun += 1;
-      ids.push(await open());
-    }
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
-  return ids;
+export function openMany(count: number, open: () => Promise<string>): Promise<string[]> {
+  return pLimit(AT_ONCE).map(Array(count).keys(), open);
 }
 
 /** The memory of a worker at rest and the database's size, in bytes. */

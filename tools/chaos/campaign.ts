@@ -1,7 +1,7 @@
 // A campaign: load and faults together, then a wait until all is settled, then a check of every promise.
 import { setTimeout as delay } from 'node:timers/promises';
+import pTimeout from 'p-timeout';
 import { temporalClient } from '../../client/send/temporal-client.ts';
-import { withinMs } from '../../client/wait/within-ms.ts';
 import { patient } from '../test-kit/patient.ts';
 import { Random } from '../test-kit/random.ts';
 import { Readings } from './api.ts';
@@ -128,7 +128,7 @@ async function play(
   world.model.faulty = 0;
   enough.abort();
   say(`${injected.length} faults; waiting until all is settled`);
-  await Promise.allSettled(drivers.map((driver) => withinMs(STUCK_MS, driver.goOn())));
+  await Promise.allSettled(drivers.map((driver) => pTimeout(driver.goOn(), { milliseconds: STUCK_MS })));
   const open = await untilSettled(world, drivers);
   const standing = await standingOfAll(world, open);
   ledger.check('no session is stuck', 'all', open.length === 0, () => ({ open, standing }));
@@ -182,7 +182,9 @@ async function untilSettled({ db }: World, drivers: readonly Driver[]): Promise<
     }
     const still = rows.filter(({ session_id }) => Date.now() - moved.get(session_id)!.at > STUCK_MS);
     if (still.length > 0) return still;
-    await Promise.allSettled(pausedOf(rows, drivers).map((driver) => withinMs(STUCK_MS, driver.goOn())));
+    await Promise.allSettled(
+      pausedOf(rows, drivers).map((driver) => pTimeout(driver.goOn(), { milliseconds: STUCK_MS })),
+    );
     await delay(200);
   }
 }

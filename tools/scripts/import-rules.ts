@@ -12,9 +12,9 @@ export type FolderRule = {
 export const PACKAGES_OF_ROOMS: Readonly<Record<string, readonly string[]>> = {
   'agent/compaction': ['gpt-tokenizer'],
   'agent/definition': ['@cfworker/json-schema'],
-  'agent/mcp': ['@modelcontextprotocol/*'],
+  'agent/mcp': ['@modelcontextprotocol/*', 'p-timeout'],
   'agent/models': ['@ai-sdk/*'],
-  'agent/provider-stream': ['eventsource-parser'],
+  'agent/provider-stream': ['eventsource-parser', 'p-timeout'],
   'agent/skills': ['yaml'],
   'client/planning': ['modern-tar'],
   'client/send': ['@temporalio/common', 'p-retry'],
@@ -54,7 +54,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   },
   workflows: { own: ['domain'], packages: ['@temporalio/workflow', '@temporalio/common'] },
   agent: { own: ['domain'], packages: ['ai', 'zod'] },
-  store: { own: ['domain', 'wire'], packages: ['aws4fetch', 'pg', 'zod'] },
+  store: { own: ['domain', 'wire'], packages: ['aws4fetch', 'p-timeout', 'pg', 'zod'] },
   // Parses a tool input that is still streaming as the AI SDK's readers do.
   'store/settle-part-data.ts': { own: ['domain'], packages: ['ai'] },
   bus: { own: ['domain'], packages: ['pg', 'prom-client', 'zod'] },
@@ -69,7 +69,7 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   },
   client: {
     own: ['store', 'bus', 'domain', 'wire', 'config', 'workspaces', 'workflows/definitions.ts', 'workflows/start.ts'],
-    packages: ['@temporalio/client', 'pg', 'zod'],
+    packages: ['@temporalio/client', 'p-timeout', 'pg', 'zod'],
     typesOf: ['ai'],
   },
   'client/state/adk.ts': { own: ['client'], packages: ['@google/adk'] },

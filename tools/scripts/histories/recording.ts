@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import pLimit from 'p-limit';
 import { createDatabase } from '../../../dev/databases.ts';
 import { startPostgres } from '../../../dev/postgres.ts';
 import { startTemporal } from '../../../dev/temporal.ts';
@@ -38,7 +39,7 @@ export async function recordScenarios(
     const temporal = await startTemporal({ dir: scratch, cacheDir, headless: true, log });
     stops.unshift(() => temporal.stop());
     await migrate(await createDatabase(postgres.url, TEMPLATE));
-    return await inLanes(scenarios, async (scenario) => {
+    const recorded = await pLimit(AT_ONCE).map(scenarios, async (scenario) => {
       const started = performance.now();
       const databaseUrl = await createDatabase(postgres.url, uniqueName('scenario'), TEMPLATE);
       const histories = await record(scenario, { databaseUrl, ...(await createNamespace(temporal.address)) });
@@ -46,6 +47,7 @@ export async function recordScenarios(
       log(`${scenario.name}: ${events} events, ${((performance.now() - started) / 1000).toFixed(1)} s`);
       return histories;
     });
+    return recorded.flat();
   } finally {
     for (const stop of stops) await stop();
   }
@@ -80,14 +82,4 @@ async function historiesOf({ client }: SystemServers, session: Recorded): Promis
     return listed;
   });
   return Promise.all(executions.toReversed().map((execution) => fetchHistory(client, execution)));
-}
-
-async function inLanes<In, Out>(items: readonly In[], work: (item: In) => Promise<Out[]>): Promise<Out[]> {
-  const results: Out[][] = [];
-  const queue = items.entries();
-  const lane = async () => {
-    for (const [index, item] of queue) results[index] = await work(item);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, lane));
-  return results.flat();
 }
