@@ -26,12 +26,15 @@ const run = promisify(execFile);
 let installed: string;
 /** Paths of the programs, by name. */
 let programs: Record<string, string>;
+/** What the compiler said about the project, whose JavaScript it wrote to `out`. */
+let compiled: string;
 beforeAll(async () => {
   await cp(path.join(import.meta.dirname, 'project'), project, { recursive: true });
   const { manifest, ...unpacked } = await installTarball(project);
   ({ installed } = unpacked);
   programs = Object.fromEntries(Object.entries(manifest.bin).map(([name, file]) => [name, path.join(installed, file)]));
   await link(project, ['@types/node']);
+  compiled = await typeCheck(project);
 }, patient(180_000));
 
 /** Starts Next's development server for the project, as `next dev` does. Turbopack refuses the linked packages. */
@@ -73,8 +76,8 @@ describe('the packed tarball', () => {
     expect(await readdir(path.join(installed, 'docs'))).toContain('library.md');
   });
 
-  it('H5 type-checks in another project, with the declarations of everything that it needs', async () => {
-    expect(await typeCheck(project)).toBe('');
+  it('H5 type-checks in another project, with the declarations of everything that it needs', () => {
+    expect(compiled).toBe('');
   });
 
   it('H5 an installation takes at most 250 MB, most of it for Temporal, and puts no other program into .bin', async () => {
