@@ -8,13 +8,17 @@ import { pages } from './shell-blocks.ts';
 const root = path.join(import.meta.dirname, '..', '..');
 const read = (file: string) => readFile(path.join(root, file), 'utf8');
 
-it('H1 the commands named in the docs exist', async () => {
+it('H1 the commands named in the docs exist, and the docs name each command', async () => {
   const { scripts } = JSON.parse(await read('package.json')) as { scripts: Record<string, string> };
   const named = (await pages()).flatMap(({ file, text }) =>
-    [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name = '']) => ({ file, name })),
+    [...text.matchAll(/npm\s+run\s+([\w:-]+)/g)].map(([, name = '']) => ({ file, name })),
   );
   expect(named.length).toBeGreaterThan(5);
   expect(named.filter(({ name }) => scripts[name] === undefined)).toEqual([]);
+  // npm runs `pre…` itself, `npm run check` its parts, and `start` and `test` need no `run`.
+  const commands = Object.keys(scripts).filter((name) => !/^pre|^check:|^start$|^test$/.test(name));
+  const isNamed = (command: string) => named.some(({ name }) => name === command);
+  expect(commands.filter((command) => !isNamed(command))).toEqual([]);
 });
 
 it('H1 the pages, files and folders linked in the docs exist', async () => {

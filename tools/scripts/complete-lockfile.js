@@ -1,6 +1,6 @@
-// Run after changing dependencies on a machine whose registry lacks the packages of some platforms: `npm install` then
-// silently omits them from package-lock.json, and `npm ci` rejects the lockfile. Adds the missing entries of optional
-// packages with a platform in their name; npm never downloads those of other platforms.
+// `npm run lockfile`: run after changing dependencies on a machine whose registry lacks the packages of some platforms: `npm
+// install` then silently omits them from package-lock.json, and `npm ci` rejects the lockfile. Adds the missing entries of
+// optional packages with a platform in their name; npm never downloads those of other platforms.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

@@ -1,5 +1,5 @@
-// `node tools/scripts/temporal-pictures.ts`: runs two sessions on its own servers and takes
-// the screenshots of Temporal's web UI for docs/operations.md: the list of sessions, a session's page, its history.
+// `npm run pictures`: runs two sessions on its own servers and takes the screenshots of Temporal's web UI for docs/operations.md:
+// the list of sessions, a session's page, its history.
 import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
