@@ -13,8 +13,6 @@ export interface Ask {
   chunks?: number;
   /** Characters of each delta. */
   size?: number;
-  /** The text has headings, lists, code and tables; default: words only. */
-  markdown?: boolean;
   /** Milliseconds between deltas; default: none. */
   pace?: number;
   /** Calls the tool `ping` in a first step. */
@@ -29,22 +27,7 @@ export interface Ask {
   subagents?: { count: number; ask: Ask };
 }
 
-const MARKDOWN = `## Lorem ipsum
-
-Lorem ipsum **dolor** sit amet, *consectetur* adipiscing elit, see [the docs](https://example.com) and \`elit\`.
-
-- sed do eiusmod
-- tempor incididunt ut labore et dolore magna aliqua
-
-| lorem | ipsum |
-| ----- | ----: |
-| dolor |    12 |
-
-\`\`\`ts
-const lorem = ['ipsum', 'dolor'].map((word) => word.length);
-\`\`\`
-
-`;
+const TEXT = 'lorem ipsum dolor sit amet ';
 
 /** The user message of a script, padded by `padding` characters. */
 export function messageOf(ask: Ask, padding = 0): string {
@@ -71,12 +54,10 @@ export async function* script(request: ChatRequest): AsyncGenerator<ModelAction>
     for (let n = 0; n < ask.subagents.count; n += 1) yield callTool(`call_${n}`, 'task', input);
     return;
   }
-  const source = ask.markdown ? MARKDOWN : 'lorem ipsum dolor sit amet ';
-  const text = source.repeat(Math.ceil((size + source.length) / source.length));
+  const text = TEXT.repeat(Math.ceil(size / TEXT.length)).slice(0, size);
   for (let sent = 0; sent < chunks; sent += 1) {
     if (pace !== undefined) await delay(pace);
-    const at = ask.markdown ? (sent * size) % source.length : 0;
-    yield say(text.slice(at, at + size));
+    yield say(text);
   }
   if (ask.hang) yield hang();
 }

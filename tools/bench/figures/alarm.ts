@@ -69,16 +69,17 @@ async function measure(world: World, minutes: number): Promise<Result[]> {
   const load = busy();
   const sum = turns.reduce((all, each) => all + each, 0);
   const tasks = await lateTasks(world);
+  const name = `${minutes} minutes at full load`;
   return [
     {
-      name: `attempts lost to time-outs in ${minutes} min at full load`,
+      name: `${name}: attempts lost`,
       value: await lostAttempts(world),
       unit: '',
       target: { atMost: 0 },
       detail: `${sum} answers of ${(ANSWER.chunks * ANSWER.pace) / 1_000} s, ${SESSIONS} at a time, ${WORKERS} workers`,
     },
-    { name: 'workflow tasks that timed out meanwhile', value: tasks.late, unit: '', detail: `of ${tasks.all}` },
-    { name: 'load of all cores meanwhile', value: load * 100, unit: '%' },
+    { name: `${name}: late workflow tasks`, value: tasks.late, unit: '', detail: `of ${tasks.all}` },
+    { name: `${name}: load of all cores`, value: load * 100, unit: '%' },
   ];
 }
 

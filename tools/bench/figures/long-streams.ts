@@ -42,9 +42,9 @@ async function measured(system: System, without?: Part): Promise<Load<unknown>> 
   return load(system.pids, turns, { warmUpMs: WARM_UP_MS, ms: MS });
 }
 
-/** CPU of a second of one stream, in milliseconds, in all processes or in one. */
-const ofSecond = (runs: Load<unknown>[], process?: string): number =>
-  median(runs.map((run) => (cpuOfLoad(run, process) * 1_000) / run.ms / SESSIONS));
+/** CPU of a second of one stream, in milliseconds. */
+const ofSecond = (runs: Load<unknown>[]): number =>
+  median(runs.map((run) => (cpuOfLoad(run) * 1_000) / run.ms / SESSIONS));
 
 async function measure({ system, floor }: Bench): Promise<Result[]> {
   const bare: Load<unknown>[] = [];
@@ -61,12 +61,6 @@ async function measure({ system, floor }: Bench): Promise<Result[]> {
   const name = `CPU of a second of a stream, ${SESSIONS} sessions`;
   return [
     { name, value: ofSecond(complete), floor: ofSecond(bare), unit: 'ms' },
-    ...Object.keys(complete[0]!.cpu).map((process) => ({
-      name: `${name}: ${process}`,
-      value: ofSecond(complete, process),
-      floor: ofSecond(bare, process),
-      unit: 'ms',
-    })),
     ...Object.entries(without).map(([part, runs]) => ({
       name: `${name}: of it for ${part}`,
       value: ofSecond(complete) - ofSecond(runs),

@@ -1,4 +1,4 @@
-// Lighthouse's scores of the chat page, and how quickly it answers to the user while an answer streams.
+// Lighthouse's scores of the chat page.
 import { randomUUID } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,14 +6,12 @@ import path from 'node:path';
 import { buildPage } from '../../scripts/build-page.ts';
 import type { Figure, Result } from '../figure.ts';
 import { startHost } from '../host-process.ts';
-import { interactionsWhileStreaming } from '../interactions.ts';
 import { lighthouseScores, type Scores } from '../lighthouse.ts';
-import { median, percentile, spread } from '../statistics.ts';
+import { median } from '../statistics.ts';
 
 /** Of Lighthouse, whose scores vary. */
 const VISITS = 3;
 const LEAST_SCORE = 95;
-const MOST_MS = 100;
 
 async function scores(url: string): Promise<Result[]> {
   const results: Result[] = [];
@@ -35,20 +33,6 @@ async function scores(url: string): Promise<Result[]> {
   return results;
 }
 
-async function interactions(url: string): Promise<Result[]> {
-  const samples = await interactionsWhileStreaming(url);
-  return [
-    {
-      name: 'interaction to next paint at 200 tokens/s, p75',
-      value: percentile(samples, 0.75),
-      unit: 'ms',
-      target: { atMost: MOST_MS },
-      detail: spread(samples),
-    },
-    { name: 'interaction to next paint at 200 tokens/s, slowest', value: percentile(samples, 1), unit: 'ms' },
-  ];
-}
-
 /** A visit with Lighthouse takes half a minute. */
 export const pageScores: Figure = {
   name: 'page-scores',
@@ -60,6 +44,6 @@ export const pageScores: Figure = {
     stops.defer(() => rm(dir, { recursive: true, force: true }));
     const host = await startHost(system, dir);
     stops.defer(async () => void (await host.stop()));
-    return [...(await interactions(host.url)), ...(await scores(host.url))];
+    return await scores(host.url);
   },
 };

@@ -88,11 +88,17 @@ async function windows(db: pg.PoolClient, hiding: string, plain: string): Promis
   const [behind, alone] = [await samples(view(hiding)), await samples(view(plain))];
   return [
     {
-      name: 'load of 100 visible messages after 10,000 hidden ones, over the same without them',
+      name: 'load of 100 visible messages after 10,000 hidden ones',
+      value: median(behind),
+      unit: 'ms',
+      detail: spread(behind),
+    },
+    {
+      name: 'the same, over the same without them',
       value: median(behind) / median(alone),
       unit: '×',
       target: { atMost: 1.2 },
-      detail: `${spread(behind)}; without: ${spread(alone)}`,
+      detail: `without: ${spread(alone)}`,
     },
   ];
 }
@@ -105,7 +111,7 @@ async function searches(db: pg.PoolClient): Promise<Result[]> {
     await searchMessages(db, n % 4 === 0 ? 'long' : `user-${1 + (n % USERS)}`, queries[n % queries.length]!, 20);
     times.push(performance.now() - from);
   }
-  const name = `search over ${MESSAGES.toLocaleString('en')} messages`;
+  const name = `search over ${MESSAGES.toLocaleString('en')} messages, newest 20`;
   return [{ name, value: median(times), unit: 'ms', target: { atMost: 50 }, detail: spread(times) }];
 }
 
