@@ -8,8 +8,8 @@ type Rooms = Readonly<Record<string, string>>;
 export const ROOMS: Readonly<Record<string, Rooms>> = {
   agent: {
     memory: 'a turn without servers',
-    compaction: 'summaries of earlier turns',
-    step: 'one model call',
+    compaction: 'summaries of earlier turns, and the model that makes them',
+    step: 'one model call, and the limits of a turn',
     parts: 'from the model’s stream to the parts of a message that are stored',
     mcp: 'tools of MCP servers',
     prompt: 'the system prompt and what it says',
@@ -18,7 +18,7 @@ export const ROOMS: Readonly<Record<string, Rooms>> = {
     'provider-failures': 'what a provider’s error means',
     'provider-stream': 'the bytes of a provider’s answer',
     loading: 'loading a module of agents',
-    tools: 'calls of tools',
+    tools: 'calls of tools, and the limits of one',
     definition: 'what an author of agents writes',
     skills: 'skills, and the tool that reads them',
     initiatives: 'what an agent of an initiative has besides',
@@ -26,7 +26,7 @@ export const ROOMS: Readonly<Record<string, Rooms>> = {
   activities: {
     'head-starts': 'steps and tools that begin before their workflow task is done',
     recording: 'what a step and a tool call leave in the rows',
-    window: 'whether the conversation is too long',
+    window: 'whether the conversation is too long, and what then goes',
     prompt: 'what a step sends to the model',
     claims: 'which attempt may write to a run, and how its work stops',
     streaming: 'writing an answer while it streams',

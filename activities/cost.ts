@@ -1,5 +1,5 @@
-import type { Usage } from '../../domain/usage.ts';
-import type { ActivityContext } from '../activity-context.ts';
+import type { Usage } from '../domain/usage.ts';
+import type { ActivityContext } from './activity-context.ts';
 
 const PRICE = 'the price of a step in US dollars, at least 0, or undefined';
 
