@@ -34,7 +34,7 @@ export const ROOMS: Readonly<Record<string, Rooms>> = {
   },
   client: {
     transfer: 'export and import of sessions',
-    initiatives: 'commands and reads of initiatives',
+    initiatives: 'commands and reads of initiatives, and how an agent resumes one',
     send: 'messages, commands and answers of users',
     rendezvous: 'all open sessions of one user',
     live: 'one session as it changes',
