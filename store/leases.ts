@@ -34,7 +34,7 @@ export function takeLease(
   return call(db, z.number(), 'take_lease', [worker, Math.ceil(leaseMs), ...columnsOf(running), agents]);
 }
 
-/** The ids of the agents of each worker that lives. Workers of earlier versions, which do not say, are left out. */
+/** The ids of the agents of each worker that lives and has said which. */
 export function workersAgents(db: Db): Promise<string[][]> {
   return column(
     db,

@@ -49,7 +49,7 @@ export async function capturingBundle(): Promise<{ codePath: string }> {
 }
 
 /**
- * Replays all histories: after one that breaks it goes on with the next.
+ * Replays all histories: after one that breaks it goes on with the next. The results are in the order of the histories.
  * @throws {Error} the SDK ended before all of them were replayed
  */
 export async function replay<Of extends NamedHistory>(
@@ -57,9 +57,12 @@ export async function replay<Of extends NamedHistory>(
   histories: readonly Of[],
 ): Promise<Replayed<Of>[]> {
   const replayed = await Array.fromAsync(replayEach(workflowBundle, histories));
-  const missing = histories[replayed.length];
-  if (missing !== undefined) throw new Error(`${missing.name} was not replayed`);
-  return replayed;
+  const found = new Map(replayed.map((each) => [each.of, each]));
+  return histories.map((of) => {
+    const result = found.get(of);
+    if (result === undefined) throw new Error(`${of.name} was not replayed`);
+    return result;
+  });
 }
 
 /** Replays each history as it comes; one without a workflow task, of an execution that has only been started, comes last. */

@@ -23,15 +23,15 @@ export function useLeanSandbox(leftOut: Int32Array = new Int32Array(2)): void {
   const scripts = vm.Script.prototype as { runInContext?: RunInContext };
   const hooks = v8.promiseHooks as Partial<typeof v8.promiseHooks> | undefined;
   const withWatchdog = scripts.runInContext;
-  if (typeof withWatchdog !== 'function' || typeof hooks?.createHook !== 'function') return;
   const runInContext: RunInContext = function (context, options) {
     if (options?.timeout !== undefined) Atomics.add(leftOut, 0, 1);
-    return withWatchdog.call(this, context, { ...options, timeout: undefined });
+    return withWatchdog?.call(this, context, { ...options, timeout: undefined });
   };
-  // Unlike an assignment, this does not throw for what is read-only.
-  Reflect.set(scripts, 'runInContext', runInContext);
-  Reflect.set(hooks, 'createHook', () => {
+  const createHook = () => {
     Atomics.add(leftOut, 1, 1);
     return () => {};
-  });
+  };
+  // Unlike an assignment, this does not throw for what is read-only.
+  if (withWatchdog !== undefined) Reflect.set(scripts, 'runInContext', runInContext);
+  if (hooks?.createHook !== undefined) Reflect.set(hooks, 'createHook', createHook);
 }

@@ -24,7 +24,7 @@ export interface ThreadData {
 /** Of the newest thread. */
 let counts: Omit<ThreadData, 'sdkEntry'> | undefined;
 
-/** What the newest of our threads has counted; undefined if `useOwnWorkflowThreads` was not called. */
+/** What the newest of our threads has counted, in a process with one worker; undefined without `useOwnWorkflowThreads`. */
 export function threadCounts(): { heartbeats: number; unlimitedCalls: number; untracedHooks: number } | undefined {
   if (counts === undefined) return undefined;
   const [[heartbeats = 0], [unlimitedCalls = 0, untracedHooks = 0]] = [counts.heartbeats, counts.leftOut];
