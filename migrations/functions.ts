@@ -37,6 +37,18 @@ export async function appliedDigests(db: pg.Pool | pg.Client): Promise<string[]>
   return rows.map((row) => row.digest);
 }
 
+/** Drops functions of the names that this transaction has created, but with other arguments: those of another build. */
+const DROP_OTHER_FORMS = `
+  DO $$ DECLARE v_other regprocedure; BEGIN
+    FOR v_other IN
+      SELECT other.oid::regprocedure FROM pg_proc ours JOIN pg_proc other USING (proname, pronamespace)
+       WHERE pronamespace = current_schema()::regnamespace
+         AND ours.xmin = pg_current_xact_id()::xid AND other.xmin <> ours.xmin
+    LOOP
+      EXECUTE format('DROP FUNCTION %s', v_other);
+    END LOOP;
+  END $$`;
+
 /** Replaces the functions, and records the digest as the newest. Runs inside a transaction. */
 export async function applyFunctions(db: pg.ClientBase, { sql, digest }: Functions): Promise<void> {
   // SQL functions call one another in any order: created unchecked first, then again with their bodies checked.
@@ -44,6 +56,7 @@ export async function applyFunctions(db: pg.ClientBase, { sql, digest }: Functio
   await db.query(sql);
   await db.query('SET LOCAL check_function_bodies = on');
   await db.query(sql);
+  await db.query(DROP_OTHER_FORMS);
   await db.query('DELETE FROM schema_functions WHERE digest = $1', [digest]);
   await db.query('INSERT INTO schema_functions (digest) VALUES ($1)', [digest]);
 }

@@ -150,6 +150,24 @@ it('H1 functions are applied when their digest changes, in one transaction', asy
   expect((await db.query('SELECT extra()')).rows).toEqual([{ extra: 2 }]);
 });
 
+it('H1 a function gets another argument, and loses it with the build that had it', async () => {
+  const answer = (args: string, value: string) =>
+    `CREATE OR REPLACE FUNCTION extra(${args}) RETURNS text LANGUAGE sql AS $$ SELECT ${value} $$;`;
+  const older = await build({ functions: { 'extra.sql': answer('p_text text', `p_text || '!'`) } });
+  const newer = await build({
+    functions: { 'extra.sql': answer(`p_text text, p_end text DEFAULT '.'`, 'p_text || p_end') },
+  });
+  // As a host of either version calls it.
+  const said = async () => (await db.query<{ extra: string }>(`SELECT extra('yes')`)).rows[0]!.extra;
+  await migrate(url, older);
+  expect(await said()).toBe('yes!');
+  await migrate(url, newer);
+  expect(await said()).toBe('yes.');
+  await migrate(url, { ...older, replace: true });
+  expect(await said()).toBe('yes!');
+  await expect(db.query(`SELECT extra('yes', '?')`)).rejects.toThrow('does not exist');
+});
+
 it('H1 the bodies of SQL functions are checked, whatever the order in which they call one another', async () => {
   const first = `CREATE OR REPLACE FUNCTION aaa() RETURNS integer LANGUAGE sql AS 'SELECT zzz()';`;
   const last = `CREATE OR REPLACE FUNCTION zzz() RETURNS integer LANGUAGE sql AS 'SELECT 7';`;
