@@ -95,16 +95,3 @@ export function isAdoptable({ kind }: StepOrToolOutcome, args: StepOrToolArgs): 
   if (kind === 'compact') return !isTool(args) && args.compaction === 'ask';
   return kind === 'settled' || kind === 'retry' || kind === 'ended';
 }
-
-/** The outcome, if it comes within `ms`. */
-export async function within(ms: number, outcome: Promise<StepOrToolOutcome>): Promise<StepOrToolOutcome | undefined> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => resolve(undefined), ms);
-  try {
-    return await Promise.race([outcome, late]);
-  } catch {
-    return undefined;
-  } finally {
-    clearTimeout(timer);
-  }
-}

@@ -1,5 +1,6 @@
+import pTimeout from 'p-timeout';
 import type { UnitOutcome } from '../../domain/activities.ts';
-import { type StepOrToolArgs, type LedSession, type StepOrToolOutcome, within } from './led-session.ts';
+import type { LedSession, StepOrToolArgs, StepOrToolOutcome } from './led-session.ts';
 
 /** A unit that takes longer gets an activity of its own. */
 const QUICK_MS = 25;
@@ -18,7 +19,9 @@ export async function reportTogether<Kind extends StepOrToolOutcome>(
     const next = [...session.begun].find(([, { run }]) => run === args.run_seq);
     if (next === undefined) break;
     const [key, headStart] = next;
-    const settled = await within(QUICK_MS, headStart.outcome);
+    const settled = await pTimeout(headStart.outcome, { milliseconds: QUICK_MS, message: false }).catch(
+      () => undefined,
+    );
     if (settled?.kind !== 'settled' || !session.begun.delete(key)) break;
     headStart.attempt.stop.isAttached = true;
     also.push(settled);

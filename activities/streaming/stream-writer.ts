@@ -1,3 +1,4 @@
+import pLimit from 'p-limit';
 import { isTemporary } from '../../store/is-temporary.ts';
 import type { StreamState, StreamWrite } from '../../store/streams.ts';
 import { type StatementKind, type Urgency, WritePace } from './write-pace.ts';
@@ -43,8 +44,7 @@ export class StreamWriter {
   private readonly pace: WritePace;
   /** In the order in which they were added. */
   private readonly waiting = new Map<Stream, Urgency>();
-  private readonly queue: (() => void)[] = [];
-  private alone = 0;
+  private readonly limit = pLimit(ALONE_AT_ONCE);
   private timer: NodeJS.Timeout | undefined;
   private soon: NodeJS.Immediate | undefined;
   /** When the timer fires; infinite: there is none. */
@@ -68,16 +68,8 @@ export class StreamWriter {
   }
 
   /** Writes a batch that a shared statement has not stored. */
-  async writeAlone(write: StreamWrite): Promise<StreamState> {
-    if (this.alone >= ALONE_AT_ONCE) await new Promise<void>((resolve) => this.queue.push(resolve));
-    else this.alone += 1;
-    try {
-      return await this.statements.alone(write);
-    } finally {
-      const next = this.queue.shift();
-      if (next === undefined) this.alone -= 1;
-      else next();
-    }
+  writeAlone(write: StreamWrite): Promise<StreamState> {
+    return this.limit(() => this.statements.alone(write));
   }
 
   private plan(): void {

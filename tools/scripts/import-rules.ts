@@ -60,7 +60,17 @@ export const IMPORT_RULES: Readonly<Record<string, FolderRule>> = {
   bus: { own: ['domain'], packages: ['pg', 'prom-client', 'zod'] },
   activities: {
     own: ['agent', 'store', 'bus', 'domain', 'workspaces'],
-    packages: ['@temporalio/activity', '@temporalio/common', 'ai', 'p-retry', 'pg', 'pino', 'prom-client'],
+    packages: [
+      '@temporalio/activity',
+      '@temporalio/common',
+      'ai',
+      'p-limit',
+      'p-retry',
+      'p-timeout',
+      'pg',
+      'pino',
+      'prom-client',
+    ],
     typesOf: ['@temporalio/worker'],
   },
   worker: {
