@@ -6,11 +6,6 @@
 -- only checks and writes, under the session lock. It returns a refusal, { "code": <error code>, ... }, or what to record:
 -- { "kind": <kind of the event>, "data": <the event's data>, "outcome": <the members of the outcome> }.
 
--- From before they had p_digest: callers of that time get the functions below.
-DROP FUNCTION IF EXISTS apply_command(text, text, jsonb, text, text);
-DROP FUNCTION IF EXISTS begin_command(text, text);
-DROP FUNCTION IF EXISTS record_command(text, text, jsonb, text, text);
-
 -- Carries out a command once per command id; a repeat gets the recorded outcome. p_digest is of the arguments that the caller gave,
 -- without content: a repeat with another one is KeyReused; null is not compared. Returns { "ok", ... } with the session's
 -- phase, project and newest event number after the command. "closed" is added if the session is closed and the command did

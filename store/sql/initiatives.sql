@@ -39,14 +39,6 @@ CREATE OR REPLACE FUNCTION bad_argument(p_field text, p_expected text) RETURNS j
   SELECT jsonb_build_object('code', 'BadRequest', 'field', p_field, 'expected', p_expected)
 $$;
 
--- From before they had p_digest: callers of that time get the functions below.
-DROP FUNCTION IF EXISTS create_initiative(text, text, jsonb, text, text);
-DROP FUNCTION IF EXISTS import_initiative(text, text, jsonb, text, text);
-DROP FUNCTION IF EXISTS log_initiative(text, text, text, jsonb, text);
-DROP FUNCTION IF EXISTS apply_initiative_command(text, text, text, jsonb, text, text);
-DROP FUNCTION IF EXISTS run_initiative_command(text, text, jsonb, text, text);
-DROP FUNCTION IF EXISTS apply_for_workflow(text, text, jsonb, text, bigint, bigint);
-
 -- Creates an initiative at its first task. p_input: { title, next_action, phases: [{ name, plans: [{ name, body, tasks:
 -- [{ task_id, name, wave }] }] }], decisions, project_id, workspace_root }. Returns { initiative_id }, of a repeat that of the
 -- first creation; or a refusal. p_digest is of what the user gave: under the same key, another one is KeyReused.

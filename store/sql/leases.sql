@@ -1,9 +1,6 @@
 -- Leases of workers (worker/leases/lease-keeper.ts). Times are by Postgres' clock, which all workers share. Every function may be
 -- executed late or twice, by a connection that its worker has given up.
 
--- From before it had p_agents: workers of that time call the function below.
-DROP FUNCTION IF EXISTS take_lease(uuid, integer, integer[], bytea[]);
-
 -- Takes a lease, also after it was found lost, with all activities that the worker runs now, and the ids of its agents. Returns how long Postgres has
 -- been up, in milliseconds.
 CREATE OR REPLACE FUNCTION take_lease(
@@ -83,11 +80,6 @@ BEGIN
       SELECT session_id, seq AS run_seq FROM chat_runs
        WHERE state = 'queued' AND check_at IS NOT NULL ORDER BY check_at DESC LIMIT 100) AS due));
 END $$;
-
--- For workers that take over nothing: the tokens only.
-CREATE OR REPLACE FUNCTION claim_lost_worker(p_worker uuid) RETURNS jsonb LANGUAGE sql AS $$
-  SELECT find_lost_worker(p_worker) -> 'tokens'
-$$;
 
 -- The fence under which another worker goes on with a head start of a lost one: greater than the lost one's, whatever that
 -- renews its own to, and smaller than that of the activity which comes for the same unit.

@@ -22,9 +22,6 @@ CREATE OR REPLACE FUNCTION carried_model(p_model text, p_before text) RETURNS te
   SELECT CASE WHEN p_model LIKE 'rehearsal/%' THEN p_before ELSE coalesce(p_model, p_before) END
 $$;
 
--- From before it had p_attributes: callers of that time get the function below.
-DROP FUNCTION IF EXISTS accept_message(text, text, text, text, jsonb, jsonb, text, integer);
-
 -- Accepts a user message; nothing later refuses it. It replaces the message that the session was rewound to. `p_parts` is an
 -- array of { id, type, data }, `p_attributes` what the sign-in hook passed on. `p_model` is carried forward, unless it is the
 -- rehearsal model; the variant in p_metadata.model is of this turn only. Returns { ok: true, accepted, message_id, run_seq, state, position, model, agent, phase,

@@ -200,9 +200,6 @@ CREATE OR REPLACE FUNCTION has_parts(p_session text, p_message text, p_parts jso
             FROM jsonb_array_elements(p_parts) WITH ORDINALITY AS given(part, n))
 $$;
 
--- From before it had p_attributes: callers of that time get the function below.
-DROP FUNCTION IF EXISTS edit_message(text, text, text, text, text, jsonb, jsonb, text, integer);
-
 -- Replaces a user message by a new one, in one transaction: ends what is open, hides the message and all after it, and accepts
 -- the new one with accept_message's arguments. A message that is still queued is only exchanged: the run in flight and the
 -- rest of the queue go on. `p_edited` may be an id that was replaced before: then the newest version is meant, and if it has
@@ -253,11 +250,6 @@ BEGIN
   RETURN v_result || session_mark(p_session) || jsonb_build_object('aborted_run', v_ended.run_seq, 'dropped', v_ended.dropped,
                                                                 'children', v_children);
 END $$;
-
--- From before it had p_attributes: callers of that time get the function below.
-DROP FUNCTION IF EXISTS regenerate_answer(text, text, text, text, text, text);
--- From before it had p_variant.
-DROP FUNCTION IF EXISTS regenerate_answer(text, text, text, text, text, text, jsonb);
 
 -- Answers a user message again: ends what is open, hides all after the message, and makes a new run of it. `p_replaced` is the
 -- answer that the caller has; if a newer one has replaced it, this is a repeat. A queued message is answered already. Returns as

@@ -19,9 +19,6 @@ CREATE OR REPLACE FUNCTION has_open_run(p_session text) RETURNS boolean LANGUAGE
   SELECT EXISTS (SELECT FROM chat_runs WHERE session_id = p_session AND state IN ('queued', 'running', 'waiting'))
 $$;
 
--- From before it had p_last.
-DROP FUNCTION IF EXISTS request_abort(text);
-
 -- Marks head_run() as to be aborted and returns it. Null: the session is idle, or the run is a later one than p_last.
 CREATE OR REPLACE FUNCTION request_abort(p_session text, p_last integer DEFAULT NULL) RETURNS integer
 LANGUAGE plpgsql AS $$
@@ -63,9 +60,6 @@ CREATE OR REPLACE FUNCTION has_head_start(p_run chat_runs) RETURNS boolean LANGU
                      AND EXISTS (SELECT FROM worker_leases WHERE worker_id = p_run.head_start_worker AND lost_at IS NULL),
                   false)
 $$;
-
--- From before it had p_worker, like claim_without_view, claim_step and begin_tool: workers of that time call the functions below.
-DROP FUNCTION IF EXISTS claim_run(text, integer, integer[], bigint);
 
 -- Claims a run under a fence; null: done. Otherwise returns { kind, ... }: ended, earlier (there are open runs before it),
 -- paused, abort, lost, or underway: a head start does the work, and activities wait for its outcome. `p_started_at` (epoch milliseconds) is when the workflow began the run; the first claim stores it, bounded to
@@ -125,12 +119,6 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- The same for workers that do not say which one they are.
-CREATE OR REPLACE FUNCTION note_head_start(p_session text, p_run integer, p_fence integer[], p_state text)
-RETURNS boolean LANGUAGE sql AS $$
-  SELECT report_head_start(p_session, p_run, p_fence, p_state, NULL)
-$$;
-
 -- chat_runs.head_start_at once the step or tool call has ended: none is in progress, and none may have an activity.
 CREATE OR REPLACE FUNCTION head_start_over(p_run chat_runs) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN p_run.head_start_at IS NOT NULL THEN timestamptz '-infinity' END
@@ -165,7 +153,6 @@ END $$;
 -- Ends a run: deletes its `temp:` state, clears pending_tool if no other run is active, queues its messages for the search,
 -- ends its children (after an error of a user's session only those that it waits for), and pauses the queue after an error until
 -- the next message; a run by hand stops no queue. Returns the ended runs of children, as end_children().
-DROP FUNCTION IF EXISTS end_run(text, integer, text, text, text);
 CREATE OR REPLACE FUNCTION close_run(p_session text, p_run integer, p_state text, p_code text, p_message text)
 RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -204,7 +191,6 @@ $$;
 -- run ended; the first time `children` are the runs of children that ended with it, if any. Activities pass their fence and get
 -- `lost` if another attempt has claimed the run; workflows pass none. `p_answer` is { metadata?, parts }: the last parts of the
 -- answer if the end is an error, and the metadata of its row if they create it.
-DROP FUNCTION IF EXISTS settle_run(text, integer, integer[], text, text, text, text);
 CREATE OR REPLACE FUNCTION settle_run(
   p_session text, p_run integer, p_fence integer[], p_state text, p_code text, p_message text, p_tool_error text,
   p_answer jsonb DEFAULT NULL

@@ -59,9 +59,6 @@ BEGIN
       FROM sessions WHERE session_id = p_session);
 END $$;
 
--- From before it had p_digest: callers of that time get the function below.
-DROP FUNCTION IF EXISTS append_event(text, text, text, jsonb, text);
-
 CREATE OR REPLACE FUNCTION append_event(
   p_session text, p_kind text, p_actor text, p_data jsonb, p_command_id text, p_digest bytea DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -74,9 +71,6 @@ BEGIN
   RETURNING seq INTO v_seq;
   RETURN v_seq;
 END $$;
-
--- From before it had p_headless: callers of that time get the function below.
-DROP FUNCTION IF EXISTS open_session(text, text, text, text, text, jsonb, text);
 
 -- Opens a session, in a project of the user's or a new one if one is given. False: the project belongs to another user.
 CREATE OR REPLACE FUNCTION open_session(
@@ -130,7 +124,6 @@ $$;
 -- the newest one, or is older because its worker was frozen, leaves the epoch as it is; so does the first load of an execution
 -- that replaces another one than `newest`, and its caller asks Temporal which one is current: clocks cannot tell.
 -- `p_asked_at` (epoch milliseconds, by Temporal's clock) is kept for whoever reads the row.
-DROP FUNCTION IF EXISTS load_session(text, text, integer, bigint);
 CREATE OR REPLACE FUNCTION load_session(p_session text, p_execution text, p_load integer, p_asked_at bigint,
                                         p_replaces text DEFAULT NULL)
 RETURNS jsonb LANGUAGE plpgsql SET lock_timeout = '1s' AS $$

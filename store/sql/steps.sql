@@ -8,8 +8,6 @@ CREATE OR REPLACE FUNCTION step_outcome(p_run chat_runs) RETURNS jsonb LANGUAGE 
     'code', p_run.error_code)
 $$;
 
-DROP FUNCTION IF EXISTS model_view(text, text, text, integer);
-
 -- What the model sees of a conversation: the parts { id, role, aborted, data } of the visible messages of turns up to the one
 -- whose message is at `p_position`, and of its answer those that earlier steps settled, in order. Messages queued after it are
 -- left out.
@@ -43,7 +41,6 @@ $$;
 
 -- Claims a step. Returns claim_run's kinds, or settled (the recorded result; nothing is claimed), or claimed with what the
 -- step needs besides the view. `lost` are parts that a lost attempt left; their `text` is in no settled part yet.
-DROP FUNCTION IF EXISTS claim_without_view(text, integer, integer, integer[], bigint);
 CREATE OR REPLACE FUNCTION claim_without_view(
   p_session text, p_run integer, p_step integer, p_fence integer[], p_started_at bigint DEFAULT NULL,
   p_worker uuid DEFAULT NULL
@@ -93,7 +90,6 @@ END $$;
 --
 -- The commit does not wait for the disk, because the first words would wait with it. If a crash of Postgres undoes the claim,
 -- the attempt is refused at its next write, and the step starts again. Its first write makes the claim durable, too.
-DROP FUNCTION IF EXISTS claim_step(text, integer, integer, integer[], bigint);
 CREATE OR REPLACE FUNCTION claim_step(
   p_session text, p_run integer, p_step integer, p_fence integer[], p_started_at bigint DEFAULT NULL,
   p_worker uuid DEFAULT NULL

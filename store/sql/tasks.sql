@@ -59,7 +59,6 @@ LANGUAGE sql STABLE SET enable_seqscan = off AS $$
 $$;
 
 -- { child: { session_id, agent } } of a call that has opened a child, also if it is over; otherwise {}.
-DROP FUNCTION IF EXISTS open_child(text, text);
 CREATE OR REPLACE FUNCTION child_of_call(p_session text, p_call text) RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT coalesce((
     SELECT jsonb_build_object('child', jsonb_build_object('session_id', t.child_id, 'agent', t.agent))
@@ -218,9 +217,6 @@ CREATE OR REPLACE FUNCTION claim_due_tasks(p_limit integer) RETURNS jsonb LANGUA
   SELECT coalesce(jsonb_agg(child_id), '[]') FROM claimed
 $$;
 
--- From before it had p_last, like abort_children.
-DROP FUNCTION IF EXISTS end_children(text, bigint, boolean);
-
 -- Ends the children that were called in answers to messages from a position on, with their descendants: their runs are aborted,
 -- their calls in flight and the calls that wait for them are errors, and nothing is injected. `p_all` false: not those in the
 -- background; `p_last`: not those called by later runs. Returns the ended runs, [{ session_id, run_seq, message_id }]. The caller
@@ -273,8 +269,6 @@ CREATE OR REPLACE FUNCTION fail_calls(p_session text, p_answer text, p_call text
    WHERE session_id = p_session AND message_id = p_answer AND (p_call IS NULL OR tool_call_id = p_call)
      AND tool_state IN ('input-streaming', 'input-available', 'approval-requested', 'approval-responded')
 $$;
-
-DROP FUNCTION IF EXISTS abort_children(text);
 
 -- Ends a session's children by command, and the session's own task if only those still worked; not those called by later runs than
 -- p_last.

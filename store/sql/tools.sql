@@ -73,7 +73,6 @@ END $$;
 -- written), refused { code, ... } (only the claim and the log were written), or with the session's mark: settled (it has an
 -- outcome; see child_of_call), waiting { wait_ms } (for an answer, or with a number for a page), again (an earlier attempt began it
 -- and left no outcome), begun. The last two have the part's `data` if it was approved, and what a page has `given`.
-DROP FUNCTION IF EXISTS begin_tool(text, integer, integer[], jsonb, jsonb);
 CREATE OR REPLACE FUNCTION begin_tool(
   p_session text, p_run integer, p_fence integer[], p_pending jsonb, p_raise jsonb, p_worker uuid DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
