@@ -1,6 +1,7 @@
 // perdure/chat: for front ends with the AI SDK's useChat. Needs a browser only.
 import { APICallError, DefaultChatTransport, type UIMessage, type UIMessageChunk } from 'ai';
 import { type ErrorCode, isErrorCode } from '../domain/errors.ts';
+import { parsedJson } from '../domain/parsed-json.ts';
 
 export { sendWhenAnswered } from '../domain/answered.ts';
 
@@ -26,19 +27,11 @@ export interface Problem {
  */
 export function problemOf(error: unknown): Problem | undefined {
   if (!(error instanceof Error)) return undefined;
-  const body = parsed(APICallError.isInstance(error) ? (error.responseBody ?? '') : error.message);
+  const body = parsedJson(APICallError.isInstance(error) ? (error.responseBody ?? '') : error.message);
   if (typeof body !== 'object' || body === null) return undefined;
   const { code, detail, status } = body as Partial<Problem>;
   const isProblem = typeof code === 'string' && isErrorCode(code) && typeof detail === 'string';
   return isProblem && typeof status === 'number' ? (body as Problem) : undefined;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /**

@@ -1,4 +1,5 @@
 import { APICallError } from 'ai';
+import { parsedJson } from '../../domain/parsed-json.ts';
 import { objectOf, type ProviderEvent } from '../provider-stream/provider-answer-reader.ts';
 import { asUnreadable, streamErrorOf } from '../provider-stream/unreadable-answer.ts';
 
@@ -63,11 +64,7 @@ function report(
 /** The parsed body of an error's answer; empty if it is no JSON object. */
 function bodyOf({ data, responseBody = '' }: APICallError): ProviderEvent {
   if (data !== undefined) return objectOf(data) ?? {};
-  try {
-    return responseBody.length > MAX_BODY ? {} : (objectOf(JSON.parse(responseBody)) ?? {});
-  } catch {
-    return {};
-  }
+  return responseBody.length > MAX_BODY ? {} : (objectOf(parsedJson(responseBody)) ?? {});
 }
 
 /** Type and code of `{ error: { type, code } }`, as most providers answer. */

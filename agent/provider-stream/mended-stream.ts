@@ -1,10 +1,11 @@
 import { createParser, type EventSourceMessage, type EventSourceParser } from 'eventsource-parser';
 import pTimeout from 'p-timeout';
 import { MAX_ANSWER } from '../../domain/max-answer.ts';
+import { parsedJson } from '../../domain/parsed-json.ts';
 import { AnswerTooLongError } from './answer-size.ts';
 import type { Silence } from './idle-limit.ts';
 import { type ProviderAnswerReader, objectOf } from './provider-answer-reader.ts';
-import { errorEvent, errorOfBody, parsed, UnreadableAnswerError } from './unreadable-answer.ts';
+import { errorEvent, errorOfBody, UnreadableAnswerError } from './unreadable-answer.ts';
 
 /** Longest event of a provider's stream, in bytes. JSON in JSON takes twice its length. */
 const MAX_EVENT = 2 * MAX_ANSWER;
@@ -179,7 +180,7 @@ class Events {
     this.incomplete = 0;
     if (this.isOver || data === '') return;
     if (data.trim() === '[DONE]') return this.finish(true);
-    const value = parsed(data);
+    const value = parsedJson(data);
     if (value === undefined && (this.reader.isWhole || this.isEnding)) return;
     if (value === undefined) return this.fail(new UnreadableAnswerError(data), data);
     const given = objectOf(value);

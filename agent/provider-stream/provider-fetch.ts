@@ -1,5 +1,6 @@
 import { text as textOf } from 'node:stream/consumers';
 import { MAX_ANSWER } from '../../domain/max-answer.ts';
+import { parsedJson } from '../../domain/parsed-json.ts';
 import { AnswerTooLongError } from './answer-size.ts';
 import { AnthropicMessages } from './anthropic-messages.ts';
 import { ChatCompletions } from './chat-completions.ts';
@@ -7,7 +8,7 @@ import { type Silence, silenceOf } from './idle-limit.ts';
 import { mendedStream } from './mended-stream.ts';
 import type { ProviderAnswerReader } from './provider-answer-reader.ts';
 import { Responses } from './responses.ts';
-import { parsed, saidInBody } from './unreadable-answer.ts';
+import { saidInBody } from './unreadable-answer.ts';
 
 /** Longest body of an error, in bytes. */
 const MAX_BODY = 2 * MAX_ANSWER;
@@ -78,7 +79,7 @@ function addressOf(input: Parameters<typeof fetch>[0]): string {
 }
 
 function withoutStreamOptions(body: string): string {
-  const { stream_options: _options, ...rest } = parsed(body) as Record<string, unknown>;
+  const { stream_options: _options, ...rest } = parsedJson(body) as Record<string, unknown>;
   return JSON.stringify(rest);
 }
 

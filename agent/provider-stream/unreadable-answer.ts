@@ -5,6 +5,7 @@ import {
   StreamProviderError,
   TypeValidationError,
 } from 'ai';
+import { parsedJson } from '../../domain/parsed-json.ts';
 import { objectOf, type ProviderEvent } from './provider-answer-reader.ts';
 import { statusOfCode, statusOfText } from './status-of-text.ts';
 
@@ -61,7 +62,7 @@ export function errorEvent({ message, type = 'error', code }: StreamProviderErro
 
 /** The error of an answer that is no stream: what it says if that is known, else that it cannot be read. */
 export function errorOfBody(body: string): Error {
-  const event = objectOf(parsed(body.replace(/^error:/, '')));
+  const event = objectOf(parsedJson(body.replace(/^error:/, '')));
   if (event === undefined) return new UnreadableAnswerError(body);
   const { message, type, code } = saidBy(event);
   const isError = ['error', 'detail', 'message', 'error_code'].some((name) => name in event);
@@ -74,20 +75,11 @@ export function errorOfBody(body: string): Error {
  * `temperature`.
  */
 export function saidInBody(body: string): { text: string; param?: string } {
-  const event = objectOf(parsed(body));
+  const event = objectOf(parsedJson(body));
   if (event === undefined) return { text: body };
   const { message, type, code } = saidBy(event);
   const param = objectOf(event['error'])?.['param'];
   return { text: [type, code, message].join(' '), ...(typeof param === 'string' && { param }) };
-}
-
-/** The value of some JSON; undefined if it is none. */
-export function parsed(json: string): unknown {
-  try {
-    return JSON.parse(json) as unknown;
-  } catch {
-    return undefined;
-  }
 }
 
 interface Said {

@@ -1,24 +1,15 @@
+import type { Problem } from '../../client/chat.ts';
 import { LeftTheLineError } from '../../client/wait/limiter.ts';
 import type { Logger } from '../../config/log.ts';
 import { ERROR_STATUS, type ErrorCode, PerdureError } from '../../domain/errors.ts';
 import { isTemporary } from '../../store/is-temporary.ts';
-import { type FieldError, InvalidInputError } from '../../wire/input.ts';
+import { InvalidInputError } from '../../wire/input.ts';
 import { InvalidTokenError } from '../auth/loopback-user.ts';
 
-/** Problem details (RFC 9457) with the error's name as `code`; `errors` names the invalid fields. */
-export interface ProblemDetails {
-  type: string;
-  title: string;
-  status: number;
-  detail: string;
-  code: ErrorCode;
-  errors?: readonly FieldError[];
-}
-
 /** Converts any error to problem details. An unexpected error becomes `Internal` without its message. */
-export function problemOfError(error: unknown): ProblemDetails {
+export function problemOfError(error: unknown): Problem {
   if (error instanceof PerdureError) {
-    const errors = error instanceof InvalidInputError ? { errors: error.errors } : {};
+    const errors = error instanceof InvalidInputError ? { errors: [...error.errors] } : {};
     return { ...problem(error.code, error.message), ...errors };
   }
   if (error instanceof LeftTheLineError)
@@ -28,7 +19,7 @@ export function problemOfError(error: unknown): ProblemDetails {
 }
 
 /** As `problemOfError`, and logs what is not the caller's doing: `Internal` as an error, `Unavailable` as a warning. */
-export function loggedProblem(error: unknown, log: Logger, request: object): ProblemDetails {
+export function loggedProblem(error: unknown, log: Logger, request: object): Problem {
   const details = problemOfError(error);
   if (error instanceof LeftTheLineError) return details;
   const line = { err: error, ...request, code: details.code };
@@ -37,7 +28,7 @@ export function loggedProblem(error: unknown, log: Logger, request: object): Pro
   return details;
 }
 
-function problem(code: ErrorCode, detail: string): ProblemDetails {
+function problem(code: ErrorCode, detail: string): Problem {
   const title = code.replaceAll(/(?<=[a-z])(?=[A-Z])/g, ' ');
   return { type: `urn:perdure:error:${code}`, title, status: ERROR_STATUS[code], detail, code };
 }
@@ -54,9 +45,9 @@ export function challengeOf(error: unknown): Record<string, string> {
   return error instanceof InvalidTokenError ? { 'www-authenticate': 'Bearer error="invalid_token"' } : {};
 }
 
-export function problemResponse(problemDetails: ProblemDetails, headers: Record<string, string> = {}): Response {
-  const { status } = problemDetails;
-  return Response.json(problemDetails, {
+export function problemResponse(details: Problem, headers: Record<string, string> = {}): Response {
+  const { status } = details;
+  return Response.json(details, {
     status,
     headers: { ...HEADERS[status], ...headers, 'content-type': 'application/problem+json' },
   });

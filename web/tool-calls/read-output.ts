@@ -1,3 +1,4 @@
+import { parsedJson } from '../../domain/parsed-json.ts';
 import { isRecord } from '../lib/record.ts';
 
 /** A table's cell. */
@@ -31,16 +32,8 @@ function readText(text: string): ReadOutput {
   const [, mediaType] = IMAGE.exec(text) ?? [];
   if (mediaType !== undefined) return { kind: 'file', mediaType, url: text };
   if (DIFF.test(text)) return { kind: 'diff', lines: text.trimEnd().split('\n') };
-  const value = text.length <= MOST_JSON && /^\s*[[{]/.test(text) ? parsed(text) : undefined;
+  const value = text.length <= MOST_JSON && /^\s*[[{]/.test(text) ? parsedJson(text) : undefined;
   return typeof value === 'object' && value !== null ? readOutput(value) : { kind: 'text', text };
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Texts and files, as tools of MCP servers return them. */
