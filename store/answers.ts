@@ -2,7 +2,6 @@ import { z } from 'zod';
 import type { AnswerSnapshot } from '../domain/rows-to-chunks.ts';
 import { RUN_STATES } from '../domain/runs.ts';
 import type { Cursor } from '../domain/seen-part.ts';
-import type { Json } from '../domain/text.ts';
 import { call, type Db, jsonb, many } from './db.ts';
 import { jsonColumn } from './results.ts';
 import { retry } from './status.ts';
@@ -15,9 +14,13 @@ const answerRow = z.object({
   error_code: z.string().nullable(),
   error_message: z.string().nullable(),
   retry: retry.nullable(),
+  /** Progress of the running tool. */
   progress: z.object({ tool_call_id: z.string(), data: jsonColumn }).nullable(),
+  /** The newest compaction of the run. */
   compaction: z.record(z.string(), jsonColumn).nullable(),
+  /** Calls of children that wait for approvals or pages, while it waits for a child; null: there are none. */
   questions: jsonColumn,
+  /** While it is queued: number of open runs ahead of it. */
   position: z.number().nullable(),
   paused: z.boolean(),
   parts: z
@@ -36,18 +39,7 @@ const answerRow = z.object({
 const foundRow = z.object({ place: z.number(), answer: z.looseObject({ too_large: z.boolean().nullable() }) });
 
 /** A snapshot of an answer and its run. */
-export type Answer = AnswerSnapshot & {
-  user_message_id: string;
-  retry: { attempt: number; reason: string; at: number } | null;
-  /** Progress of the running tool. */
-  progress: { tool_call_id: string; data: Json } | null;
-  /** The newest compaction of the run. */
-  compaction: Record<string, Json> | null;
-  /** Calls of children that wait for approvals or pages, while it waits for a child; null: there are none. */
-  questions: Json;
-  /** While it is queued: number of open runs ahead of it. */
-  position: number | null;
-};
+export type Answer = AnswerSnapshot & Omit<z.output<typeof answerRow>, 'parts'>;
 
 /** Which answer a user reads, and from where on. */
 export interface AnswerRequest {

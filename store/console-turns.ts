@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type ConsoleTurn, consoleTurn } from '../wire/console.ts';
-import { type Db, many, maybeOne } from './db.ts';
+import { column, type Db, many } from './db.ts';
 import { isoTime, timestamp } from './results.ts';
 import { retry } from './status.ts';
 
@@ -104,11 +104,6 @@ async function failuresOf(db: Db, sessionId: string, turns: readonly { run_seq: 
 
 /** How often a workflow has loaded a session; undefined: there is no such session. */
 export async function readEpoch(db: Db, sessionId: string): Promise<number | undefined> {
-  const row = await maybeOne(
-    db,
-    z.object({ epoch: z.number() }),
-    'SELECT epoch FROM chat_sessions WHERE session_id = $1',
-    [sessionId],
-  );
-  return row?.epoch;
+  const [epoch] = await column(db, z.number(), 'SELECT epoch FROM chat_sessions WHERE session_id = $1', [sessionId]);
+  return epoch;
 }

@@ -107,13 +107,8 @@ export async function findSessionToStop(
 
 /** A session's user; undefined: there is no such session. */
 export async function readOwner(db: Db, sessionId: string): Promise<string | undefined> {
-  const row = await maybeOne(
-    db,
-    z.object({ user_id: z.string() }),
-    'SELECT user_id FROM sessions WHERE session_id = $1',
-    [sessionId],
-  );
-  return row?.user_id;
+  const [user] = await column(db, z.string(), 'SELECT user_id FROM sessions WHERE session_id = $1', [sessionId]);
+  return user;
 }
 
 const { session, chat } = sessionView.shape;

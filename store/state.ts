@@ -19,16 +19,13 @@ export const incompleteScopes = z.array(z.enum(LASTING_SCOPES));
 
 const namedValues = z.record(z.string(), jsonColumn);
 
-/** The data of a log entry of kind "state"; before there were versions it was a list of changes. */
-const stateEventData = z.union([
-  z.looseObject({
-    event: z.record(z.string(), jsonColumn),
-    version: z.number(),
-    set: namedValues,
-    deleted: z.array(z.string()),
-  }),
-  z.looseObject({ delta: z.array(z.object({ scope: z.string(), key: z.string(), value: jsonColumn.optional() })) }),
-]);
+/** The data of a log entry of kind "state". */
+const stateEventData = z.looseObject({
+  event: z.record(z.string(), jsonColumn),
+  version: z.number(),
+  set: namedValues,
+  deleted: z.array(z.string()),
+});
 
 const stateEvent = z.object({ seq: z.number(), at: z.number(), data: stateEventData });
 

@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import { ANSWERS } from '../domain/permissions.ts';
 import { RUN_STATES, type SessionStatus, WAITS } from '../domain/runs.ts';
 import { type StatusRow, statusOf } from '../domain/status.ts';
-import { sessionView } from '../wire/responses.ts';
+import { sessionStatus, sessionView } from '../wire/responses.ts';
 import { type Db, jsonb, many, maybe } from './db.ts';
 import { epochMs } from './results.ts';
 
@@ -27,19 +26,6 @@ export const STATUS_SQL = `
 
 export const retry = z.object({ attempt: z.number(), reason: z.string(), at: epochMs });
 
-const CALL = {
-  session_id: z.string(),
-  agent: z.string(),
-  message_id: z.string(),
-  tool_call_id: z.string(),
-  tool: z.string(),
-  background: z.boolean(),
-};
-const question = z.discriminatedUnion('for', [
-  z.object({ ...CALL, for: z.literal('approval'), pattern: z.string(), decisions: z.array(z.enum(ANSWERS)) }),
-  z.object({ ...CALL, for: z.literal('output') }),
-]);
-
 /** The row that STATUS_SQL selects. */
 export const statusRow: z.ZodType<StatusRow> = z.object({
   paused: z.boolean(),
@@ -55,7 +41,7 @@ export const statusRow: z.ZodType<StatusRow> = z.object({
     })
     .nullable(),
   error_message: z.string().nullable(),
-  questions: z.array(question).nullable(),
+  questions: sessionStatus.shape.questions.unwrap().nullable(),
 });
 
 /** The status of that row. */

@@ -1,4 +1,4 @@
-import { fullName, type StateScope } from '../../domain/state-keys.ts';
+import { fullName } from '../../domain/state-keys.ts';
 import { adoptState, type State } from '../../domain/state.ts';
 import type { Json } from '../../domain/text.ts';
 import type { StoredStateSession } from '../../store/state.ts';
@@ -55,14 +55,7 @@ export function seenOf({ state, events }: StoredStateSession, seq = 0): Seen {
 }
 
 /** An event of a session's log; values that it added to are in `stateDelta`. */
-export function eventOf({ seq, at, data }: StoredStateSession['events'][number]): Event {
-  if ('delta' in data) {
-    const delta = data.delta as { scope: StateScope; key: string; value?: Json }[];
-    const named = delta.map((each) => [fullName(each), each.value] as const);
-    const stateDelta = Object.fromEntries(named.filter(([, value]) => value !== undefined));
-    const stateDeletions = named.filter(([, value]) => value === undefined).map(([name]) => name);
-    return new Event({ id: `log:${seq}`, author: 'tool', timestamp: at, actions: { stateDelta, stateDeletions } });
-  }
+export function eventOf({ data }: StoredStateSession['events'][number]): Event {
   const { event, set } = data;
   // The sums stand for the increments.
   const { stateIncrements: _added, ...actions } = (event.actions ?? {}) as Record<string, Json>;
@@ -98,9 +91,7 @@ export function refresh(session: SessionLike, stored: StoredStateSession, own?: 
   adoptState(session.state, { set: Object.fromEntries(values), deleted: gone });
   addEvents(
     session,
-    stored.events.map((each) =>
-      own !== undefined && 'event' in each.data && isOf(each.data.event, own) ? own : eventOf(each),
-    ),
+    stored.events.map((each) => (own !== undefined && isOf(each.data.event, own) ? own : eventOf(each))),
   );
   session.lastUpdateTime = secondsOf(stored.at);
   session[SEEN] = seenOf(stored, session[SEEN]?.seq);
