@@ -2,7 +2,7 @@ import type { Handler } from 'hono';
 import { z } from 'zod';
 import { type ErrorCode, PerdureError } from '../../domain/errors.ts';
 import { InvalidInputError, parseInput } from '../../wire/input.ts';
-import { idempotencyKey } from '../../wire/requests.ts';
+import { idempotencyKey, sessionRef } from '../../wire/requests.ts';
 import type { App, HostEnv, RequestContext } from '../context.ts';
 import { problemOfError, problemResponse } from '../http/problem.ts';
 import { readBody } from '../http/read-body.ts';
@@ -139,6 +139,9 @@ export class Api {
     this.app[method](path, handle);
   }
 }
+
+/** What most routes of a session have in common. */
+export const ofSession = { tag: 'Sessions', params: { id: sessionRef }, errors: ['SessionNotFound'] } as const;
 
 /** A path in OpenAPI's syntax: /api/sessions/{id} */
 export function templateOf(path: string): string {

@@ -10,7 +10,7 @@ import {
   turnsQuery,
 } from '../../wire/requests.ts';
 import { logEntry, pageOf, sessionView, systemPrompt } from '../../wire/responses.ts';
-import { type Api, jsonResponse } from '../api/api.ts';
+import { type Api, jsonResponse, ofSession } from '../api/api.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
 
 /** What the console shows of sessions: of one's own, or for callers that may read all, of all users. No session is changed. */
@@ -64,12 +64,11 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
   api.get(
     '/api/console/sessions/:id',
     {
+      ...ofSession,
       operationId: 'getConsoleSession',
       tag: 'Console',
       summary: 'Read a session, and where its workflow is shown',
-      params: { id: sessionRef },
       responses: { 200: jsonResponse(consoleSession, 'The session') },
-      errors: ['SessionNotFound'],
     },
     async (c, { params }) => {
       const session = await reads.session(viewer(c), params.id);
@@ -82,13 +81,12 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
   api.get(
     '/api/console/sessions/:id/turns',
     {
+      ...ofSession,
       operationId: 'listConsoleTurns',
       tag: 'Console',
       summary: "Read a session's turns with their steps and tool calls, newest first",
-      params: { id: sessionRef },
       query: turnsQuery,
       responses: { 200: jsonResponse(pageOf(consoleTurn), 'A page; pass `next` as `before`') },
-      errors: ['SessionNotFound'],
     },
     async (c, { params, query }) => c.json(await reads.turns(viewer(c), params.id, query)),
   );
@@ -96,13 +94,12 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
   api.get(
     '/api/console/sessions/:id/log',
     {
+      ...ofSession,
       operationId: 'listConsoleLog',
       tag: 'Console',
       summary: "Read a session's event log, oldest first",
-      params: { id: sessionRef },
       query: logQuery,
       responses: { 200: jsonResponse(pageOf(logEntry), 'A page; pass `next` as `after`') },
-      errors: ['SessionNotFound'],
     },
     async (c, { params, query }) => c.json(await reads.log(viewer(c), params.id, query)),
   );
@@ -136,7 +133,7 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
     async (c, { params }) => c.json(await reads.prompt(viewer(c), params.id, params.digest)),
   );
 
-  const replay = { tag: 'Console' as const, params: { id: sessionRef } };
+  const replay = { ...ofSession, tag: 'Console' as const };
 
   api.get(
     '/api/console/sessions/:id/replay',
@@ -145,7 +142,6 @@ export function consoleRoutes(api: Api, { client, temporalWorkflows, readers }: 
       operationId: 'getConsoleReplay',
       summary: "Read what came of the newest replay of a session's histories",
       responses: { 200: jsonResponse(consoleReplay, 'The replay') },
-      errors: ['SessionNotFound'],
     },
     async (c, { params }) => c.json(await reads.replay(viewer(c), params.id)),
   );

@@ -1,5 +1,4 @@
-import { sessionRef } from '../../wire/requests.ts';
-import type { Api } from '../api/api.ts';
+import { type Api, ofSession } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** Erasing sessions and users. */
@@ -7,15 +6,13 @@ export function erasureRoutes(api: Api, { client }: HostParts): void {
   api.delete(
     '/api/sessions/:id',
     {
+      ...ofSession,
       operationId: 'eraseSession',
-      tag: 'Sessions',
       summary: 'Erase a session, its side chats and their files',
       description:
         'Ends its runs and deletes its rows; workers remove the files within seconds. Its project and the project’s files ' +
         'are kept. No trace of the session remains, so a repeated request gets 404.',
-      params: { id: sessionRef },
       responses: { 204: { description: 'Erased' } },
-      errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => {
       await client.eraseSession(user, params.id);

@@ -1,6 +1,6 @@
 import { logQuery, sessionRef, toolCallRef } from '../../wire/requests.ts';
 import { logEntry, pageOf } from '../../wire/responses.ts';
-import { type Api, jsonResponse } from '../api/api.ts';
+import { type Api, jsonResponse, ofSession } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** A session's event log, and full tool outputs. */
@@ -8,13 +8,11 @@ export function logRoutes(api: Api, { client }: HostParts): void {
   api.get(
     '/api/sessions/:id/log',
     {
+      ...ofSession,
       operationId: 'listLog',
-      tag: 'Sessions',
       summary: "Read a session's event log, oldest first",
-      params: { id: sessionRef },
       query: logQuery,
       responses: { 200: jsonResponse(pageOf(logEntry), 'A page; pass `next` as `after`') },
-      errors: ['SessionNotFound'],
     },
     async (c, { user, params, query }) => c.json(await client.reads.log(user, params.id, query)),
   );

@@ -1,6 +1,6 @@
 import { outputBody, ruleRef, sessionRef, toolCallRef } from '../../wire/requests.ts';
 import { outputTaken, permissionRules } from '../../wire/responses.ts';
-import { type Api, jsonResponse } from '../api/api.ts';
+import { type Api, jsonResponse, ofSession } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** Permission rules, and the outcomes of tool calls that pages carry out. */
@@ -8,15 +8,13 @@ export function permissionRoutes(api: Api, { client }: HostParts): void {
   api.get(
     '/api/sessions/:id/permissions',
     {
+      ...ofSession,
       operationId: 'listPermissions',
-      tag: 'Sessions',
       summary: 'List the permission rules in force',
       description:
         "Those of the agent's definition, of the project and of the session, each in the order in which they were made; of a " +
         'subagent then those of each session above.',
-      params: { id: sessionRef },
       responses: { 200: jsonResponse(permissionRules, 'The rules') },
-      errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => c.json(await client.permissions(user, params.id)),
   );

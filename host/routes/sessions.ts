@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { openBody, renameBody, sessionRef, sessionsQuery } from '../../wire/requests.ts';
+import { openBody, renameBody, sessionsQuery } from '../../wire/requests.ts';
 import { pageOf, sessionView } from '../../wire/responses.ts';
-import { type Api, jsonResponse } from '../api/api.ts';
+import { type Api, jsonResponse, ofSession } from '../api/api.ts';
 import type { RouteParts } from '../context.ts';
 
 /** Opening, listing and reading sessions. */
@@ -43,12 +43,10 @@ export function sessionRoutes(api: Api, { client, basePath }: RouteParts): void 
   api.get(
     '/api/sessions/:id',
     {
+      ...ofSession,
       operationId: 'getSession',
-      tag: 'Sessions',
       summary: 'Read a session',
-      params: { id: sessionRef },
       responses: { 200: jsonResponse(sessionView, 'The session') },
-      errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => c.json(await client.reads.session(user, params.id)),
   );
@@ -56,14 +54,12 @@ export function sessionRoutes(api: Api, { client, basePath }: RouteParts): void 
   api.post(
     '/api/sessions/:id/rename',
     {
+      ...ofSession,
       operationId: 'renameSession',
-      tag: 'Sessions',
       summary: 'Give a session a title, which is in its metadata',
       command: 'rename',
-      params: { id: sessionRef },
       body: renameBody,
       responses: { 200: jsonResponse(sessionView, 'The session') },
-      errors: ['SessionNotFound'],
     },
     async (c, { user, params, body }) => c.json(await client.rename(user, params.id, body)),
   );

@@ -1,6 +1,6 @@
 import { stateBody, sessionRef } from '../../wire/requests.ts';
 import { stateView } from '../../wire/responses.ts';
-import { type Api, jsonResponse } from '../api/api.ts';
+import { type Api, jsonResponse, ofSession } from '../api/api.ts';
 import type { HostParts } from '../context.ts';
 
 /** Reading and changing a session's state. */
@@ -8,13 +8,11 @@ export function stateRoutes(api: Api, { client }: HostParts): void {
   api.get(
     '/api/sessions/:id/state',
     {
+      ...ofSession,
       operationId: 'getState',
-      tag: 'Sessions',
       summary: "Read a session's state",
       description: "The session's own keys, the user's with `user:` and everybody's with `app:`.",
-      params: { id: sessionRef },
       responses: { 200: jsonResponse(stateView, 'The state') },
-      errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => c.json(await client.state(user, params.id)),
   );

@@ -1,7 +1,7 @@
 import type { TurnEvent } from '../../client/live/turn-event-reader.ts';
 import { sessionRef } from '../../wire/requests.ts';
 import { sessionStatus } from '../../wire/responses.ts';
-import { type Api, events, jsonResponse } from '../api/api.ts';
+import { type Api, events, jsonResponse, ofSession } from '../api/api.ts';
 import { expiryOf } from '../api/expiry.ts';
 import type { RouteParts } from '../context.ts';
 import { loggedProblem } from '../http/problem.ts';
@@ -12,12 +12,10 @@ export function statusRoutes(api: Api, { client, readers, log, closing }: RouteP
   api.get(
     '/api/sessions/:id/status',
     {
+      ...ofSession,
       operationId: 'getStatus',
-      tag: 'Sessions',
       summary: "Read a session's status",
-      params: { id: sessionRef },
       responses: { 200: jsonResponse(sessionStatus, 'The status') },
-      errors: ['SessionNotFound'],
     },
     async (c, { user, params }) => c.json(await client.reads.status(user, params.id)),
   );
