@@ -1,9 +1,11 @@
 import type { UIMessage } from 'ai';
+import type { z } from 'zod';
 import { splitModelRef } from '../../domain/model-ref.ts';
 import type { ListedRule, PermissionAnswer } from '../../domain/permissions.ts';
 import type { Phase } from '../../domain/phases.ts';
 import type { PendingTool, SessionStatus } from '../../domain/runs.ts';
 import type { Todo } from '../../domain/todo.ts';
+import type { searchHit, workspaceFiles } from '../../wire/responses.ts';
 import { access } from './access.ts';
 import { problemOfResponse } from './problem.ts';
 
@@ -29,40 +31,22 @@ export interface SessionAnswer {
 }
 
 /** A message that matches a search. */
-export interface FoundMessage {
-  session_id: string;
-  message_id: string;
-  snippet: string;
-  /** Where the matching words are in `snippet`. */
-  matches: { start: number; end: number }[];
-}
+export type FoundMessage = z.infer<typeof searchHit>;
 
 /** A stored message: an AI SDK UIMessage, and when it was stored. */
 export type PageMessage = UIMessage & { created_at?: string };
 
-/** Messages in order; `next` is the cursor of earlier ones. */
-interface MessagesAnswer {
-  items: PageMessage[];
+/** A part of a list; `next` is the cursor of what follows in the order of reading, null: nothing. */
+export interface ListPart<T> {
+  items: T[];
   next: string | null;
 }
 
-/** A file of a session's workspace. */
-export interface FileItem {
-  path: string;
-  bytes: number;
-  updated_at: string;
-}
-
 /** The workspace files of a session. */
-interface FilesAnswer {
-  items: FileItem[];
-  /** URL below which they can be read for an hour. */
-  files_url: string;
-  /** URL that shows the site's index.html for an hour; null: no index.html. */
-  preview_url: string | null;
-  /** The same at the root of a host name of its own; null: not available. */
-  preview_site_url: string | null;
-}
+type FilesAnswer = z.infer<typeof workspaceFiles>;
+
+/** A file of a session's workspace. */
+export type FileItem = FilesAnswer['items'][number];
 
 /** A model, with one of its variants or none. */
 export interface PickedModel {
@@ -116,7 +100,7 @@ export class SessionApi {
     return this.ask('GET', '');
   }
 
-  messages(before?: string): Promise<MessagesAnswer> {
+  messages(before?: string): Promise<ListPart<PageMessage>> {
     return this.ask(
       'GET',
       before === undefined
@@ -126,7 +110,7 @@ export class SessionApi {
   }
 
   /** The messages before one, hidden ones included, newest page. */
-  hidden(before: string): Promise<MessagesAnswer> {
+  hidden(before: string): Promise<ListPart<PageMessage>> {
     return this.ask('GET', `/messages?hidden=true&times=true&limit=200&before=${encodeURIComponent(before)}`);
   }
 
@@ -229,7 +213,7 @@ export class SessionApi {
 }
 
 /** A page of the user's sessions, archived ones included, newest first. @throws as the routes of a session */
-export function sessionsAndArchived(after?: string): Promise<{ items: SessionAnswer[]; next: string | null }> {
+export function sessionsAndArchived(after?: string): Promise<ListPart<SessionAnswer>> {
   const from = after === undefined ? '' : `&after=${encodeURIComponent(after)}`;
   return askHost('GET', `/api/sessions?archived=true&limit=200${from}`);
 }

@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import type { consoleSession, ConsoleTurn, consoleViewer } from '../../wire/console.ts';
 import type { logEntry, sessionView, systemPrompt } from '../../wire/responses.ts';
 import { access } from '../api/access.ts';
+import type { ListPart } from '../api/api.ts';
 import { isRefusal, problemOfResponse, wordsOf } from '../api/problem.ts';
 
 // What the console reads, in the shapes of the routes. It sends no commands.
@@ -16,11 +17,6 @@ export type ConsoleWork = NonNullable<Step['work']>;
 export type LogEntry = z.infer<typeof logEntry>;
 export type ConsolePrompt = z.infer<typeof systemPrompt>;
 export type Viewer = z.infer<typeof consoleViewer>;
-
-interface Page<T> {
-  items: T[];
-  next: string | null;
-}
 
 /** Longer than the server's own time limits. */
 const ANSWER_MS = 30_000;
@@ -127,7 +123,7 @@ function pageAfter(path: string, cursor: string, value: string): string {
  */
 export function useOldestFirst<T>(path: string, cursor: string, since?: unknown): Pages<T> {
   const [known, setKnown] = useState<{ items: T[]; next: string }>();
-  const last = useConsole<Page<T>>(known === undefined ? path : pageAfter(path, cursor, known.next), since);
+  const last = useConsole<ListPart<T>>(known === undefined ? path : pageAfter(path, cursor, known.next), since);
   const { data, ...reading } = last;
   const items = data?.items ?? [];
   const next = data?.next ?? null;
@@ -141,7 +137,7 @@ export function useOldestFirst<T>(path: string, cursor: string, since?: unknown)
 
 /** The pages of a list with the newest items first that were read so far. @param since as of `useConsole` */
 export function useNewestFirst<T>(path: string, cursor: 'after' | 'before', since?: unknown): Pages<T> {
-  const first = useConsole<Page<T>>(path, since);
+  const first = useConsole<ListPart<T>>(path, since);
   const [rest, setRest] = useState<{ after: string | null; items: T[]; next: string | null }>();
   const [problem, setProblem] = useState<string>();
   // The pages after the first one stay while that ends where they begin.
@@ -149,7 +145,7 @@ export function useNewestFirst<T>(path: string, cursor: 'after' | 'before', sinc
   const next = (known === undefined ? first.data?.next : known.next) ?? null;
   const more = () => {
     if (next === null) return;
-    read<Page<T>>(pageAfter(path, cursor, next)).then(
+    read<ListPart<T>>(pageAfter(path, cursor, next)).then(
       (page) => {
         setProblem(undefined);
         setRest({ after: first.data?.next ?? null, items: [...(known?.items ?? []), ...page.items], next: page.next });

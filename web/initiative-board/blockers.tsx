@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import type { InitiativeBlocker } from '../../wire/initiative-views.ts';
 import { ActionForm } from '../initiative-parts/action-form.tsx';
-import { Entry, First, Fold, When, Words } from '../initiative-parts/entry.tsx';
+import { Entry, First, Fold, StatusTag, When, Words } from '../initiative-parts/entry.tsx';
 import type { InitiativeApi } from '../initiative-parts/initiative-api.ts';
 
 /** The most characters of the names of added tasks, one a line. */
@@ -67,9 +67,7 @@ function Blocker({ api, blocker, acting, onAct }: BlockerProps) {
     <li id={`blocker-${id}`} className="card" data-status={status} tabIndex={-1}>
       <div className="row">
         <h3>{id}</h3>
-        <span className="tag" data-status={status}>
-          {status}
-        </span>
+        <StatusTag status={status} />
         <span className="note">
           since <When at={identified_at} />
         </span>

@@ -1,5 +1,5 @@
 import type { InitiativeView } from '../../wire/initiative-views.ts';
-import { Done, Words } from '../initiative-parts/entry.tsx';
+import { Done, StatusTag, Words } from '../initiative-parts/entry.tsx';
 import { INITIATIVE_WORDS } from '../initiative-parts/initiative-words.ts';
 
 /** What stands still, and why. */
@@ -19,9 +19,7 @@ export function Overview({ data }: { data: InitiativeView }) {
     <section className="overview" aria-label="Overview">
       <div className="row">
         <h1 dir="auto">{title}</h1>
-        <span className="tag" data-status={status}>
-          {INITIATIVE_WORDS[status]}
-        </span>
+        <StatusTag status={status} words={INITIATIVE_WORDS[status]} />
       </div>
       <Done progress={state.progress} name="Progress of the initiative" />
       {(status === 'paused' || status === 'escalated') && <p className="held">{HELD[status]}</p>}

@@ -1,7 +1,7 @@
 import { memo, useEffect, useState } from 'react';
 import type { StatusOf } from '../../domain/initiatives/machines.ts';
 import type { InitiativeView, WorkSession } from '../../wire/initiative-views.ts';
-import { Counted, Fold } from '../initiative-parts/entry.tsx';
+import { Counted, Fold, StatusTag } from '../initiative-parts/entry.tsx';
 import { Markdown } from '../markdown/markdown.tsx';
 import { TaskRow } from './task-row.tsx';
 
@@ -43,11 +43,7 @@ export const PhasePlans = memo(function PhasePlans({
         <h3 dir="auto">
           {phase}. {name}
         </h3>
-        {status !== 'active' && (
-          <span className="tag" data-status={status}>
-            {status}
-          </span>
-        )}
+        {status !== 'active' && <StatusTag status={status} />}
         <Counted name={`Tasks of phase ${phase}`} done={completed(tasks)} all={tasks.length} />
       </summary>
       {isOpen && plans.map((plan) => <Plan key={plan.plan} plan={plan} {...shown} />)}

@@ -2,6 +2,7 @@ import { applyPatch, createPatch } from 'diff';
 import { useCallback, useEffect, useId, useState } from 'react';
 import { ProblemError, wordsOf } from '../api/problem.ts';
 import { FileDiff } from '../diff/file-diff.tsx';
+import { Notice } from '../initiative-parts/entry.tsx';
 import type { InitiativeApi, StateText } from '../initiative-parts/initiative-api.ts';
 
 interface Props {
@@ -122,13 +123,5 @@ function Editor({ api, version }: Props) {
         </button>
       </p>
     </form>
-  );
-}
-
-function Notice({ text }: { text: string }) {
-  return (
-    <p className="notice" role="alert">
-      {text}
-    </p>
   );
 }

@@ -1,6 +1,6 @@
 import { memo } from 'react';
 import type { WorkSession } from '../../wire/initiative-views.ts';
-import { Entry, First, When, Words } from '../initiative-parts/entry.tsx';
+import { Entry, First, StatusTag, When, Words } from '../initiative-parts/entry.tsx';
 import { WORK_WORDS } from '../initiative-parts/initiative-words.ts';
 import { sessionAddress } from '../session/tab.ts';
 
@@ -27,9 +27,7 @@ const Session = memo(function Session({ session }: { session: WorkSession }) {
     <li data-status={status}>
       <div className="row">
         <h3>{id}</h3>
-        <span className="tag" data-status={status}>
-          {WORK_WORDS[status]}
-        </span>
+        <StatusTag status={status} words={WORK_WORDS[status]} />
         {session.session_id !== null && <Transcript of={session} />}
       </div>
       <p className="note">

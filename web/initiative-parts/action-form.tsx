@@ -1,6 +1,7 @@
 import { generateId } from 'ai';
 import { type KeyboardEvent, useId, useRef, useState } from 'react';
 import { isRefusal, wordsOf } from '../api/problem.ts';
+import { Notice } from './entry.tsx';
 import type { InitiativeApi, InitiativeAction } from './initiative-api.ts';
 
 /** The most characters of a text of an initiative. */
@@ -37,6 +38,7 @@ export function ActionForm({ api, name, fields, action, late, command, onDone, o
   const key = useRef(generateId());
   const id = useId();
   const isComplete = fields.every(({ isOptional = false }, at) => isOptional || texts[at]?.trim() !== '');
+  const reason = late ?? notice;
   const canSend = isComplete && !isSending && late === undefined;
   const send = async () => {
     if (!canSend) return;
@@ -84,11 +86,7 @@ export function ActionForm({ api, name, fields, action, late, command, onDone, o
           />
         </div>
       ))}
-      {(late ?? notice) !== undefined && (
-        <p className="notice" role="alert">
-          {late ?? notice}
-        </p>
-      )}
+      {reason !== undefined && <Notice text={reason} />}
       <p className="commands">
         <button type="submit" className="primary" disabled={!canSend}>
           {action}

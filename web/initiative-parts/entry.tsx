@@ -8,6 +8,24 @@ export function When({ at }: { at: string }) {
   return <time dateTime={at}>{FORMAT.format(new Date(at))}</time>;
 }
 
+/** Why something could not be done. */
+export function Notice({ text }: { text: string }) {
+  return (
+    <p className="notice" role="alert">
+      {text}
+    </p>
+  );
+}
+
+/** A status; `words`: what it is called, if not by its name. */
+export function StatusTag({ status, words = status }: { status: string; words?: string }) {
+  return (
+    <span className="tag" data-status={status}>
+      {words}
+    </span>
+  );
+}
+
 /** The bar of an initiative, with its percent. */
 export function Done({ progress, name }: { progress: InitiativeProgress; name: string }) {
   const percent = doneOf(progress, 100);

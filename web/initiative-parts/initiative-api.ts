@@ -1,5 +1,5 @@
 import type { Initiative, InitiativeView } from '../../wire/initiative-views.ts';
-import { answered, askHost } from '../api/api.ts';
+import { answered, askHost, type ListPart } from '../api/api.ts';
 
 /** STATE.md, and the ETag that it came with. */
 export interface StateText {
@@ -52,6 +52,6 @@ async function fileOf(response: Response): Promise<StateText> {
 }
 
 /** A page of the user's initiatives, newest first; `next` is the cursor of older ones. @throws as the routes of one */
-export function readInitiatives(after?: string): Promise<{ items: Initiative[]; next: string | null }> {
+export function readInitiatives(after?: string): Promise<ListPart<Initiative>> {
   return askHost('GET', after === undefined ? ROOT : `${ROOT}?after=${encodeURIComponent(after)}`);
 }

@@ -9,6 +9,7 @@ import { StateFileEditor } from '../initiative-board/state-file-editor.tsx';
 import { Tasks } from '../initiative-board/tasks.tsx';
 import { WorkSessions } from '../initiative-board/work-sessions.tsx';
 import { Board } from '../initiative-parts/board.ts';
+import { Notice } from '../initiative-parts/entry.tsx';
 import { InitiativeList } from './initiative-list.tsx';
 
 /** The board of an initiative, live. `isPage`: it is the whole page, whose title it sets. */
@@ -30,11 +31,7 @@ function Shown({ board, isPage }: { board: Board; isPage: boolean }) {
       <p role="status" className={lost ? 'lost' : 'unseen'}>
         {lost ? 'The connection is lost. Reconnecting…' : told}
       </p>
-      {notice !== undefined && (
-        <p className="notice" role="alert">
-          {notice}
-        </p>
-      )}
+      {notice !== undefined && <Notice text={notice} />}
       {data === undefined && notice === undefined && <p className="loading">Loading…</p>}
       {data !== undefined && <Content board={board} data={data} isPage={isPage} />}
     </>

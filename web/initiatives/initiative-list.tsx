@@ -1,16 +1,13 @@
 import { useCallback, useEffect, useRef, useState } from 'react';
 import type { Initiative } from '../../wire/initiative-views.ts';
 import { access } from '../api/access.ts';
+import type { ListPart } from '../api/api.ts';
 import { wordsOf } from '../api/problem.ts';
-import { Done, When } from '../initiative-parts/entry.tsx';
+import { Done, Notice, StatusTag, When } from '../initiative-parts/entry.tsx';
 import { readInitiatives } from '../initiative-parts/initiative-api.ts';
 import { INITIATIVE_WORDS } from '../initiative-parts/initiative-words.ts';
 
-interface Listed {
-  items: Initiative[];
-  /** The cursor of older ones; null: there are none. */
-  next: string | null;
-}
+type Listed = ListPart<Initiative>;
 
 /** The user's initiatives, newest first. They are read again when the tab is shown again. */
 export function InitiativeList() {
@@ -42,11 +39,7 @@ export function InitiativeList() {
   }, [read]);
   return (
     <>
-      {notice !== undefined && (
-        <p className="notice" role="alert">
-          {notice}
-        </p>
-      )}
+      {notice !== undefined && <Notice text={notice} />}
       {listed === undefined && notice === undefined && <p className="loading">Loading…</p>}
       {listed?.items.length === 0 && <Empty />}
       {listed !== undefined && listed.items.length > 0 && (
@@ -98,9 +91,7 @@ function Row({ item: { initiative, state } }: { item: Initiative }) {
         <a href={`/i/${initiative_id}`} dir="auto">
           {title}
         </a>
-        <span className="tag" data-status={status}>
-          {INITIATIVE_WORDS[status]}
-        </span>
+        <StatusTag status={status} words={INITIATIVE_WORDS[status]} />
       </p>
       <Done progress={state.progress} name={`Progress of ${title}`} />
       <p className="note" dir="auto">
