@@ -1,21 +1,13 @@
-import type { Client } from '@temporalio/client';
-import type pg from 'pg';
-import type { Logger } from 'pino';
 import { sendInitiativeUpdate } from '../../client/send/send-update.ts';
-import type { ShowUser } from '../../config/show-user.ts';
 import { claimStaleInitiatives, type Staleness } from '../../store/initiative-workflows.ts';
 import { initiativeWakeUpdate } from '../../workflows/definitions.ts';
+import type { SweepDeps } from './sweep-deps.ts';
 
 const AT_ONCE = 50;
 const DEADLINE_MS = 3_000;
 
-interface InitiativeSweeperDeps {
-  db: pg.Pool;
-  client: Client;
-  taskQueue: string;
-  showUser: ShowUser;
+interface InitiativeSweeperDeps extends SweepDeps {
   settings: Staleness;
-  log: Logger;
 }
 
 /** Wakes initiatives whose workflow should have ended a stale work session two seconds ago. The workflow ends it when it loads. */

@@ -1,21 +1,14 @@
 import type { Client } from '@temporalio/client';
-import type pg from 'pg';
-import type { Logger } from 'pino';
 import { sendUpdate } from '../../client/send/send-update.ts';
-import type { ShowUser } from '../../config/show-user.ts';
 import { claimDueRuns, type DueRun } from '../../store/sweep.ts';
 import { submitUpdate } from '../../workflows/definitions.ts';
+import type { SweepDeps } from './sweep-deps.ts';
 
 /** Runs of each state per sweep: a full sweep stays below 5,000 buffers of Postgres. */
 export const WAKES_AT_ONCE = 50;
 const DEADLINE_MS = 3_000;
 
-interface SweeperDeps {
-  db: pg.Pool;
-  client: Client;
-  taskQueue: string;
-  showUser: ShowUser;
-  log: Logger;
+interface SweeperDeps extends SweepDeps {
   /** Called for each session that is woken. */
   woken: () => void;
 }

@@ -1,23 +1,15 @@
-import type { Client } from '@temporalio/client';
-import type pg from 'pg';
-import type { Logger } from 'pino';
 import { deliverResult } from '../../activities/recording/tasks.ts';
 import type { Bus } from '../../bus/bus.ts';
 import { sendUpdate } from '../../client/send/send-update.ts';
-import type { ShowUser } from '../../config/show-user.ts';
 import { claimDueTasks } from '../../store/tasks.ts';
 import { submitUpdate } from '../../workflows/definitions.ts';
+import type { SweepDeps } from './sweep-deps.ts';
 
 const AT_ONCE = 50;
 const DEADLINE_MS = 3_000;
 
-interface TaskSweeperDeps {
-  db: pg.Pool;
+interface TaskSweeperDeps extends SweepDeps {
   bus: Bus;
-  client: Client;
-  taskQueue: string;
-  showUser: ShowUser;
-  log: Logger;
 }
 
 /** Tells the parents of children that were over two seconds ago, if the children's workflows have not done so. */
