@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import pTimeout from 'p-timeout';
 import { canonicalJson } from '../../domain/canonical-json.ts';
 import { type McpTransport, placeOf } from '../definition/mcp-server-definition.ts';
 import type { CallResult } from './call-result.ts';
@@ -94,7 +95,7 @@ export class McpConnection {
   private async connected(signal: AbortSignal): Promise<McpSession> {
     if (!this.isConnected) {
       this.wanted.abort();
-      await settledOrAborted(this.attempt.promise, signal);
+      await pTimeout(this.attempt.promise, { milliseconds: Infinity, signal });
       signal.throwIfAborted();
     }
     if (this.session === undefined) throw new Error(AWAY);
@@ -224,13 +225,4 @@ export function errorReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause = error.cause instanceof Error ? `: ${error.cause.message}` : '';
   return error.message + cause;
-}
-
-async function settledOrAborted(promise: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  const { promise: aborted, resolve } = Promise.withResolvers<void>();
-  const end = () => resolve();
-  signal.addEventListener('abort', end, { once: true });
-  if (signal.aborted) end();
-  await Promise.race([promise, aborted]);
-  signal.removeEventListener('abort', end);
 }

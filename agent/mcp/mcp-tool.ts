@@ -19,6 +19,13 @@ export interface UsedServer {
   keepFile: KeepFile;
 }
 
+/** A tool as a turn's catalog has it. */
+export interface ShownTool {
+  name: string;
+  description: string;
+  input_schema: Record<string, unknown>;
+}
+
 /** What a pin holds of a tool: everything that its model or its treatment depends on. */
 export function digestOf({ description, inputSchema, annotations }: ListedTool): Uint8Array {
   return createHash('sha256').update(canonicalJson({ description, inputSchema, annotations })).digest();
@@ -50,10 +57,7 @@ export function mcpToolOf(
  * A tool that the model was shown when its turn began, and that the server does not have now, or not like this. Its calls fail
  * unless the server has it again.
  */
-export function formerTool(
-  used: UsedServer,
-  shown: { name: string; description: string; input_schema: Record<string, unknown> },
-): ToolDefinition {
+export function formerTool(used: UsedServer, shown: ShownTool): ToolDefinition {
   const { name, description, input_schema: input } = shown;
   return {
     ...{ name, description, input },

@@ -12,7 +12,7 @@ import type { KeepFile } from './call-output.ts';
 import { loadMcpSdk } from './load-mcp-sdk.ts';
 import { McpConnection, type McpLog, errorReason } from './mcp-connection.ts';
 import type { ListedTool } from './mcp-session.ts';
-import { mcpToolOf, digestOf, formerTool, type UsedServer } from './mcp-tool.ts';
+import { mcpToolOf, digestOf, formerTool, type ShownTool, type UsedServer } from './mcp-tool.ts';
 
 /** Keeps the digest of each tool as an agent's version first saw it, for all workers. */
 export interface ToolPins {
@@ -271,12 +271,6 @@ export class McpTools {
     this.noted.add(problem);
     return isNew;
   }
-}
-
-interface ShownTool {
-  name: string;
-  description: string;
-  input_schema: Record<string, unknown>;
 }
 
 function asksFor(name: string): PermissionRule {
