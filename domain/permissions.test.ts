@@ -5,7 +5,6 @@ import {
   decide,
   decideTogether,
   isStricter,
-  literalPattern,
   matches,
   patternFault,
   type PermissionRule,
@@ -17,6 +16,7 @@ import {
 
 /** Few characters, so that texts and patterns meet. */
 const text = fc.string({ unit: fc.constantFrom('a', 'b', '/', '*', '\\', '\n', '😀'), maxLength: 8 });
+const literalPattern = (given: string) => given.replaceAll(/[*\\]/g, '\\$&');
 const pattern = fc
   .array(fc.oneof(text.map(literalPattern), fc.constant('*')), { maxLength: 4 })
   .map((pieces) => pieces.join(''));

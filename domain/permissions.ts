@@ -134,11 +134,6 @@ export function patternFault(pattern: string): string | undefined {
   return undefined;
 }
 
-/** The pattern that matches this text only. */
-export function literalPattern(text: string): string {
-  return text.replaceAll(/[*\\]/g, '\\$&');
-}
-
 /** Number of characters of a pattern that are not wildcards; an escaped one counts once. */
 export function specificity(pattern: string): number {
   return tokensOf(pattern).filter((token) => token !== ANY).length;

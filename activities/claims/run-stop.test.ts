@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { createMemoryBus } from '../../bus/memory.ts';
+import { createMemoryBus } from '../../tools/test-kit/memory-bus.ts';
 import { OVERDUE_MS, RunStop } from './run-stop.ts';
 
 beforeEach(() => void vi.useFakeTimers());

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Pointer } from '../../bus/bus.ts';
-import { createMemoryBus } from '../../bus/memory.ts';
+import { createMemoryBus } from '../../tools/test-kit/memory-bus.ts';
 import { TurnProgress } from './turn-progress.ts';
 
 // Time is simulated.

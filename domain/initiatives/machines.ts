@@ -69,13 +69,6 @@ export function statusesOf<Name extends MachineName>(name: Name): [StatusOf<Name
   return Object.keys(MACHINES[name].transitions) as [StatusOf<Name>, ...StatusOf<Name>[]];
 }
 
-/** The status after an event; undefined if the transition is illegal. */
-export function nextStatus(name: MachineName, status: string, event: string): string | undefined {
-  const { transitions }: Machine = MACHINES[name];
-  const events = Object.hasOwn(transitions, status) ? transitions[status] : undefined;
-  return events !== undefined && Object.hasOwn(events, event) ? events[event] : undefined;
-}
-
 /** A row of `initiative_transitions`. */
 export interface MachineRow {
   machine: MachineName;
@@ -96,13 +89,3 @@ export function machineRows(): MachineRow[] {
 
 /** The status of a position: that of its task, unless its phase is paused or the initiative escalated or completed. */
 export const POSITION_STATUSES = ['open', 'in_progress', 'blocked', 'paused', 'escalated', 'completed'] as const;
-
-/** The machine's tables as Markdown for the docs: one row per status. */
-export function machineTable(name: MachineName): string {
-  const { transitions }: Machine = MACHINES[name];
-  const lines = Object.entries(transitions).map(([status, events]) => {
-    const cells = Object.entries(events).map(([event, next]) => `${event} → ${next}`);
-    return `| ${status} | ${cells.join(', ') || '–'} |`;
-  });
-  return ['| status | event → next status |', '| --- | --- |', ...lines].join('\n');
-}

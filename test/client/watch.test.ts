@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { userMark } from '../../bus/bus.ts';
-import { createMemoryBus } from '../../bus/memory.ts';
 import { SessionWatch } from '../../client/live/session-watch.ts';
+import { createMemoryBus } from '../../tools/test-kit/memory-bus.ts';
 
 it('K3 a pointer of user: state reaches every session of that user, once, and nobody else', async () => {
   const bus = createMemoryBus();

@@ -1,9 +1,9 @@
 // A worker begins a turn when its message is accepted, before Temporal asks for it (activities/head-starts/head-starts.ts).
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import { createMemoryBus } from '../../bus/memory.ts';
 import { PerdureClient } from '../../client/client.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
+import { createMemoryBus } from '../../tools/test-kit/memory-bus.ts';
 import { callTool, fail, hang, say } from '../../tools/test-kit/model-actions.ts';
 import { type RunningWorker, startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';

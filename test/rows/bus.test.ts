@@ -3,9 +3,9 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type Bus, type BusEvent, pack, type Pointer, unpack } from '../../bus/bus.ts';
 import { LastingConnection } from '../../bus/connection.ts';
-import { createMemoryBus } from '../../bus/memory.ts';
 import { createPostgresBus } from '../../bus/postgres.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { createMemoryBus } from '../../tools/test-kit/memory-bus.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
 const errors: unknown[] = [];

@@ -2,9 +2,9 @@
 import { expect, it } from 'vitest';
 import { Admission } from '../../activities/admission/admission.ts';
 import type { BusEvent } from '../../bus/bus.ts';
-import { createMemoryBus } from '../../bus/memory.ts';
 import { postponeChecks } from '../../store/sweep.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { createMemoryBus } from '../../tools/test-kit/memory-bus.ts';
 import { WaitingTurns } from '../../worker/slots/waiting-turns.ts';
 import { freshRows, Session } from './session.ts';
 

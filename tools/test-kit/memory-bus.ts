@@ -1,7 +1,7 @@
-import type { Bus, Pointer } from './bus.ts';
-import { Listeners } from './listeners.ts';
+import type { Bus, Pointer } from '../../bus/bus.ts';
+import { Listeners } from '../../bus/listeners.ts';
 
-/** A bus within one process, for tests and for a system that runs in one process. Delivers asynchronously. */
+/** A bus within one process. Delivers asynchronously. */
 export function createMemoryBus({ onError = () => {} }: { onError?: (error: unknown) => void } = {}): Bus {
   const listeners = new Listeners(onError);
   let closed = false;
