@@ -34,6 +34,21 @@ const CAUSES: Readonly<Record<string, string>> = {
   compaction: 'a compaction',
 };
 
+/** What refusals say that depend on nothing else. */
+const SAID: Readonly<Partial<Record<ErrorCode, string>>> = {
+  ProjectNotFound: 'there is no such project',
+  MessageConflict: 'the session has another message with this id',
+  RunInFlight: 'a run is in flight or messages are queued; abort first, or send "abort": true',
+  NothingToUnrewind: 'there is no rewind to undo: none was made since the last message',
+  InvalidRange: 'expected either tail_turns, or from_start_message_id of a visible message not after from_message_id',
+  NothingToCompact: 'there is nothing to compact: no turns come before the newest ones, which stay',
+  NothingToPrune: 'there is nothing to prune: the model sees no large tool output but the newest ones',
+  ChildSession: 'the session belongs to a tool call of another one, and only that gives it messages',
+  ProjectRequired: 'decision: "always" needs a project, and the session has none',
+  TooMany: 'too many messages are queued in this session',
+  NotSupported: 'this is not supported yet',
+};
+
 /** The error of a refusal: code and facts from the row, with a message for people. */
 export function refusalError(refusal: Omit<Refusal, 'ok'>): PerdureError {
   const { code, phase, event, state, locked_project_id, cause, decision, offered, field } = refusal;
@@ -46,12 +61,6 @@ export function refusalError(refusal: Omit<Refusal, 'ok'>): PerdureError {
       return new PerdureError(code, phase && event ? invalidTransitionMessage(phase, event) : 'not in this phase');
     case 'ProjectAlreadyLocked':
       return new PerdureError(code, `the session is locked to the project "${locked_project_id ?? 'another one'}"`);
-    case 'ProjectNotFound':
-      return new PerdureError(code, 'there is no such project');
-    case 'MessageConflict':
-      return new PerdureError(code, 'the session has another message with this id');
-    case 'RunInFlight':
-      return new PerdureError(code, 'a run is in flight or messages are queued; abort first, or send "abort": true');
     case 'NotQueued':
       return new PerdureError(code, `the message is no longer queued: its run is ${state ?? 'not open'}`);
     case 'NotUserMessage':
@@ -59,25 +68,6 @@ export function refusalError(refusal: Omit<Refusal, 'ok'>): PerdureError {
       return new PerdureError(code, 'the message is not one of the user: only those can be gone back to');
     case 'MessageHidden':
       return new PerdureError(code, `the message is hidden by ${CAUSES[cause ?? ''] ?? 'an earlier change'}`);
-    case 'NothingToUnrewind':
-      return new PerdureError(code, 'there is no rewind to undo: none was made since the last message');
-    case 'InvalidRange':
-      return new PerdureError(
-        code,
-        'expected either tail_turns, or from_start_message_id of a visible message not after from_message_id',
-      );
-    case 'NothingToCompact':
-      return new PerdureError(code, 'there is nothing to compact: no turns come before the newest ones, which stay');
-    case 'NothingToPrune':
-      return new PerdureError(
-        code,
-        'there is nothing to prune: the model sees no large tool output but the newest ones',
-      );
-    case 'ChildSession':
-      return new PerdureError(
-        code,
-        'the session belongs to a tool call of another one, and only that gives it messages',
-      );
     case 'NotWaiting':
       return new PerdureError(
         code,
@@ -85,16 +75,12 @@ export function refusalError(refusal: Omit<Refusal, 'ok'>): PerdureError {
       );
     case 'NotOffered':
       return new PerdureError(code, `decision: expected one that is offered: ${(offered ?? []).join(', ')}`);
-    case 'ProjectRequired':
-      return new PerdureError(code, 'decision: "always" needs a project, and the session has none');
     case 'KeyReused':
       return keyReused();
-    case 'TooMany':
-      return new PerdureError(code, 'too many messages are queued in this session');
-    case 'NotSupported':
-      return new PerdureError(code, 'this is not supported yet');
-    default:
-      return new PerdureError(isErrorCode(code) ? code : 'Internal', `the command was refused: ${code}`);
+    default: {
+      const known = isErrorCode(code) ? code : 'Internal';
+      return new PerdureError(known, SAID[known] ?? `the command was refused: ${code}`);
+    }
   }
 }
 

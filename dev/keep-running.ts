@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Exit } from './spawn-tied.ts';
 
@@ -50,10 +51,7 @@ export async function keepRunning<P extends Part>(
 
   /** Waits until the part ends or is to be stopped. */
   function exitOf(running: P): Promise<Exit | undefined> {
-    const ordered = new Promise<undefined>((resolve) => {
-      stopping.signal.addEventListener('abort', () => resolve(undefined), { once: true });
-    });
-    return Promise.race([running.exited, ordered]);
+    return Promise.race([running.exited, once(stopping.signal, 'abort').then(() => undefined)]);
   }
 
   async function restart(nextWait: number): Promise<P | undefined> {

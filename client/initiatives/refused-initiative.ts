@@ -1,4 +1,4 @@
-import { isErrorCode, PerdureError } from '../../domain/errors.ts';
+import { type ErrorCode, isErrorCode, PerdureError } from '../../domain/errors.ts';
 import type { InitiativeOutcome } from '../../store/initiatives.ts';
 import { InvalidInputError, keyReused } from '../../wire/input.ts';
 import type { EditUpdate } from '../state-file/edit-updates.ts';
@@ -9,6 +9,17 @@ export function initiativeNotFound(): PerdureError {
   return new PerdureError('InitiativeNotFound', 'there is no such initiative');
 }
 
+/** What refusals say that depend on nothing else. */
+const SAID: Readonly<Partial<Record<ErrorCode, string>>> = {
+  TaskNotFound: 'there is no such task in this initiative',
+  BlockerNotFound: 'there is no such blocker in this initiative',
+  WorkSessionNotFound: 'there is no such work session in this initiative',
+  SessionNotFound: 'there is no such session',
+  ReviewRequired: 'the workspace is not as resume_context says: somebody has to review that first',
+  BlockerResolved: 'the blocker is resolved already',
+  StaleState: 'the initiative has changed since this STATE.md was read: read it again',
+};
+
 /** The error of a refused command. */
 export function refusedInitiative(outcome: InitiativeOutcome): PerdureError {
   const { code = 'Internal', machine, status, event, assigned_to, field, expected } = outcome;
@@ -17,14 +28,6 @@ export function refusedInitiative(outcome: InitiativeOutcome): PerdureError {
       return initiativeNotFound();
     case 'BadRequest':
       return new InvalidInputError([{ field: String(field), expected: String(expected) }]);
-    case 'TaskNotFound':
-      return new PerdureError(code, 'there is no such task in this initiative');
-    case 'BlockerNotFound':
-      return new PerdureError(code, 'there is no such blocker in this initiative');
-    case 'WorkSessionNotFound':
-      return new PerdureError(code, 'there is no such work session in this initiative');
-    case 'SessionNotFound':
-      return new PerdureError(code, 'there is no such session');
     case 'TaskAssigned':
       return new PerdureError(
         code,
@@ -32,10 +35,6 @@ export function refusedInitiative(outcome: InitiativeOutcome): PerdureError {
           ? `the task is held by ${assigned_to}`
           : 'no work session holds the task: start it first',
       );
-    case 'ReviewRequired':
-      return new PerdureError(code, 'the workspace is not as resume_context says: somebody has to review that first');
-    case 'BlockerResolved':
-      return new PerdureError(code, 'the blocker is resolved already');
     case 'InvalidTransition':
       return new PerdureError(
         code,
@@ -43,10 +42,10 @@ export function refusedInitiative(outcome: InitiativeOutcome): PerdureError {
       );
     case 'KeyReused':
       return keyReused();
-    case 'StaleState':
-      return new PerdureError(code, 'the initiative has changed since this STATE.md was read: read it again');
-    default:
-      return new PerdureError(isErrorCode(code) ? code : 'Internal', `the command was refused: ${code}`);
+    default: {
+      const known = isErrorCode(code) ? code : 'Internal';
+      return new PerdureError(known, SAID[known] ?? `the command was refused: ${code}`);
+    }
   }
 }
 

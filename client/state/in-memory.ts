@@ -74,12 +74,9 @@ class MemoryStore implements SessionStore {
       if (session === undefined) {
         throw new PerdureError('SessionNotFound', 'session: expected an existing session of this app and user');
       }
-      const known = session.events.find(
-        ({ data }) => 'event' in data && (data.event as { id?: Json }).id === event['id'],
-      );
+      const known = session.events.find(({ data }) => data.event['id'] === event['id']);
       if (known !== undefined) {
-        const stored = (known.data as { event: Record<string, Json> }).event;
-        if (canonicalJson({ ...stored, timestamp: 0 }) !== canonicalJson({ ...event, timestamp: 0 })) {
+        if (canonicalJson({ ...known.data.event, timestamp: 0 }) !== canonicalJson({ ...event, timestamp: 0 })) {
           throw new PerdureError(
             'EventConflict',
             `event.id: the session has another event ${JSON.stringify(event['id'])}`,
@@ -204,7 +201,8 @@ class MemoryStore implements SessionStore {
     const state = scopes.flatMap((scope) =>
       [...this.scope(session, key, scope)].map(([name, { value, version }]) => ({ scope, key: name, value, version })),
     );
-    const last = after === null ? -1 : session.events.findLastIndex(({ data }) => timestampOf(data) < after);
+    const last =
+      after === null ? -1 : session.events.findLastIndex(({ data }) => Number(data.event['timestamp']) < after);
     const events = session.events.slice(last + 1).filter(({ seq }) => seq > afterSeq);
     const newest = recent === null ? events : events.slice(-recent);
     return structuredClone({ session_id: session.sessionId, at: session.at, state, incomplete: [], events: newest });
@@ -236,8 +234,4 @@ function sumOf(value: Json, by: number, name: string): number {
   const sum = value + by;
   if (Number.isFinite(sum)) return sum;
   throw new StateError('stateIncrements', 'sums that are finite numbers');
-}
-
-function timestampOf(data: StoredStateSession['events'][number]['data']): number {
-  return 'event' in data ? Number((data.event as { timestamp?: Json }).timestamp) : 0;
 }

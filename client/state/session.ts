@@ -91,14 +91,10 @@ export function refresh(session: SessionLike, stored: StoredStateSession, own?: 
   adoptState(session.state, { set: Object.fromEntries(values), deleted: gone });
   addEvents(
     session,
-    stored.events.map((each) => (own !== undefined && isOf(each.data.event, own) ? own : eventOf(each))),
+    stored.events.map((each) => (own !== undefined && each.data.event['id'] === own.id ? own : eventOf(each))),
   );
   session.lastUpdateTime = secondsOf(stored.at);
   session[SEEN] = seenOf(stored, session[SEEN]?.seq);
-}
-
-function isOf(data: unknown, event: Event): boolean {
-  return (data as { id?: unknown }).id === event.id;
 }
 
 function addEvents(session: SessionLike, events: readonly Event[]): void {
