@@ -5,6 +5,7 @@ import type { Bus } from '../../bus/bus.ts';
 import { Rendezvous } from '../../client/rendezvous/rendezvous.ts';
 import { newId } from '../../domain/ids.ts';
 import { type RendezvousEvent, titleOf } from '../../domain/rendezvous.ts';
+import { rulesInForce } from '../../store/permissions.ts';
 import { newestOpen } from '../../store/rendezvous.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { createMemoryBus } from '../../tools/test-kit/memory-bus.ts';
@@ -150,7 +151,8 @@ it('H14 S6 finds without a pointer what a child asks, and that it was answered',
   const received = readerOf(meetingOf(200), user);
   await untilReady(received);
   const update = { event: 'session_update', session_id: parent.id };
-  await grandchild.beginTool(1, TOOL, 'call_x', asks('call_x'));
+  const { above } = (await rulesInForce(db, grandchild.id))!;
+  await grandchild.beginTool(1, TOOL, 'call_x', asks('call_x', { above }));
   await eventually(() => expect(received.at(-1)).toMatchObject({ ...update, state: 'waiting', waits_for: 'approval' }));
   await answer(grandchild, 'once', 'call_x');
   await eventually(() => expect(received.at(-1)).toMatchObject({ ...update, state: 'busy', waits_for: null }));

@@ -15,15 +15,17 @@ interface Asked {
   decisions?: readonly string[];
   /** By which the worker has decided; default none. */
   rules?: readonly object[];
+  /** The sessions above a child with theirs; default none. */
+  above?: readonly object[];
 }
 
 const BY = { rule: 'manifest-0', scope: 'manifest' };
 
 /** What a worker decides about a call that asks, as begin_tool takes it. */
-export function asks(callId: string, { pattern = '5', decisions, rules = [] }: Asked = {}): object {
+export function asks(callId: string, { pattern = '5', decisions, rules = [], above = [] }: Asked = {}): object {
   const offered = decisions ?? ['once', 'session', 'always', 'reject'];
   const descriptor = { permission: 'pay', pattern, ...BY, decisions: offered };
-  return { permission: { rules, above: [], action: 'ask', record: BY, approval: { id: callId, descriptor } } };
+  return { permission: { rules, above, action: 'ask', record: BY, approval: { id: callId, descriptor } } };
 }
 
 /** The same for a call that a rule denies or allows. */
