@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { PerdureError } from '../domain/errors.ts';
 import type { StateChange } from '../domain/state-changes.ts';
-import { LASTING_SCOPES, scopeFull, staleSession, StateError } from '../domain/state-keys.ts';
+import { fullName, LASTING_SCOPES, scopeFull, staleSession, StateError } from '../domain/state-keys.ts';
 import type { Json } from '../domain/text.ts';
 import { call, type Db, jsonb, many, maybe } from './db.ts';
 import { jsonColumn } from './results.ts';
@@ -27,7 +27,28 @@ const stateEventData = z.looseObject({
   deleted: z.array(z.string()),
 });
 
-const stateEvent = z.object({ seq: z.number(), at: z.number(), data: stateEventData });
+/** Of a log entry from before there were versions: what a tool has changed. */
+const toolChanges = z.object({
+  delta: z.array(z.object({ scope: z.enum(LASTING_SCOPES), key: z.string(), value: jsonColumn.optional() })),
+});
+
+const logEntry = z.object({ seq: z.number(), at: z.number() });
+const versionedEvent = logEntry.extend({ data: stateEventData });
+const stateEvent: z.ZodType<z.output<typeof versionedEvent>> = z.union([
+  versionedEvent,
+  logEntry.extend({ data: toolChanges }).transform(({ seq, at, data: { delta } }) => {
+    const named = delta.map((each) => [fullName(each), each.value] as const);
+    const deleted = named.filter(([, value]) => value === undefined).map(([name]) => name);
+    const set = Object.fromEntries(named.filter((each): each is [string, Json] => each[1] !== undefined));
+    const event: Record<string, Json> = {
+      id: `log:${seq}`,
+      author: 'tool',
+      timestamp: at,
+      actions: { stateDeletions: deleted },
+    };
+    return { seq, at, data: { event, version: 1, set, deleted } };
+  }),
+]);
 
 const stateSession = z.object({
   session_id: z.string(),

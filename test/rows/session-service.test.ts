@@ -337,6 +337,18 @@ it('K1 whatever writers may store is loaded, also where Postgres needs more spac
   expect((await read(postgres, session)).state.getAll()).toEqual(stateDelta);
 });
 
+it('K5 changes that a tool made before events had versions are read as its event', async () => {
+  const session = await postgres.createSession(someone());
+  const delta = [
+    { scope: 'session', key: 'paid', value: 5 },
+    { scope: 'user', key: 'draft' },
+  ];
+  await rows(db, `SELECT append_event($1, 'state', 'tool', $2, NULL)`, [session.id, JSON.stringify({ delta })]);
+  expect((await read(postgres, session)).events).toMatchObject([
+    { author: 'tool', actions: { stateDelta: { paid: 5 }, stateDeletions: ['user:draft'] } },
+  ]);
+});
+
 it('K3 a writer that has missed events gets as many of them as it asks for', async () => {
   const who = someone();
   const session = await postgres.createSession(who);
