@@ -16,10 +16,10 @@ import { noteRetry, type RunSettlement, type WorkDone } from '../../store/runs.t
 import { settleStep } from '../../store/steps.ts';
 import { streamBatch, type StreamWrite } from '../../store/streams.ts';
 import type { Claimed } from '../claims/claimed.ts';
-import { costOf } from '../cost.ts';
 import { failRun } from '../claims/fail-run.ts';
 import { noteProviderFailure } from '../claims/note-provider-failure.ts';
 import { logOvertaken, writeUntilStored } from '../claims/write-until-stored.ts';
+import { costOf } from '../cost.ts';
 import { type StepPrompt, stepPrompt } from '../prompt/step-prompt.ts';
 import { Flusher } from '../streaming/flusher.ts';
 import { noteContextOf } from '../window/note-context.ts';

@@ -10,9 +10,9 @@ import type { RunFailure } from '../../domain/runs.ts';
 import { addUsage, ZERO_USAGE } from '../../domain/usage.ts';
 import type { CompactionNote, MadeSummary } from '../../store/compaction.ts';
 import type { ActivityContext } from '../activity-context.ts';
-import { costOf } from '../cost.ts';
 import { noteProviderFailure } from '../claims/note-provider-failure.ts';
 import type { Writer } from '../claims/write-until-stored.ts';
+import { costOf } from '../cost.ts';
 
 // The summary of a compaction: who makes it, and what is stored of it.
 
