@@ -24,15 +24,15 @@ const points = new Map(Object.entries(options.crashesAt));
 const arrived = new Set<string>();
 const arrive = (when: 'before' | 'after') => (call: SqlCall) => {
   const sessions = sessionsOf(call);
-  // Nothing happens to this session until the crash, whoever calls.
-  if (sessions.some((session) => arrived.has(session))) return new Promise(() => {});
-  const session = sessions.find((each) => points.get(each)?.[when] === call.name);
+  const isShared = sessions.length > 1;
+  // Nothing happens to this session until the crash, whoever calls. Other sessions of a shared statement go on.
+  if (!isShared && sessions.some((session) => arrived.has(session))) return new Promise(() => {});
+  const session = sessions.find((each) => !arrived.has(each) && points.get(each)?.[when] === call.name);
   if (session === undefined || !JSON.stringify(call.args).includes(points.get(session)!.holding ?? ''))
     return undefined;
   arrived.add(session);
   log.info({ session }, 'arrived');
-  // Other sessions of a shared statement go on.
-  if (arrived.size < points.size) return sessions.length > 1 ? undefined : new Promise(() => {});
+  if (arrived.size < points.size) return isShared ? undefined : new Promise(() => {});
   // A process that is only stopped goes on.
   points.clear();
   arrived.clear();

@@ -224,7 +224,7 @@ export class Session {
   async load() {
     const [row] = await rows(
       this.db,
-      `WITH newest AS MATERIALIZED (SELECT load_execution FROM chat_sessions WHERE session_id = $1 FOR UPDATE)
+      `WITH newest AS MATERIALIZED (SELECT (lock_session($1)).load_execution)
        SELECT load_session($1, $2, 1, 1, coalesce(load_execution, '')) AS loaded FROM newest`,
       [this.id, randomUUID()],
     );
