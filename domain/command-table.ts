@@ -168,7 +168,7 @@ export const COMMANDS = {
     path: '/unrewind',
     arguments: {},
     outcome: { message_id: 'message id', shown: 'count' },
-    errors: ['NothingToUnrewind'],
+    errors: ['NothingToUnrewind', 'RunInFlight'],
   },
   branch: {
     summary: 'Open a new session with copies of the messages up to one of them',

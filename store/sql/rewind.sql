@@ -156,7 +156,7 @@ BEGIN
                                   'children', v_children));
 END $$;
 
--- Undoes the newest rewind, unless a message was accepted after it. No run is open then.
+-- Undoes the newest rewind, unless a message was accepted after it, or a compaction or prune by hand is under way.
 CREATE OR REPLACE FUNCTION cmd_unrewind(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb
 LANGUAGE plpgsql SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -164,7 +164,11 @@ DECLARE
   v_id text := v_rewind ->> 'message_id';
   v_shown integer;
 BEGIN
-  IF v_rewind IS NULL THEN RETURN '{"code": "NothingToUnrewind"}'; END IF;
+  IF v_rewind IS NULL THEN
+    RETURN '{"code": "NothingToUnrewind"}';
+  ELSIF has_open_run(p_session) THEN
+    RETURN '{"code": "RunInFlight"}';
+  END IF;
   v_shown := show_after(
     p_session, (SELECT position FROM chat_messages WHERE session_id = p_session AND id = v_id),
     'event:' || (v_rewind ->> 'event_seq'), v_rewind -> 'shown');

@@ -48,6 +48,17 @@ describe('rewind', () => {
     expect(await session.unrewind()).toMatchObject({ ok: false, code: 'NothingToUnrewind' });
   });
 
+  it('X1 an un-rewind waits for a compaction or prune by hand, which leaves what can be undone', async () => {
+    const session = await conversation(db, 'one', 'two', 'three');
+    const all = await everything(session);
+    await session.rewind('three');
+    const { run_seq: run } = (await session.apply('compact', { tail_turns: 1 })) as { run_seq: number };
+    expect(await session.unrewind()).toMatchObject({ ok: false, code: 'RunInFlight' });
+    await session.settleRun(run, 'aborted');
+    expect(await session.unrewind()).toMatchObject({ ok: true, shown: 1 });
+    expect(await everything(session)).toEqual(all);
+  });
+
   it('X1 to the same message again counts once', async () => {
     const session = await conversation(db, 'one', 'two');
     await session.rewind('one');
