@@ -213,7 +213,8 @@ export async function readMessages(
              SELECT jsonb_strip_nulls(jsonb_build_object(
                       'state', r.state, 'code', r.error_code, 'message', r.error_message)) AS turn
                FROM (SELECT * FROM chat_runs r
-                      WHERE r.session_id = m.session_id AND r.message_id = m.id ORDER BY seq DESC LIMIT 1) r
+                      WHERE r.session_id = m.session_id AND r.message_id = m.id
+                      ORDER BY state = 'cancelled', seq DESC LIMIT 1) r
               WHERE r.state IN ('aborted', 'error')
            ) ended ON m.role = 'user'
          WINDOW one_by_one AS (ORDER BY m.${order})

@@ -17,14 +17,19 @@ const OF_SESSION = `name NOT LIKE 'user:%' AND name NOT LIKE 'app:%'`;
 
 /**
  * Why it cannot be told which messages were visible: since then an un-rewind has shown what a rewind before the event had
- * hidden, or going back has shown what a compaction before it had summarized.
+ * hidden, or a message that was queued then was taken back and what it had replaced was shown; or going back has shown what a
+ * compaction before the event had summarized.
  */
 const UNKNOWN = `
   SELECT CASE
     WHEN EXISTS (
       SELECT FROM later l JOIN session_events r
           ON r.session_id = $1 AND r.seq <= $2 AND r.kind = 'rewind' AND r.data ->> 'message_id' = l.target
-       WHERE l.kind = 'unrewind') THEN 'unrewind'
+       WHERE l.kind = 'unrewind')
+      OR EXISTS (
+      SELECT FROM chat_runs r
+       WHERE r.session_id = $1 AND r.state = 'cancelled' AND r.replaced IS NOT NULL
+         AND r.created_at <= event.at AND r.finished_at > event.at) THEN 'unrewind'
     WHEN EXISTS (
       SELECT FROM later l JOIN chat_messages t ON t.session_id = $1 AND t.id = l.target
         JOIN session_events c ON c.session_id = $1 AND c.seq <= $2 AND c.kind = 'compaction'
@@ -91,7 +96,7 @@ export async function readPast(
               WHERE session_id = $1 AND seq <= $2 AND kind = 'transition' AND data ->> 'project_id' IS NOT NULL
               ORDER BY seq DESC LIMIT 1) AS project_id,
             (${UNKNOWN}) AS unknown, (${STATE}) AS state
-       FROM session_events WHERE session_id = $1 AND seq = $2`,
+       FROM session_events event WHERE session_id = $1 AND seq = $2`,
     [sessionId, seq],
   );
   if (event === undefined) return undefined;

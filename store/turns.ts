@@ -48,8 +48,8 @@ export async function readTurn(
        FROM chat_runs r JOIN chat_messages m ON m.session_id = r.session_id AND m.id = r.message_id
       WHERE r.session_id = $1 AND r.kind = 'turn'
         AND CASE WHEN $2::integer IS NOT NULL THEN r.seq = $2
-                 WHEN $3::text IS NOT NULL THEN r.message_id = $3
-                 ELSE out_of_sight(m) IS NULL END
+                 WHEN $3::text IS NOT NULL THEN r.seq = (SELECT (newest_run($1, $3)).seq)
+                 ELSE r.state <> 'cancelled' AND out_of_sight(m) IS NULL END
       ORDER BY r.seq DESC LIMIT 1`,
     [sessionId, run, message],
   );

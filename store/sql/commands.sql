@@ -172,8 +172,7 @@ BEGIN
   IF p_args ->> 'abort' IS DISTINCT FROM 'true' AND (has_open_run(p_session) OR has_open_tasks(p_session)) THEN
     RETURN '{"code": "RunInFlight"}';
   END IF;
-  SELECT coalesce(jsonb_agg(cancel_queued_run(p_session, seq) ORDER BY seq), '[]') INTO v_dropped
-    FROM chat_runs WHERE session_id = p_session AND state = 'queued';
+  v_dropped := drop_queue(p_session);
   v_run := request_abort(p_session);
   v_children := abort_children(p_session);
   UPDATE chat_sessions SET closed_at = clock_timestamp(), updated_at = clock_timestamp() WHERE session_id = p_session;

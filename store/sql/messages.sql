@@ -76,7 +76,7 @@ BEGIN
   VALUES (p_session, v_seq, p_message, p_answer, coalesce(p_model, v_chat.model),
           CASE WHEN p_model IS NOT NULL THEN p_metadata #>> '{model,variant}' END, p_attributes);
   IF v_chat.rewinds IS NOT NULL THEN
-    PERFORM hide_message(p_session, v_chat.rewinds #>> '{-1,message_id}', 'edit', p_message);
+    PERFORM replace_rewound(p_session, v_seq, p_message, v_chat.rewinds);
   END IF;
   IF v_chat.paused_at IS NOT NULL OR v_chat.closed_at IS NOT NULL OR v_chat.rewinds IS NOT NULL
      OR v_carried IS DISTINCT FROM v_chat.model THEN

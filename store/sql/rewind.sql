@@ -7,10 +7,12 @@
 --   cancelled   `id` is its own
 --
 -- chat_sessions.rewinds is a stack, the newest rewind last, of { event_seq, message_id, shown: [{ id, from, to, hidden_at }],
--- snapshot? }. `shown` says what the rewind showed again because it went to before the compaction `id`: messages at positions
--- `from` to `to`, hidden since `hidden_at`. `snapshot` has the files for its un-rewind (snapshots.sql).
+-- snapshot?, run? }. `shown` says what the rewind showed again because it went to before the compaction `id`: messages at positions
+-- `from` to `to`, hidden since `hidden_at`. `snapshot` has the files for its un-rewind (snapshots.sql). `run` is the run of a
+-- message that was queued when it was gone back to: its un-rewind takes the message back (taking_back.sql).
 
--- Hides one message, unless it is hidden already. num_nulls as in cancel_queued_run.
+-- Hides one message, unless it is hidden already. (num_nulls instead of IS NULL: while the table has no statistics, Postgres would
+-- look for the message among all visible ones.)
 CREATE OR REPLACE FUNCTION hide_message(p_session text, p_message text, p_cause text, p_id text) RETURNS void
 LANGUAGE sql AS $$
   UPDATE chat_messages
@@ -108,23 +110,26 @@ CREATE OR REPLACE FUNCTION child_session(p_session text) RETURNS jsonb LANGUAGE 
   SELECT '{"code": "ChildSession"}'::jsonb FROM chat_sessions WHERE session_id = p_session AND depth > 0
 $$;
 
--- Ends the run in flight at once, as aborted: what its worker writes later is refused, and a call that asks is no longer needed. Cancels the queued ones. Returns the
--- number of the run (null: none) and the ids of the messages that were dropped.
-CREATE OR REPLACE FUNCTION end_open_runs(p_session text, OUT run_seq integer, OUT dropped jsonb) LANGUAGE plpgsql AS $$
+-- Ends the run in flight at once, as aborted: what its worker writes later is refused, and a call that asks is no longer needed.
+-- Cancels the queued ones, as drop_queue. Returns the number of the run (null: none) and the ids of the messages that were dropped.
+CREATE OR REPLACE FUNCTION end_open_runs(
+  p_session text, p_target text DEFAULT NULL, OUT run_seq integer, OUT dropped jsonb
+) LANGUAGE plpgsql AS $$
 BEGIN
-  SELECT coalesce(jsonb_agg(cancel_queued_run(p_session, seq) ORDER BY seq), '[]') INTO dropped
-    FROM chat_runs WHERE session_id = p_session AND state = 'queued';
+  dropped := drop_queue(p_session, p_target);
   SELECT seq INTO run_seq FROM chat_runs WHERE session_id = p_session AND state IN ('running', 'waiting');
   IF run_seq IS NOT NULL THEN
     PERFORM settle_run(p_session, run_seq, NULL, 'aborted', NULL, NULL, 'no longer needed');
   END IF;
 END $$;
 
--- p_args: { message_id, abort }. Going back to the same message again changes nothing.
+-- p_args: { message_id, abort }. Going back to the same message again changes nothing. A message that is still queued is not
+-- answered then, but stays to be replaced.
 CREATE OR REPLACE FUNCTION cmd_rewind(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_id text := p_args ->> 'message_id';
   v_target chat_messages;
+  v_run chat_runs := newest_run(p_session, v_id);
   v_refusal jsonb;
   v_ended record;
   v_hidden record;
@@ -138,15 +143,13 @@ BEGIN
     RETURN '{"code": "RunInFlight"}';
   END IF;
   v_children := end_children(p_session, v_target.position, true);
-  v_ended := end_open_runs(p_session);
-  -- The target was queued itself: it is not answered, but stays to be replaced.
-  UPDATE chat_messages SET hidden_at = NULL, metadata = metadata - 'hidden_by', updated_at = clock_timestamp()
-   WHERE session_id = p_session AND id = v_id AND v_ended.dropped ? v_id;
+  v_ended := end_open_runs(p_session, v_id);
   v_event := (session_mark(p_session) ->> 'event_seq')::bigint + 1;
   v_hidden := hide_after(p_session, v_target.position, 'event:' || v_event);
   UPDATE chat_sessions
      SET rewinds = coalesce(rewinds, '[]') || jsonb_build_array(jsonb_build_object(
-           'event_seq', v_event, 'message_id', v_id, 'shown', v_hidden.shown)),
+           'event_seq', v_event, 'message_id', v_id, 'shown', v_hidden.shown)
+           || CASE WHEN v_run.state = 'queued' AND is_of_new_message(v_run) THEN jsonb_build_object('run', v_run.seq) ELSE '{}' END),
          updated_at = clock_timestamp()
    WHERE session_id = p_session AND rewinds #>> '{-1,message_id}' IS DISTINCT FROM v_id;
   IF FOUND THEN PERFORM ask_restore(p_session, v_target.metadata ->> 'snapshot_id', v_event); END IF;
@@ -174,6 +177,10 @@ BEGIN
     'event:' || (v_rewind ->> 'event_seq'), v_rewind -> 'shown');
   UPDATE chat_sessions SET rewinds = nullif(rewinds - (-1), '[]'), updated_at = clock_timestamp()
    WHERE session_id = p_session;
+  IF v_rewind ? 'run' THEN
+    SELECT v_shown + take_back(run) INTO v_shown
+      FROM chat_runs run WHERE session_id = p_session AND seq = (v_rewind ->> 'run')::integer;
+  END IF;
   PERFORM recount_window(p_session);
   PERFORM ask_restore_undone(p_session, v_rewind);
   RETURN jsonb_build_object('kind', 'unrewind', 'data', jsonb_build_object('message_id', v_id, 'shown', v_shown),
@@ -191,9 +198,9 @@ CREATE OR REPLACE FUNCTION accepted_run(p_run chat_runs) RETURNS jsonb LANGUAGE 
          AND state IN ('queued', 'running', 'waiting')))
 $$;
 
--- The newest run of a message.
+-- The newest run of a message. One that was taken out of the queue counts only if there is no other.
 CREATE OR REPLACE FUNCTION newest_run(p_session text, p_message text) RETURNS chat_runs LANGUAGE sql STABLE AS $$
-  SELECT * FROM chat_runs WHERE session_id = p_session AND message_id = p_message ORDER BY seq DESC LIMIT 1
+  SELECT * FROM chat_runs WHERE session_id = p_session AND message_id = p_message ORDER BY state = 'cancelled', seq DESC LIMIT 1
 $$;
 
 -- Whether a message has exactly these parts, given as to accept_message.
@@ -203,6 +210,29 @@ CREATE OR REPLACE FUNCTION has_parts(p_session text, p_message text, p_parts jso
        = (SELECT coalesce(jsonb_agg(part -> 'data' ORDER BY n), '[]')
             FROM jsonb_array_elements(p_parts) WITH ORDINALITY AS given(part, n))
 $$;
+
+-- For a new turn in place of what follows a message: ends what is open, hides what follows, and asks for the message's files. `p_by` is
+-- the id of the turn's message, or of its answer if it answers the same message. Returns as end_open_runs, with the ended runs of
+-- children, and what the turn's run has `replaced` (taking_back.sql).
+CREATE OR REPLACE FUNCTION replace_after(
+  p_session text, p_target chat_messages, p_by text, OUT run_seq integer, OUT dropped jsonb, OUT children jsonb, OUT replaced jsonb
+) LANGUAGE plpgsql AS $$
+DECLARE
+  v_chat chat_sessions;
+BEGIN
+  children := end_children(p_session, p_target.position, true);
+  SELECT * INTO run_seq, dropped FROM end_open_runs(p_session);
+  SELECT * INTO v_chat FROM chat_sessions WHERE session_id = p_session;
+  replaced := jsonb_build_object('by', p_by, 'rewinds', v_chat.rewinds, 'after', p_target.position,
+                                 'shown', (SELECT shown FROM hide_after(p_session, p_target.position, p_by)));
+  UPDATE chat_sessions SET rewinds = NULL WHERE session_id = p_session AND rewinds IS NOT NULL;
+  IF p_target.metadata ? 'snapshot_id' THEN
+    PERFORM ask_restore(p_session, p_target.metadata ->> 'snapshot_id', NULL);
+    replaced := replaced || (
+      SELECT jsonb_build_object('restore', jsonb_build_object('n', restore -> 'n', 'before', v_chat.restore))
+        FROM chat_sessions WHERE session_id = p_session);
+  END IF;
+END $$;
 
 -- Replaces a user message by a new one, in one transaction: ends what is open, hides the message and all after it, and accepts
 -- the new one with accept_message's arguments. A message that is still queued is only exchanged: the run in flight and the
@@ -220,7 +250,6 @@ DECLARE
   v_refusal jsonb := coalesce(child_session(p_session), not_a_target(v_target));
   v_run chat_runs := newest_run(p_session, v_target.id);
   v_ended record;
-  v_children jsonb;
   v_result jsonb;
 BEGIN
   PERFORM FROM sessions WHERE session_id = p_session AND user_id = p_user;
@@ -233,26 +262,26 @@ BEGIN
   ELSIF EXISTS (SELECT FROM chat_messages WHERE session_id = p_session AND id = p_message) THEN
     RETURN accept_message(p_session, p_user, p_message, p_answer, p_parts, p_metadata, p_model, p_max_queue);
   END IF;
-  IF v_run.state = 'queued' THEN
+  IF v_run.state = 'queued' AND is_of_new_message(v_run) THEN
     PERFORM hide_message(p_session, v_target.id, 'edit', p_message);
-    SELECT NULL::integer AS run_seq, jsonb_build_array(cancel_queued_run(p_session, v_run.seq)) AS dropped INTO v_ended;
+    SELECT NULL::integer AS run_seq, jsonb_build_array(cancel_queued_run(p_session, v_run.seq, true)) AS dropped,
+           NULL::jsonb AS children, jsonb_build_object('since', v_run.seq) || v_run.replaced AS replaced INTO v_ended;
   ELSE
-    v_children := end_children(p_session, v_target.position, true);
-    v_ended := end_open_runs(p_session);
-    PERFORM hide_after(p_session, v_target.position, p_message);
+    v_ended := replace_after(p_session, v_target, p_message);
     PERFORM hide_message(p_session, v_target.id, 'edit', p_message);
-    UPDATE chat_sessions SET rewinds = NULL WHERE session_id = p_session AND rewinds IS NOT NULL;
-    PERFORM ask_restore(p_session, v_target.metadata ->> 'snapshot_id', NULL);
+    v_ended.replaced := v_ended.replaced || jsonb_build_object('message', v_target.id);
   END IF;
   v_result := accept_message(
     p_session, p_user, p_message, p_answer, p_parts, p_metadata, p_model, p_max_queue, p_attributes);
   IF NOT (v_result ->> 'ok')::boolean THEN
     RAISE EXCEPTION 'an edit was not accepted: %', v_result ->> 'code';
   END IF;
+  UPDATE chat_runs SET replaced = v_ended.replaced
+   WHERE session_id = p_session AND seq = (v_result ->> 'run_seq')::integer AND v_ended.replaced IS NOT NULL;
   PERFORM append_event(p_session, 'edit', 'user', jsonb_strip_nulls(jsonb_build_object(
     'message_id', p_message, 'replaced', v_target.id, 'run_seq', v_ended.run_seq, 'dropped', v_ended.dropped)), NULL);
-  RETURN v_result || session_mark(p_session) || jsonb_build_object('aborted_run', v_ended.run_seq, 'dropped', v_ended.dropped,
-                                                                'children', v_children);
+  RETURN v_result || session_mark(p_session) || jsonb_build_object(
+    'aborted_run', v_ended.run_seq, 'dropped', v_ended.dropped, 'children', v_ended.children);
 END $$;
 
 -- Answers a user message again: ends what is open, hides all after the message, and makes a new run of it. `p_replaced` is the
@@ -269,7 +298,6 @@ DECLARE
   v_refusal jsonb := coalesce(child_session(p_session), not_a_target(v_target));
   v_run chat_runs;
   v_ended record;
-  v_children jsonb;
   v_facts jsonb;
 BEGIN
   PERFORM FROM sessions WHERE session_id = p_session AND user_id = p_user;
@@ -283,22 +311,19 @@ BEGIN
   ELSIF answer_position(p_session, v_target.position) IS NULL THEN
     RETURN '{"ok": false, "code": "TooMany"}';
   END IF;
-  v_children := end_children(p_session, v_target.position, true);
-  v_ended := end_open_runs(p_session);
-  PERFORM hide_after(p_session, v_target.position, p_answer);
-  INSERT INTO chat_runs (session_id, seq, message_id, answer_id, model, variant, attributes)
+  v_ended := replace_after(p_session, v_target, p_answer);
+  INSERT INTO chat_runs (session_id, seq, message_id, answer_id, model, variant, attributes, replaced)
   SELECT p_session, coalesce(max(seq), 0) + 1, v_target.id, p_answer, coalesce(p_model, v_chat.model),
          CASE WHEN p_model IS NOT NULL THEN p_variant
               WHEN v_run.model = v_chat.model THEN v_run.variant END,
-         coalesce(p_attributes, v_run.attributes)
+         coalesce(p_attributes, v_run.attributes), v_ended.replaced
     FROM chat_runs WHERE session_id = p_session
   RETURNING * INTO v_run;
   UPDATE chat_sessions
-     SET rewinds = NULL, paused_at = NULL, closed_at = NULL, model = carried_model(p_model, model), updated_at = clock_timestamp()
+     SET paused_at = NULL, closed_at = NULL, model = carried_model(p_model, model), updated_at = clock_timestamp()
    WHERE session_id = p_session;
-  PERFORM ask_restore(p_session, v_target.metadata ->> 'snapshot_id', NULL);
   PERFORM append_event(p_session, 'regenerate', 'user', jsonb_strip_nulls(jsonb_build_object(
     'message_id', v_target.id, 'run_seq', v_ended.run_seq, 'dropped', v_ended.dropped)), NULL);
   RETURN v_facts || session_mark(p_session) || accepted_run(v_run) || jsonb_build_object(
-    'accepted', true, 'aborted_run', v_ended.run_seq, 'dropped', v_ended.dropped, 'children', v_children);
+    'accepted', true, 'aborted_run', v_ended.run_seq, 'dropped', v_ended.dropped, 'children', v_ended.children);
 END $$;

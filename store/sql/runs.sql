@@ -32,26 +32,6 @@ BEGIN
   RETURN v_run;
 END $$;
 
--- Ends a queued run, and hides its message, whose id is returned, unless it was to be answered again. The message can be searched
--- like those of other turns that are over. (num_nulls instead of IS NULL: while the table has no statistics, Postgres would look
--- for the message among all visible ones.)
-CREATE OR REPLACE FUNCTION cancel_queued_run(p_session text, p_run integer) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-  v_message text;
-BEGIN
-  UPDATE chat_runs
-     SET state = 'cancelled', finished_at = clock_timestamp(), updated_at = clock_timestamp()
-   WHERE session_id = p_session AND seq = p_run AND state = 'queued'
-  RETURNING message_id INTO v_message;
-  UPDATE chat_messages
-     SET hidden_at = clock_timestamp(), updated_at = clock_timestamp(),
-         metadata = metadata || jsonb_build_object('hidden_by', jsonb_build_object('cause', 'cancelled', 'id', v_message))
-   WHERE session_id = p_session AND id = v_message AND num_nulls(hidden_at) = 1
-     AND NOT EXISTS (SELECT FROM chat_runs WHERE session_id = p_session AND message_id = v_message AND seq < p_run);
-  PERFORM queue_turn(p_session, v_message);
-  RETURN v_message;
-END $$;
-
 -- Whether a head start (a fence with attempt 0) is in progress, has no activity yet, and was alive within the last 2 s.
 CREATE OR REPLACE FUNCTION has_head_start(p_run chat_runs) RETURNS boolean LANGUAGE sql AS $$
   SELECT p_run.state = 'running' AND p_run.fence[3] = 0
@@ -162,7 +142,7 @@ DECLARE
 BEGIN
   UPDATE chat_runs
      SET state = p_state, error_code = p_code, error_message = p_message, retry = NULL, temp = NULL, progress = NULL,
-         waiting = NULL, given = NULL, finished_at = clock_timestamp(), updated_at = clock_timestamp()
+         waiting = NULL, given = NULL, replaced = NULL, finished_at = clock_timestamp(), updated_at = clock_timestamp()
    WHERE session_id = p_session AND seq = p_run
   RETURNING message_id, kind INTO v_message, v_kind;
   PERFORM queue_turn(p_session, v_message);

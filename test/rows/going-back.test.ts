@@ -1,126 +1,276 @@
-// Random sequences of turns, rewinds, un-rewinds, edits, new answers and branches, against a plain model.
+// Random sequences of messages, turns, rewinds, un-rewinds, edits, new answers, compactions and branches, and of messages that are
+// taken back, against a plain model.
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { cases } from '../../tools/test-kit/cases.ts';
+import { compact } from './compacting.ts';
 import { answered, everything } from './conversation.ts';
 import { freshRows, type Row, rows, Session } from './session.ts';
 
 const db = await freshRows();
 
-/** What is visible: a user message by its id, an answer by the number of its run. */
-type Line = { user: string } | { answer: number };
+/** What is visible: a user message by its id, an answer by the number of its run, a summary with what it stands for. */
+type Line = { user: string } | { answer: number } | { summary: string; of: Line[] };
 
-/** A conversation as a list. The stack has what each open rewind took away, and the rows as they were before it. */
+/** A conversation that can be come back to, with the rows as they were. */
+interface Stage {
+  lines: Line[];
+  rewinds: Rewind[];
+  before: Row[];
+}
+/** A rewind, and what its un-rewind comes back to; `hidden`: how many messages it has hidden, unless its target was queued. */
+type Rewind = Stage & { target: string; hidden: number | undefined };
+
+/** A queued message; `isAgain`: another answer to a message that is part of the conversation. */
+interface Queued {
+  id: string;
+  run: number;
+  isAgain: boolean;
+}
+
 interface Model {
   session: Session;
+  /** The conversation without the queue: what was begun. */
   lines: Line[];
-  rewinds: { rest: Line[]; target: string; before: Row[] }[];
+  /** The rewinds that can be undone, unless a message is queued. */
+  rewinds: Rewind[];
+  queue: Queued[];
+  /** What a queued message has replaced: the lines that are left, and the rows as they were before it. */
+  replaced: { by: string; left: Line[]; before: Row[] } | undefined;
   runs: number;
 }
 
 const action = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom('turn', 'unanswered turn') }) },
-  { weight: 3, arbitrary: fc.record({ kind: fc.constant('rewind'), at: fc.nat() }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant('unrewind') }) },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('edit', 'regenerate', 'branch'), at: fc.nat() }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom('turn', 'unanswered turn') }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom('say', 'unrewind', 'answer') }) },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constantFrom('rewind', 'take back'), at: fc.nat() }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom('edit', 'regenerate', 'branch'), at: fc.nat() }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('compact') }) },
 );
 type Action = { kind: string; at?: number };
 
-/** A user message of the model, by a random number; undefined: there is none. */
-function target({ lines }: Model, at = 0): { id: string; index: number } | undefined {
-  const users = lines.flatMap((line, index) => ('user' in line ? [{ id: line.user, index }] : []));
+/** The lines up to a user message, with it; undefined: it is not among them, nor among those that are summarized. */
+function upTo(lines: readonly Line[], id: string): Line[] | undefined {
+  for (const [n, line] of lines.entries()) {
+    if ('user' in line && line.user === id) return lines.slice(0, n + 1);
+    const within = 'of' in line ? upTo(line.of, id) : undefined;
+    if (within !== undefined) return within;
+  }
+  return undefined;
+}
+
+function usersOf(lines: readonly Line[]): string[] {
+  return lines.flatMap((line) => ('user' in line ? [line.user] : 'of' in line ? usersOf(line.of) : []));
+}
+
+/** The conversation without the queue, as it is while messages in it stand in the place of others. */
+const left = ({ lines, replaced }: Model) => replaced?.left ?? lines;
+
+const linesOf = (model: Model): Line[] => [
+  ...left(model),
+  ...model.queue.flatMap(({ id, isAgain }) => (isAgain ? [] : [{ user: id }])),
+];
+
+/** A user message by a random number; undefined: there is none. */
+function target(model: Model, at = 0): string | undefined {
+  const users = usersOf(linesOf(model));
   return users[at % Math.max(1, users.length)];
 }
 
-async function answer(model: Model): Promise<void> {
+/** Says something new, which replaces the message that was gone back to. */
+async function say(model: Model): Promise<void> {
+  const id = newId('msg');
+  const before = await everything(model.session);
   model.runs += 1;
-  await answered(model.session, model.runs);
-  model.lines.push({ answer: model.runs });
+  expect(await model.session.say('text', { id })).toMatchObject({ ok: true, run_seq: model.runs });
+  if (model.rewinds.length > 0 && model.replaced === undefined) {
+    model.replaced = { by: id, left: model.lines.slice(0, -1), before };
+  }
+  model.queue.push({ id, run: model.runs, isAgain: false });
 }
 
-/** Says something new, which replaces the message that was gone back to. */
-async function turn(model: Model, isAnswered: boolean): Promise<void> {
-  const { session, rewinds, lines } = model;
-  const id = newId('msg');
-  expect(await session.say('text', { id })).toMatchObject({ ok: true, run_seq: model.runs + 1 });
-  if (rewinds.length > 0) lines.pop();
+/** Begins and ends the first run of the queue. */
+async function run(model: Model, isAnswered = true): Promise<void> {
+  const { session, queue } = model;
+  const first = queue.shift();
+  if (first === undefined) return;
+  model.lines = [...left(model), ...(first.isAgain ? [] : [{ user: first.id }])];
   model.rewinds = [];
-  lines.push({ user: id });
-  if (isAnswered) return answer(model);
-  model.runs += 1;
-  await session.claim(model.runs, [0, model.runs, 1]);
-  await session.settleRun(model.runs, 'aborted');
+  model.replaced = undefined;
+  if (isAnswered) {
+    await answered(session, first.run);
+    model.lines.push({ answer: first.run });
+  } else {
+    await session.claim(first.run, [0, first.run, 1]);
+    await session.settleRun(first.run, 'aborted');
+  }
+}
+
+async function runAll(model: Model): Promise<void> {
+  while (model.queue.length > 0) await run(model);
+}
+
+/** Nothing stands in the place of what was replaced any more, or after a rewind the next queued message does. */
+function giveBack(model: Model): void {
+  const [next] = model.queue;
+  const before = model.replaced!.before;
+  model.replaced = undefined;
+  if (next !== undefined && model.rewinds.length > 0) {
+    model.replaced = { by: next.id, left: model.lines.slice(0, -1), before };
+  }
+}
+
+/** The rows that there were, as they are now. */
+async function sameRows(session: Session, before: Row[]): Promise<Row[]> {
+  const ids = new Set(before.map((row) => row['id']));
+  return (await everything(session)).filter((row) => ids.has(row['id']));
+}
+
+async function takeBack(model: Model, at = 0): Promise<void> {
+  const { session, queue, replaced } = model;
+  const taken = queue[at % Math.max(1, queue.length)];
+  if (taken === undefined) return;
+  expect(await session.cancelQueued(taken.id)).toMatchObject({ ok: true, run_seq: taken.run });
+  queue.splice(queue.indexOf(taken), 1);
+  if (replaced?.by === taken.id) giveBack(model);
+  if (replaced !== undefined && model.replaced === undefined) {
+    expect(await sameRows(session, replaced.before), 'the same bytes').toEqual(replaced.before);
+  }
+}
+
+/** A rewind, edit or new answer has taken everything out of the queue, but for the message that is gone back to. */
+function dropQueue(model: Model, kept?: Queued): void {
+  model.queue = kept === undefined ? [] : [kept];
+  if (model.replaced !== undefined && model.replaced.by !== kept?.id) giveBack(model);
 }
 
 async function rewind(model: Model, at: number | undefined): Promise<void> {
-  const found = target(model, at);
-  if (found === undefined) return;
-  const { session, lines, rewinds } = model;
-  const before = await everything(session);
-  const rest = lines.slice(found.index + 1);
-  expect(await session.rewind(found.id)).toMatchObject({ ok: true, hidden: rest.length });
-  model.lines = lines.slice(0, found.index + 1);
-  if (rewinds.at(-1)?.target !== found.id) rewinds.push({ rest, target: found.id, before });
+  const id = target(model, at);
+  if (id === undefined) return;
+  const { session, queue } = model;
+  const abort = queue.length > 0;
+  const dropped = queue.map((each) => each.id);
+  if (abort) expect(await session.rewind(id)).toMatchObject({ ok: false, code: 'RunInFlight' });
+  const queued = queue.find((each) => each.id === id && !each.isAgain);
+  dropQueue(model, queued);
+  const { lines, rewinds } = model;
+  const before = model.replaced?.before ?? (await everything(session));
+  const outcome = await session.rewind(id, { abort });
+  model.lines = queued === undefined ? upTo(lines, id)! : linesOf(model);
+  const hidden = queued === undefined ? without(lines, model.lines) : 0;
+  expect(outcome).toMatchObject({ ok: true, dropped, hidden });
+  model.queue = [];
+  model.replaced = undefined;
+  // Going back to a message once more changes nothing.
+  if (queued === undefined && rewinds.at(-1)?.target === id) return;
+  const undone = { target: id, hidden: queued === undefined ? hidden : undefined };
+  model.rewinds = [...rewinds, { ...undone, lines, rewinds, before: abort ? [] : before }];
+}
+
+/** How many lines are not among others. */
+function without(lines: readonly Line[], others: readonly Line[]): number {
+  return lines.filter((line) => !others.includes(line)).length;
 }
 
 async function unrewind(model: Model): Promise<void> {
   const outcome = await model.session.unrewind();
-  const last = model.rewinds.pop();
-  if (last === undefined) {
+  const last = model.rewinds.at(-1);
+  if (last === undefined || model.queue.length > 0) {
     expect(outcome).toMatchObject({ ok: false, code: 'NothingToUnrewind' });
     return;
   }
-  expect(outcome).toMatchObject({ ok: true, message_id: last.target, shown: last.rest.length });
-  model.lines.push(...last.rest);
-  expect(await everything(model.session), 'the same bytes').toEqual(last.before);
+  expect(outcome).toMatchObject({ ok: true, message_id: last.target, shown: last.hidden ?? expect.any(Number) });
+  ({ lines: model.lines, rewinds: model.rewinds } = last);
+  expect(await sameRows(model.session, last.before), 'the same bytes').toEqual(last.before);
 }
 
 async function edit(model: Model, at: number | undefined): Promise<void> {
-  const found = target(model, at);
-  if (found === undefined) return;
+  const edited = target(model, at);
+  if (edited === undefined) return;
+  const { session, queue } = model;
   const id = newId('msg');
-  expect(await model.session.edit(found.id, newId('msg'), { id })).toMatchObject({ accepted: true, message_id: id });
-  model.lines = [...model.lines.slice(0, found.index), { user: id }];
-  model.rewinds = [];
-  await answer(model);
+  const exchanged = queue.find((each) => each.id === edited && !each.isAgain);
+  const before = await everything(session);
+  const dropped = exchanged === undefined ? queue.map((each) => each.id) : [edited];
+  model.runs += 1;
+  const outcome = await session.edit(edited, newId('msg'), { id });
+  expect(outcome).toMatchObject({ accepted: true, message_id: id, run_seq: model.runs, dropped });
+  if (exchanged === undefined) {
+    dropQueue(model);
+    const kept = upTo(model.lines, edited)!.slice(0, -1);
+    model.replaced = { by: id, left: kept, before: dropped.length > 0 ? [] : before };
+  } else {
+    queue.splice(queue.indexOf(exchanged), 1);
+    if (model.replaced?.by === edited) model.replaced.by = id;
+  }
+  model.queue.push({ id, run: model.runs, isAgain: false });
 }
 
 async function regenerate(model: Model, at: number | undefined): Promise<void> {
-  const found = target(model, at);
-  if (found === undefined) return;
-  expect(await model.session.regenerate(found.id)).toMatchObject({ accepted: true, message_id: found.id });
-  model.lines = model.lines.slice(0, found.index + 1);
-  model.rewinds = [];
-  await answer(model);
+  const id = target(model, at);
+  if (id === undefined) return;
+  const { session, queue } = model;
+  const before = await everything(session);
+  const dropped = queue.map((each) => each.id);
+  const outcome = await session.regenerate(id);
+  if (dropped.includes(id)) {
+    expect(outcome, 'it will be answered').toMatchObject({ accepted: false, message_id: id });
+    return;
+  }
+  model.runs += 1;
+  expect(outcome).toMatchObject({ accepted: true, message_id: id, run_seq: model.runs, dropped });
+  dropQueue(model);
+  model.replaced = { by: id, left: upTo(model.lines, id)!, before: dropped.length > 0 ? [] : before };
+  model.queue.push({ id, run: model.runs, isAgain: true });
+}
+
+/** Summarizes all turns but the newest. */
+async function compactAll(model: Model): Promise<void> {
+  const { session, lines, queue, rewinds } = model;
+  if (queue.length > 0 || rewinds.length > 0) return;
+  const summary = await compact(session);
+  if (summary === undefined) return;
+  model.runs += 1;
+  const tail = lines.findLastIndex((line) => 'user' in line);
+  model.lines = [{ summary, of: lines.slice(0, tail) }, ...lines.slice(tail)];
 }
 
 /** The rest of the sequence happens in the branch. */
 async function branch(model: Model, at: number | undefined): Promise<void> {
-  const found = target(model, at);
-  if (found === undefined) return;
+  const id = target(model, at);
+  if (id === undefined) return;
   const before = await everything(model.session);
-  const outcome = await model.session.apply('branch', { from_message_id: found.id });
+  const outcome = await model.session.apply('branch', { from_message_id: id });
   expect(await everything(model.session), 'the parent is as it was').toEqual(before);
+  if (model.queue.length > 0) {
+    expect(outcome).toMatchObject({ ok: false, code: 'RunInFlight' });
+    return;
+  }
   const copy = new Session(db, outcome['session_id'] as string);
-  const originals = model.lines.slice(0, found.index + 1);
+  const originals = upTo(model.lines, id)!;
   const copies = await visibleRows(copy);
-  expect(copies.map(({ text }) => text)).toEqual(
-    (await visibleRows(model.session)).slice(0, originals.length).map(({ text }) => text),
-  );
+  expect(copies.map(({ role, text }) => (role === 'user' ? 'user' : text))).toEqual(originals.map(nameOf));
   model.session = copy;
   model.rewinds = [];
-  model.lines = copies.map(({ id, role, text }) =>
-    role === 'user' ? { user: id } : { answer: Number(text.replace('answer ', '')) },
+  // What is summarized was not copied.
+  model.lines = copies.map(({ id: own, role, text }) =>
+    role === 'user'
+      ? { user: own }
+      : text.startsWith('answer ')
+        ? { answer: Number(text.slice(7)) }
+        : { summary: own, of: [] },
   );
   const [last] = await rows(db, 'SELECT coalesce(max(seq), 0) AS seq FROM chat_runs WHERE session_id = $1', [copy.id]);
   model.runs = last!['seq'] as number;
 }
 
+const nameOf = (line: Line) => ('user' in line ? 'user' : 'answer' in line ? `answer ${line.answer}` : 'summary');
+
 async function visibleRows(session: Session): Promise<{ id: string; role: string; text: string }[]> {
   const found = await rows(
     db,
-    `SELECT m.id, m.role, p.data ->> 'text' AS text
+    `SELECT m.id, m.role, coalesce(p.data ->> 'text', 'summary') AS text
        FROM chat_messages m JOIN chat_parts p ON p.session_id = m.session_id AND p.message_id = m.id
       WHERE m.session_id = $1 AND m.hidden_at IS NULL ORDER BY m.position`,
     [session.id],
@@ -132,7 +282,15 @@ async function act(model: Model, { kind, at }: Action): Promise<void> {
   switch (kind) {
     case 'turn':
     case 'unanswered turn':
-      return turn(model, kind === 'turn');
+      await runAll(model);
+      await say(model);
+      return run(model, kind === 'turn');
+    case 'say':
+      return say(model);
+    case 'answer':
+      return run(model);
+    case 'take back':
+      return takeBack(model, at);
     case 'rewind':
       return rewind(model, at);
     case 'unrewind':
@@ -141,6 +299,8 @@ async function act(model: Model, { kind, at }: Action): Promise<void> {
       return edit(model, at);
     case 'regenerate':
       return regenerate(model, at);
+    case 'compact':
+      return compactAll(model);
     default:
       return branch(model, at);
   }
@@ -158,19 +318,20 @@ async function spent(session: Session): Promise<Row> {
   return sums!;
 }
 
-it('X1 X4 U2 visible messages, what an un-rewind restores, and sums are those of a plain model', async () => {
+it('X1 X4 U2 visible messages, what an un-rewind and taking a message back restore, and sums are those of a plain model', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(action, { minLength: 1, maxLength: 20 }), async (actions) => {
-      const model: Model = { session: await Session.at('chatting', db), lines: [], rewinds: [], runs: 0 };
+    fc.asyncProperty(fc.array(action, { minLength: 1, maxLength: 30, size: 'max' }), async (actions) => {
+      const session = await Session.at('chatting', db);
+      const model: Model = { session, lines: [], rewinds: [], queue: [], replaced: undefined, runs: 0 };
       for (const each of actions) {
         await act(model, each);
         const shown = await visibleRows(model.session);
-        expect(
-          shown.map(({ id, role, text }) => (role === 'user' ? { user: id } : { answer: Number(text.slice(7)) })),
-        ).toEqual(model.lines);
+        expect(shown.map(({ id, role, text }) => (role === 'user' ? id : text))).toEqual(
+          linesOf(model).map((line) => ('user' in line ? line.user : nameOf(line))),
+        );
         expect(await model.session.chat()).toMatchObject(await spent(model.session));
       }
     }),
-    cases(30),
+    cases(200),
   );
 });

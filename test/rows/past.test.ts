@@ -34,12 +34,23 @@ const action = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom('rewind', 'unrewind'), at: fc.nat() }) },
   {
     weight: 2,
-    arbitrary: fc.record({ kind: fc.constantFrom('edit', 'regenerate', 'compact', 'publish'), at: fc.nat() }),
+    arbitrary: fc.record({
+      kind: fc.constantFrom('edit', 'regenerate', 'compact', 'publish'),
+      at: fc.nat(),
+      isTakenBack: fc.boolean(),
+    }),
   },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('say'), at: fc.nat(), isTakenBack: fc.constant(true) }) },
 );
 
+interface Action {
+  kind: string;
+  at: number;
+  isTakenBack?: boolean;
+}
+
 /** Carries out an action; `logged` is called when its event is written and before anything else is. */
-async function act(session: Session, { kind, at }: { kind: string; at: number }, logged: () => Promise<void>) {
+async function act(session: Session, { kind, at, isTakenBack = false }: Action, logged: () => Promise<void>) {
   const users = (await shownNow(session)).filter(({ role }) => role === 'user');
   const target = users[at % Math.max(1, users.length)]?.['id'] as string | undefined;
   switch (kind) {
@@ -55,6 +66,12 @@ async function act(session: Session, { kind, at }: { kind: string; at: number },
       // It is refused, which is an event, too.
       await session.apply('publish', {});
       return logged();
+    case 'say': {
+      const { message_id: said } = await session.say('taken back');
+      await session.apply('publish', {});
+      await logged();
+      return takeBack(session, said as string, logged);
+    }
     default:
   }
   if (target === undefined) return undefined;
@@ -62,9 +79,16 @@ async function act(session: Session, { kind, at }: { kind: string; at: number },
     await session.rewind(target);
     return logged();
   }
-  const { run_seq: run } = await (kind === 'edit' ? session.edit(target, 'other') : session.regenerate(target));
+  const { run_seq: run, message_id: message } = await (kind === 'edit'
+    ? session.edit(target, 'other')
+    : session.regenerate(target));
   await logged();
-  return answered(session, run as number);
+  return isTakenBack ? takeBack(session, message as string, logged) : answered(session, run as number);
+}
+
+async function takeBack(session: Session, message: string, logged: () => Promise<void>): Promise<void> {
+  expect(await session.cancelQueued(message)).toMatchObject({ ok: true });
+  await logged();
 }
 
 it('W6 X1 the transcript after every event is the one that was visible then, or it is said not to be known', async () => {

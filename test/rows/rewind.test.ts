@@ -1,8 +1,10 @@
 // Rewinds, un-rewinds, edits and new answers, as SQL functions.
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
+import { beginRestore } from '../../store/snapshots.ts';
+import { compact } from './compacting.ts';
 import { answered, conversation, everything, told, visible } from './conversation.ts';
-import { type Answer, freshRows, type Row, rows, type Session, textPart } from './session.ts';
+import { type Answer, call, freshRows, type Row, rows, Session, textPart } from './session.ts';
 
 const db = await freshRows();
 
@@ -124,6 +126,9 @@ describe('rewind', () => {
     expect(await session.rewind('two', { abort: true })).toMatchObject({ dropped: ['two', 'three'], run_seq: null });
     expect(await session.run(run)).toMatchObject({ state: 'cancelled' });
     expect(await visible(session)).toEqual(['one', 'answer 1', 'two']);
+    await session.unrewind();
+    expect(await visible(session), 'it was dropped').toEqual(['one', 'answer 1']);
+    expect(await hiddenBy(session, 'two')).toEqual({ cause: 'cancelled', id: 'two' });
   });
 
   it.each<[string, (session: Session) => Promise<string>, string]>([
@@ -158,7 +163,7 @@ describe('rewind', () => {
 
 describe('compactions', () => {
   /** Hides the messages up to a position, as a compaction does, with its summary before the rest. */
-  async function compact(session: Session, upTo: number, summary: string): Promise<void> {
+  async function compactUpTo(session: Session, upTo: number, summary: string): Promise<void> {
     await db.query(
       `UPDATE chat_messages SET hidden_at = now(), metadata = metadata
           || jsonb_build_object('hidden_by', jsonb_build_object('cause', 'compaction', 'id', $3::text))
@@ -178,8 +183,8 @@ describe('compactions', () => {
 
   it('X3 a rewind over one and over two compactions shows what they summarized, and an un-rewind hides it again', async () => {
     const session = await conversation(db, 'one', 'two', 'three', 'four', 'five');
-    await compact(session, 2001, 'summary-1');
-    await compact(session, 4001, 'summary-2');
+    await compactUpTo(session, 2001, 'summary-1');
+    await compactUpTo(session, 4001, 'summary-2');
     const before = await everything(session);
     expect(await visible(session)).toEqual(['summary-2', 'five', 'answer 5']);
 
@@ -312,13 +317,6 @@ describe('a new answer', () => {
     expect((await session.chat())['paused_at']).toBeNull();
   });
 
-  it('W7 that is taken back from the queue leaves its message', async () => {
-    const session = await conversation(db, 'one');
-    await session.regenerate('one');
-    expect(await session.cancelQueued('one')).toMatchObject({ ok: true });
-    expect(await visible(session)).toEqual(['one']);
-  });
-
   it('H8 is refused the 998th time', async () => {
     const session = await conversation(db, 'one');
     await db.query(
@@ -329,5 +327,194 @@ describe('a new answer', () => {
     expect(await session.regenerate('one')).toMatchObject({ ok: false, code: 'TooMany' });
     expect(await visible(session)).toEqual(['one', 'answer 1']);
     await told(session, 'two');
+  });
+});
+
+describe('a queued message that is taken back', () => {
+  /** One to three were said, the session was rewound to `two`, and then `four` was said, which is queued. */
+  async function rewoundAndSaid(): Promise<{ session: Session; all: Row[]; rewound: Row[] }> {
+    const session = await conversation(db, 'one', 'two', 'three');
+    const all = await everything(session);
+    await session.rewind('two');
+    const rewound = await everything(session);
+    await session.say('four', { id: 'four' });
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'four']);
+    return { session, all, rewound };
+  }
+
+  /** The rows of a session without some messages. */
+  const except = async (session: Session, ...ids: string[]) =>
+    (await everything(session)).filter((row) => !ids.includes(row['id'] as string));
+
+  it('X1 W7 gives back the message that was gone back to: an un-rewind is possible, and the next message replaces it', async () => {
+    const { session, all, rewound } = await rewoundAndSaid();
+    await session.cancelQueued('four');
+    expect(await except(session, 'four')).toEqual(rewound);
+    expect(await hiddenBy(session, 'four')).toEqual({ cause: 'cancelled', id: 'four' });
+    expect(await session.unrewind()).toMatchObject({ ok: true, message_id: 'two', shown: 3 });
+    expect(await except(session, 'four')).toEqual(all);
+    await session.rewind('two');
+    await told(session, 'five');
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'five', 'answer 5']);
+    expect(await session.unrewind()).toMatchObject({ code: 'NothingToUnrewind' });
+  });
+
+  it.each<[string, (session: Session) => Promise<unknown>]>([
+    ['a close', (session) => session.close(true)],
+    ['a rewind further back', (session) => session.rewind('one', { abort: true })],
+  ])('X1 W7 gives it back also if %s drops it', async (_what, drop) => {
+    const { session, all, rewound } = await rewoundAndSaid();
+    await session.say('five', { id: 'five' });
+    expect(await drop(session)).toMatchObject({ ok: true, dropped: ['four', 'five'] });
+    if ((await visible(session)).length === 1) await session.unrewind();
+    expect(await except(session, 'four', 'five')).toEqual(rewound);
+    await session.unrewind();
+    expect(await except(session, 'four', 'five')).toEqual(all);
+  });
+
+  it('X1 W7 after an edit leaves the conversation as it was before, without the run that the edit ended', async () => {
+    const session = await conversation(db, 'one', 'two');
+    const before = await everything(session);
+    const { run_seq: run } = (await session.say('three', { id: 'three' })) as { run_seq: number };
+    await session.claim(run, [0, run, 1]);
+    await session.append(run, [0, run, 1], [textPart(0, 'so far')]);
+    await session.say('queued', { id: 'queued' });
+    await session.edit('two', 'zwei', { id: 'zwei' });
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'zwei']);
+    await session.cancelQueued('zwei');
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'two', 'answer 2', 'three', 'so far']);
+    expect((await everything(session)).slice(0, 4)).toEqual(before);
+    expect((await session.runs()).map((each) => each['state']).slice(2)).toEqual(['aborted', 'cancelled', 'cancelled']);
+    expect(await session.edit('two', 'zwei'), 'the old id stands for nothing else').toMatchObject({ accepted: true });
+  });
+
+  it('X1 X3 W7 after an edit before a compaction hides again what that had summarized', async () => {
+    const session = await conversation(db, 'one', 'two', 'three');
+    const summary = await compact(session);
+    const before = await everything(session);
+    await session.edit('one', 'uno', { id: 'uno' });
+    expect(await visible(session)).toEqual(['uno']);
+    await session.cancelQueued('uno');
+    expect(await except(session, 'uno')).toEqual(before);
+    expect(await hiddenBy(session, 'one')).toEqual({ cause: 'compaction', id: summary });
+  });
+
+  it('H8 W7 as a new answer gives back the old one, and a repeat of the message gets that', async () => {
+    const session = await conversation(db, 'one', 'two');
+    const before = await everything(session);
+    const replaced = (await session.messages())[1]!['id'] as string;
+    await session.regenerate('one', { replaced });
+    expect(await visible(session)).toEqual(['one']);
+    expect(await session.cancelQueued('one')).toMatchObject({ ok: true });
+    expect(await everything(session)).toEqual(before);
+    expect(await session.say('one', { id: 'one' })).toMatchObject({ accepted: false, run_seq: 1, state: 'finished' });
+    expect(await session.regenerate('one', { replaced })).toMatchObject({ accepted: true, run_seq: 4 });
+  });
+
+  it('X1 H8 W7 an edit or a new answer after a rewind gives back that rewind', async () => {
+    const session = await conversation(db, 'one', 'two', 'three');
+    const all = await everything(session);
+    await session.rewind('two');
+    const rewound = await everything(session);
+    await session.edit('one', 'uno', { id: 'uno' });
+    expect(await session.regenerate('one')).toMatchObject({ accepted: false, message_id: 'uno' });
+    await session.cancelQueued('uno');
+    expect(await except(session, 'uno')).toEqual(rewound);
+    await session.regenerate('two');
+    await session.cancelQueued('two');
+    expect(await except(session, 'uno')).toEqual(rewound);
+    await session.unrewind();
+    expect(await except(session, 'uno')).toEqual(all);
+  });
+
+  it('X1 W7 leaves to the next one in the queue what it had replaced after a rewind', async () => {
+    const { session, all } = await rewoundAndSaid();
+    await session.say('five', { id: 'five' });
+    await session.cancelQueued('four');
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'five']);
+    expect(await hiddenBy(session, 'two')).toEqual({ cause: 'edit', id: 'five' });
+    expect(await session.unrewind()).toMatchObject({ code: 'NothingToUnrewind' });
+    await session.cancelQueued('five');
+    await session.unrewind();
+    expect(await except(session, 'four', 'five')).toEqual(all);
+  });
+
+  it('P4 W7 leaves nothing to the result of a task: that replaces no message', async () => {
+    const { session } = await rewoundAndSaid();
+    await session.say('result', { id: 'result' });
+    await db.query(
+      `INSERT INTO tasks (child_id, parent_id, run_seq, tool_call_id, agent, background, token_limit, message_id)
+       VALUES ($1, $2, 1, 'call_1', 'helper', true, 1, 'result')`,
+      [(await Session.at('chatting', db)).id, session.id],
+    );
+    await session.cancelQueued('four');
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'two', 'result']);
+    expect(await session.unrewind()).toMatchObject({ code: 'NothingToUnrewind' });
+  });
+
+  it('X1 W7 that was exchanged for another gives back what the first one had replaced', async () => {
+    const { session, all, rewound } = await rewoundAndSaid();
+    await session.edit('four', 'vier', { id: 'vier' });
+    await session.edit('four', 'quattro', { id: 'quattro' });
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'quattro']);
+    await session.cancelQueued('quattro');
+    expect(await except(session, 'four', 'vier', 'quattro')).toEqual(rewound);
+    expect(await session.say('quattro', { id: 'four' })).toMatchObject({ accepted: false, state: 'cancelled' });
+    await session.unrewind();
+    expect(await except(session, 'four', 'vier', 'quattro')).toEqual(all);
+  });
+
+  it('X1 W7 that was exchanged for a later one gives nothing back once another turn has begun', async () => {
+    const { session } = await rewoundAndSaid();
+    const { run_seq: five } = (await session.say('five', { id: 'five' })) as { run_seq: number };
+    await session.edit('four', 'vier', { id: 'vier' });
+    await answered(session, five);
+    await session.cancelQueued('vier');
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'five', 'answer 5']);
+    expect(await session.unrewind()).toMatchObject({ code: 'NothingToUnrewind' });
+  });
+
+  it('X1 by a rewind to itself keeps its place, until that is undone', async () => {
+    const { session, all, rewound } = await rewoundAndSaid();
+    await session.say('five', { id: 'five' });
+    expect(await session.rewind('four', { abort: true })).toMatchObject({ dropped: ['four', 'five'], hidden: 0 });
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'four']);
+    await session.say('six', { id: 'six' });
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'six']);
+    await session.cancelQueued('six');
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'four']);
+    expect(await session.unrewind()).toMatchObject({ ok: true, message_id: 'four', shown: 1 });
+    expect(await except(session, 'four', 'five', 'six')).toEqual(rewound);
+    expect(await hiddenBy(session, 'four')).toEqual({ cause: 'cancelled', id: 'four' });
+    await session.unrewind();
+    expect(await except(session, 'four', 'five', 'six')).toEqual(all);
+  });
+
+  it('X1 by a rewind to the one behind it has its place taken by that', async () => {
+    const { session, rewound } = await rewoundAndSaid();
+    await session.say('five', { id: 'five' });
+    await session.rewind('five', { abort: true });
+    expect(await visible(session)).toEqual(['one', 'answer 1', 'five']);
+    await session.unrewind();
+    expect(await except(session, 'four', 'five')).toEqual(rewound);
+  });
+
+  it('X2 W7 after an edit asks for no files any more, unless a worker has begun to restore them', async () => {
+    const session = await conversation(db, 'one', 'two', 'three');
+    for (const id of ['one', 'two', 'three']) await call(db, 'note_snapshot', [session.id, id, `files of ${id}`]);
+    const asked = async () => (await session.chat())['restore'];
+    await session.edit('two', 'zwei', { id: 'zwei' });
+    expect(await asked()).toMatchObject({ to: 'files of two' });
+    await session.cancelQueued('zwei');
+    expect(await asked()).toBeNull();
+    await session.rewind('three');
+    await session.regenerate('one');
+    expect(await asked()).toMatchObject({ to: 'files of one' });
+    await session.cancelQueued('one');
+    expect(await asked(), 'what the rewind has asked for').toMatchObject({ to: 'files of three' });
+    await session.regenerate('one');
+    await beginRestore(db, session.id);
+    await session.cancelQueued('one');
+    expect(await asked()).toMatchObject({ to: 'files of one' });
   });
 });
