@@ -225,7 +225,7 @@ export const COMMANDS = {
 } as const satisfies Record<string, CommandEntry>;
 
 /** Commands that are signals too, in the order in which their handlers are registered. */
-export const SIGNALS = ['cancel', 'publish', 'rewind'] as const;
+export const SIGNALS = ['cancel', 'publish', 'rewind', 'unrewind'] as const;
 
 type Table = typeof COMMANDS;
 export type CommandName = keyof Table;

@@ -58,7 +58,7 @@ let runtime: TestRuntime;
 let host: TestHost;
 beforeAll(async () => {
   const last = '} as const satisfies Record<string, CommandEntry>;';
-  const signalled = "'publish', 'rewind'] as const";
+  const signalled = "'rewind', 'unrewind'] as const";
   const workflowBundle = await variant(
     'domain/command-table.ts',
     [last, `ponder: ${JSON.stringify(ENTRY)}, ${last}`],

@@ -162,6 +162,16 @@ describe('the commands', () => {
       { kind: 'refused', actor: 'operator', data: { command: 'rewind', outcome: { code: 'NotUserMessage' } } },
       { kind: 'rewind', actor: 'operator', data: { hidden: 3 } },
     ]);
+    await session.handle.signal(signals.unrewind);
+    await eventually(async () => expect(await page.stored()).toHaveLength(4));
+    await session.handle.signal(signals.unrewind);
+    await eventually(async () => {
+      const { body: log } = await ada.get(`/api/sessions/${page.id}/log`);
+      expect((log.items as object[]).slice(-2)).toMatchObject([
+        { kind: 'unrewind', actor: 'operator', data: { shown: 3 } },
+        { kind: 'refused', actor: 'operator', data: { command: 'unrewind', outcome: { code: 'NothingToUnrewind' } } },
+      ]);
+    });
   });
 
   it('X1 bad targets have errors of their own, and change nothing', async () => {

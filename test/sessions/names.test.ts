@@ -25,7 +25,7 @@ it('H4 a session has the documented names of type, updates, signals and queries'
   const { definition } = await session.handle.query<Definitions>('__temporal_workflow_metadata');
   const { type, taskQueue } = await session.handle.describe();
   expect({ type, taskQueue }).toEqual({ type: 'session', taskQueue: 'perdure' });
-  expect(namesOf(definition?.signalDefinitions)).toEqual(['cancel', 'publish', 'rewind', 'wake']);
+  expect(namesOf(definition?.signalDefinitions)).toEqual(['cancel', 'publish', 'rewind', 'unrewind', 'wake']);
   const updates = [
     'abort',
     'answer',
