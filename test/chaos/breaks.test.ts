@@ -127,6 +127,49 @@ it.each<[Break | undefined, string[]]>([
   expect(await brokenBy(name)).toEqual(promises);
 });
 
+it.each<[string, (session: Session) => Promise<string>]>([
+  [
+    'after a rewind',
+    async (session) => {
+      await session.rewind('two');
+      return (await session.say('four'))['message_id'] as string;
+    },
+  ],
+  [
+    'after a rewind to another one in the queue',
+    async (session) => {
+      await session.rewind('two');
+      const { message_id: id } = (await session.say('four')) as { message_id: string };
+      await session.rewind(id, { abort: true });
+      return (await session.say('five'))['message_id'] as string;
+    },
+  ],
+  ['as an edit', async (session) => (await session.edit('two', 'zwei'))['message_id'] as string],
+  [
+    'as an edit that was edited',
+    async (session) => {
+      await session.edit('two', 'zwei');
+      return (await session.edit('two', 'deux'))['message_id'] as string;
+    },
+  ],
+])('Q1 X1 what a message that was taken back %s still hides is found', async (_when, replace) => {
+  const db = await freshRows();
+  const session = await conversation(db, 'one', 'two', 'three');
+  const broken = async () => {
+    const ledger = new Ledger();
+    checkHidden(ledger, (await readRows(db)).rows);
+    return [...new Set(ledger.violations.map(({ promise }) => promise))];
+  };
+  await session.cancelQueued(await replace(session));
+  expect(await broken()).toEqual([]);
+  while ((await session.unrewind())['ok'] === true) expect(await broken()).toEqual([]);
+  const last = await replace(session);
+  expect(await broken()).toEqual([]);
+  await db.query('UPDATE chat_runs SET replaced = NULL');
+  await session.cancelQueued(last);
+  expect(await broken()).toEqual([COVERED]);
+});
+
 /** Lets a call ask and another one be denied, rejects a third; each runs if it begins. */
 async function permissionsBrokenBy(name: Break | undefined): Promise<string[]> {
   const db = await freshRows();

@@ -9,6 +9,8 @@ interface Change {
   /** Position of the message that was gone back to. */
   target: number;
   at: Date;
+  /** Whether it may have been undone: its message was taken back at about the time at which another turn began. */
+  isDoubtful: boolean;
 }
 
 type Session = Pick<Rows, 'messages' | 'events' | 'runs'>;
@@ -19,62 +21,114 @@ export function checkHidden(ledger: Ledger, rows: Session & Pick<Rows, 'parts'>)
   const summaries = new Set(rows.parts.filter(({ data }) => data.type === 'data-compaction').map((p) => p.message_id));
   for (const [id, messages] of by(rows.messages, (row) => row.session_id)) {
     const session = { messages, events: events.get(id) ?? [], runs: runs.get(id) ?? [] };
-    const changes = standingChanges(session);
+    const queue = new Queue(session);
+    const changes = standingChanges(session, queue);
+    const certain = changes.filter(({ isDoubtful }) => !isDoubtful);
     for (const row of messages) {
       const where = `session ${id}, message ${row.id}`;
       if (row.hidden_at === null) {
-        const over = changes.filter((one) => row.position > one.target && row.created_at < one.at && row.id !== one.id);
+        const over = certain.filter((one) => row.position > one.target && row.created_at < one.at && row.id !== one.id);
         ledger.check('what was gone back over is hidden', where, over.length === 0, () => ({ row, over }));
       } else {
-        const wrong = faultOf(row, session, changes, summaries);
+        const wrong = faultOf(row, session, { changes, queue, summaries });
         ledger.check('a row is hidden only by its own cause', where, wrong === undefined, () => ({ wrong, row }));
       }
     }
   }
 }
 
-/** The rewinds of a session that were not undone, and its edits. A new message makes what was rewound final. */
-function standingChanges({ messages, events, runs }: Session): Change[] {
+/** Which messages of a session were taken out of its queue, by a cancel or by what drops the queue. */
+class Queue {
+  private readonly session: Session;
+  private readonly byId: ReadonlyMap<string, MessageRow>;
+
+  constructor(session: Session) {
+    this.session = session;
+    this.byId = new Map(session.messages.map((row) => [row.id, row]));
+  }
+
+  /** Whether none of a message's runs has begun, and none will. */
+  isCancelled(id: string): boolean {
+    const runs = this.session.runs.filter((run) => run.message_id === id);
+    return runs.length > 0 && runs.every(({ state }) => state === 'cancelled');
+  }
+
+  /** Whether a message, or what edits of it have put in its place, was taken back: what it had replaced is visible again. */
+  isTakenBack(id: string): boolean {
+    return this.newest(id)?.metadata.hidden_by?.cause === 'cancelled';
+  }
+
+  /** Whether another turn may have begun between a message and the one that was taken back in its place: then nothing is undone. */
+  isDoubtful(id: string): boolean {
+    const last = this.newest(id)?.id;
+    const seqs = this.session.runs
+      .filter((run) => run.message_id === id || run.message_id === last)
+      .map(({ seq }) => seq);
+    const [from, to] = [Math.min(...seqs), Math.max(...seqs)];
+    return (
+      this.isTakenBack(id) &&
+      this.session.runs.some((run) => run.seq > from && run.seq < to && run.state !== 'cancelled')
+    );
+  }
+
+  private newest(id: string): MessageRow | undefined {
+    const row = this.byId.get(id);
+    const { cause, id: next } = row?.metadata.hidden_by ?? {};
+    return cause === 'edit' && next !== undefined ? this.newest(next) : row;
+  }
+}
+
+/**
+ * The rewinds of a session that were not undone, and its edits. A new message makes what was rewound final, unless it is taken
+ * back: then it, and an edit whose message it is, count as if they had never been.
+ */
+function standingChanges({ messages, events }: Session, queue: Queue): Change[] {
   const byId = new Map(messages.map((row) => [row.id, row]));
-  const accepted = messages.filter(({ role }) => role === 'user').map((row) => row.created_at);
+  const accepted = messages
+    .filter(({ role, id }) => role === 'user' && !queue.isCancelled(id))
+    .map((row) => row.created_at);
   const standing = new Set<Change>();
   let stack: { change: Change; message: unknown }[] = [];
   let last = new Date(0);
   for (const { seq, at, kind, data } of events) {
     if (accepted.some((time) => time > last && time < at)) stack = [];
     last = at;
+    const id = String(data['message_id']);
     if (kind === 'rewind') {
-      const change = { id: `event:${seq}`, target: byId.get(String(data['message_id']))?.position ?? -1, at };
+      const change = { id: `event:${seq}`, target: byId.get(id)?.position ?? -1, at, isDoubtful: false };
       standing.add(change);
-      if (stack.at(-1)?.message !== data['message_id']) stack.push({ change, message: data['message_id'] });
+      if (stack.at(-1)?.message !== id) stack.push({ change, message: id });
     } else if (kind === 'unrewind') {
       const undone = stack.pop();
       if (undone) standing.delete(undone.change);
-    } else if (kind === 'edit') {
+    } else if (kind === 'edit' && (!queue.isTakenBack(id) || queue.isDoubtful(id))) {
       stack = [];
       // Of a message that was queued nothing but the message itself is exchanged.
-      const wasQueued = runs.some((run) => run.message_id === data['replaced'] && run.state === 'cancelled');
       const target = byId.get(String(data['replaced']))?.position ?? -1;
-      if (!wasQueued) standing.add({ id: String(data['message_id']), target, at });
+      if (!queue.isCancelled(String(data['replaced'])))
+        standing.add({ id, target, at, isDoubtful: queue.isDoubtful(id) });
     }
   }
   return [...standing];
 }
 
+interface Known {
+  changes: readonly Change[];
+  queue: Queue;
+  summaries: ReadonlySet<string>;
+}
+
 /** What is wrong with the cause that a hidden row names. */
 function faultOf(
   row: MessageRow,
-  { messages, events, runs }: Session,
-  changes: readonly Change[],
-  summaries: ReadonlySet<string>,
+  { messages, events }: Session,
+  { changes, queue, summaries }: Known,
 ): string | undefined {
-  const { cause, id } = row.metadata.hidden_by ?? {};
+  const { cause, id = '' } = row.metadata.hidden_by ?? {};
   const hider = messages.find((one) => one.id === id);
   switch (cause) {
-    case 'cancelled': {
-      const isCancelled = runs.some((run) => run.message_id === id && run.state === 'cancelled');
-      return id === row.id && isCancelled ? undefined : 'its run was not cancelled';
-    }
+    case 'cancelled':
+      return id === row.id && queue.isCancelled(id) ? undefined : 'its run was not cancelled';
     case 'rewind': {
       const change = changes.find((one) => one.id === id);
       if (change === undefined) return 'there is no such rewind, or it was undone';
@@ -86,7 +140,11 @@ function faultOf(
         ({ kind, data }) => kind === 'edit' && data['message_id'] === id && data['replaced'] === row.id,
       );
       const isRewound = events.some(({ kind, data }) => kind === 'rewind' && data['message_id'] === row.id);
-      return isEdited || isRewound ? undefined : 'it was neither edited nor gone back to';
+      if (!isEdited && !isRewound) return 'it was neither edited nor gone back to';
+      const isExchanged = isEdited && queue.isCancelled(row.id);
+      return queue.isTakenBack(id) && !queue.isDoubtful(id) && !isExchanged
+        ? 'what replaced it was taken back'
+        : undefined;
     }
     case 'compaction': {
       const made = events.find((event) => isStored(event, id));
@@ -94,7 +152,7 @@ function faultOf(
       // A summary that is kept only because it was paid for.
       if (id === row.id) return made.data['hidden'] === 0 ? undefined : 'a summary hides itself';
       if (row.position >= hider.position) return 'the summary is before it';
-      const over = changes.filter((one) => one.at > made.at && one.target < hider.position);
+      const over = changes.filter((one) => !one.isDoubtful && one.at > made.at && one.target < hider.position);
       return over.some((one) => row.position <= one.target) ? 'its compaction was gone back over' : undefined;
     }
     default:

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { by, type Evidence, type RunRow } from '../evidence.ts';
+import { by, type Evidence, type MessageRow, type RunRow } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 import { isStored } from '../summaries.ts';
 import type { Sent } from '../user.ts';
@@ -19,9 +19,17 @@ export function checkMessages(ledger: Ledger, evidence: Evidence): void {
 
 function checkSent(ledger: Ledger, { messages, parts, runs }: Evidence, session: string, sent: Sent): void {
   const where = `session ${session}, message ${sent.id}`;
-  const rows = messages.filter((row) => row.session_id === session && row.tag === sent.id);
+  const isAccepted = sent.status === 200 || sent.status === 202;
+  const stored = messages.filter((row) => row.session_id === session && row.tag === sent.id);
+  const isDropped = ({ id }: MessageRow) =>
+    runs.some((run) => run.session_id === session && run.message_id === id && run.state === 'cancelled');
+  // An edit that was dropped before its sender heard of it is sent again: as another one, which may be refused.
+  const rows =
+    sent.replaces === undefined
+      ? stored
+      : stored.filter((row, n) => !isDropped(row) || (isAccepted && n === stored.length - 1));
   ledger.check('every message gets a definite response', where, sent.status !== undefined, () => sent);
-  if (sent.status !== 200 && sent.status !== 202) {
+  if (!isAccepted) {
     ledger.check('a refused message is not stored', where, sent.status === undefined || rows.length === 0, () => sent);
     return;
   }
@@ -35,7 +43,7 @@ function checkSent(ledger: Ledger, { messages, parts, runs }: Evidence, session:
   const kept = own.map(({ data }) => data['text'] ?? data['url']);
   const same = isDeepStrictEqual(kept, [sent.text, ...(sent.file ? [sent.file.url] : [])]);
   ledger.check('a message keeps its text', where, same, () => own);
-  const answered = runs.filter((run) => run.session_id === session && run.tag === sent.id);
+  const answered = runs.filter((run) => run.session_id === session && run.message_id === rows[0]?.id);
   const ended = answered.length === 1 && FINAL.has(answered[0]!.state);
   ledger.check('a message has one run, and it is over', where, ended, () => answered);
 }
