@@ -13,18 +13,23 @@ import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { signals } from '../../workflows/definitions.ts';
+import { raise } from '../faults/rows.ts';
 
 let runtime: TestRuntime;
 let host: TestHost;
 let ada: TestCaller;
 let db: pg.Pool;
+/** Answers that begin with "hold" end when it resolves. */
+const held = Promise.withResolvers<void>();
 beforeAll(async () => {
   let answers = 0;
   runtime = await startRuntime({
-    script(request) {
+    async *script(request) {
       answers += 1;
       const text = lastUserText(request);
-      return text.startsWith('hang') ? [say('So far'), hang()] : [say(`${text}, answer ${answers}`)];
+      if (text.startsWith('hang')) return yield* [say('So far'), hang()];
+      if (text.startsWith('hold')) await held.promise;
+      yield say(`${text}, answer ${answers}`);
     },
   });
   const { databaseUrl, temporal, workspaces } = runtime;
@@ -148,7 +153,31 @@ describe('the commands', () => {
     expect(without(await page.stored())).toEqual(['one', 'one!', 'four', 'four!']);
   });
 
-  it('W2 the signal of its name does the same, and one that is refused is recorded', async () => {
+  it('X1 neither changes phase, project or state', async () => {
+    const opened = await ada.post('/api/sessions', { project_id: newId('prj') });
+    const id = opened.body.session.session_id as string;
+    await ada.post(`/api/sessions/${id}/state`, { stateDelta: { plan: ['roses'], 'user:name': 'Ada' } });
+    await raise(db, id, ['start_build', 'todo_done_build']);
+    const said = await begun(id, 'one');
+    await eventually(async () => expect(await textsOf(id)).toHaveLength(2));
+    await begun(id, 'two');
+    await eventually(async () => {
+      expect((await ada.get(`/api/sessions/${id}/status`)).body).toEqual({ state: 'idle' });
+      expect(await textsOf(id)).toHaveLength(4);
+    });
+    const promised = async () => [
+      (await ada.get(`/api/sessions/${id}`)).body.session as object,
+      (await ada.get(`/api/sessions/${id}/state`)).body as object,
+    ];
+    const before = await promised();
+    expect(before).toMatchObject([{ phase: 'verifying' }, { state: { plan: ['roses'] } }]);
+    await ada.post(`/api/sessions/${id}/rewind`, { message_id: said.id });
+    expect([await textsOf(id), await promised()]).toEqual([['one'], before]);
+    await ada.post(`/api/sessions/${id}/unrewind`);
+    expect([(await textsOf(id)).length, await promised()]).toEqual([4, before]);
+  });
+
+  it('W2 the signals of their names do the same, and one that is refused is recorded', async () => {
     const page = new Page();
     await page.send('one');
     await page.send('two');
@@ -228,6 +257,24 @@ describe('a branch', () => {
     expect(JSON.stringify(history)).not.toContain(Buffer.from(canary).toString('base64').slice(4, 30));
   });
 
+  it('X4 T8 is listed with its parent, unless it is a side chat, or archived and not asked for', async () => {
+    const page = new Page();
+    await page.send('one');
+    const parent = (await ada.get(`/api/sessions/${page.id}`)).body.session.session_id as string;
+    const branch = async (metadata: object) => {
+      const given = { from_message_id: page.messages[0]!.id, metadata };
+      return (await ada.post(`/api/sessions/${parent}/branch`, given)).body.session.session_id as string;
+    };
+    const [plain, , archived] = [await branch({}), await branch({ ephemeral: true }), await branch({})];
+    await ada.post(`/api/sessions/${archived}/archive`);
+    const listed = async (query: string) => {
+      const { items } = (await ada.get(`/api/sessions?parent=${parent}${query}`)).body;
+      return (items as { session: { session_id: string } }[]).map(({ session }) => session.session_id);
+    };
+    expect(await listed('')).toEqual([plain]);
+    expect(await listed('&archived=true')).toEqual([archived, plain]);
+  });
+
   it('X4 of a bad kind is refused by name', async () => {
     const page = new Page();
     await page.send('one');
@@ -272,6 +319,25 @@ describe('the AI SDK through /chat', () => {
     const asked = runtime.model.requests.length;
     expect(await page.send('uno', one!.id)).toBe(first);
     expect(runtime.model.requests).toHaveLength(asked);
+  });
+
+  it('X1 H8 the same edit sent twice while its turn is in flight is one turn with one answer', async () => {
+    const page = new Page();
+    await page.send('one');
+    const asked = runtime.model.requests.length;
+    const message = { id: page.messages[0]!.id, role: 'user', parts: [{ type: 'text', text: 'hold uno' }] };
+    const body = JSON.stringify({ id: page.id, messages: [message], messageId: message.id });
+    const first = await ada.fetch('/api/chat', { method: 'POST', body });
+    await runtime.model.request(asked);
+    const second = await ada.fetch('/api/chat', { method: 'POST', body });
+    held.resolve();
+    const answers = await Promise.all([first, second].map(chunksOf));
+    const [one, two] = answers.map((chunks) =>
+      chunks.flatMap((chunk) => ('messageId' in chunk ? [chunk.messageId] : 'delta' in chunk ? [chunk.delta] : [])),
+    );
+    expect(two).toEqual(one);
+    expect(one!.slice(1).join('')).toMatch(/^hold uno, answer/);
+    expect(runtime.model.requests).toHaveLength(asked + 1);
   });
 
   it('H8 regenerating answers the same user row again, and the page has the new answer only', async () => {

@@ -80,7 +80,7 @@ describe('a branch', () => {
   it('X4 opens at chatting, with the settings and the project, the merged metadata, and no alias, lock or stack', async () => {
     const session = await Session.at('verifying', db, { project: newId('prj') });
     await db.query(
-      `UPDATE chat_sessions SET metadata = '{"a": 1, "b": 1}', workspace_root = '/w', model = 'x/y',
+      `UPDATE chat_sessions SET metadata = '{"a": 1, "b": 1}', workspace_root = '/w', model = 'x/y', headless = true,
                            permissions = '[{"action": "allow"}]' WHERE session_id = $1`,
       [session.id],
     );
@@ -110,6 +110,7 @@ describe('a branch', () => {
       agent: 'site-builder',
       workspace_root: '/w',
       model: 'x/y',
+      headless: true,
       permissions: [],
       metadata: { a: 1, b: 2, ephemeral: true },
       rewinds: null,
