@@ -1,8 +1,9 @@
+import { answeredAgain } from '../answered-again.ts';
 import { by, type MessageRow, type Rows } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 import { isStored } from '../summaries.ts';
 
-/** A rewind or an edit that was not undone. */
+/** A rewind, an edit or a new answer that was not undone. */
 interface Change {
   /** What the rows name that it hides. */
   id: string;
@@ -79,15 +80,20 @@ class Queue {
 }
 
 /**
- * The rewinds of a session that were not undone, and its edits. A new message makes what was rewound final, unless it is taken
- * back: then it, and an edit whose message it is, count as if they had never been.
+ * The rewinds of a session that were not undone, its edits and its new answers. A new message or answer makes what was rewound
+ * final, unless it is taken back: then it, and an edit whose message it is, count as if they had never been.
  */
-function standingChanges({ messages, events }: Session, queue: Queue): Change[] {
+function standingChanges({ messages, events, runs }: Session, queue: Queue): Change[] {
   const byId = new Map(messages.map((row) => [row.id, row]));
   const accepted = messages
     .filter(({ role, id }) => role === 'user' && !queue.isCancelled(id))
     .map((row) => row.created_at);
-  const standing = new Set<Change>();
+  const again = answeredAgain({ events, runs }).filter(({ isTakenBack }) => !isTakenBack);
+  const standing = new Set<Change>(
+    again.map(({ message, answer: id, at }) => {
+      return { id, target: byId.get(message)?.position ?? -1, at, isDoubtful: false };
+    }),
+  );
   let stack: { change: Change; message: unknown }[] = [];
   let last = new Date(0);
   for (const { seq, at, kind, data } of events) {
@@ -101,12 +107,15 @@ function standingChanges({ messages, events }: Session, queue: Queue): Change[] 
     } else if (kind === 'unrewind') {
       const undone = stack.pop();
       if (undone) standing.delete(undone.change);
+    } else if (kind === 'regenerate') {
+      if (again.some((one) => one.at === at)) stack = [];
     } else if (kind === 'edit' && (!queue.isTakenBack(id) || queue.isDoubtful(id))) {
       stack = [];
       // Of a message that was queued nothing but the message itself is exchanged.
-      const target = byId.get(String(data['replaced']))?.position ?? -1;
-      if (!queue.isCancelled(String(data['replaced'])))
-        standing.add({ id, target, at, isDoubtful: queue.isDoubtful(id) });
+      const replaced = String(data['replaced']);
+      const wasQueued = queue.isCancelled(replaced) && (data['dropped'] as unknown[]).includes(replaced);
+      const target = byId.get(replaced)?.position ?? -1;
+      if (!wasQueued) standing.add({ id, target, at, isDoubtful: queue.isDoubtful(id) });
     }
   }
   return [...standing];
