@@ -8,7 +8,7 @@ import { shortCampaign } from '../chaos/short.ts';
 const LEAST_FAULTS = 20;
 const LEAST_TURNS = 20;
 const LEAST_PROMISES = 65;
-/** Rewinds, edits, compactions, branches, attachments. */
+/** Rewinds, edits, new answers, compactions, branches, attachments. */
 const LEAST_CHANGES = 15;
 /** Nothing dies and nothing is cut off by them. */
 const SLOWNESS = ['postgres-slow', 'postgres-disk-slow', 'link-latency', 'link-loss'] as const;
@@ -18,6 +18,7 @@ it('Q1 processes and servers die under load: every promise holds', { timeout: pa
     faults: FAULT_KINDS,
     seconds: 25,
     leastFaults: LEAST_FAULTS,
+    leastChanges: 1,
     sessions: 5,
     gapMs: 900,
   });
@@ -31,10 +32,9 @@ it(
   'Q1 slow Postgres, disk and links: every promise holds, no step calls the model twice',
   { timeout: patient(240_000) },
   async () => {
-    const report = await shortCampaign({ faults: SLOWNESS, seconds: 15, sessions: 5, gapMs: 1_500 });
+    const report = await shortCampaign({ faults: SLOWNESS, seconds: 15, leastChanges: 1, sessions: 5, gapMs: 1_500 });
     expect(report.faults['postgres-slow']).toBeGreaterThanOrEqual(1);
     expect(report.turns).toBeGreaterThan(10);
-    expect(changesIn(report.changes)).toBeGreaterThan(0);
   },
 );
 

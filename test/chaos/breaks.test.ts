@@ -11,6 +11,7 @@ import { breakOf } from '../../tools/chaos/breaks.ts';
 import type { StateRead } from '../../tools/chaos/crew.ts';
 import { Driver } from '../../tools/chaos/driver.ts';
 import { readInitiatives, readRows, type TaskRow } from '../../tools/chaos/evidence.ts';
+import { checkFloors } from '../../tools/chaos/floors.ts';
 import { Ledger } from '../../tools/chaos/ledger.ts';
 import type { Break } from '../../tools/chaos/options.ts';
 import { checkFiles } from '../../tools/chaos/promises/attachments.ts';
@@ -20,6 +21,7 @@ import { checkCompactions } from '../../tools/chaos/promises/compactions.ts';
 import { checkHidden } from '../../tools/chaos/promises/hidden.ts';
 import { checkStateFiles, checkTasks } from '../../tools/chaos/promises/initiatives.ts';
 import { checkPermissions } from '../../tools/chaos/promises/permissions.ts';
+import { checkRegenerates } from '../../tools/chaos/promises/regenerates.ts';
 import { checkRewinds } from '../../tools/chaos/promises/rewinds.ts';
 import { checkSums } from '../../tools/chaos/promises/sums.ts';
 import { recordStates } from '../../tools/chaos/recorded-states.ts';
@@ -91,8 +93,12 @@ async function brokenBy(name: Break | undefined): Promise<string[]> {
   await session.settleStep(run, [0, run, 1], { usage, tokens: 11 });
   await session.claim(run, [0, run, 2], 1);
   await session.settleStep(run, [0, run, 2], { step: 1, usage, tokens: 11, end: true });
-  const { run_seq: again } = (await session.edit('four', 'another')) as { run_seq: number };
-  await answered(session, again);
+  const { run_seq: edited } = (await session.edit('four', 'another', { id: 'better' })) as { run_seq: number };
+  const asked = { message: 'better', replaced: await answered(session, edited), tries: 2, status: 200 };
+  for (let n = 0; n < asked.tries; n += 1) {
+    const again = (await session.regenerate(asked.message, asked)) as { accepted?: boolean; run_seq: number };
+    if (again.accepted === true) await answered(session, again.run_seq);
+  }
   const before = await shown();
   expect(await session.rewind('two')).toMatchObject({ ok: true });
   expect(await session.rewind('one')).toMatchObject({ ok: true });
@@ -104,6 +110,7 @@ async function brokenBy(name: Break | undefined): Promise<string[]> {
   const ledger = new Ledger();
   checkHidden(ledger, rows);
   checkRewinds(ledger, [trip]);
+  checkRegenerates(ledger, session.id, [asked], rows);
   checkCompactions(ledger, { ...rows, summaries: [{ number: 1, usage: reported, whole: true, fault: undefined }] });
   checkSums(ledger, rows);
   checkSums(ledger, branches);
@@ -113,6 +120,8 @@ async function brokenBy(name: Break | undefined): Promise<string[]> {
 
 const COVERED = 'a row is hidden only by its own cause';
 const RESTORED = 'an un-rewind restores the same bytes';
+const COPIED = 'a branch holds what its parent holds';
+const REPLACED = 'an answer is replaced once';
 const COSTS = ['a run counts the tokens of its steps', 'a summary costs what its call cost'];
 const SUMS = ['an answer’s usage is that of its steps', 'sums are those of the answers'];
 
@@ -120,9 +129,10 @@ it.each<[Break | undefined, string[]]>([
   [undefined, []],
   ['rewind', [COVERED, 'what was gone back over is hidden']],
   ['unrewind', [COVERED, RESTORED]],
+  ['regenerate', [REPLACED]],
   ['compaction', [RESTORED, 'no compaction is half done']],
   ['sums', [...COSTS, ...SUMS]],
-  ['branch', ['a branch ends at its message', 'a branch holds what its parent holds']],
+  ['branch', ['a branch ends at its message', COPIED]],
 ])('Q1 what is found of the break "%s" in a conversation', async (name, promises) => {
   expect(await brokenBy(name)).toEqual(promises);
 });
@@ -168,6 +178,27 @@ it.each<[string, (session: Session) => Promise<string>]>([
   await db.query('UPDATE chat_runs SET replaced = NULL');
   await session.cancelQueued(last);
   expect(await broken()).toEqual([COVERED]);
+});
+
+it('Q1 a campaign in which nobody goes back or branches fails, and so does one that has checked nothing of it', () => {
+  const failed = (made: Record<string, number>, checked: readonly string[]) => {
+    const ledger = new Ledger();
+    for (const promise of checked) ledger.check(promise, '', true, () => '');
+    checkFloors(ledger, made, 1);
+    return ledger.violations.map(({ where }) => where);
+  };
+  const made = { rewind: 2, unrewind: 1, edit: 1, regenerate: 1, branch: 1 };
+  const checked = [COVERED, 'what was gone back over is hidden', RESTORED, REPLACED, COPIED];
+  expect(failed(made, checked)).toEqual([]);
+  expect(failed({}, [])).toEqual([...Object.keys(made), ...checked]);
+  for (const kind of Object.keys(made)) expect(failed({ ...made, [kind]: 0 }, checked)).toEqual([kind]);
+  for (const promise of checked)
+    expect(
+      failed(
+        made,
+        checked.filter((one) => one !== promise),
+      ),
+    ).toEqual([promise]);
 });
 
 /** Lets a call ask and another one be denied, rejects a third; each runs if it begins. */

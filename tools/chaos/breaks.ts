@@ -65,6 +65,8 @@ const CONVERSATION_BREAKS = {
     ),
   /** Going forth shows no answers. */
   unrewind: (db) => weaken(db, 'show_after', 'position > p_position AND hidden_at', `role = 'user' AND hidden_at`),
+  /** A request to replace an answer replaces the newest one each time. */
+  regenerate: (db) => weaken(db, 'regenerate_answer', 'OR v_run.answer_id <> p_replaced AND', 'OR false AND'),
   /** A compaction leaves the answers that it summarizes visible. */
   compaction: (db) =>
     weaken(

@@ -10,6 +10,7 @@ import { Crew, STALE_MS } from './crew.ts';
 import { Driver } from './driver.ts';
 import { by, type Evidence, gather, keepEvidence, type Users, withChildren } from './evidence.ts';
 import { injectFaults, type Injected } from './faults.ts';
+import { CHANGES, checkFloors, untilChanged } from './floors.ts';
 import { checkFreshness } from './freshness.ts';
 import { Ledger, type Violation } from './ledger.ts';
 import type { Options } from './options.ts';
@@ -29,6 +30,7 @@ import { checkPermissions } from './promises/permissions.ts';
 import { checkPhases } from './promises/phases.ts';
 import { checkProcesses } from './promises/processes.ts';
 import { checkReaders } from './promises/readers.ts';
+import { checkRegenerates } from './promises/regenerates.ts';
 import { checkRewinds } from './promises/rewinds.ts';
 import { checkState } from './promises/state.ts';
 import { checkSums } from './promises/sums.ts';
@@ -84,6 +86,7 @@ export async function campaign(options: Options, keep: string, say: (line: strin
     let isChecked = false;
     try {
       await checkAll(ledger, evidence, injected);
+      checkFloors(ledger, changesOf(evidence), options.leastChanges ?? 0);
       isChecked = true;
     } finally {
       if (!isChecked || ledger.violations.length > 0) await keepEvidence(evidence);
@@ -100,7 +103,7 @@ async function play(
   ledger: Ledger,
   say: (line: string) => void,
 ): Promise<Users & { injected: Injected[] }> {
-  const { seed, seconds, leastFaults = 0, gapMs } = options;
+  const { seed, seconds, leastFaults = 0, leastChanges = 0, gapMs } = options;
   const readings = new Readings();
   const enough = new AbortController();
   const late = new AbortController();
@@ -125,6 +128,8 @@ async function play(
   const answering = Promise.allSettled(drivers.map(({ approvals }) => approvals.run(settled.signal)));
   const random = new Random(seed, 'faults');
   const injected = await injectFaults(world, readings, { random, seconds, leastFaults, gapMs, kinds: options.faults });
+  const roundTrips = () => drivers.reduce((sum, { goingBack }) => sum + goingBack.roundTrips.length, 0);
+  await untilChanged(world.db, roundTrips, leastChanges);
   world.model.faulty = 0;
   enough.abort();
   say(`${injected.length} faults; waiting until all is settled`);
@@ -248,6 +253,7 @@ async function checkAll(ledger: Ledger, evidence: Evidence, injected: readonly I
     const tripsOf = (driver: Driver) =>
       driver.goingBack.roundTrips.map((trip) => ({ ...trip, session: sessionOf(driver) }));
     checkRewinds(ledger, drivers.flatMap(tripsOf));
+    for (const driver of drivers) checkRegenerates(ledger, sessionOf(driver), driver.goingBack.regenerated, evidence);
     checkCompactions(ledger, evidence);
     checkBranches(ledger, evidence);
     await checkAttachments(ledger, evidence);
@@ -289,11 +295,10 @@ function reportOf(options: Options, ledger: Ledger, { evidence, injected, began 
   };
 }
 
-const CHANGES: ReadonlySet<string> = new Set(['rewind', 'unrewind', 'edit', 'branch', 'approval']);
-
 function changesOf({ events, drivers, tasks, serverRuns, initiatives, crew }: Evidence): Record<string, number> {
   const ofInitiative = countBy(initiatives.events, ({ kind }) => kind);
-  const made = events.filter((event) => CHANGES.has(event.kind) || isStored(event));
+  const kinds = new Set<string>([...CHANGES, 'approval']);
+  const made = events.filter((event) => kinds.has(event.kind) || isStored(event));
   return {
     ...countBy(made, ({ kind }) => kind),
     attachment: drivers.flatMap(({ files }) => files.uploaded).length,

@@ -24,13 +24,14 @@ const ACTIONS = {
   cancelQueued: 4,
   close: 3,
   state: 8,
-  rewind: 10,
-  edit: 6,
-  branch: 5,
+  change: 28,
+  unrewind: 3,
   compact: 5,
   prune: 2,
   attach: 7,
 } as const;
+/** What `change` does, in turn; each user begins with another one. */
+const CHANGES = ['rewind', 'edit', 'regenerate', 'rewind', 'branch'] as const;
 /** What a member of a crew does. */
 const CREW_ACTIONS = { chat: 66, abort: 10, away: 10, reread: 10, twice: 4 } as const;
 /** More than a work session may be silent for. */
@@ -46,6 +47,7 @@ const BODIES = {
   cancel: { reason: `${CANARY} changed its mind` },
   publish: {},
   revert: {},
+  unrewind: {},
   compact: {},
   prune: {},
 } as const;
@@ -77,6 +79,7 @@ export class Driver implements User {
   private readonly options: DriverOptions;
   private readonly waiting: Promise<unknown>[] = [];
   private counter = 0;
+  private changes = 0;
   /** Queue position of the last messages sent. */
   private ahead = 0;
 
@@ -164,17 +167,20 @@ export class Driver implements User {
         return this.cancelQueued();
       case 'state':
         return this.changeState();
-      case 'rewind':
-        return this.goingBack.rewind();
-      case 'branch':
-        return this.goingBack.branch();
-      case 'edit':
-        return this.edit();
+      case 'change':
+        return this.change();
       case 'attach':
         return this.attach();
       default:
         return this.inBackground(action, BODIES[action]);
     }
+  }
+
+  /** Changes the conversation. */
+  private change(): Promise<void> {
+    const next = CHANGES[(this.options.number + this.changes) % CHANGES.length]!;
+    this.changes += 1;
+    return next === 'edit' ? this.edit() : this.goingBack[next]();
   }
 
   /** One thing that a member of a crew does. */
@@ -225,7 +231,7 @@ export class Driver implements User {
     sent.awaited = true;
     while (!sent.read && !late.aborted) {
       const { status, reading } = await readings
-        .read(sent.session, (signal) => this.sendChat(sent, AbortSignal.any([signal, late])))
+        .read(sent.session, (signal) => this.sendChat(bodyOf(sent), AbortSignal.any([signal, late])))
         .catch(() => ({ status: 0, reading: undefined }));
       if (status === 200 || (status >= 400 && status < 500)) sent.status ??= status;
       if (status >= 400 && status < 500) return;
@@ -235,10 +241,7 @@ export class Driver implements User {
     }
   }
 
-  private sendChat(sent: Sent, signal: AbortSignal): Promise<Response> {
-    const { id, session, replaces, model } = sent;
-    const message = { id: replaces ?? id, role: 'user', parts: partsOf(sent) };
-    const body = { id: session, trigger: 'submit-message', messageId: replaces, messages: [message], model };
+  private sendChat(body: object, signal: AbortSignal): Promise<Response> {
     return this.api.fetch('/api/chat', { method: 'POST', body: JSON.stringify(body), signal });
   }
 
@@ -249,20 +252,25 @@ export class Driver implements User {
   private async edit(): Promise<void> {
     const target = await this.goingBack.someMessage();
     if (target === undefined) return;
-    const sent = Object.assign(this.newMessage(), { replaces: target });
-    while (sent.status === undefined) {
+    const sent = Object.assign(this.newMessage(), { replaces: target, tries: 0 });
+    await this.ask(bodyOf(sent), sent);
+  }
+
+  async ask(body: object, asked: { tries: number; status: number | undefined }): Promise<void> {
+    while (asked.status === undefined) {
       this.late.throwIfAborted();
+      asked.tries += 1;
       const { promise: answered, resolve } = Promise.withResolvers<void>();
       const request = async (signal: AbortSignal) => {
-        const response = await this.sendChat(sent, AbortSignal.any([signal, this.late]));
-        if (response.status === 500) this.api.odd.push(`POST /api/chat ${sent.id}: 500`);
-        if (response.status < 500) sent.status = response.status;
+        const response = await this.sendChat(body, AbortSignal.any([signal, this.late]));
+        if (response.status === 500) this.api.odd.push(`POST /api/chat ${JSON.stringify(body)}: 500`);
+        if (response.status < 500) asked.status = response.status;
         resolve();
         return response;
       };
-      this.later(this.options.readings.read(sent.session, request).finally(resolve));
+      this.later(this.options.readings.read(this.session, request).finally(resolve));
       await answered;
-      if (sent.status === undefined) await delay(this.random.between(50, 400));
+      if (asked.status === undefined) await delay(this.random.between(50, 400));
     }
   }
 
@@ -360,8 +368,9 @@ export class Driver implements User {
   }
 }
 
-/** The parts of a message in the AI SDK's form. */
-function partsOf({ text, file }: Pick<Sent, 'text' | 'file'>): object[] {
-  const { mediaType, url } = file ?? {};
-  return [{ type: 'text', text }, ...(file ? [{ type: 'file', mediaType, url }] : [])];
+/** What useChat sends of a message. */
+function bodyOf({ id, session, text, file, replaces, model }: Sent): object {
+  const parts = [{ type: 'text', text }, ...(file ? [{ type: 'file', mediaType: file.mediaType, url: file.url }] : [])];
+  const message = { id: replaces ?? id, role: 'user', parts };
+  return { id: session, trigger: 'submit-message', messageId: replaces, messages: [message], model };
 }

@@ -183,6 +183,7 @@ export async function keepEvidence({ world, drivers, crew, readings, sessionOf, 
     sent: driver.sent,
     commanded: driver.commanded,
     roundTrips: driver.goingBack.roundTrips,
+    regenerated: driver.goingBack.regenerated,
     uploaded: driver.files.uploaded,
   }));
   await writeFile(

@@ -1,6 +1,6 @@
 // A user who goes back in the conversation, and branches from it.
 import { setTimeout as delay } from 'node:timers/promises';
-import type { User } from './user.ts';
+import type { Regenerated, User } from './user.ts';
 
 /** Rewinds that were all undone: the visible transcript before the first of them, and after the last un-rewind. */
 export interface RoundTrip {
@@ -15,6 +15,8 @@ interface Listed {
 }
 
 const ALL = 200;
+/** What a request to answer again names as replaced. */
+const NAMED = { answer: 60, nothing: 25, message: 15 } as const;
 /** How often it is looked whether the session is idle. */
 const LOOKS = 8;
 const LOOK_MS = 300;
@@ -22,6 +24,7 @@ const LOOK_MS = 300;
 /** Goes back and forth in one session. */
 export class GoingBack {
   readonly roundTrips: RoundTrip[] = [];
+  readonly regenerated: Regenerated[] = [];
   private readonly user: User;
   /** The target of the last rewind: a second one to it would not be another one. */
   private rewoundTo: string | undefined;
@@ -34,7 +37,7 @@ export class GoingBack {
   async rewind(): Promise<void> {
     const { random } = this.user;
     if (!(await this.isIdle())) {
-      const target = await this.someMessage();
+      const target = await this.someMessage(this.rewoundTo);
       if (target !== undefined) await this.rewindTo(target, true);
       return;
     }
@@ -42,7 +45,7 @@ export class GoingBack {
     const before = await this.transcript();
     let rewinds = 0;
     for (const times = random.between(1, 2); rewinds < times; rewinds += 1) {
-      const target = await this.someMessage();
+      const target = await this.someMessage(this.rewoundTo);
       if (target === undefined || !(await this.rewindTo(target, false))) break;
     }
     if (rewinds === 0 || random.chance(0.33)) return;
@@ -65,12 +68,33 @@ export class GoingBack {
     await this.user.command('branch', { from_message_id: random.pick(items).id, ...tail });
   }
 
-  /** A user message to go back to or to edit, at times one that is summarized. Undefined: there is none. */
-  async someMessage(): Promise<string | undefined> {
-    const { random } = this.user;
-    const items = await this.listed(random.chance(0.2) ? '&hidden=true' : '');
-    const targets = items.filter(({ id, role }) => role === 'user' && id !== this.rewoundTo);
-    return targets.length === 0 ? undefined : random.pick(targets).id;
+  /** Asks for another answer to some message, as useChat does; at times twice at once. */
+  async regenerate(): Promise<void> {
+    const { random, session } = this.user;
+    const items = await this.some();
+    const users = items.filter(({ role }) => role === 'user');
+    if (users.length === 0) return;
+    const target = random.pick(users);
+    const after = items.slice(items.indexOf(target) + 1);
+    const next = after.findIndex(({ role }) => role === 'user');
+    const answer = after.slice(0, next === -1 ? undefined : next).at(-1);
+    const named = random.weighted<keyof typeof NAMED>(NAMED);
+    const replaced = { answer: answer?.id, message: target.id, nothing: undefined }[named];
+    const asked: Regenerated = { message: target.id, replaced, tries: 0, status: undefined };
+    this.regenerated.push(asked);
+    const body = { id: session, trigger: 'regenerate-message', messageId: replaced, messages: [target] };
+    await Promise.all([asked, ...(random.chance(0.3) ? [asked] : [])].map((one) => this.user.ask(body, one)));
+  }
+
+  /** A user message to go back to or to edit, but not this one. Undefined: there is none. */
+  async someMessage(except?: string): Promise<string | undefined> {
+    const targets = (await this.some()).filter(({ id, role }) => role === 'user' && id !== except);
+    return targets.length === 0 ? undefined : this.user.random.pick(targets).id;
+  }
+
+  /** What is visible, at times with what is hidden: of that, what is summarized can be gone back to. */
+  private some(): Promise<Listed[]> {
+    return this.listed(this.user.random.chance(0.2) ? '&hidden=true' : '');
   }
 
   private async rewindTo(target: string, abort: boolean): Promise<boolean> {

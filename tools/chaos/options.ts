@@ -8,6 +8,7 @@ export const BREAKS = [
   'state',
   'rewind',
   'unrewind',
+  'regenerate',
   'compaction',
   'sums',
   'branch',
@@ -29,6 +30,8 @@ export interface Options {
   seconds: number;
   /** They go on after `seconds` until there have been this many; default 0. */
   leastFaults?: number;
+  /** Users go on after `seconds` until they have made each of CHANGES this often (`floors.ts`); default 0. */
+  leastChanges?: number;
   sessions: number;
   faults: readonly FaultKind[];
   /** Mean time between two faults. */
@@ -39,6 +42,8 @@ export interface Options {
 const MINUTES = 5;
 const SESSIONS = 8;
 const GAP_MS = 2_000;
+/** In less time than this users may do anything, or nothing; else they make each of CHANGES once a minute. */
+const SHORT_S = 20;
 
 /**
  * `--minutes n` (parts of one too), `--seed n`, `--sessions n`, `--faults kind,kind`, `--break` and one of BREAKS.
@@ -57,9 +62,11 @@ export function parseOptions(args: string[]): Options {
   });
   const broken = values.break === undefined ? undefined : oneOf('--break', values.break, BREAKS);
   const faults = values.faults?.split(',').map((kind) => oneOf('--faults', kind, FAULT_KINDS)) ?? FAULT_KINDS;
+  const seconds = number('--minutes', values.minutes, MINUTES, 0.05) * 60;
   return {
     seed: number('--seed', values.seed, Math.floor(Math.random() * 1e6), 0),
-    seconds: number('--minutes', values.minutes, MINUTES, 0.05) * 60,
+    seconds,
+    leastChanges: seconds < SHORT_S ? 0 : Math.ceil(seconds / 60),
     sessions: number('--sessions', values.sessions, SESSIONS, 1),
     faults,
     gapMs: GAP_MS,

@@ -32,6 +32,18 @@ export interface Commanded {
   answers: Answered[];
 }
 
+/** A request to answer a message again, as the user knows it. */
+export interface Regenerated {
+  /** The id of the message. */
+  message: string;
+  /** What it names as replaced: an answer, the message itself, or nothing. */
+  replaced: string | undefined;
+  /** How often it was sent. */
+  tries: number;
+  /** Undefined: no definite response yet. */
+  status: number | undefined;
+}
+
 /** One user of one session. */
 export interface User {
   readonly api: Api;
@@ -47,4 +59,9 @@ export interface User {
   isQuiet(): Promise<boolean>;
   /** Sends a command; half of them a second time, later. Returns the first response. */
   command(name: string, body: object): Promise<Answered>;
+  /**
+   * As useChat does: sends a request until the response is definite, which it notes in `asked`, and reads its stream in the
+   * background.
+   */
+  ask(body: object, asked: Pick<Regenerated, 'tries' | 'status'>): Promise<void>;
 }

@@ -33,7 +33,7 @@ export function checkCommands(ledger: Ledger, evidence: Evidence): void {
         ]);
       }
       if (name === 'cancelQueued' && first.status === 200) {
-        const run = evidence.runs.find((one) => one.session_id === session && one.message_id === target);
+        const run = evidence.runs.findLast((one) => one.session_id === session && one.message_id === target);
         ledger.check('a cancelled message never ran', where, run?.state === 'cancelled' && run.step === 0, () => run);
       }
     }

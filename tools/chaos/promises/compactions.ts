@@ -41,7 +41,9 @@ function faultOf(
   if (row.metadata.hidden_by?.id === message) return hidden.length === 1 ? undefined : 'it is not used, but hides rows';
   const left = messages.filter(({ position, hidden_at }) => position < row.position && hidden_at === null);
   if (row.hidden_at === null && left.length > 0) return `it is visible, and so are ${left.length} rows before it`;
-  const isRewound = own.some(({ kind, seq }) => ['rewind', 'unrewind', 'edit'].includes(kind) && seq > made[0]!.seq);
+  const isRewound = own.some(
+    ({ kind, seq }) => ['rewind', 'unrewind', 'edit', 'regenerate'].includes(kind) && seq > made[0]!.seq,
+  );
   const wanted = Number(made[0]!.data['hidden']);
   return isRewound || hidden.length === wanted ? undefined : `${hidden.length} rows name it instead of ${wanted}`;
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { by, type Evidence, type MessageRow, type RunRow } from '../evidence.ts';
+import { by, type Evidence, type MessageRow } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 import { isStored } from '../summaries.ts';
 import type { Sent } from '../user.ts';
@@ -17,12 +17,12 @@ export function checkMessages(ledger: Ledger, evidence: Evidence): void {
   checkOrder(ledger, evidence);
 }
 
-function checkSent(ledger: Ledger, { messages, parts, runs }: Evidence, session: string, sent: Sent): void {
+function checkSent(ledger: Ledger, { messages, parts, runs, events }: Evidence, session: string, sent: Sent): void {
   const where = `session ${session}, message ${sent.id}`;
   const isAccepted = sent.status === 200 || sent.status === 202;
   const stored = messages.filter((row) => row.session_id === session && row.tag === sent.id);
   const isDropped = ({ id }: MessageRow) =>
-    runs.some((run) => run.session_id === session && run.message_id === id && run.state === 'cancelled');
+    runs.every((run) => run.session_id !== session || run.message_id !== id || run.state === 'cancelled');
   // An edit that was dropped before its sender heard of it is sent again: as another one, which may be refused.
   const rows =
     sent.replaces === undefined
@@ -44,8 +44,12 @@ function checkSent(ledger: Ledger, { messages, parts, runs }: Evidence, session:
   const same = isDeepStrictEqual(kept, [sent.text, ...(sent.file ? [sent.file.url] : [])]);
   ledger.check('a message keeps its text', where, same, () => own);
   const answered = runs.filter((run) => run.session_id === session && run.message_id === rows[0]?.id);
-  const ended = answered.length === 1 && FINAL.has(answered[0]!.state);
-  ledger.check('a message has one run, and it is over', where, ended, () => answered);
+  const again = events.filter(
+    ({ session_id, kind, data }) =>
+      session_id === session && kind === 'regenerate' && data['message_id'] === rows[0]?.id,
+  );
+  const ended = answered.length === 1 + again.length && answered.every(({ state }) => FINAL.has(state));
+  ledger.check('a message has a run for each answer asked for, and it is over', where, ended, () => [answered, again]);
 }
 
 function checkNothingElse(ledger: Ledger, { drivers, messages, runs, events, tasks }: Evidence): void {
@@ -66,6 +70,7 @@ function checkRuns(ledger: Ledger, { runs, messages, chats }: Evidence): void {
     chats.flatMap(({ session_id, rewinds }) => (rewinds ?? []).map((one) => `${session_id}/${one.message_id}`)),
   );
   const rows = new Map(messages.map((row) => [`${row.session_id}/${row.id}`, row]));
+  const ofMessage = by(runs, (run) => `${run.session_id}/${run.message_id}`);
   for (const run of runs) {
     const where = `session ${run.session_id}, run ${run.seq}`;
     ledger.check('every run is over', where, FINAL.has(run.state), () => run);
@@ -80,7 +85,10 @@ function checkRuns(ledger: Ledger, { runs, messages, chats }: Evidence): void {
       !answer || Math.floor(answer.position / 1_000) === asked!.position / 1_000,
       () => answer,
     );
-    const isOpen = asked !== undefined && asked.hidden_at === null && !rewound.has(`${run.session_id}/${asked.id}`);
+    const message = `${run.session_id}/${run.message_id}`;
+    // Answered again or before, it stays.
+    const isAlone = ofMessage.get(message)!.length === 1;
+    const isOpen = asked?.hidden_at === null && isAlone && !rewound.has(message);
     const right = run.state !== 'cancelled' || (!isOpen && !answer);
     ledger.check('a cancelled message is hidden, and not answered', where, right, () => ({ run, asked, answer }));
   }
@@ -90,7 +98,9 @@ function checkOrder(ledger: Ledger, { runs, messages }: Evidence): void {
   const positions = new Map(messages.map((row) => [`${row.session_id}/${row.id}`, row.position]));
   const turns = runs.filter(({ kind }) => kind === 'turn');
   for (const [session, all] of by(turns, (run) => run.session_id)) {
-    const found = all.map((run: RunRow) => positions.get(`${session}/${run.message_id}`) ?? -1);
+    // A message that is answered again keeps its place.
+    const asked = [...new Set(all.map((run) => run.message_id))];
+    const found = asked.map((message) => positions.get(`${session}/${message}`) ?? -1);
     const rising = found.every((position, n) => position % 1_000 === 0 && position > (found[n - 1] ?? 0));
     ledger.check('positions rise with the runs', `session ${session}`, rising, () => found);
   }

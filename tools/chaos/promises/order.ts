@@ -16,14 +16,14 @@ export function checkOrder(ledger: Ledger, evidence: Evidence, settled: Readonly
     ledger.check('every request is for a turn', `request ${number}`, turns.has(messageId), () => messageId);
   }
   for (const [session, runs] of sessions) {
-    const seqs = new Map(runs.filter(({ kind }) => kind === 'turn').map((run) => [run.tag, run.seq]));
-    const calls = evidence.calls.filter((call) => seqs.has(call.messageId));
+    const tags = new Set(runs.filter(({ kind }) => kind === 'turn').map(({ tag }) => tag));
+    const calls = evidence.calls.filter((call) => tags.has(call.messageId));
     const lasting = calls.filter((call) => settled.has(call.number));
     for (const [n, call] of lasting.entries()) {
       const before = lasting[n - 1];
       if (before === undefined) continue;
       const where = `session ${session}, requests ${before.number} and ${call.number}`;
-      const inOrder = placeOf(before, seqs) < placeOf(call, seqs);
+      const inOrder = placeOf(before, settled) < placeOf(call, settled);
       ledger.check('turns run in queue order', where, inOrder, () => [before.messageId, call.messageId]);
       const apart = (before.endedAt ?? Infinity) <= call.startedAt;
       ledger.check('one run at a time', where, apart, () => `${before.endedAt} and ${call.startedAt}`);
@@ -42,6 +42,6 @@ export function checkOrder(ledger: Ledger, evidence: Evidence, settled: Readonly
   }
 }
 
-function placeOf(call: ModelCall, seqs: ReadonlyMap<string, number>): number {
-  return seqs.get(call.messageId)! * 1_000 + call.step;
+function placeOf({ number, step }: ModelCall, settled: ReadonlyMap<number, RunRow>): number {
+  return settled.get(number)!.seq * 1_000 + step;
 }
