@@ -17,6 +17,7 @@ import {
   hangingTurn,
   inOrder,
   inPhase,
+  logged,
   open,
   refused,
   type Scenario,
@@ -96,21 +97,13 @@ const signalled: Scenario = {
   async play(runtime) {
     runtime.model.script(inOrder(...build));
     const session = await open(runtime);
-    const events = (kind: string, count: number) =>
-      eventually(async () => {
-        const { rows } = await runtime.db.query('SELECT FROM session_events WHERE session_id = $1 AND kind = $2', [
-          session.id,
-          kind,
-        ]);
-        if (rows.length < count) throw new Error(`${rows.length} events of kind ${kind}`);
-      });
     await turn(session);
     await session.handle.signal(signals.publish);
     await inPhase(session, 'done');
     await session.handle.signal(signals.publish);
     await session.handle.signal(signals.cancel);
     await session.handle.signal(signals.rewind, { message_id: 'msg-of-an-operator' });
-    await events('refused', 3);
+    await logged(runtime, session, 'refused', 3);
     runtime.model.script(inOrder([callTool('call_1', 'build_and_deploy', {})], [callTool('call_1', 'wait', {})]));
     const run = await session.send(`Once more. ${CANARY}`);
     await inPhase(session, 'building');
@@ -312,29 +305,6 @@ const failedActivity: Scenario = {
   },
 };
 
-const rewinds: Scenario = {
-  name: 'rewinds',
-  async play(runtime) {
-    runtime.model.script(inOrder(words));
-    const session = await open(runtime);
-    await session.ended(await session.send(`First. ${CANARY}`, 'the-first-message'));
-    await session.ended(await session.send(`Second. ${CANARY}`, 'the-second-message'));
-    await session.command(updates.rewind, { message_id: 'the-second-message' });
-    await session.command(updates.rewind, { message_id: 'the-first-message' });
-    await session.command(updates.unrewind);
-    await session.command(updates.unrewind);
-    await session.command(updates.branch, { from_message_id: 'the-second-message' });
-    await refused(session.command(updates.unrewind));
-    await hangingTurn(runtime, session);
-    await session.send(`Queued. ${CANARY}`);
-    await refused(session.command(updates.rewind, { message_id: 'the-first-message' }));
-    await session.command(updates.rewind, { message_id: 'the-first-message', abort: true });
-    runtime.model.script(inOrder(words));
-    await turn(session);
-    return session;
-  },
-};
-
 const archives: Scenario = {
   name: 'archives',
   async play(runtime) {
@@ -344,21 +314,6 @@ const archives: Scenario = {
     await session.command(updates.archive, { archived: true });
     await session.command(updates.archive, { archived: false });
     await session.ended(await session.send(`Second. ${CANARY}`));
-    return session;
-  },
-};
-
-const edits: Scenario = {
-  name: 'edits',
-  async play(runtime) {
-    runtime.model.script(inOrder(words));
-    const session = await open(runtime);
-    await session.ended(await session.send(`First. ${CANARY}`, 'the-first-message'));
-    await session.ended(await session.edit('the-first-message', `Better. ${CANARY}`));
-    await hangingTurn(runtime, session);
-    await session.send(`Queued. ${CANARY}`);
-    runtime.model.script(inOrder(words));
-    await session.ended(await session.edit('the-first-message', `Best. ${CANARY}`));
     return session;
   },
 };
@@ -410,8 +365,6 @@ export const lifecycle = [
   idleTimerInCommands,
   wakesOutOfOrder,
   failedActivity,
-  rewinds,
-  edits,
   archives,
   compactions,
 ];

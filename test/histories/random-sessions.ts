@@ -70,16 +70,38 @@ const ACTS = {
   answer: (session, db) => answer(session, db, 'once'),
   reject: (session, db) => answer(session, db, 'reject'),
   give,
+  rewind: (session, db) => withMessage(session, db, (message_id) => session.command(updates.rewind, { message_id })),
+  rewindAborting: (session, db) =>
+    withMessage(session, db, (message_id) => session.command(updates.rewind, { message_id, abort: true })),
+  unrewind: (session) => session.command(updates.unrewind),
+  edit: (session, db) => withMessage(session, db, (message) => session.edit(message, `for ${session.id}`)),
+  regenerate: (session, db) => withMessage(session, db, (message) => session.regenerate(message)),
+  branch: (session, db) =>
+    withMessage(session, db, (message) => session.command(updates.branch, { from_message_id: message })),
+  archive: (session) => session.command(updates.archive, { archived: true }),
+  compact: (session) => session.command(updates.compact),
+  prune: (session) => session.command(updates.prune),
   close: (session) => session.command(updates.close, { abort: true }),
   badCommand: (session) => session.command(updates.publish, { command_id: 'not an id' }),
   signalCancel: (session) => session.signalWithStart(signals.cancel),
   signalPublish: (session) => session.signalWithStart(signals.publish),
-  signalRewind: (session) => session.signalWithStart(signals.rewind, { message_id: 'msg' }),
+  signalRewind: (session, db) =>
+    withMessage(session, db, (message_id) => session.signalWithStart(signals.rewind, { message_id, abort: true })),
   terminate: (session) => session.handle.terminate(),
   cancelWorkflow: (session) => session.handle.cancel(),
 } satisfies Record<string, (session: TestSession, db: pg.Pool) => Promise<unknown>>;
 
 type Act = keyof typeof ACTS;
+
+/** Does something with the newest message of a session but one, so that there is something after it, or with the only one. */
+async function withMessage(session: TestSession, db: pg.Pool, act: (id: string) => Promise<unknown>): Promise<unknown> {
+  const { rows } = await db.query<{ id: string }>(
+    `SELECT id FROM chat_messages WHERE session_id = $1 AND role = 'user' AND hidden_at IS NULL
+      ORDER BY position DESC LIMIT 2`,
+    [session.id],
+  );
+  return act(rows.at(-1)?.id ?? 'msg');
+}
 
 /** What a session waits for, if it does. */
 async function waitsFor(session: TestSession, db: pg.Pool) {
@@ -108,6 +130,9 @@ async function give(session: TestSession, db: pg.Pool): Promise<unknown> {
 const anyAct = fc.oneof(
   { weight: 3, arbitrary: fc.constant<Act>('send') },
   { weight: 15, arbitrary: fc.constantFrom(...(Object.keys(ACTS) as Act[])) },
+);
+const anyWayBack = fc.constantFrom<Act>(
+  ...(['rewind', 'rewindAborting', 'signalRewind', 'unrewind', 'unrewind', 'edit', 'regenerate', 'branch'] as const),
 );
 const anyCommand = fc.constantFrom<Act>('publishBuilt', 'openExisting', 'cancel', 'revert', 'abort');
 const wait = fc.oneof(
@@ -152,7 +177,19 @@ const idleTimerAtTheRow: fc.Arbitrary<Plan> = fc.record({
     .map((delays) => [0, 0, ...delays].map((before) => ({ before, after: 0 }))),
   answers,
 });
-const plan = fc.oneof({ weight: 3, arbitrary: anything }, { weight: 1, arbitrary: idleTimerAtTheRow });
+/** Back and forth in a conversation, which has answers by then: the session is loaded at once. */
+const goingBack: fc.Arbitrary<Plan> = fc.record({
+  acts: fc
+    .tuple(wait, fc.array(fc.record({ act: anyWayBack, wait }), { minLength: 3, maxLength: 6, size: 'max' }))
+    .map(([later, acts]) => [{ act: 'send', wait: 0 }, { act: 'send', wait: later }, ...acts]),
+  slow: fc.array(slow, { minLength: 5, maxLength: 5 }).map((calls) => [{ before: 0, after: 0 }, ...calls]),
+  answers,
+});
+const plan = fc.oneof(
+  { weight: 3, arbitrary: anything },
+  { weight: 1, arbitrary: idleTimerAtTheRow },
+  { weight: 1, arbitrary: goingBack },
+);
 
 /** The plans of `count` sessions: the same for the same seed. */
 export function plans(seed: number, count: number): Plan[] {

@@ -74,6 +74,15 @@ export async function inPhase(session: TestSession, phase: string): Promise<void
   });
 }
 
+/** Waits until the event log has this many of a kind. */
+export async function logged({ db }: TestRuntime, session: TestSession, kind: string, count: number): Promise<void> {
+  await eventually(async () => {
+    const sql = 'SELECT FROM session_events WHERE session_id = $1 AND kind = $2';
+    const { rowCount } = await db.query(sql, [session.id, kind]);
+    if (rowCount! < count) throw new Error(`${rowCount} events of kind ${kind}`);
+  });
+}
+
 /** Sends a command that is refused. */
 export async function refused(command: Promise<unknown>): Promise<void> {
   const outcome = await command.then(

@@ -40,6 +40,15 @@ export interface SessionRow {
   cancel_token: string | null;
 }
 
+/** What an edit and a new answer return. */
+interface Replaced {
+  ok: boolean;
+  code?: string;
+  run_seq: number;
+  message_id: string;
+  aborted_run: number | null;
+}
+
 /** One session of one user. */
 export class TestSession {
   readonly id: string;
@@ -97,14 +106,24 @@ export class TestSession {
   }
 
   /** Replaces a message by another one, as the client does. Returns the run's number. */
-  async edit(edited: string, text: string): Promise<number> {
+  edit(edited: string, text: string): Promise<number> {
     const message = newId('msg');
     const parts = [{ id: newId('prt'), type: 'text', data: { type: 'text', text } }];
-    const { rows } = await this.servers.db.query<{ r: { ok: boolean; run_seq: number; aborted_run: number | null } }>(
-      'SELECT edit_message($1, $2, $3, $4, $5, $6, $7, NULL, 1000) AS r',
-      [this.id, this.user, edited, message, newId('msg'), JSON.stringify(parts), '{}'],
-    );
-    const { run_seq: run, aborted_run: aborted } = rows[0]!.r;
+    const args = [this.id, this.user, edited, message, newId('msg'), JSON.stringify(parts), '{}'];
+    return this.replaced('SELECT edit_message($1, $2, $3, $4, $5, $6, $7, NULL, 1000) AS r', args);
+  }
+
+  /** Asks for a new answer to a message, as the client does. Returns the run's number. */
+  regenerate(message: string): Promise<number> {
+    const args = [this.id, this.user, message, newId('msg')];
+    return this.replaced('SELECT regenerate_answer($1, $2, $3, NULL, $4, NULL) AS r', args);
+  }
+
+  /** Replaces a message or an answer, and wakes the workflow. */
+  private async replaced(sql: string, args: readonly string[]): Promise<number> {
+    const { rows } = await this.servers.db.query<{ r: Replaced }>(sql, [...args]);
+    const { ok, code, run_seq: run, message_id: message, aborted_run: aborted } = rows[0]!.r;
+    if (!ok) throw new Error(`not accepted: ${code}`);
     await this.wake(run, message, aborted);
     return run;
   }
