@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { readMessages } from '../../store/messages.ts';
 import { searchMessages } from '../../store/search.ts';
 import { exportedLines } from '../../store/transfer.ts';
-import { indexPast, insertPast, patiently } from '../../tools/test-kit/long-past.ts';
+import { compactPast, indexPast, insertPast, lengthenAnswers, patiently } from '../../tools/test-kit/long-past.ts';
 import { measuredRows, rows, Session } from './session.ts';
 
 const db = await measuredRows();
@@ -24,11 +24,17 @@ let plain: Session;
 let hiding: Session;
 let thousand: Session;
 let visible: Session;
+let summarized: Session;
 beforeAll(async () => {
   plain = await past('ada', 50);
   hiding = await past('ada', 50, 5_000);
   thousand = await past('ada', 500);
   visible = await past('fay', 5_000);
+  summarized = await past('gus', 500);
+  await patiently(db, async (client) => {
+    for (const { id } of [thousand, summarized]) await lengthenAnswers(client, id);
+    await compactPast(client, summarized.id, { turns: 500, every: 25, tail: 25 });
+  });
   for (const user of ['bea', 'cyd', 'dan', 'eva']) await past(user, 2_500);
   await db.query('VACUUM ANALYZE');
 });
@@ -160,7 +166,7 @@ describe('a long session', () => {
     expect(await searchMessages(db, 'ada', 'word4321', 20)).toHaveLength(2);
   });
 
-  it('X1 X4 a rewind, an un-rewind and a branch of 1,000 messages read a bounded number of blocks for each', async () => {
+  it('X1 X4 a rewind, an un-rewind and a branch of 1,000 messages with 2,000 parts read a bounded number of blocks for each', async () => {
     const rewind = await costOf(async (client) => {
       const session = thousand.through(client);
       expect(await session.rewind('u1')).toMatchObject({ ok: true, hidden: 999 });
@@ -174,7 +180,28 @@ describe('a long session', () => {
     );
     expect(branch.scanned).toEqual([]);
     expect(branch.used).toEqual(expect.arrayContaining([PARTS, 'chat_runs_of_message']));
-    expect(branch.blocks / 2_000).toBeLessThan(20);
+    expect(branch.blocks / 3_000).toBeLessThan(15);
+  });
+
+  it('X3 X4 nor do they read more of 1,000 messages of which compactions have summarized most', async () => {
+    const rewind = await costOf(async (client) => {
+      const session = summarized.through(client);
+      expect(await session.rewind('u475')).toMatchObject({ ok: true, hidden: 51 });
+      expect(await session.unrewind()).toMatchObject({ ok: true, shown: 51 });
+    });
+    expect(rewind.scanned).toEqual([]);
+    expect(rewind.used).toEqual(expect.arrayContaining([HIDDEN, VISIBLE]));
+    expect(rewind.blocks / 1_000).toBeLessThan(15);
+    // A summary and 50 messages; then 1,000 that one compaction has hidden.
+    for (const [session, from_message_id, read] of [
+      [summarized, 'a475', 1_000],
+      [hiding, 'a500', 2_000],
+    ] as const) {
+      const branch = await costOf((client) => session.through(client).apply('branch', { from_message_id }));
+      expect(branch.scanned).toEqual([]);
+      expect(branch.used).toEqual(expect.arrayContaining([PARTS, 'chat_runs_of_message']));
+      expect(branch.blocks / read).toBeLessThan(25);
+    }
   });
 
   it('X3 a rewind over a compaction to the 1,000th of 10,000 hidden messages reads no more of them', async () => {

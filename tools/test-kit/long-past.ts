@@ -51,6 +51,51 @@ export async function insertPast(client: pg.ClientBase, sessions: readonly strin
   await insert('session_events (session_id, seq, kind, actor, command_id)', `s, n + 1, 'abort', 'user', 'past:' || n`);
 }
 
+/** Compactions of a past: one after each `every` turns, as long as at least `tail` turns stay. */
+interface Compactions {
+  turns: number;
+  every: number;
+  tail: number;
+}
+
+/** Compacts a past of `insertPast`: each summary, `c1`, `c2`, …, hides all that is visible before it, the summary before it too. */
+export async function compactPast(client: pg.ClientBase, session: string, past: Compactions): Promise<void> {
+  const { turns, every, tail } = past;
+  const args = [session, every, Math.floor((turns - tail) / every)];
+  await client.query(
+    `WITH summaries AS (
+       INSERT INTO chat_messages (session_id, id, position, role)
+       SELECT $1, 'c' || n, n * $2::integer * 1000 + 2, 'assistant' FROM generate_series(1, $3::integer) AS n
+       RETURNING id, (position / 1000)::integer AS turn)
+     INSERT INTO chat_parts (session_id, id, message_id, index, type, data)
+     SELECT $1, 'p' || id, id, 0, 'data-compaction', jsonb_build_object('type', 'data-compaction', 'data',
+              jsonb_build_object('summary', 'They talked.', 'tail_start_id', 'u' || turn + 1, 'auto', true, 'summary_tokens', 3))
+       FROM summaries`,
+    args,
+  );
+  await client.query(
+    `UPDATE chat_messages m
+        SET hidden_at = now(), metadata = metadata || jsonb_build_object('hidden_by', jsonb_build_object(
+              'cause', 'compaction', 'id', 'c' || n))
+       FROM generate_series(1, $3::integer) AS n
+      WHERE session_id = $1 AND position >= (n - 1) * $2::integer * 1000 + 2 AND position < n * $2::integer * 1000 + 2`,
+    args,
+  );
+}
+
+/** Gives each answer of a past the call of a tool and another text. */
+export async function lengthenAnswers(client: pg.ClientBase, session: string): Promise<void> {
+  await client.query(
+    `INSERT INTO chat_parts (session_id, id, message_id, index, type, data, tool_call_id, tool_state)
+     SELECT $1, id || more.index, id, more.index, data ->> 'type', data, call, state
+       FROM chat_messages,
+            LATERAL (VALUES (1, '{"type": "tool-x", "output": "a few words"}'::jsonb, 'call' || id, 'output-available'),
+                            (2, '{"type": "text", "text": "some more text"}', NULL, NULL)) AS more(index, data, call, state)
+      WHERE session_id = $1 AND role = 'assistant'`,
+    [session],
+  );
+}
+
 /** Makes the messages of a session found by the searches of its user. */
 export async function indexPast(client: pg.ClientBase, session: string, user: string): Promise<void> {
   await client.query(

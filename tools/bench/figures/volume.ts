@@ -3,14 +3,18 @@ import { newId } from '../../../domain/ids.ts';
 import { applyCommand } from '../../../store/commands.ts';
 import { readMessages } from '../../../store/messages.ts';
 import { searchMessages } from '../../../store/search.ts';
-import { indexPast, insertPast } from '../../test-kit/long-past.ts';
+import { compactPast, indexPast, insertPast, lengthenAnswers } from '../../test-kit/long-past.ts';
 import type { Figure, Result } from '../figure.ts';
 import { median, spread } from '../statistics.ts';
 import { withWorld } from '../world.ts';
 
 const MESSAGES = 1_000_000;
 const OF_LONG_SESSION = 10_000;
-const OF_BRANCH = 1_000;
+/** Of a conversation that is gone back over. */
+const TURNS_BACK = 500;
+/** The turns among them that are not summarized, and the number of the last one that is. */
+const TAIL = 25;
+const SUMMARIZED = TURNS_BACK - TAIL;
 const WINDOW = 100;
 const USERS = 100;
 const SESSIONS_OF_USER = 50;
@@ -36,13 +40,17 @@ export const volume: Figure = {
         const long = await session(client, 'long', OF_LONG_SESSION / 2);
         const hiding = await session(client, 'long', WINDOW / 2, OF_LONG_SESSION / 2);
         const plain = await session(client, 'long', WINDOW / 2);
-        const branched = await session(client, 'long', OF_BRANCH / 2);
+        const visible = await conversation(client);
+        const once = await conversation(client, SUMMARIZED);
+        const often = await conversation(client, TAIL);
         await atLeisure(client, 'VACUUM ANALYZE');
         await client.query('SET statement_timeout = 5000');
         return [
           ...(await windows(client, hiding, plain)),
           ...(await searches(client)),
-          ...(await goingBack(client, branched)),
+          ...(await goingBack(client, visible, { to: 1, branchAt: TURNS_BACK, over: '1,000 messages' })),
+          ...(await goingBack(client, once, { to: SUMMARIZED, over: '1,000 messages, 950 summarized at once' })),
+          ...(await goingBack(client, often, { to: SUMMARIZED, over: '1,000 messages, 950 summarized by 50' })),
           await timed('hydrate of the last 50 of 10,000 messages', 10, () =>
             readMessages(client, long, { limit: 50, hidden: false }),
           ),
@@ -75,6 +83,14 @@ async function session(db: pg.PoolClient, user: string, turns: number, hidden = 
   await db.query(`SELECT open_session($1, $2, 'site-builder', NULL, NULL, '{}', NULL)`, [id, user]);
   await insertPast(db, [id], { to: turns + hidden, hidden, text: () => TEXT });
   await indexPast(db, id, user);
+  return id;
+}
+
+/** 1,000 messages with 2,000 parts, with a compaction after each `every` turns. */
+async function conversation(db: pg.PoolClient, every?: number): Promise<string> {
+  const id = await session(db, 'long', TURNS_BACK);
+  await lengthenAnswers(db, id);
+  if (every !== undefined) await compactPast(db, id, { turns: TURNS_BACK, every, tail: TAIL });
   return id;
 }
 
@@ -115,7 +131,12 @@ async function searches(db: pg.PoolClient): Promise<Result[]> {
   return [{ name, value: median(times), unit: 'ms', target: { atMost: 50 }, detail: spread(times) }];
 }
 
-async function goingBack(db: pg.PoolClient, id: string): Promise<Result[]> {
+/** Rewinds to a turn and back, and branches at the answer of a turn. */
+async function goingBack(
+  db: pg.PoolClient,
+  id: string,
+  { to, branchAt = to, over }: { to: number; branchAt?: number; over: string },
+): Promise<Result[]> {
   const command = async (name: 'rewind' | 'unrewind' | 'branch', args: object) => {
     const request = { command: name, ...args } as Parameters<typeof applyCommand>[1]['request'];
     const { outcome } = await applyCommand(db, {
@@ -128,12 +149,12 @@ async function goingBack(db: pg.PoolClient, id: string): Promise<Result[]> {
   };
   const [rewinds, unrewinds, branches]: number[][] = [[], [], []];
   for (let n = 0; n < TIMES; n += 1) {
-    rewinds!.push(await lasting(() => command('rewind', { message_id: 'u1' })));
+    rewinds!.push(await lasting(() => command('rewind', { message_id: `u${to}` })));
     unrewinds!.push(await lasting(() => command('unrewind', {})));
-    branches!.push(await lasting(() => command('branch', { from_message_id: `a${OF_BRANCH / 2}` })));
+    branches!.push(await lasting(() => command('branch', { from_message_id: `a${branchAt}` })));
   }
   const row = (name: string, times: number[], atMost: number): Result => ({
-    name: `${name} of 1,000 messages`,
+    name: `${name} of ${over}`,
     value: median(times),
     unit: 'ms',
     target: { atMost },
