@@ -200,7 +200,7 @@ describe('a long session', () => {
       const branch = await costOf((client) => session.through(client).apply('branch', { from_message_id }));
       expect(branch.scanned).toEqual([]);
       expect(branch.used).toEqual(expect.arrayContaining([PARTS, 'chat_runs_of_message']));
-      expect(branch.blocks / read).toBeLessThan(25);
+      expect(branch.blocks / read).toBeLessThan(20);
     }
   });
 
