@@ -43,7 +43,8 @@ const SAID: Readonly<Partial<Record<ErrorCode, string>>> = {
   InvalidRange: 'expected either tail_turns, or from_start_message_id of a visible message not after from_message_id',
   NothingToCompact: 'there is nothing to compact: no turns come before the newest ones, which stay',
   NothingToPrune: 'there is nothing to prune: the model sees no large tool output but the newest ones',
-  ChildSession: 'the session belongs to a tool call of another one, and only that gives it messages',
+  ChildSession:
+    'the session belongs to a tool call of another one: only that gives it messages, and it has no branches',
   ProjectRequired: 'decision: "always" needs a project, and the session has none',
   TooMany: 'too many messages are queued in this session',
   NotSupported: 'this is not supported yet',

@@ -182,7 +182,15 @@ export const COMMANDS = {
       tail_turns: 'count?',
     },
     outcome: { session_id: 'session' },
-    errors: ['MessageNotFound', 'MessageHidden', 'RunInFlight', 'InvalidRange', 'ModelNotConfigured', 'TooLarge'],
+    errors: [
+      'MessageNotFound',
+      'MessageHidden',
+      'RunInFlight',
+      'InvalidRange',
+      'ModelNotConfigured',
+      'TooLarge',
+      'ChildSession',
+    ],
   },
   archive: {
     summary: 'Take the session out of lists, or with `archived: false` back into them',

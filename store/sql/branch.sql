@@ -128,7 +128,7 @@ BEGIN
   SELECT * INTO v_chat FROM chat_sessions WHERE session_id = p_session;
   SELECT * INTO v_session FROM sessions WHERE session_id = p_session;
   SELECT * INTO v_target FROM chat_messages WHERE session_id = p_session AND id = p_args ->> 'from_message_id';
-  v_refusal := out_of_sight(v_target);
+  v_refusal := coalesce(child_session(p_session), out_of_sight(v_target));
   IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
   IF has_open_run(p_session) THEN
     RETURN '{"code": "RunInFlight"}';

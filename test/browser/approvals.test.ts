@@ -401,6 +401,23 @@ describe('the work of a subagent', () => {
     await work.getByText('The subagent has answered.').waitFor();
   });
 
+  it('H14 P4 is no conversation to branch', async () => {
+    const tab = await site.visit();
+    await tab.send('delegate thinking');
+    await tab.answers.getByText('That was delegate thinking.').waitFor();
+    await tab.idle();
+    const { items } = await tab.ask<{ items: { parts: { output?: { session_id: string } }[] }[] }>(
+      `${await tab.sessionId()}/messages`,
+    );
+    const [call] = items.at(-1)!.parts.filter(({ output }) => output !== undefined);
+    const storageState = await tab.page.context().storageState();
+    const child = await site.visit({ at: `/s/${call!.output!.session_id}`, storageState });
+    await child.answers.getByText('That was thinking.').waitFor();
+    await child.button('Answer again').waitFor();
+    expect(await child.button('Branch here').count()).toBe(0);
+    expect(await tab.button('Branch here').count()).toBe(2);
+  });
+
   it('H14 P4 its call that waits for another page is named, and nobody is asked', async () => {
     const tab = await site.visit();
     await tab.send('delegate where');

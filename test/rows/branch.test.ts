@@ -13,6 +13,12 @@ async function branch(session: Session, from: string, args: object = {}): Promis
   return new Session(db, outcome['session_id'] as string, session.user);
 }
 
+/** Makes a session that of a subagent; returns the message. */
+async function asChild({ id }: Session, message: string): Promise<string> {
+  await db.query('UPDATE chat_sessions SET depth = 1 WHERE session_id = $1', [id]);
+  return message;
+}
+
 /** A session's parts without their ids and session. */
 async function partsOf(session: Session): Promise<Row[]> {
   return rows(
@@ -182,6 +188,7 @@ describe('a branch', () => {
     ['a message of another session', async () => (await conversation(db, 'else')) && 'else', 'MessageNotFound'],
     ['a message that a rewind hid', async (session) => (await session.rewind('one')) && 'two', 'MessageHidden'],
     ['a session with a run in flight', async (session) => (await session.say('more')) && 'one', 'RunInFlight'],
+    ['a subagent, whose permissions come from above', (session) => asChild(session, 'one'), 'ChildSession'],
   ])('X4 of %s is refused, and makes nothing', async (_what, prepare, code) => {
     const session = await conversation(db, 'one', 'two');
     const target = await prepare(session);

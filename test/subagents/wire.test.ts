@@ -64,6 +64,7 @@ describe('a child over HTTP', () => {
     const { body: messages } = await ada.get(`/api/sessions/${child}/messages`);
     const message_id = messages.items[0].id as string;
     expect(await ada.post(`/api/sessions/${child}/rewind`, { message_id, abort: true })).toMatchObject(refused);
+    expect(await ada.post(`/api/sessions/${child}/branch`, { from_message_id: message_id })).toMatchObject(refused);
     expect(await ada.post('/api/sessions', { agent: 'helper' })).toMatchObject({
       status: 422,
       body: { code: 'AgentNotConfigured' },

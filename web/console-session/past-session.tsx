@@ -18,7 +18,7 @@ const WHY = {
 
 /**
  * A session as it stood after an event: only what can be told exactly.
- * @param mayBranch a branch can be opened: the session is the reader's own
+ * @param mayBranch a branch can be opened: the session is the reader's own, and no child
  */
 export function PastSession({ id, seq, mayBranch }: { id: string; seq: string; mayBranch: boolean }) {
   const past = useConsole<ConsolePast>(`${sessionPath(id)}/past/${encodeURIComponent(seq)}?limit=200`);

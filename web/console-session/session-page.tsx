@@ -61,7 +61,11 @@ export function SessionPage({ id, view: named, after }: { id: string; view: stri
             </button>
           </nav>
           {after !== null ? (
-            <PastSession id={id} seq={after} mayBranch={session.is_own} />
+            <PastSession
+              id={id}
+              seq={after}
+              mayBranch={session.is_own && session.chat.metadata['task'] === undefined}
+            />
           ) : view === 'events' ? (
             <EventLog id={id} of={session} />
           ) : view === 'replay' ? (

@@ -19,13 +19,14 @@ interface Props {
   session: TabSession;
   /** An answer is in flight. */
   isWorking: boolean;
+  mayBranch: boolean;
   onEdit: (messageId: string) => void;
   onGoneBack: (message: UIMessage) => void;
 }
 
 /** What can be done with a message, which model has written it, and when. */
 export const Actions = memo(function Actions(props: Props) {
-  const { message, session, isWorking } = props;
+  const { message, session, mayBranch } = props;
   const { goingBack } = session;
   const isUsers = message.role === 'user';
   const answeredBy = isUsers ? undefined : (message.metadata as { model?: string } | undefined)?.model;
@@ -38,7 +39,7 @@ export const Actions = memo(function Actions(props: Props) {
           <ArrowPathIcon aria-hidden="true" />
         </IconButton>
       )}
-      {!isWorking && (
+      {mayBranch && (
         <IconButton label="Branch here" onClick={() => void goingBack.branch(message)}>
           <ArrowTurnDownRightIcon aria-hidden="true" />
         </IconButton>

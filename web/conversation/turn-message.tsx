@@ -52,7 +52,14 @@ export function TurnMessage(props: Props) {
         held={isLive ? held : undefined}
       />
       {!isLive && (
-        <Actions message={message} session={session} isWorking={isWorking} onEdit={onEdit} onGoneBack={onGoneBack} />
+        <Actions
+          message={message}
+          session={session}
+          isWorking={isWorking}
+          mayBranch={!isWorking && !view.isChild}
+          onEdit={onEdit}
+          onGoneBack={onGoneBack}
+        />
       )}
       {isGoneBackTo(props) && <GoneBack message={message} session={session} onUndone={onUndone} />}
       {view.branch?.from === message.id && <BranchMade id={view.branch.id} />}
@@ -93,12 +100,12 @@ function BranchMade({ id }: { id: string }) {
   );
 }
 
-function End({ placed, session, isWorking, end, onEdit }: Props & { end: NonNullable<Placed['end']> }) {
+function End({ placed, session, view, isWorking, end, onEdit }: Props & { end: NonNullable<Placed['end']> }) {
   const { message, asked, before, isNewest } = placed;
   const isPossible: Record<WayOut, boolean> = {
     retry: true,
     edit: asked !== undefined && !isFromTask(asked),
-    branch: before !== undefined,
+    branch: before !== undefined && !view.isChild,
     compact: before !== undefined,
   };
   const onWayOut = (way: WayOut) => {

@@ -198,6 +198,7 @@ export class ChatSync {
     view.update({
       agent: settings.agent,
       parent: settings.parent_id,
+      isChild: settings.metadata['task'] !== undefined,
       cost: settings.cost_usd,
       title,
       initiative: typeof initiative === 'string' ? initiative : null,

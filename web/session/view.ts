@@ -23,6 +23,8 @@ export interface View extends SessionFacts {
   title: string | null;
   /** The session that this one is a branch of; null: none. */
   parent: string | null;
+  /** The session belongs to a tool call of another one. */
+  isChild: boolean;
   /** The initiative that the session has joined; null: none. */
   initiative: string | null;
   /** The agent that answers; null: not known yet, or the default one. */
@@ -54,6 +56,7 @@ export const NEW_VIEW: View = {
   goneBackTo: null,
   title: null,
   parent: null,
+  isChild: false,
   initiative: null,
   agent: null,
   agents: null,
