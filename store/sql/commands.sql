@@ -147,7 +147,7 @@ END $$;
 CREATE OR REPLACE FUNCTION cmd_cancel_queued(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
-  v_message text := p_args ->> 'message_id';
+  v_message text := coalesce((newest_version(p_session, p_args ->> 'message_id')).id, p_args ->> 'message_id');
   v_run chat_runs;
 BEGIN
   SELECT * INTO v_run FROM chat_runs

@@ -239,6 +239,19 @@ describe('aborts and cancels', () => {
     expect(await states(session)).toEqual(['finished', 'running', 'cancelled']);
   });
 
+  it('W7 X1 a queued message is taken back by the id that an edit has replaced, too', async () => {
+    const session = await Session.saying(db, 'one', 'two');
+    await session.edit('two', 'zwei', { id: 'zwei' });
+    expect(await session.cancelQueued('two')).toMatchObject({ ok: true, run_seq: 3 });
+    expect(await states(session)).toEqual(['queued', 'cancelled', 'cancelled']);
+    await session.answer(1);
+    expect(await session.cancelQueued('two'), 'a repeat').toMatchObject({ ok: true, run_seq: 3 });
+    expect((await session.messages()).map(({ id, hidden_at }) => [id, hidden_at !== null])).toContainEqual([
+      'zwei',
+      true,
+    ]);
+  });
+
   it('W7 of a concurrent claim and cancel of the same message one wins', async () => {
     for (let round = 0; round < 30; round += 1) {
       const session = await Session.saying(db, 'one');
