@@ -274,7 +274,7 @@ BEGIN
   v_result := accept_message(
     p_session, p_user, p_message, p_answer, p_parts, p_metadata, p_model, p_max_queue, p_attributes);
   IF NOT (v_result ->> 'ok')::boolean THEN
-    RAISE EXCEPTION 'an edit was not accepted: %', v_result ->> 'code';
+    RAISE EXCEPTION 'an edit was not accepted' USING ERRCODE = 'PD007';
   END IF;
   UPDATE chat_runs SET replaced = v_ended.replaced
    WHERE session_id = p_session AND seq = (v_result ->> 'run_seq')::integer AND v_ended.replaced IS NOT NULL;
@@ -282,6 +282,9 @@ BEGIN
     'message_id', p_message, 'replaced', v_target.id, 'run_seq', v_ended.run_seq, 'dropped', v_ended.dropped)), NULL);
   RETURN v_result || session_mark(p_session) || jsonb_build_object(
     'aborted_run', v_ended.run_seq, 'dropped', v_ended.dropped, 'children', v_ended.children);
+-- Nothing of the exchange stays.
+EXCEPTION WHEN SQLSTATE 'PD007' THEN
+  RETURN v_result;
 END $$;
 
 -- Answers a user message again: ends what is open, hides all after the message, and makes a new run of it. `p_replaced` is the

@@ -252,6 +252,16 @@ describe('aborts and cancels', () => {
     ]);
   });
 
+  it('W7 X1 a queued message whose edit is refused stays in the queue as it was', async () => {
+    const session = await Session.saying(db, 'one', 'two', 'three');
+    const { answer_id: answer } = (await session.claim(1, fence(1))) as { answer_id: string };
+    const before = await session.everything();
+    expect(await session.edit('two', 'zwei', { maxQueue: 2 })).toEqual({ ok: false, code: 'TooMany' });
+    expect(await session.edit('two', 'zwei', { id: answer })).toEqual({ ok: false, code: 'MessageConflict' });
+    expect(await session.everything()).toEqual(before);
+    expect(await session.edit('two', 'zwei', { maxQueue: 3 })).toMatchObject({ ok: true, dropped: ['two'] });
+  });
+
   it('W7 of a concurrent claim and cancel of the same message one wins', async () => {
     for (let round = 0; round < 30; round += 1) {
       const session = await Session.saying(db, 'one');
