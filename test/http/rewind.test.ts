@@ -252,6 +252,8 @@ describe('a branch', () => {
     expect(runtime.model.requests[copy.number]).toBeDefined();
     expect(without(await page.stored())).toEqual(['one', 'one!', 'two', 'two!']);
     const { body: listed } = await ada.get(`/api/sessions?parent=${parent.session.session_id as string}`);
+    expect((await ada.get(`/api/sessions?parent=${page.id}`)).body, 'H8 by an alias').toEqual(listed);
+    expect((await ada.get('/api/sessions?parent=nothing')).body.items).toEqual([]);
     expect((listed.items as { session: object }[]).map(({ session }) => session)).toMatchObject([{ session_id: id }]);
     const history = await TestSession.of(runtime, parent.session.session_id as string).handle.fetchHistory();
     expect(JSON.stringify(history)).not.toContain(Buffer.from(canary).toString('base64').slice(4, 30));
