@@ -272,7 +272,7 @@ export class PerdureClient {
    * Answers a user message again, as a new run of it: ends the run in flight, drops what is queued, and hides all that came
    * after the message.
    * @throws {PerdureError} `SessionNotFound`, `MessageNotFound`, `NotUserMessage`, `MessageHidden`, `ModelNotConfigured`,
-   * `TooMany`
+   * `TooManyAnswers`
    */
   regenerate(user: string, session: string, messageId: string, options?: RegenerateOptions): Promise<Submitted> {
     return this.submission.regenerate(user, session, messageId, options);

@@ -45,6 +45,7 @@ export const ERROR_STATUS = {
   ReviewRequired: 409,
   StaleState: 412,
   ChildSession: 409,
+  TooManyAnswers: 409,
   NotWaiting: 409,
   NotOffered: 400,
   ProjectRequired: 400,

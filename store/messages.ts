@@ -53,6 +53,7 @@ const acceptanceRefusal = z.object({
     'ChildSession',
     'MessageConflict',
     'TooMany',
+    'TooManyAnswers',
     'MessageNotFound',
     'NotUserMessage',
     'MessageHidden',

@@ -76,6 +76,7 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
         'NotUserMessage',
         'MessageHidden',
         'TooMany',
+        'TooManyAnswers',
         'AgentNotConfigured',
         'ModelNotConfigured',
         'ModalityNotSupported',

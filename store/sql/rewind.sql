@@ -289,7 +289,7 @@ END $$;
 
 -- Answers a user message again: ends what is open, hides all after the message, and makes a new run of it. `p_replaced` is the
 -- answer that the caller has; if a newer one has replaced it, this is a repeat. A queued message is answered already. Returns as
--- edit_message; TooMany: it was answered a thousand times. `p_attributes` null: those of the message's last run. Without
+-- edit_message; TooManyAnswers: it was answered 998 times. `p_attributes` null: those of the message's last run. Without
 -- p_model it is the session's; if that is the model of the last run, its variant stays, too.
 CREATE OR REPLACE FUNCTION regenerate_answer(
   p_session text, p_user text, p_message text, p_replaced text, p_answer text, p_model text,
@@ -312,7 +312,7 @@ BEGIN
        SELECT FROM chat_runs WHERE session_id = p_session AND message_id = v_target.id AND answer_id = p_replaced) THEN
     RETURN v_facts || accepted_run(v_run) || '{"accepted": false}';
   ELSIF answer_position(p_session, v_target.position) IS NULL THEN
-    RETURN '{"ok": false, "code": "TooMany"}';
+    RETURN '{"ok": false, "code": "TooManyAnswers"}';
   END IF;
   v_ended := replace_after(p_session, v_target, p_answer);
   INSERT INTO chat_runs (session_id, seq, message_id, answer_id, model, variant, attributes, replaced)

@@ -333,6 +333,23 @@ const CASES: Record<Exclude<ErrorCode, Elsewhere>, Case> = {
       return followed;
     },
   },
+  TooManyAnswers: {
+    refused: async (place) => {
+      const [message] = await place.page.stored();
+      await runtime.db.query(
+        `INSERT INTO chat_messages (id, session_id, position, role, hidden_at)
+         SELECT 'answer' || n, session_id, position + n, 'assistant', now()
+           FROM chat_messages, generate_series(2, 998) AS n WHERE id = $1`,
+        [message!.id],
+      );
+      return ada.post('/api/chat', { id: place.page.id, messages: [message], trigger: 'regenerate-message' });
+    },
+    advice: /was answered 998 times.*Edit the message instead/,
+    follow: async (place) => {
+      expect(await place.page.edit('other words')).toBe('fine');
+      return reload(place);
+    },
+  },
   TooLarge: {
     refused: (place) => place.post('messages', { text: 'x'.repeat(300_000) }),
     advice: /Make it shorter/,

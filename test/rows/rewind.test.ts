@@ -324,7 +324,7 @@ describe('a new answer', () => {
        SELECT 'old' || n, $1, n, 'assistant', now() FROM generate_series(1002, 1998) AS n`,
       [session.id],
     );
-    expect(await session.regenerate('one')).toMatchObject({ ok: false, code: 'TooMany' });
+    expect(await session.regenerate('one')).toMatchObject({ ok: false, code: 'TooManyAnswers' });
     expect(await visible(session)).toEqual(['one', 'answer 1']);
     await told(session, 'two');
   });

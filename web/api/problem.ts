@@ -61,6 +61,7 @@ const ADVICE: Record<ErrorCode, string> = {
   StaleState: 'Read it again, then make your change in that.',
   PreconditionRequired: 'Read it again, then make your change in that.',
   ChildSession: 'Write in the session that has called it.',
+  TooManyAnswers: 'Edit the message instead.',
   NotWaiting: 'Look at the call again: it was answered elsewhere.',
   NotOffered: 'Choose another answer.',
   ProjectRequired: 'Allow it once or for this session.',
