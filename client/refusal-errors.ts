@@ -51,6 +51,10 @@ const SAID: Readonly<Partial<Record<ErrorCode, string>>> = {
   NotSupported: 'this is not supported yet',
 };
 
+const TOO_LARGE_A_BRANCH =
+  'a branch has at most 50,000 messages and parts, of 64 MiB: branch at an earlier message, or copy less of the ' +
+  'conversation, with tail_turns or from_start_message_id';
+
 /** The error of a refusal: code and facts from the row, with a message for people. */
 export function refusalError(refusal: Omit<Refusal, 'ok'>): PerdureError {
   const { code, phase, event, state, locked_project_id, cause, decision, offered, field } = refusal;
@@ -79,6 +83,9 @@ export function refusalError(refusal: Omit<Refusal, 'ok'>): PerdureError {
       return new PerdureError(code, `decision: expected one that is offered: ${(offered ?? []).join(', ')}`);
     case 'KeyReused':
       return keyReused();
+    case 'TooLarge':
+      if (field === undefined) return new PerdureError(code, TOO_LARGE_A_BRANCH);
+      return new InvalidInputError([{ field, expected: 'at most 16384 bytes, with that of the session' }], code);
     default: {
       const known = isErrorCode(code) ? code : 'Internal';
       return new PerdureError(known, SAID[known] ?? `the command was refused: ${code}`);

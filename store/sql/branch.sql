@@ -19,61 +19,84 @@ LANGUAGE sql STABLE AS $$
             WHERE c.session_id = m.session_id AND c.id = m.metadata #>> '{hidden_by,id}' AND c.position > p_position))
 $$;
 
+-- Whether the messages between two positions can be copied in much less time than a statement has: with their parts they are at most
+-- 50,000, and have at most 64 MiB as they are stored, with the full outputs of their tools. It reads no more rows than that.
+CREATE OR REPLACE FUNCTION fits_a_branch(p_session text, p_from bigint, p_to bigint) RETURNS boolean
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+  v_ids text[];
+  v_count integer;
+  v_bytes bigint;
+BEGIN
+  SELECT array_agg(id), sum(pg_column_size(metadata)) INTO v_ids, v_bytes
+    FROM (SELECT id, metadata FROM messages_as_of(p_session, p_to) WHERE position >= p_from LIMIT 50001) AS m;
+  WITH parts AS MATERIALIZED (
+    SELECT tool_call_id, pg_column_size(data) AS bytes
+      FROM chat_parts WHERE session_id = p_session AND message_id = ANY (v_ids) LIMIT 50001 - cardinality(v_ids)
+  )
+  SELECT cardinality(v_ids) + count(*), v_bytes + coalesce(sum(bytes), 0) + coalesce((
+           SELECT sum(pg_column_size(output)) FROM tool_outputs
+            WHERE session_id = p_session AND tool_call_id IN (SELECT tool_call_id FROM parts)), 0)
+    INTO v_count, v_bytes
+    FROM parts;
+  RETURN v_count <= 50000 AND v_bytes <= 64 * 1024 * 1024;
+END $$;
+
 -- Copies messages between two positions, with their parts, runs, prompts, attachments and full tool outputs, under new ids. Positions and
 -- times stay, and so do parts, except for the ids of other messages in them: of a summary that of the first message after it, of
--- refused files those of their messages.
+-- refused files those of their messages. The new ids are looked up by the old ones, not joined, and plans are made for these ids: one that
+-- is made before Postgres knows how many there are may compare each message with each.
 CREATE OR REPLACE FUNCTION copy_messages(p_session text, p_from bigint, p_to bigint, p_copy text) RETURNS integer
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
-  v_count integer;
+  v_new jsonb := (
+    SELECT jsonb_object_agg(id, made_id('msg', n))
+      FROM (SELECT id, row_number() OVER (ORDER BY position) AS n
+              FROM messages_as_of(p_session, p_to) WHERE position >= p_from) AS m);
+  v_ids text[] := ARRAY(SELECT jsonb_object_keys(v_new));
 BEGIN
-  WITH copied AS MATERIALIZED (
-    SELECT m.*, made_id('msg', row_number() OVER (ORDER BY m.position)) AS new_id
-      FROM messages_as_of(p_session, p_to) m WHERE m.position >= p_from
-  ), messages AS (
+  WITH messages AS (
     INSERT INTO chat_messages (id, session_id, position, role, metadata, created_at, updated_at)
-    SELECT new_id, p_copy, position, role, metadata - 'hidden_by' - 'snapshot_id', created_at, updated_at FROM copied
+    SELECT v_new ->> id, p_copy, position, role, metadata - 'hidden_by' - 'snapshot_id', created_at, updated_at
+      FROM chat_messages WHERE session_id = p_session AND id = ANY (v_ids)
     RETURNING metadata
   ), parts AS (
     INSERT INTO chat_parts (id, message_id, session_id, index, type, data, tool_call_id, tool_state, created_at, updated_at)
-    SELECT made_id('prt', row_number() OVER (ORDER BY c.position, p.index)), c.new_id, p_copy, p.index, p.type,
+    SELECT made_id('prt', row_number() OVER (ORDER BY v_new ->> p.message_id COLLATE "C", p.index)), v_new ->> p.message_id, p_copy,
+           p.index, p.type,
            CASE WHEN p.type = 'data-refused' THEN jsonb_set(p.data, '{data,messages}', (
-                  SELECT coalesce(jsonb_agg(new_id ORDER BY position), '[]') FROM copied
-                   WHERE p.data #> '{data,messages}' ? id))
-                WHEN tail.new_id IS NULL THEN p.data
-                ELSE jsonb_set(p.data, '{data,tail_start_id}', to_jsonb(tail.new_id)) END,
+                  SELECT coalesce(jsonb_agg(v_new -> id ORDER BY v_new ->> id COLLATE "C"), '[]')
+                    FROM jsonb_array_elements_text(p.data #> '{data,messages}') AS refused(id) WHERE v_new ? id))
+                WHEN p.type = 'data-compaction' AND v_new ? (p.data #>> '{data,tail_start_id}')
+                  THEN jsonb_set(p.data, '{data,tail_start_id}', v_new -> (p.data #>> '{data,tail_start_id}'))
+                ELSE p.data END,
            p.tool_call_id, p.tool_state, p.created_at, p.updated_at
-      FROM copied c
-      JOIN chat_parts p ON p.session_id = p_session AND p.message_id = c.id
-      LEFT JOIN copied tail ON p.type = 'data-compaction' AND tail.id = p.data #>> '{data,tail_start_id}'
+      FROM chat_parts p WHERE p.session_id = p_session AND p.message_id = ANY (v_ids)
     RETURNING tool_call_id
   ), runs AS (
     INSERT INTO chat_runs (session_id, seq, message_id, answer_id, model, variant, state, step, settled_parts, tokens, error_code,
                            error_message, created_at, started_at, finished_at, attributes)
-    SELECT p_copy, row_number() OVER (ORDER BY r.seq), m.new_id,
-           coalesce(a.new_id, made_id('msg', 1000000 + r.seq)), r.model, r.variant, r.state,
+    SELECT p_copy, row_number() OVER (ORDER BY seq), v_new ->> message_id,
+           coalesce(v_new ->> answer_id, made_id('msg', 1000000 + seq)), model, variant, state,
            -- Without its answer it has neither steps nor their tokens.
-           CASE WHEN a.id IS NULL THEN 0 ELSE r.step END, CASE WHEN a.id IS NULL THEN 0 ELSE r.settled_parts END,
-           CASE WHEN a.id IS NULL THEN 0 ELSE r.tokens END, r.error_code, r.error_message, r.created_at, r.started_at, r.finished_at, r.attributes
-      FROM copied m
-      JOIN chat_runs r ON r.session_id = p_session AND r.message_id = m.id
-      LEFT JOIN copied a ON a.id = r.answer_id
+           CASE WHEN v_new ? answer_id THEN step ELSE 0 END, CASE WHEN v_new ? answer_id THEN settled_parts ELSE 0 END,
+           CASE WHEN v_new ? answer_id THEN tokens ELSE 0 END, error_code, error_message, created_at, started_at, finished_at,
+           attributes
+      FROM chat_runs
      -- Not those by hand, whose message is the summary itself.
-     WHERE r.kind = 'turn' AND (a.id IS NOT NULL OR r.state IN ('aborted', 'error'))
+     WHERE session_id = p_session AND message_id = ANY (v_ids)
+       AND kind = 'turn' AND (v_new ? answer_id OR state IN ('aborted', 'error'))
   ), prompts AS (
     INSERT INTO system_prompts (session_id, digest, sections, created_at)
     SELECT p_copy, digest, sections, created_at FROM system_prompts
      WHERE session_id = p_session
        AND encode(digest, 'hex') IN (SELECT metadata ->> 'system_prompt_digest' FROM messages)
-  ), outputs AS (
-    INSERT INTO tool_outputs (session_id, tool_call_id, output, created_at)
-    SELECT p_copy, o.tool_call_id, o.output, o.created_at
-      FROM tool_outputs o
-     WHERE o.session_id = p_session AND o.tool_call_id IN (SELECT tool_call_id FROM parts WHERE tool_call_id IS NOT NULL)
   )
-  SELECT count(*) INTO v_count FROM messages;
+  INSERT INTO tool_outputs (session_id, tool_call_id, output, created_at)
+  SELECT p_copy, tool_call_id, output, created_at FROM tool_outputs
+   WHERE session_id = p_session AND tool_call_id IN (SELECT tool_call_id FROM parts WHERE tool_call_id IS NOT NULL);
   PERFORM copy_attachments(p_session, p_copy);
-  RETURN v_count;
+  RETURN cardinality(v_ids);
 END $$;
 
 -- Sums of the usage and cost of a session's answers, as settle_step counts them.
@@ -112,8 +135,9 @@ BEGIN
 END $$;
 
 -- p_args: { from_message_id, from_start_message_id?, tail_turns?, model? }. The metadata is in the event log, under
--- "<command id>/metadata". Refused while a run is open, like a rewind. The copy begins at the start of the conversation, at
--- `from_start_message_id`, or with the last `tail_turns` user messages.
+-- "<command id>/metadata". Refused in a child, and while a run is open, like a rewind. The copy begins at the start of the
+-- conversation, at `from_start_message_id`, or with the last `tail_turns` user messages. A session may have more metadata than is
+-- accepted, by its title: that is no reason against a branch.
 CREATE OR REPLACE FUNCTION cmd_branch(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -146,7 +170,11 @@ BEGIN
   SELECT v_chat.metadata || coalesce(data -> 'metadata', '{}') INTO v_metadata
     FROM (SELECT p_command_id || '/metadata' AS id) AS given
     LEFT JOIN session_events e ON e.session_id = p_session AND e.command_id = given.id;
-  IF octet_length(v_metadata::text) > 16384 THEN RETURN '{"code": "TooLarge"}'; END IF;
+  IF octet_length(v_metadata::text) > greatest(16384, octet_length(v_chat.metadata::text)) THEN
+    RETURN '{"code": "TooLarge", "field": "metadata"}';
+  ELSIF NOT fits_a_branch(p_session, v_from, v_target.position) THEN
+    RETURN '{"code": "TooLarge"}';
+  END IF;
   PERFORM open_session(v_copy, v_session.user_id, v_chat.agent, v_chat.workspace_root,
                        coalesce(p_args ->> 'model', v_chat.model), v_metadata, v_session.project_id, v_chat.headless);
   UPDATE chat_sessions SET parent_id = p_session, parent_message_id = v_target.id, app = v_chat.app WHERE session_id = v_copy;

@@ -277,6 +277,35 @@ describe('a branch', () => {
     expect(await listed('&archived=true')).toEqual([archived, plain]);
   });
 
+  it('X4 that would be too large is refused, with what to do instead', async () => {
+    const page = new Page();
+    const { body: opened } = await ada.post('/api/sessions', { metadata: { text: 'x'.repeat(16_000) } });
+    const id = opened.session.session_id as string;
+    await begun(id, 'one', `${id}-1`);
+    await eventually(async () => expect(await textsOf(id)).toHaveLength(2));
+    const given = { from_message_id: `${id}-1`, metadata: { more: 'x'.repeat(1_000) } };
+    expect(await ada.post(`/api/sessions/${id}/branch`, given)).toMatchObject({
+      status: 413,
+      body: { code: 'TooLarge', errors: [{ field: 'metadata' }] },
+    });
+    await page.send('one');
+    await page.send('two');
+    const [one] = page.messages;
+    await runtime.db.query('ALTER TABLE chat_parts ALTER data SET STORAGE EXTERNAL');
+    await runtime.db.query(
+      `INSERT INTO chat_parts (session_id, id, message_id, index, type, data)
+       SELECT session_id, 'large', id, 1, 'text', jsonb_build_object('text', repeat('x', 65 * 1024 * 1024))
+         FROM chat_messages WHERE id = $1`,
+      [one!.id],
+    );
+    const from_message_id = page.messages.at(-1)!.id;
+    const refused = await ada.post(`/api/sessions/${page.id}/branch`, { from_message_id });
+    expect(refused).toMatchObject({ status: 413, body: { code: 'TooLarge' } });
+    expect(refused.body.detail).toContain('tail_turns');
+    const made = await ada.post(`/api/sessions/${page.id}/branch`, { from_message_id, tail_turns: 1 });
+    expect(made.status).toBe(201);
+  });
+
   it('X4 of a bad kind is refused by name', async () => {
     const page = new Page();
     await page.send('one');

@@ -1,9 +1,13 @@
 // Branches, as an SQL function.
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
+import { createPool } from '../../store/pool.ts';
+import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { insertPast, patiently } from '../../tools/test-kit/long-past.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { compact } from './compacting.ts';
 import { answered, conversation, everything, visible } from './conversation.ts';
-import { type Answer, freshRows, type Row, rows, Session, textPart, toolPart } from './session.ts';
+import { type Answer, call, freshRows, type Row, rows, Session, textPart, toolPart } from './session.ts';
 
 const db = await freshRows();
 
@@ -194,5 +198,61 @@ describe('a branch', () => {
     const target = await prepare(session);
     expect(await session.apply('branch', { from_message_id: target })).toMatchObject({ ok: false, code });
     expect(await rows(db, 'SELECT FROM chat_sessions WHERE parent_id = $1', [session.id])).toEqual([]);
+  });
+
+  it('X4 T8 is not refused for the title that was added to metadata of the longest kind', async () => {
+    const session = await conversation(db, 'one');
+    const longest = { text: 'x'.repeat(16 * 1024 - '{"text":""}'.length) };
+    await db.query('UPDATE chat_sessions SET metadata = $2 WHERE session_id = $1', [session.id, longest]);
+    await call(db, 'rename_session', [session.id, session.user, 'A title']);
+    const copy = await branch(session, 'one');
+    expect((await copy.chat())['metadata']).toEqual({ ...longest, title: 'A title' });
+    const command = `branch:${newId('cmd')}`;
+    await call(db, 'log_metadata', [session.id, '{"more": 1}', `${command}/metadata`]);
+    const refused = await session.apply('branch', { from_message_id: 'one' }, command);
+    expect(refused).toMatchObject({ ok: false, code: 'TooLarge', field: 'metadata' });
+  });
+});
+
+describe('a branch of a long session', () => {
+  it('X4 W1 is made well within the time of a statement, up to 50,000 messages and parts', async () => {
+    const url = `${db.options.connectionString}?statement_timeout=${patient(5_000)}&query_timeout=${patient(6_000)}`;
+    const limited = createPool(url, { max: 1 });
+    afterFile(() => limited.end());
+    // Plans that are kept from here on are those for short sessions.
+    const short = (await conversation(db, 'one')).through(limited);
+    for (let n = 0; n < 7; n += 1) await branch(short, 'one');
+    const session = (await Session.at('chatting', db)).through(limited);
+    await patiently(db, (client) => insertPast(client, [session.id], { to: 12_500 }));
+    const copy = await branch(session, 'a12500');
+    expect(await copy.messages()).toHaveLength(25_000);
+    expect(await partsOf(copy)).toEqual(await partsOf(session));
+    await db.query(
+      `INSERT INTO chat_parts (session_id, id, message_id, index, type, data) VALUES ($1, 'more', 'u2', 1, 'text', '{}')`,
+      [session.id],
+    );
+    expect(await session.apply('branch', { from_message_id: 'a12500' })).toMatchObject({ ok: false, code: 'TooLarge' });
+    expect(await (await branch(session, 'a12499')).messages()).toHaveLength(24_998);
+    expect(await (await branch(session, 'a12500', { tail_turns: 12_499 })).messages()).toHaveLength(24_998);
+  });
+
+  it('X4 W1 has at most 64 MiB as stored, with the full outputs of its tools', async () => {
+    for (const column of ['chat_parts ALTER data', 'tool_outputs ALTER output']) {
+      await db.query(`ALTER TABLE ${column} SET STORAGE EXTERNAL`);
+    }
+    const session = await conversation(db, 'one', 'two');
+    const part = `jsonb_build_object('type', 'tool-x', 'output', repeat('x', 30 * 1024 * 1024))`;
+    await db.query(
+      `INSERT INTO chat_parts (session_id, id, message_id, index, type, data, tool_call_id, tool_state)
+       SELECT $1, 'part', 'one', 1, 'tool-x', ${part}, 'call', 'output-available'`,
+      [session.id],
+    );
+    expect(await (await branch(session, 'two')).parts()).toHaveLength(4);
+    await db.query(
+      `INSERT INTO tool_outputs (session_id, tool_call_id, output) SELECT $1, 'call', repeat('x', 35 * 1024 * 1024)`,
+      [session.id],
+    );
+    expect(await session.apply('branch', { from_message_id: 'two' })).toMatchObject({ ok: false, code: 'TooLarge' });
+    expect(await (await branch(session, 'two', { tail_turns: 1 })).parts()).toHaveLength(1);
   });
 });

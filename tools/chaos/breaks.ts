@@ -84,7 +84,13 @@ const CONVERSATION_BREAKS = {
   /** A branch ends one message early, and gets answers without their parts. */
   branch: async (db) => {
     await weaken(db, 'cmd_branch', 'v_from, v_target.position, v_copy', 'v_from, v_target.position - 1, v_copy');
-    await weaken(db, 'copy_messages', 'p.message_id = c.id', `p.message_id = c.id AND c.role = 'user'`);
+    const ofUsers = `(SELECT id FROM chat_messages WHERE session_id = p_session AND role = 'user')`;
+    await weaken(
+      db,
+      'copy_messages',
+      'p.message_id = ANY (v_ids)',
+      `p.message_id = ANY (v_ids) AND p.message_id IN ${ofUsers}`,
+    );
   },
   /** Every session gets every file, whose last byte is another one. */
   attachment: async (db) => {
