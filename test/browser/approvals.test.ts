@@ -409,7 +409,7 @@ describe('the work of a subagent', () => {
     const { items } = await tab.ask<{ items: { parts: { output?: { session_id: string } }[] }[] }>(
       `${await tab.sessionId()}/messages`,
     );
-    const [call] = items.at(-1)!.parts.filter(({ output }) => output !== undefined);
+    const call = items.at(-1)!.parts.find(({ output }) => output !== undefined);
     const storageState = await tab.page.context().storageState();
     const child = await site.visit({ at: `/s/${call!.output!.session_id}`, storageState });
     await child.answers.getByText('That was thinking.').waitFor();

@@ -87,6 +87,7 @@ const ACTS = {
   signalPublish: (session) => session.signalWithStart(signals.publish),
   signalRewind: (session, db) =>
     withMessage(session, db, (message_id) => session.signalWithStart(signals.rewind, { message_id, abort: true })),
+  signalUnrewind: (session) => session.signalWithStart(signals.unrewind),
   terminate: (session) => session.handle.terminate(),
   cancelWorkflow: (session) => session.handle.cancel(),
 } satisfies Record<string, (session: TestSession, db: pg.Pool) => Promise<unknown>>;
@@ -177,12 +178,13 @@ const idleTimerAtTheRow: fc.Arbitrary<Plan> = fc.record({
     .map((delays) => [0, 0, ...delays].map((before) => ({ before, after: 0 }))),
   answers,
 });
+const said = (after: number): Plan['acts'][number] => ({ act: 'send', wait: after });
 /** Back and forth in a conversation, which has answers by then: the session is loaded at once. */
 const goingBack: fc.Arbitrary<Plan> = fc.record({
   acts: fc
     .tuple(wait, fc.array(fc.record({ act: anyWayBack, wait }), { minLength: 3, maxLength: 6, size: 'max' }))
-    .map(([later, acts]) => [{ act: 'send', wait: 0 }, { act: 'send', wait: later }, ...acts]),
-  slow: fc.array(slow, { minLength: 5, maxLength: 5 }).map((calls) => [{ before: 0, after: 0 }, ...calls]),
+    .map(([later, acts]) => [said(0), said(later)].concat(acts)),
+  slow: fc.array(slow, { minLength: 5, maxLength: 5 }).map((calls) => [{ before: 0, after: 0 }].concat(calls)),
   answers,
 });
 const plan = fc.oneof(

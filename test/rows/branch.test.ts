@@ -44,17 +44,17 @@ describe('a branch', () => {
     await answered(session, 4);
     const { run_seq: run } = (await session.say('build', { id: 'build' })) as { run_seq: number };
     await session.claim(run, [0, run, 1]);
-    const call = newId('call');
+    const callId = newId('call');
     await session.settleStep(run, [0, run, 1], {
-      parts: [{ ...textPart(0, 'now'), settled: true }, toolPart(call, 1)],
-      toolCalls: [{ tool_call_id: call, name: 'build_and_deploy' }],
+      parts: [{ ...textPart(0, 'now'), settled: true }, toolPart(callId, 1)],
+      toolCalls: [{ tool_call_id: callId, name: 'build_and_deploy' }],
       usage: { input: 7, cache_read: 5 },
       cost: 0.25,
     });
     await session.settleRun(run, 'aborted');
     await db.query('INSERT INTO tool_outputs (session_id, tool_call_id, output) VALUES ($1, $2, $3)', [
       session.id,
-      call,
+      callId,
       'all of it',
     ]);
     const answer = (await session.messages()).at(-1)!['id'] as string;
