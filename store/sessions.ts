@@ -7,7 +7,7 @@ import type { sessionFilter } from '../wire/requests.ts';
 import { sessionView } from '../wire/responses.ts';
 import { call, column, type Db, many, maybe, maybeOne } from './db.ts';
 import { queuedRun, sessionMark, epochMs, timestamp, toolCallRow } from './results.ts';
-import { statusOfRow, STATUS_SQL } from './status.ts';
+import { GONE_BACK_TO_SQL, statusOfRow, STATUS_SQL } from './status.ts';
 import { TITLE_SQL, titleColumns, titled } from './titles.ts';
 
 /** The settings of a new session. */
@@ -111,7 +111,7 @@ export async function readOwner(db: Db, sessionId: string): Promise<string | und
   return user;
 }
 
-const { session, chat } = sessionView.shape;
+const { session, chat, gone_back_to } = sessionView.shape;
 const sessionColumns = z.object({
   session: session.extend({ updated_at: timestamp }),
   chat: chat.extend({
@@ -130,10 +130,14 @@ const window = z
   .object({ model: z.string().nullable(), tokens: z.number(), is_current: z.boolean() })
   .nullable()
   .transform((last) => last && { model: last.model, tokens: last.is_current && last.tokens > 0 ? last.tokens : null });
-const oneSession = sessionColumns.extend({ window }).transform(titled);
+const oneSession = sessionColumns.extend({ window, gone_back_to: gone_back_to.unwrap() }).transform(titled);
 
-/** A session: its state, its chat's settings and totals, its status, its title; if it is read alone, its window. Times in ISO 8601. */
-export type SessionView = z.output<typeof sessionRow> & Partial<Pick<z.output<typeof oneSession>, 'window'>>;
+/**
+ * A session: its state, its chat's settings and totals, its status, its title; if it is read alone, its window and the message
+ * that was gone back to. Times in ISO 8601.
+ */
+export type SessionView = z.output<typeof sessionRow> &
+  Partial<Pick<z.output<typeof oneSession>, 'window' | 'gone_back_to'>>;
 
 const COLUMNS = `to_jsonb(s) AS session, to_jsonb(c) AS chat, ${STATUS_SQL} AS status, ${TITLE_SQL}`;
 const OF_USER = `
@@ -161,7 +165,8 @@ export function listAllSessions(
 /** A user's session, by its id. */
 export function readSession(db: Db, userId: string, sessionId: string): Promise<SessionView | undefined> {
   const newest = 'SELECT coalesce(max(position), 0) FROM chat_messages m WHERE m.session_id = c.session_id';
-  const sql = `SELECT ${COLUMNS}, last_reported(c, (${newest})) AS window ${OF_USER} AND s.session_id = $2`;
+  const alone = `last_reported(c, (${newest})) AS window, ${GONE_BACK_TO_SQL} AS gone_back_to`;
+  const sql = `SELECT ${COLUMNS}, ${alone} ${OF_USER} AND s.session_id = $2`;
   return maybeOne(db, oneSession, sql, [userId, sessionId]);
 }
 

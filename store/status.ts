@@ -24,6 +24,9 @@ export const STATUS_SQL = `
        WHERE r.session_id = c.session_id AND r.state = 'error' ORDER BY r.seq DESC LIMIT 1) END,
     'questions', CASE WHEN has_open_tasks(c.session_id) THEN waits_below(c.session_id) END)`;
 
+/** Selects the message that the newest rewind went to, as `STATUS_SQL`. */
+export const GONE_BACK_TO_SQL = "c.rewinds #>> '{-1,message_id}'";
+
 export const retry = z.object({ attempt: z.number(), reason: z.string(), at: epochMs });
 
 /** The row that STATUS_SQL selects. */
@@ -87,7 +90,10 @@ const turnRow = z.object({
 export type TurnRow = z.infer<typeof turnRow>;
 
 const followedRow = z.object({
-  session: sessionView.shape.session.pick({ phase: true, project_id: true, pending_tool: true }),
+  session: z.object({
+    ...sessionView.shape.session.pick({ phase: true, project_id: true, pending_tool: true }).shape,
+    gone_back_to: sessionView.shape.gone_back_to.unwrap(),
+  }),
   status: statusOfRow,
   /** Marks of the scopes of state that the session sees; each changes with any key of its scope. */
   marks: z.object({ session: z.string(), user: z.string(), app: z.string() }),
@@ -134,7 +140,8 @@ const FOLLOWED_SQL = `
   SELECT q.place, found.*
     FROM jsonb_to_recordset($1) AS q(place integer, session_id text, user_id text, from_seq integer)
    CROSS JOIN LATERAL (
-     SELECT to_jsonb(s) AS session, ${STATUS_SQL} AS status, state_time(c.state_updated_at) AS state_at,
+     SELECT to_jsonb(s) || jsonb_build_object('gone_back_to', ${GONE_BACK_TO_SQL}) AS session,
+            ${STATUS_SQL} AS status, state_time(c.state_updated_at) AS state_at,
             (SELECT jsonb_object_agg(scope, scope_mark(c.app, scope, state_owner(scope, s.session_id, s.user_id)))
                FROM unnest(ARRAY['session', 'user', 'app']) AS scope) AS marks,
             (SELECT json_agg(json_build_object(

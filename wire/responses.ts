@@ -121,6 +121,9 @@ export const sessionView = z
           "How much of the model's window the conversation filled at its newest step, as the provider counted it: all " +
           'five numbers of usage. null: no step yet. Only where one session is read.',
       }),
+    gone_back_to: z.string().nullable().optional().meta({
+      description: 'What a rewind went to and the next message replaces; null: none. Only where one session is read.',
+    }),
   })
   .meta({ id: 'SessionView', description: "A session's state, its chat's settings and totals, and its status." });
 

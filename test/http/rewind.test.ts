@@ -6,7 +6,7 @@ import { newId } from '../../domain/ids.ts';
 import { newestOpen } from '../../store/rendezvous.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { chunksOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
+import { chunksOf, eventsOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
 import { hang, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
@@ -136,6 +136,43 @@ describe('the commands', () => {
       status: 409,
       body: { code: 'NothingToUnrewind' },
     });
+  });
+
+  it('X1 a session that is read says what it was gone back to, and so does its stream of events', async () => {
+    const page = new Page();
+    for (const text of ['one', 'two', 'three']) await page.send(text);
+    expect((await ada.get(`/api/sessions/${page.id}`)).body).toMatchObject({ gone_back_to: null });
+    const following = new AbortController();
+    const events = eventsOf(await ada.fetch(`/api/sessions/${page.id}/events`, { signal: following.signal }));
+    expect(await events.next()).toMatchObject({ value: { event: 'status' } });
+    // Not by `for await`, which would close the stream.
+    const told = async (): Promise<unknown> => {
+      const { value } = await events.next();
+      return value?.event === 'session' ? value.data : told();
+    };
+    const expectGoneBackTo = async (id: string | null) => {
+      expect((await ada.get(`/api/sessions/${page.id}`)).body).toMatchObject({ gone_back_to: id });
+      expect(await told()).toEqual({ phase: 'chatting', project_id: null, pending_tool: null, gone_back_to: id });
+    };
+    const [one, , , , three] = page.messages;
+    await ada.post(`/api/sessions/${page.id}/rewind`, { message_id: three!.id });
+    await expectGoneBackTo(three!.id);
+    await ada.post(`/api/sessions/${page.id}/rewind`, { message_id: one!.id });
+    await expectGoneBackTo(one!.id);
+    await ada.post(`/api/sessions/${page.id}/unrewind`);
+    await expectGoneBackTo(three!.id);
+    const { body: branch } = await ada.post(`/api/sessions/${page.id}/branch`, { from_message_id: three!.id });
+    expect(branch, 'a branch at it was not gone back to').toMatchObject({ gone_back_to: null });
+    page.messages = page.messages.slice(0, 4);
+    await page.send('four');
+    await expectGoneBackTo(null);
+    expect(without(await page.stored())).toEqual(['one', 'one!', 'two', 'two!', 'four', 'four!']);
+    following.abort();
+    const { items } = (await ada.get('/api/sessions')).body as { items: object[] };
+    expect(
+      items.some((item) => 'gone_back_to' in item),
+      'a list does not say it',
+    ).toBe(false);
   });
 
   it('X1 with `abort` a rewind ends the run: the connection to the provider closes, and the queue is dropped', async () => {
