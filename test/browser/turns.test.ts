@@ -300,45 +300,6 @@ it('R5 the progress of a tool is shown while it runs', async () => {
   expect(await tab.page.locator('.tool .progress').count()).toBe(0);
 });
 
-it('X1 the user goes back to a message, undoes it, goes back again and sends another one in its place', async () => {
-  const tab = await site.visit();
-  await said(tab, 'left');
-  await said(tab, 'right');
-  const field = tab.page.getByLabel('Message', { exact: true });
-  const gone = tab.page.getByText('You have gone back here.');
-  await tab.button('Go back here').first().click();
-  await expect.poll(() => texts(tab), WAIT).toEqual(['left']);
-  expect(await field.inputValue()).toBe('left');
-  await tab.expectAccessible();
-  // Its note is there after a reload, too.
-  await tab.page.reload();
-  await gone.waitFor();
-  await tab.button('Undo').click();
-  await expect.poll(() => texts(tab), WAIT).toEqual(['left', 'answer 1 to left', 'right', 'answer 1 to right']);
-  await expect.poll(() => gone.count(), WAIT).toBe(0);
-
-  await tab.button('Go back here').last().click();
-  await expect.poll(() => texts(tab), WAIT).toEqual(['left', 'answer 1 to left', 'right']);
-  await said(tab, 'straight on');
-  const now = ['left', 'answer 1 to left', 'straight on', 'answer 1 to straight on'];
-  await expect.poll(() => texts(tab), WAIT).toEqual(now);
-  await tab.page.reload();
-  await expect.poll(() => texts(tab), WAIT).toEqual(now);
-  expect(await gone.count()).toBe(0);
-});
-
-it('X1 after an error the user goes back to an earlier message, which waits for no turn', async () => {
-  const tab = await site.visit();
-  await said(tab, 'before');
-  await tab.send('fail, then back');
-  await tab.page.locator('.turn-end[data-state=error]').waitFor();
-  await tab.button('Go back here').first().click();
-  await expect.poll(() => texts(tab), WAIT).toEqual(['before']);
-  expect(await tab.page.getByText('Queued').count()).toBe(0);
-  await said(tab, 'again');
-  await expect.poll(() => texts(tab), WAIT).toEqual(['again', 'answer 1 to again']);
-});
-
 it('H8 each message says when it was sent', async () => {
   const tab = await site.visit();
   await said(tab, 'now');

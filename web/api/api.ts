@@ -14,11 +14,13 @@ export interface SessionFacts {
   phase: Phase;
   project_id: string | null;
   pending_tool: PendingTool | null;
+  /** The user message that was gone back to, which the next message replaces. */
+  gone_back_to: string | null;
 }
 
 /** The fields of GET /api/sessions/:id that the page uses. */
 export interface SessionAnswer {
-  session: SessionFacts & { session_id: string; updated_at: string };
+  session: Omit<SessionFacts, 'gone_back_to'> & { session_id: string; updated_at: string };
   chat: {
     agent: string;
     parent_id: string | null;
@@ -28,6 +30,8 @@ export interface SessionAnswer {
   };
   status: SessionStatus;
   title: string | null;
+  /** Only where one session is read. */
+  gone_back_to?: string | null;
 }
 
 /** A message that matches a search. */

@@ -70,7 +70,7 @@ export function TurnMessage(props: Props) {
 
 /** The next message replaces this one. */
 function isGoneBackTo({ placed: { message, isNewest }, view, isWorking }: Props): boolean {
-  return !isWorking && isNewest && view.goneBackTo === message.id;
+  return !isWorking && isNewest && view.gone_back_to === message.id;
 }
 
 function GoneBack(props: { message: UIMessage; session: TabSession; onUndone: (message: UIMessage) => void }) {

@@ -1,11 +1,10 @@
 import type { Chat } from '@ai-sdk/react';
 import type { UIMessage } from 'ai';
 import type { SessionStatus } from '../../domain/runs.ts';
-import type { SessionApi, SessionFacts } from '../api/api.ts';
+import type { SessionAnswer, SessionApi, SessionFacts } from '../api/api.ts';
 import { ProblemError, wordsOf } from '../api/problem.ts';
 import type { Store } from '../lib/store.ts';
 import { heldCall, isInFlight, joinPages, partQueued, stillWaiting } from '../transcript/transcript.ts';
-import { turnEndOf } from '../transcript/turns.ts';
 import type { Tab } from './tab.ts';
 import type { View } from './view.ts';
 
@@ -27,7 +26,7 @@ interface Deps {
  *
  * 1. Stored messages replace the shown ones only while no answer streams.
  * 2. One reading at a time; what changes meanwhile is read by the next one.
- * 3. A status or state from the feed is newer than one requested before it.
+ * 3. What the feed, a command or a newer reading has said of status or state is newer than what was requested before it.
  */
 export class ChatSync {
   private readonly deps: Deps;
@@ -37,8 +36,10 @@ export class ChatSync {
   private joined: { messageId: string | undefined } | undefined;
   /** Stored messages have to be read. */
   private isBehind = false;
-  /** Numbers of updates from the feed. */
-  private readonly updates = { status: 0, session: 0 };
+  /** The last number given to a reading at its beginning, or to news at its arrival. */
+  private lastNumber = 0;
+  /** The numbers of what the view has. */
+  private readonly newest = { status: 0, session: 0 };
   private reading: Promise<void> | undefined;
 
   constructor(deps: Deps) {
@@ -87,7 +88,7 @@ export class ChatSync {
   /** The feed reported a status. */
   statusChanged(status: SessionStatus): void {
     const { state, message_id } = this.deps.view.get().status;
-    this.updates.status += 1;
+    this.newest.status = this.nextNumber();
     this.deps.view.update({ status });
     if ((state === 'waiting') === (status.state === 'waiting')) return;
     // The answer's stream ends with the question. Whoever answers it, what follows comes in another one.
@@ -97,8 +98,13 @@ export class ChatSync {
 
   /** The feed reported a state. */
   sessionChanged(session: SessionFacts): void {
-    this.updates.session += 1;
-    this.deps.view.update(session);
+    this.readAfter(() => this.sessionKnown(session));
+  }
+
+  /** A command has said it, or what the user sends makes it so. A reading in progress is too old for this, and so for the rest. */
+  known(facts: Partial<SessionFacts>): void {
+    this.isBehind ||= this.reading !== undefined;
+    this.sessionKnown(facts);
   }
 
   /**
@@ -108,15 +114,14 @@ export class ChatSync {
   async readSession(): Promise<void> {
     // A reading in progress has it, too.
     if (this.reading !== undefined && !this.isStreaming) return;
-    const before = this.updates.session;
+    const number = this.nextNumber();
     const read = await this.deps.api.session().catch((error: unknown) => {
       const isGone = error instanceof ProblemError && error.code === 'SessionNotFound';
       if (isGone && !this.deps.closed.aborted) this.deps.gone();
       return undefined;
     });
     if (read === undefined) return;
-    const { phase, project_id, pending_tool } = read.session;
-    if (before === this.updates.session) this.deps.view.update({ phase, project_id, pending_tool });
+    this.readAfter(() => this.sessionRead(read, number));
     this.deps.view.update({ cost: read.chat.cost_usd, title: read.title });
   }
 
@@ -173,27 +178,24 @@ export class ChatSync {
 
   private async readStored(): Promise<void> {
     const { api, chat, view, closed } = this.deps;
-    const before = { ...this.updates };
+    const number = this.nextNumber();
     // Messages are read after the status, so that they include the question of the answer in flight.
-    const { session, chat: settings, status: read, title } = await api.session();
+    const answer = await api.session();
     const { items, next } = await api.messages();
     if (closed.aborted) return;
     if (this.isStreaming) {
       this.isBehind = true;
       return;
     }
-    const { phase, project_id, pending_tool } = session;
-    if (before.session === this.updates.session) view.update({ phase, project_id, pending_tool });
-    if (before.status === this.updates.status) view.update({ status: read });
-    const { waiting, earlier, status, loaded } = view.get();
-    const { said, queued } = partQueued(items, status);
+    const { chat: settings, status: read, title } = answer;
+    this.sessionRead(answer, number);
+    if (number > this.newest.status) view.update({ status: read });
+    const { waiting, earlier, status, gone_back_to } = view.get();
+    // A message that was gone back to is not queued, whatever the turn before it has ended with; and then none is.
+    const { said, queued } = gone_back_to === null ? partQueued(items, status) : { said: items, queued: [] };
     const { messages, joined } = joinPages(chat.messages, said);
     chat.messages = messages;
     view.update({ waiting: stillWaiting(waiting, said, queued), earlier: joined ? earlier : next, loaded: true });
-    // Each message has an answer or an end of its turn, unless the user has gone back to it.
-    const last = said.at(-1);
-    const isGoneBack = status.state === 'idle' && last?.role === 'user' && turnEndOf(last) === undefined;
-    if (!loaded && isGoneBack) view.update({ goneBackTo: last.id });
     const { initiative_id: initiative } = settings.metadata;
     view.update({
       agent: settings.agent,
@@ -205,6 +207,30 @@ export class ChatSync {
     });
     if (status.state !== read.state || status.message_id !== read.message_id) this.isBehind = true;
     else if (!this.isBehind && this.isToJoin()) void this.join(status.message_id);
+  }
+
+  private sessionKnown(facts: Partial<SessionFacts>): void {
+    this.newest.session = this.nextNumber();
+    this.deps.view.update(facts);
+  }
+
+  private nextNumber(): number {
+    this.lastNumber += 1;
+    return this.lastNumber;
+  }
+
+  private sessionRead({ session, gone_back_to = null }: SessionAnswer, number: number): void {
+    if (number < this.newest.session) return;
+    this.newest.session = number;
+    const { phase, project_id, pending_tool } = session;
+    this.deps.view.update({ phase, project_id, pending_tool, gone_back_to });
+  }
+
+  /** A rewind, its undoing, or what makes it final has hidden messages, or shows them again. */
+  private readAfter(change: () => void): void {
+    const { gone_back_to } = this.deps.view.get();
+    change();
+    if (this.deps.view.get().gone_back_to !== gone_back_to) void this.catchUp();
   }
 
   /** There is an answer in flight that brings more than what is stored: not in a hidden tab, and not while it waits. */

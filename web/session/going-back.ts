@@ -59,30 +59,33 @@ export class GoingBack {
    * Hides what came after a user message, which the next message replaces. The workspace is as it was before its turn, if the
    * agent keeps snapshots. False: it was refused, and the page says why.
    */
-  rewind(message: UIMessage): Promise<boolean> {
-    return this.moved(() => this.deps.api.rewind(message.id), message.id);
+  rewind({ id }: UIMessage): Promise<boolean> {
+    const { api, sync } = this.deps;
+    return this.moved(async () => {
+      await api.rewind(id);
+      sync.known({ gone_back_to: id });
+    });
   }
 
-  /** Undoes the latest rewind. False: it was refused, and the page says why. */
+  /** Undoes the latest rewind, and reads whether there is one before it. False: it was refused, and the page says why. */
   undo(): Promise<boolean> {
-    return this.moved(() => this.deps.api.unrewind(), null);
+    return this.moved(() => this.deps.api.unrewind());
   }
 
   /** A new message is sent: it replaces the one that was gone back to. */
   goesOn(): void {
-    const { chat, view } = this.deps;
-    const { goneBackTo } = view.get();
-    if (goneBackTo === null) return;
-    view.update({ goneBackTo: null });
-    chat.messages = chat.messages.filter(({ id }) => id !== goneBackTo);
+    const { chat, sync, view } = this.deps;
+    const { gone_back_to } = view.get();
+    if (gone_back_to === null) return;
+    sync.known({ gone_back_to: null });
+    chat.messages = chat.messages.filter(({ id }) => id !== gone_back_to);
   }
 
-  private async moved(request: () => Promise<unknown>, goneBackTo: string | null): Promise<boolean> {
+  private async moved(request: () => Promise<unknown>): Promise<boolean> {
     const { sync, view } = this.deps;
     view.update({ notice: null, branch: null });
     try {
       await request();
-      view.update({ goneBackTo });
       return true;
     } catch (error) {
       view.update({ notice: wordsOf(error) });
@@ -112,15 +115,18 @@ export class GoingBack {
 
   private async replace(request: () => Promise<void>): Promise<void> {
     const { chat, sync, outbox, view } = this.deps;
-    const queued = view.get().waiting.filter(({ state }) => state === 'queued');
+    const { waiting, gone_back_to } = view.get();
+    const queued = waiting.filter(({ state }) => state === 'queued');
     this.dropped = queued.map(({ message }) => message);
     view.update({ notice: null, branch: null });
     await chat.stop();
     for (const { id } of this.dropped) outbox.remove(id);
+    sync.known({ gone_back_to: null });
     await request();
     const { status, error, lastMessage } = chat;
     if (status !== 'error' || lastMessage?.role !== 'user') return;
     this.dropped = [];
+    sync.known({ gone_back_to });
     view.update({ notice: wordsOf(error) });
     chat.clearError();
     await sync.catchUp();

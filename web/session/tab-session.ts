@@ -157,9 +157,9 @@ export class TabSession {
     const message: UIMessage = { id: generateId(), role: 'user', parts: [...this.uploads.take(), ...words] };
     const { status, waiting } = this.view.get();
     this.view.update({ notice: null });
+    if (this.sync.isStreaming || isInFlight(status) || waiting.length > 0) return this.outbox.add(message);
     this.goingBack.goesOn();
-    if (this.sync.isStreaming || isInFlight(status) || waiting.length > 0) this.outbox.add(message);
-    else void this.say(message);
+    void this.say(message);
   }
 
   /** Ends the answer that the user sees, and not the next one, which may begin before the server has the command. */

@@ -17,8 +17,6 @@ export interface View extends SessionFacts {
   notice: string | null;
   /** The branch that was made last in this tab, and the message up to which it has copies. */
   branch: { from: string; id: string } | null;
-  /** The message that was gone back to in this tab: the next one replaces it. */
-  goneBackTo: string | null;
   /** Its title, as it was read last; null: none yet. */
   title: string | null;
   /** The session that this one is a branch of; null: none. */
@@ -46,6 +44,7 @@ export const NEW_VIEW: View = {
   phase: 'chatting',
   project_id: null,
   pending_tool: null,
+  gone_back_to: null,
   loaded: false,
   lost: false,
   status: { state: 'idle' },
@@ -53,7 +52,6 @@ export const NEW_VIEW: View = {
   earlier: null,
   notice: null,
   branch: null,
-  goneBackTo: null,
   title: null,
   parent: null,
   isChild: false,

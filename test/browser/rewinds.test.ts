@@ -1,0 +1,221 @@
+// Going back in a conversation, undoing it, and what other pages and requests see of it.
+import { beforeAll, expect, it } from 'vitest';
+import { WAIT } from '../../tools/test-kit/browser.ts';
+import { fail, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
+import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
+
+let site: TestSite;
+beforeAll(async () => {
+  site = await startSite();
+  site.runtime.model.script(answer);
+});
+
+/** An answer to "hold …" waits for it before it ends. */
+let held: PromiseWithResolvers<void>;
+/** How often each text was answered. */
+const times = new Map<string, number>();
+
+async function* answer(request: ChatRequest): AsyncGenerator<ModelAction> {
+  const text = lastUserText(request);
+  const nth = (times.get(text) ?? 0) + 1;
+  times.set(text, nth);
+  if (text.startsWith('fail') && nth === 1) {
+    yield fail(401);
+    return;
+  }
+  yield say(`answer ${nth}`);
+  if (text.startsWith('hold')) await held.promise;
+  yield say(` to ${text}`);
+}
+
+type Page = Tab['page'];
+
+const textsOn = (page: Page) => page.locator('article').allInnerTexts();
+const noteOn = (page: Page) => page.getByText('You have gone back here.');
+const field = (page: Page) => page.getByLabel('Message', { exact: true });
+const expectTyped = (tab: Tab, text: string) => expect.poll(() => field(tab.page).inputValue(), WAIT).toBe(text);
+/** Messages with their first answers. */
+const answered = (...asked: string[]) => asked.flatMap((text) => [text, `answer 1 to ${text}`]);
+
+/** Sends a message and waits for its answer. */
+async function said(tab: Tab, ...all: string[]): Promise<void> {
+  for (const text of all) {
+    await tab.send(text);
+    await tab.answers.getByText(`to ${text}`, { exact: false }).last().waitFor();
+    await tab.idle();
+  }
+}
+
+/** Expects these messages, and that the last one was gone back to, or none. */
+async function expectShown(page: Page, shown: string[], { isGoneBack }: { isGoneBack: boolean }): Promise<void> {
+  await expect.poll(() => textsOn(page), WAIT).toEqual(shown);
+  await expect.poll(() => noteOn(page).count(), WAIT).toBe(isGoneBack ? 1 : 0);
+}
+
+/** Holds the answer to the next reading of the session, and changes the cost in it, by which the page tells when it has it. */
+async function holdReading(tab: Tab): Promise<{ isHeld: () => boolean; release: () => Promise<void> }> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let isNext = true;
+  let isHeld = false;
+  await tab.page.route(`**/api/sessions/${await tab.sessionId()}`, async (route) => {
+    if (!isNext) return route.continue();
+    isNext = false;
+    const response = await route.fetch();
+    const read = (await response.json()) as { chat: object };
+    isHeld = true;
+    await promise;
+    await route.fulfill({ response, json: { ...read, chat: { ...read.chat, cost_usd: 1234 } } });
+  });
+  const release = async () => {
+    resolve();
+    await tab.page.locator('.meter').getByText('$1234').waitFor();
+  };
+  return { isHeld: () => isHeld, release };
+}
+
+it('X1 the user goes back to a message, undoes it, goes back again and sends another one in its place', async () => {
+  const tab = await site.visit();
+  await said(tab, 'left', 'right');
+  await tab.button('Go back here').first().click();
+  await expectShown(tab.page, ['left'], { isGoneBack: true });
+  await expectTyped(tab, 'left');
+  await tab.expectAccessible();
+  // Its note is there after a reload, too.
+  await tab.page.reload();
+  await noteOn(tab.page).waitFor();
+  await tab.button('Undo').click();
+  await expectShown(tab.page, answered('left', 'right'), { isGoneBack: false });
+
+  await tab.button('Go back here').last().click();
+  await expectShown(tab.page, [...answered('left'), 'right'], { isGoneBack: true });
+  await said(tab, 'straight on');
+  await expectShown(tab.page, answered('left', 'straight on'), { isGoneBack: false });
+  await tab.page.reload();
+  await expectShown(tab.page, answered('left', 'straight on'), { isGoneBack: false });
+});
+
+it('X1 two rewinds are undone one by one, also after a reload, and a message replaces the one that is left', async () => {
+  held = Promise.withResolvers();
+  const tab = await site.visit();
+  await said(tab, 'one', 'two', 'three');
+  const onThree = [...answered('one', 'two'), 'three'];
+  const goBackTwice = async () => {
+    await tab.button('Go back here').last().press('Enter');
+    await expectShown(tab.page, onThree, { isGoneBack: true });
+    await tab.button('Go back here').first().press('Enter');
+    await expectShown(tab.page, ['one'], { isGoneBack: true });
+  };
+  await goBackTwice();
+  await tab.button('Undo').press('Enter');
+  await expectShown(tab.page, onThree, { isGoneBack: true });
+  await expect.poll(() => field(tab.page).evaluate((each) => each === document.activeElement), WAIT).toBe(true);
+  await tab.page.reload();
+  await expectShown(tab.page, onThree, { isGoneBack: true });
+  await tab.button('Undo').click();
+  await expectShown(tab.page, answered('one', 'two', 'three'), { isGoneBack: false });
+
+  await goBackTwice();
+  await tab.button('Undo').click();
+  await expectShown(tab.page, onThree, { isGoneBack: true });
+  await tab.send('hold it');
+  // Replaced at once, not only when all is read again.
+  const begun = [...answered('one', 'two'), 'hold it', 'answer 1'];
+  await expectShown(tab.page, begun, { isGoneBack: false });
+  held.resolve();
+  await tab.idle();
+  await expectShown(tab.page, answered('one', 'two', 'hold it'), { isGoneBack: false });
+  await tab.page.reload();
+  await expectShown(tab.page, answered('one', 'two', 'hold it'), { isGoneBack: false });
+});
+
+it('X1 a rewind in another tab or by the API shows in this one, and so do its undoing and the message after it', async () => {
+  const tab = await site.visit();
+  await said(tab, 'north', 'south');
+  const { session } = await tab.ask<{ session: { session_id: string } }>(await tab.sessionId());
+  const other = await tab.page.context().newPage();
+  await other.goto(new URL(`/s/${session.session_id}`, site.host.url).href);
+  await expectShown(other, answered('north', 'south'), { isGoneBack: false });
+  await other.getByRole('button', { name: 'Go back here' }).last().click();
+  for (const page of [other, tab.page]) {
+    await expectShown(page, [...answered('north'), 'south'], { isGoneBack: true });
+  }
+  expect(await field(tab.page).inputValue(), 'the text goes where it was asked for').toBe('');
+  await tab.button('Undo').click();
+  for (const page of [other, tab.page]) {
+    await expectShown(page, answered('north', 'south'), { isGoneBack: false });
+  }
+
+  const { items } = await tab.ask<{ items: { id: string }[] }>(`${session.session_id}/messages`);
+  const url = new URL(`/api/sessions/${session.session_id}/rewind`, site.host.url).href;
+  const rewound = await tab.page.context().request.post(url, { data: { message_id: items[0]!.id } });
+  expect(rewound.status()).toBe(200);
+  for (const page of [other, tab.page]) await expectShown(page, ['north'], { isGoneBack: true });
+  await said(tab, 'east');
+  for (const page of [other, tab.page]) await expectShown(page, answered('east'), { isGoneBack: false });
+});
+
+it('X1 what the page asked for before a rewind does not replace what it knows since', async () => {
+  const tab = await site.visit();
+  await said(tab, 'first');
+  const { isHeld, release } = await holdReading(tab);
+  // The page reads the session when a turn has ended.
+  await said(tab, 'second');
+  await expect.poll(isHeld, WAIT).toBe(true);
+  await tab.button('Go back here').last().click();
+  await expectShown(tab.page, [...answered('first'), 'second'], { isGoneBack: true });
+  await release();
+  await expectShown(tab.page, [...answered('first'), 'second'], { isGoneBack: true });
+});
+
+it('X4 a branch at a user message has nothing to undo, also after a reload, and goes on', async () => {
+  const tab = await site.visit();
+  await said(tab, 'red', 'blue');
+  await tab.button('Branch here').nth(2).click();
+  const opening = tab.page.context().waitForEvent('page');
+  await tab.page.getByRole('link', { name: 'open it in another tab' }).click();
+  const branch = await opening;
+  await expectShown(branch, [...answered('red'), 'blue'], { isGoneBack: false });
+  await branch.reload();
+  await expectShown(branch, [...answered('red'), 'blue'], { isGoneBack: false });
+  await field(branch).fill('green');
+  await branch.keyboard.press('Enter');
+  await expectShown(branch, [...answered('red'), 'blue', ...answered('green')], { isGoneBack: false });
+  await expectShown(tab.page, answered('red', 'blue'), { isGoneBack: false });
+});
+
+it('X1 after an error the user goes back to an earlier message, which waits for no turn', async () => {
+  const tab = await site.visit();
+  await tab.send('fail at once');
+  await tab.page.locator('.turn-end[data-state=error]').waitFor();
+  await tab.idle();
+  await said(tab, 'before');
+  await tab.send('fail, then back');
+  await expect.poll(() => tab.page.locator('.turn-end[data-state=error]').count(), WAIT).toBe(2);
+  await tab.button('Go back here').nth(1).click();
+  await expectShown(tab.page, ['fail at once', 'before'], { isGoneBack: true });
+  await tab.page.reload();
+  await expectShown(tab.page, ['fail at once', 'before'], { isGoneBack: true });
+  expect(await tab.page.getByText('Queued').count()).toBe(0);
+  await said(tab, 'again');
+  await expectShown(tab.page, ['fail at once', ...answered('again')], { isGoneBack: false });
+});
+
+it('X1 a new answer to the message that was gone back to leaves nothing to undo, also without the stream of events', async () => {
+  const tab = await site.visit();
+  await said(tab, 'before it');
+  await tab.send('fail first');
+  const retry = tab.button('Retry');
+  await retry.waitFor();
+  await tab.idle();
+  await tab.button('Go back here').last().click();
+  await expectShown(tab.page, [...answered('before it'), 'fail first'], { isGoneBack: true });
+  // Asked for, and never answered.
+  await tab.page.route('**/events', () => {});
+  await tab.page.reload();
+  await expectShown(tab.page, [...answered('before it'), 'fail first'], { isGoneBack: true });
+  await retry.click();
+  await expectShown(tab.page, [...answered('before it'), 'fail first', 'answer 2 to fail first'], {
+    isGoneBack: false,
+  });
+});
