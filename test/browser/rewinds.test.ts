@@ -4,6 +4,7 @@ import { WAIT } from '../../tools/test-kit/browser.ts';
 import { fail, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
+import { PIXEL } from '../../tools/test-kit/pixel.ts';
 
 let site: TestSite;
 beforeAll(async () => {
@@ -52,6 +53,11 @@ async function expectShown(page: Page, shown: string[], { isGoneBack }: { isGone
   await expect.poll(() => textsOn(page), WAIT).toEqual(shown);
   await expect.poll(() => noteOn(page).count(), WAIT).toBe(isGoneBack ? 1 : 0);
 }
+
+/** Before the page has drawn anything anew. */
+const clickTwice = (button: Element) => {
+  for (let nth = 0; nth < 2; nth += 1) (button as HTMLElement).click();
+};
 
 /** Holds the answer to the next reading of the session, and changes the cost in it, by which the page tells when it has it. */
 async function holdReading(tab: Tab): Promise<{ isHeld: () => boolean; release: () => Promise<void> }> {
@@ -107,8 +113,10 @@ it('X1 two rewinds are undone one by one, also after a reload, and a message rep
     await expectShown(tab.page, ['one'], { isGoneBack: true });
   };
   await goBackTwice();
+  await expectTyped(tab, 'one');
   await tab.button('Undo').press('Enter');
   await expectShown(tab.page, onThree, { isGoneBack: true });
+  await expectTyped(tab, '');
   await expect.poll(() => field(tab.page).evaluate((each) => each === document.activeElement), WAIT).toBe(true);
   await tab.page.reload();
   await expectShown(tab.page, onThree, { isGoneBack: true });
@@ -127,6 +135,32 @@ it('X1 two rewinds are undone one by one, also after a reload, and a message rep
   await expectShown(tab.page, answered('one', 'two', 'hold it'), { isGoneBack: false });
   await tab.page.reload();
   await expectShown(tab.page, answered('one', 'two', 'hold it'), { isGoneBack: false });
+});
+
+it('X1 X4 clicking twice undoes one rewind, makes one branch and one new answer', async () => {
+  const tab = await site.visit();
+  await said(tab, 'uno', 'due');
+  await tab.button('Go back here').last().click();
+  await expectShown(tab.page, [...answered('uno'), 'due'], { isGoneBack: true });
+  await tab.button('Go back here').first().evaluate(clickTwice);
+  await expectShown(tab.page, ['uno'], { isGoneBack: true });
+  await expectTyped(tab, 'uno');
+  await tab.button('Undo').evaluate(clickTwice);
+  await expectShown(tab.page, [...answered('uno'), 'due'], { isGoneBack: true });
+  await tab.button('Undo').click();
+  await expectShown(tab.page, answered('uno', 'due'), { isGoneBack: false });
+  await tab.button('Branch here').last().evaluate(clickTwice);
+  await tab.page.getByRole('link', { name: 'open it in another tab' }).waitFor();
+  await tab.button('Answer again').last().evaluate(clickTwice);
+  await expectShown(tab.page, [...answered('uno'), 'due', 'answer 2 to due'], { isGoneBack: false });
+  const { session } = await tab.ask<{ session: { session_id: string } }>(await tab.sessionId());
+  const { rows } = await site.runtime.db.query(
+    'SELECT kind, count(*)::integer FROM session_events WHERE session_id = $1 GROUP BY kind',
+    [session.session_id],
+  );
+  expect(Object.fromEntries(rows.map(({ kind, count }) => [kind as string, count as number]))).toMatchObject({
+    ...{ rewind: 2, unrewind: 2, branch: 1, regenerate: 1 },
+  });
 });
 
 it('X1 a rewind in another tab or by the API shows in this one, and so do its undoing and the message after it', async () => {
@@ -199,6 +233,26 @@ it('X1 after an error the user goes back to an earlier message, which waits for 
   expect(await tab.page.getByText('Queued').count()).toBe(0);
   await said(tab, 'again');
   await expectShown(tab.page, ['fail at once', ...answered('again')], { isGoneBack: false });
+});
+
+it('X1 T10 the files of a message that was gone back to are those of the next one, until it is undone', async () => {
+  const tab = await site.visit();
+  const dot = { name: 'dot.png', mimeType: 'image/png', buffer: Buffer.from(PIXEL, 'base64') };
+  await tab.page.getByLabel('Files to attach', { exact: true }).setInputFiles([dot]);
+  await tab.page.locator('.uploads [data-state=ready]').waitFor();
+  await said(tab, 'look', 'and now');
+  const files = tab.page.getByRole('list', { name: 'Files of the message' }).getByRole('listitem');
+  await field(tab.page).fill('my own words');
+  await tab.button('Go back here').last().click();
+  await expectShown(tab.page, [...answered('look'), 'and now'], { isGoneBack: true });
+  await tab.button('Go back here').first().click();
+  await expectShown(tab.page, ['look'], { isGoneBack: true });
+  await expect.poll(() => files.count(), WAIT).toBe(1);
+  await expectTyped(tab, 'my own words\nlook');
+  await tab.button('Undo').click();
+  await expectShown(tab.page, [...answered('look'), 'and now'], { isGoneBack: true });
+  await expect.poll(() => files.count(), WAIT).toBe(0);
+  await expectTyped(tab, 'my own words');
 });
 
 it('X1 a new answer to the message that was gone back to leaves nothing to undo, also without the stream of events', async () => {

@@ -1,7 +1,7 @@
 import { useChat } from '@ai-sdk/react';
 import { ArrowDownIcon } from '@heroicons/react/20/solid';
 import type { UIMessage } from 'ai';
-import { useCallback, useEffect, useState } from 'react';
+import { useCallback, useEffect, useRef, useState } from 'react';
 import { BesideComposer } from '../composer/beside-composer.tsx';
 import { Composer } from '../composer/composer.tsx';
 import { IconButton } from '../design/icon-button.tsx';
@@ -23,7 +23,7 @@ const REFRESH_MS = 150;
 export function Conversation(props: { session: TabSession; view: View; isBeside?: boolean }) {
   const { session, view, isBeside = false } = props;
   const { messages, status } = useChat({ chat: session.chat, throttle: REDRAW_MS });
-  const [draft, setDraft] = useState('');
+  const { draft, setDraft, putBack, putIn, takeOut } = useDraft(session);
   const isStreaming = status === 'submitted' || status === 'streaming';
   const isWorking = isStreaming || isInFlight(view.status);
   // A stream ends with the call that the turn waits for; until then the call may not be shown as it is.
@@ -43,19 +43,12 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
     return () => clearTimeout(timer);
   }, [session, toolsEnded, isBeside]);
 
-  const putBack = useCallback(
-    (message: UIMessage) => {
-      session.uploads.putBack(filesOf(message));
-      setDraft((typed) => [typed, messageText(message)].filter((text) => text !== '').join('\n'));
-    },
-    [session],
-  );
   const goneBack = useCallback(
     (message: UIMessage) => {
-      putBack(message);
+      putIn(message);
       main.current?.parentElement?.querySelector<HTMLElement>('.composer textarea')?.focus();
     },
-    [putBack, main],
+    [putIn, main],
   );
   const edit = (waiting: Waiting) => {
     void session.takeBack(waiting);
@@ -80,7 +73,7 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
           held={held}
           scrolled={main}
           onGoneBack={goneBack}
-          onUndone={(message) => setDraft((typed) => (typed === messageText(message) ? '' : typed))}
+          onUndone={takeOut}
         />
         <ChildQuestions questions={questions} />
         <WaitingList
@@ -123,6 +116,41 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
       </footer>
     </>
   );
+}
+
+/** The text of the next message, into which a message is put back with its files. */
+function useDraft({ uploads }: TabSession) {
+  const [draft, setDraft] = useState('');
+  const handedBack = useRef<{ text: string; files: number[] }>(undefined);
+  const putBack = useCallback(
+    (message: UIMessage) => {
+      const text = messageText(message);
+      setDraft((typed) => [typed, text].filter((each) => each !== '').join('\n'));
+      return { text, files: uploads.putBack(filesOf(message)) };
+    },
+    [uploads],
+  );
+  /** Takes out the message that was gone back to, unless the user has changed it. */
+  const takeOut = useCallback(() => {
+    const { text = '', files = [] } = handedBack.current ?? {};
+    handedBack.current = undefined;
+    for (const key of files) uploads.remove(key);
+    if (text !== '') setDraft((typed) => withoutEnd(typed, text));
+  }, [uploads]);
+  /** Puts in the message that was gone back to, in place of one before it. */
+  const putIn = useCallback(
+    (message: UIMessage) => {
+      takeOut();
+      handedBack.current = putBack(message);
+    },
+    [takeOut, putBack],
+  );
+  return { draft, setDraft, putBack, putIn, takeOut };
+}
+
+function withoutEnd(typed: string, end: string): string {
+  if (typed === end) return '';
+  return typed.endsWith(`\n${end}`) ? typed.slice(0, -end.length - 1) : typed;
 }
 
 /** The title of the page, which tells in the browser's list of tabs that the agent waits for the user. */

@@ -22,7 +22,7 @@ interface Props {
   scrolled: RefObject<HTMLElement | null>;
   /** A message was gone back to: what can be changed and sent in its place. */
   onGoneBack: (message: UIMessage) => void;
-  onUndone: (message: UIMessage) => void;
+  onUndone: () => void;
 }
 
 /** The messages of a conversation whose turns have begun, with their turns' ends. */

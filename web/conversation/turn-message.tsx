@@ -26,7 +26,7 @@ interface Props {
   editing: string | undefined;
   onEdit: (messageId: string | undefined) => void;
   onGoneBack: (message: UIMessage) => void;
-  onUndone: (message: UIMessage) => void;
+  onUndone: () => void;
 }
 
 /** A message, what can be done with it, and below the last one of its turn how that ended. */
@@ -61,7 +61,7 @@ export function TurnMessage(props: Props) {
           onGoneBack={onGoneBack}
         />
       )}
-      {isGoneBackTo(props) && <GoneBack message={message} session={session} onUndone={onUndone} />}
+      {isGoneBackTo(props) && <GoneBack session={session} onUndone={onUndone} />}
       {view.branch?.from === message.id && <BranchMade id={view.branch.id} />}
       {end !== undefined && !(isWorking && placed.isNewest) && <End {...props} end={end} />}
     </>
@@ -73,10 +73,9 @@ function isGoneBackTo({ placed: { message, isNewest }, view, isWorking }: Props)
   return !isWorking && isNewest && view.gone_back_to === message.id;
 }
 
-function GoneBack(props: { message: UIMessage; session: TabSession; onUndone: (message: UIMessage) => void }) {
-  const { message, session, onUndone } = props;
+function GoneBack({ session, onUndone }: { session: TabSession; onUndone: () => void }) {
   const undo = async () => {
-    if (await session.goingBack.undo()) onUndone(message);
+    if (await session.goingBack.undo()) onUndone();
   };
   return (
     <p className="note gone-back" role="note" data-focus-home=".composer textarea">

@@ -23,13 +23,15 @@ export class GoingBack {
   private readonly deps: Deps;
   /** Queued messages that the request in flight makes the server drop. */
   private dropped: UIMessage[] = [];
+  /** What is under way, so that a second click does not begin it again. */
+  private readonly underWay = new Set<string>();
 
   constructor(deps: Deps) {
     this.deps = deps;
   }
 
   /** Replaces the text of a user message, whose files stay or are left out; what came after it is hidden. */
-  edit(message: UIMessage, text: string, { withFiles }: { withFiles: boolean }): Promise<void> {
+  edit(message: UIMessage, text: string, { withFiles }: { withFiles: boolean }): Promise<boolean> {
     const files = withFiles ? filesOf(message) : [];
     const id = generateId();
     const edited = { id, role: 'user' as const, parts: [...files, { type: 'text' as const, text }] };
@@ -40,11 +42,16 @@ export class GoingBack {
   }
 
   /** Answers a user message again, or the one before an answer; what came after it is hidden. */
-  regenerate(message: UIMessage): Promise<void> {
-    const { messages } = this.deps.chat;
-    const asked = messages.slice(0, messages.indexOf(message) + 1).findLast(({ role }) => role === 'user');
-    if (asked !== undefined) this.beginAgain(asked);
-    return this.replace(() => this.deps.chat.regenerate({ messageId: message.id, body: this.deps.body() }));
+  regenerate({ id: messageId }: UIMessage): Promise<boolean> {
+    const { chat } = this.deps;
+    return this.once(`answer ${messageId}`, () =>
+      this.replace(() => {
+        const at = chat.messages.findIndex(({ id }) => id === messageId);
+        const asked = chat.messages.slice(0, at + 1).findLast(({ role }) => role === 'user');
+        if (asked !== undefined) this.beginAgain(asked);
+        return chat.regenerate({ messageId, body: this.deps.body() });
+      }),
+    );
   }
 
   /** Another turn of a message begins: how its last one ended counts no more. */
@@ -57,19 +64,21 @@ export class GoingBack {
 
   /**
    * Hides what came after a user message, which the next message replaces. The workspace is as it was before its turn, if the
-   * agent keeps snapshots. False: it was refused, and the page says why.
+   * agent keeps snapshots. False: it was refused, and the page says why, or it is under way already.
    */
   rewind({ id }: UIMessage): Promise<boolean> {
     const { api, sync } = this.deps;
-    return this.moved(async () => {
-      await api.rewind(id);
-      sync.known({ gone_back_to: id });
-    });
+    return this.once(`rewind ${id}`, () =>
+      this.moved(async () => {
+        await api.rewind(id);
+        sync.known({ gone_back_to: id });
+      }),
+    );
   }
 
-  /** Undoes the latest rewind, and reads whether there is one before it. False: it was refused, and the page says why. */
+  /** Undoes the latest rewind, and reads whether there is one before it. False: as of `rewind`. */
   undo(): Promise<boolean> {
-    return this.moved(() => this.deps.api.unrewind());
+    return this.once('undo', () => this.moved(() => this.deps.api.unrewind()));
   }
 
   /** A new message is sent: it replaces the one that was gone back to. */
@@ -81,29 +90,15 @@ export class GoingBack {
     chat.messages = chat.messages.filter(({ id }) => id !== gone_back_to);
   }
 
-  private async moved(request: () => Promise<unknown>): Promise<boolean> {
-    const { sync, view } = this.deps;
-    view.update({ notice: null, branch: null });
-    try {
-      await request();
-      return true;
-    } catch (error) {
-      view.update({ notice: wordsOf(error) });
-      return false;
-    } finally {
-      await sync.catchUp();
-    }
-  }
-
-  /** Opens a branch with copies of the messages up to one of them. */
-  async branch(message: UIMessage): Promise<void> {
+  /** Opens a branch with copies of the messages up to one of them. False: as of `rewind`. */
+  branch({ id: from }: UIMessage): Promise<boolean> {
     const { api, view } = this.deps;
-    view.update({ notice: null, branch: null });
-    try {
-      view.update({ branch: { from: message.id, id: (await api.branch(message.id)).session.session_id } });
-    } catch (error) {
-      view.update({ notice: wordsOf(error) });
-    }
+    return this.once(`branch ${from}`, () =>
+      this.tried(async () => {
+        const { session } = await api.branch(from);
+        view.update({ branch: { from, id: session.session_id } });
+      }),
+    );
   }
 
   /** The server has accepted a request of the chat: what it has dropped from the queue is sent again. */
@@ -113,7 +108,7 @@ export class GoingBack {
     for (const message of dropped) this.deps.outbox.add({ ...message, id: generateId() });
   }
 
-  private async replace(request: () => Promise<void>): Promise<void> {
+  private async replace(request: () => Promise<void>): Promise<boolean> {
     const { chat, sync, outbox, view } = this.deps;
     const { waiting, gone_back_to } = view.get();
     const queued = waiting.filter(({ state }) => state === 'queued');
@@ -124,11 +119,40 @@ export class GoingBack {
     sync.known({ gone_back_to: null });
     await request();
     const { status, error, lastMessage } = chat;
-    if (status !== 'error' || lastMessage?.role !== 'user') return;
+    if (status !== 'error' || lastMessage?.role !== 'user') return true;
     this.dropped = [];
     sync.known({ gone_back_to });
     view.update({ notice: wordsOf(error) });
     chat.clearError();
     await sync.catchUp();
+    return false;
+  }
+
+  private async moved(request: () => Promise<unknown>): Promise<boolean> {
+    const isDone = await this.tried(request);
+    await this.deps.sync.catchUp();
+    return isDone;
+  }
+
+  private async tried(request: () => Promise<unknown>): Promise<boolean> {
+    const { view } = this.deps;
+    view.update({ notice: null, branch: null });
+    try {
+      await request();
+      return true;
+    } catch (error) {
+      view.update({ notice: wordsOf(error) });
+      return false;
+    }
+  }
+
+  private async once(what: string, action: () => Promise<boolean>): Promise<boolean> {
+    if (this.underWay.has(what)) return false;
+    this.underWay.add(what);
+    try {
+      return await action();
+    } finally {
+      this.underWay.delete(what);
+    }
   }
 }

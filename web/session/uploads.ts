@@ -44,14 +44,15 @@ export class Uploads {
     }
   }
 
-  /** The files of a message that was taken back are those of the next message again. */
-  putBack(parts: readonly FileUIPart[]): void {
-    for (const part of parts) {
+  /** The files of a message that was taken back are those of the next message again. Returns their keys. */
+  putBack(parts: readonly FileUIPart[]): number[] {
+    return parts.map((part) => {
       this.last += 1;
       const file = new File([], part.filename ?? part.mediaType, { type: part.mediaType });
       const item: Upload = { key: this.last, file, thumbnail: null, state: 'ready', progress: 1, reason: null, part };
       this.view.update({ items: [...this.items, item] });
-    }
+      return item.key;
+    });
   }
 
   remove(key: number): void {
