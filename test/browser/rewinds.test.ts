@@ -273,3 +273,46 @@ it('X1 a new answer to the message that was gone back to leaves nothing to undo,
     isGoneBack: false,
   });
 });
+
+it('X1 W7 a change ends the answer in flight and keeps the queue, which one that does not arrive leaves as it is', async () => {
+  held = Promise.withResolvers();
+  const tab = await site.visit({ allowedErrors: /ERR_FAILED/ });
+  await said(tab, 'begin');
+  await tab.send('hold on');
+  await tab.answers.getByText('answer 1', { exact: true }).waitFor();
+  await tab.send('then');
+  const waiting = tab.page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem');
+  await waiting.getByText('Queued').waitFor();
+  const letThrough = await tab.cutOff();
+  await tab.button('Answer again').first().click();
+  await tab.page.getByRole('alert').getByText('The server cannot be reached.').waitFor();
+  await expectShown(tab.page, [...answered('begin'), 'hold on', 'answer 1'], { isGoneBack: false });
+  await waiting.getByText('Queued').waitFor();
+  letThrough();
+  await tab.button('Edit').first().click();
+  await tab.page.getByLabel('Changed message').fill('begin anew');
+  await tab.page.keyboard.press('Enter');
+  await expectShown(tab.page, answered('begin anew', 'then'), { isGoneBack: false });
+  expect(await waiting.count()).toBe(0);
+  held.resolve();
+});
+
+it('X1 a change that does not reach the server is kept in its form, and what was answered stays', async () => {
+  const tab = await site.visit({ allowedErrors: /ERR_FAILED/ });
+  await said(tab, 'ping', 'pong');
+  const letThrough = await tab.cutOff();
+  await tab.button('Answer again').last().click();
+  await tab.page.getByRole('alert').getByText('The server cannot be reached.').waitFor();
+  await expectShown(tab.page, answered('ping', 'pong'), { isGoneBack: false });
+  await tab.button('Dismiss').click();
+  await tab.button('Edit').first().click();
+  const form = tab.page.getByLabel('Changed message');
+  await form.fill('a better ping');
+  await form.press('Enter');
+  await tab.page.getByRole('alert').getByText('The server cannot be reached.').waitFor();
+  expect(await form.inputValue()).toBe('a better ping');
+  await expectShown(tab.page, answered('ping', 'pong').slice(1), { isGoneBack: false });
+  letThrough();
+  await form.press('Enter');
+  await expectShown(tab.page, answered('a better ping'), { isGoneBack: false });
+});

@@ -1,24 +1,39 @@
 import { type KeyboardEvent, useState } from 'react';
 
-interface Props {
+/** How a message is to be changed. */
+export interface Change {
   text: string;
+  withFiles: boolean;
+}
+
+/** A message that is being changed. */
+export interface Editing {
+  id: string;
+  /** What could not be sent. */
+  change: Change | undefined;
+}
+
+/** Opens the form of a message, with what could not be sent, or closes it. */
+export type OnEdit = (messageId: string | undefined, change?: Change) => void;
+
+interface Props extends Change {
   /** Names of the message's files. */
   files: readonly string[];
-  onSend: (text: string, withFiles: boolean) => void;
+  onSend: (change: Change) => void;
   onDiscard: () => void;
 }
 
 /** A sent message that is being changed. Enter sends the change, Escape discards it. */
-export function EditForm({ text, files, onSend, onDiscard }: Props) {
-  const [draft, setDraft] = useState(text);
-  const [withFiles, setWithFiles] = useState(true);
-  const canSend = draft.trim() !== '';
+export function EditForm({ files, onSend, onDiscard, ...given }: Props) {
+  const [text, setText] = useState(given.text);
+  const [withFiles, setWithFiles] = useState(given.withFiles);
+  const canSend = text.trim() !== '';
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.nativeEvent.isComposing) return;
     if (event.key === 'Escape') onDiscard();
     if (event.key !== 'Enter' || event.shiftKey) return;
     event.preventDefault();
-    if (canSend) onSend(draft, withFiles);
+    if (canSend) onSend({ text, withFiles });
   };
   return (
     <form
@@ -27,15 +42,15 @@ export function EditForm({ text, files, onSend, onDiscard }: Props) {
       data-focus-home=".composer textarea"
       onSubmit={(event) => {
         event.preventDefault();
-        onSend(draft, withFiles);
+        onSend({ text, withFiles });
       }}
     >
       <textarea
         aria-label="Changed message"
         autoFocus
         dir="auto"
-        value={draft}
-        onChange={(event) => setDraft(event.target.value)}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
         onKeyDown={onKeyDown}
       />
       {files.length > 0 && (

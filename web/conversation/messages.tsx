@@ -1,11 +1,12 @@
 import type { UIMessage } from 'ai';
-import { type ReactElement, type RefObject, useState } from 'react';
+import { type ReactElement, type RefObject, useCallback, useState } from 'react';
 import type { TabSession } from '../session/tab-session.ts';
 import { sessionAddress } from '../session/tab.ts';
 import type { View } from '../session/view.ts';
 import { hasContent, type HeldCall } from '../transcript/transcript.ts';
 import { type Placed, placed } from '../transcript/turns.ts';
 import { BesideButton } from './beside-button.tsx';
+import type { Editing, OnEdit } from './edit-form.tsx';
 import { LongList } from './long-list.tsx';
 import { TurnMessage } from './turn-message.tsx';
 
@@ -28,7 +29,8 @@ interface Props {
 /** The messages of a conversation whose turns have begun, with their turns' ends. */
 export function Messages(props: Props) {
   const { session, view, messages, isStreaming, isWorking, isBeside, scrolled } = props;
-  const [editing, setEditing] = useState<string>();
+  const [editing, setEditing] = useState<Editing>();
+  const onEdit = useCallback<OnEdit>((id, change) => setEditing(id === undefined ? undefined : { id, change }), []);
   // A conversation that is longer than a page of messages; one that becomes so is not drawn anew.
   const [isLong] = useState(view.earlier !== null);
   const shown = messages.filter((message) => hasContent(message));
@@ -39,7 +41,7 @@ export function Messages(props: Props) {
         {...props}
         isLive={isWorking && each.message === messages.at(-1) && each.message.role === 'assistant'}
         editing={editing}
-        onEdit={setEditing}
+        onEdit={onEdit}
       />
     </div>
   );
@@ -60,7 +62,7 @@ export function Messages(props: Props) {
       <div role="log" aria-live="polite" aria-busy={isStreaming} aria-label="Messages">
         {shown.length === 0 && !isWorking && <Welcome onPick={(text) => session.send(text)} />}
         {isLong ? (
-          <LongList items={all} scrolled={scrolled} itemOf={turnOf} editing={editing} />
+          <LongList items={all} scrolled={scrolled} itemOf={turnOf} editing={editing?.id} />
         ) : (
           all.map((each) => turnOf(each))
         )}

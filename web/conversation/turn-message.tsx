@@ -7,7 +7,7 @@ import { filesOf, type HeldCall, isFromTask, messageText } from '../transcript/t
 import { type Placed, type WayOut, waysOut } from '../transcript/turns.ts';
 import { Actions } from './actions.tsx';
 import { BesideButton } from './beside-button.tsx';
-import { EditForm } from './edit-form.tsx';
+import { type Change, EditForm, type Editing, type OnEdit } from './edit-form.tsx';
 import { Message } from './message.tsx';
 import { Summary } from './summary.tsx';
 import { TurnEndMark } from './turn-end.tsx';
@@ -22,9 +22,8 @@ interface Props {
   isWorking: boolean;
   /** The tool call that the turn waits for. */
   held: HeldCall | undefined;
-  /** Id of the message that is being changed. */
-  editing: string | undefined;
-  onEdit: (messageId: string | undefined) => void;
+  editing: Editing | undefined;
+  onEdit: OnEdit;
   onGoneBack: (message: UIMessage) => void;
   onUndone: () => void;
 }
@@ -33,13 +32,17 @@ interface Props {
 export function TurnMessage(props: Props) {
   const { placed, session, view, isLive, isWorking, held, editing, onEdit, onGoneBack, onUndone } = props;
   const { message, end } = placed;
-  if (editing === message.id) {
-    const send = (text: string, withFiles: boolean) => {
+  if (editing?.id === message.id) {
+    const send = async (change: Change) => {
       onEdit(undefined);
-      void session.goingBack.edit(message, text, { withFiles });
+      // What the user has typed is not lost with a request that failed.
+      if (!(await session.goingBack.edit(message, change))) onEdit(message.id, change);
     };
     const files = filesOf(message).map(({ filename, mediaType }) => filename ?? mediaType);
-    return <EditForm text={messageText(message)} files={files} onSend={send} onDiscard={() => onEdit(undefined)} />;
+    const change = editing.change ?? { text: messageText(message), withFiles: true };
+    return (
+      <EditForm {...change} files={files} onSend={(sent) => void send(sent)} onDiscard={() => onEdit(undefined)} />
+    );
   }
   const summary = summaryOf(message.parts);
   if (summary !== undefined) return <Summary message={message} data={summary} session={session} />;

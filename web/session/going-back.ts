@@ -30,15 +30,19 @@ export class GoingBack {
     this.deps = deps;
   }
 
-  /** Replaces the text of a user message, whose files stay or are left out; what came after it is hidden. */
-  edit(message: UIMessage, text: string, { withFiles }: { withFiles: boolean }): Promise<boolean> {
+  /**
+   * Replaces the text of a user message, whose files stay or are left out; what came after it is hidden. False: it did not reach
+   * the server or was refused, and the page says why.
+   */
+  edit(message: UIMessage, { text, withFiles }: { text: string; withFiles: boolean }): Promise<boolean> {
+    const { chat, sync } = this.deps;
     const files = withFiles ? filesOf(message) : [];
     const id = generateId();
     const edited = { id, role: 'user' as const, parts: [...files, { type: 'text' as const, text }] };
-    this.deps.sync.sending(id);
-    return this.replace(() =>
-      this.deps.chat.sendMessage({ ...edited, messageId: message.id }, { body: this.deps.body() }),
-    );
+    return this.replace(() => {
+      sync.sending(id);
+      return chat.sendMessage({ ...edited, messageId: message.id }, { body: this.deps.body() });
+    });
   }
 
   /** Answers a user message again, or the one before an answer; what came after it is hidden. */
@@ -105,22 +109,25 @@ export class GoingBack {
   accepted(): void {
     const { dropped } = this;
     this.dropped = [];
+    for (const { id } of dropped) this.deps.outbox.remove(id);
     for (const message of dropped) this.deps.outbox.add({ ...message, id: generateId() });
   }
 
   private async replace(request: () => Promise<void>): Promise<boolean> {
-    const { chat, sync, outbox, view } = this.deps;
+    const { chat, sync, view } = this.deps;
     const { waiting, gone_back_to } = view.get();
     const queued = waiting.filter(({ state }) => state === 'queued');
     this.dropped = queued.map(({ message }) => message);
     view.update({ notice: null, branch: null });
     await chat.stop();
-    for (const { id } of this.dropped) outbox.remove(id);
+    const { messages } = chat;
     sync.known({ gone_back_to: null });
     await request();
     const { status, error, lastMessage } = chat;
     if (status !== 'error' || lastMessage?.role !== 'user') return true;
     this.dropped = [];
+    // As far as the page knows, all is as it was.
+    chat.messages = messages;
     sync.known({ gone_back_to });
     view.update({ notice: wordsOf(error) });
     chat.clearError();
