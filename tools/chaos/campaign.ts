@@ -79,7 +79,7 @@ export async function campaign(options: Options, keep: string, say: (line: strin
   const ledger = new Ledger();
   const broken = breakOf(options.broken);
   say(`seed ${options.seed}: starting Postgres, Temporal, workers, hosts and the model`);
-  const { result, dir, pids } = await withWorld({ seed: options.seed, keep, ...broken }, async (world) => {
+  const { result, ...processes } = await withWorld({ seed: options.seed, keep, ...broken }, async (world) => {
     const { injected, ...users } = await play(world, options, ledger, say);
     say('checking every promise');
     const evidence = await gather(world, users);
@@ -93,7 +93,7 @@ export async function campaign(options: Options, keep: string, say: (line: strin
     }
     return { evidence, injected };
   });
-  await checkProcesses(ledger, dir, pids);
+  await checkProcesses(ledger, processes);
   return reportOf(options, ledger, { ...result, began });
 }
 

@@ -20,14 +20,19 @@ export class Part {
   readonly name: string;
   /** Pids of all instances so far. */
   readonly pids: number[] = [];
+  /** How it has exited by itself, each time, if it is one that must not. */
+  readonly exits: Exit[] = [];
   private readonly start: () => Promise<Running>;
+  private readonly mustRun: boolean;
   private running: Running | undefined;
   private starting: Promise<void> | undefined;
   private closed = false;
 
-  constructor(name: string, start: () => Promise<Running>) {
+  /** @param options `mustRun`: it never exits by itself; if it does, that is noted, and it is started again */
+  constructor(name: string, start: () => Promise<Running>, { mustRun = false } = {}) {
     this.name = name;
     this.start = start;
+    this.mustRun = mustRun;
   }
 
   /** Undefined while it is down or starting. */
@@ -83,6 +88,14 @@ export class Part {
     this.running = undefined;
   }
 
+  private async keepUp(running: Running): Promise<void> {
+    const exit = await running.exited;
+    if (this.running !== running || this.closed) return;
+    this.exits.push(exit);
+    this.running = undefined;
+    await this.up().catch(() => {});
+  }
+
   private async comeUp(): Promise<void> {
     const deadline = Date.now() + PATIENCE_MS;
     while (this.running === undefined && !this.closed) {
@@ -90,6 +103,7 @@ export class Part {
         const running = await this.start();
         this.pids.push(running.pid);
         this.running = running;
+        if (this.mustRun) void this.keepUp(running);
       } catch (error) {
         if (Date.now() > deadline) throw error;
         await delay(AGAIN_MS);

@@ -67,11 +67,21 @@ export interface WorldOptions {
   workerEntry?: string;
 }
 
-/** Starts the system, calls `use` with it, and stops it. Returns the pids of all processes that ever ran, too. */
+/** What is known of the processes of a system that is over. */
+export interface Processes {
+  /** The folder that they all name. */
+  dir: string;
+  /** Of all that ever ran. */
+  pids: number[];
+  /** How workers and hosts have exited by themselves. */
+  exits: Pick<Part, 'name' | 'exits'>[];
+}
+
+/** Starts the system, calls `use` with it, and stops it. */
 export async function withWorld<T>(
   { seed, keep, prepare, workerEntry }: WorldOptions,
   use: (world: World) => Promise<T>,
-): Promise<{ result: T; dir: string; pids: number[] }> {
+): Promise<{ result: T } & Processes> {
   await using stops = new AsyncDisposableStack();
   // Not made by mkdtemp: the account that Postgres runs under has to get into it.
   const dir = path.join(tmpdir(), `perdure-chaos-${randomUUID()}`);
@@ -131,7 +141,7 @@ export async function withWorld<T>(
   const child = async (name: string, entry: string, more: NodeJS.ProcessEnv = {}) => {
     const own = { ...env, ...(await linked(name)), ...more };
     const options = { name, entry, env: own, logDir: keep, graceMs: WORKER_GRACE_MS, say: () => {} };
-    return new Part(name, () => startNodeProcess(options));
+    return new Part(name, () => startNodeProcess(options), { mustRun: true });
   };
   const entry = workerEntry ?? path.join(root, 'worker', 'main.ts');
   const workers = await Promise.all(Array.from({ length: WORKERS }, (_, n) => child(`worker-${n + 1}`, entry)));
@@ -161,7 +171,8 @@ export async function withWorld<T>(
   const places = { dir, keep, toolLog, hostUrls, databaseUrl, temporalAddress };
   const result = await use({ ...places, postgres, temporal, workers, hosts, mcp, db, model, links, disk });
   await stops.disposeAsync();
-  return { result, dir, pids: [...servers, ...processes].flatMap((part) => part.pids) };
+  const pids = [...servers, ...processes].flatMap((part) => part.pids);
+  return { result, dir, pids, exits: [...workers, ...hosts] };
 }
 
 async function allDown(parts: readonly Part[]): Promise<void> {

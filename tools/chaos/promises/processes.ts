@@ -2,13 +2,16 @@ import { readdir, readFile } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { patient } from '../../test-kit/patient.ts';
 import type { Ledger } from '../ledger.ts';
+import type { Processes } from '../world.ts';
 
 /** A watcher process ends shortly after the process that it watches. */
 const ENDS_WITHIN_MS = patient(3_000);
 const AGAIN_MS = 100;
 
-/** No process that was started is left. */
-export async function checkProcesses(ledger: Ledger, dir: string, pids: readonly number[]): Promise<void> {
+/** No worker or host has exited by itself, and no process that was started is left. */
+export async function checkProcesses(ledger: Ledger, { dir, pids, exits }: Processes): Promise<void> {
+  for (const part of exits)
+    ledger.check('no process exits by itself', part.name, part.exits.length === 0, () => part.exits);
   const deadline = Date.now() + ENDS_WITHIN_MS;
   let left = await processesOf(dir);
   while (left.length > 0 && Date.now() < deadline) {
