@@ -53,8 +53,10 @@ export function createPool(connectionString: string, options: PoolOptions = {}):
     verify: callbackify(meet),
   });
   if (preparedStatements !== undefined) nameStatements(pool, preparedStatements);
-  // Without a listener, a broken idle connection would end the process. The next statement reports the outage.
+  // Without listeners, a broken connection would end the process: an idle one, and one that is new or held, for which the pool does
+  // not listen. The statement in progress, or the next one, reports the outage.
   pool.on('error', () => {});
+  pool.on('connect', (client) => client.on('error', () => {}));
   return pool;
 }
 

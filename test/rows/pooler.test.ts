@@ -7,9 +7,11 @@ import { untilPostgresAccepts } from '../../config/postgres.ts';
 import { call, column, type Db } from '../../store/db.ts';
 import { createPool } from '../../store/pool.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import { patientPool } from '../../tools/test-kit/patient-pool.ts';
 import { startPoolerProxy } from '../../tools/test-kit/pooler-proxy.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
+import { startTcpProxy } from '../../tools/test-kit/tcp-proxy.ts';
 
 const url = await freshDatabase();
 const pooled = await startPoolerProxy(url);
@@ -64,6 +66,26 @@ it('H1 finds a pooler again that could not be reached when the first statement w
   await expect(namesLeft(pool)).rejects.toThrow('ECONNREFUSED');
   Object.assign(pool.options, { connectionString: pooled });
   expect(await namesLeft(pool)).toEqual([]);
+});
+
+it('Q1 a connection that breaks while it is introduced, or held between two statements, does not end the process', async () => {
+  const { hostname, port } = new URL(url);
+  const proxy = await startTcpProxy({ host: hostname, port: Number(port) });
+  afterFile(() => proxy.close());
+  const pool = ended(patientPool(url.replace(`${hostname}:${port}`, `${proxy.host}:${proxy.port}`)));
+  let broken = 0;
+  proxy.holdBack = (chunk) => {
+    if (chunk.includes('pg_backend_pid')) broken += proxy.reset();
+    return 0;
+  };
+  await expect(pool.query('SELECT 1')).rejects.toThrow();
+  expect(broken).toBe(1);
+  proxy.holdBack = undefined;
+  const held = await pool.connect();
+  proxy.reset();
+  await eventually(() => expect(held.query('SELECT 1')).rejects.toThrow('not queryable'));
+  held.release(true);
+  expect(await namesLeft(pool)).not.toEqual([]);
 });
 
 const LIMITS = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'];
