@@ -1,3 +1,4 @@
+import { answeredAgain } from '../answered-again.ts';
 import type { Rows } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 import type { Regenerated } from '../user.ts';
@@ -30,7 +31,8 @@ export function checkRegenerates(
     const isReplaced = status !== 200 || newest?.answer_id !== replaced;
     ledger.check('an answer is replaced once', `session ${session}, answer ${replaced}`, isReplaced, () => newest);
   }
-  const made = rows.events.filter(({ session_id, kind }) => session_id === session && kind === 'regenerate').length;
+  const events = rows.events.filter((event) => event.session_id === session);
+  const made = answeredAgain({ runs, events }).filter(({ isTakenBack }) => !isTakenBack);
   most += named.size;
-  ledger.check('an answer is replaced once', `session ${session}`, made <= most, () => ({ made, most, asked }));
+  ledger.check('an answer is replaced once', `session ${session}`, made.length <= most, () => ({ made, most, asked }));
 }
