@@ -42,6 +42,17 @@ BEGIN
   RETURN v_count <= 50000 AND v_bytes <= 64 * 1024 * 1024;
 END $$;
 
+-- The position of the first of the last `p_turns` user messages up to a position; 0: there are fewer. Read through the index, from
+-- its end: without statistics, Postgres would read and sort the whole conversation.
+CREATE OR REPLACE FUNCTION tail_position(p_session text, p_position bigint, p_turns bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+BEGIN
+  RETURN (
+    SELECT CASE WHEN count(*) < p_turns THEN 0 ELSE min(position) END
+      FROM (SELECT position FROM messages_as_of(p_session, p_position) WHERE role = 'user'
+             ORDER BY position DESC LIMIT p_turns) AS tail);
+END $$;
+
 -- Copies messages between two positions, with their parts, runs, prompts, attachments and full tool outputs, under new ids. Positions and
 -- times stay, and so do parts, except for the ids of other messages in them: of a summary that of the first message after it, of
 -- refused files those of their messages. The new ids are looked up by the old ones, not joined, and plans are made for these ids: one that
@@ -163,9 +174,7 @@ BEGIN
      WHERE id = p_args ->> 'from_start_message_id';
     IF NOT FOUND THEN RETURN '{"code": "InvalidRange"}'; END IF;
   ELSIF p_args ->> 'tail_turns' IS NOT NULL THEN
-    SELECT CASE WHEN count(*) < (p_args ->> 'tail_turns')::bigint THEN 0 ELSE min(position) END INTO v_from
-      FROM (SELECT position FROM messages_as_of(p_session, v_target.position) WHERE role = 'user'
-             ORDER BY position DESC LIMIT (p_args ->> 'tail_turns')::bigint) AS tail;
+    v_from := tail_position(p_session, v_target.position, (p_args ->> 'tail_turns')::bigint);
   END IF;
   SELECT v_chat.metadata || coalesce(data -> 'metadata', '{}') INTO v_metadata
     FROM (SELECT p_command_id || '/metadata' AS id) AS given
