@@ -47,7 +47,7 @@ const SAID: Readonly<Partial<Record<ErrorCode, string>>> = {
     'the session belongs to a tool call of another one: only that gives it messages, and it has no branches',
   ProjectRequired: 'decision: "always" needs a project, and the session has none',
   TooMany: 'too many messages are queued in this session',
-  TooManyAnswers: 'the message was answered 998 times, which is the most',
+  TooManyAnswers: 'there is no room for another answer: with prunes, a message has 998 at most',
   NotSupported: 'this is not supported yet',
 };
 

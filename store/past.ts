@@ -27,9 +27,10 @@ const UNKNOWN = `
           ON r.session_id = $1 AND r.seq <= $2 AND r.kind = 'rewind' AND r.data ->> 'message_id' = l.target
        WHERE l.kind = 'unrewind')
       OR EXISTS (
-      SELECT FROM chat_runs r
+      SELECT FROM chat_runs r JOIN chat_runs first
+          ON first.session_id = $1 AND first.seq = coalesce((r.replaced ->> 'since')::integer, r.seq)
        WHERE r.session_id = $1 AND r.state = 'cancelled' AND r.replaced IS NOT NULL
-         AND r.created_at <= event.at AND r.finished_at > event.at) THEN 'unrewind'
+         AND first.created_at <= event.at AND r.finished_at > event.at) THEN 'unrewind'
     WHEN EXISTS (
       SELECT FROM later l JOIN chat_messages t ON t.session_id = $1 AND t.id = l.target
         JOIN session_events c ON c.session_id = $1 AND c.seq <= $2 AND c.kind = 'compaction'

@@ -110,16 +110,22 @@ DECLARE
   v_usage jsonb := add_usage(p_made -> 'usage', NULL);
   v_position bigint;
   v_hidden integer := 0;
+  v_chat chat_sessions := lock_session(p_session);
 BEGIN
-  PERFORM lock_session(p_session);
   PERFORM FROM chat_runs WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running' FOR UPDATE;
   IF NOT FOUND THEN RETURN false; END IF;
   PERFORM FROM chat_messages WHERE session_id = p_session AND id = v_id;
   IF FOUND THEN RETURN true; END IF;
+  -- Before what an un-rewind may show again between the conversation and a queued message that it was gone back to.
   SELECT max(m.position) + 1 INTO v_position
     FROM chat_messages m
    WHERE m.session_id = p_session AND m.position < (
-     SELECT position FROM chat_messages WHERE session_id = p_session AND id = p_made #>> '{data,tail_start_id}');
+     SELECT min(position) FROM chat_messages
+      WHERE session_id = p_session
+        AND (id = p_made #>> '{data,tail_start_id}' OR id IN (
+          SELECT r.replaced ->> 'message'
+            FROM jsonb_array_elements(v_chat.rewinds) AS rewind
+            JOIN chat_runs r ON r.session_id = p_session AND r.seq = (rewind ->> 'run')::integer)));
   PERFORM put_synthetic(p_session, v_position, p_made);
   IF (p_made ->> 'discarded')::boolean THEN
     PERFORM hide_message(p_session, v_id, 'compaction', v_id);

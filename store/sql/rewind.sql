@@ -266,6 +266,7 @@ BEGIN
     PERFORM hide_message(p_session, v_target.id, 'edit', p_message);
     SELECT NULL::integer AS run_seq, jsonb_build_array(cancel_queued_run(p_session, v_run.seq, true)) AS dropped,
            NULL::jsonb AS children, jsonb_build_object('since', v_run.seq) || v_run.replaced AS replaced INTO v_ended;
+    UPDATE chat_runs SET replaced = NULL WHERE session_id = p_session AND seq = v_run.seq;
   ELSE
     v_ended := replace_after(p_session, v_target, p_message);
     PERFORM hide_message(p_session, v_target.id, 'edit', p_message);
@@ -289,7 +290,7 @@ END $$;
 
 -- Answers a user message again: ends what is open, hides all after the message, and makes a new run of it. `p_replaced` is the
 -- answer that the caller has; if a newer one has replaced it, this is a repeat. A queued message is answered already. Returns as
--- edit_message; TooManyAnswers: it was answered 998 times. `p_attributes` null: those of the message's last run. Without
+-- edit_message; TooManyAnswers: 998 answers and prunes stand after it. `p_attributes` null: those of the message's last run. Without
 -- p_model it is the session's; if that is the model of the last run, its variant stays, too.
 CREATE OR REPLACE FUNCTION regenerate_answer(
   p_session text, p_user text, p_message text, p_replaced text, p_answer text, p_model text,

@@ -26,6 +26,15 @@ BEGIN
   PERFORM ask_restore(p_session, p_rewind ->> 'snapshot', NULL);
 END $$;
 
+-- The stack of rewinds that can be undone, or can be again once the queued message that has replaced something is taken back.
+CREATE OR REPLACE FUNCTION rewinds_to_undo(p_session text) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN coalesce(
+    (SELECT rewinds FROM chat_sessions WHERE session_id = p_session),
+    (SELECT replaced -> 'rewinds' FROM chat_runs
+      WHERE session_id = p_session AND state = 'queued' AND replaced -> 'rewinds' <> 'null'));
+END $$;
+
 -- Claims what is asked for, for 30 s: { n, to, rewind, take, user_id, project_id, workspace_root }. `take`: first a snapshot is to be
 -- taken for the un-rewind. Null: nothing is asked for; { "busy": true }: another worker restores files, or a tool of an aborted run has
 -- not ended yet. For such a tool it waits for 10 s: that of a lost worker never ends.
@@ -46,20 +55,27 @@ BEGIN
   RETURN v_chat.restore || (
     SELECT jsonb_build_object(
              'user_id', user_id, 'project_id', project_id, 'workspace_root', v_chat.workspace_root, 'take', EXISTS (
-               SELECT FROM jsonb_array_elements(v_chat.rewinds) AS rewind
+               SELECT FROM jsonb_array_elements(rewinds_to_undo(p_session)) AS rewind
                 WHERE rewind -> 'event_seq' = v_chat.restore -> 'rewind' AND NOT rewind ? 'snapshot'))
       FROM sessions WHERE session_id = p_session);
 END $$;
 
--- Keeps the snapshot that was taken before a rewind's files were restored.
-CREATE OR REPLACE FUNCTION note_rewound(p_session text, p_rewind bigint, p_snapshot text) RETURNS void LANGUAGE sql AS $$
-  SELECT lock_session(p_session);
-  UPDATE chat_sessions
-     SET rewinds = (SELECT jsonb_agg(CASE WHEN rewind ->> 'event_seq' = p_rewind::text
-                                          THEN rewind || jsonb_build_object('snapshot', p_snapshot) ELSE rewind END ORDER BY n)
-                      FROM jsonb_array_elements(rewinds) WITH ORDINALITY AS stack(rewind, n))
-   WHERE session_id = p_session AND rewinds IS NOT NULL
-$$;
+-- Keeps the snapshot that was taken before a rewind's files were restored, also if the message after the rewind is queued already:
+-- that can be taken back.
+CREATE OR REPLACE FUNCTION note_rewound(p_session text, p_rewind bigint, p_snapshot text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_rewinds jsonb;
+BEGIN
+  PERFORM lock_session(p_session);
+  SELECT jsonb_agg(CASE WHEN rewind ->> 'event_seq' = p_rewind::text
+                        THEN rewind || jsonb_build_object('snapshot', p_snapshot) ELSE rewind END ORDER BY n) INTO v_rewinds
+    FROM jsonb_array_elements(rewinds_to_undo(p_session)) WITH ORDINALITY AS stack(rewind, n);
+  UPDATE chat_sessions SET rewinds = v_rewinds WHERE session_id = p_session AND rewinds IS NOT NULL;
+  IF NOT FOUND THEN
+    UPDATE chat_runs SET replaced = replaced || jsonb_build_object('rewinds', v_rewinds)
+     WHERE session_id = p_session AND state = 'queued' AND replaced -> 'rewinds' <> 'null';
+  END IF;
+END $$;
 
 -- Ends a request that is done or given up, or gives its claim back, also if another request has replaced it: false then.
 CREATE OR REPLACE FUNCTION end_restore(p_session text, p_n text, p_is_over boolean) RETURNS boolean LANGUAGE plpgsql AS $$

@@ -1,5 +1,5 @@
--- Taking messages back that are still queued. What such a message has replaced is shown again. Until its run is over,
--- chat_runs.replaced has what that needs; null: it has replaced nothing.
+-- Taking messages back that are still queued. What such a message has replaced is shown again. Of a run that is
+-- queued, or was taken out of the queue, chat_runs.replaced has what that needs; null: it has replaced nothing.
 --
 --   by       the id of the message, or of the answer of a message that is answered again: rows that it has hidden name it
 --   rewinds  the stack of rewinds before it (rewind.sql)
@@ -90,7 +90,10 @@ BEGIN
   IF v_was ? 'after' THEN
     v_shown := v_shown + show_after(v_session, (v_was ->> 'after')::bigint, v_was ->> 'by', v_was -> 'shown');
   END IF;
-  SELECT * INTO v_next FROM chat_runs WHERE session_id = v_session AND state = 'queued' AND kind = 'turn' ORDER BY seq LIMIT 1;
+  -- Rather a message than the result of a task, which replaces nothing.
+  SELECT * INTO v_next FROM chat_runs r
+   WHERE session_id = v_session AND state = 'queued' AND kind = 'turn'
+   ORDER BY EXISTS (SELECT FROM tasks WHERE parent_id = v_session AND message_id = r.message_id), seq LIMIT 1;
   IF v_rewinds IS NOT NULL AND v_next.seq IS NOT NULL THEN
     PERFORM replace_rewound(v_session, v_next.seq, v_next.message_id, v_rewinds);
     v_rewinds := NULL;

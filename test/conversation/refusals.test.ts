@@ -344,7 +344,7 @@ const CASES: Record<Exclude<ErrorCode, Elsewhere>, Case> = {
       );
       return ada.post('/api/chat', { id: place.page.id, messages: [message], trigger: 'regenerate-message' });
     },
-    advice: /was answered 998 times.*Edit the message instead/,
+    advice: /998 at most.*Edit the message instead/,
     follow: async (place) => {
       expect(await place.page.edit('other words')).toBe('fine');
       return reload(place);

@@ -123,6 +123,17 @@ it('W6 X1 what was visible under a rewind that was undone later is not known, be
   for (const seq of [before, await newest(session)]) expect(idsOf(await pastOf(session, seq))).toEqual(all);
 });
 
+it('W6 W7 what was visible while a message was queued is not known once it was taken back, but if another was put in its place', async () => {
+  const session = await conversation(db, 'one', 'two');
+  await session.edit('two', 'zwei', { id: 'zwei' });
+  const queued = await newest(session);
+  expect(idsOf(await pastOf(session, queued))!.at(-1)).toBe('zwei');
+  await session.edit('two', 'deux', { id: 'deux' });
+  expect(idsOf(await pastOf(session, queued))!.at(-1)).toBe('zwei');
+  await session.cancelQueued('deux');
+  expect(await pastOf(session, queued)).toMatchObject({ unknown: 'unrewind', messages: null });
+});
+
 it('W6 X1 a summary that going back has undone leaves what was visible with it unknown', async () => {
   const session = await conversation(db, 'one', 'two', 'three');
   const summary = await compact(session);

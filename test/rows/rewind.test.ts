@@ -1,7 +1,9 @@
 // Rewinds, un-rewinds, edits and new answers, as SQL functions.
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
+import { readMessages } from '../../store/messages.ts';
 import { beginRestore } from '../../store/snapshots.ts';
+import { readTurn } from '../../store/turns.ts';
 import { compact } from './compacting.ts';
 import { answered, conversation, everything, told, visible } from './conversation.ts';
 import { type Answer, call, freshRows, type Row, rows, Session, textPart } from './session.ts';
@@ -408,7 +410,18 @@ describe('a queued message that is taken back', () => {
     expect(await session.cancelQueued('one')).toMatchObject({ ok: true });
     expect(await everything(session)).toEqual(before);
     expect(await session.say('one', { id: 'one' })).toMatchObject({ accepted: false, run_seq: 1, state: 'finished' });
+    expect(await readTurn(db, session.id, { run: null, message: 'one' })).toMatchObject({ run_seq: 1 });
+    expect(await readTurn(db, session.id, { run: null, message: null })).toMatchObject({ run_seq: 2 });
     expect(await session.regenerate('one', { replaced })).toMatchObject({ accepted: true, run_seq: 4 });
+  });
+
+  it('H8 W7 as a new answer leaves how the last turn of its message has ended', async () => {
+    const session = await Session.saying(db, 'one');
+    await session.settleRun(1, 'aborted');
+    await session.regenerate('one');
+    await session.cancelQueued('one');
+    const { items } = await readMessages(db, session.id, { limit: 50, hidden: false });
+    expect(items).toMatchObject([{ id: 'one', metadata: { turn: { state: 'aborted' } } }]);
   });
 
   it('X1 H8 W7 an edit or a new answer after a rewind gives back that rewind', async () => {
@@ -447,7 +460,10 @@ describe('a queued message that is taken back', () => {
        VALUES ($1, $2, 1, 'call_1', 'helper', true, 1, 'result')`,
       [(await Session.at('chatting', db)).id, session.id],
     );
+    await session.say('five', { id: 'five' });
     await session.cancelQueued('four');
+    expect(await visible(session), 'the message behind it replaces').toEqual(['one', 'answer 1', 'result', 'five']);
+    await session.cancelQueued('five');
     expect(await visible(session)).toEqual(['one', 'answer 1', 'two', 'result']);
     expect(await session.unrewind()).toMatchObject({ code: 'NothingToUnrewind' });
   });
@@ -488,6 +504,17 @@ describe('a queued message that is taken back', () => {
     expect(await hiddenBy(session, 'four')).toEqual({ cause: 'cancelled', id: 'four' });
     await session.unrewind();
     expect(await except(session, 'four', 'five', 'six')).toEqual(all);
+  });
+
+  it('X1 X5 by a rewind to itself is compacted in the order of the conversation', async () => {
+    const { session } = await rewoundAndSaid();
+    await session.rewind('four', { abort: true });
+    await compact(session);
+    expect(await visible(session)).toEqual([null, 'four']);
+    await session.unrewind();
+    expect(await visible(session)).toEqual([null, 'two']);
+    await session.unrewind();
+    expect(await visible(session)).toEqual([null, 'two', 'answer 2', 'three', 'answer 3']);
   });
 
   it('X1 by a rewind to the one behind it has its place taken by that', async () => {

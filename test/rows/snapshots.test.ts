@@ -45,6 +45,24 @@ it('X2 what replaces a claimed request waits for it, and is not ended by it', as
   expect(await begin(session)).toBeUndefined();
 });
 
+it.each([
+  ['before', async (session: Session) => (await session.say('m4', { id: 'm4' }), claimed(session))],
+  ['after', async (session: Session) => claimed(session).finally(() => session.say('m4', { id: 'm4' }))],
+])(
+  'X2 X1 W7 the files from before a rewind come back if its next message, sent %s the restore began, is taken back',
+  async (_when, sent) => {
+    const session = await answered(3);
+    await session.rewind('m2');
+    const request = await sent(session);
+    expect(request).toMatchObject({ to: 's2', take: true });
+    await noteRewound(db, session.id, request.rewind!, 'newest');
+    expect(await endRestore(db, session.id, request.n, true)).toBe(true);
+    await session.cancelQueued('m4');
+    expect(await session.unrewind()).toMatchObject({ ok: true, message_id: 'm2' });
+    expect(await claimed(session)).toMatchObject({ to: 'newest', take: false });
+  },
+);
+
 it('X2 a claimed step knows whether files are to be restored', async () => {
   const session = await answered(2);
   const { run_seq: third } = (await session.say('m3', { id: 'm3' })) as { run_seq: number };
