@@ -93,10 +93,11 @@ BEGIN
            CASE WHEN v_new ? answer_id THEN step ELSE 0 END, CASE WHEN v_new ? answer_id THEN settled_parts ELSE 0 END,
            CASE WHEN v_new ? answer_id THEN tokens ELSE 0 END, error_code, error_message, created_at, started_at, finished_at,
            attributes
-      FROM chat_runs
+      FROM unnest(v_ids) AS copied(id)
+      -- For each message (OFFSET): by one condition for all, Postgres may read all runs of the session.
+     CROSS JOIN LATERAL (SELECT * FROM chat_runs WHERE session_id = p_session AND message_id = copied.id OFFSET 0) AS r
      -- Not those by hand, whose message is the summary itself.
-     WHERE session_id = p_session AND message_id = ANY (v_ids)
-       AND kind = 'turn' AND (v_new ? answer_id OR state IN ('aborted', 'error'))
+     WHERE kind = 'turn' AND (v_new ? answer_id OR state IN ('aborted', 'error'))
   ), prompts AS (
     INSERT INTO system_prompts (session_id, digest, sections, created_at)
     SELECT p_copy, digest, sections, created_at FROM system_prompts
