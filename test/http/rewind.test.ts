@@ -331,7 +331,7 @@ describe('a branch', () => {
     await runtime.db.query('ALTER TABLE chat_parts ALTER data SET STORAGE EXTERNAL');
     await runtime.db.query(
       `INSERT INTO chat_parts (session_id, id, message_id, index, type, data)
-       SELECT session_id, 'large', id, 1, 'text', jsonb_build_object('text', repeat('x', 65 * 1024 * 1024))
+       SELECT session_id, 'large', id, 1, 'data-large', jsonb_build_object('data', repeat('x', 65 * 1024 * 1024))
          FROM chat_messages WHERE id = $1`,
       [one!.id],
     );
