@@ -68,9 +68,7 @@ export class Reads {
   /** A user's sessions, newest first. */
   async sessions(user: string, filter: z.input<typeof sessionFilter> = {}): Promise<ListPage<SessionView>> {
     const given = parseInput(sessionFilter, filter);
-    // It may be an alias.
-    const parent = given.parent && ((await findSession(this.db, user, given.parent))?.session_id ?? given.parent);
-    const rows = await listSessions(this.db, user, { ...given, parent, limit: given.limit + 1 });
+    const rows = await listSessions(this.db, user, { ...given, limit: given.limit + 1 });
     const items = rows.slice(0, given.limit);
     return { items, next: rows.length > given.limit ? (items.at(-1)?.session.session_id ?? null) : null };
   }

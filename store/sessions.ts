@@ -69,13 +69,16 @@ export function renameSession(db: Db, userId: string, sessionId: string, title: 
   return call(db, z.boolean(), 'rename_session', [sessionId, userId, title]);
 }
 
+/** The id of a session, given the numbers of the parameters for its user and for its id or an alias; null: there is no such alias. */
+const idSql = (user: number, id: number) =>
+  `CASE WHEN $${id} LIKE 'ses\\_%' THEN $${id}
+        ELSE (SELECT session_id FROM session_aliases WHERE user_id = $${user} AND app = 'perdure' AND alias = $${id}) END`;
+
 const OWNED = 's.session_id, s.phase, s.project_id, c.agent, c.model';
 const OF_ID = `
        FROM sessions s JOIN chat_sessions c USING (session_id)
       WHERE s.user_id = $1
-        AND s.session_id = CASE WHEN $2 LIKE 'ses\\_%' THEN $2
-                                ELSE (SELECT session_id FROM session_aliases
-                                       WHERE user_id = $1 AND app = 'perdure' AND alias = $2) END`;
+        AND s.session_id = ${idSql(1, 2)}`;
 
 /** A user's session by its id or an alias. */
 export async function findSession(db: Db, userId: string, id: string): Promise<OwnedSession | undefined> {
@@ -181,7 +184,7 @@ export function listSessions(db: Db, userId: string, filter: z.output<typeof ses
     `SELECT ${COLUMNS} ${OF_USER}
         AND ($2::text IS NULL OR s.project_id = $2)
         AND ($3::text IS NULL OR c.agent = $3)
-        AND CASE WHEN $4::text IS NULL THEN c.depth = 0 ELSE c.parent_id = $4 END
+        AND CASE WHEN $4::text IS NULL THEN c.depth = 0 ELSE c.parent_id = ${idSql(1, 4)} END
         AND ($5 OR c.archived_at IS NULL)
         AND ($6::text IS NULL OR s.session_id < $6)
         ${ofIds}
