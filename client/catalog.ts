@@ -4,7 +4,7 @@ import type { ModelInfo } from '../domain/model-info.ts';
 import type { PermissionRule } from '../domain/permissions.ts';
 import { byteLength } from '../domain/text.ts';
 import { InvalidInputError } from '../wire/input.ts';
-import { userFolder } from '../workspaces/paths.ts';
+import { SNAPSHOTS_FOLDER, userFolder } from '../workspaces/paths.ts';
 import { requireWorkspace } from '../workspaces/require-workspace.ts';
 
 /** The agents, models and workspaces of this installation, as plain data. */
@@ -131,7 +131,7 @@ const MAX_NAME_BYTES = 255;
 
 /**
  * The absolute path of a requested workspace, given as an absolute path or relative to the user's folder of workspaces.
- * @throws {PerdureError} `BadRequest` for a path outside the user's folder, or through a link
+ * @throws {PerdureError} `BadRequest` for a path outside the user's folder or in that of snapshots, or through a link
  */
 export function requestedWorkspace(
   workspaces: string | undefined,
@@ -142,7 +142,10 @@ export function requestedWorkspace(
   if (workspaces === undefined) throw badRoot('nothing: no folder of workspaces is configured');
   const root = userFolder(workspaces, userId);
   const place = path.resolve(root, asked);
-  if (!isPath(asked) || !place.startsWith(root + path.sep)) throw badRoot('a folder below your folder of workspaces');
+  const isOfSnapshots = path.relative(root, place).split(path.sep)[0]?.toLowerCase() === SNAPSHOTS_FOLDER;
+  if (!isPath(asked) || !place.startsWith(root + path.sep) || isOfSnapshots) {
+    throw badRoot('a folder below your folder of workspaces');
+  }
   // Workers check the path again before every step and tool call, on their own disk.
   try {
     requireWorkspace(workspaces, place);

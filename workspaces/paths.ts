@@ -19,6 +19,9 @@ export function workspaceRoot(
   return workspace_root ?? path.join(userFolder(workspaces, user_id), project_id ?? session_id);
 }
 
+/** The folder of all snapshots, in a user's folder. No workspace: what tools write must not get there. */
+export const SNAPSHOTS_FOLDER = '.snapshots';
+
 const MAX_PATH = 512;
 
 /** What is wrong with the path of a file in a workspace; undefined: nothing. Links are checked when it is opened. */

@@ -219,7 +219,8 @@ describe('workspace_root', () => {
         userFolder(runtime.workspaces, 'ada'),
         `${userFolder(runtime.workspaces, 'ada')}-not`,
         'x'.repeat(2_000),
-      ]);
+      ])
+      .concat(['.snapshots', '.Snapshots/ses_1/git', 'a/../.snapshots/ses_1']);
     for (const workspace_root of odd) {
       const { status, body } = await ada.post('/api/sessions', { workspace_root });
       expect([workspace_root, status], workspace_root).toEqual([workspace_root, 400]);
