@@ -76,6 +76,8 @@ export interface ActivitySettings {
   saveBufferSize: number;
   /** Folder of all workspaces. */
   workspaces: string;
+  /** Time for each call of the hook for snapshots; default: ten seconds. */
+  snapshotMs?: number;
   /** Instruction files that tools wrote enter prompts, too. */
   trustOwnInstructions: boolean;
   /** Maximum of children that a turn may call. */

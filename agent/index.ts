@@ -21,5 +21,5 @@ export { type MemorySession, memorySession } from './memory/memory-session.ts';
 export { createModels, type Models, type ModelSettings, type ResolvedModel } from './models/models.ts';
 export type { CustomProvider, CustomProviders } from './models/providers.ts';
 export { providerFetch } from './provider-stream/provider-fetch.ts';
-export type { SnapshotPlace, Snapshots } from './snapshots.ts';
+export type { RestorePlace, SnapshotPlace, Snapshots } from './snapshots.ts';
 export { type AnswerMetadata, run, type RunOptions } from './memory/run.ts';

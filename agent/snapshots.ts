@@ -9,9 +9,15 @@ export interface SnapshotPlace {
   folder: string;
 }
 
+/** The same for a restore. */
+export interface RestorePlace extends SnapshotPlace {
+  /** The session has made its project itself: nobody can have put files in its folder before. */
+  madeProject: boolean;
+}
+
 /**
  * Takes and restores snapshots of what tools change, so that going back in a conversation brings the files back, too. Both have ten
- * seconds; the signal fires then.
+ * seconds; then the signal fires, and what they do later must not change the workspace.
  */
 export interface Snapshots {
   /**
@@ -19,6 +25,9 @@ export interface Snapshots {
    * @returns an id of at most 128 characters; null: there is nothing to restore later
    */
   take(place: SnapshotPlace, signal: AbortSignal): Promise<string | null>;
-  /** Called after a rewind, un-rewind, edit or new answer, at the latest when the next turn begins. May be repeated. */
-  restore(place: SnapshotPlace, snapshotId: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Called after a rewind, un-rewind, edit or new answer, at the latest when the next turn begins. May be repeated. The workspace
+   * may be another one than that of the snapshot: the session may have got a project meanwhile.
+   */
+  restore(place: RestorePlace, snapshotId: string, signal: AbortSignal): Promise<void>;
 }

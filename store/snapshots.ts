@@ -1,7 +1,16 @@
 import { z } from 'zod';
-import { call, column, type Db, maybe } from './db.ts';
+import { call, column, type Db, many, maybe } from './db.ts';
 
-const request = z.object({
+const place = z.object({
+  user_id: z.string(),
+  project_id: z.string().nullable(),
+  workspace_root: z.string().nullable(),
+});
+
+/** Where a session's files are, as its rows have it. */
+export type FilesPlace = z.infer<typeof place>;
+
+const request = place.extend({
   /** Names this request. */
   n: z.string(),
   /** The snapshot to restore. */
@@ -10,9 +19,8 @@ const request = z.object({
   rewind: z.number().nullable(),
   /** Whether a snapshot for the un-rewind is to be taken first. */
   take: z.boolean(),
-  user_id: z.string(),
-  project_id: z.string().nullable(),
-  workspace_root: z.string().nullable(),
+  /** The session has made its project itself. */
+  made_project: z.boolean(),
 });
 
 /** Files to restore. */
@@ -20,9 +28,19 @@ export type RestoreRequest = z.infer<typeof request>;
 
 const claimed = z.union([z.object({ busy: z.literal(true) }), request]);
 
-/** Claims what a session's rewind has asked for; `busy`: another worker does it, or a tool still runs; undefined: nothing. */
-export function beginRestore(db: Db, sessionId: string): Promise<z.infer<typeof claimed> | undefined> {
-  return call(db, maybe(claimed), 'begin_restore', [sessionId]);
+/** Where files are to be restored; undefined: nothing is asked for. */
+export async function placeToRestore(db: Db, sessionId: string): Promise<FilesPlace | undefined> {
+  const sql = `SELECT user_id, project_id, workspace_root FROM chat_sessions JOIN sessions USING (session_id)
+                WHERE session_id = $1 AND restore IS NOT NULL`;
+  return (await many(db, place, sql, [sessionId]))[0];
+}
+
+/**
+ * Claims what a session's rewind has asked for; `busy`: another worker does it, or a tool still runs; undefined: nothing.
+ * @param root the workspace, relative to the folder of workspaces: tools of other sessions there count, too
+ */
+export function beginRestore(db: Db, sessionId: string, root: string): Promise<z.infer<typeof claimed> | undefined> {
+  return call(db, maybe(claimed), 'begin_restore', [sessionId, root]);
 }
 
 /** Keeps the snapshot that was taken before a rewind's files were restored. */

@@ -1,35 +1,33 @@
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { SnapshotPlace, Snapshots } from '../../agent/snapshots.ts';
+import type { RestorePlace, SnapshotPlace, Snapshots } from '../../agent/snapshots.ts';
 import { whenAborted } from '../../agent/stop-signal.ts';
 import { queueLeftFiles } from '../../store/erasure.ts';
 import {
   beginRestore,
   endRestore,
+  type FilesPlace,
   isStillAsked,
   lacksSnapshot,
   noteRewound,
   noteSnapshot,
+  placeToRestore,
   type RestoreRequest,
 } from '../../store/snapshots.ts';
-import { userFolder } from '../../workspaces/paths.ts';
+import { SNAPSHOTS_FOLDER, userFolder, workspaceRoot } from '../../workspaces/paths.ts';
 import { requireWorkspace } from '../../workspaces/require-workspace.ts';
 import type { ActivityContext } from '../activity-context.ts';
 import { retryInBackground } from '../claims/write-until-stored.ts';
 import { sessionWorkspace } from '../prompt/step-prompt.ts';
 import { workspaceName } from '../prompt/tool-watch.ts';
 
+/** Three times this is at most the time of a claim; see begin_restore(). */
 const HOOK_MS = 10_000;
 const BUSY_MS = 100;
 const MAX_ID = 128;
-/** Folder of all snapshots in a user's folder. */
-const FOLDER = '.snapshots';
 
-interface Place {
+interface Place extends FilesPlace {
   sessionId: string;
-  user_id: string;
-  project_id: string | null;
-  workspace_root: string | null;
 }
 
 /** Whether the files are as the conversation needs them: what a rewind has asked for is restored. */
@@ -38,11 +36,15 @@ export async function restoreFiles(
   sessionId: string,
   { giveUp = false } = {},
 ): Promise<boolean> {
-  const { snapshots } = context.hooks;
+  const { db, hooks, settings } = context;
+  const { snapshots } = hooks;
   if (!snapshots) return true;
   const end = performance.now() + 3 * HOOK_MS;
   for (;;) {
-    const request = await beginRestore(context.db, sessionId);
+    const place = await placeToRestore(db, sessionId);
+    if (place === undefined) return true;
+    const root = workspaceRoot(settings.workspaces, { ...place, session_id: sessionId });
+    const request = await beginRestore(db, sessionId, workspaceName(root, settings.workspaces));
     if (request === undefined) return true;
     if (!('busy' in request)) {
       const restored = await restore({ context, snapshots, sessionId }, request, giveUp);
@@ -68,13 +70,16 @@ async function restore(
   const { db, log } = context;
   const { n } = request;
   try {
-    const place = placeOf(context, { ...request, sessionId });
+    const place: RestorePlace = {
+      ...placeOf(context, { ...request, sessionId }),
+      madeProject: request.made_project,
+    };
     if (request.take && request.rewind !== null) {
       const taken = await take(context, snapshots, place);
       if (taken !== null) await noteRewound(db, sessionId, request.rewind, taken);
     }
     if (await isStillAsked(db, sessionId, n)) {
-      await called(context, place, (signal) => snapshots.restore(place, request.to, signal));
+      await called(context, place, 'restore', (signal) => snapshots.restore(place, request.to, signal));
     }
     return (await endRestore(db, sessionId, n, true)) ? true : undefined;
   } catch (err) {
@@ -101,7 +106,7 @@ export async function snapshotTurn(context: ActivityContext, session: Place, mes
 }
 
 async function take(context: ActivityContext, snapshots: Snapshots, place: SnapshotPlace): Promise<string | null> {
-  const id: unknown = await called(context, place, (signal) => snapshots.take(place, signal));
+  const id: unknown = await called(context, place, 'take', (signal) => snapshots.take(place, signal));
   if (id === null || (typeof id === 'string' && id !== '' && id.length <= MAX_ID)) return id;
   throw new TypeError(
     'the hook snapshots.take returned something else: expected an id of 1 to 128 characters, or null',
@@ -112,17 +117,24 @@ async function take(context: ActivityContext, snapshots: Snapshots, place: Snaps
 async function called<T>(
   context: ActivityContext,
   place: SnapshotPlace,
+  name: keyof Snapshots,
   hook: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const signal = AbortSignal.timeout(HOOK_MS);
+  const ms = context.settings.snapshotMs ?? HOOK_MS;
+  const signal = AbortSignal.timeout(ms);
   const ended = Promise.try(hook, signal).finally(() => removeIfErased(context, place));
-  return Promise.race([ended, whenAborted(signal)]);
+  try {
+    return await Promise.race([ended, whenAborted(signal)]);
+  } catch (cause) {
+    if (!signal.aborted) throw cause;
+    throw new Error(`the hook snapshots.${name} has not ended within ${ms} ms`, { cause });
+  }
 }
 
 /** In the background: if the session was erased while the hook ran, the hook may have written after the last removal. */
 function removeIfErased({ db, log, settings }: ActivityContext, place: SnapshotPlace): void {
-  const { sessionId, userId, workspaceRoot, folder } = place;
-  const folders = [workspaceRoot, folder].map((each) => workspaceName(each, settings.workspaces));
+  const { sessionId, userId } = place;
+  const folders = [place.workspaceRoot, place.folder].map((each) => workspaceName(each, settings.workspaces));
   retryInBackground(() => queueLeftFiles(db, { sessionId, userId, home: userFolder('', userId), folders })).catch(
     (err: unknown) => log.warn({ err, session: sessionId }, 'what a hook may have left of an erased session stays'),
   );
@@ -130,9 +142,9 @@ function removeIfErased({ db, log, settings }: ActivityContext, place: SnapshotP
 
 function placeOf(context: ActivityContext, session: Place): SnapshotPlace {
   const { workspaces } = context.settings;
-  const workspaceRoot = sessionWorkspace(context, session);
-  const folder = path.join(userFolder(workspaces, session.user_id), FOLDER, session.sessionId);
+  const root = sessionWorkspace(context, session);
+  const folder = path.join(userFolder(workspaces, session.user_id), SNAPSHOTS_FOLDER, session.sessionId);
   requireWorkspace(workspaces, folder);
   const { sessionId, user_id: userId, project_id: projectId } = session;
-  return { sessionId, userId, projectId, workspaceRoot, folder };
+  return { sessionId, userId, projectId, workspaceRoot: root, folder };
 }

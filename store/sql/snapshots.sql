@@ -35,10 +35,12 @@ BEGIN
       WHERE session_id = p_session AND state = 'queued' AND replaced -> 'rewinds' <> 'null'));
 END $$;
 
--- Claims what is asked for, for 30 s: { n, to, rewind, take, user_id, project_id, workspace_root }. `take`: first a snapshot is to be
--- taken for the un-rewind. Null: nothing is asked for; { "busy": true }: another worker restores files, or a tool of an aborted run has
--- not ended yet. For such a tool it waits for 10 s: that of a lost worker never ends.
-CREATE OR REPLACE FUNCTION begin_restore(p_session text) RETURNS jsonb LANGUAGE plpgsql AS $$
+-- Claims what is asked for, for 30 s: { n, to, rewind, take, user_id, project_id, workspace_root, made_project }. `take`: first a
+-- snapshot is to be taken for the un-rewind. `made_project`: by the session itself. Null: nothing is asked for; { "busy": true }: another
+-- worker restores files, or a tool has not ended yet: one of an aborted run, or of another session that works in the folder
+-- `p_root`, in one above it or below it. For such a tool it waits for 10 s: that of a lost worker never ends. The table of tools
+-- in progress is small, and is read as a whole. Null as `p_root`: only the session's own tools count.
+CREATE OR REPLACE FUNCTION begin_restore(p_session text, p_root text DEFAULT NULL) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
 BEGIN
@@ -46,7 +48,9 @@ BEGIN
     RETURN NULL;
   ELSIF (v_chat.restore ->> 'claimed_at')::timestamptz > clock_timestamp() - interval '30 seconds'
      OR (v_chat.restore ->> 'asked_at')::timestamptz > clock_timestamp() - interval '10 seconds'
-        AND EXISTS (SELECT FROM watched_instructions WHERE session_id = p_session) THEN
+        AND EXISTS (
+          SELECT FROM watched_instructions
+           WHERE session_id = p_session OR starts_with(root || '/', p_root || '/') OR starts_with(p_root || '/', root || '/')) THEN
     RETURN '{"busy": true}';
   END IF;
   UPDATE chat_sessions
@@ -54,7 +58,11 @@ BEGIN
    WHERE session_id = p_session;
   RETURN v_chat.restore || (
     SELECT jsonb_build_object(
-             'user_id', user_id, 'project_id', project_id, 'workspace_root', v_chat.workspace_root, 'take', EXISTS (
+             'user_id', user_id, 'project_id', project_id, 'workspace_root', v_chat.workspace_root,
+             'made_project', project_id IS NOT NULL AND EXISTS (
+               SELECT FROM session_events
+                WHERE session_id = p_session AND kind = 'transition' AND actor = 'tool' AND data ? 'project_id'),
+             'take', EXISTS (
                SELECT FROM jsonb_array_elements(rewinds_to_undo(p_session)) AS rewind
                 WHERE rewind -> 'event_seq' = v_chat.restore -> 'rewind' AND NOT rewind ? 'snapshot'))
       FROM sessions WHERE session_id = p_session);

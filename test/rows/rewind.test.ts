@@ -540,7 +540,7 @@ describe('a queued message that is taken back', () => {
     await session.cancelQueued('one');
     expect(await asked(), 'what the rewind has asked for').toMatchObject({ to: 'files of three' });
     await session.regenerate('one');
-    await beginRestore(db, session.id);
+    await beginRestore(db, session.id, 'home');
     await session.cancelQueued('one');
     expect(await asked()).toMatchObject({ to: 'files of one' });
   });

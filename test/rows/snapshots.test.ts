@@ -19,7 +19,7 @@ async function answered(count: number): Promise<Session> {
   return session;
 }
 
-const begin = (session: Session) => beginRestore(db, session.id);
+const begin = (session: Session, root = `home/${session.id}`) => beginRestore(db, session.id, root);
 const claimed = async (session: Session) => (await begin(session)) as RestoreRequest;
 
 it('X2 what replaces a claimed request waits for it, and is not ended by it', async () => {
@@ -94,12 +94,20 @@ it('X2 rewinds whose files have not been restored yet are undone one by one', as
   expect(await begin(session)).toBeUndefined();
 });
 
+/** Begins a tool of a session in a workspace. */
+async function withTool(session: Session, root: string): Promise<void> {
+  const run = await session.runWithCalls(['call_1']);
+  const watch = { root, before: {} };
+  expect(await session.beginTool(run, [0, 1, 2], 'call_1', { project: null, watch })).toMatchObject({ kind: 'begun' });
+}
+
+const endTool = (session: Session, root: string) =>
+  call(db, 'note_written', [session.id, 'call_1', { root, before: {}, after: {}, over: true }]);
+
 /** Rewinds a session while a tool runs. */
 async function rewoundDuringTool(): Promise<Session> {
   const session = await answered(1);
-  const run = await session.runWithCalls(['call_1']);
-  const watch = { root: 'a', before: {} };
-  expect(await session.beginTool(run, [0, 1, 2], 'call_1', { project: null, watch })).toMatchObject({ kind: 'begun' });
+  await withTool(session, 'a');
   await session.rewind('m1', { abort: true });
   return session;
 }
@@ -107,7 +115,7 @@ async function rewoundDuringTool(): Promise<Session> {
 it('X2 files are restored after the tool of the aborted run has ended', async () => {
   const session = await rewoundDuringTool();
   expect(await begin(session)).toEqual({ busy: true });
-  await call(db, 'note_written', [session.id, 'call_1', { root: 'a', before: {}, after: {}, over: true }]);
+  await endTool(session, 'a');
   expect(await begin(session)).toMatchObject({ to: 's1' });
 });
 
@@ -118,4 +126,35 @@ it('X2 files are restored ten seconds after the rewind if the worker of a tool w
                   WHERE session_id = $1`;
   await db.query(later, [session.id]);
   expect(await begin(session)).toMatchObject({ to: 's1' });
+});
+
+it('X2 files are restored after the tools of other sessions in the same folder, above it and below it have ended', async () => {
+  const roots = ['home/site', 'home', 'home/site/css'];
+  const others = await Promise.all(
+    [...roots, 'home/site2', 'home2'].map(async (root) => {
+      const other = await Session.at('chatting', db);
+      await withTool(other, root);
+      return other;
+    }),
+  );
+  const session = await answered(1);
+  await session.rewind('m1');
+  for (const [n, root] of roots.entries()) {
+    expect(await begin(session, 'home/site'), root).toEqual({ busy: true });
+    await endTool(others[n]!, root);
+  }
+  expect(await begin(session, 'home/site')).toMatchObject({ to: 's1' });
+});
+
+it('X2 a session that has made its project is told from one that has opened it', async () => {
+  const made = await answered(1);
+  const run = await made.runWithCalls(['call_1']);
+  const raise = { event: 'start_build', at: 'start', project: 'new', new_project_id: `prj_${made.id}` };
+  expect(await made.beginTool(run, [0, 1, 2], 'call_1', raise)).toMatchObject({ kind: 'begun' });
+  await made.rewind('m1', { abort: true });
+  expect(await claimed(made)).toMatchObject({ project_id: `prj_${made.id}`, made_project: true });
+  const opened = await answered(1);
+  await opened.openExisting(`prj_${made.id}`);
+  await opened.rewind('m1');
+  expect(await claimed(opened)).toMatchObject({ project_id: `prj_${made.id}`, made_project: false });
 });
