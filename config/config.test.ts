@@ -69,6 +69,12 @@ describe('parseConfig', () => {
     expect(() => of('no')).toThrow('PERDURE_PREPARED_STATEMENTS: expected auto, true or false');
   });
 
+  it('X2 snapshots are copies unless PERDURE_SNAPSHOTS says git or off', () => {
+    const of = (value: string) => parseConfig({ PERDURE_SNAPSHOTS: value }).snapshots;
+    expect(['', 'copy', 'git', 'off'].map(of)).toEqual(['copy', 'copy', 'git', 'off']);
+    expect(() => of('true')).toThrow('PERDURE_SNAPSHOTS: expected copy, git or off');
+  });
+
   it('H1 PERDURE_DIRECT_DATABASE_URL defaults to DATABASE_URL', () => {
     const pooled = 'postgres://u:p@pooler:6432/db';
     expect(parseConfig({ DATABASE_URL: pooled }).directDatabaseUrl).toBe(pooled);

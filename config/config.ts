@@ -22,6 +22,7 @@ const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as
 const logLevel = z.enum(LEVELS, { error: `one of ${LEVELS.join(', ')}` });
 
 const SAVE_POLICIES = ['chunk', 'step', 'turn'] as const;
+const SNAPSHOTS = ['copy', 'git', 'off'] as const;
 
 const optionalText = text.optional();
 
@@ -92,8 +93,10 @@ const settings = {
   trustOwnInstructions: setting('PERDURE_TRUST_OWN_INSTRUCTIONS', flag.default(false)),
   /** Tools of MCP servers that have changed since an agent first saw them are left out. */
   refuseChangedTools: setting('PERDURE_REFUSE_CHANGED_TOOLS', flag.default(false)),
-  /** Rewinds of the reference agent restore its files. */
-  snapshots: setting('PERDURE_SNAPSHOTS', flag.default(true)),
+  /** How the reference agent keeps the files that its rewinds restore. */
+  snapshots: setting('PERDURE_SNAPSHOTS', z.enum(SNAPSHOTS, { error: 'copy, git or off' }).default('copy')),
+  /** Largest workspace of which it takes a snapshot. */
+  maxSnapshotBytes: setting('PERDURE_MAX_SNAPSHOT', sizeWithin(1, 4_096).default(64 * 1024 ** 2)),
   idleCloseMs: setting('PERDURE_IDLE_CLOSE', duration('7d').default(7 * 86_400_000)),
   /** A work session is given up when it was given a task this long ago, and has reported nothing for `staleProgressMs`. */
   staleAssignmentMs: setting('PERDURE_STALE_ASSIGNMENT', duration('30m', 100).default(30 * 60_000)),

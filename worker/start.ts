@@ -9,6 +9,7 @@ import { createModels } from '../agent/models/models.ts';
 import { type CustomProviders, loadProviders } from '../agent/models/providers.ts';
 import { requireDefaultModels } from '../agent/models/require-default-models.ts';
 import { scriptProvider } from '../agent/models/script-provider.ts';
+import type { Snapshots } from '../agent/snapshots.ts';
 import { createPostgresBus } from '../bus/postgres.ts';
 import { claimTaskQueue } from '../config/claim-task-queue.ts';
 import { type Config, type DatabaseConfig, type Env, parseConfig, requireDatabase } from '../config/config.ts';
@@ -26,7 +27,8 @@ import { temporalConnectConfig } from '../config/temporal.ts';
 import { NotYetError, untilReachable } from '../config/until-reachable.ts';
 import { withTemporal } from '../config/with-temporal.ts';
 import siteBuilder from '../examples/site-builder/agent.ts';
-import { workspaceCopies } from '../examples/site-builder/snapshots.ts';
+import { hasGit } from '../examples/site-builder/git-command.ts';
+import { workspaceSnapshots } from '../examples/site-builder/snapshots.ts';
 import { missingMigrations } from '../migrations/migrate.ts';
 import { Contents } from '../store/contents.ts';
 import { installationId } from '../store/installation-id.ts';
@@ -89,6 +91,7 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
   const config = requireDatabase(parseConfig(options.env ?? process.env));
   refuseBoth(config, options);
   const log = options.log ?? createLogger('worker', config);
+  const snapshots = isReference(config, options) ? await snapshotsOf(config) : undefined;
   const { agents, models } = await definitions(config, options, log);
   await using opened = new AsyncDisposableStack();
   const { parts, close } = await connect(config, log);
@@ -110,10 +113,7 @@ export async function startWorker(options: WorkerOptions = {}): Promise<StartedW
     workflowBundle: await workflowBundle(path.join(config.dir, 'cache')),
     settings: { ...config, providerAttempts: PROVIDER_ATTEMPTS },
     contents: new Contents(parts.db, s3Of(config)),
-    hooks: {
-      ...(isReference(config, options) && config.snapshots && { snapshots: workspaceCopies }),
-      ...options.hooks,
-    },
+    hooks: { ...(snapshots && { snapshots }), ...options.hooks },
     hide: hideSecrets(config),
     showUser: showUserWith(config.hideUsersKey),
   });
@@ -140,6 +140,15 @@ async function runToEnd(worker: SessionWorker, opened: AsyncDisposableStack): Pr
 /** Whether the worker runs the reference agent. */
 function isReference(config: Config, options: WorkerOptions): boolean {
   return options.agents === undefined && config.agentsModule === undefined;
+}
+
+/** @throws {ConfigError} if they need git and the machine has none */
+async function snapshotsOf({ snapshots, maxSnapshotBytes }: Config): Promise<Snapshots | undefined> {
+  if (snapshots === 'off') return undefined;
+  if (snapshots === 'git' && !(await hasGit())) {
+    throw new ConfigError([{ name: 'PERDURE_SNAPSHOTS', expected: 'copy or off, because git cannot be run here' }]);
+  }
+  return workspaceSnapshots(snapshots, maxSnapshotBytes);
 }
 
 /** @throws {ConfigError} for what both the environment and the options set */

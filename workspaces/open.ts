@@ -1,5 +1,15 @@
-import { constants, type Dirent, existsSync, type Stats } from 'node:fs';
-import { type FileHandle, lstat, mkdir, open, readdir, realpath } from 'node:fs/promises';
+import { type BigIntStats, constants, type Dirent, existsSync, type Stats } from 'node:fs';
+import {
+  copyFile,
+  type FileHandle,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  readlink,
+  realpath,
+  writeFile,
+} from 'node:fs/promises';
 import path from 'node:path';
 
 /** On Linux a path can start at an open folder's descriptor, so that no folder on it can be replaced by a link meanwhile. */
@@ -76,6 +86,28 @@ class Folder implements AsyncDisposable {
   /** Does not follow a link. */
   stat(name: string): Promise<Stats> {
     return lstat(this.at(name));
+  }
+
+  /** The same with times in nanoseconds. */
+  exactStat(name: string): Promise<BigIntStats> {
+    return lstat(this.at(name), { bigint: true });
+  }
+
+  /** The target of a link. */
+  readLink(name: string): Promise<Buffer> {
+    return readlink(this.at(name), 'buffer');
+  }
+
+  /**
+   * Copies a file with its mode to a path where there is none. File systems with copy-on-write copy no content.
+   * @throws {NodeJS.ErrnoException} `ELOOP` for a link, `EINVAL` for what is no file, else what the system says
+   */
+  async copy(name: string, target: string): Promise<void> {
+    await using handle = await this.open(name, constants.O_RDONLY, 0);
+    const stat = await handle.stat();
+    if (!stat.isFile()) throw Object.assign(new Error('not a file'), { code: 'EINVAL' });
+    if (this.handle === undefined) await writeFile(target, await handle.readFile(), { flag: 'wx', mode: stat.mode });
+    else await copyFile(`/proc/self/fd/${handle.fd}`, target, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,75 +1,97 @@
-import { randomUUID } from 'node:crypto';
-import { constants } from 'node:fs';
-import { cp, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { createHash, randomUUID } from 'node:crypto';
+import { chmod, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { Snapshots } from '../../agent/snapshots.ts';
+import type { SnapshotPlace, Snapshots } from '../../agent/snapshots.ts';
+import { gitTrees } from './git-trees.ts';
+import { type SnapshotStore, unfinished, unfinishedIn } from './snapshot-store.ts';
+import { workspaceCopies } from './workspace-copies.ts';
+import { workspaceFolders } from './workspace-folders.ts';
 
-const ID = /^[0-9a-f-]{36}$/;
+const STORES = { copy: workspaceCopies, git: gitTrees } satisfies Record<string, SnapshotStore>;
+
+/** How the states of a workspace are kept. */
+export type SnapshotKind = keyof typeof STORES;
+
+/** The kind, a digest of the workspace's name, and the name of the state. */
+const ID = /^(copy|git)-([0-9a-f]{8})-([0-9a-f-]{36})$/;
 
 /** Snapshots of a session that are kept; the oldest ones are deleted. */
 export const KEPT = 50;
+/** What lost workers have left unfinished is deleted at this age. */
+const UNFINISHED_MS = 60_000;
 
-/** Snapshots as copies of the workspace. File systems with copy-on-write store what differs only. */
-export const workspaceCopies: Snapshots = {
-  async take({ workspaceRoot, folder }, signal) {
-    const id = randomUUID();
-    await mkdir(folder, { recursive: true });
-    await deleteOldest(folder);
-    await complete(workspaceRoot, folder, signal, (copied) => rename(copied, path.join(folder, id)));
-    return id;
-  },
+/** Snapshots of workspaces of at most `maxBytes`. Those of the other kind are restored, too. */
+export function workspaceSnapshots(kind: SnapshotKind, maxBytes: number): Snapshots {
+  return {
+    async take({ workspaceRoot: root, folder }, signal) {
+      const folders = await workspaceFolders(root, maxBytes, signal);
+      const [store, name] = [STORES[kind], randomUUID()];
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await deleteOldest(store.states(folder));
+      await deleteUnfinished(unfinishedIn(folder));
+      await store.save(folder, name, { root, folders }, signal);
+      return `${kind}-${digestOf(root)}-${name}`;
+    },
 
-  async restore({ workspaceRoot, folder }, id, signal) {
-    if (!ID.test(id)) throw new Error('there is no such snapshot');
-    await complete(path.join(folder, id), folder, signal, (copied) => replace(workspaceRoot, copied));
-  },
-};
-
-/** Copies a folder into another one, hands the copy over once it is complete, and removes what is left of it. */
-async function complete(
-  from: string,
-  into: string,
-  signal: AbortSignal,
-  use: (copied: string) => Promise<void>,
-): Promise<void> {
-  const copied = path.join(into, `${randomUUID()}.unfinished`);
-  try {
-    await copy(from, copied, signal);
-    signal.throwIfAborted();
-    await use(copied);
-  } finally {
-    await rm(copied, { recursive: true, force: true });
-  }
-}
-
-/** Puts a folder in the place of another one of the same file system, which is deleted. */
-async function replace(replaced: string, folder: string): Promise<void> {
-  const old = `${folder}.old`;
-  await rename(replaced, old);
-  try {
-    await rename(folder, replaced);
-  } catch (error) {
-    await rename(old, replaced);
-    throw error;
-  }
-  await rm(old, { recursive: true, force: true });
-}
-
-/** Deletes all but the newest snapshots, so that there is room for one more, and what workers that were lost have left. */
-async function deleteOldest(folder: string): Promise<void> {
-  const names = await readdir(folder);
-  const copies = await Promise.all(
-    names.map(async (name) => ({ name, madeAt: (await stat(path.join(folder, name))).mtimeMs })),
-  );
-  const oldest = copies.toSorted((a, b) => b.madeAt - a.madeAt).slice(KEPT - 1);
-  await Promise.all(oldest.map(({ name }) => rm(path.join(folder, name), { recursive: true, force: true })));
-}
-
-/** Copies the contents of a folder; links are copied, not followed. */
-async function copy(from: string, to: string, signal: AbortSignal): Promise<void> {
-  const filter = () => {
-    signal.throwIfAborted();
-    return true;
+    async restore(place, id, signal) {
+      const [, kindOfId, digest, name = ''] = ID.exec(id) ?? [];
+      if (kindOfId === undefined) throw new Error('there is no such snapshot');
+      const store = STORES[kindOfId as SnapshotKind];
+      // Else it is of the folder that the session had before it got a project.
+      if (digest === digestOf(place.workspaceRoot)) {
+        await replace(place, signal, (into) => store.load(place.folder, name, into, signal));
+      } else if (place.madeProject) {
+        await replace(place, signal, (into) => mkdir(into));
+      }
+    },
   };
-  await cp(from, to, { recursive: true, verbatimSymlinks: true, mode: constants.COPYFILE_FICLONE, filter });
+}
+
+/** Of its last name only: workers may have the folder of workspaces in different places. */
+function digestOf(workspaceRoot: string): string {
+  return createHash('sha256').update(path.basename(workspaceRoot)).digest('hex').slice(0, 8);
+}
+
+/** Replaces the workspace by a folder that `make` makes on the same file system. */
+async function replace(
+  { workspaceRoot, folder }: SnapshotPlace,
+  signal: AbortSignal,
+  make: (into: string) => Promise<void>,
+): Promise<void> {
+  const { mode } = await stat(workspaceRoot);
+  await unfinished(folder, async (made) => {
+    await make(made);
+    await chmod(made, mode);
+    signal.throwIfAborted();
+    const old = `${made}.old`;
+    await rename(workspaceRoot, old);
+    try {
+      await rename(made, workspaceRoot);
+    } catch (error) {
+      await rename(old, workspaceRoot);
+      throw error;
+    }
+    await rm(old, { recursive: true, force: true });
+  });
+}
+
+/** Deletes all but the newest states, so that there is room for one more. */
+async function deleteOldest(folder: string): Promise<void> {
+  const newest = (await statsIn(folder)).toSorted((a, b) => b.stats.mtimeMs - a.stats.mtimeMs);
+  await deleteAll(newest.slice(KEPT - 1));
+}
+
+async function deleteUnfinished(folder: string): Promise<void> {
+  const before = Date.now() - UNFINISHED_MS;
+  await deleteAll((await statsIn(folder)).filter(({ stats }) => stats.ctimeMs < before));
+}
+
+async function statsIn(folder: string) {
+  await mkdir(folder, { recursive: true });
+  const files = (await readdir(folder)).map((name) => path.join(folder, name));
+  return Promise.all(files.map(async (file) => ({ file, stats: await stat(file) })));
+}
+
+async function deleteAll(entries: readonly { file: string }[]): Promise<void> {
+  await Promise.all(entries.map(({ file }) => rm(file, { recursive: true, force: true })));
 }

@@ -1,13 +1,11 @@
 // Rewinds bring the files of the site-builder back, through workflow, worker and tools.
 import { existsSync } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, utimes, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Snapshots } from '../../agent/snapshots.ts';
-import { KEPT, workspaceCopies } from '../../examples/site-builder/snapshots.ts';
+import { workspaceSnapshots } from '../../examples/site-builder/snapshots.ts';
 import { eraseSession } from '../../store/erasure.ts';
-import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
@@ -18,17 +16,22 @@ import { updates } from '../../workflows/definitions.ts';
 import { userFolder } from '../../workspaces/paths.ts';
 import { aroundCalls } from '../faults/sql-calls.ts';
 
+const copies = workspaceSnapshots('copy', 1024 ** 2);
+
 /** The hook of the test at hand. */
 let hook: Snapshots;
 let runtime: TestRuntime;
 beforeAll(async () => {
   runtime = await startRuntime({
-    // "page text": writes the text to the page, a file. Anything else is answered.
+    // "page text": writes the text to the page, a file, "new text": to index.html in a new project. Anything else is answered.
     script(request) {
       const [file, content] = lastUserText(request).split(' ');
-      const last = request.messages.at(-1);
-      if (content === undefined || last?.role === 'tool') return [say('done')];
-      return [callTool('call_1', 'write_file', { path: file, content })];
+      const asked = request.messages.findLastIndex(({ role }) => role === 'user');
+      const outputs = request.messages.slice(asked).filter(({ role }) => role === 'tool').length;
+      const isNew = file === 'new';
+      if (content === undefined || outputs > Number(isNew)) return [say('done')];
+      if (isNew && outputs === 0) return [callTool('call_0', 'build_and_deploy', { confirm_new_project: true })];
+      return [callTool('call_1', 'write_file', { path: isNew ? 'index.html' : file, content })];
     },
     hooks: {
       snapshots: {
@@ -39,16 +42,17 @@ beforeAll(async () => {
   });
 });
 beforeEach(() => {
-  hook = workspaceCopies;
+  hook = copies;
 });
 
-const rootOf = (session: TestSession) => path.join(userFolder(runtime.workspaces, session.user), session.id);
+const rootOf = (session: TestSession, folder = session.id) =>
+  path.join(userFolder(runtime.workspaces, session.user), folder);
 const snapshotsOf = (session: TestSession) =>
   path.join(userFolder(runtime.workspaces, session.user), '.snapshots', session.id);
 
 /** The files of a session's workspace, with their texts. */
-async function files(session: TestSession): Promise<Record<string, string>> {
-  const root = rootOf(session);
+async function files(session: TestSession, folder?: string): Promise<Record<string, string>> {
+  const root = rootOf(session, folder);
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
   const found = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
   const texts = await Promise.all(found.map(async (file) => [path.relative(root, file), await readFile(file, 'utf8')]));
@@ -61,27 +65,69 @@ async function built(...texts: string[]): Promise<TestSession> {
   return session;
 }
 
+const warningsOf = ({ id }: TestSession) =>
+  runtime.logs.filter(({ session, msg }) => session === id && msg.startsWith('no snapshot was taken'));
+
+/** A slow restore goes on after the rewind. */
+const expectFiles = (session: TestSession, expected: Record<string, string>, folder?: string) =>
+  eventually(async () => expect(await files(session, folder)).toEqual(expected));
+
 const rewind = (session: TestSession, message_id: string) => session.command(updates.rewind, { message_id });
 const unrewind = (session: TestSession) => session.command(updates.unrewind);
 
 describe('with snapshots', () => {
-  it('X2 a rewind over several messages restores the files from before its message; un-rewinds bring each state back', async () => {
-    const session = await built('index.html one', 'index.html two', 'css/site.css blue', 'hello there friend');
-    const all = { 'index.html': 'two', 'css/site.css': 'blue', hello: 'there' };
-    expect(await files(session)).toEqual(all);
-    for (let round = 0; round < 2; round += 1) {
-      await rewind(session, 'm3');
-      expect(await files(session)).toEqual({ 'index.html': 'two' });
-      await rewind(session, 'm1');
-      expect(await files(session)).toEqual({});
-      await unrewind(session);
-      expect(await files(session)).toEqual({ 'index.html': 'two' });
-      await unrewind(session);
-      expect(await files(session)).toEqual(all);
-    }
+  it.each(['copy', 'git'] as const)(
+    'X2 by %s, a rewind over several messages restores the files from before its message; un-rewinds bring each state back',
+    async (kind) => {
+      hook = workspaceSnapshots(kind, 1024 ** 2);
+      const session = await built('index.html one', 'index.html two', 'css/site.css blue', 'hello there friend');
+      const all = { 'index.html': 'two', 'css/site.css': 'blue', hello: 'there' };
+      await expectFiles(session, all);
+      for (let round = 0; round < 2; round += 1) {
+        await rewind(session, 'm3');
+        await expectFiles(session, { 'index.html': 'two' });
+        await rewind(session, 'm1');
+        await expectFiles(session, {});
+        await unrewind(session);
+        await expectFiles(session, { 'index.html': 'two' });
+        await unrewind(session);
+        await expectFiles(session, all);
+      }
+      await rewind(session, 'm2');
+      await session.ended(await session.send('index.html three'));
+      await expectFiles(session, { 'index.html': 'three' });
+      expect((await readdir(snapshotsOf(session))).includes('git')).toBe(kind === 'git');
+    },
+  );
+
+  it('X2 a session that has made its project goes back to before it, and to where it was', async () => {
+    const session = await built('new one', 'index.html two');
+    const { project_id: project } = await session.row();
     await rewind(session, 'm2');
-    await session.ended(await session.send('index.html three'));
-    expect(await files(session)).toEqual({ 'index.html': 'three' });
+    await expectFiles(session, { 'index.html': 'one' }, project!);
+    await rewind(session, 'm1');
+    await expectFiles(session, {}, project!);
+    await unrewind(session);
+    await unrewind(session);
+    await expectFiles(session, { 'index.html': 'two' }, project!);
+  });
+
+  it('X2 a project that others work in goes back as a whole, but not to before the session has opened it', async () => {
+    const other = await built('new one');
+    const { project_id: project } = await other.row();
+    const session = await built('hello there');
+    await session.command(updates.openExisting, { project_id: project! });
+    await session.ended(await session.send('index.html two', 'm2'));
+    await other.ended(await other.send('about.html us', 'm2'));
+    await rewind(session, 'm2');
+    await expectFiles(session, { 'index.html': 'one' }, project!);
+    await unrewind(session);
+    const both = { 'index.html': 'two', 'about.html': 'us' };
+    await expectFiles(session, both, project!);
+    await rewind(session, 'm1');
+    await session.ended(await session.send('hello', 'm3'));
+    await expectFiles(session, both, project!);
+    await expectFiles(session, { hello: 'there' });
   });
 
   it('X2 only a turn that begins with files to restore asks for them', async () => {
@@ -89,13 +135,14 @@ describe('with snapshots', () => {
     const asked: unknown[] = [];
     using _hook = aroundCalls(runtime.db, {
       before: ({ name, args }) => {
-        if (name === 'begin_restore' && args[0] === session.id) asked.push(name);
+        if (name === 'begin_restore' && args[0] === session.id) asked.push(args[1]);
       },
     });
     await session.ended(await session.send('index.html three', 'm3'));
     expect(asked).toEqual([]);
     await session.ended(await session.edit('m3', 'hello there'));
-    expect(asked).not.toEqual([]);
+    const { rows } = await runtime.db.query('SELECT FROM tool_workspaces WHERE root = $1', asked);
+    expect(rows, 'its workspace, as tools name it').toHaveLength(1);
     expect(await files(session)).toEqual({ 'index.html': 'two', hello: 'there' });
   });
 
@@ -119,7 +166,8 @@ describe('with snapshots', () => {
       `SELECT metadata ->> 'snapshot_id' AS id FROM chat_messages WHERE session_id = $1 AND id = 'm1'`,
       [session.id],
     );
-    expect(await readdir(snapshotsOf(session))).toEqual([rows[0]!.id]);
+    const [, , name] = /^copy-(\w+)-(.+)$/.exec(rows[0]!.id)!;
+    expect(await readdir(path.join(snapshotsOf(session), 'copies'))).toEqual([name]);
     const { session_id: copy } = await session.command(updates.branch, { from_message_id: 'm1' });
     const copied = 'SELECT FROM chat_messages WHERE session_id = $1 AND metadata ? $2';
     expect((await runtime.db.query(copied, [copy, 'snapshot_id'])).rows).toEqual([]);
@@ -129,21 +177,29 @@ describe('with snapshots', () => {
   });
 
   it('X2 a turn goes on if no snapshot can be taken, and a rewind to it leaves the files as they are', async () => {
-    hook = { ...workspaceCopies, take: () => Promise.reject(new Error('no space left')) };
+    hook = { ...copies, take: () => Promise.reject(new Error('no space left')) };
     const session = await built('index.html one', 'index.html two');
     await rewind(session, 'm2');
     expect(await files(session)).toEqual({ 'index.html': 'two' });
-    expect(runtime.logs.some(({ msg }) => msg.startsWith('no snapshot was taken'))).toBe(true);
+    expect(warningsOf(session)).toHaveLength(2);
+  });
+
+  it('X2 no snapshot is taken of a workspace that is too large; a warning names the session and the setting', async () => {
+    hook = workspaceSnapshots('copy', 3);
+    const session = await built('index.html one', 'index.html long', 'index.html two');
+    expect(await readdir(path.join(snapshotsOf(session), 'copies'))).toHaveLength(2);
+    const message = 'the workspace has more than 3 bytes (PERDURE_MAX_SNAPSHOT)';
+    expect(warningsOf(session)).toMatchObject([{ err: { message } }]);
   });
 
   it('X2 if the files cannot be restored, the next turn says so, and the one after it goes on', async () => {
     const session = await built('index.html one', 'index.html two');
-    hook = { ...workspaceCopies, restore: () => Promise.reject(new Error('broken')) };
+    hook = { ...copies, restore: () => Promise.reject(new Error('broken')) };
     await rewind(session, 'm2');
     const refused = await session.ended(await session.send('index.html three'));
     expect(refused).toMatchObject({ state: 'error', error_code: 'WorkspaceNotUsable' });
     expect(await files(session)).toEqual({ 'index.html': 'two' });
-    hook = workspaceCopies;
+    hook = copies;
     expect(await session.ended(await session.send('other four'))).toMatchObject({ state: 'finished' });
     expect(await files(session)).toEqual({ 'index.html': 'two', other: 'four' });
   });
@@ -152,10 +208,10 @@ describe('with snapshots', () => {
     const session = await built('index.html one', 'index.html two');
     const gate = new Gate();
     hook = {
-      ...workspaceCopies,
+      ...copies,
       async restore(...place) {
         await gate.pass();
-        await workspaceCopies.restore(...place);
+        await copies.restore(...place);
       },
     };
     await rewind(session, 'm2');
@@ -169,11 +225,11 @@ describe('with snapshots', () => {
 
   it('X2 a rewind that is undone while its snapshot is taken leaves the files as they are', async () => {
     const session = await built('index.html one', 'index.html two');
-    const [gate, restored] = [new Gate(), vi.fn(workspaceCopies.restore)];
+    const [gate, restored] = [new Gate(), vi.fn(copies.restore)];
     hook = {
       async take(...place) {
         await gate.pass();
-        return workspaceCopies.take(...place);
+        return copies.take(...place);
       },
       restore: restored,
     };
@@ -190,12 +246,12 @@ describe('with snapshots', () => {
     const gate = new Gate();
     const [running, others] = [new Set<string>(), [] as number[]];
     hook = {
-      ...workspaceCopies,
+      ...copies,
       async restore(...place) {
         others.push(running.size);
         running.add(place[1]);
         await gate.pass();
-        await workspaceCopies.restore(...place);
+        await copies.restore(...place);
         running.delete(place[1]);
       },
     };
@@ -206,56 +262,5 @@ describe('with snapshots', () => {
     await session.ended(run);
     expect(await files(session)).toEqual({ other: 'three' });
     expect(others, 'restores in progress when one began').toEqual([0, 0]);
-  });
-});
-
-describe('copies of a workspace', () => {
-  const signal = new AbortController().signal;
-
-  /** A workspace with two files, and a folder for its snapshots. */
-  async function place() {
-    const home = await mkdtemp(path.join(tmpdir(), 'perdure-snapshots-'));
-    afterFile(() => rm(home, { recursive: true, force: true }));
-    const workspaceRoot = path.join(home, 'workspace');
-    await mkdir(path.join(workspaceRoot, 'css'), { recursive: true });
-    await writeFile(path.join(workspaceRoot, 'index.html'), 'one');
-    await writeFile(path.join(workspaceRoot, 'css/site.css'), 'blue');
-    await symlink('index.html', path.join(workspaceRoot, 'link'));
-    return { sessionId: 's', userId: 'ada', projectId: null, workspaceRoot, folder: path.join(home, 'snapshots') };
-  }
-
-  it('X2 a restore that is cut off leaves the files as they are, and a later one restores them', async () => {
-    const at = await place();
-    const id = await workspaceCopies.take(at, signal);
-    const page = path.join(at.workspaceRoot, 'index.html');
-    await writeFile(page, 'two');
-    // Aborted at the second entry that is copied.
-    let checks = 0;
-    const cutOff = {
-      throwIfAborted() {
-        checks += 1;
-        if (checks > 1) throw new Error('time is up');
-      },
-    } as AbortSignal;
-    await expect(workspaceCopies.restore(at, id!, cutOff)).rejects.toThrow('time is up');
-    expect(await readFile(page, 'utf8')).toBe('two');
-    expect((await readdir(at.workspaceRoot)).toSorted()).toEqual(['css', 'index.html', 'link']);
-    expect(await readdir(at.folder)).toEqual([id]);
-    await workspaceCopies.restore(at, id!, signal);
-    expect(await readFile(path.join(at.workspaceRoot, 'link'), 'utf8')).toBe('one');
-    expect(await readdir(at.folder)).toEqual([id]);
-  });
-
-  it('X2 the newest ones are kept; the files stay as they are if one that is gone is to be restored', async () => {
-    const at = await place();
-    const ids: string[] = [];
-    for (let n = 0; n < KEPT + 2; n += 1) {
-      const id = (await workspaceCopies.take(at, signal))!;
-      await utimes(path.join(at.folder, id), n, n);
-      ids.push(id);
-    }
-    expect((await readdir(at.folder)).toSorted()).toEqual(ids.slice(2).toSorted());
-    await expect(workspaceCopies.restore(at, ids[0]!, signal)).rejects.toThrow('ENOENT');
-    expect((await readdir(at.workspaceRoot)).toSorted()).toEqual(['css', 'index.html', 'link']);
   });
 });
