@@ -23,6 +23,7 @@ import { longStreams } from './figures/long-streams.ts';
 import { overload } from './figures/overload.ts';
 import { pageScores } from './figures/page-scores.ts';
 import { page } from './figures/page.ts';
+import { snapshots } from './figures/snapshots.ts';
 import { stages } from './figures/stages.ts';
 import { state } from './figures/state.ts';
 import { statements } from './figures/statements.ts';
@@ -69,6 +70,7 @@ const FIGURES: readonly Figure[] = [
   pageScores,
   volume,
   workLog,
+  snapshots,
   manyIdle,
   idleInitiatives,
   waiting,
