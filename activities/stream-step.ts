@@ -48,7 +48,7 @@ export async function streamStepActivity(
   if (view === null) return await failRun({ context, claim, stop }, TOO_LONG);
   stop.limitTo(limitsOf(agent).wall_clock_ms - claimed.elapsed_ms);
   const isFirst = args.step === 0;
-  const restored = () => restoreFiles(context, args.session_id, { giveUp: true });
+  const restored = () => restoreFiles(context, args.session_id, { beginsTurn: true });
   if (isFirst && claimed.restoring && !(await writeUntilStored({ context, claim, stop }, restored))) {
     return await failRun({ context, claim, stop }, NOT_RESTORED);
   }

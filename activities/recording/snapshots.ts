@@ -30,15 +30,18 @@ interface Place extends FilesPlace {
   sessionId: string;
 }
 
-/** Whether the files are as the conversation needs them: what a rewind has asked for is restored. */
+/**
+ * Whether the files are as the conversation needs them: what a rewind has asked for is restored.
+ * @param beginsTurn what cannot be restored now is not asked for any more: a later restore would undo what the turn changes
+ */
 export async function restoreFiles(
   context: ActivityContext,
   sessionId: string,
-  { giveUp = false } = {},
+  { beginsTurn = false } = {},
 ): Promise<boolean> {
   const { db, hooks, settings } = context;
   const { snapshots } = hooks;
-  if (!snapshots) return true;
+  if (!snapshots && !beginsTurn) return true;
   const end = performance.now() + 3 * HOOK_MS;
   for (;;) {
     const place = await placeToRestore(db, sessionId);
@@ -47,7 +50,7 @@ export async function restoreFiles(
     const request = await beginRestore(db, sessionId, workspaceName(root, settings.workspaces));
     if (request === undefined) return true;
     if (!('busy' in request)) {
-      const restored = await restore({ context, snapshots, sessionId }, request, giveUp);
+      const restored = await restore({ context, snapshots, sessionId }, request, beginsTurn);
       if (restored !== undefined) return restored;
     }
     if (performance.now() > end) return false;
@@ -57,7 +60,7 @@ export async function restoreFiles(
 
 interface Restoring {
   context: ActivityContext;
-  snapshots: Snapshots;
+  snapshots: Snapshots | undefined;
   sessionId: string;
 }
 
@@ -65,27 +68,33 @@ interface Restoring {
 async function restore(
   { context, snapshots, sessionId }: Restoring,
   request: RestoreRequest,
-  giveUp: boolean,
+  beginsTurn: boolean,
 ): Promise<boolean | undefined> {
   const { db, log } = context;
   const { n } = request;
   try {
-    const place: RestorePlace = {
-      ...placeOf(context, { ...request, sessionId }),
-      madeProject: request.made_project,
-    };
-    if (request.take && request.rewind !== null) {
-      const taken = await take(context, snapshots, place);
-      if (taken !== null) await noteRewound(db, sessionId, request.rewind, taken);
-    }
-    if (await isStillAsked(db, sessionId, n)) {
-      await called(context, place, 'restore', (signal) => snapshots.restore(place, request.to, signal));
-    }
+    if (snapshots) await carryOut(context, snapshots, { ...request, sessionId });
     return (await endRestore(db, sessionId, n, true)) ? true : undefined;
   } catch (err) {
     log.error({ err, session: sessionId }, 'the files of a rewind could not be restored');
-    return (await endRestore(db, sessionId, n, giveUp)) ? false : undefined;
+    return (await endRestore(db, sessionId, n, beginsTurn)) ? false : undefined;
   }
+}
+
+async function carryOut(
+  context: ActivityContext,
+  snapshots: Snapshots,
+  request: RestoreRequest & { sessionId: string },
+): Promise<void> {
+  const { db } = context;
+  const { sessionId, n, rewind, to } = request;
+  const place: RestorePlace = { ...placeOf(context, request), madeProject: request.made_project };
+  if (request.take && rewind !== null) {
+    const taken = await take(context, snapshots, place);
+    if (taken !== null) await noteRewound(db, sessionId, rewind, taken);
+  }
+  if (!(await isStillAsked(db, sessionId, n))) return;
+  await called(context, place, 'restore', (signal) => snapshots.restore(place, to, signal));
 }
 
 /** Takes the snapshot of a turn that begins, unless its message has one. A turn goes on without one if the hook fails. */

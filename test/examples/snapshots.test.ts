@@ -18,8 +18,8 @@ import { aroundCalls } from '../faults/sql-calls.ts';
 
 const copies = workspaceSnapshots('copy', 1024 ** 2);
 
-/** The hook of the test at hand. */
-let hook: Snapshots;
+/** The hook of the test at hand; undefined: the worker has none. */
+let hook: Snapshots | undefined;
 let runtime: TestRuntime;
 beforeAll(async () => {
   runtime = await startRuntime({
@@ -34,9 +34,8 @@ beforeAll(async () => {
       return [callTool('call_1', 'write_file', { path: isNew ? 'index.html' : file, content })];
     },
     hooks: {
-      snapshots: {
-        take: (...place) => hook.take(...place),
-        restore: (...place) => hook.restore(...place),
+      get snapshots() {
+        return hook!;
       },
     },
   });
@@ -218,6 +217,31 @@ describe('with snapshots', () => {
     expect(await files(session)).toEqual({ 'index.html': 'two' });
     const run = await session.send('other three');
     await eventually(async () => expect((await session.run(run)).state).toBe('running'));
+    gate.open();
+    await session.ended(run);
+    expect(await files(session)).toEqual({ 'index.html': 'one', other: 'three' });
+  });
+
+  it('X2 a turn on a worker without the hook waits for the worker that restores its files', async () => {
+    const session = await built('index.html one', 'index.html two');
+    const gate = new Gate();
+    hook = {
+      ...copies,
+      async restore(...place) {
+        await gate.pass();
+        await copies.restore(...place);
+      },
+    };
+    await rewind(session, 'm2');
+    hook = undefined;
+    let asked = 0;
+    using _hook = aroundCalls(runtime.db, {
+      before: ({ name, args }) => {
+        if (name === 'begin_restore' && args[0] === session.id) asked += 1;
+      },
+    });
+    const run = await session.send('other three');
+    await eventually(() => expect(asked).toBeGreaterThan(0));
     gate.open();
     await session.ended(run);
     expect(await files(session)).toEqual({ 'index.html': 'one', other: 'three' });

@@ -6,7 +6,7 @@ import { beforeAll, expect, it, onTestFinished, vi } from 'vitest';
 import { createClient, type PerdureClient } from '../../client/index.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { callTool, say } from '../../tools/test-kit/model-actions.ts';
+import { callTool, say as answer } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, startModelServer } from '../../tools/test-kit/model-server.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase, freshNamespace } from '../../tools/test-kit/servers.ts';
@@ -23,7 +23,7 @@ beforeAll(async () => {
   // Writes what the user says to a page.
   const model = await startModelServer((request) =>
     request.messages.at(-1)?.role === 'tool'
-      ? [say('done')]
+      ? [answer('done')]
       : [callTool('call_1', 'write_file', { path: 'index.html', content: lastUserText(request) })],
   );
   afterFile(() => model.close());
@@ -42,17 +42,31 @@ beforeAll(async () => {
   afterFile(() => client.end());
 });
 
-/** Two messages to a worker with these settings, and a rewind to the second one; a file of so many bytes is there before that. */
-async function rewound(settings: Record<string, string>, bytes = 0) {
+/** Starts a worker with these settings, and returns how to stop it. */
+async function started(settings: Record<string, string> = {}): Promise<() => Promise<void>> {
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) });
   const worker = await startWorker({ env: { ...env, ...settings }, log });
-  onTestFinished(() => worker.stop());
+  let stopping: Promise<void> | undefined;
+  const stop = () => (stopping ??= worker.stop());
+  onTestFinished(stop);
+  return stop;
+}
+
+/** Sends a message with its text as id, and waits for the end of its turn. */
+async function say(id: string, text: string) {
+  const { run_seq } = await client.submit('ada', id, { id: text, text });
+  for await (const _ of client.follow('ada', id, run_seq));
+}
+
+const home = userFolder(workspaces, 'ada');
+
+/** Two messages to a worker with these settings, and a rewind to the second one; a file of so many bytes is there before that. */
+async function rewound(settings: Record<string, string>, bytes = 0) {
+  await started(settings);
   const { session } = await client.openSession('ada', { agent: 'site-builder' });
   const { session_id: id } = session;
-  const home = userFolder(workspaces, 'ada');
   for (const text of ['one', 'two']) {
-    const { run_seq } = await client.submit('ada', id, { id: text, text });
-    for await (const _ of client.follow('ada', id, run_seq));
+    await say(id, text);
     await writeFile(path.join(home, id, 'image'), Buffer.alloc(bytes));
   }
   const { items } = await client.reads.messages('ada', id);
@@ -78,6 +92,22 @@ it('X2 a worker with PERDURE_SNAPSHOTS of off takes none, and rewinds leave the 
   expect(metadata).not.toHaveProperty('snapshot_id');
   expect(kinds).toEqual([]);
   expect(await page()).toBe('two');
+});
+
+it('X2 a turn on a worker without snapshots ends what a rewind has asked for: no later turn brings old files back', async () => {
+  const stopFirst = await started();
+  const { session } = await client.openSession('ada', { agent: 'site-builder' });
+  const { session_id: id } = session;
+  for (const text of ['one', 'two']) await say(id, text);
+  await stopFirst();
+  const stopSecond = await started({ PERDURE_SNAPSHOTS: 'off' });
+  await client.commands.rewind('ada', id, { message_id: 'two' });
+  await say(id, 'three');
+  await writeFile(path.join(home, id, 'newer'), '');
+  await stopSecond();
+  await started();
+  await say(id, 'four');
+  expect((await readdir(path.join(home, id))).toSorted()).toEqual(['index.html', 'newer']);
 });
 
 it('X2 PERDURE_MAX_SNAPSHOT: of a larger workspace no snapshot is taken, and a warning says so', async () => {
