@@ -21,7 +21,7 @@ const TOO_LONG: RunFailure = {
 const NOT_RESTORED: RunFailure = {
   code: 'WorkspaceNotUsable',
   message:
-    'The files of an earlier state could not be restored: send a new message to go on with the files as they are.',
+    'The files of an earlier state could not be restored: to go on with the files as they are, have the message answered again, or send a new message.',
 };
 
 /**

@@ -55,11 +55,19 @@ export async function isStillAsked(db: Db, sessionId: string, n: string): Promis
 }
 
 /**
- * Ends a request that is done or given up, or gives its claim back.
+ * Ends a request that is done or not to be carried out, or gives its claim back.
  * @returns false: it was replaced or undone meanwhile
  */
 export function endRestore(db: Db, sessionId: string, n: string, isOver: boolean): Promise<boolean> {
   return call(db, z.boolean(), 'end_restore', [sessionId, n, isOver]);
+}
+
+/**
+ * Ends a request that has failed; its snapshot is not asked for again.
+ * @returns as `endRestore`
+ */
+export function giveUpRestore(db: Db, sessionId: string, n: string): Promise<boolean> {
+  return call(db, z.boolean(), 'give_up_restore', [sessionId, n]);
 }
 
 /** Whether a message has no snapshot yet. */

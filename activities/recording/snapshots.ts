@@ -7,6 +7,7 @@ import {
   beginRestore,
   endRestore,
   type FilesPlace,
+  giveUpRestore,
   isStillAsked,
   lacksSnapshot,
   noteRewound,
@@ -77,7 +78,8 @@ async function restore(
     return (await endRestore(db, sessionId, n, true)) ? true : undefined;
   } catch (err) {
     log.error({ err, session: sessionId }, 'the files of a rewind could not be restored');
-    return (await endRestore(db, sessionId, n, beginsTurn)) ? false : undefined;
+    const isAsked = beginsTurn ? await giveUpRestore(db, sessionId, n) : await endRestore(db, sessionId, n, false);
+    return isAsked ? false : undefined;
   }
 }
 

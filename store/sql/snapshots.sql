@@ -85,7 +85,7 @@ BEGIN
   END IF;
 END $$;
 
--- Ends a request that is done or given up, or gives its claim back, also if another request has replaced it: false then.
+-- Ends a request that is done or not to be carried out, or gives its claim back, also if another request has replaced it: false then.
 CREATE OR REPLACE FUNCTION end_restore(p_session text, p_n text, p_is_over boolean) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   v_restore jsonb := (lock_session(p_session)).restore;
@@ -94,6 +94,17 @@ BEGIN
      SET restore = CASE WHEN NOT p_is_over OR restore ->> 'n' <> p_n THEN restore - 'claimed_at' - 'claimed_for' END
    WHERE session_id = p_session AND p_n IN (restore ->> 'n', restore ->> 'claimed_for');
   RETURN v_restore ->> 'n' IS NOT DISTINCT FROM p_n;
+END $$;
+
+-- Ends a request whose snapshot cannot be restored, as end_restore. Its message has no snapshot any more: when it is answered again,
+-- the files stay as they are.
+CREATE OR REPLACE FUNCTION give_up_restore(p_session text, p_n text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_restore jsonb := (lock_session(p_session)).restore;
+BEGIN
+  UPDATE chat_messages SET metadata = metadata - 'snapshot_id', updated_at = clock_timestamp()
+   WHERE session_id = p_session AND metadata ->> 'snapshot_id' = v_restore ->> 'to' AND v_restore ->> 'n' = p_n;
+  RETURN end_restore(p_session, p_n, true);
 END $$;
 
 -- Whether a message has no snapshot yet.

@@ -379,7 +379,7 @@ const CASES: Record<Exclude<ErrorCode, Elsewhere>, Case> = {
       await rm(folder);
       return answer;
     },
-    advice: /Start a new session/,
+    advice: /Try again once it is a folder again, or start a new session/,
     follow: async () => ada.get(`/api/sessions/${(await open()).body.session.session_id as string}/files`),
   },
   TooMany: {

@@ -56,6 +56,9 @@ const mine = () =>
     },
   });
 
+/** Set: messages have snapshots, none of which can be restored. */
+let hasSnapshots = false;
+
 let runtime: TestRuntime;
 let worker: RunningWorker;
 let host: TestHost;
@@ -67,6 +70,12 @@ beforeAll(async () => {
     agents: AGENTS,
     providers: { mine },
     settings: { providerAttempts: 1 },
+    hooks: {
+      snapshots: {
+        take: () => Promise.resolve(hasSnapshots ? 'gone' : null),
+        restore: () => Promise.reject(new Error('it is gone')),
+      },
+    },
   });
   worker = runtime.first;
   const { databaseUrl, temporal, workspaces } = runtime;
@@ -216,6 +225,13 @@ const noFolder = async (page: ChatPage) => {
   await rm(folder, { recursive: true });
   await writeFile(folder, '');
   await page.send('are you there?');
+};
+const notRestored = async (page: ChatPage) => {
+  failing(never, []);
+  hasSnapshots = true;
+  await page.send('hello');
+  hasSnapshots = false;
+  await page.again();
 };
 /** A permanent error of the database. */
 const broken = async (page: ChatPage) => {
@@ -553,6 +569,18 @@ const WAYS: Record<RunErrorCode, readonly [Way, ...Way[]]> = {
       fails: noFolder,
       advice: /open a new session in another workspace/,
       follow: async () => new ChatPage(host),
+    },
+    {
+      name: 'a snapshot is gone: have the message answered again',
+      fails: notRestored,
+      advice: /files as they are, have the message answered again/,
+      follow: answeredAgain(),
+    },
+    {
+      name: 'a snapshot is gone: send a new message',
+      fails: notRestored,
+      advice: /files as they are, .* or send a new message/,
+      follow: sent('again'),
     },
   ],
   StateNotSet: [

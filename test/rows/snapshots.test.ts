@@ -1,6 +1,13 @@
 // Requests to restore files, as SQL functions.
 import { expect, it } from 'vitest';
-import { beginRestore, endRestore, isStillAsked, noteRewound, type RestoreRequest } from '../../store/snapshots.ts';
+import {
+  beginRestore,
+  endRestore,
+  giveUpRestore,
+  isStillAsked,
+  noteRewound,
+  type RestoreRequest,
+} from '../../store/snapshots.ts';
 import { call, freshRows, Session } from './session.ts';
 
 const db = await freshRows();
@@ -43,6 +50,29 @@ it('X2 what replaces a claimed request waits for it, and is not ended by it', as
     expect(await endRestore(db, session.id, undone.n, true)).toBe(true);
   }
   expect(await begin(session)).toBeUndefined();
+});
+
+it('X2 a snapshot that cannot be restored is not asked for again, unless another request has replaced it', async () => {
+  const session = await answered(3);
+  await session.regenerate('m2');
+  const first = await claimed(session);
+  const { run_seq } = (await session.regenerate('m1')) as { run_seq: number };
+  expect(await giveUpRestore(db, session.id, first.n)).toBe(false);
+  const second = await claimed(session);
+  expect(second).toMatchObject({ to: 's1' });
+  expect(await giveUpRestore(db, session.id, second.n)).toBe(true);
+  await session.settleRun(run_seq, 'error');
+  expect(await session.regenerate('m1')).toMatchObject({ accepted: true });
+  expect(await begin(session)).toBeUndefined();
+  const { rows } = await db.query(
+    `SELECT id, metadata ->> 'snapshot_id' AS snapshot FROM chat_messages WHERE session_id = $1 AND role = 'user' ORDER BY id`,
+    [session.id],
+  );
+  expect(rows).toMatchObject([
+    { id: 'm1', snapshot: null },
+    { id: 'm2', snapshot: 's2' },
+    { id: 'm3', snapshot: 's3' },
+  ]);
 });
 
 it.each([

@@ -70,7 +70,7 @@ const ADVICE: Record<ErrorCode, string> = {
   ModalityNotSupported: 'Leave the file out, or choose another model.',
   ModelNotConfigured: 'Choose another model.',
   AgentNotConfigured: OPERATOR,
-  WorkspaceNotUsable: 'Start a new session.',
+  WorkspaceNotUsable: 'Try again once it is a folder again, or start a new session.',
   StateNotSet: 'Set it, then send a new message.',
   KeyReused: 'Send it under a new key.',
   TooMany: 'Wait until some of them have been answered, or take some back.',
