@@ -17,7 +17,8 @@ export interface RestorePlace extends SnapshotPlace {
 
 /**
  * Takes and restores snapshots of what tools change, so that going back in a conversation brings the files back, too. Both have ten
- * seconds; then the signal fires, and what they do later must not change the workspace.
+ * seconds; then the signal fires, and what they do later must not change the workspace. If one fails, the worker's log says so: the
+ * turn goes on without a snapshot, but ends as `WorkspaceNotUsable` if the files that it begins with cannot be restored.
  */
 export interface Snapshots {
   /**

@@ -137,8 +137,8 @@ async function called<T>(
   try {
     return await Promise.race([ended, whenAborted(signal)]);
   } catch (cause) {
-    if (!signal.aborted) throw cause;
-    throw new Error(`the hook snapshots.${name} has not ended within ${ms} ms`, { cause });
+    const how = signal.aborted ? `has not ended within ${ms} ms` : 'has failed';
+    throw new Error(`the hook snapshots.${name} ${how}`, { cause });
   }
 }
 

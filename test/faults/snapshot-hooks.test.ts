@@ -1,8 +1,8 @@
-// Hooks for snapshots that hang, whatever their signal says, or return something else than an id.
+// Hooks for snapshots that throw, hang, whatever their signal says, or return something else than an id.
 import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { beforeAll, beforeEach, expect, it } from 'vitest';
-import type { RestorePlace, Snapshots } from '../../agent/snapshots.ts';
+import type { Snapshots } from '../../agent/snapshots.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText } from '../../tools/test-kit/model-server.ts';
@@ -64,64 +64,62 @@ const logged = ({ id }: TestSession, level: 'warn' | 'error', text: string) =>
     ({ session, level: at, msg }) => session === id && at === { warn: 40, error: 50 }[level] && msg.startsWith(text),
   );
 
-it('X2 a hook that hangs when a turn begins costs its time: the turn goes on without a snapshot, and a warning names the session', async () => {
-  const session = await saying('one');
-  hook = { ...onePage, take: hang };
-  expect(await session.ended(await session.send('two', 'm2'))).toMatchObject({ state: 'finished' });
-  expect(await page(session)).toBe('two');
-  expect(await snapshotOf(session, 'm2')).toBeNull();
-  expect(logged(session, 'warn', 'no snapshot was taken')).toMatchObject([
-    { err: { message: expect.stringContaining('the hook snapshots.take has not ended within ') as string } },
-  ]);
-  hook = onePage;
-  await session.command(updates.rewind, { message_id: 'm2' });
-  await session.ended(await session.send('three', 'm3'));
-  expect(await snapshotOf(session, 'm3')).toBe('two');
-});
+const fails = () => Promise.reject(new Error('no space left'));
 
-it.each([
-  ['nothing', undefined],
-  ['an empty text', ''],
-  ['a long text', 'x'.repeat(129)],
-  ['a number', 7],
-  ['an object', {}],
+it.each<[string, () => Promise<unknown>, string]>([
+  ['throws', fails, 'has failed: no space left'],
+  ['hangs', hang, 'has not ended within '],
+  ['returns nothing', () => Promise.resolve(), 'returned something else'],
+  ['returns an empty text', () => Promise.resolve(''), 'returned something else'],
+  ['returns a long text', () => Promise.resolve('x'.repeat(129)), 'returned something else'],
+  ['returns a number', () => Promise.resolve(7), 'returned something else'],
+  ['returns an object', () => Promise.resolve({}), 'returned something else'],
 ])(
-  'X2 a turn goes on without a snapshot if the hook returns %s, and a rewind leaves the files as they are',
-  async (_, garbage) => {
+  'X2 if the hook %s, a turn goes on without a snapshot, and a rewind leaves the files as they are until the next turn begins',
+  async (_, take, why) => {
     const session = await saying('one', 'two');
-    hook = { ...onePage, take: () => Promise.resolve(garbage as string) };
+    hook = { ...onePage, take: take as Snapshots['take'] };
     expect(await session.ended(await session.send('three', 'm3'))).toMatchObject({ state: 'finished' });
     expect(await snapshotOf(session, 'm3')).toBeNull();
-    const message = expect.stringContaining('the hook snapshots.take returned something else') as string;
+    const message = expect.stringContaining(`the hook snapshots.take ${why}`) as string;
     expect(logged(session, 'warn', 'no snapshot was taken')).toMatchObject([{ err: { message } }]);
     await session.command(updates.rewind, { message_id: 'm2' });
     await eventually(() =>
       expect(logged(session, 'error', 'the files of a rewind')).toMatchObject([{ err: { message } }]),
     );
     expect(await page(session)).toBe('three');
+    hook = onePage;
+    expect(await session.ended(await session.send('four', 'm4'))).toMatchObject({ state: 'finished' });
+    expect(await snapshotOf(session, 'm4')).toBe('one');
   },
 );
 
-it('X2 a hook that hangs when it restores: the rewind is done, the next turn ends with an error that says so, the one after it goes on', async () => {
-  const session = await saying('one', 'two');
-  const hung: { place: RestorePlace; signal: AbortSignal }[] = [];
-  hook = {
-    ...onePage,
-    restore(place, _, signal) {
-      hung.push({ place, signal });
-      return hang();
-    },
-  };
-  expect(await session.command(updates.rewind, { message_id: 'm2' })).toMatchObject({ message: 'm2', hidden: 1 });
-  const refused = await session.ended(await session.send('three'));
-  expect(refused).toMatchObject({ state: 'error', error_code: 'WorkspaceNotUsable' });
-  expect(refused.error_message).toContain('The files of an earlier state could not be restored');
-  expect(hung.map(({ signal }) => signal.aborted)).toEqual([true, true]);
-  expect(await page(session)).toBe('two');
-  const message = expect.stringContaining('the hook snapshots.restore has not ended within ') as string;
-  const failed = { err: { message } };
-  expect(logged(session, 'error', 'the files of a rewind could not be restored')).toMatchObject([failed, failed]);
-  hook = onePage;
-  expect(await session.ended(await session.send('four'))).toMatchObject({ state: 'finished' });
-  expect(await page(session)).toBe('four');
-});
+it.each<[string, () => Promise<never>, string]>([
+  ['throws', fails, 'has failed: no space left'],
+  ['hangs', hang, 'has not ended within '],
+])(
+  'X2 if the hook %s when it restores, the rewind is done, the next turn ends with an error that says so, and the one after it goes on',
+  async (how, restore, why) => {
+    const session = await saying('one', 'two');
+    const signals: AbortSignal[] = [];
+    hook = {
+      ...onePage,
+      restore(_place, _id, signal) {
+        signals.push(signal);
+        return restore();
+      },
+    };
+    expect(await session.command(updates.rewind, { message_id: 'm2' })).toMatchObject({ message: 'm2', hidden: 1 });
+    const refused = await session.ended(await session.send('three'));
+    expect(refused).toMatchObject({ state: 'error', error_code: 'WorkspaceNotUsable' });
+    expect(refused.error_message).toContain('The files of an earlier state could not be restored');
+    expect(signals.map(({ aborted }) => aborted)).toEqual(Array(2).fill(how === 'hangs'));
+    expect(await page(session)).toBe('two');
+    const message = expect.stringContaining(`the hook snapshots.restore ${why}`) as string;
+    const failed = { err: { message } };
+    expect(logged(session, 'error', 'the files of a rewind could not be restored')).toMatchObject([failed, failed]);
+    hook = onePage;
+    expect(await session.ended(await session.send('four'))).toMatchObject({ state: 'finished' });
+    expect(await page(session)).toBe('four');
+  },
+);
