@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
+import { removeTree } from '../../workspaces/remove-tree.ts';
 import type { WorkspaceFolder } from './workspace-folders.ts';
 
 /** Keeps states of a workspace in a folder. */
@@ -28,6 +29,6 @@ export async function unfinished(folder: string, make: (made: string) => Promise
   try {
     await make(made);
   } finally {
-    await rm(made, { recursive: true, force: true });
+    await removeTree(made);
   }
 }

@@ -1,7 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { chmod, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { chmod, mkdir, readdir, rename, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { SnapshotPlace, Snapshots } from '../../agent/snapshots.ts';
+import { removeTree } from '../../workspaces/remove-tree.ts';
 import { gitTrees } from './git-trees.ts';
 import { type SnapshotStore, unfinished, unfinishedIn } from './snapshot-store.ts';
 import { workspaceCopies } from './workspace-copies.ts';
@@ -68,10 +69,13 @@ async function replace(
     try {
       await rename(made, workspaceRoot);
     } catch (error) {
+      // What a tool of another session has made there meanwhile must not keep the files from coming back.
+      await rename(workspaceRoot, `${made}.new`).catch(() => {});
       await rename(old, workspaceRoot);
       throw error;
     }
-    await rm(old, { recursive: true, force: true });
+    // The files are restored, whether or not this works.
+    await removeTree(old).catch(() => {});
   });
 }
 
@@ -83,7 +87,8 @@ async function deleteOldest(folder: string): Promise<void> {
 
 async function deleteUnfinished(folder: string): Promise<void> {
   const before = Date.now() - UNFINISHED_MS;
-  await deleteAll((await statsIn(folder)).filter(({ stats }) => stats.ctimeMs < before));
+  // What cannot be deleted, such as a path that is too long for the system, must not keep a snapshot from being taken.
+  await deleteAll((await statsIn(folder)).filter(({ stats }) => stats.ctimeMs < before)).catch(() => {});
 }
 
 async function statsIn(folder: string) {
@@ -93,5 +98,5 @@ async function statsIn(folder: string) {
 }
 
 async function deleteAll(entries: readonly { file: string }[]): Promise<void> {
-  await Promise.all(entries.map(({ file }) => rm(file, { recursive: true, force: true })));
+  await Promise.all(entries.map(({ file }) => removeTree(file)));
 }

@@ -9,7 +9,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { KEPT, type SnapshotKind, workspaceSnapshots } from '../../examples/site-builder/snapshots.ts';
 import { MAX_ENTRIES } from '../../examples/site-builder/workspace-folders.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
-import { nameOf, never, PAGE, placeWith, read, STATES, write } from './workspace-files.ts';
+import { dropPrivileges, nameOf, never, PAGE, placeWith, read, STATES, write } from './workspace-files.ts';
 
 const run = promisify(execFile);
 
@@ -134,6 +134,37 @@ describe.each<SnapshotKind>(['copy', 'git'])('snapshots by %s', (kind) => {
       await expect(restore(at, id, never), id).rejects.toThrow('there is no such snapshot');
     }
     expect(await read(at.workspaceRoot)).toEqual(before);
+  });
+
+  it('X2 read-only folders are restored, and deleted when they are no longer kept', async () => {
+    dropPrivileges();
+    const at = await placeWith({ 'sealed/deep/file': 'one', 'other.txt': 'one' });
+    for (const name of ['sealed/deep', 'sealed']) await chmod(path.join(at.workspaceRoot, name), 0o555);
+    const before = await read(at.workspaceRoot);
+    for (let n = 0; n < KEPT; n += 1) await take(at, never);
+    const id = (await take(at, never))!;
+    expect(await statesOf(at.folder)).toHaveLength(KEPT);
+    await writeFile(path.join(at.workspaceRoot, 'other.txt'), 'two');
+    await restore(at, id, never);
+    expect(await read(at.workspaceRoot)).toEqual(before);
+    expect(await readdir(path.join(at.folder, 'unfinished'))).toEqual([]);
+  });
+
+  it('X2 what cannot be deleted keeps no snapshot from being taken or restored', async () => {
+    const at = await placeWith(PAGE);
+    const id = (await take(at, never))!;
+    const before = await read(at.workspaceRoot);
+    // Longer than a path may be.
+    const script = 'for n in $(seq 30); do mkdir $1 && cd -P $1 || exit 1; done';
+    await run('bash', ['-c', script, 'bash', 'x'.repeat(200)], { cwd: at.workspaceRoot });
+    await restore(at, id, never);
+    expect(await read(at.workspaceRoot)).toEqual(before);
+    const left = path.join(at.folder, 'unfinished');
+    expect(await readdir(left)).toHaveLength(1);
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 70_000 });
+    onTestFinished(() => void vi.useRealTimers());
+    expect(await take(at, never)).toMatch(kind);
+    await run('rm', ['-r', left]);
   });
 
   it('X2 what a lost worker has left unfinished is deleted', async () => {

@@ -1,9 +1,11 @@
 // Workspaces with their snapshots, for tests without servers.
 import type { Dirent } from 'node:fs';
-import { mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, readlink, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { onTestFinished } from 'vitest';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
+import { removeTree } from '../../workspaces/remove-tree.ts';
 
 /** A signal that does not fire. */
 export const never = new AbortController().signal;
@@ -39,10 +41,17 @@ export async function read(root: string): Promise<Record<string, unknown>> {
   return Object.fromEntries(await Promise.all(found)) as Record<string, unknown>;
 }
 
+/** Until the test ends, this process is nobody: root may write into read-only folders. */
+export function dropPrivileges(): void {
+  if (process.geteuid?.() !== 0) return;
+  process.seteuid?.(65_534);
+  onTestFinished(() => process.seteuid?.(0));
+}
+
 /** A workspace with files, and a folder for its snapshots. */
 export async function placeWith(files: Files) {
   const home = await mkdtemp(path.join(tmpdir(), 'perdure-snapshots-'));
-  afterFile(() => rm(home, { recursive: true, force: true }));
+  afterFile(() => removeTree(home));
   const workspaceRoot = path.join(home, 'workspace');
   await mkdir(workspaceRoot);
   await write(workspaceRoot, files);

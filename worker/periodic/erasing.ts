@@ -1,10 +1,11 @@
-import { rm, rmdir } from 'node:fs/promises';
+import { rmdir } from 'node:fs/promises';
 import path from 'node:path';
 import { status } from '@grpc/grpc-js';
 import { type Client, isGrpcServiceError, WorkflowNotFoundError } from '@temporalio/client';
 import type pg from 'pg';
 import type { Logger } from 'pino';
 import { claimErasures, type ErasureTask, finishErasures } from '../../store/erasure.ts';
+import { removeTree } from '../../workspaces/remove-tree.ts';
 import { requireWorkspace } from '../../workspaces/require-workspace.ts';
 import { listExecutions } from '../replay/history.ts';
 
@@ -130,7 +131,7 @@ function isOneOf(error: unknown, ...codes: readonly number[]): boolean {
 async function removeFolder(workspaces: string, folder: string): Promise<void> {
   const root = path.join(workspaces, folder);
   requireWorkspace(workspaces, path.dirname(root));
-  await rm(root, { recursive: true, force: true });
+  await removeTree(root);
   await rmdir(path.dirname(root)).catch(() => {});
   await rmdir(path.join(workspaces, folder.split('/')[0] ?? folder)).catch(() => {});
 }
