@@ -11,10 +11,13 @@ const environment = () => ({
   GIT_TERMINAL_PROMPT: '0',
 });
 
+/** Another signal does not end a process that is stopped or ignores it. */
+const killed = { killSignal: 'SIGKILL' } as const;
+
 /** Whether this machine has git. */
 export async function hasGit(): Promise<boolean> {
   try {
-    await promisify(execFile)('git', ['--version'], { env: environment() });
+    await promisify(execFile)('git', ['--version'], { env: environment(), ...killed, timeout: 10_000 });
     return true;
   } catch {
     return false;
@@ -32,11 +35,12 @@ export class GitCommand implements AsyncDisposable {
   /** @param signal kills it: then every method throws, as it does with what it says if it fails */
   constructor(repository: string, args: readonly string[], signal: AbortSignal) {
     const env = { ...environment(), GIT_DIR: repository };
-    this.child = spawn('git', args, { cwd: repository, env, signal });
+    this.child = spawn('git', args, { cwd: repository, env, signal, ...killed });
+    // It rejects `exited`. Listened to before all else: a child that was not started may have no streams.
+    this.child.on('error', () => {});
     this.chunks = this.child.stdout[Symbol.asyncIterator]() as AsyncIterator<Buffer, undefined>;
     this.exited = this.exit(args[0] ?? '');
-    // They reject `exited`.
-    for (const each of [this.child, this.child.stdin]) each.on('error', () => {});
+    this.child.stdin.on('error', () => {});
     this.exited.catch(() => {});
   }
 
@@ -71,7 +75,7 @@ export class GitCommand implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.child.kill();
+    this.child.kill(killed.killSignal);
     await this.exited.catch(() => {});
   }
 

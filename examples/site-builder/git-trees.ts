@@ -1,32 +1,13 @@
 import { constants } from 'node:fs';
-import { chmod, mkdir, readFile, rename, rm, stat as statOf, symlink, writeFile } from 'node:fs/promises';
-import os from 'node:os';
+import { chmod, mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { folderInside } from '../../workspaces/open.ts';
 import { GitCommand } from './git-command.ts';
+import { collect, prepare, put, repair, repositoryIn, statesIn } from './git-repository.ts';
 import { type SnapshotStore, unfinished, type Workspace } from './snapshot-store.ts';
 import type { WorkspaceEntry, WorkspaceFolder } from './workspace-folders.ts';
 
-const repositoryIn = (folder: string) => path.join(folder, 'git');
-const statesIn = (folder: string) => path.join(repositoryIn(folder), 'refs/snapshots');
 const stampsIn = (folder: string) => path.join(folder, 'stamps.json');
-
-/** Git collects what no state refers to any more at an age at which no hook can still be about to refer to it. */
-const CONFIG = `[core]
-	repositoryformatversion = 0
-	bare = true
-	hooksPath = ${os.devNull}
-	compression = 1
-[gc]
-	auto = 256
-	autoPackLimit = 3
-	autoDetach = false
-	packRefs = false
-	pruneExpire = 10.minutes.ago
-[pack]
-	threads = 1
-	window = 0
-`;
 
 /**
  * States as trees of a git repository, which stores each content once. Git gets contents, names and modes, not a work tree:
@@ -36,45 +17,30 @@ export const gitTrees: SnapshotStore = {
   states: statesIn,
 
   async save(folder, name, workspace, signal) {
-    const now = await prepare(repositoryIn(folder));
     try {
+      const now = await prepare(folder);
       const ids = await contentIds(folder, workspace, signal);
       const tree = await writeTree(repositoryIn(folder), workspace.folders, ids, signal);
       await put(folder, path.join(statesIn(folder), name), `${tree}\n`);
       await put(folder, stampsIn(folder), stampsToKeep(workspace.folders, ids, now));
     } catch (error) {
-      // One of them may be that of a content that is lost.
-      if (!signal.aborted) await rm(stampsIn(folder), { force: true });
+      if (!signal.aborted) {
+        // One of them may be that of a content that is lost.
+        await rm(stampsIn(folder), { force: true });
+        await repair(folder);
+      }
       throw error;
     }
-    await using gc = new GitCommand(repositoryIn(folder), ['gc', '--auto', '--quiet'], signal);
-    await gc.end();
+    await collect(folder);
   },
 
   async load(folder, name, into, signal) {
     const tree = (await readFile(path.join(statesIn(folder), name), 'utf8')).trim();
-    await prepare(repositoryIn(folder));
+    await prepare(folder);
     await using objects = new GitCommand(repositoryIn(folder), ['cat-file', '--batch'], signal);
     await readTree(objects, tree, into);
   },
 };
-
-/** Makes a folder a repository. Writes its configuration anew, so that nobody else has. @returns the time by the file system's clock */
-async function prepare(repository: string): Promise<number> {
-  const config = path.join(repository, 'config');
-  await mkdir(path.join(repository, 'objects'), { recursive: true });
-  await mkdir(path.join(repository, 'refs'), { recursive: true });
-  await writeFile(path.join(repository, 'HEAD'), 'ref: refs/heads/none\n');
-  await writeFile(config, CONFIG);
-  return (await statOf(config)).mtimeMs;
-}
-
-/** Writes a file at once. */
-const put = (folder: string, file: string, text: string) =>
-  unfinished(folder, async (written) => {
-    await writeFile(written, text);
-    await rename(written, file);
-  });
 
 /** The ids of contents, by the stamps of files and links that have them. */
 type Ids = ReadonlyMap<string, string>;

@@ -1,7 +1,8 @@
 // The site-builder's snapshots in git: what git must not do, what it stores, and what it deletes.
 import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, readdir, readFile, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { chmod, cp, mkdir, readdir, readFile, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it, onTestFinished, vi } from 'vitest';
@@ -144,18 +145,90 @@ it('X2 only contents that have changed are stored, and every change is seen', as
   }
 });
 
-it('X2 a file that has not changed is not read; if its content is lost, the snapshot after the next one has it', async () => {
+it.each([
+  ['is gone', (object: string) => rm(object)],
+  [
+    'is empty, as a crash of the machine leaves it',
+    async (object: string) => {
+      await chmod(object, 0o600);
+      await writeFile(object, '');
+    },
+  ],
+])(
+  'X2 a file that has not changed is not read; if what git has of it %s, the snapshot after the next one has it',
+  async (_, lose) => {
+    const at = await placeWith(PAGE);
+    await untilSettled(at);
+    const { stdout } = await run('git', ['hash-object', path.join(at.workspaceRoot, 'index.html')]);
+    await lose(path.join(at.folder, 'git/objects', stdout.slice(0, 2), stdout.trim().slice(2)));
+    await expect(take(at, never)).rejects.toThrow(`object ${stdout.trim()} is unavailable`);
+    const before = await read(at.workspaceRoot);
+    const id = (await take(at, never))!;
+    await writeFile(path.join(at.workspaceRoot, 'index.html'), 'two');
+    await restore(at, id, never);
+    expect(await read(at.workspaceRoot)).toEqual(before);
+  },
+);
+
+it('X2 a state that a crash of the machine has left empty does not keep others from being collected', async () => {
+  const at = await placeWith(many('one'));
+  await take(at, never);
+  const lost = path.join(at.folder, STATES.git, randomUUID());
+  await writeFile(lost, '');
+  await write(at.workspaceRoot, many('two'));
+  expect(await take(at, never)).toMatch('git-');
+  await eventually(() => expect(existsSync(lost)).toBe(false));
+});
+
+/** Lets a command of git hang, and ignore SIGTERM, until the test has ended. @returns its process, once it runs */
+async function hanging(command: string, home: string): Promise<() => Promise<number>> {
+  const [bin, pidFile] = [path.join(home, 'bin'), path.join(home, 'pid')];
+  const { stdout } = await run('sh', ['-c', 'command -v git']);
+  const script = `[ "$1" = ${command} ] || exec ${stdout.trim()} "$@"\ntrap '' TERM\necho $$ > ${pidFile}\nexec sleep 1000\n`;
+  await mkdir(bin);
+  await writeFile(path.join(bin, 'git'), `#!/bin/sh\n${script}`, { mode: 0o755 });
+  vi.stubEnv('PATH', `${bin}:${process.env['PATH']}`);
+  const pid = () =>
+    eventually(async () => {
+      const text = await readFile(pidFile, 'utf8');
+      expect(text).toMatch(/\n$/);
+      return Number(text);
+    });
+  onTestFinished(async () => {
+    vi.unstubAllEnvs();
+    await pid()
+      .then((hung) => process.kill(hung, 'SIGKILL'))
+      .catch(() => {});
+  });
+  return pid;
+}
+
+it('Q3 a git that hangs is killed when the time of the snapshot is up', async () => {
   const at = await placeWith(PAGE);
-  await untilSettled(at);
-  const { stdout } = await run('git', ['hash-object', path.join(at.workspaceRoot, 'index.html')]);
-  await rm(path.join(at.folder, 'git/objects', stdout.slice(0, 2), stdout.trim().slice(2)));
-  await expect(take(at, never)).rejects.toThrow(`object ${stdout.trim()} is unavailable`);
+  const pid = await hanging('mktree', at.home);
+  const time = new AbortController();
+  const taken = take(at, time.signal);
+  const hung = await pid();
+  time.abort();
+  await expect(taken).rejects.toThrow('aborted');
+  await eventually(() => expect(() => process.kill(hung, 0)).toThrow('ESRCH'));
+  expect(await readdir(path.join(at.folder, 'unfinished'))).toEqual([]);
+});
+
+it('X2 a collection that takes longer than a snapshot does not hold it', async () => {
+  const at = await placeWith(PAGE);
   const before = await read(at.workspaceRoot);
+  const pid = await hanging('gc', at.home);
   const id = (await take(at, never))!;
+  expect(await pid()).toBeGreaterThan(0);
   await writeFile(path.join(at.workspaceRoot, 'index.html'), 'two');
   await restore(at, id, never);
   expect(await read(at.workspaceRoot)).toEqual(before);
 });
+
+/** Until git has ended what it goes on with after a snapshot. */
+const untilCollected = (folder: string) =>
+  eventually(() => expect(existsSync(path.join(folder, 'git/gc.pid'))).toBe(false));
 
 it('X2 what no kept snapshot has is collected', async () => {
   const at = await placeWith(many('none'));
@@ -173,10 +246,12 @@ it('X2 what no kept snapshot has is collected', async () => {
   const ids: string[] = [];
   // Git looks how much there is, by one of its folders, and collects packs when there are several.
   for (let n = 0; n < 20 && (await isThere()); n += 1) {
+    await untilCollected(at.folder);
     for (const name of await readdir(objects, { recursive: true })) await utimes(path.join(objects, name), 0, 0);
     await write(at.workspaceRoot, many(String(n)));
     ids.push((await take(at, never))!);
   }
+  await untilCollected(at.folder);
   expect(await isThere()).toBe(false);
   for (const [n, id] of ids.entries()) {
     await restore(at, id, never);
