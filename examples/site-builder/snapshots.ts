@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { chmod, mkdir, readdir, rename, stat } from 'node:fs/promises';
+import { realpathSync, renameSync } from 'node:fs';
+import { chmod, mkdir, readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { SnapshotPlace, Snapshots } from '../../agent/snapshots.ts';
 import { removeTree } from '../../workspaces/remove-tree.ts';
@@ -59,19 +60,19 @@ async function replace(
   signal: AbortSignal,
   make: (into: string) => Promise<void>,
 ): Promise<void> {
-  const { mode } = await stat(workspaceRoot);
+  const [real, { mode }] = await Promise.all([realpath(workspaceRoot), stat(workspaceRoot)]);
   await unfinished(folder, async (made) => {
     await make(made);
     await chmod(made, mode);
     signal.throwIfAborted();
+    // Synchronously from here: else another session of this worker would find no folder, and make one with files in it.
+    if (realpathSync(workspaceRoot) !== real) throw new Error('a folder around the workspace was replaced by a link');
     const old = `${made}.old`;
-    await rename(workspaceRoot, old);
+    renameSync(workspaceRoot, old);
     try {
-      await rename(made, workspaceRoot);
+      renameSync(made, workspaceRoot);
     } catch (error) {
-      // What a tool of another session has made there meanwhile must not keep the files from coming back.
-      await rename(workspaceRoot, `${made}.new`).catch(() => {});
-      await rename(old, workspaceRoot);
+      renameSync(old, workspaceRoot);
       throw error;
     }
     // The files are restored, whether or not this works.

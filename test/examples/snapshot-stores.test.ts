@@ -1,7 +1,7 @@
 // The site-builder's snapshots of a workspace, as copies and in git.
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { chmod, readdir, rename, rm, utimes, writeFile } from 'node:fs/promises';
+import { existsSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmod, readdir, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -111,6 +111,45 @@ describe.each<SnapshotKind>(['copy', 'git'])('snapshots by %s', (kind) => {
     await writeFile(path.join(at.workspaceRoot, 'index.html'), 'two');
     await expect(restore(at, id, signal)).rejects.toThrow('time is up');
     expect(await read(at.workspaceRoot)).toEqual(before);
+  });
+
+  it('X2 a restore succeeds while another session makes the folder, and files in it, whenever there is none', async () => {
+    const at = await placeWith(PAGE);
+    const id = (await take(at, never))!;
+    let isOver = false;
+    const others = (async () => {
+      for (; !isOver; await nextTick()) {
+        mkdirSync(at.workspaceRoot, { recursive: true });
+        writeFileSync(path.join(at.workspaceRoot, 'theirs'), '');
+      }
+    })();
+    for (let n = 0; n < 20; n += 1) {
+      await restore(at, id, never);
+      expect(await read(at.workspaceRoot)).toMatchObject({ link: '→ index.html' });
+    }
+    isOver = true;
+    await others;
+  });
+
+  it('Q3 a restore replaces nothing outside, if a folder around the workspace is replaced by a link meanwhile', async () => {
+    const { home, ...at } = await placeWith({ 'site/index.html': 'one' });
+    const outer = at.workspaceRoot;
+    const place = { ...at, workspaceRoot: path.join(outer, 'site') };
+    const id = (await take(place, never))!;
+    await write(home, { 'theirs/site/index.html': 'theirs' });
+    const { signal } = new AbortController();
+    let [checks, last] = [0, Infinity];
+    signal.throwIfAborted = () => {
+      checks += 1;
+      if (checks !== last) return;
+      renameSync(outer, `${outer}-moved`);
+      symlinkSync(path.join(home, 'theirs'), outer);
+    };
+    await restore(place, id, signal);
+    [checks, last] = [0, checks];
+    await expect(restore(place, id, signal)).rejects.toThrow('replaced by a link');
+    expect(await readFile(path.join(home, 'theirs/site/index.html'), 'utf8')).toBe('theirs');
+    expect(await readFile(path.join(`${outer}-moved`, 'site/index.html'), 'utf8')).toBe('one');
   });
 
   it('X2 the newest ones are kept; the files stay as they are if one that is gone is to be restored', async () => {
