@@ -1,5 +1,6 @@
 import { type BigIntStats, constants, type Dirent, existsSync, type Stats } from 'node:fs';
 import {
+  chmod,
   copyFile,
   type FileHandle,
   lstat,
@@ -19,6 +20,8 @@ const NO_FOLLOW = constants.O_NOFOLLOW ?? 0;
 const FOLDER = constants.O_RDONLY | NO_FOLLOW | (constants.O_DIRECTORY ?? 0);
 /** Without it, opening a named pipe would wait for a writer. */
 const NO_WAIT = constants.O_NONBLOCK ?? 0;
+
+const SET_ID = 0o6000;
 
 export interface OpenOptions {
   /** Create missing folders. */
@@ -99,15 +102,19 @@ class Folder implements AsyncDisposable {
   }
 
   /**
-   * Copies a file with its mode to a path where there is none. File systems with copy-on-write copy no content.
-   * @throws {NodeJS.ErrnoException} `ELOOP` for a link, `EINVAL` for what is no file, else what the system says
+   * Copies a file to a path where there is none, with its mode but set-uid and set-gid, as the copy may have another owner. File
+   * systems with copy-on-write copy no content.
+   * @throws {NodeJS.ErrnoException} `ELOOP` for a link, `EINVAL` for what is no file, `EFBIG` for more than `maxBytes`, else what
+   * the system says
    */
-  async copy(name: string, target: string): Promise<void> {
+  async copy(name: string, target: string, maxBytes: number): Promise<void> {
     await using handle = await this.open(name, constants.O_RDONLY, 0);
     const stat = await handle.stat();
     if (!stat.isFile()) throw Object.assign(new Error('not a file'), { code: 'EINVAL' });
+    if (stat.size > maxBytes) throw Object.assign(new Error(`${name} has grown`), { code: 'EFBIG' });
     if (this.handle === undefined) await writeFile(target, await handle.readFile(), { flag: 'wx', mode: stat.mode });
     else await copyFile(`/proc/self/fd/${handle.fd}`, target, constants.COPYFILE_FICLONE | constants.COPYFILE_EXCL);
+    if ((stat.mode & SET_ID) !== 0) await chmod(target, stat.mode & 0o777);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -5,7 +5,7 @@ import { folderInside } from '../../workspaces/open.ts';
 import { GitCommand } from './git-command.ts';
 import { collect, prepare, put, repair, repositoryIn, statesIn } from './git-repository.ts';
 import { type SnapshotStore, unfinished, type Workspace } from './snapshot-store.ts';
-import type { WorkspaceEntry, WorkspaceFolder } from './workspace-folders.ts';
+import { mostBytes, type WorkspaceEntry, type WorkspaceFolder } from './workspace-folders.ts';
 
 const stampsIn = (folder: string) => path.join(folder, 'stamps.json');
 
@@ -67,7 +67,7 @@ async function contentIds(folder: string, { root, folders }: Workspace, signal: 
         signal.throwIfAborted();
         // Git reads a copy: it would follow a link that somebody puts in the file's place.
         const copy = path.join(copies, String(asked.push(stampOf(at, entry))));
-        if (entry.stat.isFile()) await source.copy(entry.name, copy);
+        if (entry.stat.isFile()) await source.copy(entry.name, copy, mostBytes(entry));
         else await writeFile(copy, await source.readLink(entry.name));
         hash.ask(`${copy}\n`);
       }
@@ -138,7 +138,7 @@ async function readTree(objects: GitCommand, tree: string, into: string): Promis
         break;
       default:
         await writeFile(target, content);
-        await chmod(target, mode & 0o7777);
+        await chmod(target, mode & 0o777);
     }
   }
   // Not before: nothing can be written into a folder that is read-only.

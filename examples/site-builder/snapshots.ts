@@ -29,7 +29,7 @@ export function workspaceSnapshots(kind: SnapshotKind, maxBytes: number): Snapsh
       const folders = await workspaceFolders(root, maxBytes, signal);
       const [store, name] = [STORES[kind], randomUUID()];
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      await deleteOldest(store.states(folder));
+      await deleteOldest(Object.values(STORES).map((each) => each.states(folder)));
       await deleteUnfinished(unfinishedIn(folder));
       await store.save(folder, name, { root, folders }, signal);
       return `${kind}-${digestOf(root)}-${name}`;
@@ -80,9 +80,10 @@ async function replace(
   });
 }
 
-/** Deletes all but the newest states, so that there is room for one more. */
-async function deleteOldest(folder: string): Promise<void> {
-  const newest = (await statsIn(folder)).toSorted((a, b) => b.stats.mtimeMs - a.stats.mtimeMs);
+/** Deletes all but the newest states, of whichever kind, so that there is room for one more. */
+async function deleteOldest(folders: readonly string[]): Promise<void> {
+  const states = (await Promise.all(folders.map(statsIn))).flat();
+  const newest = states.toSorted((a, b) => b.stats.mtimeMs - a.stats.mtimeMs);
   await deleteAll(newest.slice(KEPT - 1));
 }
 
@@ -92,10 +93,18 @@ async function deleteUnfinished(folder: string): Promise<void> {
   await deleteAll((await statsIn(folder)).filter(({ stats }) => stats.ctimeMs < before)).catch(() => {});
 }
 
+/** Of what is in a folder, if there is one. */
 async function statsIn(folder: string) {
-  await mkdir(folder, { recursive: true });
-  const files = (await readdir(folder)).map((name) => path.join(folder, name));
-  return Promise.all(files.map(async (file) => ({ file, stats: await stat(file) })));
+  const names = await readdir(folder).catch(() => []);
+  const found = names.map(async (name) => {
+    const file = path.join(folder, name);
+    // A hook whose time is up may still be deleting there.
+    return stat(file).then(
+      (stats) => [{ file, stats }],
+      () => [],
+    );
+  });
+  return (await Promise.all(found)).flat();
 }
 
 async function deleteAll(entries: readonly { file: string }[]): Promise<void> {

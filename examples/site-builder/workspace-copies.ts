@@ -2,7 +2,7 @@ import { chmod, mkdir, rename, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { folderInside } from '../../workspaces/open.ts';
 import { type SnapshotStore, unfinished } from './snapshot-store.ts';
-import { type WorkspaceFolder, workspaceFolders } from './workspace-folders.ts';
+import { mostBytes, type WorkspaceFolder, workspaceFolders } from './workspace-folders.ts';
 
 const statesIn = (folder: string) => path.join(folder, 'copies');
 
@@ -13,6 +13,7 @@ export const workspaceCopies: SnapshotStore = {
   async save(folder, name, { root, folders }, signal) {
     await unfinished(folder, async (copied) => {
       await copy(root, folders, copied, signal);
+      await mkdir(statesIn(folder), { recursive: true });
       await rename(copied, path.join(statesIn(folder), name));
     });
   },
@@ -33,10 +34,11 @@ async function copy(
   for (const { path: at, entries } of folders) {
     await mkdir(path.join(into, at));
     await using source = await folderInside(from, at);
-    for (const { name, stat } of entries) {
+    for (const entry of entries) {
       signal.throwIfAborted();
+      const { name, stat } = entry;
       const target = path.join(into, at, name);
-      if (stat.isFile()) await source.copy(name, target);
+      if (stat.isFile()) await source.copy(name, target, mostBytes(entry));
       if (stat.isSymbolicLink()) await symlink(await source.readLink(name), target);
     }
   }

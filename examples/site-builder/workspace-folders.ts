@@ -15,12 +15,18 @@ export interface WorkspaceEntry {
   stat: BigIntStats;
 }
 
+/** A file may have grown by so much since then, such as a log. */
+const GROWTH_BYTES = 64 * 1024;
+/** A file that is larger meanwhile is not copied. */
+export const mostBytes = ({ stat }: WorkspaceEntry): number => Number(stat.size) + GROWTH_BYTES;
+
 /** A workspace with more files, folders and links has no snapshots: they would not be copied within the time of a hook. */
 export const MAX_ENTRIES = 2_000;
 
 /**
  * All folders of a workspace, each after the one that it is in. Links are not followed.
- * @throws {Error} if there is more than `MAX_ENTRIES` or `maxBytes`, or something else than files, folders and links
+ * @throws {Error} if there is more than `MAX_ENTRIES` or `maxBytes`, something else than files, folders and links, or
+ * a name that is not UTF-8
  */
 export async function workspaceFolders(
   root: string,
@@ -53,6 +59,8 @@ async function entriesIn(root: string, at: string): Promise<WorkspaceEntry[]> {
   // One more shows that there are too many.
   return await Promise.all(
     found.slice(0, MAX_ENTRIES + 1).map(async ({ name }) => {
+      // It stands for bytes that are not UTF-8.
+      if (name.includes('\uFFFD')) throw new Error(`the name of ${path.join(at, name)} is not UTF-8`);
       const stat = await folder.exactStat(name);
       if (stat.isFile() || stat.isDirectory() || stat.isSymbolicLink()) return { name, stat };
       throw new Error(`${path.join(at, name)} is no file, folder or link`);

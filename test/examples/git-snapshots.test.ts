@@ -100,7 +100,7 @@ it('Q3 nothing in a workspace, a repository or the environment makes git run a c
   expect(existsSync(path.join(home, 'has-run'))).toBe(true);
 });
 
-it('Q3 a file or folder that is replaced by a link is not read', async () => {
+it('Q3 a file or folder that is replaced by a link, or a file that has grown, is not read', async () => {
   const { workspaceRoot: root, home } = await placeWith({ file: '→ ../secret', 'folder/secret': 'mine' });
   await write(home, { secret: 'theirs' });
   await run('mkfifo', [path.join(root, 'pipe')]);
@@ -108,11 +108,12 @@ it('Q3 a file or folder that is replaced by a link is not read', async () => {
   await using folder = await folderInside(root, 'folder');
   await rename(path.join(root, 'folder'), path.join(root, 'moved'));
   await symlink('..', path.join(root, 'folder'));
-  await folder.copy('secret', copied);
+  await folder.copy('secret', copied, 4);
   expect(await readFile(copied, 'utf8')).toBe('mine');
   await using top = await folderInside(root, '.');
-  await expect(top.copy('file', `${copied}2`)).rejects.toMatchObject({ code: 'ELOOP' });
-  await expect(top.copy('pipe', `${copied}2`)).rejects.toMatchObject({ code: 'EINVAL' });
+  await expect(folder.copy('secret', `${copied}2`, 3)).rejects.toMatchObject({ code: 'EFBIG' });
+  await expect(top.copy('file', `${copied}2`, 9)).rejects.toMatchObject({ code: 'ELOOP' });
+  await expect(top.copy('pipe', `${copied}2`, 9)).rejects.toMatchObject({ code: 'EINVAL' });
   await expect(folderInside(root, 'folder')).rejects.toMatchObject({ code: 'ELOOP' });
   expect(existsSync(`${copied}2`)).toBe(false);
 });

@@ -1,7 +1,7 @@
 // The site-builder's snapshots of a workspace, as copies and in git.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
-import { chmod, readdir, readFile, rename, rm, utimes, writeFile } from 'node:fs/promises';
+import { chmod, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setImmediate as nextTick } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -116,9 +116,9 @@ describe.each<SnapshotKind>(['copy', 'git'])('snapshots by %s', (kind) => {
   it('X2 a restore succeeds while another session makes the folder, and files in it, whenever there is none', async () => {
     const at = await placeWith(PAGE);
     const id = (await take(at, never))!;
-    let isOver = false;
+    const over = new AbortController();
     const others = (async () => {
-      for (; !isOver; await nextTick()) {
+      for (; !over.signal.aborted; await nextTick()) {
         mkdirSync(at.workspaceRoot, { recursive: true });
         writeFileSync(path.join(at.workspaceRoot, 'theirs'), '');
       }
@@ -127,8 +127,16 @@ describe.each<SnapshotKind>(['copy', 'git'])('snapshots by %s', (kind) => {
       await restore(at, id, never);
       expect(await read(at.workspaceRoot)).toMatchObject({ link: '→ index.html' });
     }
-    isOver = true;
+    over.abort();
     await others;
+  });
+
+  it('Q3 set-uid and set-gid are not restored: the file may have another owner then', async () => {
+    const at = await placeWith(PAGE);
+    const page = path.join(at.workspaceRoot, 'index.html');
+    await chmod(page, 0o6755);
+    await restore(at, (await take(at, never))!, never);
+    expect(((await stat(page)).mode & 0o7777).toString(8)).toBe('755');
   });
 
   it('Q3 a restore replaces nothing outside, if a folder around the workspace is replaced by a link meanwhile', async () => {
@@ -155,6 +163,13 @@ describe.each<SnapshotKind>(['copy', 'git'])('snapshots by %s', (kind) => {
   it('X2 the newest ones are kept; the files stay as they are if one that is gone is to be restored', async () => {
     const at = await placeWith(PAGE);
     const before = await read(at.workspaceRoot);
+    const other = kind === 'git' ? 'copy' : 'git';
+    const oldest = path.join(
+      at.folder,
+      STATES[other],
+      nameOf((await workspaceSnapshots(other, 1024).take(at, never))!),
+    );
+    await utimes(oldest, 0, 0);
     const ids: string[] = [];
     for (let n = 0; n < KEPT + 2; n += 1) {
       const id = (await take(at, never))!;
@@ -162,6 +177,7 @@ describe.each<SnapshotKind>(['copy', 'git'])('snapshots by %s', (kind) => {
       await utimes(path.join(at.folder, STATES[kind], nameOf(id)), n, n);
     }
     expect((await statesOf(at.folder)).toSorted()).toEqual(ids.slice(2).map(nameOf).toSorted());
+    expect(existsSync(oldest), 'one of the other kind').toBe(false);
     await expect(restore(at, ids[0]!, never)).rejects.toThrow('ENOENT');
     for (const id of [
       '',
@@ -225,8 +241,13 @@ describe.each<SnapshotKind>(['copy', 'git'])('snapshots by %s', (kind) => {
       (root) => write(root, Object.fromEntries(Array.from({ length: MAX_ENTRIES }, (_, n) => [`${n}`, '']))),
       `more than ${MAX_ENTRIES} files`,
     ],
+    [
+      'names',
+      (root) => writeFile(Buffer.concat([Buffer.from(`${root}/x`), Buffer.from([255])]), ''),
+      'the name of x\uFFFD is not UTF-8',
+    ],
     ['pipes', (root) => run('mkfifo', [path.join(root, 'pipe')]), 'pipe is no file, folder or link'],
-  ])('X2 a workspace with too many %s has no snapshot', async (_, fill, message) => {
+  ])('X2 a workspace with too many, or bad, %s has no snapshot', async (_, fill, message) => {
     const at = await placeWith(PAGE);
     await fill(at.workspaceRoot);
     await expect(take(at, never)).rejects.toThrow(message);
