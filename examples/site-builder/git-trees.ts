@@ -37,8 +37,13 @@ export const gitTrees: SnapshotStore = {
   async load(folder, name, into, signal) {
     const tree = (await readFile(path.join(statesIn(folder), name), 'utf8')).trim();
     await prepare(folder);
-    await using objects = new GitCommand(repositoryIn(folder), ['cat-file', '--batch'], signal);
-    await readTree(objects, tree, into);
+    try {
+      await using objects = new GitCommand(repositoryIn(folder), ['cat-file', '--batch'], signal);
+      await readTree(objects, tree, into);
+    } catch (error) {
+      if (!signal.aborted) await repair(folder);
+      throw error;
+    }
   },
 };
 

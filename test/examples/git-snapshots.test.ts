@@ -146,15 +146,14 @@ it('X2 only contents that have changed are stored, and every change is seen', as
   }
 });
 
+async function empty(object: string) {
+  await chmod(object, 0o600);
+  await writeFile(object, '');
+}
+
 it.each([
   ['is gone', (object: string) => rm(object)],
-  [
-    'is empty, as a crash of the machine leaves it',
-    async (object: string) => {
-      await chmod(object, 0o600);
-      await writeFile(object, '');
-    },
-  ],
+  ['is empty, as a crash of the machine leaves it', empty],
 ])(
   'X2 a file that has not changed is not read; if what git has of it %s, the snapshot after the next one has it',
   async (_, lose) => {
@@ -170,6 +169,19 @@ it.each([
     expect(await read(at.workspaceRoot)).toEqual(before);
   },
 );
+
+it('X2 if a restore finds a tree that a crash of the machine has left empty, the next snapshot stores it again', async () => {
+  const at = await placeWith(PAGE);
+  const id = (await take(at, never))!;
+  const tree = (await readFile(path.join(at.folder, STATES.git, nameOf(id)), 'utf8')).trim();
+  await empty(path.join(at.folder, 'git/objects', tree.slice(0, 2), tree.slice(2)));
+  await expect(restore(at, id, never)).rejects.toThrow(`${tree} is lost`);
+  await take(at, never);
+  const before = await read(at.workspaceRoot);
+  await writeFile(path.join(at.workspaceRoot, 'index.html'), 'two');
+  await restore(at, id, never);
+  expect(await read(at.workspaceRoot)).toEqual(before);
+});
 
 it('X2 a state that a crash of the machine has left empty does not keep others from being collected', async () => {
   const at = await placeWith(many('one'));
