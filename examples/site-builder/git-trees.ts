@@ -17,20 +17,20 @@ export const gitTrees: SnapshotStore = {
   states: statesIn,
 
   async save(folder, name, workspace, signal) {
-    try {
+    const save = async () => {
       const now = await prepare(folder);
       const ids = await contentIds(folder, workspace, signal);
       const tree = await writeTree(repositoryIn(folder), workspace.folders, ids, signal);
       await put(folder, path.join(statesIn(folder), name), `${tree}\n`);
       await put(folder, stampsIn(folder), stampsToKeep(workspace.folders, ids, now));
-    } catch (error) {
-      if (!signal.aborted) {
-        // One of them may be that of a content that is lost.
-        await rm(stampsIn(folder), { force: true });
-        await repair(folder);
-      }
-      throw error;
-    }
+    };
+    await save().catch(async () => {
+      signal.throwIfAborted();
+      // A stamp may be that of a content that is lost, and a collection may delete a folder that git is about to write to.
+      await rm(stampsIn(folder), { force: true });
+      await repair(folder);
+      await save();
+    });
     await collect(folder);
   },
 
