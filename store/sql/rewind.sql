@@ -110,6 +110,18 @@ CREATE OR REPLACE FUNCTION child_session(p_session text) RETURNS jsonb LANGUAGE 
   SELECT '{"code": "ChildSession"}'::jsonb FROM chat_sessions WHERE session_id = p_session AND depth > 0
 $$;
 
+-- Before the queue is dropped because the conversation goes back to a message: queued results of subagents whose calls stand before
+-- that are delivered once more, as new messages.
+CREATE OR REPLACE FUNCTION deliver_results_again(p_session text, p_target chat_messages) RETURNS void LANGUAGE sql AS $$
+  UPDATE tasks t
+     SET delivered_at = NULL, message_id = NULL, due_at = clock_timestamp()
+    FROM chat_runs queued, chat_runs calling, chat_messages asked
+   WHERE t.parent_id = p_session AND t.message_id <> p_target.id
+     AND queued.session_id = p_session AND queued.message_id = t.message_id AND queued.state = 'queued' AND is_of_new_message(queued)
+     AND calling.session_id = p_session AND calling.seq = t.run_seq
+     AND asked.session_id = p_session AND asked.id = calling.message_id AND asked.position < p_target.position
+$$;
+
 -- Ends the run in flight at once, as aborted: what its worker writes later is refused, and a call that asks is no longer needed.
 -- Cancels the queued ones, as drop_queue. Returns the number of the run (null: none) and the ids of the messages that were dropped.
 CREATE OR REPLACE FUNCTION end_open_runs(
@@ -143,6 +155,7 @@ BEGIN
     RETURN '{"code": "RunInFlight"}';
   END IF;
   v_children := end_children(p_session, v_target.position, true);
+  PERFORM deliver_results_again(p_session, v_target);
   v_ended := end_open_runs(p_session, v_id);
   v_event := (session_mark(p_session) ->> 'event_seq')::bigint + 1;
   v_hidden := hide_after(p_session, v_target.position, 'event:' || v_event);
@@ -221,6 +234,7 @@ DECLARE
   v_chat chat_sessions;
 BEGIN
   children := end_children(p_session, p_target.position, true);
+  PERFORM deliver_results_again(p_session, p_target);
   SELECT * INTO run_seq, dropped FROM end_open_runs(p_session);
   SELECT * INTO v_chat FROM chat_sessions WHERE session_id = p_session;
   replaced := jsonb_build_object('by', p_by, 'rewinds', v_chat.rewinds, 'after', p_target.position,

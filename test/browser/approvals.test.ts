@@ -457,4 +457,34 @@ describe('the work of a subagent', () => {
     const results = tab.page.getByRole('article', { name: 'Subagent' });
     expect(await results.count()).toBe(how === 'background' ? 1 : 0);
   });
+
+  it('P4 X1 the result of a subagent that an edit takes out of the queue comes again, and never as the user’s words', async () => {
+    const tab = await site.visit();
+    const [childEnds, turnEnds] = [hold('hold the child'), hold('hold the turn')];
+    await tab.send('background hold the child');
+    await tab.answers.getByText('That was background hold the child.').waitFor();
+    await tab.idle();
+    await tab.send('one');
+    await tab.answers.getByText('That was one.').waitFor();
+    await tab.idle();
+    await tab.send('hold the turn');
+    await tab.answers.getByText('Let me see.').waitFor();
+    childEnds();
+    const waiting = tab.page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem');
+    // While an answer streams the page reads nothing else.
+    await eventually(async () => {
+      await tab.page.reload();
+      await waiting.getByText('Result of').waitFor({ timeout: 1_000 });
+    });
+    expect(await waiting.getByRole('button', { name: 'Edit waiting message' }).count()).toBe(0);
+    await tab.button('Edit').nth(1).click();
+    await tab.page.getByLabel('Changed message').fill('uno');
+    await tab.page.keyboard.press('Enter');
+    await tab.answers.getByText('That was the result.').waitFor();
+    turnEnds();
+    await tab.idle();
+    const said = tab.page.getByRole('article', { name: 'You' });
+    await expect.poll(() => said.allInnerTexts(), WAIT).toEqual(['background hold the child', 'uno']);
+    expect(await tab.page.getByRole('article', { name: 'Subagent' }).count()).toBe(1);
+  });
 });

@@ -284,6 +284,50 @@ describe('what happens to the parent', () => {
     }
   });
 
+  it.each<[string, (parent: Session, target: string) => Promise<Answer>]>([
+    ['a rewind', (parent, target) => parent.rewind(target, { abort: true })],
+    ['an edit', (parent, target) => parent.edit(target, 'else')],
+    ['a new answer', (parent, target) => parent.regenerate(target)],
+  ])('P4 X1 a result that %s takes out of the queue comes again, unless its call is hidden', async (what, goBack) => {
+    for (const target of ['first', 'second']) {
+      const { parent, run, child } = await parentAndChild({ background: true });
+      await parent.finishTool(run, TOOL, 'call_1');
+      await parent.settleStep(run, TOOL, { step: 1, end: true });
+      const { message_id: first } = (await parent.run(run)) as { message_id: string };
+      const { run_seq: second } = (await parent.say('second', { id: 'second' })) as { run_seq: number };
+      await parent.claim(second, [0, second, 1]);
+      await answer(child, 'green');
+      const { run_seq: result } = await deliver(child, message());
+      expect(await goBack(parent, target === 'first' ? first : target)).toMatchObject({ ok: true });
+      expect(await parent.run(result)).toMatchObject({ state: 'cancelled' });
+      if (target === 'first') {
+        expect(await task(child), 'its call is hidden').toMatchObject({ due_at: null, delivered_at: expect.any(Date) });
+        continue;
+      }
+      expect(await task(child), 'the sweeper looks at it').toMatchObject({ due_at: expect.any(Date) });
+      if (what === 'a rewind') {
+        expect(await deliver(child)).toEqual({ kind: 'later' });
+        await parent.say('third', { id: 'third' });
+      }
+      expect(await deliver(child)).toMatchObject({ kind: 'inject', text: 'green' });
+      const again = await deliver(child, message());
+      const newest = (await parent.runs()).at(-1)!;
+      expect(again).toMatchObject({ kind: 'tell', run_seq: newest['seq'] });
+      expect(newest).toMatchObject({ state: 'queued' });
+    }
+  });
+
+  it('P4 X1 a result to which a rewind goes back while it is queued is that message, and comes no second time', async () => {
+    const { parent, run, child } = await parentAndChild({ background: true });
+    await parent.finishTool(run, TOOL, 'call_1');
+    await parent.settleStep(run, TOOL, { step: 1, end: true });
+    await answer(child);
+    const result = message();
+    await deliver(child, result);
+    expect(await parent.rewind(result.id, { abort: true })).toMatchObject({ ok: true });
+    expect(await task(child)).toMatchObject({ message_id: result.id });
+  });
+
   it('P4 an error of its turn ends what it waits for, and nothing in the background', async () => {
     const { parent, run, child } = await parentAndChild({ background: true }, ['call_1', 'call_2']);
     await parent.finishTool(run, TOOL, 'call_1');

@@ -1,5 +1,5 @@
 import { AttachedFile } from '../composer/attached-file.tsx';
-import { filesOf, messageText, type Waiting } from '../transcript/transcript.ts';
+import { filesOf, isFromTask, messageText, type Waiting } from '../transcript/transcript.ts';
 
 const STATE_WORDS = { sending: 'Not sent yet', queued: 'Queued', refused: 'Not accepted' } as const;
 
@@ -12,7 +12,7 @@ interface Props {
   onTakeBack: (waiting: Waiting) => void;
 }
 
-/** Messages that are not being answered yet, in order; each can be changed and taken back. */
+/** Messages that are not being answered yet, in order; each can be taken back, and the user's own ones be changed. */
 export function WaitingList({ waiting, isPaused, onEdit, onTakeBack }: Props) {
   if (waiting.length === 0) return null;
   const queued = waiting.filter(({ state }) => state === 'queued');
@@ -36,9 +36,11 @@ export function WaitingList({ waiting, isPaused, onEdit, onTakeBack }: Props) {
             ))}
             <p className="note">
               {wordsOf(entry, queued.indexOf(entry))}{' '}
-              <button type="button" className="quiet" aria-label="Edit waiting message" onClick={() => onEdit(entry)}>
-                Edit
-              </button>
+              {!isFromTask(entry.message) && (
+                <button type="button" className="quiet" aria-label="Edit waiting message" onClick={() => onEdit(entry)}>
+                  Edit
+                </button>
+              )}
               <button type="button" className="quiet" onClick={() => onTakeBack(entry)}>
                 Take back
               </button>

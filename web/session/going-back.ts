@@ -3,7 +3,7 @@ import { generateId, type UIMessage } from 'ai';
 import type { SessionApi } from '../api/api.ts';
 import { wordsOf } from '../api/problem.ts';
 import type { Store } from '../lib/store.ts';
-import { filesOf } from '../transcript/transcript.ts';
+import { filesOf, isFromTask } from '../transcript/transcript.ts';
 import type { ChatSync } from './chat-sync.ts';
 import type { Outbox } from './outbox.ts';
 import type { View } from './view.ts';
@@ -21,7 +21,7 @@ interface Deps {
 /** Changing a message, answering one again, going back to one, and branching. */
 export class GoingBack {
   private readonly deps: Deps;
-  /** Queued messages that the request in flight makes the server drop. */
+  /** The user's queued messages, which the request in flight makes the server drop. */
   private dropped: UIMessage[] = [];
   /** What is under way, so that a second click does not begin it again. */
   private readonly underWay = new Set<string>();
@@ -116,7 +116,7 @@ export class GoingBack {
   private async replace(request: () => Promise<void>): Promise<boolean> {
     const { chat, sync, view } = this.deps;
     const { waiting, gone_back_to } = view.get();
-    const queued = waiting.filter(({ state }) => state === 'queued');
+    const queued = waiting.filter(({ message, state }) => state === 'queued' && !isFromTask(message));
     this.dropped = queued.map(({ message }) => message);
     view.update({ notice: null, branch: null });
     await chat.stop();

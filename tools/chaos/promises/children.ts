@@ -18,7 +18,13 @@ export function checkChildren(
     const runs = children.runs.filter((run) => run.session_id === task.child_id);
     const over = task.ended_at !== null && runs.every(({ state }) => FINAL.has(state));
     ledger.check('every child is over', where, over, () => [task, runs]);
-    const results = messages.filter((row) => row.session_id === task.parent_id && row.tag === `task-${task.child_id}`);
+    const results = messages.filter(
+      (row) =>
+        row.session_id === task.parent_id &&
+        row.tag === `task-${task.child_id}` &&
+        // It was dropped from the queue, and may have come again.
+        row.metadata.hidden_by?.cause !== 'cancelled',
+    );
     const most = task.background ? 1 : 0;
     ledger.check('a child has one result at most', where, results.length <= most, () => results);
   }
