@@ -297,6 +297,52 @@ it('X1 W7 a change ends the answer in flight and keeps the queue, which one that
   held.resolve();
 });
 
+it('X10 W7 what a change drops from the queue is sent again with the model that it was sent with', async () => {
+  held = Promise.withResolvers();
+  const tab = await site.visit();
+  await said(tab, 'ahead');
+  await tab.send('hold this');
+  await tab.answers.getByText('answer 1', { exact: true }).waitFor();
+  const picker = tab.page.getByLabel('Model');
+  await picker.selectOption('openai/plain');
+  await tab.send('with plain');
+  await picker.selectOption('openai/sees');
+  await tab.page.getByRole('list', { name: 'Waiting messages' }).getByText('Queued').waitFor();
+  await tab.button('Edit').first().click();
+  await tab.page.getByLabel('Changed message').fill('ahead, changed');
+  await tab.page.keyboard.press('Enter');
+  await expectShown(tab.page, answered('ahead, changed', 'with plain'), { isGoneBack: false });
+  const asked = site.runtime.model.requests.filter(({ body }) => /changed|plain/.test(lastUserText(body)));
+  expect(asked.map(({ body }) => body.model)).toEqual(['sees', 'plain']);
+  held.resolve();
+});
+
+it.each(['Edit', 'Answer again'])('X1 W7 %s whose response is lost loses nothing of the queue', async (action) => {
+  held = Promise.withResolvers();
+  const tab = await site.visit({ allowedErrors: /ERR_FAILED/ });
+  const [start, next] = [`start ${action}`, `next ${action}`];
+  await said(tab, start);
+  await tab.send('hold for it');
+  await tab.answers.getByText(/^answer \d$/).waitFor();
+  await tab.send(next);
+  const waiting = tab.page.getByRole('list', { name: 'Waiting messages' }).getByRole('listitem');
+  await waiting.getByText('Queued').waitFor();
+  await tab.page.route('**/api/chat', async (route) => {
+    await route.fetch();
+    await route.abort();
+  });
+  await tab.button(action).first().click();
+  if (action === 'Edit') {
+    await tab.page.getByLabel('Changed message').fill(`${start}, changed`);
+    await tab.page.keyboard.press('Enter');
+  }
+  const shown =
+    action === 'Edit' ? answered(`${start}, changed`, next) : [start, `answer 2 to ${start}`, ...answered(next)];
+  await expectShown(tab.page, shown, { isGoneBack: false });
+  expect(await waiting.count()).toBe(0);
+  held.resolve();
+});
+
 it('X1 a change that does not reach the server is kept in its form, and what was answered stays', async () => {
   const tab = await site.visit({ allowedErrors: /ERR_FAILED/ });
   await said(tab, 'ping', 'pong');

@@ -223,8 +223,9 @@ it('X10 U4 the model of the next messages is chosen; each answer names its model
   await picker.selectOption('openai/sees, high');
   const sending = tab.page.waitForRequest('**/api/chat');
   await tab.send('three');
-  const sent = (await sending).postDataJSON() as { model: unknown };
-  expect(sent.model).toEqual({ provider_id: 'openai', model_id: 'sees', variant: 'high' });
+  const { messages } = (await sending).postDataJSON() as { messages: { metadata: object }[] };
+  const model = { provider_id: 'openai', model_id: 'sees', variant: 'high' };
+  expect(messages.at(-1)!.metadata).toEqual({ model });
   await tab.button('Retry').waitFor();
   await picker.selectOption('openai/sees');
   await tab.button('Retry').click();

@@ -169,8 +169,8 @@ export class SessionApi {
   }
 
   /** `state`: the message had been accepted earlier, and its run was cancelled or failed. */
-  submit({ id, parts }: UIMessage, more: object): Promise<{ message_id: string; state?: 'cancelled' | 'error' }> {
-    return this.ask('POST', '/messages', { id, parts, ...more });
+  submit({ id, parts, metadata }: UIMessage): Promise<{ message_id: string; state?: 'cancelled' | 'error' }> {
+    return this.ask('POST', '/messages', { id, parts, metadata });
   }
 
   /** @param title null: the first line of the first message again */
@@ -246,7 +246,7 @@ export function readAgents(): Promise<Agents> {
   return askHost('GET', '/api/agents');
 }
 
-/** The field of a message's body that chooses its model. */
+/** The field of a message's metadata, or of a request for another answer, that chooses the model. */
 export function modelField(choice: PickedModel | null): object {
   if (choice === null) return {};
   const { model, variant } = choice;

@@ -1,7 +1,7 @@
 import { AttachedFile } from '../composer/attached-file.tsx';
 import { filesOf, isFromTask, messageText, type Waiting } from '../transcript/transcript.ts';
 
-const STATE_WORDS = { sending: 'Not sent yet', queued: 'Queued', refused: 'Not accepted' } as const;
+const STATE_WORDS = { sending: 'Not sent yet', queued: 'Queued', doubtful: 'Queued', refused: 'Not accepted' } as const;
 
 interface Props {
   waiting: Waiting[];
@@ -15,7 +15,7 @@ interface Props {
 /** Messages that are not being answered yet, in order; each can be taken back, and the user's own ones be changed. */
 export function WaitingList({ waiting, isPaused, onEdit, onTakeBack }: Props) {
   if (waiting.length === 0) return null;
-  const queued = waiting.filter(({ state }) => state === 'queued');
+  const queued = waiting.filter(({ state }) => STATE_WORDS[state] === 'Queued');
   return (
     <>
       {isPaused && queued.length > 0 && (

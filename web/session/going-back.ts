@@ -1,7 +1,7 @@
 import type { Chat } from '@ai-sdk/react';
 import { generateId, type UIMessage } from 'ai';
 import type { SessionApi } from '../api/api.ts';
-import { wordsOf } from '../api/problem.ts';
+import { isRefusal, wordsOf } from '../api/problem.ts';
 import type { Store } from '../lib/store.ts';
 import { filesOf, isFromTask } from '../transcript/transcript.ts';
 import type { ChatSync } from './chat-sync.ts';
@@ -14,15 +14,15 @@ interface Deps {
   api: SessionApi;
   outbox: Outbox;
   view: Store<View>;
-  /** Fields beside the messages: the chosen model. */
-  body(): object;
+  /** The chosen model: of a message's metadata, or of a request for another answer. */
+  modelField(): object;
 }
 
 /** Changing a message, answering one again, going back to one, and branching. */
 export class GoingBack {
   private readonly deps: Deps;
-  /** The user's queued messages, which the request in flight makes the server drop. */
-  private dropped: UIMessage[] = [];
+  /** The request in flight makes the server drop what is queued. */
+  private dropsQueue = false;
   /** What is under way, so that a second click does not begin it again. */
   private readonly underWay = new Set<string>();
 
@@ -38,10 +38,11 @@ export class GoingBack {
     const { chat, sync } = this.deps;
     const files = withFiles ? filesOf(message) : [];
     const id = generateId();
-    const edited = { id, role: 'user' as const, parts: [...files, { type: 'text' as const, text }] };
+    const parts = [...files, { type: 'text' as const, text }];
     return this.replace(() => {
       sync.sending(id);
-      return chat.sendMessage({ ...edited, messageId: message.id }, { body: this.deps.body() });
+      const metadata = this.deps.modelField();
+      return chat.sendMessage({ id, role: 'user', metadata, parts, messageId: message.id });
     });
   }
 
@@ -53,7 +54,7 @@ export class GoingBack {
         const at = chat.messages.findIndex(({ id }) => id === messageId);
         const asked = chat.messages.slice(0, at + 1).findLast(({ role }) => role === 'user');
         if (asked !== undefined) this.beginAgain(asked);
-        return chat.regenerate({ messageId, body: this.deps.body() });
+        return chat.regenerate({ messageId, body: this.deps.modelField() });
       }),
     );
   }
@@ -105,27 +106,28 @@ export class GoingBack {
     );
   }
 
-  /** The server has accepted a request of the chat: what it has dropped from the queue is sent again. */
+  /** The server has accepted a request of the chat, or may have: what of the user's it has dropped from the queue is sent again. */
   accepted(): void {
-    const { dropped } = this;
-    this.dropped = [];
-    for (const { id } of dropped) this.deps.outbox.remove(id);
-    for (const message of dropped) this.deps.outbox.add({ ...message, id: generateId() });
+    const { outbox, view } = this.deps;
+    if (!this.dropsQueue) return;
+    this.dropsQueue = false;
+    const queued = view.get().waiting.filter(({ message, state }) => state === 'queued' && !isFromTask(message));
+    outbox.doubt(queued.map(({ message }) => message));
   }
 
   private async replace(request: () => Promise<void>): Promise<boolean> {
     const { chat, sync, view } = this.deps;
-    const { waiting, gone_back_to } = view.get();
-    const queued = waiting.filter(({ message, state }) => state === 'queued' && !isFromTask(message));
-    this.dropped = queued.map(({ message }) => message);
+    const { gone_back_to } = view.get();
     view.update({ notice: null, branch: null });
     await chat.stop();
+    this.dropsQueue = true;
     const { messages } = chat;
     sync.known({ gone_back_to: null });
     await request();
     const { status, error, lastMessage } = chat;
     if (status !== 'error' || lastMessage?.role !== 'user') return true;
-    this.dropped = [];
+    if (!isRefusal(error)) this.accepted();
+    this.dropsQueue = false;
     // As far as the page knows, all is as it was.
     chat.messages = messages;
     sync.known({ gone_back_to });

@@ -1,14 +1,14 @@
-import type { UIMessage } from 'ai';
+import { generateId, type UIMessage } from 'ai';
 import { isRefusal, retryReason } from '../api/problem.ts';
 import type { Store } from '../lib/store.ts';
-import type { Waiting } from '../transcript/transcript.ts';
+import { isUnsent, type Waiting } from '../transcript/transcript.ts';
 
 /** How messages are sent. */
 interface Routes {
   /** chat: no session yet, the first message opens it. none: wait. */
   route(): 'queue' | 'chat' | 'none';
   say(message: UIMessage): Promise<void>;
-  /** `state`: it was accepted earlier and does not run again. */
+  /** `state`: it was accepted earlier and does not run again; `cancelled`: it was taken out of the queue. */
   submit(message: UIMessage): Promise<{ state?: string }>;
   /** Its turn has started. */
   isSaid(messageId: string): boolean;
@@ -38,9 +38,15 @@ export class Outbox {
   }
 
   /** Adds messages stored before a reload, and sends them. */
-  restore(messages: UIMessage[]): void {
-    for (const message of messages) this.put({ message, state: 'sending' });
-    if (messages.length > 0) this.flushLater();
+  restore(unsent: Waiting[]): void {
+    for (const entry of unsent) this.put(entry);
+    if (unsent.length > 0) this.flushLater();
+  }
+
+  /** The server may have dropped queued messages: those that it has dropped are sent again, as new messages. */
+  doubt(messages: UIMessage[]): void {
+    for (const message of messages) this.put({ message, state: 'doubtful' });
+    this.flush();
   }
 
   /** Adds a message that could not be sent through the chat. */
@@ -75,7 +81,7 @@ export class Outbox {
   }
 
   /** False: retry later. */
-  private async sendOne({ message }: Waiting): Promise<boolean> {
+  private async sendOne({ message, state: before }: Waiting): Promise<boolean> {
     const route = this.routes.route();
     if (route === 'none') return false;
     if (route === 'chat') {
@@ -85,12 +91,14 @@ export class Outbox {
     }
     try {
       const { state } = await this.routes.submit(message);
-      if (state !== undefined || this.routes.isSaid(message.id)) this.remove(message.id);
+      if (before === 'doubtful' && state === 'cancelled') {
+        this.put({ message: { ...message, id: generateId() }, state: 'sending' }, { replaces: message.id });
+      } else if (state !== undefined || this.routes.isSaid(message.id)) this.remove(message.id);
       else this.put({ message, state: 'queued' });
       return true;
     } catch (error) {
       const refused = isRefusal(error);
-      this.put({ message, state: refused ? 'refused' : 'sending', reason: retryReason(error) });
+      this.put({ message, state: refused ? 'refused' : before, reason: retryReason(error) });
       return refused;
     }
   }
@@ -102,17 +110,17 @@ export class Outbox {
   }
 
   private next(): Waiting | undefined {
-    return this.isClosed ? undefined : this.waiting.find(({ state }) => state === 'sending');
+    return this.isClosed ? undefined : this.waiting.find((entry) => isUnsent(entry));
   }
 
   private get waiting(): Waiting[] {
     return this.view.get().waiting;
   }
 
-  /** Replaces the entry of the same message, or adds it at the end or the beginning. */
-  private put(entry: Waiting, { first = false } = {}): void {
+  /** Replaces the entry of the same message, or of another one, or adds it at the end or the beginning. */
+  private put(entry: Waiting, { first = false, replaces = entry.message.id } = {}): void {
     const { waiting } = this;
-    const at = waiting.findIndex(({ message }) => message.id === entry.message.id);
+    const at = waiting.findIndex(({ message }) => message.id === replaces);
     if (at >= 0) this.view.update({ waiting: waiting.with(at, entry) });
     else this.view.update({ waiting: first ? [entry, ...waiting] : [...waiting, entry] });
   }

@@ -15,7 +15,7 @@ import {
 import { followSession } from '../api/feed.ts';
 import { wordsOf } from '../api/problem.ts';
 import { Store } from '../lib/store.ts';
-import { isInFlight, messageToStop, type Waiting } from '../transcript/transcript.ts';
+import { isInFlight, isUnsent, messageToStop, type Waiting } from '../transcript/transcript.ts';
 import { ChatSync } from './chat-sync.ts';
 import { GoingBack } from './going-back.ts';
 import { Outbox } from './outbox.ts';
@@ -101,11 +101,11 @@ export class TabSession {
     this.outbox = new Outbox(this.view, {
       route: () => (access.isAsked ? 'none' : this.tab.opened ? 'queue' : this.sync.isStreaming ? 'none' : 'chat'),
       say: (message) => this.say(message),
-      submit: (message) => this.api.submit(message, this.body()),
+      submit: (message) => this.api.submit(message),
       isSaid: (id) => this.chat.messages.some((message) => message.id === id),
     });
     const { chat, sync, api, outbox, view } = this;
-    this.goingBack = new GoingBack({ chat, sync, api, outbox, view, body: () => this.body() });
+    this.goingBack = new GoingBack({ chat, sync, api, outbox, view, modelField: () => this.modelField() });
     this.outbox.restore(tab.unsent);
     this.keepUnsent();
     void this.readChoices();
@@ -154,7 +154,9 @@ export class TabSession {
   /** Sends what the user typed, with the uploaded files, also while an answer is in flight. */
   send(text: string): void {
     const words = text.trim() === '' ? [] : [{ type: 'text' as const, text }];
-    const message: UIMessage = { id: generateId(), role: 'user', parts: [...this.uploads.take(), ...words] };
+    const parts = [...this.uploads.take(), ...words];
+    // The model is the message's own, however late it is sent.
+    const message: UIMessage = { id: generateId(), role: 'user', metadata: this.modelField(), parts };
     const { status, waiting } = this.view.get();
     this.view.update({ notice: null });
     if (this.sync.isStreaming || isInFlight(status) || waiting.length > 0) return this.outbox.add(message);
@@ -196,7 +198,7 @@ export class TabSession {
 
   /** Takes back a waiting message. */
   async takeBack({ message, state }: Waiting): Promise<void> {
-    if (state !== 'queued') return this.outbox.remove(message.id);
+    if (state === 'sending' || state === 'refused') return this.outbox.remove(message.id);
     await this.attempt(async () => {
       await this.api.cancelQueued(message.id);
       this.outbox.remove(message.id);
@@ -243,7 +245,7 @@ export class TabSession {
   /** Sends a message through the chat. If it is not accepted, it goes to the outbox. */
   private async say(message: UIMessage): Promise<void> {
     this.sync.sending(message.id);
-    await this.chat.sendMessage(message, { body: this.body() });
+    await this.chat.sendMessage(message);
     const { status, error, lastMessage } = this.chat;
     if (status !== 'error' || lastMessage?.id !== message.id) return;
     this.sync.notSent(message.id);
@@ -252,8 +254,8 @@ export class TabSession {
     this.outbox.failed(message, error);
   }
 
-  /** Fields of a message's body beside the message. */
-  private body(): object {
+  /** Of a message's metadata, or of a request for another answer. */
+  private modelField(): object {
     return modelField(this.view.get().model);
   }
 
@@ -284,7 +286,7 @@ export class TabSession {
       const { waiting } = this.view.get();
       if (waiting === kept) return;
       kept = waiting;
-      this.tab.keepUnsent(waiting.filter(({ state }) => state === 'sending').map(({ message }) => message));
+      this.tab.keepUnsent(waiting.filter((entry) => isUnsent(entry)));
     });
     this.closing.signal.addEventListener('abort', stop);
   }

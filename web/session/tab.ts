@@ -1,4 +1,4 @@
-import type { UIMessage } from 'ai';
+import type { Waiting } from '../transcript/transcript.ts';
 
 /** The tab's session in sessionStorage: kept by reloads, not shared with other tabs. */
 interface Remembered {
@@ -14,7 +14,7 @@ const KEY = 'perdure.session';
 const BESIDE_KEY = 'perdure.beside.';
 const NAMED = /^\/s\/([^/]+)$/;
 /** Followed by the id of the session. A duplicated tab has another session, so it does not send them again. */
-const UNSENT_KEY = 'perdure.unsent.';
+const UNSENT_KEY = 'perdure.waiting.';
 /** A page being reloaded releases its lock within this time; a lock held longer belongs to another tab. */
 const RELEASE_MS = 500;
 
@@ -48,19 +48,19 @@ export class Tab {
   }
 
   /** Unsent messages, as stored by the page before a reload. */
-  get unsent(): UIMessage[] {
+  get unsent(): Waiting[] {
     try {
-      const messages: unknown = JSON.parse(sessionStorage.getItem(UNSENT_KEY + this.id) ?? '');
-      return Array.isArray(messages) ? (messages as UIMessage[]) : [];
+      const entries: unknown = JSON.parse(sessionStorage.getItem(UNSENT_KEY + this.id) ?? '');
+      return Array.isArray(entries) ? (entries as Waiting[]) : [];
     } catch {
       return [];
     }
   }
 
-  keepUnsent(messages: UIMessage[]): void {
+  keepUnsent(entries: Waiting[]): void {
     try {
-      if (messages.length === 0) sessionStorage.removeItem(UNSENT_KEY + this.id);
-      else sessionStorage.setItem(UNSENT_KEY + this.id, JSON.stringify(messages));
+      if (entries.length === 0) sessionStorage.removeItem(UNSENT_KEY + this.id);
+      else sessionStorage.setItem(UNSENT_KEY + this.id, JSON.stringify(entries));
     } catch {
       // The storage is full: they are kept in memory only.
     }

@@ -5,10 +5,18 @@ import { turnEndOf } from './turns.ts';
 /** A message whose turn has not started. */
 export interface Waiting {
   message: UIMessage;
-  /** sending: not known to have arrived; queued: accepted by the server; refused: refused by the server. */
-  state: 'sending' | 'queued' | 'refused';
+  /**
+   * sending: not known to have arrived; queued: accepted by the server; doubtful: was queued, but the server may have dropped it
+   * since; refused: refused by the server.
+   */
+  state: 'sending' | 'queued' | 'doubtful' | 'refused';
   /** Why it has not arrived. */
   reason?: string;
+}
+
+/** True if the server has to be asked about the message yet. */
+export function isUnsent({ state }: Waiting): boolean {
+  return state === 'sending' || state === 'doubtful';
 }
 
 /** True if a turn is running, retrying or waiting for an answer. */
