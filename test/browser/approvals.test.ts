@@ -401,21 +401,32 @@ describe('the work of a subagent', () => {
     await work.getByText('The subagent has answered.').waitFor();
   });
 
-  it('H14 P4 is no conversation to branch', async () => {
+  it('H14 P4 says at its own URL what it is, and offers nothing that the server refuses', async () => {
     const tab = await site.visit();
-    await tab.send('delegate thinking');
-    await tab.answers.getByText('That was delegate thinking.').waitFor();
+    const ends = hold('hold on, subagent');
+    await tab.send('background hold on, subagent');
+    await tab.answers.getByText('That was background hold on, subagent.').waitFor();
     await tab.idle();
-    const { items } = await tab.ask<{ items: { parts: { output?: { session_id: string } }[] }[] }>(
-      `${await tab.sessionId()}/messages`,
-    );
+    const id = await tab.sessionId();
+    const { session } = await tab.ask<{ session: { session_id: string } }>(id);
+    const { items } = await tab.ask<{ items: { parts: { output?: { session_id: string } }[] }[] }>(`${id}/messages`);
     const call = items.at(-1)!.parts.find(({ output }) => output !== undefined);
     const storageState = await tab.page.context().storageState();
     const child = await site.visit({ at: `/s/${call!.output!.session_id}`, storageState });
-    await child.answers.getByText('That was thinking.').waitFor();
-    await child.button('Answer again').waitFor();
-    expect(await child.button('Branch here').count()).toBe(0);
-    expect(await tab.button('Branch here').count()).toBe(2);
+    await child.answers.getByText('Let me see.').waitFor();
+    await child.page.getByText('A subagent works here.').waitFor();
+    expect(await child.page.getByText('This is a branch.').count()).toBe(0);
+    const link = child.page.getByRole('link', { name: 'Open the conversation that has called it' });
+    expect(await link.getAttribute('href')).toBe(`/s/${session.session_id}`);
+    expect(await child.page.getByRole('article', { name: 'Caller' }).allInnerTexts()).toEqual(['hold on, subagent']);
+    expect(await child.page.locator('textarea, .picker').count()).toBe(0);
+    await child.expectAccessible();
+    await child.button('Stop').click();
+    await child.page.getByText('You stopped the answer here.').waitFor();
+    const offered = child.page.locator('.talk').getByRole('button');
+    const names = () => offered.evaluateAll((all) => all.map((each) => each.ariaLabel ?? each.textContent));
+    await expect.poll(names, WAIT).toEqual(['Show side by side', 'Copy message', 'Copy answer', 'Compact']);
+    ends();
   });
 
   it('H14 P4 its call that waits for another page is named, and nobody is asked', async () => {

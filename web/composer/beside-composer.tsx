@@ -15,7 +15,7 @@ export function BesideComposer(props: {
   const { offered, model, cost } = view;
   return (
     <div className="beside-composer">
-      {offered !== null && (
+      {offered !== null && !view.isChild && (
         <ModelPicker offered={offered} chosen={model} onChoose={(choice) => session.chooseModel(choice)} />
       )}
       <Meter messages={messages} offered={offered} cost={cost} />

@@ -19,27 +19,28 @@ interface Props {
   session: TabSession;
   /** An answer is in flight. */
   isWorking: boolean;
-  mayBranch: boolean;
+  /** The session is that of a subagent: it takes what its caller says only. */
+  isChild: boolean;
   onEdit: (messageId: string) => void;
   onGoneBack: (message: UIMessage) => void;
 }
 
 /** What can be done with a message, which model has written it, and when. */
 export const Actions = memo(function Actions(props: Props) {
-  const { message, session, mayBranch } = props;
+  const { message, session, isWorking, isChild } = props;
   const { goingBack } = session;
   const isUsers = message.role === 'user';
   const answeredBy = isUsers ? undefined : (message.metadata as { model?: string } | undefined)?.model;
   return (
     <p className={`actions ${message.role}`} data-focus-home=".composer textarea">
       <Copy label={isUsers ? 'Copy message' : 'Copy answer'} text={() => messageText(message)} />
-      {isUsers && !isFromTask(message) && <OfUsers {...props} />}
-      {!isUsers && (
+      {isUsers && !isChild && !isFromTask(message) && <OfUsers {...props} />}
+      {!isUsers && !isChild && (
         <IconButton label="Answer again" onClick={() => void goingBack.regenerate(message)}>
           <ArrowPathIcon aria-hidden="true" />
         </IconButton>
       )}
-      {mayBranch && (
+      {!isWorking && !isChild && (
         <IconButton label="Branch here" onClick={() => void goingBack.branch(message)}>
           <ArrowTurnDownRightIcon aria-hidden="true" />
         </IconButton>

@@ -106,13 +106,21 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
           <StatusLine words={statusWords(view, held)} />
         </p>
         <BesideComposer session={session} view={view} messages={messages} isWorking={isWorking} />
-        <Composer
-          draft={draft}
-          uploads={session.uploads}
-          onDraft={setDraft}
-          onSend={send}
-          {...(isWorking && { onStop: () => void session.stop() })}
-        />
+        {view.isChild ? (
+          isWorking && (
+            <button type="button" className="stop" onClick={() => void session.stop()}>
+              Stop
+            </button>
+          )
+        ) : (
+          <Composer
+            draft={draft}
+            uploads={session.uploads}
+            onDraft={setDraft}
+            onSend={send}
+            {...(isWorking && { onStop: () => void session.stop() })}
+          />
+        )}
       </footer>
     </>
   );

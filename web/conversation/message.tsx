@@ -22,9 +22,8 @@ interface MessageProps {
 
 /** One message, rendered again only if it has changed. */
 export const Message = memo(function Message({ message, isLive, progress = null, held }: MessageProps) {
-  const author = isFromTask(message) ? 'Subagent' : message.role === 'user' ? 'You' : 'Agent';
   return (
-    <article className={`message ${message.role}`} aria-label={author}>
+    <article className={`message ${message.role}`} aria-label={authorOf(message)}>
       {message.parts.map((part, index) => (
         // Parts are only appended, so the index is a stable key.
         <Part
@@ -40,6 +39,13 @@ export const Message = memo(function Message({ message, isLive, progress = null,
     </article>
   );
 });
+
+function authorOf(message: UIMessage): string {
+  if (message.role !== 'user') return 'Agent';
+  if (!isFromTask(message)) return 'You';
+  // In its own session it is given what its caller says, which is no task's result.
+  return (message.metadata as { task?: unknown }).task === undefined ? 'Caller' : 'Subagent';
+}
 
 interface PartProps {
   part: UIMessage['parts'][number];

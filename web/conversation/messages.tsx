@@ -51,16 +51,16 @@ export function Messages(props: Props) {
       {(isLong || view.earlier !== null) && <Earlier session={session} view={view} />}
       {view.parent !== null && (
         <p className="note">
-          This is a branch.{' '}
+          {view.isChild ? 'A subagent works here.' : 'This is a branch.'}{' '}
           <a href={sessionAddress(view.parent)} target="_blank" rel="opener">
-            Open the conversation that it was made from
+            Open the conversation that {view.isChild ? 'has called it' : 'it was made from'}
           </a>{' '}
           {!isBeside && <BesideButton id={view.parent} />}
         </p>
       )}
       {/* Screen readers read an answer when it is complete, not word by word. */}
       <div role="log" aria-live="polite" aria-busy={isStreaming} aria-label="Messages">
-        {shown.length === 0 && !isWorking && <Welcome onPick={(text) => session.send(text)} />}
+        {shown.length === 0 && !isWorking && !view.isChild && <Welcome onPick={(text) => session.send(text)} />}
         {isLong ? (
           <LongList items={all} scrolled={scrolled} itemOf={turnOf} editing={editing?.id} />
         ) : (

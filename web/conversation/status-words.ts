@@ -9,7 +9,7 @@ const WAITING_WORDS: Record<HeldCall['by'], string> = {
 };
 
 /** The session's status, for users; empty if there is nothing to show. `held`: the call that the turn waits for. */
-export function statusWords({ lost, status, pending_tool }: View, held?: HeldCall): string {
+export function statusWords({ lost, status, pending_tool, isChild }: View, held?: HeldCall): string {
   if (lost) return 'The connection is lost. Reconnecting; your messages are kept and sent then.';
   switch (status.state) {
     case 'idle':
@@ -26,6 +26,6 @@ export function statusWords({ lost, status, pending_tool }: View, held?: HeldCal
       }
       return WAITING_WORDS[held?.by ?? 'user'];
     case 'error':
-      return `${sentence(status.message ?? 'Something went wrong')} Send a message to go on.`;
+      return sentence(status.message ?? 'Something went wrong') + (isChild ? '' : ' Send a message to go on.');
   }
 }

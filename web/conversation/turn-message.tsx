@@ -59,7 +59,7 @@ export function TurnMessage(props: Props) {
           message={message}
           session={session}
           isWorking={isWorking}
-          mayBranch={!isWorking && !view.isChild}
+          isChild={view.isChild}
           onEdit={onEdit}
           onGoneBack={onGoneBack}
         />
@@ -105,7 +105,7 @@ function BranchMade({ id }: { id: string }) {
 function End({ placed, session, view, isWorking, end, onEdit }: Props & { end: NonNullable<Placed['end']> }) {
   const { message, asked, before, isNewest } = placed;
   const isPossible: Record<WayOut, boolean> = {
-    retry: true,
+    retry: !view.isChild,
     edit: asked !== undefined && !isFromTask(asked),
     branch: before !== undefined && !view.isChild,
     compact: before !== undefined,
