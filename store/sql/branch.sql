@@ -54,8 +54,8 @@ BEGIN
 END $$;
 
 -- Copies messages between two positions, with their parts, runs, prompts, attachments and full tool outputs, under new ids. Positions and
--- times stay, and so do parts, except for the ids of other messages in them: of a summary that of the first message after it, of
--- refused files those of their messages. The new ids are looked up by the old ones, not joined, and plans are made for these ids: one that
+-- times stay, and so do parts, except for the ids of other messages in them: of a summary that of the first message after it, or its own
+-- if that is not copied, of refused files those of their messages. The new ids are looked up by the old ones, not joined, and plans are made for these ids: one that
 -- is made before Postgres knows how many there are may compare each message with each.
 CREATE OR REPLACE FUNCTION copy_messages(p_session text, p_from bigint, p_to bigint, p_copy text) RETURNS integer
 LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
@@ -78,8 +78,8 @@ BEGIN
            CASE WHEN p.type = 'data-refused' THEN jsonb_set(p.data, '{data,messages}', (
                   SELECT coalesce(jsonb_agg(v_new -> id ORDER BY v_new ->> id COLLATE "C"), '[]')
                     FROM jsonb_array_elements_text(p.data #> '{data,messages}') AS refused(id) WHERE v_new ? id))
-                WHEN p.type = 'data-compaction' AND v_new ? (p.data #>> '{data,tail_start_id}')
-                  THEN jsonb_set(p.data, '{data,tail_start_id}', v_new -> (p.data #>> '{data,tail_start_id}'))
+                WHEN p.type = 'data-compaction' THEN jsonb_set(p.data, '{data,tail_start_id}', coalesce(
+                  v_new -> (p.data #>> '{data,tail_start_id}'), v_new -> p.message_id))
                 ELSE p.data END,
            p.tool_call_id, p.tool_state, p.created_at, p.updated_at
       FROM chat_parts p WHERE p.session_id = p_session AND p.message_id = ANY (v_ids)

@@ -169,14 +169,27 @@ describe('a branch', () => {
       [newId('prt'), session.id, data.type, JSON.stringify(data)],
     );
     expect(await visible(await branch(session, 'two'))).toHaveLength(3);
+    const namesIn = async (copy: Session, id: unknown) => {
+      const [part] = await rows(db, 'SELECT data FROM chat_parts WHERE session_id = $1 AND message_id = $2', [
+        copy.id,
+        id,
+      ]);
+      return part!['data'];
+    };
     const after = await branch(session, 'three');
     const [summary, three] = await after.messages();
     expect(await after.messages()).toHaveLength(2);
-    const [part] = await rows(db, 'SELECT data FROM chat_parts WHERE session_id = $1 AND message_id = $2', [
-      after.id,
-      summary!['id'],
-    ]);
-    expect(part!['data']).toEqual({ ...data, data: { ...data.data, tail_start_id: three!['id'] } });
+    expect(await namesIn(after, summary!['id'])).toEqual({
+      ...data,
+      data: { ...data.data, tail_start_id: three!['id'] },
+    });
+    const at = await branch(session, 'summary');
+    const [only, ...none] = await at.messages();
+    expect(none).toEqual([]);
+    expect(await namesIn(at, only!['id']), 'no id of the parent').toEqual({
+      ...data,
+      data: { ...data.data, tail_start_id: only!['id'] },
+    });
   });
 
   it('X4 the run that has summarized by hand is not copied: the summary would be a turn without a message', async () => {
