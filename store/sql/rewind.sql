@@ -135,8 +135,8 @@ BEGIN
   END IF;
 END $$;
 
--- p_args: { message_id, abort }. Going back to the same message again changes nothing. A message that is still queued is not
--- answered then, but stays to be replaced.
+-- p_args: { message_id, abort }. Going back to the same message again changes nothing, unless a compaction or prune by hand has come
+-- after it since. A message that is still queued is not answered then, but stays to be replaced.
 CREATE OR REPLACE FUNCTION cmd_rewind(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_id text := p_args ->> 'message_id';
@@ -164,7 +164,7 @@ BEGIN
            'event_seq', v_event, 'message_id', v_id, 'shown', v_hidden.shown)
            || CASE WHEN v_run.state = 'queued' AND is_of_new_message(v_run) THEN jsonb_build_object('run', v_run.seq) ELSE '{}' END),
          updated_at = clock_timestamp()
-   WHERE session_id = p_session AND rewinds #>> '{-1,message_id}' IS DISTINCT FROM v_id;
+   WHERE session_id = p_session AND (rewinds #>> '{-1,message_id}' IS DISTINCT FROM v_id OR v_hidden.hidden > 0);
   IF FOUND THEN PERFORM ask_restore(p_session, v_target.metadata ->> 'snapshot_id', v_event); END IF;
   RETURN jsonb_build_object('kind', 'rewind', 'data', jsonb_build_object('message_id', v_id, 'hidden', v_hidden.hidden),
     'outcome', jsonb_build_object('aborted', v_ended.run_seq IS NOT NULL, 'run_seq', v_ended.run_seq,

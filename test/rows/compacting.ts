@@ -4,7 +4,7 @@ import type { Fence } from '../../domain/runs.ts';
 import type { Usage } from '../../domain/usage.ts';
 import { claimCompaction, finishCompaction, storeCompaction, storePrune } from '../../store/compaction.ts';
 import { viewMessages } from '../../store/view-messages.ts';
-import type { Session } from './session.ts';
+import { call, type Session } from './session.ts';
 
 /** What a summary has cost; not used: it is kept only for that. */
 export interface Paid {
@@ -56,12 +56,23 @@ export async function compact(session: Session, paid: Paid = {}): Promise<string
   return made;
 }
 
-/** Stores a prune of an output in a claimed run. */
-export async function prune(session: Session, run: number, fence: Fence, callId = 'call_1'): Promise<void> {
+/** Prunes an output by hand, whatever there is to prune. @returns the id of the prune's message */
+export async function pruneByHand(session: Session): Promise<string> {
+  const { outcome } = await call<{ outcome: { run_seq: number } }>(session.db, 'open_hand_run', [session.id, 'prune']);
+  const run = outcome.run_seq;
+  const fence: Fence = [0, run * 100, 1];
+  const made = await prune(session, run, fence);
+  await finishCompaction(session.db, { sessionId: session.id, runSeq: run, fence });
+  return made;
+}
+
+/** Stores a prune of an output in a claimed run. @returns the id of its message */
+export async function prune(session: Session, run: number, fence: Fence, callId = 'call_1'): Promise<string> {
   const data = { outputs: [{ tool_call_id: callId, tokens: 20 }], tokens: 20, auto: true };
   const made = { message_id: newId('msg'), part_id: newId('prt'), metadata: {}, type: 'data-prune' as const, data };
   const mine = { sessionId: session.id, runSeq: run, fence };
   const claimed = await claimCompaction(session.db, mine, Date.now());
   if (claimed.kind !== 'claimed') throw new Error(`the run cannot be pruned: ${claimed.kind}`);
   await storePrune(session.db, mine, made, { state: 'pruned', tokens: 20 });
+  return made.message_id;
 }

@@ -4,7 +4,7 @@ import { newId } from '../../domain/ids.ts';
 import { readMessages } from '../../store/messages.ts';
 import { beginRestore } from '../../store/snapshots.ts';
 import { readTurn } from '../../store/turns.ts';
-import { compact } from './compacting.ts';
+import { compact, pruneByHand } from './compacting.ts';
 import { answered, conversation, everything, told, visible } from './conversation.ts';
 import { type Answer, call, freshRows, type Row, rows, Session, textPart } from './session.ts';
 
@@ -69,6 +69,21 @@ describe('rewind', () => {
     expect(await session.rewind('one')).toMatchObject({ ok: true, hidden: 0 });
     await session.unrewind();
     expect(await visible(session)).toEqual(['one', 'answer 1', 'two', 'answer 2']);
+    expect(await session.unrewind()).toMatchObject({ code: 'NothingToUnrewind' });
+  });
+
+  it('X1 X9 to the same message again hides a prune that was made by hand since, and its un-rewind shows that again', async () => {
+    const session = await conversation(db, 'one', 'two', 'three');
+    const all = await everything(session);
+    await session.rewind('two');
+    const pruned = await pruneByHand(session);
+    const before = await everything(session);
+    expect(before.find(({ id }) => id === pruned)).toMatchObject({ hidden: false });
+    expect(await session.rewind('two')).toMatchObject({ ok: true, hidden: 1 });
+    expect(await session.unrewind()).toMatchObject({ ok: true, message_id: 'two', shown: 1 });
+    expect(await everything(session)).toEqual(before);
+    await session.unrewind();
+    expect((await everything(session)).filter(({ id }) => id !== pruned)).toEqual(all);
     expect(await session.unrewind()).toMatchObject({ code: 'NothingToUnrewind' });
   });
 

@@ -103,7 +103,7 @@ function standingChanges({ messages, events, runs }: Session, queue: Queue): Cha
     if (kind === 'rewind') {
       const change = { id: `event:${seq}`, target: byId.get(id)?.position ?? -1, at, isDoubtful: false };
       standing.add(change);
-      if (stack.at(-1)?.message !== id) stack.push({ change, message: id });
+      if (stack.at(-1)?.message !== id || Number(data['hidden']) > 0) stack.push({ change, message: id });
     } else if (kind === 'unrewind') {
       const undone = stack.pop();
       if (undone) standing.delete(undone.change);
