@@ -37,10 +37,12 @@ export type ArgumentKind =
  * - `flag`: true or false. Nothing.
  * - `aborted run`: number of the run to abort, or null. The workflow cancels its activity.
  * - `dequeued run`: number of the cancelled run. The workflow removes it from its queue.
+ * - `dequeued runs`: numbers of all runs that were queued, and were cancelled. The workflow removes them from its queue.
  * - `queued run`: number of a run that was queued under the outcome's `message_id`. The workflow adds it to its queue.
  * - `answered run`: number of a run that waited for the answer, or null. The workflow goes on with it.
  * - `answered child`: the run of a child that waited for the answer, or null. The workflow tells its workflow.
- * - `dropped messages`: ids of cancelled queued messages. The workflow removes them from its queue.
+ * - `dropped messages`: ids of cancelled queued messages. The workflow removes them from its queue, for histories from before
+ *   `dequeued runs`.
  * - `ended children`: runs of children that ended with this. The workflow tells their workflows.
  * - `count`: a number. Nothing.
  * - `call`: the id of a tool call. Nothing.
@@ -53,6 +55,7 @@ export type OutcomeKind =
   | 'flag'
   | 'aborted run'
   | 'dequeued run'
+  | 'dequeued runs'
   | 'queued run'
   | 'answered run'
   | 'answered child'
@@ -143,7 +146,13 @@ export const COMMANDS = {
     method: 'post',
     path: '/close',
     arguments: { abort: 'flag?' },
-    outcome: { aborted: 'flag', run_seq: 'aborted run', dropped: 'dropped messages', children: 'ended children' },
+    outcome: {
+      aborted: 'flag',
+      run_seq: 'aborted run',
+      dropped: 'dropped messages',
+      dequeued: 'dequeued runs',
+      children: 'ended children',
+    },
     errors: ['RunInFlight'],
     closes: true,
   },
@@ -156,6 +165,7 @@ export const COMMANDS = {
       aborted: 'flag',
       run_seq: 'aborted run',
       dropped: 'dropped messages',
+      dequeued: 'dequeued runs',
       hidden: 'count',
       message: 'message',
       children: 'ended children',
@@ -308,6 +318,7 @@ interface MemberTypes {
   flag: boolean;
   'aborted run': number | null;
   'dequeued run': number;
+  'dequeued runs': number[];
   'queued run': number;
   'answered run': number | null;
   'answered child': ChildRun | null;

@@ -25,6 +25,7 @@ const MEMBERS: Readonly<Record<OutcomeKind, z.ZodType>> = {
   flag: z.boolean(),
   'aborted run': count.nullable().meta({ description: 'The run that was aborted' }),
   'dequeued run': count.meta({ description: 'The run that was cancelled' }),
+  'dequeued runs': z.array(count).meta({ description: 'Queued runs that were cancelled' }),
   'queued run': count.meta({ description: 'The run that does it' }),
   'answered run': count.nullable().meta({ description: 'The run that goes on; null: it is that of `child`' }),
   'answered child': childRun.nullable().meta({ description: 'The run of a subagent that goes on' }),

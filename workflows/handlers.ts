@@ -151,6 +151,7 @@ function applyOutcome(session: WorkflowState, name: CommandName, outcome: Carrie
   for (const answered of answeredRuns(name, outcome)) session.poke(answered);
   tellAnsweredChildren(answeredChildren(name, outcome));
   for (const dequeued of outcomeMembers(name, outcome, 'dequeued run')) session.dequeue(dequeued as number);
+  for (const dequeued of outcomeMembers(name, outcome, 'dequeued runs').flat()) session.dequeue(dequeued as number);
   const dropped = new Set(outcomeMembers(name, outcome, 'dropped messages').flat());
   session.queue = session.queue.filter((each) => !dropped.has(each.message_id));
 }

@@ -162,10 +162,11 @@ BEGIN
 END $$;
 
 -- p_args: { abort }. RunInFlight if there are open runs or children, unless `abort` is true: then the run in flight is asked to stop,
--- and the queued messages are cancelled and listed.
+-- and what is queued is cancelled, and its messages are listed.
 CREATE OR REPLACE FUNCTION cmd_close(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_run integer;
+  v_dequeued jsonb := queued_runs(p_session);
   v_dropped jsonb;
   v_children jsonb;
 BEGIN
@@ -178,7 +179,7 @@ BEGIN
   UPDATE chat_sessions SET closed_at = clock_timestamp(), updated_at = clock_timestamp() WHERE session_id = p_session;
   RETURN jsonb_build_object('kind', 'closed', 'data', '{}'::jsonb,
     'outcome', jsonb_build_object('aborted', v_run IS NOT NULL, 'run_seq', v_run, 'dropped', v_dropped,
-                                  'children', v_children));
+                                  'dequeued', v_dequeued, 'children', v_children));
 END $$;
 
 -- p_args: { archived }

@@ -142,6 +142,7 @@ DECLARE
   v_id text := p_args ->> 'message_id';
   v_target chat_messages;
   v_run chat_runs := newest_run(p_session, v_id);
+  v_dequeued jsonb := queued_runs(p_session);
   v_refusal jsonb;
   v_ended record;
   v_hidden record;
@@ -168,8 +169,8 @@ BEGIN
   IF FOUND THEN PERFORM ask_restore(p_session, v_target.metadata ->> 'snapshot_id', v_event); END IF;
   RETURN jsonb_build_object('kind', 'rewind', 'data', jsonb_build_object('message_id', v_id, 'hidden', v_hidden.hidden),
     'outcome', jsonb_build_object('aborted', v_ended.run_seq IS NOT NULL, 'run_seq', v_ended.run_seq,
-                                  'dropped', v_ended.dropped, 'hidden', v_hidden.hidden, 'message', v_id,
-                                  'children', v_children));
+                                  'dropped', v_ended.dropped, 'dequeued', v_dequeued, 'hidden', v_hidden.hidden,
+                                  'message', v_id, 'children', v_children));
 END $$;
 
 -- Undoes the newest rewind, unless a message was accepted after it, or a compaction or prune by hand is under way.

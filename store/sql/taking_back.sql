@@ -45,7 +45,13 @@ BEGIN
   RETURN v_run.message_id;
 END $$;
 
--- Ends all queued runs and returns the ids of their messages, in order. Of `p_target`, to which the session goes back, the message
+-- The numbers of the queued runs.
+CREATE OR REPLACE FUNCTION queued_runs(p_session text) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT coalesce(jsonb_agg(seq ORDER BY seq), '[]') FROM chat_runs WHERE session_id = p_session AND state = 'queued'
+$$;
+
+-- Ends all queued runs and returns the ids of the messages that were queued with them, in order: not of those that were to be answered
+-- again, and none of runs by hand. Of `p_target`, to which the session goes back, the message
 -- stays. The last run ends first, so that none takes over what another one has replaced; that of `p_target` does.
 CREATE OR REPLACE FUNCTION drop_queue(p_session text, p_target text DEFAULT NULL) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -53,7 +59,7 @@ DECLARE
   v_run chat_runs;
 BEGIN
   SELECT coalesce(jsonb_agg(message_id ORDER BY seq), '[]') INTO v_dropped
-    FROM chat_runs WHERE session_id = p_session AND state = 'queued';
+    FROM chat_runs r WHERE session_id = p_session AND state = 'queued' AND kind = 'turn' AND is_of_new_message(r);
   FOR v_run IN
     SELECT * FROM chat_runs WHERE session_id = p_session AND state = 'queued' ORDER BY message_id = p_target, seq DESC
   LOOP

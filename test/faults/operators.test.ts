@@ -1,5 +1,6 @@
 // What operators see of a session in Temporal, and how closing works.
 import { beforeAll, describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { callTool, fail, hang, say } from '../../tools/test-kit/model-actions.ts';
@@ -178,6 +179,22 @@ describe('a session that is closed', () => {
     await session.command(names.updates.close);
     expect((await session.ended(await session.send('again'))).state).toBe('finished');
     expect(await closedAt(session)).toBeNull();
+    await expectSound(runtime, session.id);
+  });
+
+  it('W8 X1 while a message is to be answered again: it names no message as dropped, and its workflow ends', async () => {
+    runtime.model.script(() => [say('hello')]);
+    const session = await open();
+    await session.ended(await session.send('hi', 'first'));
+    await session.command(names.updates.close);
+    await session.handle.result();
+    // The next command starts a workflow, which loads it.
+    const again = 'SELECT regenerate_answer($1, $2, $3, NULL, $4, NULL)';
+    await runtime.db.query(again, [session.id, session.user, 'first', newId('msg')]);
+    const outcome = await session.command(names.updates.close, { abort: true });
+    expect(outcome).toMatchObject({ aborted: false, dropped: [], dequeued: [2] });
+    await session.handle.result();
+    expect((await session.run(2)).state).toBe('cancelled');
     await expectSound(runtime, session.id);
   });
 

@@ -145,12 +145,15 @@ function dropQueue(model: Model, kept?: Queued): void {
   if (model.replaced !== undefined && model.replaced.by !== kept?.id) giveBack(model);
 }
 
+/** Those that were queued with their messages. */
+const idsOf = (queue: readonly Queued[]) => queue.flatMap(({ id, isAgain }) => (isAgain ? [] : [id]));
+
 async function rewind(model: Model, at: number | undefined): Promise<void> {
   const id = target(model, at);
   if (id === undefined) return;
   const { session, queue } = model;
   const abort = queue.length > 0;
-  const dropped = queue.map((each) => each.id);
+  const dropped = idsOf(queue);
   if (abort) expect(await session.rewind(id)).toMatchObject({ ok: false, code: 'RunInFlight' });
   const queued = queue.find((each) => each.id === id && !each.isAgain);
   dropQueue(model, queued);
@@ -191,15 +194,16 @@ async function edit(model: Model, at: number | undefined): Promise<void> {
   const { session, queue } = model;
   const id = newId('msg');
   const exchanged = queue.find((each) => each.id === edited && !each.isAgain);
+  const wasQueued = queue.length > 0;
   const before = await everything(session);
-  const dropped = exchanged === undefined ? queue.map((each) => each.id) : [edited];
+  const dropped = exchanged === undefined ? idsOf(queue) : [edited];
   model.runs += 1;
   const outcome = await session.edit(edited, newId('msg'), { id });
   expect(outcome).toMatchObject({ accepted: true, message_id: id, run_seq: model.runs, dropped });
   if (exchanged === undefined) {
     dropQueue(model);
     const kept = upTo(model.lines, edited)!.slice(0, -1);
-    model.replaced = { by: id, left: kept, before: dropped.length > 0 ? [] : before };
+    model.replaced = { by: id, left: kept, before: wasQueued ? [] : before };
   } else {
     queue.splice(queue.indexOf(exchanged), 1);
     if (model.replaced?.by === edited) model.replaced.by = id;
@@ -212,16 +216,17 @@ async function regenerate(model: Model, at: number | undefined): Promise<void> {
   if (id === undefined) return;
   const { session, queue } = model;
   const before = await everything(session);
-  const dropped = queue.map((each) => each.id);
+  const dropped = idsOf(queue);
+  const wasQueued = queue.length > 0;
   const outcome = await session.regenerate(id);
-  if (dropped.includes(id)) {
+  if (queue.some((each) => each.id === id)) {
     expect(outcome, 'it will be answered').toMatchObject({ accepted: false, message_id: id });
     return;
   }
   model.runs += 1;
   expect(outcome).toMatchObject({ accepted: true, message_id: id, run_seq: model.runs, dropped });
   dropQueue(model);
-  model.replaced = { by: id, left: upTo(model.lines, id)!, before: dropped.length > 0 ? [] : before };
+  model.replaced = { by: id, left: upTo(model.lines, id)!, before: wasQueued ? [] : before };
   model.queue.push({ id, run: model.runs, isAgain: true });
 }
 

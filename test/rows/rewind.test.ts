@@ -126,6 +126,17 @@ describe('rewind', () => {
     expect(await hiddenBy(session, 'three')).toMatchObject({ cause: 'cancelled' });
   });
 
+  it('X1 names as dropped neither a compaction that was to come nor a message that was to be answered again', async () => {
+    const session = await conversation(db, 'one', 'two');
+    const { run_seq: again } = (await session.regenerate('two')) as { run_seq: number };
+    await session.say('three', { id: 'three' });
+    const first = await session.rewind('one', { abort: true });
+    expect(first).toMatchObject({ dropped: ['three'], dequeued: [again, again + 1] });
+    const { run_seq: hand } = (await session.apply('compact', { tail_turns: 0 })) as { run_seq: number };
+    expect(await session.rewind('one', { abort: true })).toMatchObject({ dropped: [], dequeued: [hand] });
+    expect(await session.run(hand)).toMatchObject({ state: 'cancelled' });
+  });
+
   it('X1 a run without an answer yet leaves none behind', async () => {
     const session = await conversation(db, 'one');
     const { run_seq: run } = (await session.say('two')) as { run_seq: number };
