@@ -115,11 +115,12 @@ $$;
 CREATE OR REPLACE FUNCTION deliver_results_again(p_session text, p_target chat_messages) RETURNS void LANGUAGE sql AS $$
   UPDATE tasks t
      SET delivered_at = NULL, message_id = NULL, due_at = clock_timestamp()
-    FROM chat_runs queued, chat_runs calling, chat_messages asked
-   WHERE t.parent_id = p_session AND t.message_id <> p_target.id
-     AND queued.session_id = p_session AND queued.message_id = t.message_id AND queued.state = 'queued' AND is_of_new_message(queued)
-     AND calling.session_id = p_session AND calling.seq = t.run_seq
-     AND asked.session_id = p_session AND asked.id = calling.message_id AND asked.position < p_target.position
+   WHERE t.parent_id = p_session
+     AND t.message_id = ANY (ARRAY (
+       SELECT r.message_id FROM chat_runs r
+        WHERE r.session_id = p_session AND r.state = 'queued' AND is_of_new_message(r) AND r.message_id <> p_target.id))
+     AND (SELECT asked.position FROM chat_runs calling JOIN chat_messages asked USING (session_id)
+           WHERE calling.session_id = p_session AND calling.seq = t.run_seq AND asked.id = calling.message_id) < p_target.position
 $$;
 
 -- Ends the run in flight at once, as aborted: what its worker writes later is refused, and a call that asks is no longer needed.
