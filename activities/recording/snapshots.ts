@@ -24,6 +24,7 @@ import { workspaceName } from '../prompt/tool-watch.ts';
 
 /** Three times this is at most the time of a claim; see begin_restore(). */
 const HOOK_MS = 10_000;
+const hookMs = ({ settings }: ActivityContext) => settings.snapshotMs ?? HOOK_MS;
 const BUSY_MS = 100;
 const MAX_ID = 128;
 
@@ -33,7 +34,8 @@ interface Place extends FilesPlace {
 
 /**
  * Whether the files are as the conversation needs them: what a rewind has asked for is restored.
- * @param beginsTurn what cannot be restored now is not asked for any more: a later restore would undo what the turn changes
+ * @param beginsTurn what fails now is given up: a later restore would undo what the turn changes. What another worker still restores
+ * when the time is up stays asked for
  */
 export async function restoreFiles(
   context: ActivityContext,
@@ -43,11 +45,11 @@ export async function restoreFiles(
   const { db, hooks, settings } = context;
   const { snapshots } = hooks;
   if (!snapshots && !beginsTurn) return true;
-  const end = performance.now() + 3 * HOOK_MS;
+  const place = await placeToRestore(db, sessionId);
+  if (place === undefined) return true;
+  const root = workspaceRoot(settings.workspaces, { ...place, session_id: sessionId });
+  const end = performance.now() + 3 * hookMs(context);
   for (;;) {
-    const place = await placeToRestore(db, sessionId);
-    if (place === undefined) return true;
-    const root = workspaceRoot(settings.workspaces, { ...place, session_id: sessionId });
     const request = await beginRestore(db, sessionId, workspaceName(root, settings.workspaces));
     if (request === undefined) return true;
     if (!('busy' in request)) {
@@ -131,7 +133,7 @@ async function called<T>(
   name: keyof Snapshots,
   hook: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const ms = context.settings.snapshotMs ?? HOOK_MS;
+  const ms = hookMs(context);
   const signal = AbortSignal.timeout(ms);
   const ended = Promise.try(hook, signal).finally(() => removeIfErased(context, place));
   try {

@@ -54,9 +54,11 @@ BEGIN
 END $$;
 
 -- Copies messages between two positions, with their parts, runs, prompts, attachments and full tool outputs, under new ids. Positions and
--- times stay, and so do parts, except for the ids of other messages in them: of a summary that of the first message after it, or its own
--- if that is not copied, of refused files those of their messages. The new ids are looked up by the old ones, not joined, and plans are made for these ids: one that
--- is made before Postgres knows how many there are may compare each message with each.
+-- times stay, and so do parts, except for the ids of other messages in them: of a summary that of the first message after it, or its
+-- own if that is not copied, of refused files those of their messages.
+--
+-- New ids are looked up in a jsonb object, and the plan is made for these ids: a join, planned before Postgres knows their number,
+-- may compare each message with each.
 CREATE OR REPLACE FUNCTION copy_messages(p_session text, p_from bigint, p_to bigint, p_copy text) RETURNS integer
 LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE

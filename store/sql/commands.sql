@@ -166,13 +166,14 @@ END $$;
 CREATE OR REPLACE FUNCTION cmd_close(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_run integer;
-  v_dequeued jsonb := queued_runs(p_session);
+  v_dequeued jsonb;
   v_dropped jsonb;
   v_children jsonb;
 BEGIN
   IF p_args ->> 'abort' IS DISTINCT FROM 'true' AND (has_open_run(p_session) OR has_open_tasks(p_session)) THEN
     RETURN '{"code": "RunInFlight"}';
   END IF;
+  v_dequeued := queued_runs(p_session);
   v_dropped := drop_queue(p_session);
   v_run := request_abort(p_session);
   v_children := abort_children(p_session);

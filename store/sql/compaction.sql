@@ -116,13 +116,16 @@ BEGIN
   IF NOT FOUND THEN RETURN false; END IF;
   PERFORM FROM chat_messages WHERE session_id = p_session AND id = v_id;
   IF FOUND THEN RETURN true; END IF;
-  -- Before what an un-rewind may show again between the conversation and a queued message that it was gone back to.
+  -- An un-rewind may take back a queued message that was gone back to, and show what that had replaced. The summary stands before
+  -- that, too.
   SELECT max(m.position) + 1 INTO v_position
     FROM chat_messages m
    WHERE m.session_id = p_session AND m.position < (
      SELECT min(position) FROM chat_messages
       WHERE session_id = p_session
-        AND (id = p_made #>> '{data,tail_start_id}' OR id IN (
+        AND id = ANY (ARRAY(
+          SELECT p_made #>> '{data,tail_start_id}'
+          UNION ALL
           SELECT r.replaced ->> 'message'
             FROM jsonb_array_elements(v_chat.rewinds) AS rewind
             JOIN chat_runs r ON r.session_id = p_session AND r.seq = (rewind ->> 'run')::integer)));

@@ -143,7 +143,7 @@ DECLARE
   v_id text := p_args ->> 'message_id';
   v_target chat_messages;
   v_run chat_runs := newest_run(p_session, v_id);
-  v_dequeued jsonb := queued_runs(p_session);
+  v_dequeued jsonb;
   v_refusal jsonb;
   v_ended record;
   v_hidden record;
@@ -157,6 +157,7 @@ BEGIN
     RETURN '{"code": "RunInFlight"}';
   END IF;
   v_children := end_children(p_session, v_target.position, true);
+  v_dequeued := queued_runs(p_session);
   PERFORM deliver_results_again(p_session, v_target);
   v_ended := end_open_runs(p_session, v_id);
   v_event := (session_mark(p_session) ->> 'event_seq')::bigint + 1;

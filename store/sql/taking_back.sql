@@ -20,8 +20,8 @@ BEGIN
    WHERE session_id = p_session AND seq = p_run;
 END $$;
 
--- Whether a run was queued with its message. Others answer a message again that is part of the conversation; an earlier version
--- queued them without `replaced`.
+-- Whether a run was queued together with its message, and not to answer an existing message again. The second test is for runs of
+-- an earlier version, which have no `replaced`.
 CREATE OR REPLACE FUNCTION is_of_new_message(p_run chat_runs) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN p_run.replaced ->> 'by' IS DISTINCT FROM p_run.answer_id AND NOT EXISTS (
@@ -50,9 +50,9 @@ CREATE OR REPLACE FUNCTION queued_runs(p_session text) RETURNS jsonb LANGUAGE sq
   SELECT coalesce(jsonb_agg(seq ORDER BY seq), '[]') FROM chat_runs WHERE session_id = p_session AND state = 'queued'
 $$;
 
--- Ends all queued runs and returns the ids of the messages that were queued with them, in order: not of those that were to be answered
--- again, and none of runs by hand. Of `p_target`, to which the session goes back, the message
--- stays. The last run ends first, so that none takes over what another one has replaced; that of `p_target` does.
+-- Ends all queued runs and returns the ids of the messages that were queued with them, in order: not of those that were to be
+-- answered again, and none of runs by hand. Of `p_target`, to which the session goes back, the message stays. The last run ends
+-- first, so that none takes over what another one has replaced; that of `p_target` does.
 CREATE OR REPLACE FUNCTION drop_queue(p_session text, p_target text DEFAULT NULL) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_dropped jsonb;
@@ -96,13 +96,15 @@ BEGIN
   IF v_was ? 'after' THEN
     v_shown := v_shown + show_after(v_session, (v_was ->> 'after')::bigint, v_was ->> 'by', v_was -> 'shown');
   END IF;
-  -- Rather a message than the result of a task, which replaces nothing.
-  SELECT * INTO v_next FROM chat_runs r
-   WHERE session_id = v_session AND state = 'queued' AND kind = 'turn'
-   ORDER BY EXISTS (SELECT FROM tasks WHERE parent_id = v_session AND message_id = r.message_id), seq LIMIT 1;
-  IF v_rewinds IS NOT NULL AND v_next.seq IS NOT NULL THEN
-    PERFORM replace_rewound(v_session, v_next.seq, v_next.message_id, v_rewinds);
-    v_rewinds := NULL;
+  IF v_rewinds IS NOT NULL THEN
+    -- Rather a message than the result of a task, which replaces nothing.
+    SELECT * INTO v_next FROM chat_runs r
+     WHERE session_id = v_session AND state = 'queued' AND kind = 'turn'
+     ORDER BY EXISTS (SELECT FROM tasks WHERE parent_id = v_session AND message_id = r.message_id), seq LIMIT 1;
+    IF v_next.seq IS NOT NULL THEN
+      PERFORM replace_rewound(v_session, v_next.seq, v_next.message_id, v_rewinds);
+      v_rewinds := NULL;
+    END IF;
   END IF;
   UPDATE chat_sessions
      SET rewinds = v_rewinds, updated_at = clock_timestamp(),

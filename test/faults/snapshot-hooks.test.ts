@@ -66,6 +66,27 @@ const logged = ({ id }: TestSession, level: 'warn' | 'error', text: string) =>
 
 const fails = () => Promise.reject(new Error('no space left'));
 
+it('X2 if another worker still restores when the time is up, the turn ends with an error, and the next one restores what is asked for', async () => {
+  const session = await saying('one', 'two');
+  hook = { ...onePage, restore: fails };
+  await session.command(updates.rewind, { message_id: 'm2' });
+  await eventually(() => expect(logged(session, 'error', 'the files of a rewind')).toHaveLength(1));
+  hook = onePage;
+  const claim = (at: string) =>
+    runtime.db.query(
+      `UPDATE chat_sessions SET restore = restore || jsonb_build_object('claimed_at', ${at}, 'claimed_for', restore -> 'n')
+        WHERE session_id = $1`,
+      [session.id],
+    );
+  await claim('clock_timestamp()');
+  expect(await session.ended(await session.send('hello', 'm3'))).toMatchObject({ error_code: 'WorkspaceNotUsable' });
+  expect(await page(session)).toBe('two');
+  await claim(`clock_timestamp() - interval '31 seconds'`);
+  expect(await session.ended(await session.send('three', 'm4'))).toMatchObject({ state: 'finished' });
+  expect(await page(session)).toBe('three');
+  expect(await snapshotOf(session, 'm4')).toBe('one');
+});
+
 it.each<[string, () => Promise<unknown>, string]>([
   ['throws', fails, 'has failed: no space left'],
   ['hangs', hang, 'has not ended within '],
