@@ -41,8 +41,8 @@ export type ArgumentKind =
  * - `queued run`: number of a run that was queued under the outcome's `message_id`. The workflow adds it to its queue.
  * - `answered run`: number of a run that waited for the answer, or null. The workflow goes on with it.
  * - `answered child`: the run of a child that waited for the answer, or null. The workflow tells its workflow.
- * - `dropped messages`: ids of cancelled queued messages. The workflow removes them from its queue, for histories from before
- *   `dequeued runs`.
+ * - `dropped messages`: ids of cancelled queued messages. Histories from before `dequeued runs` have only these, so the workflow
+ *   removes them, too.
  * - `ended children`: runs of children that ended with this. The workflow tells their workflows.
  * - `count`: a number. Nothing.
  * - `call`: the id of a tool call. Nothing.

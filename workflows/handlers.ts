@@ -13,6 +13,7 @@ import {
   ID_EXPECTED,
   ID_PATTERN,
   isStopMeant,
+  type OutcomeKind,
   outcomeMembers,
   SIGNALS,
   type StopMeant,
@@ -150,10 +151,10 @@ function applyOutcome(session: WorkflowState, name: CommandName, outcome: Carrie
   }
   for (const answered of answeredRuns(name, outcome)) session.poke(answered);
   tellAnsweredChildren(answeredChildren(name, outcome));
-  for (const dequeued of outcomeMembers(name, outcome, 'dequeued run')) session.dequeue(dequeued as number);
-  for (const dequeued of outcomeMembers(name, outcome, 'dequeued runs').flat()) session.dequeue(dequeued as number);
-  const dropped = new Set(outcomeMembers(name, outcome, 'dropped messages').flat());
-  session.queue = session.queue.filter((each) => !dropped.has(each.message_id));
+  const members = (...kinds: OutcomeKind[]) =>
+    new Set(kinds.flatMap((kind) => outcomeMembers(name, outcome, kind).flat()));
+  const [dequeued, dropped] = [members('dequeued run', 'dequeued runs'), members('dropped messages')];
+  session.queue = session.queue.filter((each) => !dequeued.has(each.run_seq) && !dropped.has(each.message_id));
 }
 
 /** Ends the session, which is closed in Postgres, unless a message is queued that was accepted later. */

@@ -34,7 +34,8 @@ const rewindBySignal: Scenario = {
     await session.ended(await session.send(`Second. ${CANARY}`, 'the-second-message'));
     await session.handle.signal(signals.rewind, { message_id: 'the-second-message' });
     await logged(runtime, session, 'rewind', 1);
-    await session.command(updates.unrewind);
+    await session.handle.signal(signals.unrewind);
+    await logged(runtime, session, 'unrewind', 1);
     const run = await hangingTurn(runtime, session);
     await session.handle.signal(signals.rewind, { message_id: 'the-first-message' });
     await logged(runtime, session, 'refused', 1);
