@@ -88,6 +88,7 @@ export const sessionView = z
       model: z.string().nullable(),
       parent_id: z.string().nullable(),
       parent_message_id: z.string().nullable(),
+      depth: count.meta({ description: 'Of a session of a subagent: 1, below it 2, and so on; else 0' }),
       permissions: z.array(z.unknown()),
       headless: z.boolean(),
       metadata: json,

@@ -427,6 +427,12 @@ describe('the work of a subagent', () => {
     const names = () => offered.evaluateAll((all) => all.map((each) => each.ariaLabel ?? each.textContent));
     await expect.poll(names, WAIT).toEqual(['Show side by side', 'Copy message', 'Copy answer', 'Compact']);
     ends();
+    const opened = await tab.page.request.post(new URL('/api/sessions', tab.page.url()).href, {
+      data: { metadata: { task: 'of a user' } },
+    });
+    const { session: own } = (await opened.json()) as { session: { session_id: string } };
+    const users = await site.visit({ at: `/s/${own.session_id}`, storageState });
+    await users.page.locator('textarea').waitFor();
   });
 
   it('H14 P4 its call that waits for another page is named, and nobody is asked', async () => {

@@ -24,6 +24,8 @@ export interface SessionAnswer {
   chat: {
     agent: string;
     parent_id: string | null;
+    /** Greater than 0: the session of a subagent. */
+    depth: number;
     cost_usd: number | null;
     archived_at: string | null;
     metadata: Record<string, unknown>;

@@ -61,11 +61,7 @@ export function SessionPage({ id, view: named, after }: { id: string; view: stri
             </button>
           </nav>
           {after !== null ? (
-            <PastSession
-              id={id}
-              seq={after}
-              mayBranch={session.is_own && session.chat.metadata['task'] === undefined}
-            />
+            <PastSession id={id} seq={after} mayBranch={session.is_own && session.chat.depth === 0} />
           ) : view === 'events' ? (
             <EventLog id={id} of={session} />
           ) : view === 'replay' ? (

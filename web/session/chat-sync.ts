@@ -200,7 +200,7 @@ export class ChatSync {
     view.update({
       agent: settings.agent,
       parent: settings.parent_id,
-      isChild: settings.metadata['task'] !== undefined,
+      isChild: settings.depth > 0,
       cost: settings.cost_usd,
       title,
       initiative: typeof initiative === 'string' ? initiative : null,
