@@ -183,7 +183,7 @@ describe('a long session', () => {
     expect(branch.blocks / 3_000).toBeLessThan(15);
   });
 
-  it('X3 X4 nor do they read more of 1,000 messages of which compactions have summarized most', async () => {
+  it('X3 X4 a rewind, an un-rewind and a branch over compactions read a bounded number of blocks for each message', async () => {
     const rewind = await costOf(async (client) => {
       const session = summarized.through(client);
       expect(await session.rewind('u475')).toMatchObject({ ok: true, hidden: 51 });
