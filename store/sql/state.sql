@@ -48,8 +48,9 @@ BEGIN
   RAISE EXCEPTION 'a change of state was refused' USING ERRCODE = p_code, DETAIL = p_name;
 END $$;
 
--- Carries out one change { scope, key, value? | increment?, bytes?, seen? } and returns { name, value?, version }; without a
--- value the key is gone. `seen` is the version that the key must have, 0 for none.
+-- Carries out one change { scope, key, value? | increment?, bytes?, seen? } and returns { name, value?, version, removed? };
+-- without a value the key is gone, and `removed` tells whether it was there. `seen` is the version that the key must have, 0 for
+-- none.
 CREATE OR REPLACE FUNCTION change_state(p_app text, p_owner text, p_change jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_scope text := p_change ->> 'scope';
@@ -63,7 +64,7 @@ BEGIN
   IF v_by IS NULL AND NOT p_change ? 'value' THEN
     DELETE FROM scoped_state WHERE app = p_app AND scope = v_scope AND owner = p_owner AND key = v_key RETURNING * INTO v_row;
     IF v_seen IS NOT NULL AND v_seen <> coalesce(v_row.version, 0) THEN PERFORM refuse_change('PD002', v_name); END IF;
-    RETURN jsonb_build_object('name', v_name, 'version', 0);
+    RETURN jsonb_build_object('name', v_name, 'version', 0, 'removed', v_row.key IS NOT NULL);
   END IF;
   INSERT INTO scoped_state AS stored (app, scope, owner, key, value, bytes)
   VALUES (p_app, v_scope, p_owner, v_key, coalesce(p_change -> 'value', to_jsonb(v_by)),
@@ -102,13 +103,15 @@ BEGIN
 END $$;
 
 -- Carries out changes, all or none; `temp:` is left out. Keys are written in sorted order, so that two sessions of a user
--- cannot deadlock, and the last change of a key counts. Returns { set: {name: value}, deleted: [name], versions: {name: version} }.
+-- cannot deadlock, and the last change of a key counts. Returns { set: {name: value}, deleted: [name], removed: [name],
+-- versions: {name: version} }: `removed` are those of the `deleted` keys that were there.
 CREATE OR REPLACE FUNCTION change_states(p_app text, p_session text, p_user text, p_changes jsonb) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
   v_change jsonb;
   v_done jsonb;
   v_set jsonb := '{}';
+  v_removed text[] := '{}';
   v_versions jsonb := '{}';
   v_scope text;
 BEGIN
@@ -121,6 +124,7 @@ BEGIN
     v_versions := v_versions || jsonb_build_object(v_done ->> 'name', v_done -> 'version');
     v_set := CASE WHEN v_done ? 'value' THEN v_set || jsonb_build_object(v_done ->> 'name', v_done -> 'value')
                   ELSE v_set - (v_done ->> 'name') END;
+    IF (v_done ->> 'removed')::boolean THEN v_removed := v_removed || (v_done ->> 'name'); END IF;
   END LOOP;
   FOR v_scope IN
     SELECT DISTINCT change ->> 'scope' FROM jsonb_array_elements(p_changes) AS change
@@ -128,8 +132,10 @@ BEGIN
   LOOP
     PERFORM check_scope(p_app, v_scope, state_owner(v_scope, p_session, p_user));
   END LOOP;
-  RETURN jsonb_build_object('set', v_set, 'versions', v_versions, 'deleted', (
-    SELECT coalesce(jsonb_agg(name ORDER BY name), '[]') FROM jsonb_object_keys(v_versions) AS name WHERE NOT v_set ? name));
+  RETURN (
+    SELECT jsonb_build_object('set', v_set, 'versions', v_versions, 'deleted', coalesce(jsonb_agg(name ORDER BY name), '[]'),
+             'removed', coalesce(jsonb_agg(name ORDER BY name) FILTER (WHERE name = ANY (v_removed)), '[]'))
+      FROM jsonb_object_keys(v_versions) AS name WHERE NOT v_set ? name);
 END $$;
 
 -- Epoch microseconds of a session's newest event of state; strictly increasing.
@@ -137,8 +143,10 @@ CREATE OR REPLACE FUNCTION state_time(p_at timestamptz) RETURNS bigint LANGUAGE 
   SELECT (extract(epoch FROM p_at) * 1000000)::bigint
 $$;
 
--- Appends an event of state to a session's log, with what it changed (change_states). Its version is drawn after every key was
--- written: of two events that wrote the same key, the later one has the greater version. Returns { seq, at }.
+-- Appends an event of state to a session's log, with what it changed (change_states). Its version is drawn after every change:
+-- of two events that changed the same key, the later one has the greater version. What it removed is logged as deleted, but not
+-- a key that was not there: another event, whose version is lower, may set that one in a transaction that commits later.
+-- Returns { seq, at }.
 CREATE OR REPLACE FUNCTION log_state(
   p_session text, p_actor text, p_event jsonb, p_done jsonb, p_extra jsonb, p_command_id text
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
@@ -147,7 +155,7 @@ DECLARE
   v_at timestamptz;
 BEGIN
   v_seq := append_event(p_session, 'state', p_actor, p_extra || jsonb_build_object(
-    'event', p_event, 'version', nextval('state_versions'), 'set', p_done -> 'set', 'deleted', p_done -> 'deleted'),
+    'event', p_event, 'version', nextval('state_versions'), 'set', p_done -> 'set', 'deleted', p_done -> 'removed'),
     p_command_id);
   UPDATE chat_sessions
      SET state_updated_at = greatest(clock_timestamp(), state_updated_at + interval '1 microsecond')

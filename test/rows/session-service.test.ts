@@ -1,5 +1,5 @@
 // One suite for both stores of SessionService, then what only Postgres has to show.
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   Event,
   InMemorySessionService,
@@ -404,6 +404,28 @@ it('K5 a hundred sessions of a user over 16 connections lose no update of user: 
     }),
   );
   expect((await read(postgres, sessions[0]!)).state.get('user:cas')).toBe(counted.reduce((sum, n) => sum + n, 0));
+  await expectReplay(who.appName, who.userId);
+});
+
+it('K3 deleting a key that another writer is about to add leaves no deletion in the log', async () => {
+  const who = someone('deleting');
+  const [adding, deleting] = [await postgres.createSession(who), await postgres.createSession(who)];
+  const client = await db.connect();
+  onTestFinished(() => client.release());
+  await client.query('BEGIN');
+  await client.query(`SELECT append_state_event('deleting', $1, $2, '{"id": "add"}', $3, NULL, 'user')`, [
+    who.userId,
+    adding.id,
+    JSON.stringify(['user', 'app'].map((scope) => ({ scope, key: 'a', value: 1, bytes: 7 }))),
+  ]);
+  deleting.state.set('user:a', 'unsent');
+  await postgres.appendEvent({
+    session: deleting,
+    event: change({}, { stateDeletions: ['user:a', 'app:a'], stateIncrements: { 'user:n': 1 } }),
+  });
+  expect(deleting.state.has('user:a')).toBe(false);
+  await client.query('COMMIT');
+  expect((await read(postgres, deleting)).state.getAll()).toEqual({ 'user:a': 1, 'app:a': 1, 'user:n': 1 });
   await expectReplay(who.appName, who.userId);
 });
 
