@@ -84,21 +84,32 @@ BEGIN
   RETURN jsonb_build_object('name', v_name, 'value', v_row.value, 'version', v_row.version);
 END $$;
 
--- Refuses a scope with more than 1,000 keys or 256 KiB (domain/state-keys.ts). Once it is half full, writers check one after
--- the other, because two at once would not see each other's keys.
-CREATE OR REPLACE FUNCTION check_scope(p_app text, p_scope text, p_owner text) RETURNS void LANGUAGE plpgsql AS $$
+-- Refuses a scope with more than 1,000 keys or 256 KiB (domain/state-keys.ts). Writers at the same time do not see each other's
+-- keys, so those of a scope that sessions share check it one after the other, under a lock that they hold until they commit.
+-- Those that add little share the lock while the scope is at most half full: what as many of them as there are connections add
+-- unseen fits into the other half. A session's own keys have one writer at a time, who has locked the session.
+CREATE OR REPLACE FUNCTION check_scope(p_app text, p_scope text, p_owner text, p_little boolean DEFAULT false) RETURNS void
+LANGUAGE plpgsql AS $$
 DECLARE
+  v_lock bigint := hashtextextended('state/' || p_app || '/' || p_scope || '/' || p_owner, 0);
+  v_shares boolean := p_little AND p_scope <> 'session';
   v_keys bigint;
   v_bytes bigint;
 BEGIN
-  FOR pass IN 1..2 LOOP
-    SELECT count(*), sum(bytes) INTO v_keys, v_bytes
-      FROM scoped_state WHERE app = p_app AND scope = p_scope AND owner = p_owner;
-    EXIT WHEN v_keys <= 500 AND v_bytes <= 131072;
-    IF v_keys > 1000 OR v_bytes > 262144 THEN PERFORM refuse_change('PD004', p_scope); END IF;
-    IF pass = 1 THEN
-      PERFORM pg_advisory_xact_lock(hashtextextended('state/' || p_app || '/' || p_scope || '/' || p_owner, 0));
-    END IF;
+  LOOP
+    BEGIN
+      IF v_shares THEN PERFORM pg_advisory_xact_lock_shared(v_lock);
+      ELSIF p_scope <> 'session' THEN PERFORM pg_advisory_xact_lock(v_lock);
+      END IF;
+      SELECT count(*), sum(bytes) INTO v_keys, v_bytes
+        FROM scoped_state WHERE app = p_app AND scope = p_scope AND owner = p_owner;
+      IF v_keys > 1000 OR v_bytes > 262144 THEN PERFORM refuse_change('PD004', p_scope); END IF;
+      IF NOT v_shares OR v_keys <= 500 AND v_bytes <= 131072 THEN RETURN; END IF;
+      RAISE SQLSTATE 'PD005';
+    EXCEPTION WHEN SQLSTATE 'PD005' THEN
+      -- The shared lock was given back with this block: two that kept it would wait for each other.
+      v_shares := false;
+    END;
   END LOOP;
 END $$;
 
@@ -114,6 +125,8 @@ DECLARE
   v_removed text[] := '{}';
   v_versions jsonb := '{}';
   v_scope text;
+  v_little boolean;
+  v_writers integer := current_setting('max_connections');
 BEGIN
   FOR v_change IN
     SELECT change FROM jsonb_array_elements(p_changes) WITH ORDINALITY AS given(change, n)
@@ -126,11 +139,13 @@ BEGIN
                   ELSE v_set - (v_done ->> 'name') END;
     IF (v_done ->> 'removed')::boolean THEN v_removed := v_removed || (v_done ->> 'name'); END IF;
   END LOOP;
-  FOR v_scope IN
-    SELECT DISTINCT change ->> 'scope' FROM jsonb_array_elements(p_changes) AS change
-     WHERE change ->> 'scope' <> 'temp' AND (change ? 'value' OR change ? 'increment') ORDER BY 1
+  FOR v_scope, v_little IN
+    SELECT change ->> 'scope', v_writers * count(*) <= 500
+             AND v_writers * sum(coalesce((change ->> 'bytes')::integer, octet_length(change::text))) <= 131072
+      FROM jsonb_array_elements(p_changes) AS change
+     WHERE change ->> 'scope' <> 'temp' AND (change ? 'value' OR change ? 'increment') GROUP BY 1 ORDER BY 1
   LOOP
-    PERFORM check_scope(p_app, v_scope, state_owner(v_scope, p_session, p_user));
+    PERFORM check_scope(p_app, v_scope, state_owner(v_scope, p_session, p_user), v_little);
   END LOOP;
   RETURN (
     SELECT jsonb_build_object('set', v_set, 'versions', v_versions, 'deleted', coalesce(jsonb_agg(name ORDER BY name), '[]'),

@@ -11,6 +11,7 @@ import { newId } from '../../domain/ids.ts';
 import type { Json } from '../../domain/text.ts';
 import { appendStateEvent } from '../../store/state.ts';
 import { randomIntegers } from '../../tools/test-kit/cases.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import { replayState } from '../../tools/test-kit/replayed-state.ts';
 import { freshRows, rows } from './session.ts';
 
@@ -411,7 +412,7 @@ it('K3 deleting a key that another writer is about to add leaves no deletion in 
   const who = someone('deleting');
   const [adding, deleting] = [await postgres.createSession(who), await postgres.createSession(who)];
   const client = await db.connect();
-  onTestFinished(() => client.release());
+  onTestFinished(() => client.release(true));
   await client.query('BEGIN');
   await client.query(`SELECT append_state_event('deleting', $1, $2, '{"id": "add"}', $3, NULL, 'user')`, [
     who.userId,
@@ -427,6 +428,58 @@ it('K3 deleting a key that another writer is about to add leaves no deletion in 
   await client.query('COMMIT');
   expect((await read(postgres, deleting)).state.getAll()).toEqual({ 'user:a': 1, 'app:a': 1, 'user:n': 1 });
   await expectReplay(who.appName, who.userId);
+});
+
+it('K1 writers at the same time do not fill a scope together beyond its limit; those who add little do not wait', async () => {
+  const who = someone('filling');
+  const sessions = await Promise.all(Array.from({ length: 16 }, () => postgres.createSession(who)));
+  const [holding, large, small] = sessions as [Session, Session, Session];
+  const client = await db.connect();
+  onTestFinished(() => client.release(true));
+  const isWaiting = async () => {
+    const here = `(SELECT oid FROM pg_database WHERE datname = current_database())`;
+    const sql = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND database = ${here} AND NOT granted`;
+    return (await rows(db, sql)).length > 0;
+  };
+  const some = (name: string, count: number, size: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, n) => [`user:${name}-${n}`, 'x'.repeat(size)]));
+  const adding = (session: Session, delta: Record<string, string>) =>
+    postgres.appendEvent({ session, event: change(delta) }).then(() => 'stored', codeOf);
+  const hold = async (key: string, size: number) => {
+    const changes = [{ scope: 'user', key, value: 'x'.repeat(size), bytes: size + 20 }];
+    await client.query('BEGIN');
+    await client.query(`SELECT append_state_event('filling', $1, $2, $3, $4, NULL, 'user')`, [
+      ...[who.userId, holding.id, JSON.stringify({ id: key }), JSON.stringify(changes)],
+    ]);
+  };
+
+  await hold('held-small', 10);
+  expect(await adding(small, some('small', 1, 10))).toBe('stored');
+  const behind = { answer: undefined as string | undefined };
+  const all = adding(large, some('large', 2, 60_000)).then((answer) => (behind.answer = answer));
+  await eventually(async () => expect(behind.answer !== undefined || (await isWaiting())).toBe(true));
+  expect(behind.answer).toBeUndefined();
+  await client.query('COMMIT');
+  expect(await all).toBe('stored');
+
+  // Each of these is small, and the scope is more than half full: none may wait for another that waits for it.
+  expect(await adding(large, some('larger', 1, 60_000))).toBe('stored');
+  const answers = await Promise.all(
+    sessions.map(async (session, n) => {
+      for (let round = 0; ; round += 1) {
+        const answer = await adding(session, some(`more-${n}-${round}`, 1, 400));
+        if (answer !== 'stored') return answer;
+      }
+    }),
+  );
+  expect(answers).toEqual(sessions.map(() => 'TooLarge'));
+  const [stored] = await rows(
+    db,
+    `SELECT count(*)::int AS keys, sum(bytes)::int AS bytes FROM scoped_state WHERE app = 'filling' AND scope = 'user'`,
+  );
+  expect(stored!['bytes']).toBeGreaterThan(256 * 1024 - 1_000);
+  expect(stored!['bytes']).toBeLessThanOrEqual(256 * 1024);
+  expect(Object.keys((await read(postgres, small)).state.getAll())).toHaveLength(stored!['keys'] as number);
 });
 
 /** Replays all events of an app's user, including those of deleted sessions, and compares with the stored state. */
