@@ -3,7 +3,7 @@ import type { Json } from '../domain/text.ts';
 import { call, column, type Db } from './db.ts';
 import { jsonColumn } from './results.ts';
 
-/** Where a cached result is kept: by session, or for all sessions of a user or everybody. */
+/** Where a cached result is kept: by session, or in the session's app for all sessions of a user or everybody. */
 export interface CachePlace {
   scope: 'session' | 'user' | 'app';
   sessionId: string;
@@ -17,8 +17,9 @@ export async function readCached(
   { scope, sessionId, userId, tool }: CachePlace,
   key: string,
 ): Promise<Json | undefined> {
-  const sql = `SELECT value FROM cached_results
-                WHERE scope = $1 AND owner = state_owner($1, $2, $3) AND tool = $4 AND key = $5 AND expires_at > clock_timestamp()`;
+  const sql = `SELECT r.value FROM cached_results r JOIN chat_sessions c USING (app)
+                WHERE c.session_id = $2 AND r.scope = $1 AND r.owner = state_owner($1, $2, $3)
+                  AND r.tool = $4 AND r.key = $5 AND r.expires_at > clock_timestamp()`;
   const [value] = await column(db, jsonColumn, sql, [scope, sessionId, userId, tool, key]);
   return value;
 }

@@ -38,7 +38,7 @@ export interface ToolTodos {
  */
 export type ToolState = State;
 
-/** Whose results a cache has: those of this session (the default), of this user, or of everybody. */
+/** Whose results a cache has: those of this session (the default), or in its app those of its user or of everybody. */
 export type CacheScope = 'session' | 'user' | 'app';
 
 /** A cache of the tool's own results with a time to live. Written at once, and in no log. */

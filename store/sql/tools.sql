@@ -1,15 +1,15 @@
 -- Tool calls: loading, claiming and settling them.
 
--- Caches a tool's result. Expired ones are not seen, and retention deletes them. Locks the session, because nothing is written
--- after an erasure.
+-- Caches a tool's result, in the session's app. Expired ones are not seen, and retention deletes them. Locks the session, because
+-- nothing is written after an erasure.
 CREATE OR REPLACE FUNCTION cache_result(
   p_scope text, p_session text, p_user text, p_tool text, p_key text, p_value jsonb, p_ttl_ms double precision
 ) RETURNS void LANGUAGE sql AS $$
-  INSERT INTO cached_results (scope, owner, tool, key, value, expires_at)
-  SELECT p_scope, state_owner(p_scope, p_session, p_user), p_tool, p_key, p_value,
+  INSERT INTO cached_results (app, scope, owner, tool, key, value, expires_at)
+  SELECT app, p_scope, state_owner(p_scope, p_session, p_user), p_tool, p_key, p_value,
          clock_timestamp() + p_ttl_ms * interval '1 millisecond'
     FROM chat_sessions WHERE session_id = p_session FOR KEY SHARE
-  ON CONFLICT (scope, owner, tool, key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at
+  ON CONFLICT (scope, owner, tool, key, app) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at
 $$;
 
 -- A tool call's part, and what it needs of the session. Null: no such call.

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { execa } from 'execa';
 import type pg from 'pg';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
+import { newId } from '../../domain/ids.ts';
 import { type MigrateOptions, migrate, missingMigrations } from '../../migrations/migrate.ts';
 import { readPrompt } from '../../store/prompts.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -13,6 +14,7 @@ import { scratchDir } from '../../tools/test-kit/scratch.ts';
 import { freshDatabase } from '../../tools/test-kit/servers.ts';
 
 const root = path.join(import.meta.dirname, '..', '..');
+const file = (name: string) => readFile(path.join(root, 'migrations', name), 'utf8');
 const waits = (condition: string) => `SELECT FROM pg_locks WHERE NOT granted AND ${condition}`;
 const scratch = scratchDir();
 let builds = 0;
@@ -68,7 +70,6 @@ it('H1 limits of the user for statements do not end a migration', async () => {
 });
 
 it('P1 prompts that were stored with digests in hex are read after the second migration', async () => {
-  const file = (name: string) => readFile(path.join(root, 'migrations', name), 'utf8');
   const old = patientPool(await freshDatabase({ empty: true }));
   onTestFinished(() => old.end());
   await old.query(await file('0001_tables.sql'));
@@ -85,6 +86,51 @@ it('P1 prompts that were stored with digests in hex are read after the second mi
   await old.query(await file('0002_digests_and_tool_calls.sql'));
   expect(await readPrompt(old, 'one', digest)).toEqual(sections);
   expect(await readPrompt(old, 'none', digest)).toEqual([]);
+});
+
+it.each([
+  [
+    ['perdure', 'perdure'],
+    ['perdure app', 'perdure session', 'perdure session', 'perdure user'],
+  ],
+  [
+    ['perdure', 'shop'],
+    ['perdure session', 'shop session'],
+  ],
+])('S10 of results that sessions of the apps %j have cached, those get an app that have one', async (apps, kept) => {
+  const old = patientPool(await freshDatabase({ empty: true }));
+  onTestFinished(() => old.end());
+  for (const name of ['0001_tables.sql', '0006_scoped_state.sql', '0011_cached_results.sql']) {
+    await old.query(await file(name));
+  }
+  await old.query('ALTER TABLE sessions DISABLE TRIGGER USER');
+  const owners: string[][] = [
+    ['user', 'ada'],
+    ['app', ''],
+  ];
+  for (const [n, app] of apps.entries()) {
+    const id = newId('ses');
+    owners.push(['session', id]);
+    await old.query(`INSERT INTO sessions (session_id, user_id, phase) VALUES ($1, 'ada', 'chatting')`, [id]);
+    await old.query('INSERT INTO chat_sessions (session_id, agent, app) VALUES ($1, $2, $3)', [id, `agent ${n}`, app]);
+  }
+  for (const owner of owners) {
+    await old.query(
+      `INSERT INTO cached_results VALUES ($1, $2, 'a/tool', 'key', '1', now() + interval '1 day')`,
+      owner,
+    );
+  }
+  await old.query(await file('0032_cached_results_by_app.sql'));
+  const cached = async () =>
+    (await old.query(`SELECT app || ' ' || scope AS cached FROM cached_results ORDER BY 1`)).rows.map(
+      (row: { cached: string }) => row.cached,
+    );
+  expect(await cached()).toEqual(kept);
+  // A worker calls the function before the new ones of store/sql are there.
+  for (const scope of ['user', 'app']) {
+    await old.query(`SELECT cache_result($1, $2, 'ada', 'a/tool', 'key', '2', 60000)`, [scope, owners.at(-1)![1]]);
+  }
+  expect(new Set(await cached())).toEqual(new Set([...kept, `${apps[1]} user`, `${apps[1]} app`]));
 });
 
 it('H1 a migration that waits for a table does not block other statements', async () => {

@@ -325,6 +325,27 @@ it('S10 a cached result is seen by its tool in its scope until it expires, and i
   await db.query('DELETE FROM cached_results');
 });
 
+it('S10 apps do not share what a tool caches for a user or for everybody; an erasure deletes a user’s in all apps', async () => {
+  const [one, two] = [
+    await Session.at('chatting', db, { user: 'customer' }),
+    await Session.at('chatting', db, { user: 'customer' }),
+  ];
+  await db.query(`UPDATE chat_sessions SET app = 'shop' WHERE session_id = $1`, [two.id]);
+  for (const scope of ['user', 'app'] as const) {
+    await writeCached(db, placeOf(one, scope), 'key', 'one', 60_000);
+    expect(await readCached(db, placeOf(two, scope), 'key')).toBeUndefined();
+    await writeCached(db, placeOf(two, scope), 'key', 'two', 60_000);
+    expect(await readCached(db, placeOf(one, scope), 'key')).toBe('one');
+    expect(await readCached(db, placeOf(two, scope), 'key')).toBe('two');
+  }
+  await db.query(`SELECT erase_user_rest('customer', 'home')`);
+  expect(await rows(db, `SELECT app FROM cached_results WHERE owner IN ('', 'customer') ORDER BY app`)).toEqual([
+    { app: 'perdure' },
+    { app: 'shop' },
+  ]);
+  await db.query('DELETE FROM cached_results');
+});
+
 it('T9 refusals, cached results and truncated tool outputs are deleted by age; everything else stays', async () => {
   const session = await Session.at('chatting', db, { user: 'retention' });
   await session.raise('publish', 'cmd-refused');
