@@ -1,4 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { defineTool } from '../../agent/definition/define.ts';
+import siteBuilder from '../../examples/site-builder/agent.ts';
 import { WAIT } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { callTool, fail, hang, say, think } from '../../tools/test-kit/model-actions.ts';
@@ -7,8 +10,18 @@ import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts
 import { patient } from '../../tools/test-kit/patient.ts';
 
 let site: TestSite;
+/** Writes state of the session and of everybody. */
+const announce = defineTool({
+  name: 'announce',
+  description: 'Announces it.',
+  input: z.object({ text: z.string() }),
+  execute({ text }, { state }) {
+    state.update({ announced: true, 'app:news': text });
+    return text;
+  },
+});
 beforeAll(async () => {
-  site = await startSite();
+  site = await startSite({ agents: [{ ...siteBuilder, tools: [...siteBuilder.tools, announce] }] });
 });
 
 const script = (model: ModelScript) => site.runtime.model.script(model);
@@ -303,5 +316,31 @@ describe('state', () => {
     await change(tab, { stateDeletions: ['step'] });
     await expect.poll(() => scope('This session')).toEqual([]);
     await tab.expectAccessible();
+  });
+
+  it('K3 the panel shows at once what a tool has changed, and what changes for everybody', async () => {
+    script((request) =>
+      request.messages.at(-1)?.role !== 'tool' && lastUserText(request) === 'announce it'
+        ? [callTool('call_1', 'announce', { text: 'closed on Monday' })]
+        : [say('Done.')],
+    );
+    const tabs = [await site.visit(), await site.visit()] as const;
+    const panel = (of: Tab) => of.page.getByRole('region', { name: 'State' });
+    const shown = (of: Tab, scope: string) =>
+      panel(of).getByRole('region', { name: scope }).locator('.value').allInnerTexts();
+    for (const tab of tabs) {
+      await tab.button('State').click();
+      await tab.send('hello');
+      await tab.idle();
+      await expect.poll(() => panel(tab).getByText('nothing').count()).toBe(3);
+    }
+    const [tab, stranger] = tabs;
+    await tab.send('announce it');
+    await expect.poll(() => shown(tab, 'This session'), WAIT).toEqual(['announced\ntrue']);
+    for (const each of tabs) {
+      await expect.poll(() => shown(each, 'Everybody'), WAIT).toEqual(['news\nclosed on Monday']);
+    }
+    expect(await shown(stranger, 'This session')).toEqual([]);
+    await tab.idle();
   });
 });
