@@ -6,6 +6,7 @@ import { tablesWith } from '../../tools/test-kit/canary.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { eventsOf, startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { callTool, hang, say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { allHistories } from '../faults/history.ts';
@@ -29,9 +30,26 @@ const recall = defineTool({
   input: nothing,
   execute: (_input, { state }) => (state['temp:draft'] === CANARY ? 'there' : 'gone'),
 });
+/** Says in which scopes something is cached, and caches something in each. */
+const looking = (name: string) =>
+  defineTool({
+    name,
+    description: 'Uses the cache',
+    input: nothing,
+    execute: async (_input, { cache }) => {
+      const found: string[] = [];
+      for (const scope of ['session', 'user', 'app'] as const) {
+        if ((await cache.get('page', { scope })) === CANARY) found.push(scope);
+        await cache.set('page', CANARY, { ttlMs: 60_000, scope });
+      }
+      return found.join(', ');
+    },
+  });
+const lookUp = looking('look_up');
 const agents = [
   defineAgent({
-    ...{ id: 'stateful', description: 'Uses state', mode: 'primary', tools: [remember, recall] },
+    ...{ id: 'stateful', description: 'Uses state', mode: 'primary' },
+    tools: [remember, recall, lookUp, looking('search')],
     prompt: 'Theme: {user:theme?}. Draft: {temp:draft?}. Not a key: {{user:theme}}.',
   }),
   defineAgent({
@@ -41,6 +59,7 @@ const agents = [
     tools: [],
     prompt: 'Hello {user:name}.',
   }),
+  defineAgent({ id: 'other', description: 'Uses the cache', mode: 'primary', tools: [lookUp], prompt: 'Look.' }),
 ];
 
 let runtime: TestRuntime;
@@ -97,6 +116,52 @@ describe('state in a turn', () => {
     ]);
     const stored = await runtime.db.query(`SELECT body FROM prompt_sections WHERE body LIKE 'Theme:%'`);
     expect(stored.rows).toEqual([{ body: agents[0]!.prompt }]);
+  });
+
+  it('K3 the log tells what a tool has changed, and the state with which a session began', async () => {
+    runtime.model.script(({ messages }) =>
+      messages.at(-1)?.role === 'tool' ? [say('done')] : [callTool('call_1', 'remember', {})],
+    );
+    const who = { appName: 'perdure', userId: 'olga' };
+    const service = new PostgresSessionService({ database: runtime.db, agent: 'stateful' });
+    const { id } = await service.createSession({ ...who, state: { step: 'cart', 'user:theme': 'light' } });
+    const session = TestSession.of(runtime, id, who.userId);
+    await session.ended(await session.send('remember'));
+    const { body } = await host.as('olga').get(`/api/sessions/${id}/log`);
+    const { items } = body as { items: { kind: string }[] };
+    expect(items.filter(({ kind }) => kind === 'state')).toMatchObject([
+      {
+        actor: 'user',
+        data: { initial: true, event: { author: 'system' }, set: { step: 'cart', 'user:theme': 'light' }, deleted: [] },
+      },
+      {
+        actor: 'tool',
+        data: {
+          event: { author: 'remember', invocationId: '1' },
+          set: { 'user:theme': 'dark', 'user:visits': 1 },
+          deleted: [],
+        },
+      },
+    ]);
+  });
+
+  it('S10 a tool finds in its cache what its agent’s tool of this name has put there, in the scope of the session', async () => {
+    runtime.model.script((request, index) =>
+      request.messages.at(-1)?.role === 'tool' ? [say('done')] : [callTool(`call_${index}`, lastUserText(request), {})],
+    );
+    const finds = async (session: TestSession, tool: string) => {
+      const run = await session.ended(await session.send(tool));
+      const parts = (await session.parts(run.answer_id)) as { type: string; output?: string }[];
+      return parts.find(({ type }) => type === `tool-${tool}`)?.output;
+    };
+    const open = (user: string, agent = 'stateful') => TestSession.open(runtime, { user, agent });
+    const session = await open('cacher');
+    expect(await finds(session, 'look_up')).toBe('');
+    expect(await finds(session, 'look_up')).toBe('session, user, app');
+    expect(await finds(await open('cacher'), 'look_up')).toBe('user, app');
+    expect(await finds(await open('stranger'), 'look_up')).toBe('app');
+    expect(await finds(session, 'search')).toBe('');
+    expect(await finds(await open('cacher', 'other'), 'look_up')).toBe('');
   });
 
   it('K6 a prompt whose key is not set ends the turn with an error that names it, and works once it is set', async () => {

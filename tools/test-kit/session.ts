@@ -72,9 +72,9 @@ export class TestSession {
     return session;
   }
 
-  /** An existing session of the user ada. */
-  static of(servers: Servers, id: string): TestSession {
-    return new TestSession(servers, id, 'ada', 'site-builder');
+  /** An existing session. */
+  static of(servers: Servers, id: string, user = 'ada'): TestSession {
+    return new TestSession(servers, id, user, 'site-builder');
   }
 
   /** The same session through other connections, like another tab. */
