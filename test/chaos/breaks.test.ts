@@ -2,11 +2,18 @@
 // something. docs/chaos.md shows that a campaign then finds it.
 import { expect, it } from 'vitest';
 import { renderState, stateOf } from '../../client/state-file/state-file.ts';
+import {
+  Event,
+  type EventActions,
+  PostgresSessionService,
+  type Session as StoredSession,
+} from '../../client/state/index.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { readInitiativeMark, resetStale } from '../../store/initiative-workflows.ts';
 import { readMessages } from '../../store/messages.ts';
 import { Readings } from '../../tools/chaos/api.ts';
+import type { Appended } from '../../tools/chaos/appending.ts';
 import { breakOf } from '../../tools/chaos/breaks.ts';
 import type { StateRead } from '../../tools/chaos/crew.ts';
 import { Driver } from '../../tools/chaos/driver.ts';
@@ -23,6 +30,7 @@ import { checkStateFiles, checkTasks } from '../../tools/chaos/promises/initiati
 import { checkPermissions } from '../../tools/chaos/promises/permissions.ts';
 import { checkRegenerates } from '../../tools/chaos/promises/regenerates.ts';
 import { checkRewinds } from '../../tools/chaos/promises/rewinds.ts';
+import { checkState } from '../../tools/chaos/promises/state.ts';
 import { checkSums } from '../../tools/chaos/promises/sums.ts';
 import { recordStates } from '../../tools/chaos/recorded-states.ts';
 import { tablesWith } from '../../tools/test-kit/canary.ts';
@@ -77,6 +85,44 @@ it('Q1 without the rules of state a change is applied twice, its event is not wh
   const { rows } = await db.query(`SELECT data -> 'set' AS set FROM session_events WHERE kind = 'state'`);
   expect(rows).toEqual([{ set: { kept: 2 } }]);
   expect(await tablesWith(db, 'mayfly')).toEqual(['chat_runs']);
+});
+
+/** Two programs set what they have read, and delete what is not there. Returns the promises that do not hold. */
+async function stateBrokenBy(name: Break | undefined): Promise<string[]> {
+  const db = await freshRows();
+  await breakOf(name).prepare?.(db);
+  const service = new PostgresSessionService({ database: db });
+  const { id } = await service.createSession({ appName: 'perdure', userId: 'ada', state: { 'user:tally': 1 } });
+  const read = async () => (await service.getSession({ appName: 'perdure', userId: 'ada', sessionId: id }))!;
+  const appended: Appended[] = [];
+  const append = async (session: StoredSession, actions: Partial<EventActions>) => {
+    const stateIncrements = { appended: 1, 'user:appended': 1, 'app:appended': 1 };
+    const event = new Event({ id: `e-${appended.length}`, actions: { stateDelta: {}, ...actions, stateIncrements } });
+    const isStored = await service.appendEvent({ session, event }).then(
+      () => true,
+      () => false,
+    );
+    appended.push({ id: event.id, session: id, stored: isStored, tries: 1 });
+  };
+  const [one, two] = [await read(), await read()];
+  for (const session of [one, two]) await append(session, { stateDelta: { 'user:tally': 2 } });
+  await append(await read(), { stateDeletions: ['user:odd'] });
+  expect(appended.map(({ stored }) => stored)).toEqual([true, name !== undefined, true]);
+  const { rows } = await readRows(db);
+  const { signal: late } = new AbortController();
+  const random = new Random(1);
+  const driver = new Driver({ seed: 1, number: 1, user: 'ada', hosts: [], random, readings: new Readings(), late });
+  driver.appending.appended.push(...appended);
+  const ledger = new Ledger();
+  await checkState(ledger, { ...rows, toolRuns: [], drivers: [driver], sessionOf: () => id, world: { db } });
+  return [...new Set(ledger.violations.map(({ promise }) => promise))].toSorted();
+}
+
+it.each<[Break | undefined, string[]]>([
+  [undefined, []],
+  ['state', ['no update of state is lost to a stale writer', 'only keys that are there are logged as deleted']],
+])('Q1 what is found of the break "%s" in events of programs', async (name, promises) => {
+  expect(await stateBrokenBy(name)).toEqual(promises);
 });
 
 /** Compacts, edits, branches, and goes back and forth in a conversation. Returns the promises that do not hold for it. */

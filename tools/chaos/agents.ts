@@ -75,10 +75,11 @@ const keep = defineTool({
     for (const scope of ['', 'user:', 'app:']) {
       state.increment(`${scope}kept`);
       state.set(`${scope}last`, toolCallId);
+      // Read, then removed or set: if another writer did so meanwhile, the result is an error.
+      const odd = `${scope}odd`;
+      if (state.has(odd)) state.delete(odd);
+      else state.set(odd, toolCallId);
     }
-    // Read, then removed or set: another key of this session at each call.
-    if (state.has('odd')) state.delete('odd');
-    else state.set('odd', toolCallId);
     state.set('temp:draft', `${TEMP_CANARY}${toolCallId}`);
     return 'kept';
   },

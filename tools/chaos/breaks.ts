@@ -42,7 +42,10 @@ async function dropReceipts(db: pg.Pool): Promise<void> {
   await weaken(db, 'begin_tool', "v_state.pending_tool ->> 'tool_call_id' = v_call", 'false');
 }
 
-/** What a tool adds to state is added twice, its event leaves a key out, and `temp:` values stay. */
+/**
+ * What a tool adds to state is added twice, its event leaves a key out, and `temp:` values stay. A stale writer overwrites what
+ * others have set, and deletions of keys that are not there are logged.
+ */
 async function dropStateRules(db: pg.Pool): Promise<void> {
   // Increments only: the versions of keys that the tool has read would refuse anything else.
   const added = `jsonb_path_query_array(p_changes, '$[*] ? (exists (@.increment))')`;
@@ -50,6 +53,8 @@ async function dropStateRules(db: pg.Pool): Promise<void> {
   const first = `PERFORM change_states(v_app, p_session, v_user, ${added});`;
   await weaken(db, 'commit_tool_state', change, `${first} ${change}`);
   await weaken(db, 'log_state', "'set', p_done -> 'set'", "'set', (p_done -> 'set') - 'last'");
+  await weaken(db, 'log_state', "p_done -> 'removed'", "p_done -> 'deleted'");
+  await weaken(db, 'change_state', '(v_seen IS NULL OR stored.version = v_seen)', 'true');
   await weaken(db, 'close_run', 'temp = NULL', 'temp = temp');
 }
 

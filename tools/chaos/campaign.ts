@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pTimeout from 'p-timeout';
 import { temporalClient } from '../../client/send/temporal-client.ts';
+import { PostgresSessionService } from '../../client/state/index.ts';
 import { patient } from '../test-kit/patient.ts';
 import { Random } from '../test-kit/random.ts';
 import { Readings } from './api.ts';
@@ -108,11 +109,12 @@ async function play(
   const enough = new AbortController();
   const late = new AbortController();
   const hosts = world.hostUrls;
-  const drivers = Array.from({ length: options.sessions }, (_, number) => {
+  const users = Array.from({ length: options.sessions }, (_, number) => {
     const random = new Random(seed, 'session', number);
     const user = `user-${number % USERS}`;
     return new Driver({ seed, number, user, hosts, random, readings, late: late.signal });
   });
+  const drivers = [...users];
   const crew = new Crew({ user: CREW_USER, hosts, random: new Random(seed, 'crew'), late: late.signal });
   await crew.open();
   for (let n = 0; n < CREW_SIZE; n += 1) {
@@ -124,6 +126,8 @@ async function play(
   if (!world.disk) say('no right to mount a file system here: postgres-disk-full is left out');
   say(`${drivers.length} sessions, ${CREW_SIZE} of them a crew, faults for ${seconds} s`);
   const driving = Promise.allSettled([...drivers, crew].map((driver) => driver.run(enough.signal)));
+  const service = new PostgresSessionService({ database: world.db });
+  const appending = Promise.allSettled(users.map((user) => user.appending.run(enough.signal, service)));
   const settled = new AbortController();
   const answering = Promise.allSettled(drivers.map(({ approvals }) => approvals.run(settled.signal)));
   const random = new Random(seed, 'faults');
@@ -138,7 +142,7 @@ async function play(
   const standing = await standingOfAll(world, open);
   ledger.check('no session is stuck', 'all', open.length === 0, () => ({ open, standing }));
   const timer = setTimeout(() => late.abort(new Error('too late')), open.length === 0 ? ANSWERED_WITHIN_MS : 0);
-  await driving;
+  await Promise.all([driving, appending]);
   settled.abort();
   await answering;
   if (!late.signal.aborted) await checkFreshness(ledger, world, drivers[0]!, readings);
@@ -302,6 +306,10 @@ function changesOf({ events, drivers, tasks, serverRuns, initiatives, crew }: Ev
   return {
     ...countBy(made, ({ kind }) => kind),
     attachment: drivers.flatMap(({ files }) => files.uploaded).length,
+    ...countBy(
+      drivers.flatMap(({ appending }) => appending.appended),
+      ({ stored }) => (stored === true ? 'appended event' : 'stale event'),
+    ),
     child: tasks.length,
     'call of the MCP server': serverRuns.length,
     'completed task': ofInitiative['task_completed'] ?? 0,

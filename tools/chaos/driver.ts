@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../test-kit/random.ts';
 import { Api, type Answered, type Readings } from './api.ts';
+import { Appending } from './appending.ts';
 import { Approvals } from './approvals.ts';
 import { STALE_MS } from './crew.ts';
 import { Files } from './files.ts';
@@ -73,6 +74,7 @@ export class Driver implements User {
   readonly goingBack = new GoingBack(this);
   readonly files = new Files(this);
   readonly approvals = new Approvals(this);
+  readonly appending = new Appending(this);
   readonly random: Random;
   /** Id or alias of its session. */
   session = '';
@@ -354,7 +356,9 @@ export class Driver implements User {
   private changeState(): void {
     const word = `${CANARY} ${this.random.between(1, 1_000)}`;
     const stateIncrements = { posted: 1, 'user:posted': 1 };
-    this.inBackground('state', { stateDelta: { word, 'user:word': word }, stateIncrements });
+    // A deletion without a fence, also of keys that are not there.
+    const stateDeletions = this.random.chance(0.3) ? ['odd', 'user:odd'] : [];
+    this.inBackground('state', { stateDelta: { word, 'user:word': word }, stateDeletions, stateIncrements });
   }
 
   private cancelQueued(): void {

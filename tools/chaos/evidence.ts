@@ -185,6 +185,7 @@ export async function keepEvidence({ world, drivers, crew, readings, sessionOf, 
     roundTrips: driver.goingBack.roundTrips,
     regenerated: driver.goingBack.regenerated,
     uploaded: driver.files.uploaded,
+    appended: driver.appending.appended,
   }));
   await writeFile(
     path.join(world.keep, 'evidence.json'),

@@ -2,9 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Json } from '../../../domain/text.ts';
 import { tablesWith } from '../../test-kit/canary.ts';
 import { replayState } from '../../test-kit/replayed-state.ts';
-import { by, type Evidence, type EventRow, type PartRow } from '../evidence.ts';
+import { by, type Evidence, type EventRow, type PartRow, type Rows } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 import { TEMP_CANARY } from '../plan.ts';
+import type { World } from '../world.ts';
 
 /** An entry of the log of kind "state", with the owners of its session's scopes. */
 interface Applied {
@@ -21,10 +22,19 @@ interface Applied {
 const KEPT = ['kept', 'user:kept', 'app:kept', 'last', 'user:last', 'app:last'];
 /** The keys that a request of `Driver` sets. */
 const POSTED = ['posted', 'user:posted', 'word', 'user:word'];
-const COUNTERS = ['kept', 'user:kept', 'app:kept', 'posted', 'user:posted'];
+/** The keys to which every event of a program adds. */
+const APPENDED = ['appended', 'user:appended', 'app:appended'];
+/** The keys to which the tool, requests and programs add. */
+const COUNTERS = ['kept', 'user:kept', 'app:kept', 'posted', 'user:posted', ...APPENDED];
+/** Counters that programs read and then set. */
+const TALLIES = ['tally', 'user:tally', 'app:tally'];
+
+/** What is known of state. */
+type StateEvidence = Pick<Rows, 'sessions' | 'events' | 'parts' | 'state'> &
+  Pick<Evidence, 'toolRuns' | 'drivers' | 'sessionOf'> & { world: Pick<World, 'db'> };
 
 /** Replaying the events gives the state; no change is applied twice or in part; no `temp:` value outlives its turn. */
-export async function checkState(ledger: Ledger, evidence: Evidence): Promise<void> {
+export async function checkState(ledger: Ledger, evidence: StateEvidence): Promise<void> {
   const users = new Map(evidence.sessions.map(({ session_id, user_id }) => [session_id, user_id]));
   const applied = evidence.events
     .filter(({ kind }) => kind === 'state')
@@ -33,7 +43,9 @@ export async function checkState(ledger: Ledger, evidence: Evidence): Promise<vo
   checkReplay(ledger, evidence, applied);
   checkToolChanges(ledger, evidence, applied);
   checkPosted(ledger, evidence, applied);
-  checkCounters(ledger, applied);
+  checkAppended(ledger, evidence, applied);
+  checkCounters(ledger, 'counters in state are exact', COUNTERS, applied);
+  checkCounters(ledger, 'no update of state is lost to a stale writer', TALLIES, applied);
   checkTemp(ledger, evidence);
   const tables = await tablesWith(evidence.world.db, TEMP_CANARY);
   ledger.check('no `temp:` value outlives its turn', 'the database', tables.length === 0, () => tables);
@@ -50,11 +62,22 @@ function ownName({ session, user }: Pick<Applied, 'session' | 'user'>, name: str
   return name.startsWith('user:') ? `user ${user}, ${name}` : `session ${session}, ${name}`;
 }
 
-function checkReplay(ledger: Ledger, { state }: Evidence, applied: readonly Applied[]): void {
+/** A deletion in the log follows an event that set the key. */
+function checkDeletions(ledger: Ledger, applied: readonly Pick<Applied, 'set' | 'deleted'>[]): void {
+  const known = new Set<string>();
+  for (const { set, deleted } of applied) {
+    for (const name of Object.keys(set)) known.add(name);
+    for (const name of deleted)
+      ledger.check('only keys that are there are logged as deleted', name, known.delete(name), () => deleted);
+  }
+}
+
+function checkReplay(ledger: Ledger, { state }: StateEvidence, applied: readonly Applied[]): void {
   const owned = applied.map((one) => ({
     set: Object.fromEntries(Object.entries(one.set).map(([name, value]) => [ownName(one, name), value])),
     deleted: one.deleted.map((name) => ownName(one, name)),
   }));
+  checkDeletions(ledger, owned);
   const replayed = replayState(owned);
   const stored = new Map(
     state.map(({ scope, owner, key, value }) => [
@@ -72,7 +95,7 @@ function checkReplay(ledger: Ledger, { state }: Evidence, applied: readonly Appl
 }
 
 /** The changes of a call are applied once if its result is stored, and otherwise not at all. */
-function checkToolChanges(ledger: Ledger, { parts }: Evidence, applied: readonly Applied[]): void {
+function checkToolChanges(ledger: Ledger, { parts }: StateEvidence, applied: readonly Applied[]): void {
   const events = by(applied, ({ id }) => id);
   for (const part of parts.filter(isKeep)) {
     const where = `session ${part.session_id}, call ${part.tool_call_id}`;
@@ -86,7 +109,7 @@ function checkToolChanges(ledger: Ledger, { parts }: Evidence, applied: readonly
   }
 }
 
-function checkPosted(ledger: Ledger, evidence: Evidence, applied: readonly Applied[]): void {
+function checkPosted(ledger: Ledger, evidence: StateEvidence, applied: readonly Applied[]): void {
   const events = by(applied, ({ session, id }) => `${session} ${id}`);
   for (const driver of evidence.drivers) {
     const session = evidence.sessionOf(driver);
@@ -106,20 +129,39 @@ function checkWhole(ledger: Ledger, where: string, { set }: Applied, names: read
   ledger.check('no change of state is applied in part', where, missing.length === 0, () => missing);
 }
 
+/** An event that a program has appended is there once, and one that was refused is not. */
+function checkAppended(ledger: Ledger, { drivers }: StateEvidence, applied: readonly Applied[]): void {
+  const events = by(applied, ({ id }) => id);
+  for (const one of drivers.flatMap(({ appending }) => appending.appended)) {
+    const found = events.get(one.id) ?? [];
+    // Where it was sent again, the first request may have been carried out after the second.
+    const isUnknown = one.stored !== true && one.tries > 1;
+    const isRight = isUnknown ? found.length <= 1 : found.length === (one.stored === true ? 1 : 0);
+    const where = `session ${one.session}, event ${one.id}`;
+    ledger.check('an event of a program is stored once, or refused', where, isRight, () => ({ one, found }));
+    for (const each of found) checkWhole(ledger, where, each, APPENDED);
+  }
+}
+
 /** A counter goes up by one with each event: a change that was applied twice, or lost, leaves a gap or a repetition. */
-function checkCounters(ledger: Ledger, applied: readonly Applied[]): void {
-  for (const counter of COUNTERS) {
+function checkCounters(
+  ledger: Ledger,
+  promise: string,
+  counters: readonly string[],
+  applied: readonly Applied[],
+): void {
+  for (const counter of counters) {
     const counting = applied.filter(({ set }) => counter in set);
     for (const [name, events] of by(counting, (one) => ownName(one, counter))) {
       const values = events.map(({ set }) => set[counter]);
       const wanted = values.map((_value, n) => n + 1);
-      ledger.check('counters in state are exact', name, isDeepStrictEqual(values, wanted), () => values);
+      ledger.check(promise, name, isDeepStrictEqual(values, wanted), () => values);
     }
   }
 }
 
 /** A call sees the draft of the call before it in its turn, and of no other turn. */
-function checkTemp(ledger: Ledger, { parts, toolRuns }: Evidence): void {
+function checkTemp(ledger: Ledger, { parts, toolRuns }: StateEvidence): void {
   const calls = new Map(parts.filter(isKeep).map((part) => [part.tool_call_id ?? '', part]));
   const before = new Map<PartRow, string>();
   for (const turn of by([...calls.values()], ({ session_id, message_id }) => `${session_id} ${message_id}`).values()) {
