@@ -20,6 +20,7 @@ import {
   type SessionLike,
   storedTime,
   valuesOf,
+  versionIn,
 } from './session.ts';
 
 /** An event as JSON, with its content. */
@@ -209,7 +210,7 @@ function listedSession(appName: string, { id, user_id, at }: { id: string; user_
 
 /** Lets a change happen only if the key still has the version that the session object knows. */
 function fence(change: StateChange, versions: Readonly<Record<string, number>>): void {
-  if (change.increment === undefined) change.seen = versions[fullName(change)] ?? 0;
+  if (change.increment === undefined) change.seen = versionIn(versions, fullName(change));
 }
 
 /** Without the changes of `temp:`, which only a turn has. */

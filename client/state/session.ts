@@ -54,6 +54,11 @@ export function seenOf({ state, events }: StoredStateSession, seq = 0): Seen {
   return { seq: events.at(-1)?.seq ?? seq, versions };
 }
 
+/** The version of a key, 0 for none. A name such as `toString` is a member of every object. */
+export function versionIn(versions: Seen['versions'], name: string): number {
+  return (Object.hasOwn(versions, name) ? versions[name] : undefined) ?? 0;
+}
+
 /** An event of a session's log; values that it added to are in `stateDelta`. */
 export function eventOf({ data }: StoredStateSession['events'][number]): Event {
   const { event, set } = data;

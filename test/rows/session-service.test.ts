@@ -151,7 +151,7 @@ describe.each([
   it('K3 a stale session object cannot overwrite what another writer changed, in any scope', async () => {
     const who = someone();
     const first = await service.createSession({ ...who, state: { n: 1, 'user:n': 1, 'app:n': 1, kept: 1 } });
-    for (const name of ['n', 'user:n', 'app:n', 'new', 'user:new']) {
+    for (const name of ['n', 'user:n', 'app:n', 'new', 'user:new', 'toString', 'constructor']) {
       const stale = await read(service, first);
       const current = await read(service, first);
       await service.appendEvent({ session: current, event: change({ [name]: 2 }) });
