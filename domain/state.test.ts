@@ -158,17 +158,20 @@ it('K6 what was read and then written carries the version that was read; blind w
   const versions = new Map([
     ['user:read', 5],
     ['user:blind', 6],
+    ['user:limit', 7],
   ]);
-  const state = new State({ 'user:read': 1, 'user:blind': 1 }, { versions });
+  const state = new State({ 'user:read': 1, 'user:blind': 1, 'user:limit': 10 }, { versions });
   state.set('user:read', (state.get<number>('user:read') ?? 0) + 1);
   state.has('absent');
   state.set('absent', 1);
   state.set('user:blind', 2);
   state.increment('user:count');
+  if (state.increment('user:limit') > 10) state.set('user:limit', 0);
   expect(editsOf(state).map(({ key, seen }) => [key, seen])).toEqual([
     ['read', 5],
     ['absent', 0],
     ['blind', undefined],
     ['count', undefined],
+    ['limit', 7],
   ]);
 });
