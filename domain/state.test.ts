@@ -40,12 +40,14 @@ it('K2 keys that are names of methods are reached by get and set; assigning to t
 });
 
 it('K2 increments add up, and after a set they are part of it', () => {
-  const state = new State({ n: 4, 'user:text': 'x' });
+  const state = new State({ n: 4, 'user:text': 'x', 'temp:nothing': null });
   expect([state.increment('n'), state.increment('n', 2), state.increment('app:new', -1)]).toEqual([5, 7, -1]);
   state.set('m', 1);
   state.increment('m', 9);
   expect(state.changes()).toMatchObject({ stateDelta: { m: 10 }, stateIncrements: { n: 3, 'app:new': -1 } });
-  expect(() => state.increment('user:text')).toThrow('state["user:text"]: expected a number to add to');
+  for (const name of ['user:text', 'temp:nothing']) {
+    expect(() => state.increment(name)).toThrow(`state["${name}"]: expected a number to add to`);
+  }
   expect(() => state.increment('n', Number.NaN)).toThrow('stateIncrements["n"]: expected a finite number');
 });
 

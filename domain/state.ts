@@ -176,7 +176,8 @@ class Core {
 
   increment(name: string, by: number): number {
     const adding = increment(name, by);
-    const now = this.read(name) ?? 0;
+    // Not for `null`, which is a value and no number.
+    const now = this.has(name) ? this.read(name) : 0;
     if (typeof now !== 'number') throw new StateError(`state[${JSON.stringify(name)}]`, 'a number to add to');
     const sum = setting(name, now + by, 'state').value as number;
     const earlier = this.changed.get(name);

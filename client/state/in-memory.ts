@@ -169,8 +169,7 @@ class MemoryStore implements SessionStore {
       done.versions[name] = 0;
       return;
     }
-    const value =
-      change.increment === undefined ? (change.value as Json) : sumOf(stored?.value ?? 0, change.increment, name);
+    const value = change.increment === undefined ? (change.value as Json) : sumOf(stored, change.increment, name);
     const version = (this.version += 1);
     const bytes = change.bytes ?? byteLength(name) + byteLength(JSON.stringify(value));
     values.set(change.key, { value, version, bytes });
@@ -228,7 +227,8 @@ function fencedByTime(change: StateChange, isCurrent: boolean): StateChange {
   return isFree ? change : { ...change, seen: 0 };
 }
 
-function sumOf(value: Json, by: number, name: string): number {
+function sumOf(stored: Value | undefined, by: number, name: string): number {
+  const value = stored === undefined ? 0 : stored.value;
   if (typeof value !== 'number')
     throw new StateError(`stateIncrements[${JSON.stringify(name)}]`, 'a key that holds a number');
   const sum = value + by;

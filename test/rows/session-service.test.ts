@@ -220,7 +220,10 @@ describe.each([
   });
 
   it('K3 increments are exact, whatever the session object knows', async () => {
-    const session = await service.createSession({ ...someone(), state: { 'user:text': 'x', 'user:big': 1e308 } });
+    const session = await service.createSession({
+      ...someone(),
+      state: { 'user:text': 'x', 'user:big': 1e308, nothing: null },
+    });
     const stale = await read(service, session);
     for (const each of [session, stale, session, stale]) {
       each.state.increment('user:visits');
@@ -234,10 +237,9 @@ describe.each([
     expect(after.events.map(({ actions }) => actions.stateDelta['user:visits'])).toEqual([1, 2, 3, 4]);
     const adding = (name: string, by: number) =>
       service.appendEvent({ session: after, event: change({ half: 0 }, { stateIncrements: { [name]: by } }) });
-    await expect(adding('user:text', 1)).rejects.toMatchObject({
-      code: 'BadRequest',
-      field: 'stateIncrements["user:text"]',
-    });
+    for (const name of ['user:text', 'nothing']) {
+      await expect(adding(name, 1)).rejects.toMatchObject({ code: 'BadRequest', field: `stateIncrements["${name}"]` });
+    }
     await expect(adding('user:big', 1e308)).rejects.toMatchObject({ code: 'BadRequest', field: 'stateIncrements' });
     expect((await read(service, session)).state.get('half')).toBeGreaterThan(0);
   });
@@ -568,12 +570,15 @@ it('K5 random operations do the same in memory and in Postgres', async () => {
     for (let n = 0; n < 40; n += 1) {
       const sessionId = `s${random(3)}`;
       const delta = Object.fromEntries(names.filter(() => random(3) === 0).map((name) => [name, value()]));
-      const actions = {
+      const setting = {
         stateDelta: delta,
         stateDeletions: names.filter((name) => !(name in delta) && random(4) === 0),
       };
       const id = `e${random(60)}`;
-      const operation = random(6);
+      const operation = random(7);
+      // Alone: of several reasons to refuse an event, either may be the one that is told.
+      const adding = { stateIncrements: Object.fromEntries(names.slice(0, random(7)).map((name) => [name, 1 + n])) };
+      const actions = operation === 6 ? adding : setting;
       const isDeleted = random(3) === 0;
       const [memory, stored] = await both(async (service, sessions) => {
         if (operation === 0) {
