@@ -130,7 +130,8 @@ export class SessionService {
     const key = keyOf({ appName, userId, sessionId });
     if (key === undefined) return undefined;
     const recent = wholeNumber(config.numRecentEvents, 'config.numRecentEvents') || null;
-    const stored = await this.store.get(key, { recent, after: config.afterTimestamp || null });
+    const after = finite(config.afterTimestamp ?? 0, 'config.afterTimestamp') || null;
+    const stored = await this.store.get(key, { recent, after });
     return stored && sessionOf({ appName, userId, id: sessionId }, stored);
   }
 
@@ -184,7 +185,8 @@ export class SessionService {
     const known = session[SEEN];
     const changes = lasting(changesOf(event.actions ?? {}));
     if (known !== undefined) for (const change of changes) fence(change, known.versions);
-    Object.assign(event, { id: event.id || newId('evt'), timestamp: event.timestamp || Date.now() / 1_000 });
+    const timestamp = finite(event.timestamp ?? Date.now() / 1_000, 'event.timestamp');
+    Object.assign(event, { id: event.id || newId('evt'), timestamp });
     event.actions = withoutTemp(new EventActions(event.actions));
     const seen = { at: storedTime(session), seq: known?.seq ?? 0, versions: known !== undefined };
     const stored = await this.store.append(key, { event: eventJson(event), changes, actor: 'user' }, seen);
@@ -243,6 +245,11 @@ function eventJson(event: Event): Record<string, Json> {
     throw new StateError('event', `at most ${MAX_EVENT_BYTES} bytes as JSON, not ${bytes}`, 'TooLarge');
   if (event.id.length > MAX_NAME_BYTES) throw new StateError('event.id', `at most ${MAX_NAME_BYTES} characters`);
   return stateValue(JSON.parse(json), 'event') as Record<string, Json>;
+}
+
+function finite(value: number, field: string): number {
+  if (Number.isFinite(value)) return value;
+  throw new StateError(field, 'a finite number: epoch seconds');
 }
 
 function wholeNumber(value: number | undefined, field: string): number | undefined {

@@ -279,6 +279,16 @@ describe.each([
     await expect(service.appendEvent({ session, event: new Event({ content: cyclic }) })).rejects.toMatchObject({
       field: 'event',
     });
+    for (const timestamp of ['2026-01-01', new Date(0), Number.NaN]) {
+      const event = Object.assign(change({ a: 2 }), { timestamp });
+      await expect(service.appendEvent({ session, event })).rejects.toMatchObject({
+        ...{ code: 'BadRequest', field: 'event.timestamp' },
+      });
+      const config = { afterTimestamp: timestamp as number };
+      await expect(service.getSession({ ...reading(session), config })).rejects.toMatchObject({
+        ...{ code: 'BadRequest', field: 'config.afterTimestamp' },
+      });
+    }
     const after = await read(service, session);
     expect([after.state.get('a'), after.events.length]).toEqual([1, 4]);
     for (const [request, field] of [
