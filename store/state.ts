@@ -54,6 +54,8 @@ const stateSession = z.object({
   session_id: z.string(),
   /** Epoch microseconds of the newest event of state. */
   at: z.number(),
+  /** Number of its newest event, whatever its kind. */
+  seq: z.number(),
   state: z.array(stateEntry),
   incomplete: incompleteScopes,
   /** Oldest first; `at` in epoch seconds. */

@@ -204,7 +204,9 @@ class MemoryStore implements SessionStore {
       after === null ? -1 : session.events.findLastIndex(({ data }) => Number(data.event['timestamp']) < after);
     const events = session.events.slice(last + 1).filter(({ seq }) => seq > afterSeq);
     const newest = recent === null ? events : events.slice(-recent);
-    return structuredClone({ session_id: session.sessionId, at: session.at, state, incomplete: [], events: newest });
+    const { sessionId, at } = session;
+    const seq = session.events.at(-1)?.seq ?? 0;
+    return structuredClone({ session_id: sessionId, at, seq, state, incomplete: [], events: newest });
   }
 }
 

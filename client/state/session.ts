@@ -8,7 +8,7 @@ import { Event } from './event.ts';
 export const SEEN = Symbol.for('perdure.seen');
 
 interface Seen {
-  /** Number of the newest event that the object has. */
+  /** Number of the newest event of the session; the object has those that it was read with. */
   seq: number;
   /** Versions of the keys of `state`. */
   versions: Readonly<Record<string, number>>;
@@ -49,9 +49,8 @@ export function valuesOf({ state }: Pick<StoredStateSession, 'state'>): [string,
   return state.map((entry) => [fullName(entry), entry.value]);
 }
 
-export function seenOf({ state, events }: StoredStateSession, seq = 0): Seen {
-  const versions = Object.fromEntries(state.map((entry) => [fullName(entry), entry.version]));
-  return { seq: events.at(-1)?.seq ?? seq, versions };
+export function seenOf({ state, seq }: StoredStateSession): Seen {
+  return { seq, versions: Object.fromEntries(state.map((entry) => [fullName(entry), entry.version])) };
 }
 
 /** The version of a key, 0 for none. A name such as `toString` is a member of every object. */
@@ -99,7 +98,7 @@ export function refresh(session: SessionLike, stored: StoredStateSession, own?: 
     stored.events.map((each) => (own !== undefined && each.data.event['id'] === own.id ? own : eventOf(each))),
   );
   session.lastUpdateTime = secondsOf(stored.at);
-  session[SEEN] = seenOf(stored, session[SEEN]?.seq);
+  session[SEEN] = seenOf(stored);
 }
 
 function addEvents(session: SessionLike, events: readonly Event[]): void {

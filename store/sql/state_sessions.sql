@@ -23,11 +23,12 @@ LANGUAGE sql STABLE AS $$
        ORDER BY seq DESC LIMIT p_recent) AS newest
 $$;
 
--- { session_id, at, state, incomplete, events } of a session.
+-- { session_id, at, seq, state, incomplete, events } of a session; `seq`: number of its newest event.
 CREATE OR REPLACE FUNCTION read_state_session(p_session text, p_user text, p_after_seq bigint, p_recent bigint, p_after float8)
 RETURNS jsonb LANGUAGE sql STABLE AS $$
   SELECT jsonb_build_object('session_id', c.session_id, 'at', state_time(c.state_updated_at), 'state', loaded.state,
-                            'incomplete', loaded.incomplete, 'events', state_events(p_session, p_after_seq, p_recent, p_after))
+                            'incomplete', loaded.incomplete, 'events', state_events(p_session, p_after_seq, p_recent, p_after),
+                            'seq', (SELECT max(seq) FROM session_events WHERE session_id = p_session))
     FROM chat_sessions c CROSS JOIN load_state(p_session, p_user) AS loaded
    WHERE c.session_id = p_session
 $$;

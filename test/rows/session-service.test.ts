@@ -132,6 +132,16 @@ describe.each([
     expect(await events({ afterTimestamp: 200 })).toEqual([]);
   });
 
+  it('K3 a stale object that was read without the older events gets only those that came after it was read', async () => {
+    const session = await service.createSession(someone());
+    for (const id of ['a', 'b']) await service.appendEvent({ session, event: new Event({ id, timestamp: 100 }) });
+    const stale = (await service.getSession({ ...reading(session), config: { afterTimestamp: 101 } }))!;
+    expect(stale.events).toEqual([]);
+    for (const id of ['c', 'd']) await service.appendEvent({ session, event: new Event({ id }) });
+    for (const id of ['e', 'f']) await service.appendEvent({ session: stale, event: new Event({ id }) });
+    expect(stale.events.map(({ id }) => id)).toEqual(['c', 'd', 'e', 'f']);
+  });
+
   it('K3 an event that is sent again is applied once; another one with its id is refused', async () => {
     const session = await service.createSession(someone());
     const copy = await read(service, session);
