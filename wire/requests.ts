@@ -22,7 +22,8 @@ export const metadata = json.meta({ description: 'Any object. Keys reserved for 
 
 export const idempotencyKey = id.meta({
   description:
-    'Chosen by the caller. A command repeated with the same key is not carried out again and gets the same response.',
+    'Chosen by the caller. A command repeated with the same key is not carried out again and gets the same response; a ' +
+    'change of state gets the state as it is now.',
 });
 
 const modelString = z.string(MODEL_EXPECTED).max(200, MODEL_EXPECTED);
@@ -240,12 +241,20 @@ export const stateBody = z.strictObject({
     .record(z.string(), z.number('a number'), 'an object')
     .optional()
     .meta({ description: 'Numbers to add to keys' }),
+  versions: z
+    .record(z.string(), z.int('a version').min(0), 'an object')
+    .optional()
+    .meta({ description: 'From an earlier response: set and remove only keys that have the same version still' }),
   lastUpdateTime: z
     .number('epoch seconds, from an earlier response')
     .min(0)
     .max(1e11)
     .optional()
-    .meta({ description: 'Refuse the change if the session was changed since; keys may still be added' }),
+    .meta({
+      description:
+        'Without `versions`: set and remove keys of the session only if it was not changed since, and otherwise only add ' +
+        'keys. Keys with `user:` and `app:`, which other sessions change, can only be added',
+    }),
 });
 
 /** A number in a query string. */

@@ -170,7 +170,11 @@ export const uiMessage = z
   .meta({ id: 'UIMessage', description: 'A UIMessage of the AI SDK, usable as an initial message of useChat.' });
 
 export const stateView = z
-  .object({ state: json, lastUpdateTime: z.number().meta({ description: 'Epoch seconds' }) })
+  .object({
+    state: json,
+    versions: z.record(z.string(), count).meta({ description: 'Of each key' }),
+    lastUpdateTime: z.number().meta({ description: 'Epoch seconds' }),
+  })
   .meta({ id: 'SessionState', description: 'The state that a session sees, by key with its prefix.' });
 
 export const logEntry = z

@@ -14,12 +14,12 @@ import {
 } from '@google/adk';
 import { Event } from './event.ts';
 import type { SessionService } from './service.ts';
-import { SEEN, type Session, type SessionLike } from './session.ts';
+import type { Session, SessionLike } from './session.ts';
 
 /** Times are epoch seconds in perdure/state, and epoch milliseconds in ADK for TypeScript. */
 const MS = 1_000;
 
-type SeenSession = AdkSession & Pick<SessionLike, typeof SEEN>;
+type SeenSession = AdkSession & Pick<SessionLike, 'seen'>;
 
 /** ADK's session service over one of perdure/state, for ADK's own `Runner`. */
 export class PerdureSessionService extends BaseSessionService {
@@ -66,7 +66,7 @@ export class PerdureSessionService extends BaseSessionService {
     const added = own.events.filter(({ id }) => !known.has(id));
     session.events.push(...added.map((each) => (each.id === event.id ? event : adkEvent(each))));
     session.lastUpdateTime = own.lastUpdateTime * MS;
-    if (own[SEEN] !== undefined) seen[SEEN] = own[SEEN];
+    if (own.seen !== undefined) seen.seen = own.seen;
     return event;
   }
 }
@@ -78,7 +78,7 @@ function adkSession(session: Session): AdkSession {
     state: session.state.getAll(),
     events: session.events.map(adkEvent),
   });
-  return Object.assign(made, session[SEEN] && { [SEEN]: session[SEEN] });
+  return Object.assign(made, session.seen && { seen: session.seen });
 }
 
 function adkEvent({ timestamp, ...event }: Event): AdkEvent {

@@ -11,16 +11,15 @@ import { type Event, EventActions } from './event.ts';
 import {
   advanceSession,
   eventOf,
+  fence,
   type StoredOutcome,
   refresh,
-  SEEN,
   secondsOf,
   seenOf,
   type Session,
   type SessionLike,
   storedTime,
   valuesOf,
-  versionIn,
 } from './session.ts';
 
 /** An event as JSON, with its content. */
@@ -182,7 +181,7 @@ export class SessionService {
     const key = keyOf({ ...session, sessionId: session.id });
     if (key === undefined)
       throw new PerdureError('SessionNotFound', 'session: expected an existing session of this app and user');
-    const known = session[SEEN];
+    const known = session.seen;
     const changes = lasting(changesOf(event.actions ?? {}));
     if (known !== undefined) for (const change of changes) fence(change, known.versions);
     const timestamp = finite(event.timestamp ?? Date.now() / 1_000, 'event.timestamp');
@@ -202,17 +201,12 @@ function sessionOf(key: Pick<Session, 'appName' | 'userId' | 'id'>, stored: Stor
     state: new State(valuesOf(stored), { incomplete: new Set(stored.incomplete) }),
     events: stored.events.map(eventOf),
     lastUpdateTime: secondsOf(stored.at),
-    [SEEN]: seenOf(stored),
+    seen: seenOf(stored),
   };
 }
 
 function listedSession(appName: string, { id, user_id, at }: { id: string; user_id: string; at: number }): Session {
   return { id, appName, userId: user_id, state: new State(), events: [], lastUpdateTime: secondsOf(at) };
-}
-
-/** Lets a change happen only if the key still has the version that the session object knows. */
-function fence(change: StateChange, versions: Readonly<Record<string, number>>): void {
-  if (change.increment === undefined) change.seen = versionIn(versions, fullName(change));
 }
 
 /** Without the changes of `temp:`, which only a turn has. */

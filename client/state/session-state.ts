@@ -10,11 +10,14 @@ import { appendStateEvent, getStateSession, type StoredStateSession } from '../.
 import { InvalidInputError, keyReused, parseInput } from '../../wire/input.ts';
 import { stateBody } from '../../wire/requests.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
-import { secondsOf, storedTime, valuesOf } from './session.ts';
+import { fence, secondsOf, storedTime, valuesOf, versionsOf } from './session.ts';
 
-/** The state that a session sees, and when it last changed, in epoch seconds. */
+/** The state that a session sees. */
 export interface SessionState {
   state: Record<string, Json>;
+  /** Of each key. */
+  versions: Record<string, number>;
+  /** When the session changed it last, in epoch seconds. */
   lastUpdateTime: number;
 }
 
@@ -28,8 +31,9 @@ export async function readState(db: Db, user: string, sessionId: string): Promis
 }
 
 /**
- * Appends an event of the user's to a session, and returns the state after it. With `lastUpdateTime` only if nothing has
- * happened in the session since, except that keys may be added.
+ * Appends an event of the user's to a session, and returns the state after it. With `versions` only if the keys that it sets
+ * or removes still have these; else with `lastUpdateTime` only if nothing has happened in the session since, except that keys
+ * may be added.
  * @param options.admin the user may change `app:` state
  * @throws {PerdureError} `SessionNotFound`, `Forbidden`, `StaleSession`, `KeyReused`, `BadRequest`, `TooLarge`
  */
@@ -42,7 +46,7 @@ export async function changeState(
     admin = false,
   }: { idempotencyKey?: string | undefined; admin?: boolean | undefined },
 ): Promise<SessionState> {
-  const { lastUpdateTime, ...actions } = parseInput(stateBody, given);
+  const { versions, lastUpdateTime, ...actions } = parseInput(stateBody, given);
   const changes = lastingChanges(actions);
   const ofApp = changes.find(({ scope }) => scope === 'app');
   if (ofApp !== undefined && !admin) {
@@ -61,8 +65,11 @@ export async function changeState(
       ),
     },
   };
+  if (versions !== undefined) for (const change of changes) fence(change, versions);
   const seen =
-    lastUpdateTime === undefined ? null : { at: storedTime({ lastUpdateTime }), seq: 0, versions: false, recent: 0 };
+    versions !== undefined || lastUpdateTime === undefined
+      ? null
+      : { at: storedTime({ lastUpdateTime }), seq: 0, versions: false, recent: 0 };
   try {
     await appendStateEvent(db, { app: null, user, id: sessionId }, { event, changes, actor: 'user' }, seen);
   } catch (error) {
@@ -86,5 +93,9 @@ function lastingChanges(actions: Parameters<typeof changesOf>[0]): StateChange[]
 }
 
 function shown(stored: StoredStateSession): SessionState {
-  return { state: Object.fromEntries(valuesOf(stored)), lastUpdateTime: secondsOf(stored.at) };
+  return {
+    state: Object.fromEntries(valuesOf(stored)),
+    versions: versionsOf(stored),
+    lastUpdateTime: secondsOf(stored.at),
+  };
 }

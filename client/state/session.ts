@@ -1,12 +1,11 @@
+import type { StateChange } from '../../domain/state-changes.ts';
 import { fullName } from '../../domain/state-keys.ts';
 import { adoptState, type State } from '../../domain/state.ts';
 import type { Json } from '../../domain/text.ts';
 import type { StoredStateSession } from '../../store/state.ts';
 import { Event } from './event.ts';
 
-/** What a session object knows of the stored session, for the fence. Spreading the object and lodash's cloneDeep keep it. */
-export const SEEN = Symbol.for('perdure.seen');
-
+/** What a session object knows of the stored session, for the fence. */
 interface Seen {
   /** Number of the newest event of the session; the object has those that it was read with. */
   seq: number;
@@ -22,7 +21,8 @@ export interface SessionLike {
   state: Record<string, unknown>;
   events: Event[];
   lastUpdateTime: number;
-  [SEEN]?: Seen;
+  /** Missing in an object that was not read from a service: then only `lastUpdateTime` says what its writer knows. */
+  seen?: Seen;
 }
 
 /** A session with its merged state, as it was read. */
@@ -49,12 +49,22 @@ export function valuesOf({ state }: Pick<StoredStateSession, 'state'>): [string,
   return state.map((entry) => [fullName(entry), entry.value]);
 }
 
-export function seenOf({ state, seq }: StoredStateSession): Seen {
-  return { seq, versions: Object.fromEntries(state.map((entry) => [fullName(entry), entry.version])) };
+/** The versions of a stored session's keys by full name. */
+export function versionsOf({ state }: Pick<StoredStateSession, 'state'>): Record<string, number> {
+  return Object.fromEntries(state.map((entry) => [fullName(entry), entry.version]));
+}
+
+export function seenOf(stored: StoredStateSession): Seen {
+  return { seq: stored.seq, versions: versionsOf(stored) };
+}
+
+/** Lets a change happen only if the key still has the version that its writer knows. */
+export function fence(change: StateChange, versions: Seen['versions']): void {
+  if (change.increment === undefined) change.seen = versionIn(versions, fullName(change));
 }
 
 /** The version of a key, 0 for none. A name such as `toString` is a member of every object. */
-export function versionIn(versions: Seen['versions'], name: string): number {
+function versionIn(versions: Seen['versions'], name: string): number {
   return (Object.hasOwn(versions, name) ? versions[name] : undefined) ?? 0;
 }
 
@@ -84,7 +94,7 @@ export function advanceSession(
   adoptState(session.state, { set, deleted });
   addEvents(session, [event]);
   session.lastUpdateTime = secondsOf(at);
-  session[SEEN] = { seq, versions: { ...session[SEEN]?.versions, ...versions } };
+  session.seen = { seq, versions: { ...session.seen?.versions, ...versions } };
 }
 
 /** Makes a session object the stored session, including what others did meanwhile. `temp:` values stay. */
@@ -98,7 +108,7 @@ export function refresh(session: SessionLike, stored: StoredStateSession, own?: 
     stored.events.map((each) => (own !== undefined && each.data.event['id'] === own.id ? own : eventOf(each))),
   );
   session.lastUpdateTime = secondsOf(stored.at);
-  session[SEEN] = seenOf(stored);
+  session.seen = seenOf(stored);
 }
 
 function addEvents(session: SessionLike, events: readonly Event[]): void {

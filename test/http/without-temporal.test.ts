@@ -739,6 +739,26 @@ describe('state', () => {
     });
   });
 
+  it('K3 with the versions of an earlier answer, keys that others share are changed, too, and never overwritten', async () => {
+    const id = await openSession();
+    const neighbour = await openSession();
+    const { versions } = (await ada.post(at(id), { stateDelta: { n: 1, 'user:read': 1 } })).body;
+    expect(versions).toMatchObject({ n: expect.any(Number), 'user:read': expect.any(Number) });
+    // What happens to other keys does not matter.
+    await ada.post(at(id), { stateDelta: { m: 1 } });
+    const changed = await ada.post(at(id), { stateDelta: { 'user:read': 2 }, stateDeletions: ['n'], versions });
+    expect([changed.status, changed.body.state['user:read'], changed.body.versions.n]).toEqual([200, 2, undefined]);
+    const added = { stateDelta: { toString: 1 }, versions: changed.body.versions };
+    expect((await ada.post(at(id), added)).status).toBe(200);
+    expect(codeOf(await ada.post(at(id), added))).toEqual([409, 'StaleSession']);
+    await ada.post(at(neighbour), { stateIncrements: { 'user:read': 1 } });
+    for (const { versions: old } of [{ versions }, changed.body]) {
+      const refused = await ada.post(at(id), { stateDelta: { 'user:read': 9 }, versions: old });
+      expect(codeOf(refused)).toEqual([409, 'StaleSession']);
+    }
+    expect((await ada.get(at(id))).body.state['user:read']).toBe(3);
+  });
+
   it.each([
     [{ stateDelta: { 'user:': 1 } }, 400, 'stateDelta["user:"]'],
     [{ stateDelta: { a: 'x'.repeat(70_000) } }, 413, 'stateDelta["a"]'],

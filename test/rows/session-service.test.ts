@@ -210,15 +210,41 @@ describe.each([
     expect((await read(service, session)).state.getAll()).toEqual({ n: 3, m: 1, 'user:a': 2 });
   });
 
-  it('K3 copies keep the fence; an object that went through JSON has a coarser one, and loses no update either', async () => {
+  it('K3 copies, also through JSON, keep the fence', async () => {
     const session = await service.createSession({ ...someone(), state: { n: 1, 'user:n': 1 } });
-    const spread = { ...(await read(service, session)) };
-    await service.appendEvent({ session: spread, event: change({ n: 2 }) });
-    const json = async () => JSON.parse(JSON.stringify(await read(service, session))) as Session;
-    const current = await json();
+    const copies = [(each: Session) => ({ ...each }), (each: Session) => JSON.parse(JSON.stringify(each)) as Session];
+    for (const copyOf of copies) {
+      const copy = copyOf(await read(service, session));
+      const stale = copyOf(await read(service, session));
+      for (const n of [2, 3]) {
+        await service.appendEvent({ session: copy, event: change({ n, 'user:n': n }, { stateDeletions: ['none'] }) });
+      }
+      for (const name of ['n', 'user:n']) {
+        await expect(service.appendEvent({ session: stale, event: change({ [name]: 4 }) })).rejects.toMatchObject({
+          code: 'StaleSession',
+        });
+      }
+      await service.appendEvent({ session: stale, event: change({ added: 1 }) });
+      expect(stale.events).toHaveLength(copy.events.length + 1);
+      expect(Object.fromEntries(Object.entries(stale.state))).toEqual({ n: 3, 'user:n': 3, added: 1 });
+      await service.appendEvent({ session: stale, event: change({}, { stateDeletions: ['added'] }) });
+    }
+  });
+
+  it('K3 an object that knows no versions has a coarser fence, and loses no update either', async () => {
+    const session = await service.createSession({ ...someone(), state: { n: 1, 'user:n': 1 } });
+    const handmade = async () => {
+      const { seen: _seen, state, ...rest } = await read(service, session);
+      return { ...rest, state: state.getAll() };
+    };
+    const current = await handmade();
     await service.appendEvent({ session: current, event: change({ n: 3, 'user:first': 1 }) });
     expect(current.state).toEqual({ n: 3, 'user:n': 1, 'user:first': 1 });
-    const stale = await json();
+    const shared = service.appendEvent({ session: await handmade(), event: change({ 'user:n': 2 }) });
+    await expect(shared).rejects.toMatchObject({
+      ...{ code: 'StaleSession', message: expect.stringContaining('with the versions that you read') as string },
+    });
+    const stale = await handmade();
     await service.appendEvent({ session: await read(service, session), event: change({ other: 1 }) });
     for (const delta of [{ n: 4 }, { 'user:n': 4 }]) {
       await expect(service.appendEvent({ session: { ...stale }, event: change(delta) })).rejects.toMatchObject({
