@@ -94,7 +94,8 @@ export function advanceSession(
   adoptState(session.state, { set, deleted });
   addEvents(session, [event]);
   session.lastUpdateTime = secondsOf(at);
-  session.seen = { seq, versions: { ...session.seen?.versions, ...versions } };
+  // Without all versions, an object still has only its time.
+  if (session.seen !== undefined) session.seen = { seq, versions: { ...session.seen.versions, ...versions } };
 }
 
 /** Makes a session object the stored session, including what others did meanwhile. `temp:` values stay. */

@@ -238,7 +238,8 @@ describe.each([
       return { ...rest, state: state.getAll() };
     };
     const current = await handmade();
-    await service.appendEvent({ session: current, event: change({ n: 3, 'user:first': 1 }) });
+    await service.appendEvent({ session: current, event: change({ 'user:first': 1 }) });
+    await service.appendEvent({ session: current, event: change({ n: 3 }) });
     expect(current.state).toEqual({ n: 3, 'user:n': 1, 'user:first': 1 });
     const shared = service.appendEvent({ session: await handmade(), event: change({ 'user:n': 2 }) });
     await expect(shared).rejects.toMatchObject({
