@@ -117,17 +117,30 @@ export function editsOf(state: State): StateChange[] {
   return coreOf(state).edits();
 }
 
-/** Takes over values that have been stored, into a `State` or a plain object; they are no changes of its own. */
+/**
+ * Hands the changes of keys over to an event that is being stored: what is changed from now on is not part of it.
+ * Returns a function that takes them back, because the event was not stored.
+ */
+export function handOver(state: Record<string, unknown>, names: readonly string[]): () => void {
+  return state instanceof State ? coreOf(state).handOver(names) : () => {};
+}
+
+/**
+ * Takes over values that have been stored, into a `State` or a plain object; they are no changes of its own. A `State` keeps
+ * changes of its own that are not stored yet, increments on top of the stored number.
+ * Returns the keys whose stored values it does not show, because it has set or deleted them since.
+ */
 export function adoptState(
   state: Record<string, unknown>,
   { set, deleted }: { set: Record<string, Json>; deleted: readonly string[] },
-): void {
+): string[] {
   if (state instanceof State) return coreOf(state).adopt(set, deleted);
   for (const [name, value] of Object.entries(set)) {
     // Not an assignment, which `__proto__` would turn into a change of the prototype.
     Object.defineProperty(state, name, { value, writable: true, enumerable: true, configurable: true });
   }
   for (const name of deleted) Reflect.deleteProperty(state, name);
+  return [];
 }
 
 class Core {
@@ -188,10 +201,28 @@ class Core {
     return sum;
   }
 
-  adopt(set: Record<string, Json>, deleted: readonly string[]): void {
-    for (const [name, value] of Object.entries(set)) this.values.set(name, value);
-    for (const name of deleted) this.values.delete(name);
-    for (const name of [...Object.keys(set), ...deleted]) this.changed.delete(name);
+  handOver(names: readonly string[]): () => void {
+    const sent = names.flatMap((name) => this.changed.get(name) ?? []);
+    for (const name of names) this.changed.delete(name);
+    return () => {
+      for (const change of sent) this.takeBack(change);
+    };
+  }
+
+  adopt(set: Record<string, Json>, deleted: readonly string[]): string[] {
+    const kept: string[] = [];
+    const stored = [...Object.entries(set), ...deleted.map((name): [string, undefined] => [name, undefined])];
+    for (const [name, value] of stored) {
+      const own = this.changed.get(name);
+      if (own !== undefined && own.increment === undefined) {
+        kept.push(name);
+        continue;
+      }
+      const now = own?.increment === undefined ? value : plus(value, own.increment);
+      if (now === undefined) this.values.delete(name);
+      else this.values.set(name, now);
+    }
+    return kept;
   }
 
   all(): Record<string, Json> {
@@ -215,6 +246,15 @@ class Core {
     this.checkScope(name, change);
     this.values.set(name, value as Json);
     this.changed.set(name, change);
+  }
+
+  private takeBack(change: StateChange): void {
+    const name = fullName(change);
+    const later = this.changed.get(name);
+    if (later === undefined) this.changed.set(name, change);
+    else if (later.increment === undefined) return;
+    else if (change.increment === undefined) this.changed.set(name, setting(name, this.values.get(name), 'state'));
+    else this.changed.set(name, { ...later, increment: change.increment + later.increment });
   }
 
   private requireLoaded(name: string): void {
@@ -280,6 +320,12 @@ const handler: ProxyHandler<State> = {
     return typeof key === 'string';
   },
 };
+
+/** A stored value with an increment that is not stored yet; whoever stores it refuses what is no number. */
+function plus(value: Json | undefined, by: number): Json {
+  const from = value === undefined ? 0 : value;
+  return typeof from === 'number' ? from + by : from;
+}
 
 function replace<K, V>(map: Map<K, V>, entries: Map<K, V>): void {
   map.clear();

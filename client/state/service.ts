@@ -4,7 +4,7 @@ import { newId } from '../../domain/ids.ts';
 import { changesOf, type StateChange } from '../../domain/state-changes.ts';
 import { fullName, StateError } from '../../domain/state-keys.ts';
 import { stateValue } from '../../domain/state-value.ts';
-import { State } from '../../domain/state.ts';
+import { handOver, State } from '../../domain/state.ts';
 import { byteLength, cleanText, type Json } from '../../domain/text.ts';
 import type { NewStateEvent, SeenSession, StateSessionKey, StoredStateSession } from '../../store/state.ts';
 import { type Event, EventActions } from './event.ts';
@@ -181,16 +181,26 @@ export class SessionService {
     const key = keyOf({ ...session, sessionId: session.id });
     if (key === undefined)
       throw new PerdureError('SessionNotFound', 'session: expected an existing session of this app and user');
-    const known = session.seen;
-    const changes = lasting(changesOf(event.actions ?? {}));
-    if (known !== undefined) for (const change of changes) fence(change, known.versions);
+    const allChanges = changesOf(event.actions ?? {});
     const timestamp = finite(event.timestamp ?? Date.now() / 1_000, 'event.timestamp');
     Object.assign(event, { id: event.id || newId('evt'), timestamp });
     event.actions = withoutTemp(new EventActions(event.actions));
-    const seen = { at: storedTime(session), seq: known?.seq ?? 0, versions: known !== undefined };
-    const stored = await this.store.append(key, { event: eventJson(event), changes, actor: 'user' }, seen);
-    if (stored.fresh !== undefined) refresh(session, stored.fresh, event);
-    else if (!('repeat' in stored)) advanceSession(session, event, stored);
+    const stored = { event: eventJson(event), changes: lasting(allChanges), actor: 'user' as const };
+    const takeBack = handOver(
+      session.state,
+      allChanges.map((change) => fullName(change)),
+    );
+    try {
+      const known = session.seen;
+      if (known !== undefined) for (const change of stored.changes) fence(change, known.versions);
+      const seen = { at: storedTime(session), seq: known?.seq ?? 0, versions: known !== undefined };
+      const done = await this.store.append(key, stored, seen);
+      if (done.fresh !== undefined) refresh(session, done.fresh, { event, ...done });
+      else if (!('repeat' in done)) advanceSession(session, event, done);
+    } catch (error) {
+      takeBack();
+      throw error;
+    }
     return event;
   }
 }

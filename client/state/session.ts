@@ -10,7 +10,7 @@ interface Seen {
   /** Number of the newest event of the session; the object has those that it was read with. */
   seq: number;
   /** Versions of the keys of `state`. */
-  versions: Readonly<Record<string, number>>;
+  versions: Record<string, number>;
 }
 
 /** A session object as `appendEvent` accepts it; its state may be a plain object. */
@@ -98,18 +98,29 @@ export function advanceSession(
   if (session.seen !== undefined) session.seen = { seq, versions: { ...session.seen.versions, ...versions } };
 }
 
-/** Makes a session object the stored session, including what others did meanwhile. `temp:` values stay. */
-export function refresh(session: SessionLike, stored: StoredStateSession, own?: Event): void {
-  const values = valuesOf(stored);
-  const kept = new Set(values.map(([name]) => name));
-  const gone = Object.keys(session.state).filter((name) => !kept.has(name) && !name.startsWith('temp:'));
-  adoptState(session.state, { set: Object.fromEntries(values), deleted: gone });
+/**
+ * Makes a session object the stored session, including what others did meanwhile. `temp:` values stay, and changes that are not
+ * stored yet.
+ * @param own the event that was appended, and the versions of the keys that it wrote
+ */
+export function refresh(
+  session: SessionLike,
+  stored: StoredStateSession,
+  { event, versions = {} }: { event: Event; versions?: Seen['versions'] },
+): void {
+  const values = Object.fromEntries(valuesOf(stored));
+  const gone = Object.keys(session.state).filter((name) => !Object.hasOwn(values, name) && !name.startsWith('temp:'));
+  const kept = adoptState(session.state, { set: values, deleted: gone });
   addEvents(
     session,
-    stored.events.map((each) => (own !== undefined && each.data.event['id'] === own.id ? own : eventOf(each))),
+    stored.events.map((each) => (each.data.event['id'] === event.id ? event : eventOf(each))),
   );
   session.lastUpdateTime = secondsOf(stored.at);
-  session.seen = seenOf(stored);
+  // Whoever set or deleted those keys has not seen what others have stored there.
+  const known = { ...session.seen?.versions, ...versions };
+  const seen = seenOf(stored);
+  for (const name of kept) seen.versions[name] = versionIn(known, name);
+  session.seen = seen;
 }
 
 function addEvents(session: SessionLike, events: readonly Event[]): void {

@@ -210,6 +210,48 @@ describe.each([
     expect((await read(service, session)).state.getAll()).toEqual({ n: 3, m: 1, 'user:a': 2 });
   });
 
+  it('K3 changes of an object that no event has carried yet survive a merge, and do not overwrite what it brings', async () => {
+    const session = await service.createSession({ ...someone(), state: { n: 1, gone: 1, 'user:visits': 1 } });
+    const other = await read(service, session);
+    session.state.increment('user:visits');
+    session.state.update({ new: 1, n: 5 });
+    session.state.delete('gone');
+    const changes = { stateDelta: { new: 1, n: 5 }, stateIncrements: { 'user:visits': 1 }, stateDeletions: ['gone'] };
+    await service.appendEvent({ session: other, event: change({ n: 2 }, { stateIncrements: { 'user:visits': 5 } }) });
+    await service.appendEvent({ session, event: change({ unrelated: 1 }) });
+    expect(session.state.changes()).toEqual(changes);
+    expect(session.state.getAll()).toEqual({ n: 5, new: 1, 'user:visits': 7, unrelated: 1 });
+    await expect(service.appendEvent({ session, event: new Event({ actions: changes }) })).rejects.toMatchObject({
+      ...{ code: 'StaleSession', message: expect.stringContaining('"n"') as string },
+    });
+    expect(session.state.changes()).toEqual(changes);
+    await service.appendEvent({ session, event: new Event({ actions: { ...changes, stateDelta: { new: 1 } } }) });
+    expect(session.state.changes()).toEqual({ stateDelta: { n: 5 }, stateIncrements: {}, stateDeletions: [] });
+    const stored = (await read(service, session)).state.getAll();
+    expect(stored).toEqual({ n: 2, new: 1, 'user:visits': 7, unrelated: 1 });
+  });
+
+  it('K3 what changes in an object while its event is being stored is kept for the next one', async () => {
+    const session = await service.createSession(someone());
+    const append = async () => {
+      const event = new Event({ actions: session.state.changes() });
+      const appending = service.appendEvent({ session, event });
+      session.state.increment('half', 0.2);
+      session.state.set('n', 2);
+      return appending;
+    };
+    session.state.increment('half', 0.1);
+    session.state.set('n', 1);
+    await append();
+    const later = { stateDelta: { n: 2 }, stateIncrements: { half: 0.2 }, stateDeletions: [] };
+    expect(session.state.changes()).toEqual(later);
+    expect((await read(service, session)).state.getAll()).toEqual({ half: 0.1, n: 1 });
+    await service.appendEvent({ session: await read(service, session), event: change({ n: 3 }) });
+    await expect(append()).rejects.toMatchObject({ code: 'StaleSession' });
+    expect(session.state.changes()).toEqual({ ...later, stateIncrements: { half: 0.2 + 0.2 } });
+    expect(session.state.getAll()).toEqual({ half: 0.1 + 0.2 + 0.2, n: 2 });
+  });
+
   it('K3 copies, also through JSON, keep the fence', async () => {
     const session = await service.createSession({ ...someone(), state: { n: 1, 'user:n': 1 } });
     const copies = [(each: Session) => ({ ...each }), (each: Session) => JSON.parse(JSON.stringify(each)) as Session];
