@@ -122,7 +122,7 @@ export function editsOf(state: State): StateChange[] {
  * Returns a function that takes them back, because the event was not stored.
  */
 export function handOver(state: Record<string, unknown>, names: readonly string[]): () => void {
-  return state instanceof State ? coreOf(state).handOver(names) : () => {};
+  return cores.get(state)?.handOver(names) ?? (() => {});
 }
 
 /**
@@ -134,7 +134,8 @@ export function adoptState(
   state: Record<string, unknown>,
   { set, deleted }: { set: Record<string, Json>; deleted: readonly string[] },
 ): string[] {
-  if (state instanceof State) return coreOf(state).adopt(set, deleted);
+  const core = cores.get(state);
+  if (core !== undefined) return core.adopt(set, deleted);
   for (const [name, value] of Object.entries(set)) {
     // Not an assignment, which `__proto__` would turn into a change of the prototype.
     Object.defineProperty(state, name, { value, writable: true, enumerable: true, configurable: true });
@@ -283,10 +284,13 @@ class Core {
 }
 
 /** Held outside of the objects, so that no key can collide with it. */
-const cores = new WeakMap<State, Core>();
+const cores = new WeakMap<object, Core>();
 
+/** @throws {TypeError} the state is a deep copy, as lodash's cloneDeep makes it: it has the prototype, but only properties */
 function coreOf(state: State): Core {
-  return cores.get(state) as Core;
+  const core = cores.get(state);
+  if (core === undefined) throw new TypeError('a deep copy of a State is a plain object: its values are properties');
+  return core;
 }
 
 function isMember(key: string): boolean {

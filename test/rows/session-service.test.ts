@@ -6,6 +6,7 @@ import {
   PostgresSessionService,
   type Session,
   type SessionService,
+  State,
 } from '../../client/state/index.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Json } from '../../domain/text.ts';
@@ -254,7 +255,12 @@ describe.each([
 
   it('K3 copies, also through JSON, keep the fence', async () => {
     const session = await service.createSession({ ...someone(), state: { n: 1, 'user:n': 1 } });
-    const copies = [(each: Session) => ({ ...each }), (each: Session) => JSON.parse(JSON.stringify(each)) as Session];
+    const copies = [
+      (each: Session) => ({ ...each }),
+      (each: Session) => JSON.parse(JSON.stringify(each)) as Session,
+      // As lodash's cloneDeep does it.
+      (each: Session) => ({ ...structuredClone({ ...each, state: null }), state: deepCopy(each.state) }),
+    ];
     for (const copyOf of copies) {
       const copy = copyOf(await read(service, session));
       const stale = copyOf(await read(service, session));
@@ -414,6 +420,15 @@ describe.each([
       ...{ code: 'BadRequest', field: 'userId' },
     });
   });
+});
+
+const deepCopy = (state: State): State =>
+  Object.assign(Object.create(Object.getPrototypeOf(state) as object) as State, state);
+
+it('K2 the methods of a deep copy of a state say that it has none', () => {
+  const copy = deepCopy(new State({ a: 1 }));
+  expect(copy['a']).toBe(1);
+  expect(() => copy.get('a')).toThrow('a deep copy of a State is a plain object: its values are properties');
 });
 
 it('K1 whatever writers may store is loaded, also where Postgres needs more space for it than JSON', async () => {
