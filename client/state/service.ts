@@ -12,6 +12,7 @@ import {
   advanceSession,
   eventOf,
   fence,
+  inOrder,
   type StoredOutcome,
   refresh,
   secondsOf,
@@ -190,18 +191,20 @@ export class SessionService {
       session.state,
       allChanges.map((change) => fullName(change)),
     );
-    try {
+    return inOrder(session.state, async () => {
       const known = session.seen;
       if (known !== undefined) for (const change of stored.changes) fence(change, known.versions);
       const seen = { at: storedTime(session), seq: known?.seq ?? 0, versions: known !== undefined };
-      const done = await this.store.append(key, stored, seen);
-      if (done.fresh !== undefined) refresh(session, done.fresh, { event, ...done });
-      else if (!('repeat' in done)) advanceSession(session, event, done);
-    } catch (error) {
-      takeBack();
-      throw error;
-    }
-    return event;
+      try {
+        const done = await this.store.append(key, stored, seen);
+        if (done.fresh !== undefined) refresh(session, done.fresh, { event, ...done });
+        else if (!('repeat' in done)) advanceSession(session, event, done);
+      } catch (error) {
+        takeBack();
+        throw error;
+      }
+      return event;
+    });
   }
 }
 

@@ -85,6 +85,21 @@ export interface StoredOutcome {
   versions: Record<string, number>;
 }
 
+const appending = new WeakMap<object, Promise<unknown>>();
+
+/**
+ * Does something with a session object when what was begun before with the same `state` is over: answers in another order than
+ * the events would set the object back.
+ */
+export function inOrder<T>(state: object, work: () => Promise<T>): Promise<T> {
+  const result = (appending.get(state) ?? Promise.resolve()).then(work);
+  appending.set(
+    state,
+    result.catch(() => {}),
+  );
+  return result;
+}
+
 /** Brings a session object up to date after its event was stored: values, versions, event and time. */
 export function advanceSession(
   session: SessionLike,

@@ -253,6 +253,18 @@ describe.each([
     expect(session.state.getAll()).toEqual({ half: 0.1 + 0.2 + 0.2, n: 2 });
   });
 
+  it('K3 events that are appended to one object at once are stored one after the other', async () => {
+    const session = await service.createSession(someone());
+    const ids = ['a', 'b', 'c', 'd'];
+    await Promise.all(
+      ids.map((id, n) => service.appendEvent({ session, event: Object.assign(change({ n }), { id }) })),
+    );
+    expect(session.events.map(({ id }) => id)).toEqual(ids);
+    const stored = await read(service, session);
+    expect(stored.events.map(({ id }) => id)).toEqual(ids);
+    expect([session.state.get('n'), session.seen]).toEqual([3, stored.seen]);
+  });
+
   it('K3 copies, also through JSON, keep the fence', async () => {
     const session = await service.createSession({ ...someone(), state: { n: 1, 'user:n': 1 } });
     const copies = [
