@@ -14,7 +14,7 @@ import {
 } from '@google/adk';
 import { Event } from './event.ts';
 import type { SessionService } from './service.ts';
-import type { Session, SessionLike } from './session.ts';
+import { holdBack, inOrder, type Session, type SessionLike } from './session.ts';
 
 /** Times are epoch seconds in perdure/state, and epoch milliseconds in ADK for TypeScript. */
 const MS = 1_000;
@@ -53,22 +53,53 @@ export class PerdureSessionService extends BaseSessionService {
   /** As `SessionService.appendEvent`: a stale session object is refused or merged, never written over. */
   override async appendEvent({ session, event }: AppendEventRequest): Promise<AdkEvent> {
     if (event.partial === true) return event;
-    const seen = session as SeenSession;
-    const known = new Set(session.events.map(({ id }) => id));
-    // The same state object, which is brought up to date in place: ADK's contexts hold references to it.
-    const own: SessionLike = {
-      ...seen,
-      events: [],
-      lastUpdateTime: session.lastUpdateTime / MS,
-    };
-    const stored = await this.service.appendEvent({ session: own, event: storable(event) });
-    event.actions.stateDelta = stored.actions.stateDelta;
-    const added = own.events.filter(({ id }) => !known.has(id));
-    session.events.push(...added.map((each) => (each.id === event.id ? event : adkEvent(each))));
-    session.lastUpdateTime = own.lastUpdateTime * MS;
-    if (own.seen !== undefined) seen.seen = own.seen;
-    return event;
+    return inOrder(session.state, async () => {
+      const seen: SeenSession = session;
+      const before = storedValues.get(session.state) ?? { ...session.state };
+      const own: SessionLike = {
+        ...seen,
+        state: { ...before },
+        events: [],
+        lastUpdateTime: session.lastUpdateTime / MS,
+      };
+      await this.service.appendEvent({ session: own, event: storable(event) });
+      const known = new Set(session.events.map(({ id }) => id));
+      const added = own.events.filter(({ id }) => !known.has(id));
+      session.events.push(...added.map((each) => (each.id === event.id ? event : adkEvent(each))));
+      // Trims `temp:`, and sets what no other context has written later.
+      await super.appendEvent({ session, event });
+      const { stateDelta } = event.actions;
+      const unsent = takeOver(session.state, own.state, { ...before, ...stateDelta });
+      if (own.seen !== undefined) {
+        const notSeen = unsent.filter((name) => !Object.hasOwn(stateDelta, name));
+        seen.seen = holdBack(own.seen, notSeen, seen.seen?.versions);
+      }
+      storedValues.set(session.state, own.state);
+      session.lastUpdateTime = own.lastUpdateTime * MS;
+      return event;
+    });
   }
+}
+
+/** By the `state` of session objects: its stored values. What else is in it was written by an ADK context, and is in no event yet. */
+const storedValues = new WeakMap<object, Record<string, unknown>>();
+
+/**
+ * Makes a session object's state the stored one, apart from values that differ from those it had `before`.
+ * Returns the names of these.
+ */
+function takeOver(
+  state: Record<string, unknown>,
+  stored: Record<string, unknown>,
+  before: Record<string, unknown>,
+): string[] {
+  const names = Object.keys({ ...before, ...stored });
+  const unsent = names.filter((name) => state[name] !== before[name]);
+  for (const name of names.filter((each) => !unsent.includes(each))) {
+    if (Object.hasOwn(stored, name)) state[name] = stored[name];
+    else Reflect.deleteProperty(state, name);
+  }
+  return unsent;
 }
 
 function adkSession(session: Session): AdkSession {
@@ -78,6 +109,7 @@ function adkSession(session: Session): AdkSession {
     state: session.state.getAll(),
     events: session.events.map(adkEvent),
   });
+  storedValues.set(made.state, { ...made.state });
   return Object.assign(made, session.seen && { seen: session.seen });
 }
 

@@ -10,7 +10,7 @@ interface Seen {
   /** Number of the newest event of the session; the object has those that it was read with. */
   seq: number;
   /** Versions of the keys of `state`. */
-  versions: Record<string, number>;
+  versions: Readonly<Record<string, number>>;
 }
 
 /** A session object as `appendEvent` accepts it; its state may be a plain object. */
@@ -61,6 +61,14 @@ export function seenOf(stored: StoredStateSession): Seen {
 /** Lets a change happen only if the key still has the version that its writer knows. */
 export function fence(change: StateChange, versions: Seen['versions']): void {
   if (change.increment === undefined) change.seen = versionIn(versions, fullName(change));
+}
+
+/** Leaves keys their earlier versions: who wrote them in a session object has not seen what others have stored there since. */
+export function holdBack({ seq, versions }: Seen, names: readonly string[], earlier: Seen['versions'] = {}): Seen {
+  return {
+    seq,
+    versions: { ...versions, ...Object.fromEntries(names.map((name) => [name, versionIn(earlier, name)])) },
+  };
 }
 
 /** The version of a key, 0 for none. A name such as `toString` is a member of every object. */
@@ -131,11 +139,7 @@ export function refresh(
     stored.events.map((each) => (each.data.event['id'] === event.id ? event : eventOf(each))),
   );
   session.lastUpdateTime = secondsOf(stored.at);
-  // Whoever set or deleted those keys has not seen what others have stored there.
-  const known = { ...session.seen?.versions, ...versions };
-  const seen = seenOf(stored);
-  for (const name of kept) seen.versions[name] = versionIn(known, name);
-  session.seen = seen;
+  session.seen = holdBack(seenOf(stored), kept, { ...session.seen?.versions, ...versions });
 }
 
 function addEvents(session: SessionLike, events: readonly Event[]): void {

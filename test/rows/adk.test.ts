@@ -6,6 +6,7 @@ import {
   type BaseSessionService,
   createEvent,
   createEventActions,
+  type Event as AdkEvent,
   FunctionTool,
   InMemorySessionService as AdkInMemorySessionService,
   LlmAgent,
@@ -13,6 +14,7 @@ import {
   type LlmResponse,
   Runner,
   type Session,
+  State,
 } from '@google/adk';
 import { DatabaseSessionService } from '@google/adk/sessions/database';
 import { jsonSchema, type ModelMessage, streamText, type ToolSet } from 'ai';
@@ -154,6 +156,32 @@ it('K2 an ADK session object that is stale is refused by our service; temp: valu
   expect(stale.state).toEqual({ n: 2, m: 1 });
   expect(stale.events).toHaveLength(2);
   expect((await perdure.listSessions({ appName: 'fence' })).sessions).toMatchObject([{ id: session.id, events: [] }]);
+});
+
+it('K2 what one of ADK’s contexts has set survives the events of others on the same object, and overwrites nobody', async () => {
+  const session = await perdure.createSession({ appName: 'fence', userId: newId('cmd'), state: { n: 1, k: 1 } });
+  const key = { appName: session.appName, userId: session.userId, sessionId: session.id };
+  const [first, second] = [1, 2].map(() => {
+    const event = createEvent({ author: 'a', actions: createEventActions() });
+    return { event, state: new State(session.state, event.actions.stateDelta) };
+  }) as [{ event: AdkEvent; state: State }, { event: AdkEvent; state: State }];
+  first.state.set('n', 2);
+  second.state.update({ n: 3, draft: 1 });
+  const foreign = createEvent({ author: 'b', actions: createEventActions({ stateDelta: { k: 2 } }) });
+  await perdure.appendEvent({ session: (await perdure.getSession(key))!, event: foreign });
+  await perdure.appendEvent({ session, event: first.event });
+  expect(session.state).toEqual({ n: 3, draft: 1, k: 2 });
+  await perdure.appendEvent({ session, event: second.event });
+  expect(session.state).toEqual({ n: 3, draft: 1, k: 2 });
+  expect((await perdure.getSession(key))!.state).toEqual(session.state);
+
+  const third = createEvent({ author: 'a', actions: createEventActions() });
+  new State(session.state, third.actions.stateDelta).set('k', 4);
+  const again = createEvent({ author: 'b', actions: createEventActions({ stateDelta: { k: 3 } }) });
+  await perdure.appendEvent({ session: (await perdure.getSession(key))!, event: again });
+  await perdure.appendEvent({ session, event: createEvent({ author: 'a' }) });
+  expect(session.state['k']).toBe(4);
+  await expect(perdure.appendEvent({ session, event: third })).rejects.toMatchObject({ code: 'StaleSession' });
 });
 
 /** ADK behaves as ours here, apart from what docs/state.md lists: the operations avoid those cases. */
