@@ -196,60 +196,74 @@ it('K5 random operations do the same in ADK’s services and in ours', async () 
   const random = randomIntegers('operations');
   const value = () => [1, 'x', null, true, { a: [1.5, { b: '' }] }, [], 0][random(7)];
   const names = ['a', 'b', 'user:a', 'app:a', 'temp:a', 'x:a'];
-  const userId = 'ada';
-  for (let round = 0; round < 6; round += 1) {
+  for (let round = 0; round < 8; round += 1) {
     const appName = newId('prj');
-    const held = services.map(() => new Map<string, Session>());
+    // ADK's service in memory puts `user:` and `app:` keys of a new session in the session.
+    const hasShared = round % 2 === 1;
+    const compared = hasShared ? services.slice(1) : services;
+    const held = compared.map(() => new Set<string>());
+    const times: number[] = [];
     const shown = (session: Session | undefined) =>
       session && {
         state: { ...session.state },
         events: session.events.map(({ id, author, actions }) => [id, author, { ...actions.stateDelta }]),
       };
-    for (let n = 0; n < 30; n += 1) {
+    for (let n = 0; n < 40; n += 1) {
+      const userId = ['ada', 'bob'][random(2)]!;
       const sessionId = `s${random(3)}`;
       const key = { appName, userId, sessionId };
       const stateDelta = Object.fromEntries(names.filter(() => random(3) === 0).map((name) => [name, value()]));
-      const plain = Object.fromEntries(Object.entries(stateDelta).filter(([name]) => !/^(?:user|app):/.test(name)));
+      const initial = Object.fromEntries(
+        Object.entries(stateDelta).filter(([name]) => hasShared || !/^(?:user|app):/.test(name)),
+      );
       const operation = random(8);
-      const recent = 1 + random(3);
+      const isDeleted = random(3) === 0;
+      const timestamp = await laterTime();
+      times.push(timestamp);
+      const config = {
+        ...(random(3) > 0 && { numRecentEvents: 1 + random(3) }),
+        // Between the times of two events.
+        ...(random(2) === 0 && { afterTimestamp: times[random(times.length)]! - 1 }),
+      };
+      const part = [{}, { limit: 1 + random(2), page: 1 + random(3) }, { limit: 2, offset: random(4) }, { offset: 1 }];
+      const order = [undefined, 'asc', 'desc'][random(3)] as 'asc' | 'desc' | undefined;
+      const listing = { appName, ...(random(2) === 0 && { userId }), ...(order && { order }), ...part[random(4)] };
       const answers = await Promise.all(
-        services.map(async (service, index) => {
+        compared.map(async (service, index) => {
           const sessions = held[index]!;
+          const id = `${userId}/${sessionId}`;
           if (operation === 0) {
-            if (sessions.has(sessionId)) return 'exists';
-            const session = await service.createSession({ ...key, state: structuredClone(plain) });
-            sessions.set(sessionId, session);
-            return shown(session);
+            if (sessions.has(id)) return 'exists';
+            sessions.add(id);
+            return shown(await service.createSession({ ...key, state: structuredClone(initial) }));
           }
-          if (operation === 1 && recent === 1) {
+          if (operation === 1 && isDeleted) {
             await service.deleteSession(key);
-            sessions.delete(sessionId);
+            sessions.delete(id);
           }
-          if (operation <= 2) return shown(await service.getSession({ ...key, config: { numRecentEvents: recent } }));
+          if (operation <= 2) return shown(await service.getSession({ ...key, config }));
           if (operation === 3) {
-            const { sessions: list, ...page } = await service.listSessions({
-              appName,
-              userId,
-              limit: recent,
-              page: 1,
-              order: 'asc',
-            });
-            return { page, count: list.length };
+            const { sessions: list, ...page } = await service.listSessions(listing);
+            const ids = list.map((session) => [session.userId, session.id]);
+            return { page, ids: order === undefined ? ids.length : ids };
           }
-          if (!sessions.has(sessionId)) return 'none';
+          if (!sessions.has(id)) return 'none';
           // Read again, because other sessions may have changed keys of the user.
           const session = (await service.getSession(key))!;
-          const event = createEvent({
-            id: `e${round}-${n}`,
-            author: 'a',
-            timestamp: 1_800_000_000_000 + n,
-            actions: createEventActions({ stateDelta: structuredClone(stateDelta) }),
-          });
+          const actions = createEventActions({ stateDelta: structuredClone(stateDelta) });
+          const event = createEvent({ id: `e${round}-${n}`, author: 'a', timestamp, actions });
           await service.appendEvent({ session, event });
-          return [shown(await service.getSession(key)), { ...event.actions.stateDelta }];
+          return [shown(session), shown(await service.getSession(key)), { ...event.actions.stateDelta }];
         }),
       );
       for (const answer of answers.slice(1)) expect(answer).toEqual(answers[0]);
     }
   }
 });
+
+/** A time later than all that services have drawn till now, and not the next millisecond. */
+async function laterTime(): Promise<number> {
+  const last = Date.now();
+  while (Date.now() < last + 2) await new Promise(setImmediate);
+  return Date.now();
+}
