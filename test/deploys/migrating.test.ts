@@ -120,7 +120,7 @@ it.each([
       owner,
     );
   }
-  await old.query(await file('0032_cached_results_by_app.sql'));
+  await old.query(await file('0033_cached_results_by_app.sql'));
   const cached = async () =>
     (await old.query(`SELECT app || ' ' || scope AS cached FROM cached_results ORDER BY 1`)).rows.map(
       (row: { cached: string }) => row.cached,
