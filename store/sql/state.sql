@@ -211,6 +211,8 @@ EXCEPTION
   WHEN SQLSTATE 'PD004' THEN
     GET STACKED DIAGNOSTICS v_name = PG_EXCEPTION_DETAIL;
     RETURN format('The scope "%s" of state is full, so the changes of state were not stored.', v_name);
+  WHEN numeric_value_out_of_range THEN
+    RETURN 'A sum in state would not be a finite number, so the changes of state were not stored.';
 END $$;
 
 -- `temp:` values after changes, of which other scopes are left out.

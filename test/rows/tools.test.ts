@@ -348,10 +348,10 @@ it('K6 a result whose state another session changed meanwhile becomes a tool err
 
 it('K6 increments of tools add to what is stored then, in every scope', async () => {
   const session = await Session.at('chatting', db, { user: 'counting' });
-  const run = await calling(session, ['call_1', 'call_2', 'call_3']);
-  const add = async (ordinal: number, callId: string, scopes: string[]) => {
+  const run = await calling(session, ['call_1', 'call_2', 'call_3', 'call_4']);
+  const add = async (ordinal: number, callId: string, scopes: string[], by = ordinal) => {
     await session.beginTool(run, [0, ordinal, 1], callId);
-    const state = scopes.map((scope) => ({ scope, key: 'n', increment: ordinal }));
+    const state = scopes.map((scope) => ({ scope, key: 'n', increment: by }));
     return session.finishTool(run, [0, ordinal, 1], callId, { effects: { state } });
   };
   for (const [ordinal, callId] of [
@@ -365,8 +365,15 @@ it('K6 increments of tools add to what is stored then, in every scope', async ()
     { value: 5 },
   ]);
   expect((await session.run(run))['temp']).toEqual({ n: 5 });
+  await db.query(`UPDATE scoped_state SET value = to_jsonb(1.5e308) WHERE owner = 'counting'`);
+  expect(await add(4, 'call_3', ['user', 'session'], 1e308)).toMatchObject({ ok: false });
   await db.query(`UPDATE scoped_state SET value = '"text"' WHERE owner = 'counting'`);
-  expect(await add(4, 'call_3', ['user', 'session'])).toMatchObject({ ok: false });
+  expect(await add(5, 'call_4', ['user', 'session'])).toMatchObject({ ok: false });
+  const errors = [
+    'A sum in state would not be a finite number, so the changes of state were not stored.',
+    'The state key "user:n" does not hold a number, so nothing was added to it.',
+  ];
+  expect((await session.parts(run)).slice(-2)).toMatchObject(errors.map((errorText) => ({ data: { errorText } })));
   expect(await rows(db, `SELECT value FROM scoped_state WHERE owner = $1`, [session.id])).toEqual([{ value: 5 }]);
 });
 
