@@ -1,3 +1,4 @@
+import { canonicalJson } from './canonical-json.ts';
 import { increment, setting, type StateChange } from './state-changes.ts';
 import {
   checkName,
@@ -118,11 +119,14 @@ export function editsOf(state: State): StateChange[] {
 }
 
 /**
- * Hands the changes of keys over to an event that is being stored: what is changed from now on is not part of it.
- * Returns a function that takes them back, because the event was not stored.
+ * Hands those of a state's changes over that an event carries which is being stored: what differs from them was changed later,
+ * and is not part of it. Returns a function to call when this is over; what was not stored is taken back.
  */
-export function handOver(state: Record<string, unknown>, names: readonly string[]): () => void {
-  return cores.get(state)?.handOver(names) ?? (() => {});
+export function handOver(
+  state: Record<string, unknown>,
+  changes: readonly StateChange[],
+): (end: 'stored' | 'failed') => void {
+  return cores.get(state)?.handOver(changes) ?? (() => {});
 }
 
 /**
@@ -146,6 +150,8 @@ export function adoptState(
 
 class Core {
   readonly changed = new Map<string, StateChange>();
+  /** Those handed over to events that are being stored, oldest first. */
+  private readonly sending = new Set<ReadonlyMap<string, StateChange>>();
   private readonly values: Map<string, Json>;
   private readonly options: StateOptions;
   private readonly readKeys = new Set<string>();
@@ -197,16 +203,25 @@ class Core {
     const earlier = this.changed.get(name);
     if (earlier?.increment !== undefined) adding.increment = earlier.increment + by;
     // After a set or a deletion, the sum is known.
-    const isKnown = earlier !== undefined && earlier.increment === undefined;
-    this.change(name, isKnown ? setting(name, sum, 'state') : adding, sum);
+    this.change(name, isKnown(earlier) ? setting(name, sum, 'state') : adding, sum);
     return sum;
   }
 
-  handOver(names: readonly string[]): () => void {
-    const sent = names.flatMap((name) => this.changed.get(name) ?? []);
-    for (const name of names) this.changed.delete(name);
-    return () => {
-      for (const change of sent) this.takeBack(change);
+  handOver(changes: readonly StateChange[]): (end: 'stored' | 'failed') => void {
+    const sent = new Map<string, StateChange>();
+    for (const change of changes) {
+      const name = fullName(change);
+      const own = this.changed.get(name);
+      if (own === undefined || !isPartOf(change, own)) continue;
+      sent.set(name, { ...change });
+      const rest = (own.increment ?? 0) - (change.increment ?? 0);
+      if (rest === 0) this.changed.delete(name);
+      else this.changed.set(name, { ...own, increment: rest });
+    }
+    this.sending.add(sent);
+    return (end) => {
+      this.sending.delete(sent);
+      if (end === 'failed') for (const change of sent.values()) this.takeBack(change);
     };
   }
 
@@ -214,12 +229,13 @@ class Core {
     const kept: string[] = [];
     const stored = [...Object.entries(set), ...deleted.map((name): [string, undefined] => [name, undefined])];
     for (const [name, value] of stored) {
-      const own = this.changed.get(name);
-      if (own !== undefined && own.increment === undefined) {
+      const own = this.unstored(name);
+      if (own.some(isKnown)) {
         kept.push(name);
         continue;
       }
-      const now = own?.increment === undefined ? value : plus(value, own.increment);
+      const by = own.reduce((sum, { increment: each = 0 }) => sum + each, 0);
+      const now = own.length === 0 ? value : plus(value, by);
       if (now === undefined) this.values.delete(name);
       else this.values.set(name, now);
     }
@@ -249,13 +265,21 @@ class Core {
     this.changed.set(name, change);
   }
 
+  /** The changes of a key that are not stored yet, oldest first. */
+  private unstored(name: string): StateChange[] {
+    return [...this.sending, this.changed].flatMap((changes) => changes.get(name) ?? []);
+  }
+
+  /** Takes back the oldest changes: appends end in the order in which they began. */
   private takeBack(change: StateChange): void {
     const name = fullName(change);
-    const later = this.changed.get(name);
-    if (later === undefined) this.changed.set(name, change);
-    else if (later.increment === undefined) return;
-    else if (change.increment === undefined) this.changed.set(name, setting(name, this.values.get(name), 'state'));
-    else this.changed.set(name, { ...later, increment: change.increment + later.increment });
+    const later = this.unstored(name);
+    if (later.some(isKnown)) return;
+    const { increment: by } = change;
+    if (by !== undefined)
+      this.changed.set(name, { ...change, increment: by + (this.changed.get(name)?.increment ?? 0) });
+    else if (later.length === 0) this.changed.set(name, change);
+    else this.changed.set(name, setting(name, this.values.get(name), 'state'));
   }
 
   private requireLoaded(name: string): void {
@@ -324,6 +348,17 @@ const handler: ProxyHandler<State> = {
     return typeof key === 'string';
   },
 };
+
+/** Whether a change sets or deletes its key: then what was stored before does not matter. */
+function isKnown(change: StateChange | undefined): boolean {
+  return change !== undefined && change.increment === undefined;
+}
+
+/** Whether an event's change of a key is the state's own, or the part of its increments that there was when the event was made. */
+function isPartOf(change: StateChange, own: StateChange): boolean {
+  if (change.increment !== undefined || own.increment !== undefined) return !isKnown(change) && !isKnown(own);
+  return canonicalJson({ value: change.value }) === canonicalJson({ value: own.value });
+}
 
 /** A stored value with an increment that is not stored yet; whoever stores it refuses what is no number. */
 function plus(value: Json | undefined, by: number): Json {

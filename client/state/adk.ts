@@ -53,7 +53,7 @@ export class PerdureSessionService extends BaseSessionService {
   /** As `SessionService.appendEvent`: a stale session object is refused or merged, never written over. */
   override async appendEvent({ session, event }: AppendEventRequest): Promise<AdkEvent> {
     if (event.partial === true) return event;
-    return inOrder(session.state, async () => {
+    return inOrder(session.state, Object.keys({ ...event.actions.stateDelta }), async (namesBehind) => {
       const seen: SeenSession = session;
       const before = storedValues.get(session.state) ?? { ...session.state };
       const own: SessionLike = {
@@ -71,7 +71,7 @@ export class PerdureSessionService extends BaseSessionService {
       const { stateDelta } = event.actions;
       const unsent = takeOver(session.state, own.state, { ...before, ...stateDelta });
       if (own.seen !== undefined) {
-        const notSeen = unsent.filter((name) => !Object.hasOwn(stateDelta, name));
+        const notSeen = [...unsent, ...namesBehind()].filter((name) => !Object.hasOwn(stateDelta, name));
         seen.seen = holdBack(own.seen, notSeen, seen.seen?.versions);
       }
       storedValues.set(session.state, own.state);

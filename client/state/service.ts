@@ -187,20 +187,19 @@ export class SessionService {
     Object.assign(event, { id: event.id || newId('evt'), timestamp });
     event.actions = withoutTemp(new EventActions(event.actions));
     const stored = { event: eventJson(event), changes: lasting(allChanges), actor: 'user' as const };
-    const takeBack = handOver(
-      session.state,
-      allChanges.map((change) => fullName(change)),
-    );
-    return inOrder(session.state, async () => {
+    const handedOver = handOver(session.state, allChanges);
+    const names = stored.changes.filter(({ increment }) => increment === undefined).map((change) => fullName(change));
+    return inOrder(session.state, names, async (namesBehind) => {
       const known = session.seen;
       if (known !== undefined) for (const change of stored.changes) fence(change, known.versions);
       const seen = { at: storedTime(session), seq: known?.seq ?? 0, versions: known !== undefined };
       try {
         const done = await this.store.append(key, stored, seen);
-        if (done.fresh !== undefined) refresh(session, done.fresh, { event, ...done });
+        handedOver('stored');
+        if (done.fresh !== undefined) refresh(session, done.fresh, { event, ...done, namesBehind: namesBehind() });
         else if (!('repeat' in done)) advanceSession(session, event, done);
       } catch (error) {
-        takeBack();
+        handedOver('failed');
         throw error;
       }
       return event;

@@ -93,18 +93,35 @@ export interface StoredOutcome {
   versions: Record<string, number>;
 }
 
-const appending = new WeakMap<object, Promise<unknown>>();
+/** The appends to session objects with the same `state`: the last one, and the keys that those which wait set or remove. */
+interface Appends {
+  last: Promise<unknown>;
+  readonly waiting: Set<readonly string[]>;
+}
+
+const appends = new WeakMap<object, Appends>();
 
 /**
- * Does something with a session object when what was begun before with the same `state` is over: answers in another order than
- * the events would set the object back.
+ * Appends to a session object when the appends that were begun before with the same `state` are over: answers in another order
+ * than the events would set the object back.
+ * @param names of the keys that the event sets or removes
+ * @param append gets a function that returns the keys which events behind it set or remove: their makers have not seen what this
+ * one brings
  */
-export function inOrder<T>(state: object, work: () => Promise<T>): Promise<T> {
-  const result = (appending.get(state) ?? Promise.resolve()).then(work);
-  appending.set(
-    state,
-    result.catch(() => {}),
-  );
+export function inOrder<T>(
+  state: object,
+  names: readonly string[],
+  append: (namesBehind: () => string[]) => Promise<T>,
+): Promise<T> {
+  const known = appends.get(state) ?? { last: Promise.resolve(), waiting: new Set() };
+  appends.set(state, known);
+  const { last, waiting } = known;
+  waiting.add(names);
+  const result = last.then(() => {
+    waiting.delete(names);
+    return append(() => [...waiting].flat());
+  });
+  known.last = result.catch(() => {});
   return result;
 }
 
@@ -124,12 +141,12 @@ export function advanceSession(
 /**
  * Makes a session object the stored session, including what others did meanwhile. `temp:` values stay, and changes that are not
  * stored yet.
- * @param own the event that was appended, and the versions of the keys that it wrote
+ * @param own the event that was appended, the versions of the keys that it wrote, and the keys that events behind it write
  */
 export function refresh(
   session: SessionLike,
   stored: StoredStateSession,
-  { event, versions = {} }: { event: Event; versions?: Seen['versions'] },
+  { event, versions = {}, namesBehind }: { event: Event; versions?: Seen['versions']; namesBehind: readonly string[] },
 ): void {
   const values = Object.fromEntries(valuesOf(stored));
   const gone = Object.keys(session.state).filter((name) => !Object.hasOwn(values, name) && !name.startsWith('temp:'));
@@ -139,7 +156,7 @@ export function refresh(
     stored.events.map((each) => (each.data.event['id'] === event.id ? event : eventOf(each))),
   );
   session.lastUpdateTime = secondsOf(stored.at);
-  session.seen = holdBack(seenOf(stored), kept, { ...session.seen?.versions, ...versions });
+  session.seen = holdBack(seenOf(stored), [...kept, ...namesBehind], { ...session.seen?.versions, ...versions });
 }
 
 function addEvents(session: SessionLike, events: readonly Event[]): void {

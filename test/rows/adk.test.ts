@@ -182,6 +182,14 @@ it('K2 what one of ADK’s contexts has set survives the events of others on the
   await perdure.appendEvent({ session, event: createEvent({ author: 'a' }) });
   expect(session.state['k']).toBe(4);
   await expect(perdure.appendEvent({ session, event: third })).rejects.toMatchObject({ code: 'StaleSession' });
+
+  const last = createEvent({ author: 'b', actions: createEventActions({ stateDelta: { n: 5 } }) });
+  await perdure.appendEvent({ session: (await perdure.getSession(key))!, event: last });
+  const waiting = createEvent({ author: 'a', actions: createEventActions({ stateDelta: { n: 6 } }) });
+  const answers = await Promise.allSettled(
+    [createEvent({ author: 'a' }), waiting].map((event) => perdure.appendEvent({ session, event })),
+  );
+  expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
 });
 
 /** ADK behaves as ours here, apart from what docs/state.md lists: the operations avoid those cases. */

@@ -265,6 +265,73 @@ describe.each([
     expect([session.state.get('n'), session.seen]).toEqual([3, stored.seen]);
   });
 
+  it('K3 an event that waits for others of its object is fenced by what was read when it was appended', async () => {
+    const session = await service.createSession({ ...someone(), state: { n: 1, 'user:n': 1 } });
+    const { seen: _seen, ...handmade } = await read(service, session);
+    const copies = [
+      await read(service, session),
+      JSON.parse(JSON.stringify(await read(service, session))) as Session,
+      handmade,
+    ];
+    const stored = { n: 2, 'user:n': 2 };
+    await service.appendEvent({ session, event: change(stored) });
+    for (const [index, copy] of copies.entries()) {
+      const own = `own${index}`;
+      const append = (delta: object) => service.appendEvent({ session: copy, event: change({ ...delta }) });
+      const answers = await Promise.allSettled([
+        append({ [own]: 1 }),
+        append({ n: 3 }),
+        append({ 'user:n': 3 }),
+        append({ [own]: 2 }),
+      ]);
+      expect(answers.map((each) => each.status === 'rejected' && codeOf(each.reason))).toEqual([
+        false,
+        'StaleSession',
+        'StaleSession',
+        false,
+      ]);
+      expect((await read(service, session)).state.getAll()).toMatchObject({ ...stored, [own]: 2 });
+    }
+  });
+
+  it('K3 what an object changed after its event was made is kept, also while several events wait', async () => {
+    const session = await service.createSession({ ...someone(), state: { n: 0 } });
+    const { state } = session;
+    const made = () => new Event({ actions: session.state.changes() });
+    const append = (event: Event) => service.appendEvent({ session, event });
+    state.increment('visits', 2);
+    state.set('n', 1);
+    state.set('same', { a: 1 });
+    const early = made();
+    state.increment('visits', -1);
+    state.set('n', 2);
+    await append(early);
+    expect(state.changes()).toEqual({ stateDelta: { n: 2 }, stateIncrements: { visits: -1 }, stateDeletions: [] });
+    expect(state.getAll()).toEqual({ visits: 1, n: 2, same: { a: 1 } });
+    const first = append(made());
+    state.increment('visits', 5);
+    state.set('n', 3);
+    const second = append(made());
+    await first;
+    expect(state.getAll()).toMatchObject({ visits: 6, n: 3 });
+    await second;
+    expect(state.hasDelta()).toBe(false);
+    expect((await read(service, session)).state.getAll()).toEqual(state.getAll());
+
+    await service.appendEvent({ session: await read(service, session), event: change({ other: 1 }) });
+    state.update({ n: 4, other: 2, sum: 5 });
+    const refused = append(made()).catch(codeOf);
+    state.set('n', 5);
+    state.increment('sum');
+    state.increment('visits');
+    const last = append(made());
+    expect(await refused).toBe('StaleSession');
+    await last;
+    expect(state.changes()).toEqual({ stateDelta: { other: 2, sum: 6 }, stateIncrements: {}, stateDeletions: [] });
+    expect(state.getAll()).toMatchObject({ n: 5, other: 2, sum: 6, visits: 7 });
+    expect((await read(service, session)).state.getAll()).toMatchObject({ n: 5, other: 1, sum: 1, visits: 7 });
+  });
+
   it('K3 copies, also through JSON, keep the fence', async () => {
     const session = await service.createSession({ ...someone(), state: { n: 1, 'user:n': 1 } });
     const copies = [
@@ -537,12 +604,12 @@ it('K3 deleting a key that another writer is about to add leaves no deletion in 
     adding.id,
     JSON.stringify(['user', 'app'].map((scope) => ({ scope, key: 'a', value: 1, bytes: 7 }))),
   ]);
-  deleting.state.set('user:a', 'unsent');
+  const object = { ...deleting, state: { 'user:a': 'not stored' } };
   await postgres.appendEvent({
-    session: deleting,
+    session: object,
     event: change({}, { stateDeletions: ['user:a', 'app:a'], stateIncrements: { 'user:n': 1 } }),
   });
-  expect(deleting.state.has('user:a')).toBe(false);
+  expect(object.state).toEqual({ 'user:n': 1 });
   await client.query('COMMIT');
   expect((await read(postgres, deleting)).state.getAll()).toEqual({ 'user:a': 1, 'app:a': 1, 'user:n': 1 });
   await expectReplay(who.appName, who.userId);
