@@ -1,4 +1,5 @@
 // perdure/adk: the sessions of perdure/state for agents of Google ADK.
+import { isDeepStrictEqual } from 'node:util';
 import {
   type AppendEventRequest,
   BaseSessionService,
@@ -94,10 +95,11 @@ function takeOver(
   before: Record<string, unknown>,
 ): string[] {
   const names = Object.keys({ ...before, ...stored });
-  const unsent = names.filter((name) => state[name] !== before[name]);
+  const unsent = names.filter((name) => !isDeepStrictEqual(state[name], before[name]));
   for (const name of names.filter((each) => !unsent.includes(each))) {
-    if (Object.hasOwn(stored, name)) state[name] = stored[name];
-    else Reflect.deleteProperty(state, name);
+    if (!Object.hasOwn(stored, name)) Reflect.deleteProperty(state, name);
+    // A copy: contexts also change what is inside of a value.
+    else if (!isDeepStrictEqual(state[name], stored[name])) state[name] = structuredClone(stored[name]);
   }
   return unsent;
 }
@@ -109,7 +111,7 @@ function adkSession(session: Session): AdkSession {
     state: session.state.getAll(),
     events: session.events.map(adkEvent),
   });
-  storedValues.set(made.state, { ...made.state });
+  storedValues.set(made.state, structuredClone(made.state));
   return Object.assign(made, session.seen && { seen: session.seen });
 }
 

@@ -192,6 +192,28 @@ it('K2 what one of ADK’s contexts has set survives the events of others on the
   expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
 });
 
+it('K2 what one of ADK’s contexts has changed inside of a value survives the events of others, and overwrites nobody', async () => {
+  const who = { appName: 'fence', userId: newId('cmd') };
+  const session = await perdure.createSession({ ...who, state: { cart: ['a'] } });
+  const key = { ...who, sessionId: session.id };
+  for (const added of ['b', 'c']) {
+    const adding = createEvent({ author: 'a', actions: createEventActions() });
+    const context = new State(session.state, adding.actions.stateDelta);
+    const cart = context.get('cart') as string[];
+    cart.push(added);
+    context.set('cart', cart);
+    const isStale = added === 'c';
+    const foreign = createEvent({ author: 'b', actions: createEventActions({ stateDelta: { cart: ['foreign'] } }) });
+    if (isStale) await perdure.appendEvent({ session: (await perdure.getSession(key))!, event: foreign });
+    await perdure.appendEvent({ session, event: createEvent({ author: 'a' }) });
+    expect(session.state['cart']).toBe(cart);
+    const appending = perdure.appendEvent({ session, event: adding });
+    if (isStale) await expect(appending).rejects.toMatchObject({ code: 'StaleSession' });
+    else await appending;
+  }
+  expect((await perdure.getSession(key))!.state).toEqual({ cart: ['foreign'] });
+});
+
 /** ADK behaves as ours here, apart from what docs/state.md lists: the operations avoid those cases. */
 it('K5 random operations do the same in ADK’s services and in ours', async () => {
   const adkDatabase = new DatabaseSessionService(await freshDatabase({ empty: true }));
