@@ -1,12 +1,12 @@
 // A program beside the hosts that appends events to a user's session with SessionService: with session objects that may be out of
-// date, and with copies that went through JSON and have only their `lastUpdateTime`.
+// date, with copies that went through JSON, and with those that have no versions, only their `lastUpdateTime`.
 import { setTimeout as delay } from 'node:timers/promises';
 import { Event, type PostgresSessionService, type Session } from '../../client/state/index.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import type { User } from './user.ts';
 
-/** What it appends with: the object that it has, one that it reads now, or a copy of the former that went through JSON. */
-const OBJECTS = { held: 60, read: 20, json: 20 } as const;
+/** What it appends with: the object that it has, one that it reads now, or a copy of the former, through JSON or without versions. */
+const OBJECTS = { held: 55, read: 20, json: 10, bare: 15 } as const;
 const SCOPES = ['', 'user:', 'app:'] as const;
 const AGAIN_MS = 300;
 
@@ -38,8 +38,11 @@ export class Appending {
       if (choice === 'read') this.held = undefined;
       this.held ??= await this.read(service).catch(() => undefined);
       if (this.held === undefined) continue;
-      const copy = choice === 'json' ? (JSON.parse(JSON.stringify(this.held)) as Session) : undefined;
-      const isStored = await this.append(service, copy ?? this.held, copy === undefined ? SCOPES : ['']);
+      const copy = JSON.parse(JSON.stringify(this.held)) as Session;
+      if (choice === 'bare') delete copy.seen;
+      const isCopy = choice === 'json' || choice === 'bare';
+      // Without versions, keys that sessions share can only be added.
+      const isStored = await this.append(service, isCopy ? copy : this.held, choice === 'bare' ? [''] : SCOPES);
       if (!isStored) this.held = undefined;
     }
   }
