@@ -111,6 +111,12 @@ it('K1 a value that is too deep is refused, one that is shared is not', () => {
   expect(state.get('k')).toStrictEqual([{ n: 0 }, { n: 0 }]);
 });
 
+it('K1 characters that Postgres cannot store become U+FFFD, also in names of members', () => {
+  const state = new State();
+  state.set('k', { 'a\0': ['b\uD83D', '😀'] });
+  expect(state.get('k')).toEqual({ 'a\uFFFD': ['b\uFFFD', '😀'] });
+});
+
 it('K1 a value larger than the limit is refused, naming its key, its size and the limit', () => {
   const state = new State();
   expect(() => state.set('user:notes', 'x'.repeat(MAX_STATE_VALUE_BYTES))).toThrow(
@@ -165,6 +171,20 @@ it.each(['', 'user:', 'a\0', '\uD83D', 'x'.repeat(257)])('K1 the key %j is neith
   expect(() => state.set(name, 1)).toThrow('a key of state has 1 to 256 bytes of text');
   expect(() => state.delete(name)).toThrow('a key of state has 1 to 256 bytes of text');
   expect(() => changesOf({ stateDeletions: [name] })).toThrow('stateDeletions');
+  expect(editsOf(state)).toEqual([]);
+});
+
+it.each(['__proto__', 'user:__proto__'])('K1 %s is no key, and neither is a symbol', (name) => {
+  const state = new State();
+  const message = `["${name}"]: expected another key than __proto__`;
+  expect(() => state.set(name, 1)).toThrow(`state${message}`);
+  expect(() => changesOf({ stateDelta: JSON.parse(`{"${name}": 1}`) as Record<string, unknown> })).toThrow(
+    `stateDelta${message}`,
+  );
+  expect(() => Object.assign(state, { [Symbol('s')]: 1 })).toThrow('state: expected an object whose keys are strings');
+  expect(() => changesOf({ stateDelta: { [Symbol('s')]: 1 } })).toThrow(
+    'stateDelta: expected an object whose keys are strings',
+  );
   expect(editsOf(state)).toEqual([]);
 });
 
