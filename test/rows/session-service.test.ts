@@ -410,6 +410,7 @@ describe.each([
 
   it('K1 what is refused is named, and nothing of it is applied', async () => {
     const session = await service.createSession({ ...someone(), state: { a: 1 } });
+    const large = 'x'.repeat(60_000);
     const cases: [object, object][] = [
       [
         { a: 2, b: { c: [Number.NaN] } },
@@ -423,11 +424,14 @@ describe.each([
         { a: 2, b: 'x'.repeat(65_536) },
         { code: 'TooLarge', field: 'stateDelta["b"]' },
       ],
+      [
+        { a: 2, b: large, c: large, 'user:b': large, 'user:c': large, 'app:b': large },
+        { code: 'TooLarge', field: 'stateDelta' },
+      ],
     ];
     for (const [delta, error] of cases) {
       await expect(service.appendEvent({ session, event: change(delta as never) })).rejects.toMatchObject(error);
     }
-    const large = 'x'.repeat(60_000);
     for (let n = 0; n < 4; n += 1) await service.appendEvent({ session, event: change({ [`user:${n}`]: large }) });
     await expect(service.appendEvent({ session, event: change({ a: 2, 'user:4': large }) })).rejects.toMatchObject({
       code: 'TooLarge',
@@ -442,6 +446,10 @@ describe.each([
     cyclic['self'] = cyclic;
     await expect(service.appendEvent({ session, event: new Event({ content: cyclic }) })).rejects.toMatchObject({
       field: 'event',
+    });
+    const named = Object.assign(change({ a: 2 }), { id: 'x'.repeat(129) });
+    await expect(service.appendEvent({ session, event: named })).rejects.toMatchObject({
+      ...{ code: 'BadRequest', field: 'event.id' },
     });
     for (const timestamp of ['2026-01-01', new Date(0), Number.NaN]) {
       const event = Object.assign(change({ a: 2 }), { timestamp });
@@ -504,7 +512,7 @@ describe.each([
 const deepCopy = (state: State): State =>
   Object.assign(Object.create(Object.getPrototypeOf(state) as object) as State, state);
 
-it('K2 the methods of a deep copy of a state say that it has none', () => {
+it('K2 a deep copy of a State has the values as properties, and its methods say so', () => {
   const copy = deepCopy(new State({ a: 1 }));
   expect(copy['a']).toBe(1);
   expect(() => copy.get('a')).toThrow('a deep copy of a State is a plain object: its values are properties');
