@@ -158,8 +158,20 @@ it('K2 an ADK session object that is stale is refused by our service; temp: valu
   expect((await perdure.listSessions({ appName: 'fence' })).sessions).toMatchObject([{ id: session.id, events: [] }]);
 });
 
+it('K2 events that are appended to one ADK session object at once are stored one after the other', async () => {
+  const session = await perdure.createSession({ appName: 'contexts', userId: newId('cmd') });
+  const events = ['a', 'b', 'c'].map((id, n) =>
+    createEvent({ id, author: 'a', actions: createEventActions({ stateDelta: { n } }) }),
+  );
+  await Promise.all(events.map((event) => perdure.appendEvent({ session, event })));
+  const stored = (await perdure.getSession({ ...session, sessionId: session.id }))!;
+  for (const each of [session, stored]) {
+    expect([each.events.map(({ id }) => id), each.state]).toEqual([['a', 'b', 'c'], { n: 2 }]);
+  }
+});
+
 it('K2 what one of ADK’s contexts has set survives the events of others on the same object, and overwrites nobody', async () => {
-  const session = await perdure.createSession({ appName: 'fence', userId: newId('cmd'), state: { n: 1, k: 1 } });
+  const session = await perdure.createSession({ appName: 'contexts', userId: newId('cmd'), state: { n: 1, k: 1 } });
   const key = { appName: session.appName, userId: session.userId, sessionId: session.id };
   const [first, second] = [1, 2].map(() => {
     const event = createEvent({ author: 'a', actions: createEventActions() });
