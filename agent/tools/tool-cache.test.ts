@@ -16,6 +16,14 @@ it('S10 each tool and scope has a cache of its own', async () => {
   expect([await cache.get('key', { scope: 'app' }), await cacheOf('two').get('key')]).toEqual([undefined, undefined]);
 });
 
+it('S10 a result that is cached in memory is not found once its time to live is over', async () => {
+  const cache = cacheOf('three');
+  await cache.set('long', 1, { ttlMs: 60_000 });
+  await cache.set('short', 2, { ttlMs: 1 });
+  await expect.poll(() => cache.get('short')).toBeUndefined();
+  expect(await cache.get('long')).toBe(1);
+});
+
 it.each([
   ['key', 1, { ttlMs: 0 }, 'cache: ttlMs: expected more than 0'],
   ['key', 1, { ttlMs: Number.NaN }, 'cache: ttlMs: expected more than 0'],

@@ -97,7 +97,7 @@ it.each([
     ['perdure', 'shop'],
     ['perdure session', 'shop session'],
   ],
-])('S10 of results that sessions of the apps %j have cached, those get an app that have one', async (apps, kept) => {
+])('S10 a migration keeps what sessions of the apps %j have cached where its app is certain', async (apps, kept) => {
   const old = patientPool(await freshDatabase({ empty: true }));
   onTestFinished(() => old.end());
   for (const name of ['0001_tables.sql', '0006_scoped_state.sql', '0011_cached_results.sql']) {
