@@ -129,7 +129,7 @@ describe('the packed tarball', () => {
     expect(ends).toEqual([expect.objectContaining({ code: 0 }), expect.objectContaining({ code: 0 })]);
   });
 
-  it('H5 works in plain Node: a run in memory, a worker, a client, a fetch handler', async () => {
+  it('H5 K2 works in plain Node: a run in memory, a worker, a client, a fetch handler, state', async () => {
     const [database, { address, namespace }] = [await freshDatabase({ empty: true }), await freshNamespace()];
     const { stdout } = await run(process.execPath, [path.join(project, 'out', 'main.js')], {
       cwd: project,
@@ -147,6 +147,7 @@ describe('the packed tarball', () => {
       overClient: { text: expect.stringContaining('rehearsal'), phase: 'chatting' },
       overHttp: { status: 404, code: 'SessionNotFound' },
       nextPhase: 'done',
+      state: { 'user:visits': 2 },
     });
     await expectReplays({ PATH: process.env['PATH'], TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace });
   });

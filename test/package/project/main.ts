@@ -6,6 +6,7 @@ import { createClient, type PerdureClient, temporalClient } from 'perdure/client
 import { nextPhase, type Phase, PerdureError, type SessionStatus } from 'perdure/domain';
 import { catalogOf, createHost, hostMetrics, type Identify } from 'perdure/host';
 import { migrate } from 'perdure/migrations';
+import { Event, PostgresSessionService } from 'perdure/state';
 import { startWorker } from 'perdure/worker';
 import { pino } from 'pino';
 import agents, { croupier } from './agents.js';
@@ -58,6 +59,16 @@ async function overHttp(client: PerdureClient): Promise<{ status: number; code: 
   return { status: response.status, code };
 }
 
+/** What two events leave in the state of a session. Google's ADK, an optional peer, is not installed here. */
+async function scopedState(database: string): Promise<Record<string, unknown>> {
+  const sessions = new PostgresSessionService({ database });
+  const session = await sessions.createSession({ appName: 'shop', userId: 'ada', state: { 'user:visits': 1 } });
+  session.state.increment('user:visits');
+  await sessions.appendEvent({ session, event: new Event({ author: 'main', actions: session.state.changes() }) });
+  await sessions.end();
+  return session.state.getAll();
+}
+
 const env = process.env as Record<string, string>;
 await migrate(env['DATABASE_URL'] ?? '');
 const worker = await startWorker({ agents, log: pino({ level: 'silent' }) });
@@ -75,6 +86,7 @@ try {
     overClient: await overClient(client),
     overHttp: await overHttp(client),
     nextPhase: nextPhase('verifying', 'publish'),
+    state: await scopedState(env['DATABASE_URL'] ?? ''),
   };
   console.log(JSON.stringify(done));
 } finally {
