@@ -215,7 +215,7 @@ EXCEPTION
     RETURN 'A sum in state would not be a finite number, so the changes of state were not stored.';
 END $$;
 
--- `temp:` values after changes, of which other scopes are left out.
+-- `temp:` values after changes, of which other scopes are left out. PD003: an increment of something else than a number.
 CREATE OR REPLACE FUNCTION change_temp(p_temp jsonb, p_changes jsonb) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   v_temp jsonb := p_temp;
@@ -224,6 +224,9 @@ DECLARE
 BEGIN
   FOR v_change IN SELECT jsonb_path_query(p_changes, '$[*] ? (@.scope == "temp")') LOOP
     v_key := v_change ->> 'key';
+    IF v_change ? 'increment' AND jsonb_typeof(v_temp -> v_key) <> 'number' THEN
+      PERFORM refuse_change('PD003', state_name('temp', v_key));
+    END IF;
     v_temp := CASE
       WHEN v_change ? 'value' THEN v_temp || jsonb_build_object(v_key, v_change -> 'value')
       WHEN v_change ? 'increment' THEN v_temp || jsonb_build_object(

@@ -377,6 +377,23 @@ it('K6 increments of tools add to what is stored then, in every scope', async ()
   expect(await rows(db, `SELECT value FROM scoped_state WHERE owner = $1`, [session.id])).toEqual([{ value: 5 }]);
 });
 
+it('K6 a tool adds to no `temp:` value that another call has made something else than a number meanwhile', async () => {
+  const session = await Session.at('chatting', db);
+  const run = await calling(session, ['call_1', 'call_2']);
+  const state = ['temp', 'session'].map((scope) => ({ scope, key: 'n', increment: 1 }));
+  for (const [index, n] of ['text', null].entries()) {
+    const [callId, ordinal] = [`call_${index + 1}`, index + 2];
+    await session.beginTool(run, [0, ordinal, 1], callId);
+    await db.query('UPDATE chat_runs SET temp = $1 WHERE session_id = $2', [{ n }, session.id]);
+    expect(await session.finishTool(run, [0, ordinal, 1], callId, { effects: { state } })).toMatchObject({ ok: false });
+    expect((await session.run(run))['temp']).toEqual({ n });
+    expect((await session.parts(run))[index]).toMatchObject({
+      data: { errorText: 'The state key "temp:n" does not hold a number, so nothing was added to it.' },
+    });
+  }
+  expect(await rows(db, 'SELECT key FROM scoped_state WHERE owner = $1', [session.id])).toEqual([]);
+});
+
 it('K5 concurrent sessions of one user that write the same keys and todos do not deadlock', async () => {
   const project = newId('prj');
   const sessions = await Promise.all(
