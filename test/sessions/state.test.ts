@@ -118,7 +118,7 @@ describe('state in a turn', () => {
     expect(stored.rows).toEqual([{ body: agents[0]!.prompt }]);
   });
 
-  it('K3 the log tells what a tool has changed, and the state with which a session began', async () => {
+  it('K3 the log, and no message, tells what a tool has changed, and the state with which a session began', async () => {
     runtime.model.script(({ messages }) =>
       messages.at(-1)?.role === 'tool' ? [say('done')] : [callTool('call_1', 'remember', {})],
     );
@@ -127,7 +127,7 @@ describe('state in a turn', () => {
     const { id } = await service.createSession({ ...who, state: { step: 'cart', 'user:theme': 'light' } });
     const session = TestSession.of(runtime, id, who.userId);
     await session.ended(await session.send('remember'));
-    const { body } = await host.as('olga').get(`/api/sessions/${id}/log`);
+    const { body } = await host.as(who.userId).get(`/api/sessions/${id}/log`);
     const { items } = body as { items: { kind: string }[] };
     expect(items.filter(({ kind }) => kind === 'state')).toMatchObject([
       {
@@ -143,6 +143,11 @@ describe('state in a turn', () => {
         },
       },
     ]);
+    const all = (await host.as(who.userId).get(`/api/sessions/${id}/messages?hidden=true`)).body;
+    expect(all).toEqual({
+      items: [expect.objectContaining({ role: 'user' }), expect.objectContaining({ role: 'assistant' })],
+      next: null,
+    });
   });
 
   it('S10 a tool finds in its cache what its agent’s tool of this name has put there, in the scope of the session', async () => {
