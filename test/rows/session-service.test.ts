@@ -253,6 +253,28 @@ describe.each([
     expect(session.state.getAll()).toEqual({ half: 0.1 + 0.2 + 0.2, n: 2 });
   });
 
+  it('K3 what changes in an object while its event is merged or refused is in the next event, under the right fence', async () => {
+    const session = await service.createSession({ ...someone(), state: { n: 0 } });
+    const append = () => service.appendEvent({ session, event: new Event({ actions: session.state.changes() }) });
+    const byAnother = async (delta: object) =>
+      service.appendEvent({ session: await read(service, session), event: change({ ...delta }) });
+    await byAnother({ other: 1 });
+    session.state.set('n', 1);
+    const merged = append();
+    session.state.set('n', 2);
+    await merged;
+    expect(session.state.getAll()).toEqual({ n: 2, other: 1 });
+    await append();
+    expect((await read(service, session)).state.getAll()).toEqual({ n: 2, other: 1 });
+
+    await byAnother({ n: 9 });
+    session.state.update({ n: 3, sum: 5 });
+    const refused = append();
+    session.state.increment('sum');
+    await expect(refused).rejects.toMatchObject({ code: 'StaleSession' });
+    expect(session.state.changes()).toEqual({ stateDelta: { n: 3, sum: 6 }, stateIncrements: {}, stateDeletions: [] });
+  });
+
   it('K3 events that are appended to one object at once are stored one after the other', async () => {
     const session = await service.createSession(someone());
     const ids = ['a', 'b', 'c', 'd'];
