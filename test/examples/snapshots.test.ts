@@ -215,32 +215,23 @@ describe('with snapshots', () => {
     expect(warningsOf(session)).toMatchObject([{ err: { message } }]);
   });
 
-  it('X2 a slow hook does not hold the rewind; the next turn waits for it', async () => {
-    const session = await built('index.html one', 'index.html two');
-    const gate = heldRestore();
-    await rewind(session, 'm2');
-    expect(await files(session)).toEqual({ 'index.html': 'two' });
-    using asked = countRestores(session);
-    const run = await session.send('other three');
-    // It asks again only because it has been told to wait.
-    await eventually(() => expect(asked.times).toBeGreaterThan(1));
-    gate.open();
-    await session.ended(run);
-    expect(await files(session)).toEqual({ 'index.html': 'one', other: 'three' });
-  });
-
-  it('X2 a turn on a worker without the hook waits for the worker that restores its files', async () => {
-    const session = await built('index.html one', 'index.html two');
-    const gate = heldRestore();
-    await rewind(session, 'm2');
-    hook = undefined;
-    using asked = countRestores(session);
-    const run = await session.send('other three');
-    await eventually(() => expect(asked.times).toBeGreaterThan(1));
-    gate.open();
-    await session.ended(run);
-    expect(await files(session)).toEqual({ 'index.html': 'one', other: 'three' });
-  });
+  it.each(['on a worker with the hook', 'on a worker without one'])(
+    'X2 a slow hook does not hold the rewind; the next turn, %s, waits for it',
+    async (where) => {
+      const session = await built('index.html one', 'index.html two');
+      const gate = heldRestore();
+      await rewind(session, 'm2');
+      expect(await files(session)).toEqual({ 'index.html': 'two' });
+      if (where.endsWith('without one')) hook = undefined;
+      using asked = countRestores(session);
+      const run = await session.send('other three');
+      // It asks again only because it has been told to wait.
+      await eventually(() => expect(asked.times).toBeGreaterThan(1));
+      gate.open();
+      await session.ended(run);
+      expect(await files(session)).toEqual({ 'index.html': 'one', other: 'three' });
+    },
+  );
 
   it('X2 a rewind that is undone while its snapshot is taken leaves the files as they are', async () => {
     const session = await built('index.html one', 'index.html two');
