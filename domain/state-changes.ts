@@ -44,7 +44,8 @@ export function changesOf(actions: StateActions): StateChange[] {
     ...list(stateDeletions).map((name) => deletion(name)),
     ...Object.entries(record(stateIncrements, 'stateIncrements')).map(([name, by]) => increment(name, by)),
   ];
-  checkTogether(changes);
+  checkKeys(changes);
+  checkDelta(changes, 'stateDelta');
   return changes;
 }
 
@@ -78,20 +79,27 @@ export function increment(name: string, by: unknown): StateChange {
   return { ...parseName(name), increment: by, bytes: byteLength(name) + NUMBER_BYTES };
 }
 
-/** @throws {StateError} for a key that is changed twice, or changes that are too large together */
-function checkTogether(changes: readonly StateChange[]): void {
+/** @throws {StateError} for a key that is changed twice */
+function checkKeys(changes: readonly StateChange[]): void {
   const names = new Set<string>();
   for (const change of changes) {
     const name = fullName(change);
     if (names.has(name)) throw new StateError(`actions[${JSON.stringify(name)}]`, 'one change per key');
     names.add(name);
   }
+}
+
+/**
+ * @param field of the changes, for the message
+ * @throws {StateError} `TooLarge`: more changes than an event may have
+ */
+export function checkDelta(changes: readonly StateChange[], field: string): void {
   if (changes.length > MAX_STATE_KEYS) {
-    throw new StateError('stateDelta', `at most ${MAX_STATE_KEYS} keys, not ${changes.length}`, 'TooLarge');
+    throw new StateError(field, `at most ${MAX_STATE_KEYS} changed keys, not ${changes.length}`, 'TooLarge');
   }
   const bytes = changes.reduce((sum, change) => sum + (change.bytes ?? 0), 0);
   if (bytes > MAX_STATE_DELTA_BYTES) {
-    throw new StateError('stateDelta', `at most ${MAX_STATE_DELTA_BYTES} bytes, not ${bytes}`, 'TooLarge');
+    throw new StateError(field, `at most ${MAX_STATE_DELTA_BYTES} changed bytes, not ${bytes}`, 'TooLarge');
   }
 }
 

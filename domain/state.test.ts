@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { changesOf } from './state-changes.ts';
 import {
+  MAX_STATE_DELTA_BYTES,
   MAX_STATE_KEYS,
   MAX_STATE_SCOPE_BYTES,
   MAX_STATE_VALUE_BYTES,
@@ -126,9 +127,8 @@ it('K1 a value larger than the limit is refused, naming its key, its size and th
 });
 
 it('K1 a key that would exceed the limit of its scope is refused; other scopes are not affected', () => {
-  const state = new State();
   const large = 'x'.repeat(60_000);
-  for (let n = 0; n < 4; n += 1) state.set(`user:${n}`, large);
+  const state = new State(Array.from({ length: 4 }, (_, n) => [`user:${n}`, large] as const));
   expect(() => state.set('user:4', large)).toThrow(
     `state["user:4"]: expected the scope "user" to hold ${MAX_STATE_SCOPE_BYTES} bytes in ${MAX_STATE_KEYS} keys`,
   );
@@ -140,12 +140,27 @@ it('K1 a key that would exceed the limit of its scope is refused; other scopes a
   many.set('app:7', 'again');
 });
 
+it('K1 what a State changes is limited like an event, over all scopes', () => {
+  const state = new State();
+  const large = 'x'.repeat(60_000);
+  for (const name of ['a', 'user:a', 'app:a', 'temp:a']) state.set(name, large);
+  expect(() => state.set('b', large)).toThrow(
+    `state["b"]: expected at most ${MAX_STATE_DELTA_BYTES} changed bytes, not `,
+  );
+  expect([state.has('b'), editsOf(state).length]).toEqual([false, 4]);
+  state.set('a', 'small');
+  state.set('b', large);
+  const many = new State();
+  for (let n = 0; n < MAX_STATE_KEYS; n += 1) many.delete(`k${n}`);
+  expect(() => many.delete('more')).toThrow('state["more"]: expected at most 1000 changed keys, not 1001');
+});
+
 it('K1 an event may change so many keys and bytes, each key once', () => {
   const large = 'x'.repeat(60_000);
   const five = Object.fromEntries(Array.from({ length: 5 }, (_, n) => [`k${n}`, large]));
-  expect(() => changesOf({ stateDelta: five })).toThrow('stateDelta: expected at most 262144 bytes');
+  expect(() => changesOf({ stateDelta: five })).toThrow('stateDelta: expected at most 262144 changed bytes');
   const many = Object.fromEntries(Array.from({ length: 1_001 }, (_, n) => [`k${n}`, n]));
-  expect(() => changesOf({ stateDelta: many })).toThrow('stateDelta: expected at most 1000 keys, not 1001');
+  expect(() => changesOf({ stateDelta: many })).toThrow('stateDelta: expected at most 1000 changed keys, not 1001');
   expect(() => changesOf({ stateDelta: { a: 1 }, stateDeletions: ['a'] })).toThrow(
     'actions["a"]: expected one change per key',
   );

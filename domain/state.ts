@@ -1,5 +1,5 @@
 import { canonicalJson } from './canonical-json.ts';
-import { increment, setting, type StateChange } from './state-changes.ts';
+import { checkDelta, increment, setting, type StateChange } from './state-changes.ts';
 import {
   checkName,
   fullName,
@@ -190,7 +190,7 @@ class Core {
 
   delete(name: string): boolean {
     checkName(name, 'state');
-    this.changed.set(name, parseName(name));
+    this.note(name, parseName(name));
     return this.values.delete(name);
   }
 
@@ -261,7 +261,14 @@ class Core {
 
   private change(name: string, change: StateChange, value = change.value): void {
     this.checkScope(name, change);
+    this.note(name, change);
     this.values.set(name, value as Json);
+  }
+
+  /** @throws {StateError} the changes would be more than one event may have */
+  private note(name: string, change: StateChange): void {
+    const others = [...this.changed].filter(([other]) => other !== name).map(([, other]) => other);
+    checkDelta([...others, change], `state[${JSON.stringify(name)}]`);
     this.changed.set(name, change);
   }
 
