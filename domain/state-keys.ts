@@ -78,11 +78,7 @@ export function scopeFull(scope: string): StateError {
 
 /** Another writer changed a key since the session was read. */
 export function staleSession(name: string): PerdureError {
-  const { scope } = parseName(name);
-  const isShared = scope !== 'session';
-  const hint = isShared
-    ? `, and change it with the versions that you read: other sessions change keys of "${scope}"`
-    : '';
-  const message = `the key ${JSON.stringify(name)} was changed since the session was read: read it again${hint}`;
+  const how = parseName(name).scope === 'session' ? '' : ' with its version: other sessions change it, too';
+  const message = `the key ${JSON.stringify(name)} was changed since the session was read: read it again${how}`;
   return new PerdureError('StaleSession', message);
 }

@@ -119,8 +119,8 @@ export function editsOf(state: State): StateChange[] {
 }
 
 /**
- * Hands those of a state's changes over that an event carries which is being stored: what differs from them was changed later,
- * and is not part of it. Returns a function to call when this is over; what was not stored is taken back.
+ * Takes the changes that an event carries out of a state's unsent ones, while the event is being stored. A change that differs
+ * from the event's was made later, and stays. Returns a function to call at the end: after `failed` they are unsent again.
  */
 export function handOver(
   state: Record<string, unknown>,
@@ -213,7 +213,7 @@ class Core {
       const name = fullName(change);
       const own = this.changed.get(name);
       if (own === undefined || !isPartOf(change, own)) continue;
-      sent.set(name, { ...change });
+      sent.set(name, change);
       const rest = (own.increment ?? 0) - (change.increment ?? 0);
       if (rest === 0) this.changed.delete(name);
       else this.changed.set(name, { ...own, increment: rest });

@@ -1,11 +1,12 @@
 import { z } from 'zod';
+import type { LastingScope } from '../domain/state-keys.ts';
 import type { Json } from '../domain/text.ts';
 import { call, column, type Db } from './db.ts';
 import { jsonColumn } from './results.ts';
 
 /** Where a cached result is kept: by session, or in the session's app for all sessions of a user or everybody. */
 export interface CachePlace {
-  scope: 'session' | 'user' | 'app';
+  scope: LastingScope;
   sessionId: string;
   userId: string;
   tool: string;

@@ -86,11 +86,11 @@ export interface StateSessionKey {
   id: string;
 }
 
-/** What a writer knows of a session; null writes without a fence. */
+/** What a writer knows of a session. */
 export interface SeenSession {
   at: number;
   seq: number;
-  /** The changes carry the versions of the keys that the writer has read. */
+  /** The changes carry the versions that their keys must have, if any; false: `at` is the fence. */
   versions: boolean;
   /** How many of the newest events that it has missed it wants; unset: all. */
   recent?: number;
@@ -138,7 +138,7 @@ export async function appendStateEvent(
   db: Db,
   { app, user, id }: StateSessionKey,
   { event, changes, actor }: NewStateEvent,
-  seen: SeenSession | null,
+  seen: SeenSession,
 ): Promise<Exclude<z.output<typeof appended>, { code: string }>> {
   const args = [app, user, id, jsonb(event), jsonb(changes), jsonb(seen), actor];
   const result = await refusing(call(db, appended, 'append_state_event', args));

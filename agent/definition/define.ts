@@ -4,6 +4,7 @@ import type { Attributes } from '../../domain/attributes.ts';
 import { MODEL_PATTERN } from '../../domain/model-ref.ts';
 import { MCP_RULE, type PermissionRule } from '../../domain/permissions.ts';
 import { PHASE_EVENTS, type PhaseEvent } from '../../domain/phases.ts';
+import type { LastingScope } from '../../domain/state-keys.ts';
 import type { State } from '../../domain/state.ts';
 import type { Json } from '../../domain/text.ts';
 import type { Todo } from '../../domain/todo.ts';
@@ -39,7 +40,7 @@ export interface ToolTodos {
 export type ToolState = State;
 
 /** Whose results a cache has: those of this session (the default), or in its app those of its user or of everybody. */
-export type CacheScope = 'session' | 'user' | 'app';
+export type CacheScope = LastingScope;
 
 /** A cache of the tool's own results with a time to live. Written at once, and in no log. */
 export interface ToolCache {

@@ -1,8 +1,8 @@
+import { LASTING_SCOPES } from '../../domain/state-keys.ts';
 import { stateValue } from '../../domain/state-value.ts';
 import { byteLength, cleanText, type Json } from '../../domain/text.ts';
 import type { CacheScope, ToolCache } from '../definition/define.ts';
 
-const SCOPES: readonly CacheScope[] = ['session', 'user', 'app'];
 const MAX_KEY_BYTES = 256;
 const MAX_VALUE_BYTES = 1024 * 1024;
 const MAX_TTL_MS = 30 * 86_400_000;
@@ -34,8 +34,8 @@ export function toolCache(store: CacheStore): ToolCache {
 }
 
 function checkScope(scope: CacheScope): CacheScope {
-  if (SCOPES.includes(scope)) return scope;
-  throw new TypeError(`cache: scope: expected ${SCOPES.join(', ')}, not ${JSON.stringify(scope)}`);
+  if (LASTING_SCOPES.includes(scope)) return scope;
+  throw new TypeError(`cache: scope: expected ${LASTING_SCOPES.join(', ')}, not ${JSON.stringify(scope)}`);
 }
 
 function checkKey(key: string): string {

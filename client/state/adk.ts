@@ -15,7 +15,7 @@ import {
 } from '@google/adk';
 import { Event } from './event.ts';
 import type { SessionService } from './service.ts';
-import { holdBack, inOrder, type Session, type SessionLike } from './session.ts';
+import { addEvents, holdBack, inOrder, type Session, type SessionLike } from './session.ts';
 
 /** Times are epoch seconds in perdure/state, and epoch milliseconds in ADK for TypeScript. */
 const MS = 1_000;
@@ -64,9 +64,10 @@ export class PerdureSessionService extends BaseSessionService {
         lastUpdateTime: session.lastUpdateTime / MS,
       };
       await this.service.appendEvent({ session: own, event: storable(event) });
-      const known = new Set(session.events.map(({ id }) => id));
-      const added = own.events.filter(({ id }) => !known.has(id));
-      session.events.push(...added.map((each) => (each.id === event.id ? event : adkEvent(each))));
+      addEvents(
+        session,
+        own.events.map((each) => (each.id === event.id ? event : adkEvent(each))),
+      );
       // Trims `temp:`, and sets what no other context has written later.
       await super.appendEvent({ session, event });
       const { stateDelta } = event.actions;

@@ -4,12 +4,13 @@ import { newId } from '../../domain/ids.ts';
 import type { StateChange } from '../../domain/state-changes.ts';
 import {
   fullName,
+  LASTING_SCOPES,
+  type LastingScope,
   MAX_STATE_KEYS,
   MAX_STATE_SCOPE_BYTES,
   scopeFull,
   staleSession,
   StateError,
-  type StateScope,
 } from '../../domain/state-keys.ts';
 import { byteLength, type Json } from '../../domain/text.ts';
 import type { NewStateEvent, SeenSession, StateSessionKey, StoredStateSession } from '../../store/state.ts';
@@ -34,8 +35,6 @@ interface MemorySession {
   at: number;
   events: StoredStateSession['events'];
 }
-
-type LastingScope = Exclude<StateScope, 'temp'>;
 
 class MemoryStore implements SessionStore {
   /** By app, user and id. */
@@ -196,8 +195,7 @@ class MemoryStore implements SessionStore {
     recent: number | null,
     after: number | null,
   ): StoredStateSession {
-    const scopes = ['session', 'user', 'app'] as const;
-    const state = scopes.flatMap((scope) =>
+    const state = LASTING_SCOPES.flatMap((scope) =>
       [...this.scope(session, key, scope)].map(([name, { value, version }]) => ({ scope, key: name, value, version })),
     );
     const last =

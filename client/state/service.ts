@@ -11,7 +11,7 @@ import { type Event, EventActions } from './event.ts';
 import {
   advanceSession,
   eventOf,
-  fence,
+  fenced,
   inOrder,
   type StoredOutcome,
   refresh,
@@ -186,22 +186,24 @@ export class SessionService {
     const timestamp = finite(event.timestamp ?? Date.now() / 1_000, 'event.timestamp');
     Object.assign(event, { id: event.id || newId('evt'), timestamp });
     event.actions = withoutTemp(new EventActions(event.actions));
-    const stored = { event: eventJson(event), changes: lasting(allChanges), actor: 'user' as const };
+    const [stored, changes] = [eventJson(event), lasting(allChanges)];
     const handedOver = handOver(session.state, allChanges);
-    const names = stored.changes.filter(({ increment }) => increment === undefined).map((change) => fullName(change));
+    const names = changes.filter(({ increment }) => increment === undefined).map((change) => fullName(change));
     return inOrder(session.state, names, async (namesBehind) => {
       const known = session.seen;
-      if (known !== undefined) for (const change of stored.changes) fence(change, known.versions);
+      const append: NewStateEvent = {
+        event: stored,
+        changes: known === undefined ? changes : changes.map((change) => fenced(change, known.versions)),
+        actor: 'user',
+      };
       const seen = { at: storedTime(session), seq: known?.seq ?? 0, versions: known !== undefined };
-      try {
-        const done = await this.store.append(key, stored, seen);
-        handedOver('stored');
-        if (done.fresh !== undefined) refresh(session, done.fresh, { event, ...done, namesBehind: namesBehind() });
-        else if (!('repeat' in done)) advanceSession(session, event, done);
-      } catch (error) {
+      const done = await this.store.append(key, append, seen).catch((error: unknown) => {
         handedOver('failed');
         throw error;
-      }
+      });
+      handedOver('stored');
+      if (done.fresh !== undefined) refresh(session, done.fresh, { event, ...done, namesBehind: namesBehind() });
+      else if (!('repeat' in done)) advanceSession(session, event, done);
       return event;
     });
   }

@@ -6,11 +6,11 @@ import { changesOf, type StateChange } from '../../domain/state-changes.ts';
 import { fullName, StateError } from '../../domain/state-keys.ts';
 import type { Json } from '../../domain/text.ts';
 import type { Db } from '../../store/db.ts';
-import { appendStateEvent, getStateSession, type StoredStateSession } from '../../store/state.ts';
+import { appendStateEvent, getStateSession, type NewStateEvent, type StoredStateSession } from '../../store/state.ts';
 import { InvalidInputError, keyReused, parseInput } from '../../wire/input.ts';
 import { stateBody } from '../../wire/requests.ts';
 import { sessionNotFound } from '../refusal-errors.ts';
-import { fence, secondsOf, storedTime, valuesOf, versionsOf } from './session.ts';
+import { fenced, secondsOf, storedTime, valuesOf, versionsOf } from './session.ts';
 
 /** The state that a session sees. */
 export interface SessionState {
@@ -65,20 +65,21 @@ export async function changeState(
       ),
     },
   };
-  if (versions !== undefined) for (const change of changes) fence(change, versions);
-  const seen =
-    versions !== undefined || lastUpdateTime === undefined
-      ? null
-      : { at: storedTime({ lastUpdateTime }), seq: 0, versions: false, recent: 0 };
-  try {
-    await appendStateEvent(db, { app: null, user, id: sessionId }, { event, changes, actor: 'user' }, seen);
-  } catch (error) {
+  const isByTime = versions === undefined && lastUpdateTime !== undefined;
+  const append: NewStateEvent = {
+    event,
+    changes: versions === undefined ? changes : changes.map((change) => fenced(change, versions)),
+    actor: 'user',
+  };
+  // At another time than the session's, the result has the session as it is then.
+  const seen = { at: isByTime ? storedTime({ lastUpdateTime }) : 0, seq: 0, versions: !isByTime, recent: 0 };
+  const done = await appendStateEvent(db, { app: null, user, id: sessionId }, append, seen).catch((error: unknown) => {
     // The event's id is the key.
     throw error instanceof PerdureError && error.code === 'EventConflict' ? keyReused() : error;
-  }
+  });
   const ofUser = changes.some(({ scope }) => scope === 'user');
   bus.publish({ session: sessionId, kind: 'status', ...(ofUser && { user: userMark(user) }) });
-  return readState(db, user, sessionId);
+  return done.fresh === undefined ? readState(db, user, sessionId) : shown(done.fresh);
 }
 
 /** @throws {InvalidInputError} naming the path to what cannot be stored */

@@ -7,7 +7,7 @@ import { Event } from './event.ts';
 
 /** What a session object knows of the stored session, for the fence. */
 interface Seen {
-  /** Number of the newest event of the session; the object has those that it was read with. */
+  /** Number of the newest event that the object knows of. Older ones may have been left out when it was read. */
   seq: number;
   /** Versions of the keys of `state`. */
   versions: Readonly<Record<string, number>>;
@@ -58,9 +58,9 @@ export function seenOf(stored: StoredStateSession): Seen {
   return { seq: stored.seq, versions: versionsOf(stored) };
 }
 
-/** Lets a change happen only if the key still has the version that its writer knows. */
-export function fence(change: StateChange, versions: Seen['versions']): void {
-  if (change.increment === undefined) change.seen = versionIn(versions, fullName(change));
+/** A change that happens only if the key still has the version that its writer knows. */
+export function fenced(change: StateChange, versions: Seen['versions']): StateChange {
+  return change.increment === undefined ? { ...change, seen: versionIn(versions, fullName(change)) } : change;
 }
 
 /** Leaves keys their earlier versions: who wrote them in a session object has not seen what others have stored there since. */
@@ -93,20 +93,21 @@ export interface StoredOutcome {
   versions: Record<string, number>;
 }
 
-/** The appends to session objects with the same `state`: the last one, and the keys that those which wait set or remove. */
+/** The appends to session objects with the same `state`. */
 interface Appends {
   last: Promise<unknown>;
+  /** The keys that each append which has not begun sets or removes. */
   readonly waiting: Set<readonly string[]>;
 }
 
 const appends = new WeakMap<object, Appends>();
 
 /**
- * Appends to a session object when the appends that were begun before with the same `state` are over: answers in another order
- * than the events would set the object back.
+ * Appends to a session object once the earlier appends to it are over: results in another order than the events would set the
+ * object back. Objects with the same `state` count as one.
  * @param names of the keys that the event sets or removes
- * @param append gets a function that returns the keys which events behind it set or remove: their makers have not seen what this
- * one brings
+ * @param append gets a function that returns the keys that waiting events set or remove: who made these has not seen what this
+ * append brings
  */
 export function inOrder<T>(
   state: object,
@@ -141,7 +142,8 @@ export function advanceSession(
 /**
  * Makes a session object the stored session, including what others did meanwhile. `temp:` values stay, and changes that are not
  * stored yet.
- * @param own the event that was appended, the versions of the keys that it wrote, and the keys that events behind it write
+ * @param appended `event` was appended; `versions` are those of the keys that it wrote, `namesBehind` the keys that waiting events
+ * set or remove
  */
 export function refresh(
   session: SessionLike,
@@ -159,7 +161,8 @@ export function refresh(
   session.seen = holdBack(seenOf(stored), [...kept, ...namesBehind], { ...session.seen?.versions, ...versions });
 }
 
-function addEvents(session: SessionLike, events: readonly Event[]): void {
+/** Adds events that the object does not have yet. */
+export function addEvents<E extends { id: string }>(session: { events: E[] }, events: readonly E[]): void {
   const known = new Set(session.events.map(({ id }) => id));
   session.events.push(...events.filter(({ id }) => !known.has(id)));
 }

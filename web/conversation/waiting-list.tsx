@@ -1,5 +1,5 @@
 import { AttachedFile } from '../composer/attached-file.tsx';
-import { filesOf, isFromTask, messageText, type Waiting } from '../transcript/transcript.ts';
+import { filesOf, isFromTask, isQueued, messageText, type Waiting } from '../transcript/transcript.ts';
 
 const STATE_WORDS = { sending: 'Not sent yet', queued: 'Queued', doubtful: 'Queued', refused: 'Not accepted' } as const;
 
@@ -15,7 +15,7 @@ interface Props {
 /** Messages that are not being answered yet, in order; each can be taken back, and the user's own ones be changed. */
 export function WaitingList({ waiting, isPaused, onEdit, onTakeBack }: Props) {
   if (waiting.length === 0) return null;
-  const queued = waiting.filter(({ state }) => STATE_WORDS[state] === 'Queued');
+  const queued = waiting.filter((entry) => isQueued(entry));
   return (
     <>
       {isPaused && queued.length > 0 && (

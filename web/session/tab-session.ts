@@ -15,7 +15,7 @@ import {
 import { followSession } from '../api/feed.ts';
 import { wordsOf } from '../api/problem.ts';
 import { Store } from '../lib/store.ts';
-import { isInFlight, isUnsent, messageToStop, type Waiting } from '../transcript/transcript.ts';
+import { isInFlight, isQueued, isUnsent, messageToStop, type Waiting } from '../transcript/transcript.ts';
 import { ChatSync } from './chat-sync.ts';
 import { GoingBack } from './going-back.ts';
 import { Outbox } from './outbox.ts';
@@ -197,11 +197,12 @@ export class TabSession {
   }
 
   /** Takes back a waiting message. */
-  async takeBack({ message, state }: Waiting): Promise<void> {
-    if (state === 'sending' || state === 'refused') return this.outbox.remove(message.id);
+  async takeBack(entry: Waiting): Promise<void> {
+    const { id } = entry.message;
+    if (!isQueued(entry)) return this.outbox.remove(id);
     await this.attempt(async () => {
-      await this.api.cancelQueued(message.id);
-      this.outbox.remove(message.id);
+      await this.api.cancelQueued(id);
+      this.outbox.remove(id);
     });
   }
 

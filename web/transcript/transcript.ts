@@ -19,6 +19,11 @@ export function isUnsent({ state }: Waiting): boolean {
   return state === 'sending' || state === 'doubtful';
 }
 
+/** True if the server has accepted the message: taking it back asks the server. */
+export function isQueued({ state }: Waiting): boolean {
+  return state === 'queued' || state === 'doubtful';
+}
+
 /** True if a turn is running, retrying or waiting for an answer. */
 export function isInFlight({ state }: SessionStatus): boolean {
   return state === 'busy' || state === 'retrying' || state === 'waiting';

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Json } from '../../../domain/text.ts';
 import { tablesWith } from '../../test-kit/canary.ts';
 import { replayState } from '../../test-kit/replayed-state.ts';
-import { by, type Evidence, type EventRow, type PartRow, type Rows } from '../evidence.ts';
+import { by, type Evidence, type EventRow, type PartRow } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 import { TEMP_CANARY } from '../plan.ts';
 import type { World } from '../world.ts';
@@ -30,8 +30,10 @@ const COUNTERS = ['kept', 'user:kept', 'app:kept', 'posted', 'user:posted', ...A
 const TALLIES = ['tally', 'user:tally', 'app:tally'];
 
 /** What is known of state. */
-type StateEvidence = Pick<Rows, 'sessions' | 'events' | 'parts' | 'state'> &
-  Pick<Evidence, 'toolRuns' | 'drivers' | 'sessionOf'> & { world: Pick<World, 'db'> };
+type StateEvidence = Pick<
+  Evidence,
+  'sessions' | 'events' | 'parts' | 'state' | 'toolRuns' | 'drivers' | 'sessionOf'
+> & { world: Pick<World, 'db'> };
 
 /** Replaying the events gives the state; no change is applied twice or in part; no `temp:` value outlives its turn. */
 export async function checkState(ledger: Ledger, evidence: StateEvidence): Promise<void> {
