@@ -5,7 +5,6 @@ import {
   MAX_STATE_KEYS,
   MAX_STATE_SCOPE_BYTES,
   MAX_STATE_VALUE_BYTES,
-  StatePrefix,
   type StateScope,
 } from './state-keys.ts';
 import { editsOf, State } from './state.ts';
@@ -35,12 +34,6 @@ it('K2 values are reached by methods and as properties', () => {
     stateDeletions: ['step', 'nothing'],
     stateIncrements: {},
   });
-});
-
-it('K2 the prefixes of keys have the names and values of ADK, also as members of State', () => {
-  expect(StatePrefix).toEqual({ APP_PREFIX: 'app:', USER_PREFIX: 'user:', TEMP_PREFIX: 'temp:' });
-  const { APP_PREFIX, USER_PREFIX, TEMP_PREFIX } = State;
-  expect({ APP_PREFIX, USER_PREFIX, TEMP_PREFIX }).toEqual(StatePrefix);
 });
 
 it('K2 keys that are names of methods are reached by get and set; assigning to them is refused', () => {

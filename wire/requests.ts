@@ -244,7 +244,11 @@ export const stateBody = z.strictObject({
   versions: z
     .record(z.string(), z.int('a version').min(0), 'an object')
     .optional()
-    .meta({ description: 'From an earlier response: set and remove only keys that have the same version still' }),
+    .meta({
+      description:
+        'From an earlier response: the change is refused if a key that it sets or removes has another version now. A key that is ' +
+        'not named must not exist',
+    }),
   lastUpdateTime: z
     .number('epoch seconds, from an earlier response')
     .min(0)

@@ -318,7 +318,7 @@ describe('state', () => {
     await tab.expectAccessible();
   });
 
-  it('K3 the panel shows at once what a tool has changed, and what changes for everybody', async () => {
+  it('K3 the panel follows what a tool changes, and what changes for everybody', async () => {
     script((request) =>
       request.messages.at(-1)?.role !== 'tool' && lastUserText(request) === 'announce it'
         ? [callTool('call_1', 'announce', { text: 'closed on Monday' })]

@@ -1,5 +1,5 @@
 // The negative controls replace functions of the database, which change over time: these tests check that they still break
-// something. docs/chaos.md shows that a campaign then finds it.
+// something, and of most that the promises find it.
 import { expect, it } from 'vitest';
 import { renderState, stateOf } from '../../client/state-file/state-file.ts';
 import {

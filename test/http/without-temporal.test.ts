@@ -733,6 +733,11 @@ describe('state', () => {
       await ada.post(at(id), { stateDelta: { later: 1 } });
     }
     expect(codeOf(await ada.post(at(id), { stateIncrements: { n: 2 } }, key))).toEqual([422, 'KeyReused']);
+    // What was refused is decided again.
+    const another = { 'idempotency-key': 'again' };
+    const refused = await ada.post(at(id), { stateDelta: { later: 2 }, versions: {} }, another);
+    expect(codeOf(refused)).toEqual([409, 'StaleSession']);
+    expect((await ada.post(at(id), { stateDelta: { later: 2 } }, another)).body.state).toMatchObject({ later: 2 });
     const { lastUpdateTime } = (await ada.get(at(id))).body as { lastUpdateTime: number };
     expect((await ada.post(at(id), { stateDelta: { n: 5 }, lastUpdateTime })).status).toBe(200);
     expect(codeOf(await ada.post(at(id), { stateDelta: { n: 6 }, lastUpdateTime }))).toEqual([409, 'StaleSession']);

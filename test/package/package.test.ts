@@ -182,6 +182,13 @@ describe('the packed tarball', () => {
     }
   }
 
+  it('K2 has perdure/adk for projects with ADK', async () => {
+    await link(project, ['@google/adk']);
+    const script = `import { PerdureSessionService } from 'perdure/adk'; console.log(typeof PerdureSessionService)`;
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', script], { cwd: project });
+    expect(stdout).toBe('function\n');
+  });
+
   it('H5 works inside Next, with agents and providers that its worker has, too', async () => {
     await link(project, ['next', 'react', 'react-dom', '@types/react', 'typescript']);
     const { address, namespace } = await freshNamespace();

@@ -21,7 +21,12 @@ import { jsonSchema, type ModelMessage, streamText, type ToolSet } from 'ai';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
 import { PerdureSessionService } from '../../client/state/adk.ts';
-import { InMemorySessionService, PostgresSessionService } from '../../client/state/index.ts';
+import {
+  InMemorySessionService,
+  PostgresSessionService,
+  State as OwnState,
+  StatePrefix,
+} from '../../client/state/index.ts';
 import { newId } from '../../domain/ids.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { randomIntegers } from '../../tools/test-kit/cases.ts';
@@ -170,33 +175,57 @@ it('K2 events that are appended to one ADK session object at once are stored one
   }
 });
 
-it('K2 what one of ADK’s contexts has set survives the events of others on the same object, and overwrites nobody', async () => {
-  const session = await perdure.createSession({ appName: 'contexts', userId: newId('cmd'), state: { n: 1, k: 1 } });
-  const key = { appName: session.appName, userId: session.userId, sessionId: session.id };
+it('K2 the prefixes of keys have the names and values of ADK, also as members of State', () => {
+  const { APP_PREFIX, USER_PREFIX, TEMP_PREFIX } = State;
+  expect(StatePrefix).toEqual({ APP_PREFIX, USER_PREFIX, TEMP_PREFIX });
+  expect([OwnState.APP_PREFIX, OwnState.USER_PREFIX, OwnState.TEMP_PREFIX]).toEqual([
+    APP_PREFIX,
+    USER_PREFIX,
+    TEMP_PREFIX,
+  ]);
+});
+
+/** A session of a new user, and what appends to it with an object of its own. */
+async function shared(state: Record<string, unknown>) {
+  const who = { appName: 'contexts', userId: newId('cmd') };
+  const session = await perdure.createSession({ ...who, state });
+  const read = async () => (await perdure.getSession({ ...who, sessionId: session.id }))!;
+  const another = async (stateDelta: Record<string, unknown>) => {
+    const event = createEvent({ author: 'b', actions: createEventActions({ stateDelta }) });
+    await perdure.appendEvent({ session: await read(), event });
+  };
+  return { session, read, another };
+}
+
+it('K2 what one of ADK’s contexts has set survives the events of others on the same object', async () => {
+  const { session, read, another } = await shared({ n: 1, k: 1 });
   const [first, second] = [1, 2].map(() => {
     const event = createEvent({ author: 'a', actions: createEventActions() });
     return { event, state: new State(session.state, event.actions.stateDelta) };
   }) as [{ event: AdkEvent; state: State }, { event: AdkEvent; state: State }];
   first.state.set('n', 2);
   second.state.update({ n: 3, draft: 1 });
-  const foreign = createEvent({ author: 'b', actions: createEventActions({ stateDelta: { k: 2 } }) });
-  await perdure.appendEvent({ session: (await perdure.getSession(key))!, event: foreign });
+  await another({ k: 2 });
   await perdure.appendEvent({ session, event: first.event });
   expect(session.state).toEqual({ n: 3, draft: 1, k: 2 });
   await perdure.appendEvent({ session, event: second.event });
   expect(session.state).toEqual({ n: 3, draft: 1, k: 2 });
-  expect((await perdure.getSession(key))!.state).toEqual(session.state);
+  expect((await read()).state).toEqual(session.state);
+});
 
-  const third = createEvent({ author: 'a', actions: createEventActions() });
-  new State(session.state, third.actions.stateDelta).set('k', 4);
-  const again = createEvent({ author: 'b', actions: createEventActions({ stateDelta: { k: 3 } }) });
-  await perdure.appendEvent({ session: (await perdure.getSession(key))!, event: again });
+it('K2 what one of ADK’s contexts has set is refused if another object has changed the key meanwhile', async () => {
+  const { session, another } = await shared({ k: 1 });
+  const setting = createEvent({ author: 'a', actions: createEventActions() });
+  new State(session.state, setting.actions.stateDelta).set('k', 4);
+  await another({ k: 3 });
   await perdure.appendEvent({ session, event: createEvent({ author: 'a' }) });
   expect(session.state['k']).toBe(4);
-  await expect(perdure.appendEvent({ session, event: third })).rejects.toMatchObject({ code: 'StaleSession' });
+  await expect(perdure.appendEvent({ session, event: setting })).rejects.toMatchObject({ code: 'StaleSession' });
+});
 
-  const last = createEvent({ author: 'b', actions: createEventActions({ stateDelta: { n: 5 } }) });
-  await perdure.appendEvent({ session: (await perdure.getSession(key))!, event: last });
+it('K2 an event that waits for another on the same ADK object does not overwrite what that one brings', async () => {
+  const { session, another } = await shared({ n: 1 });
+  await another({ n: 5 });
   const waiting = createEvent({ author: 'a', actions: createEventActions({ stateDelta: { n: 6 } }) });
   const answers = await Promise.allSettled(
     [createEvent({ author: 'a' }), waiting].map((event) => perdure.appendEvent({ session, event })),
@@ -204,27 +233,27 @@ it('K2 what one of ADK’s contexts has set survives the events of others on the
   expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
 });
 
-it('K2 what one of ADK’s contexts has changed inside of a value survives the events of others, and overwrites nobody', async () => {
-  const who = { appName: 'fence', userId: newId('cmd') };
-  const session = await perdure.createSession({ ...who, state: { cart: ['a'] } });
-  const key = { ...who, sessionId: session.id };
-  for (const added of ['b', 'c']) {
+it.each([
+  ['is stored', false],
+  ['is refused if another object has changed the key meanwhile', true],
+])(
+  'K2 what one of ADK’s contexts has changed inside of a value survives the events of others, and %s',
+  async (_end, isStale) => {
+    const { session, read, another } = await shared({ cart: ['a'] });
     const adding = createEvent({ author: 'a', actions: createEventActions() });
     const context = new State(session.state, adding.actions.stateDelta);
     const cart = context.get('cart') as string[];
-    cart.push(added);
+    cart.push('b');
     context.set('cart', cart);
-    const isStale = added === 'c';
-    const foreign = createEvent({ author: 'b', actions: createEventActions({ stateDelta: { cart: ['foreign'] } }) });
-    if (isStale) await perdure.appendEvent({ session: (await perdure.getSession(key))!, event: foreign });
+    if (isStale) await another({ cart: ['foreign'] });
     await perdure.appendEvent({ session, event: createEvent({ author: 'a' }) });
     expect(session.state['cart']).toBe(cart);
     const appending = perdure.appendEvent({ session, event: adding });
     if (isStale) await expect(appending).rejects.toMatchObject({ code: 'StaleSession' });
     else await appending;
-  }
-  expect((await perdure.getSession(key))!.state).toEqual({ cart: ['foreign'] });
-});
+    expect((await read()).state).toEqual({ cart: isStale ? ['foreign'] : ['a', 'b'] });
+  },
+);
 
 /** ADK behaves as ours here, apart from what docs/state.md lists: the operations avoid those cases. */
 it('K5 random operations do the same in ADK’s services and in ours', async () => {

@@ -392,7 +392,9 @@ describe.each([
     expect(current.state).toEqual({ n: 3, 'user:n': 1, 'user:first': 1 });
     const shared = service.appendEvent({ session: await handmade(), event: change({ 'user:n': 2 }) });
     await expect(shared).rejects.toMatchObject({
-      ...{ code: 'StaleSession', message: expect.stringContaining('with the versions that you read') as string },
+      code: 'StaleSession',
+      message:
+        'the key "user:n" was changed since the session was read: read it again with its version: other sessions change it, too',
     });
     const stale = await handmade();
     await service.appendEvent({ session: await read(service, session), event: change({ other: 1 }) });

@@ -150,7 +150,7 @@ describe('state in a turn', () => {
     });
   });
 
-  it('S10 a tool finds in its cache what its agent’s tool of this name has put there, in the scope of the session', async () => {
+  it('S10 a tool finds in its cache what it has put there itself, by session, user and app; other tools and agents have others', async () => {
     runtime.model.script((request, index) =>
       request.messages.at(-1)?.role === 'tool' ? [say('done')] : [callTool(`call_${index}`, lastUserText(request), {})],
     );
