@@ -7,7 +7,10 @@ it('H1 PERDURE_MODELS is a JSON file of provider/model with its limits', () => {
   expect(parseModels('{ "openai/gpt-5": {} }')).toEqual({ 'openai/gpt-5': {} });
   const all = {
     ...{ context_limit: 9, max_input: 8, max_output: 1, tier: 2, modalities: ['text', 'pdf'], reasoning: true },
-    variants: { deep: { reasoning: 'high', provider_options: { acme: { budget: 7, cached: true, mode: 'x' } } } },
+    variants: {
+      deep: { reasoning: 'high', json: true, provider_options: { acme: { budget: 7, cached: true, mode: 'x' } } },
+      paced: { provider_options: { acme: { thinking: { type: 'enabled', budgetTokens: 2_000 }, betas: ['x', null] } } },
+    },
   };
   expect(parseModels(JSON.stringify({ 'acme/x': all }))).toEqual({ 'acme/x': all });
 });
@@ -19,12 +22,19 @@ it.each([
   ['{"a/b": {"context_limit": 1, "max_output": 1, "price": 2}}', 'a/b'],
   ['{"a/b": {"tier": 0}}', 'a/b → tier: expected a whole number from 1'],
   ['{"a/b": {"modalities": ["smell"]}}', 'a/b → modalities → 0: expected any of text, image, pdf'],
+  ['{"a/b": {"reasoning": "high"}}', 'a/b → reasoning: expected true or false'],
+  ['{"a/b": {"variants": {"high": {"reasoning": "much"}}}}', 'high → reasoning: expected one of none, minimal, low'],
+  ['{"a/b": {"variants": {"x": {"json": false}}}}', 'x → json: expected true'],
   [
-    '{"a/b": {"variants": {"high": {"reasoning": "much"}}}}',
-    'high → reasoning: expected true or false, in a variant one of none',
+    '{"a/b": {"variants": {"x": {"provider_options": {"a": 1}}}}}',
+    'provider_options → a: expected options by provider',
   ],
+  ['{"a/b": {"variants": 1}}', 'a/b → variants: expected variants by name'],
   ['{"a/b": {"variants": {"": {}}}}', 'a name of letters, digits'],
-  ['{"a/b": {"variants": {"x": {"effort": 1}}}}', 'a/b → variants → x'],
+  [
+    '{"a/b": {"variants": {"x": {"effort": 1}}}}',
+    'a/b → variants → x: expected { reasoning?, json?, provider_options? } (Unrecognized key: "effort")',
+  ],
 ])('H1 a bad PERDURE_MODELS file is named with what was expected: %s', (json, expected) => {
   expect(() => parseModels(json)).toThrow(expected);
 });

@@ -6,10 +6,10 @@ import { ConfigError } from './error.ts';
 
 const tokens = z.int().positive().optional();
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
-const option = z.union([z.string(), z.boolean(), z.number()]);
 const variant = z.strictObject({
   reasoning: z.enum(REASONING_LEVELS).optional(),
-  provider_options: z.record(z.string(), z.record(z.string(), option)).optional(),
+  json: z.literal(true).optional(),
+  provider_options: z.record(z.string(), z.record(z.string(), z.json())).optional(),
 });
 
 /** Every field is optional: what is not given is that of the built-in catalog. */
@@ -70,17 +70,26 @@ function nameOf(path: readonly PropertyKey[]): string {
   return path.includes('variants') ? 'a name of letters, digits, _, . and -' : 'a name such as openai/gpt-5';
 }
 
+const MODEL = '{ context_limit?, max_input?, max_output?, tier?, modalities?, reasoning?, variants? }';
 const EXPECTED: Readonly<Record<string, string>> = {
   context_limit: 'a whole number of tokens',
   max_input: 'a whole number of tokens',
   max_output: 'a whole number of tokens',
   tier: 'a whole number from 1, the cheapest',
-  reasoning: `true or false, in a variant one of ${REASONING_LEVELS.join(', ')}`,
+  reasoning: 'true or false',
   modalities: `any of ${MODALITIES.join(', ')}`,
+  variants: 'variants by name, such as { "deep": { "reasoning": "high" } }',
+};
+
+const VARIANT = '{ reasoning?, json?, provider_options? }';
+const EXPECTED_OF_VARIANT: Readonly<Record<string, string>> = {
+  reasoning: `one of ${REASONING_LEVELS.join(', ')}`,
+  json: 'true',
+  provider_options: 'options by provider, such as { "openai": { "serviceTier": "flex" } }',
 };
 
 function describe(path: readonly PropertyKey[], message: string): string {
-  const field = path.findLast((name) => typeof name === 'string');
-  const known = path.length > 1 ? EXPECTED[field ?? ''] : undefined;
-  return known ?? `{ context_limit?, max_input?, max_output?, tier?, modalities?, reasoning?, variants? } (${message})`;
+  const [, field, , ofVariant] = path.map(String);
+  if (field !== 'variants' || path.length === 2) return EXPECTED[field ?? ''] ?? `${MODEL} (${message})`;
+  return EXPECTED_OF_VARIANT[ofVariant ?? ''] ?? `${VARIANT} (${message})`;
 }

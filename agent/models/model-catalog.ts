@@ -1,15 +1,7 @@
-import type { Modality, ModelInfo, ReasoningLevel } from '../../domain/model-info.ts';
+import type { Modality, ModelInfo } from '../../domain/model-info.ts';
 import { definedFields } from '../definition/defined-fields.ts';
 import generated from './model-catalog.generated.json' with { type: 'json' };
-
-type Options = Record<string, Record<string, string | boolean | number>>;
-
-/** A way to call a model, chosen for one turn. */
-export interface Variant {
-  reasoning?: ReasoningLevel | undefined;
-  /** The AI SDK's provider options, by provider. */
-  provider_options?: Options | undefined;
-}
+import type { Variant } from './variants.ts';
 
 /** What is known of a model: an entry of PERDURE_MODELS, or of the catalog in this package. Limits in tokens. */
 export interface CatalogEntry {

@@ -115,6 +115,21 @@ describe('models', () => {
     expect(refused('openai/mine', 'constructor')).toThrow('has no variant "constructor"');
   });
 
+  it.each([
+    ['openai/mine', { provider_options: { anthropic: {} } }, 'provider_options → anthropic: expected "openai", the'],
+    ['anthropic/mine', { provider_options: { openai: {} } }, 'provider_options → openai: expected "anthropic", the'],
+    ['anthropic/mine', { json: true }, 'json: expected nothing, its provider has no JSON mode'],
+  ] as const)('X10 a variant of %s that its provider does not take is named: %o', (ref, variant, expected) => {
+    const odd = { [ref]: { variants: { odd: variant } } };
+    const message = `PERDURE_MODELS → ${ref} → variants → odd → ${expected}`;
+    expect(() => createModels({ openaiApiKey: 'k', anthropicApiKey: 'k', catalog: odd })).toThrow(message);
+    // Another provider may have that name.
+    const providers = {
+      [ref.slice(0, ref.indexOf('/'))]: () => createModels({}).resolve('rehearsal/site-builder').model,
+    };
+    expect(createModels({ catalog: odd, providers }).info(ref).variants).toEqual(['odd']);
+  });
+
   it('H5 a worker may add providers', () => {
     const mine = createModels({}).resolve('rehearsal/site-builder').model;
     const models = createModels({ providers: { mine: () => mine }, defaultModel: 'mine/one' });

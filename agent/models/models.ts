@@ -3,16 +3,17 @@ import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { PerdureError } from '../../domain/errors.ts';
-import type { Modality, ModelInfo, ReasoningLevel } from '../../domain/model-info.ts';
+import type { Modality, ModelInfo } from '../../domain/model-info.ts';
 import { splitModelRef } from '../../domain/model-ref.ts';
 import type { ModelObject } from '../model-object.ts';
 import { providerFetch } from '../provider-stream/provider-fetch.ts';
 import { REHEARSAL_MODEL, REHEARSAL_PROVIDER, rehearsalModel } from '../scripted/rehearsal-model.ts';
-import { type CatalogEntries, infoOf, type KnownModel, ModelCatalog, type Variant } from './model-catalog.ts';
+import { type CatalogEntries, infoOf, type KnownModel, ModelCatalog } from './model-catalog.ts';
 import { checkedProviders, type CustomProviders, modelOfProvider } from './providers.ts';
+import { type ProviderOptions, requireTakes, type Takes, type VariantCall, withVariant } from './variants.ts';
 
 /** A model that can be called. Limits are in tokens. */
-export interface ResolvedModel {
+export interface ResolvedModel extends VariantCall {
   /** `provider/model`. */
   ref: string;
   model: ModelObject;
@@ -21,19 +22,11 @@ export interface ResolvedModel {
   /** The longest input. */
   maxInput: number;
   maxOutput: number;
-  /** The variant that was chosen. */
-  variant?: string;
   /** What it can take in; null: unknown. */
   modalities: readonly Modality[] | null;
-  /** The variant's, unless the provider's default holds. */
-  reasoning?: ReasoningLevel;
-  /** Provider options of every call. */
-  providerOptions?: ProviderOptions;
   /** How long the provider may be silent in a call, in milliseconds. */
   idleMs: number;
 }
-
-type ProviderOptions = Record<string, Record<string, string | boolean | number>>;
 
 /** The models that this process can call. */
 export interface Models {
@@ -80,19 +73,25 @@ const WELL_KNOWN: Readonly<Record<string, string>> = { openai: 'gpt-5', anthropi
 interface ProviderEntry {
   model: (id: string) => ModelObject;
   options?: ProviderOptions;
+  /** Unset: unknown. */
+  takes?: Takes;
   /** It is a server with models of its own: what the name stands for elsewhere need not be there. */
   isServer?: boolean;
 }
 
 /**
  * Creates the configured providers and the rehearsal model, which needs no key. Makes no request.
- * @throws {DefinitionError} naming an additional provider that is invalid
+ * @throws {DefinitionError} naming an additional provider that is invalid, or what the provider of a variant does not take
  */
 export function createModels(settings: ModelSettings): Models {
   const providers = providersOf(settings);
   const { providerIdleMs: idleMs = 120_000 } = settings;
   const entries = settings.catalog ?? {};
   const catalog = new ModelCatalog(entries);
+  for (const [ref, { variants = {} }] of Object.entries(entries)) {
+    const takes = providers.get(splitModelRef(ref).provider_id)?.takes;
+    if (takes) requireTakes(ref, variants, takes);
+  }
   const listed = [
     ...Object.keys(entries).filter((ref) => providers.has(splitModelRef(ref).provider_id)),
     ...[...providers.keys()].map((name) => (name === REHEARSAL_PROVIDER ? REHEARSAL_MODEL : `${name}/*`)),
@@ -147,7 +146,7 @@ function providersOf(settings: ModelSettings): Map<string, ProviderEntry> {
       fetch: providerFetch,
       ...(anthropicBaseUrl && { baseURL: anthropicBaseUrl }),
     });
-    providers.set('anthropic', { model: (id) => provider(id) });
+    providers.set('anthropic', { model: (id) => provider(id), takes: { options: ['anthropic'], json: false } });
   }
   for (const [name, provider] of Object.entries(checkedProviders(settings.providers ?? {}, REHEARSAL_PROVIDER))) {
     providers.set(name, { model: (id) => modelOfProvider(name, provider, id) });
@@ -164,14 +163,16 @@ function compatible(baseURL: string, apiKey: string | undefined): ProviderEntry 
     includeUsage: true,
     ...(apiKey && { apiKey }),
   });
-  return { model: (id) => provider.chatModel(id), isServer: true };
+  const takes = { options: ['openai', 'openaiCompatible'], json: true };
+  return { model: (id) => provider.chatModel(id), takes, isServer: true };
 }
 
 function openai(apiKey: string): ProviderEntry {
   const provider = createOpenAI({ apiKey, fetch: providerFetch });
   // With `store`, later calls would refer to the provider's copies of earlier items, which have other tool call ids than
   // ours and expire after some weeks. Without it every call sends the whole conversation.
-  return { model: (id) => provider(id), options: { openai: { store: false } } };
+  const takes = { options: ['openai'], json: true };
+  return { model: (id) => provider(id), options: { openai: { store: false } }, takes };
 }
 
 function make(
@@ -191,29 +192,6 @@ function make(
     modalities: known.modalities,
     ...(provider.options && { providerOptions: provider.options }),
   };
-}
-
-/** @throws {PerdureError} `ModelNotConfigured`, naming the model's variants */
-function withVariant(model: ResolvedModel, name: string, variants: Readonly<Record<string, Variant>>): ResolvedModel {
-  const variant = Object.hasOwn(variants, name) ? variants[name] : undefined;
-  if (variant === undefined) {
-    const names = Object.keys(variants);
-    const has = names.length > 0 ? `variants: ${names.join(', ')}` : 'it has no variants';
-    throw new PerdureError('ModelNotConfigured', `the model "${model.ref}" has no variant "${name}"; ${has}`);
-  }
-  const providerOptions = merged(model.providerOptions, variant.provider_options);
-  return {
-    ...model,
-    variant: name,
-    ...(variant.reasoning !== undefined && { reasoning: variant.reasoning }),
-    ...(providerOptions && { providerOptions }),
-  };
-}
-
-function merged(a: ProviderOptions | undefined, b: ProviderOptions | undefined): ProviderOptions | undefined {
-  if (a === undefined || b === undefined) return a ?? b;
-  const names = new Set([...Object.keys(a), ...Object.keys(b)]);
-  return Object.fromEntries([...names].map((name) => [name, { ...a[name], ...b[name] }]));
 }
 
 function notConfigured(ref: string, listed: readonly string[]): never {

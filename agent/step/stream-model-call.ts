@@ -3,6 +3,7 @@ import {
   experimental_streamLanguageModelCall as streamLanguageModelCall,
   type LanguageModelStreamPart,
   type ModelMessage,
+  Output,
   type UIMessage,
   type UIMessageChunk,
 } from 'ai';
@@ -11,6 +12,7 @@ import type { ToolDefinition } from '../definition/define.ts';
 import { withAlternatingRoles } from '../models/alternating-roles.ts';
 import type { ResolvedModel } from '../models/models.ts';
 import { withoutRefusedFiles } from '../models/refused-files.ts';
+import { VariantWatch } from '../models/variant-watch.ts';
 import type { StepToolCall } from '../parts/call-chunks.ts';
 import { SdkPartsToChunks } from '../parts/sdk-parts-to-chunks.ts';
 import { EndedEarlyError } from '../provider-failures/ended-early-error.ts';
@@ -57,17 +59,19 @@ export interface StepResult {
  * reasoning, tool inputs, files and sources, `finish-step`; no `start` and no `finish`. Leaving the generator early ends
  * the call.
  *
- * @throws the provider's error, for `classifyProviderError`; `ModelSilentError`; `EndedEarlyError`; `AnswerTooLongError`; the signal's reason if
- * it fired
+ * @throws the provider's error, for `classifyProviderError`; `ModelSilentError`; `EndedEarlyError`; `AnswerTooLongError`; `PerdureError`:
+ * the provider does not take what the variant sets; the signal's reason if it fired
  */
 export async function* streamModelCall(input: StepInput): AsyncGenerator<UIMessageChunk, StepResult, void> {
   const chunks = new SdkPartsToChunks(input.tools, input.newToolCallId);
   const size = new AnswerSize();
+  const watch = new VariantWatch(input.model);
   let end: CallEnd | undefined;
   try {
     input.signal.throwIfAborted();
-    const parts = modelParts((signal) => callModel(input, signal), input.signal, input.model.idleMs);
+    const parts = modelParts((signal) => callModel(input, watch.options, signal), input.signal, input.model.idleMs);
     for await (const part of parts) {
+      if (part.type === 'model-call-start') watch.requireTaken(part.warnings);
       if (part.type === 'model-call-end') end = part;
       size.add(part);
       yield* chunks.of(part);
@@ -101,7 +105,7 @@ function resultOf(model: string, end: CallEnd, { toolCalls, isCut, isEmpty }: Sd
 }
 
 /** Prompt, tools and tool calls are converted and checked by the SDK, but without `streamText`, which costs twice as much. */
-async function callModel(input: StepInput, signal: AbortSignal) {
+async function callModel(input: StepInput, providerOptions: VariantWatch['options'], signal: AbortSignal) {
   const { model, system, temperature, maxOutputTokens } = input;
   return streamLanguageModelCall({
     model: withoutRefusedFiles(withAlternatingRoles(model.model), model.modalities),
@@ -113,7 +117,8 @@ async function callModel(input: StepInput, signal: AbortSignal) {
     ...(temperature !== undefined && { temperature }),
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     ...(model.reasoning !== undefined && { reasoning: model.reasoning }),
-    ...(model.providerOptions && { providerOptions: model.providerOptions }),
+    ...(model.json && { output: Output.json() }),
+    ...(providerOptions && { providerOptions }),
     // The SDK need not keep a copy of the answer.
     _internal: { collectContent: false },
   });
