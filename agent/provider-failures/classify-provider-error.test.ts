@@ -92,6 +92,12 @@ describe('final', () => {
     [422, 'nonsense', 'ProviderRejected', /refused the request/],
     [400, 'context_length_exceeded', 'ContextTooLong', /compact/],
     [400, 'prompt is too long: 210000 tokens > 200000 maximum', 'ContextTooLong', /compact/],
+    [
+      400,
+      'input length and `max_tokens` exceed context limit: 142251 + 64000 > 200000, decrease input length or `max_tokens`',
+      'ContextTooLong',
+      /compact/,
+    ],
     [413, '', 'ContextTooLong', /compact/],
     [400, 'content_filter', 'ContentFilter', /edit the message/],
   ])('R6 %s %s is %s and says what to do', (status, body, code, advice) => {

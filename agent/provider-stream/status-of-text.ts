@@ -1,7 +1,7 @@
 // What the texts, types and codes of providers' errors say. No two providers agree on them.
 
 export const TOO_LONG =
-  /context[_ ]length|context window|maximum context|prompt is too long|input is too long|too many (?:input )?tokens|exceeds? the (?:maximum|model|limit).{0,40}tokens|reduce the length/i;
+  /context[_ ]length|context window|maximum context|prompt is too long|input is too long|too many (?:input )?tokens|exceeds? (?:the )?context limit|exceeds? the (?:maximum|model|limit).{0,40}tokens|reduce the length/i;
 /** "Flagged" is also said of accounts and keys. */
 export const FILTERED =
   /content[_ ](?:filter(?:ed|ing)?|policy(?:_violation)?|management)\b|responsible ?ai|safety system|\b(?:prompt|input|content|request|messages?|output)\b[^.'"]{0,20}\bflagged\b/i;
