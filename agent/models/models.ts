@@ -22,6 +22,8 @@ export interface ResolvedModel extends VariantCall {
   /** The longest input. */
   maxInput: number;
   maxOutput: number;
+  /** As the application's entry limits it: the provider is told so, unless the agent has a limit. */
+  ownMaxOutput?: number;
   /** What it can take in; null: unknown. */
   modalities: readonly Modality[] | null;
   /** How long the provider may be silent in a call, in milliseconds. */
@@ -105,7 +107,8 @@ export function createModels(settings: ModelSettings): Models {
     const known = resolved.get(key);
     if (known) return known;
     const made = make(ref, providers, catalog.find(ref)) ?? notConfigured(ref, listed);
-    const plain = { ...made, idleMs };
+    const ownMaxOutput = Object.hasOwn(entries, ref) ? entries[ref]?.max_output : undefined;
+    const plain = { ...made, ...(ownMaxOutput !== undefined && { ownMaxOutput }), idleMs };
     const model = variant === null ? plain : withVariant(plain, variant, catalog.find(ref).variants);
     // Requests name models, and a provider accepts any name.
     if (resolved.size >= MAX_RESOLVED) resolved.clear();

@@ -125,7 +125,7 @@ async function callModel<Next>(
     ...call,
     signal: stop.signal,
     temperature: agent.temperature,
-    maxOutputTokens: agent.max_output_tokens,
+    maxOutputTokens: agent.max_output_tokens ?? call.model.ownMaxOutput,
     newToolCallId: () => newId('call'),
   });
   for (;;) {

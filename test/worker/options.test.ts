@@ -28,6 +28,7 @@ const agents = [
 const MODELS = {
   'openai/default': { variants: { deep: { reasoning: 'high', provider_options: { openai: { user: 'a-tester' } } } } },
   'openai/plain': { modalities: ['text'] },
+  'openai/short': { max_output: 900 },
 };
 
 const lines: string[] = [];
@@ -98,6 +99,14 @@ it('P2 an agent’s prompt, tools, model, temperature and max_output_tokens reac
   expect(body['tools']).toMatchObject([{ function: { name: 'look', description: 'Looks around.' } }]);
   const plain = (await ask({ agent: 'plain' })).body;
   expect([plain['model'], plain['temperature'], plain['max_tokens']]).toEqual(['default', undefined, undefined]);
+});
+
+it('X10 max_output of PERDURE_MODELS reaches the provider, unless the agent has a limit', async () => {
+  const short = { model: 'openai/short' };
+  expect((await ask({ agent: 'plain' }, short)).body['max_tokens']).toBe(900);
+  expect((await ask({ agent: 'tuned' }, short)).body['max_tokens']).toBe(77);
+  // What is only known of a model is no limit of the application's.
+  expect((await ask({ agent: 'plain' }, { model: 'openai/gpt-4o' })).body['max_tokens']).toBeUndefined();
 });
 
 it('P2 the model is the message’s, else the session’s, else the agent’s, else PERDURE_MODEL', async () => {
