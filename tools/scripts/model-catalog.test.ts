@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import generated from '../../agent/models/model-catalog.generated.json' with { type: 'json' };
 import { catalogFrom, catalogText, PROVIDERS, type Source } from './model-catalog.ts';
 
 const model = {
@@ -42,6 +43,20 @@ it('X10 the catalog has the models that call tools and answer in text, with thei
   });
   expect(Object.keys(entries)).not.toContain('unused/x');
   expect(JSON.parse(catalogText(entries, { date: 'd' }))).toEqual({ date: 'd', models: entries });
+});
+
+it('X10 a window that needs a beta header is the one without it, also in the catalog of the package', () => {
+  const claude = { ...model, limit: { context: 1_000_000, output: 64_000 } };
+  const id = 'claude-sonnet-4-5';
+  const made = catalogFrom({
+    ...source({ plain: model }),
+    anthropic: { models: { [id]: claude, 'claude-other': claude } },
+  });
+  expect(made[`anthropic/${id}`]?.context_limit).toBe(200_000);
+  expect(made['anthropic/claude-other']?.context_limit).toBe(1_000_000);
+  const { context_limit, max_output } = generated.models[`anthropic/${id}`];
+  expect([context_limit, max_output]).toEqual([200_000, 64_000]);
+  expect(generated.models[`anthropic/${id}-20250929`].context_limit).toBe(200_000);
 });
 
 it('X10 a source without a provider is refused, because all of its models would disappear', () => {

@@ -25,6 +25,12 @@ export interface Entry {
 /** Providers that have packages of the AI SDK and models with the same names everywhere. */
 export const PROVIDERS = ['anthropic', 'cohere', 'deepseek', 'google', 'groq', 'mistral', 'openai', 'xai'];
 
+/** Windows that the source has with a beta header of the provider, which nobody here sends: without it a longer request is refused. */
+const WITHOUT_BETA: Readonly<Record<string, number>> = {
+  'anthropic/claude-sonnet-4-5': 200_000,
+  'anthropic/claude-sonnet-4-5-20250929': 200_000,
+};
+
 /** Upper bounds of the tiers' prices of output. Without prices in the catalog, tiers tell cheap models from others. */
 const TIERS = [2, 8, 20];
 
@@ -47,7 +53,8 @@ export function catalogFrom(source: Source): Record<string, Entry> {
 
 function entryOf(provider: string, id: string, given: SourceModel): Entry | undefined {
   const { limit, modalities, cost, ...model } = given;
-  const { context = 0, input, output = 0 } = limit ?? {};
+  const { input, output = 0 } = limit ?? {};
+  const context = Math.min(limit?.context ?? 0, WITHOUT_BETA[`${provider}/${id}`] ?? Infinity);
   const isText = modalities?.input?.includes('text') === true && modalities.output?.join() === 'text';
   if (!isText || !model.tool_call || context <= 0 || output <= 0) return undefined;
   const tier = tierOf(cost?.output);
