@@ -110,7 +110,7 @@ async function callModel(input: StepInput, providerOptions: VariantWatch['option
   return streamLanguageModelCall({
     model: withoutRefusedFiles(withAlternatingRoles(model.model), model.modalities),
     ...(system !== '' && { instructions: { role: 'system' as const, content: system, ...CACHED } }),
-    messages: withCacheMark(await convertToModelMessages(input.messages)),
+    messages: withCacheMarks(await convertToModelMessages(input.messages)),
     tools: aiSdkTools(input.tools),
     abortSignal: signal,
     includeRawChunks: false,
@@ -124,9 +124,15 @@ async function callModel(input: StepInput, providerOptions: VariantWatch['option
   });
 }
 
-/** Anthropic caches up to a mark: one after the system text, one after the last message. */
+/**
+ * Anthropic caches up to a mark: one after the system text, one after the last message, and one where the request before had its
+ * last, because it looks for what it has cached only 20 blocks before a mark, and a step may add more.
+ */
 const CACHED = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } } as const;
 
-function withCacheMark(messages: ModelMessage[]): ModelMessage[] {
-  return messages.map((message, at) => (at === messages.length - 1 ? { ...message, ...CACHED } : message));
+function withCacheMarks(messages: ModelMessage[]): ModelMessage[] {
+  const before = messages.findLastIndex(({ role }) => role === 'assistant') - 1;
+  return messages.map((message, at) =>
+    at === messages.length - 1 || at === before ? { ...message, ...CACHED } : message,
+  );
 }

@@ -94,10 +94,12 @@ export async function ours(model: ModelObject, messages: UIMessage[] = hello): P
 export async function theirs(model: ModelObject, messages: UIMessage[] = hello): Promise<Outcome> {
   let failed: { error: unknown } | undefined;
   const converted = await convertToModelMessages(messages);
+  const marked = new Set([converted.length - 1, converted.findLastIndex(({ role }) => role === 'assistant') - 1]);
+  for (const [at, message] of converted.entries()) if (marked.has(at)) Object.assign(message, CACHED);
   const result = streamText({
     model,
     instructions: { role: 'system', content: SYSTEM, ...CACHED },
-    messages: [...converted.slice(0, -1), { ...converted.at(-1)!, ...CACHED }],
+    messages: converted,
     tools: aiSdkTools(TOOLS),
     temperature: 0.5,
     maxOutputTokens: 99,

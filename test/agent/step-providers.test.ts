@@ -258,6 +258,35 @@ describe('Anthropic', () => {
     ]);
   });
 
+  it('P1 keeps the mark of the request before, after which a step may add more blocks than the provider looks back', async () => {
+    const written = (step: number): UIMessage['parts'] => [
+      { type: 'step-start' },
+      ...Array.from({ length: 11 }, (_, at) => ({
+        type: 'tool-write_file' as const,
+        toolCallId: `call_${step}_${at}`,
+        state: 'output-available' as const,
+        input: { path: `${at}` },
+        output: 1,
+      })),
+    ];
+    const answer = (parts: UIMessage['parts']): UIMessage => ({ id: 'msg_2', role: 'assistant', parts });
+    const next: UIMessage = { id: 'msg_3', role: 'user', parts: [{ type: 'text', text: 'and now?' }] };
+    const done: UIMessage['parts'] = [{ type: 'step-start' }, { type: 'text', text: 'Written.' }];
+    await stepOf(model());
+    await stepOf(model(), [...hello, answer(written(1))]);
+    await stepOf(model(), [...hello, answer([...written(1), ...written(2)])]);
+    await stepOf(model(), [...hello, answer([...written(1), ...written(2), ...done]), next]);
+    const blocks = bodies.map(({ messages }) =>
+      (messages as { content: object[] }[]).flatMap(({ content }) => content),
+    );
+    const marked = blocks.map((all) => all.flatMap((one, at) => ('cache_control' in one ? [at + 1] : [])));
+    expect(marked).toEqual([[1], [1, 23], [23, 45], [45, 47]]);
+    for (const [at, one] of blocks.slice(1).entries()) {
+      const before = blocks[at]!;
+      expect(JSON.stringify(one[before.length - 1])).toBe(JSON.stringify(before.at(-1)));
+    }
+  });
+
   it('R6 an overload while streaming is reported as Overloaded', async () => {
     events = [
       { type: 'message_start', message: message(cached) },
