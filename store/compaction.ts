@@ -87,7 +87,7 @@ export function finishCompaction(db: Db, mine: Claim): Promise<z.infer<typeof en
   return callClaimed(db, z.discriminatedUnion('kind', [ended, lost]), 'finish_compaction', mine, []);
 }
 
-/** Gives the session its former model back, unless it has another one by now. False: another attempt has the run. */
+/** Gives the session and its queue the former model back, unless another one was chosen by now. False: another attempt has the run. */
 export function undoSwitch(db: Db, mine: Claim, model: string): Promise<boolean> {
   return callClaimed(db, z.boolean(), 'undo_switch', mine, [model]);
 }

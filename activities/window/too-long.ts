@@ -1,6 +1,7 @@
-import type { ResolvedModel } from '../../agent/models/models.ts';
+import type { Models, ResolvedModel } from '../../agent/models/models.ts';
 import type { NotBegun, RunOutcome, StepOutcome } from '../../domain/activities.ts';
 import type { CompactionReason } from '../../domain/compaction.ts';
+import { PerdureError } from '../../domain/errors.ts';
 import { noteCompaction, undoSwitch } from '../../store/compaction.ts';
 import type { Claimed } from '../claims/claimed.ts';
 import { failRun } from '../claims/fail-run.ts';
@@ -32,11 +33,23 @@ export async function askForCompaction(
   return { kind: 'compact', reason, ...(tokens !== undefined && { tokens }) };
 }
 
-/** Ends the turn with advice. After a switch of models, the session has its former one again. */
+/** Ends the turn with advice. After a switch of models, the session has its former one again, if that can still be called. */
 export async function failTooLong(
   work: Claimed,
   { failure, former }: Extract<Judgement, { kind: 'too_long' }>,
 ): Promise<RunOutcome | Extract<NotBegun, { kind: 'lost' }>> {
-  if (former !== undefined) await writeUntilStored(work, (mine) => undoSwitch(work.context.db, mine, former));
+  const { db, models } = work.context;
+  if (former !== undefined && isConfigured(models, former)) {
+    await writeUntilStored(work, (mine) => undoSwitch(db, mine, former));
+  }
   return failRun(work, failure);
+}
+
+function isConfigured(models: Models, ref: string): boolean {
+  try {
+    return models.resolve(ref).ref === ref;
+  } catch (error) {
+    if (error instanceof PerdureError) return false;
+    throw error;
+  }
 }

@@ -233,17 +233,33 @@ BEGIN
   RETURN open_hand_run(p_session, 'prune');
 END $$;
 
--- After a switch to a model that the conversation does not fit: the next turn has the former one again, unless the user has
--- chosen another one meanwhile. False: another attempt has the run.
+-- After a switch to a model that the conversation does not fit: the next turns have the former one again, up to a message for
+-- which the user has chosen another one meanwhile. If the former one is the rehearsal model, which is never carried forward, it is
+-- that of the newest run before with another. False: another attempt has the run.
 CREATE OR REPLACE FUNCTION undo_switch(p_session text, p_run integer, p_fence integer[], p_model text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
   v_run chat_runs;
+  v_former text := p_model;
+  v_chosen integer;
 BEGIN
   PERFORM lock_session(p_session);
   SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running';
   IF NOT FOUND THEN RETURN false; END IF;
-  UPDATE chat_sessions SET model = p_model, updated_at = clock_timestamp()
-   WHERE session_id = p_session AND model IS NOT DISTINCT FROM v_run.model;
+  IF carried_model(p_model, NULL) IS NULL THEN
+    SELECT model INTO v_former FROM chat_runs
+     WHERE session_id = p_session AND seq < p_run AND (model IS NULL OR carried_model(model, NULL) IS NOT NULL)
+     ORDER BY seq DESC LIMIT 1;
+    IF NOT FOUND THEN RETURN true; END IF;
+  END IF;
+  SELECT min(r.seq) INTO v_chosen
+    FROM chat_runs r JOIN chat_messages m ON m.session_id = r.session_id AND m.id = r.message_id
+   WHERE r.session_id = p_session AND r.state = 'queued' AND m.metadata ? 'model'
+     AND carried_model(r.model, NULL) IS NOT NULL;
+  UPDATE chat_runs SET model = v_former, updated_at = clock_timestamp()
+   WHERE session_id = p_session AND state = 'queued' AND model IS NOT DISTINCT FROM v_run.model
+     AND (v_chosen IS NULL OR seq < v_chosen);
+  UPDATE chat_sessions SET model = v_former, updated_at = clock_timestamp()
+   WHERE session_id = p_session AND model IS NOT DISTINCT FROM v_run.model AND v_chosen IS NULL;
   RETURN true;
 END $$;

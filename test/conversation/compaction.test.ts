@@ -215,4 +215,38 @@ describe('a switch to a model with a smaller window', () => {
     await tell(session, ['four']);
     expect(runtime.model.requests.at(-1)!.body.model).toBe('test');
   });
+
+  it('X10 that fails leaves the messages that wait behind it to the former model', async () => {
+    const gate = new Gate();
+    const answer = talking();
+    runtime.model.script(async function* (request, index) {
+      if (JSON.stringify(request.messages.at(-1)).includes('two data')) await gate.pass();
+      yield* await answer(request, index);
+    });
+    const session = await open('talker');
+    await tell(session, [words(100, 'one')], 'openai/test');
+    await send(session, words(2_500, 'two'));
+    const failed = await send(session, 'three', 'openai/small');
+    const queued = await send(session, 'four');
+    gate.open();
+    expect((await session.ended(failed)).error_code).toBe('ContextTooLong');
+    // An error pauses the queue until the next message.
+    const last = await send(session, 'five');
+    expect([(await session.ended(queued)).state, (await session.ended(last)).state]).toEqual(['finished', 'finished']);
+    expect(runtime.model.requests.slice(-2).map(({ body }) => body.model)).toEqual(['test', 'test']);
+  });
+
+  it('X10 that fails does not go back to a model that can no longer be called', async () => {
+    runtime.model.script(talking());
+    const session = await open('talker');
+    await tell(session, [words(100, 'one'), words(2_500, 'two')], 'openai/test');
+    await runtime.db.query(
+      `UPDATE chat_messages SET metadata = jsonb_set(metadata, '{steps,-1,model}', '"gone/test"')
+        WHERE session_id = $1 AND role = 'assistant'`,
+      [session.id],
+    );
+    expect((await session.ended(await send(session, 'three', 'openai/small'))).error_code).toBe('ContextTooLong');
+    const { rows } = await runtime.db.query('SELECT model FROM chat_sessions WHERE session_id = $1', [session.id]);
+    expect(rows).toEqual([{ model: 'openai/small' }]);
+  });
 });

@@ -285,3 +285,42 @@ it('U4 after a switch to a model with too small a window the former one is back,
   expect(await undo()).toBe(true);
   expect(await session.chat()).toMatchObject({ model: 'test/large' });
 });
+
+/** A session whose run with `test/small` is to be undone, after others with these models, and before those that are queued. */
+async function switched(before: (string | null)[], queued: (string | null)[]) {
+  const session = await Session.at('chatting', db);
+  const say = async (model: string | null) => {
+    const metadata = model === null ? {} : { model: { provider_id: 'test', model_id: model } };
+    return ((await session.say('go on', { model, metadata })) as { run_seq: number }).run_seq;
+  };
+  for (const model of before) {
+    const run = await say(model);
+    await db.query(`UPDATE chat_runs SET state = 'finished' WHERE session_id = $1 AND seq = $2`, [session.id, run]);
+  }
+  const run = await say('test/small');
+  const fence: Fence = [0, run, 1];
+  await session.claim(run, fence);
+  for (const model of queued) await say(model);
+  return async (former: string) => {
+    expect(await call<boolean>(db, 'undo_switch', [session.id, run, fence, former])).toBe(true);
+    const sql = `SELECT model FROM chat_runs WHERE session_id = $1 AND state = 'queued' ORDER BY seq`;
+    const { rows } = await db.query<{ model: string | null }>(sql, [session.id]);
+    return [...rows.map(({ model }) => model), ((await session.chat()) as { model: string | null }).model];
+  };
+}
+
+it('X10 after a failed switch, queued messages without a model go on with the former one, up to one that names another', async () => {
+  const plain = await switched([], [null, 'rehearsal/x', null]);
+  expect(await plain('test/large')).toEqual(['test/large', 'rehearsal/x', 'test/large', 'test/large']);
+  const chosen = await switched([], [null, 'test/small', null]);
+  expect(await chosen('test/large')).toEqual(['test/large', 'test/small', 'test/small', 'test/small']);
+  const other = await switched([], ['test/other', null]);
+  expect(await other('test/large')).toEqual(['test/other', 'test/other', 'test/other']);
+});
+
+it('X10 after a failed switch the rehearsal model is not that of the session', async () => {
+  const undo = await switched(['test/large', 'rehearsal/x'], [null]);
+  expect(await undo('rehearsal/x')).toEqual(['test/large', 'test/large']);
+  const ofAgent = await switched([null, 'rehearsal/x'], []);
+  expect(await ofAgent('rehearsal/x')).toEqual([null]);
+});
