@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Actor } from '../domain/activities.ts';
+import type { Usage } from '../domain/usage.ts';
 import { keyReused } from '../wire/input.ts';
 import { logEntry } from '../wire/responses.ts';
 import { call, column, type Db, jsonb, many } from './db.ts';
@@ -58,9 +59,24 @@ export async function logMetadata(db: Db, sessionId: string, metadata: object | 
   if (stored === null) throw keyReused();
 }
 
-/** Records a provider's failure, once per attempt; nothing if another attempt has the run. */
-export function logProviderError(db: Db, { sessionId, runSeq, fence }: Claim, data: object): Promise<boolean> {
-  return call(db, z.boolean(), 'log_provider_error', [sessionId, runSeq, fence, jsonb(data)]);
+/** What a call of a model has cost that is no step. */
+export interface Spent {
+  usage: Usage;
+  /** `provider/model`. */
+  model: string;
+  finish_reason: string;
+  cost_usd?: number;
+}
+
+/** Records a provider's failure and what was spent on it, once per attempt; nothing if another attempt has the run. */
+export function logProviderError(
+  db: Db,
+  { sessionId, runSeq, fence }: Claim,
+  data: object,
+  spent?: Spent,
+): Promise<boolean> {
+  const given = jsonb({ ...data, ...(spent && { spent }) });
+  return call(db, z.boolean(), 'log_provider_error', [sessionId, runSeq, fence, given]);
 }
 
 /** The full output of a tool call that was truncated for the model. */

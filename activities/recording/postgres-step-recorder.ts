@@ -8,6 +8,7 @@ import { ChunksToRows } from '../../agent/parts/chunks-to-rows.ts';
 import type { ProviderReport } from '../../agent/provider-failures/provider-report.ts';
 import type { BrokenStep, ModelCall, Retry, StepRecorder } from '../../agent/step/attempt-step.ts';
 import type { CompletedStep } from '../../agent/step/completed-step.ts';
+import type { StepResult } from '../../agent/step/stream-model-call.ts';
 import { TOOL_NOT_RUN } from '../../agent/tools/attempt-tool-call.ts';
 import { publishEnded } from '../../bus/bus.ts';
 import type { StepOutcome, ToolCallRef } from '../../domain/activities.ts';
@@ -140,7 +141,7 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
     if (end.kind === 'abort') await this.rows.freeze();
     await this.writeRest();
     if ('report' in end && end.report)
-      await this.noteFailure(end.kind === 'retry' ? end.retry : end.failure, end.report);
+      await this.noteFailure(end.kind === 'retry' ? end.retry : end.failure, end.report, end.discarded);
     switch (end.kind) {
       case 'abort':
         context.metrics.aborted(stop.seconds);
@@ -195,9 +196,13 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
     return this.rows.dirty ? { metadata: this.metadata, parts: this.rows.take().parts } : undefined;
   }
 
-  private async noteFailure({ code }: { code: RunErrorCode }, report: ProviderReport): Promise<void> {
+  private async noteFailure(
+    { code }: { code: RunErrorCode },
+    report: ProviderReport,
+    discarded?: StepResult,
+  ): Promise<void> {
     if (this.call === undefined) return;
-    await noteProviderFailure(this.work, { ref: this.call.model.ref, code, report });
+    await noteProviderFailure(this.work, { ref: this.call.model.ref, code, report, ...(discarded && { discarded }) });
   }
 
   private async noteRetry({ attempt, code, reason, delayMs }: Retry): Promise<StepOutcome> {

@@ -5,7 +5,7 @@ import { modelView } from '../../domain/model-view.ts';
 import { fillPromptTemplate } from '../../domain/prompt-template.ts';
 import type { RunFailure } from '../../domain/runs.ts';
 import { type StepNext, turnLoop } from '../../domain/turn-loop.ts';
-import { addUsage, type Usage, ZERO_USAGE } from '../../domain/usage.ts';
+import { addUsage, totalTokens, type Usage, ZERO_USAGE } from '../../domain/usage.ts';
 import { limitsOf } from '../definition/define.ts';
 import type { ResolvedModel } from '../models/models.ts';
 import { refusedIn } from '../models/refused-files.ts';
@@ -16,6 +16,7 @@ import type { Stamps } from '../prompt/instructions.ts';
 import { isPromptFunction, promptText } from '../prompt/prompt-text.ts';
 import { attemptStep, type BrokenStep, type ModelCall, type Retry, type StepRecorder } from '../step/attempt-step.ts';
 import type { CompletedStep } from '../step/completed-step.ts';
+import type { StepResult } from '../step/stream-model-call.ts';
 import { StopSignal } from '../stop-signal.ts';
 import { attemptToolCall } from '../tools/attempt-tool-call.ts';
 import { MemoryAnswer } from './memory-answer.ts';
@@ -38,10 +39,18 @@ export type AnswerMetadata = {
   session_id: string;
   system_prompt_digest: string;
   model: string;
-  /** The sum of the steps; like them it is missing before a step is complete. */
+  /** The sum of the steps and of the answers that were discarded; like them it is missing before there is one. */
   usage?: Usage;
-  steps?: { usage: Usage; model: string; finish_reason: string }[];
+  steps?: ModelCallUsage[];
+  /** Answers that were whole, but with a finish reason that is a failure. */
+  discarded?: ModelCallUsage[];
 };
+
+interface ModelCallUsage {
+  usage: Usage;
+  model: string;
+  finish_reason: string;
+}
 
 /** How a turn ends. */
 type TurnEnd = 'finished' | 'aborted' | RunFailure;
@@ -194,15 +203,8 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
 
   async close(): Promise<void> {}
 
-  async complete({ result, tokens, calls, isLast, failure }: CompletedStep): Promise<Next> {
-    const { metadata } = this.answer;
-    const { usage, model, finishReason } = result;
-    this.answer.metadata = {
-      ...metadata,
-      usage: addUsage(metadata.usage ?? ZERO_USAGE, usage),
-      steps: [...(metadata.steps ?? []), { usage, model, finish_reason: finishReason }],
-    };
-    this.tokens += tokens;
+  async complete({ result, calls, isLast, failure }: CompletedStep): Promise<Next> {
+    this.count('steps', result);
     if (failure) this.refuse(failure);
     await this.show(this.answer.write(this.rows.take()));
     this.settledParts = this.rows.nextIndex;
@@ -214,9 +216,20 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
     // Readers of a stored call parse its input from the raw input; in memory it is parsed here.
     if (end.kind !== 'retry') await this.rows.freeze();
     if (end.kind === 'error') this.refuse(end.failure);
+    if ('discarded' in end && end.discarded) this.count('discarded', end.discarded);
     if (this.rows.dirty) await this.show(this.answer.write(this.rows.take()));
     if (end.kind === 'retry') return { kind: 'retry', retry: end.retry };
     return { kind: 'end', end: end.kind === 'error' ? end.failure : 'aborted' };
+  }
+
+  private count(as: 'steps' | 'discarded', { usage, model, finishReason }: StepResult): void {
+    const { metadata } = this.answer;
+    this.answer.metadata = {
+      ...metadata,
+      usage: addUsage(metadata.usage ?? ZERO_USAGE, usage),
+      [as]: [...(metadata[as] ?? []), { usage, model, finish_reason: finishReason }],
+    };
+    this.tokens += totalTokens(usage) - usage.cache_read;
   }
 
   /** Says in the answer what the provider refused. */

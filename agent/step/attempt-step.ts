@@ -53,11 +53,11 @@ export interface Retry {
 
 /**
  * The outcome of an attempt that did not complete its step. Its streamed content stays visible to readers. `report`: the
- * provider failed.
+ * provider failed; `discarded`: with a whole answer.
  */
 export type BrokenStep =
-  | { kind: 'error'; failure: RunFailure; report?: ProviderReport }
-  | { kind: 'retry'; retry: Retry; report?: ProviderReport }
+  | { kind: 'error'; failure: RunFailure; report?: ProviderReport; discarded?: StepResult }
+  | { kind: 'retry'; retry: Retry; report?: ProviderReport; discarded?: StepResult }
   | { kind: Extract<StopReason, 'abort' | 'lost' | 'shutdown'> };
 
 /** Stores an attempt. `Next` is the result for its caller. */
@@ -97,8 +97,10 @@ export async function attemptStep<Next>(attempt: StepAttempt, recorder: StepReco
   if (result === undefined || stop.signal.aborted) return recorder.breakOff(brokenStep(attempt, thrown));
   const { finishReason, rawFinishReason } = result;
   const failure = failureOfFinish(finishReason);
-  if (failure?.kind === 'retryable')
-    return recorder.breakOff(endOf(attempt, failure, finishReport(finishReason, rawFinishReason)));
+  if (failure?.kind === 'retryable') {
+    const end = endOf(attempt, failure, finishReport(finishReason, rawFinishReason));
+    return recorder.breakOff({ ...end, discarded: result });
+  }
   return recorder.complete(completedStep(attempt, call, result));
 }
 
@@ -167,7 +169,7 @@ function endOf(
   failure: ProviderFailure,
   report?: ProviderReport,
   cause?: unknown,
-): BrokenStep {
+): Extract<BrokenStep, { kind: 'error' | 'retry' }> {
   const reported = report && { report };
   if (failure.kind === 'final') {
     const { kind: _, ...final } = failure;

@@ -125,8 +125,9 @@ CREATE OR REPLACE FUNCTION sum_usage(p_session text) RETURNS void LANGUAGE sql A
              coalesce(sum((metadata #>> '{usage,reasoning}')::bigint), 0) AS reasoning,
              coalesce(sum((metadata #>> '{usage,cache_read}')::bigint), 0) AS cache_read,
              coalesce(sum((metadata #>> '{usage,cache_write}')::bigint), 0) AS cache_write,
-             sum((SELECT sum((step ->> 'cost_usd')::numeric)
-                    FROM jsonb_array_elements(metadata -> 'steps') AS step)) AS cost
+             sum((SELECT sum((call ->> 'cost_usd')::numeric)
+                    FROM jsonb_array_elements(coalesce(metadata -> 'steps', '[]')
+                                              || coalesce(metadata -> 'discarded', '[]')) AS call)) AS cost
         FROM chat_messages WHERE session_id = p_session AND role = 'assistant') AS s
    WHERE c.session_id = p_session
 $$;

@@ -113,8 +113,8 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Adds an event with what a provider said about a failed model call. A repeat by the same attempt adds none. False: another
--- attempt has the run.
+-- Adds an event with what a provider said about a failed model call, whose whole answer, if it had one, is `spent` in p_data: as in
+-- count_discarded. A repeat by the same attempt changes nothing. False: another attempt has the run.
 CREATE OR REPLACE FUNCTION log_provider_error(p_session text, p_run integer, p_fence integer[], p_data jsonb)
 RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -125,7 +125,9 @@ BEGIN
                                          AND state = 'running') THEN
     RETURN false;
   ELSIF NOT EXISTS (SELECT FROM session_events WHERE session_id = p_session AND command_id = v_id) THEN
-    PERFORM append_event(p_session, 'provider_error', 'system', p_data || jsonb_build_object('run_seq', p_run), v_id);
+    PERFORM append_event(p_session, 'provider_error', 'system',
+                         p_data - 'spent' || jsonb_build_object('run_seq', p_run), v_id);
+    IF p_data ? 'spent' THEN PERFORM count_discarded(p_session, p_run, p_data -> 'spent'); END IF;
   END IF;
   RETURN true;
 END $$;

@@ -235,6 +235,28 @@ CREATE OR REPLACE FUNCTION add_to_sums(p_session text, p_usage jsonb, p_cost num
    WHERE session_id = p_session
 $$;
 
+-- Counts an answer that was whole and is no step, because its finish reason is a failure: `p_spent` is { usage, model,
+-- finish_reason, cost_usd? }.
+CREATE OR REPLACE FUNCTION count_discarded(p_session text, p_run integer, p_spent jsonb) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_usage jsonb := add_usage(p_spent -> 'usage', NULL);
+BEGIN
+  UPDATE chat_messages
+     SET metadata = metadata || jsonb_build_object(
+           'usage', add_usage(metadata -> 'usage', v_usage),
+           'discarded', coalesce(metadata -> 'discarded', '[]') || (p_spent || jsonb_build_object('usage', v_usage))),
+         updated_at = clock_timestamp()
+   WHERE session_id = p_session
+     AND id = (SELECT answer_id FROM chat_runs WHERE session_id = p_session AND seq = p_run);
+  -- The sums are those of the messages.
+  IF NOT FOUND THEN RETURN; END IF;
+  PERFORM add_to_sums(p_session, v_usage, (p_spent ->> 'cost_usd')::numeric);
+  UPDATE chat_runs
+     SET tokens = tokens + (SELECT sum(value::bigint) FROM jsonb_each_text(v_usage - 'cache_read')),
+         updated_at = clock_timestamp()
+   WHERE session_id = p_session AND seq = p_run;
+END $$;
+
 -- Notes who did a step or a tool call: `p_work` is { worker, attempt, ms, first_ms? }, or null from workers that do not say.
 CREATE OR REPLACE FUNCTION note_work(
   p_session text, p_run integer, p_step integer, p_call text, p_fence integer[], p_work jsonb

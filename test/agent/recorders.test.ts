@@ -105,8 +105,11 @@ const PLAYS: Record<string, Play> = {
   'an empty answer after tools': { says: [[callTool('x', 'look', { at: 'a' })], []] },
   'an answer that its provider breaks off': {
     says: [
-      [say('lost words'), callTool('x', 'look', { at: 'a' }), finish('insufficient_system_resource')],
-      [say('new words')],
+      [
+        ...[say('lost words'), callTool('x', 'look', { at: 'a' })],
+        ...[report({ input: 30, output: 4 }), finish('insufficient_system_resource')],
+      ],
+      [say('new words'), report({ input: 30, output: 2 })],
     ],
   },
   'answers that its provider breaks off every time': { says: [[say('words'), finish('insufficient_system_resource')]] },

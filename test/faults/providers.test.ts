@@ -4,6 +4,7 @@ import { beforeAll, describe, expect, it, vi } from 'vitest';
 import { defineAgent, type Limits } from '../../agent/definition/define.ts';
 import { hideSecrets } from '../../config/secrets.ts';
 import { readEvents } from '../../store/events.ts';
+import { readSession } from '../../store/sessions.ts';
 import { readStatus } from '../../store/status.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { type EventServer, startEventServer } from '../../tools/test-kit/event-server.ts';
@@ -146,8 +147,8 @@ describe('an answer that is not whole', () => {
   it('R6 one with an unknown finish reason is tried again; its calls do not run, and the log has the reason', async () => {
     const word = 'insufficient_system_resource';
     const session = await talkTo(
-      [say('I will now'), callTool('c', 'pay', { amount: 5 }), finish(word)],
-      [say('Here they are')],
+      [say('I will now'), callTool('c', 'pay', { amount: 5 }), report({ input: 20, output: 6 }), finish(word)],
+      [say('Here they are'), report({ input: 21, output: 4 })],
     );
     const run = await session.ended(await session.send('three steps, please'));
     expect(run.state).toBe('finished');
@@ -161,6 +162,8 @@ describe('an answer that is not whole', () => {
     ]);
     const logged = runtime.logs.filter((line) => line['session'] === session.id && 'error_type' in line);
     expect(logged).toMatchObject([{ code: 'ProviderUnavailable', error_type: word }]);
+    const { chat } = (await readSession(runtime.db, session.user, session.id))!;
+    expect(chat).toMatchObject({ prompt_tokens: 41, completion_tokens: 10 });
     await expectSound(runtime, session.id);
   });
 

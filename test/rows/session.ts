@@ -283,6 +283,11 @@ export class Session {
     ]);
   }
 
+  /** Counts an answer that was whole and is no step. */
+  discard(run: number, fence: Fence, spent: object) {
+    return call<boolean>(this.db, 'log_provider_error', [this.id, run, fence, JSON.stringify({ spent })]);
+  }
+
   settleRun(run: number, state: 'aborted' | 'error', fence: Fence | null = null, answer?: { parts: readonly Part[] }) {
     const why = state === 'error' ? ['RateLimited', 'try again later'] : [null, null];
     const last = answer ? JSON.stringify({ metadata: { model: 'test/model' }, ...answer }) : null;

@@ -22,8 +22,10 @@ function recompute(messages: readonly Row[]): Row {
     .filter((message) => message['role'] === 'assistant')
     .map((message) => message['metadata'] as Row);
   const total = sum(answers.map((metadata) => (metadata['usage'] as Numbers | undefined) ?? {}));
-  const steps = answers.flatMap((metadata) => (metadata['steps'] ?? []) as { cost_usd?: number }[]);
-  const costs = steps.flatMap(({ cost_usd }) => (typeof cost_usd === 'number' ? [cost_usd] : []));
+  const calls = answers.flatMap(
+    ({ steps = [], discarded = [] }) => [steps, discarded].flat() as { cost_usd?: number }[],
+  );
+  const costs = calls.flatMap(({ cost_usd }) => (typeof cost_usd === 'number' ? [cost_usd] : []));
   return {
     prompt_tokens: total.input,
     completion_tokens: total.output,
@@ -35,12 +37,16 @@ function recompute(messages: readonly Row[]): Row {
   };
 }
 
+type Calls = { usage?: Numbers } & Partial<Record<'steps' | 'discarded', { usage: Numbers }[]>>;
+
 const count = fc.nat({ max: 2 ** 31 });
 const step = fc.record({
   usage: fc.record(Object.fromEntries(KEYS.map((key) => [key, count])), { requiredKeys: [] }),
   // Whole numbers of cents in binary, so that sums are exact on both sides.
   cost: fc.option(fc.nat({ max: 1000 }).map((n) => n / 128)),
   sentAgain: fc.boolean(),
+  // It comes after an answer that was whole and is no step.
+  isSecond: fc.boolean(),
 });
 const turn = fc.record({
   steps: fc.array(step, { maxLength: 4 }),
@@ -56,10 +62,21 @@ it('U2 the sums of a session are those of its messages, whatever happened to its
       const spent: Partial<Numbers>[] = [];
       for (const { steps, end, hidden } of turns) {
         const { run_seq: run } = (await session.say('go on')) as { run_seq: number };
-        for (const [n, { usage, cost, sentAgain }] of (end === 'cancelled' ? [] : steps).entries()) {
+        for (const [n, { usage, cost, sentAgain, isSecond }] of (end === 'cancelled' ? [] : steps).entries()) {
           const fence: Fence = [0, (ordinal += 1), 1];
           await session.claim(run, fence, n);
           await session.append(run, fence, [textPart(n, 'words')]);
+          if (isSecond) {
+            const discarded = {
+              usage,
+              model: 'test/model',
+              finish_reason: 'error',
+              ...(cost !== null && { cost_usd: cost }),
+            };
+            await session.discard(run, fence, discarded);
+            if (sentAgain) await session.discard(run, fence, discarded);
+            spent.push(usage);
+          }
           const settlement = {
             step: n,
             nextIndex: n + 1,
@@ -97,8 +114,8 @@ it('U2 the sums of a session are those of its messages, whatever happened to its
         ...cache,
       });
       for (const { role, metadata } of messages) {
-        const { usage, steps } = metadata as { usage?: Numbers; steps?: { usage: Numbers }[] };
-        if (role === 'assistant' && usage) expect(usage).toEqual(sum(steps!.map((one) => one.usage)));
+        const { usage, steps = [], discarded = [] } = metadata as Calls;
+        if (role === 'assistant' && usage) expect(usage).toEqual(sum([...steps, ...discarded].map((one) => one.usage)));
       }
     }),
     cases(60),
