@@ -4,8 +4,9 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { mkdirSync, mkdtempSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { defineAgent } from '../../agent/definition/define.ts';
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { z } from 'zod';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { assemblePrompt, type PromptInput } from '../../agent/prompt/assemble-prompt.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 
@@ -59,6 +60,29 @@ describe('the prompt', () => {
     expect(system).toBe(expected);
     expect(body).toBe(`${expected}\n\n# Tools\n\n${toolCatalog}\n`);
     expect(JSON.parse(toolCatalog)[0]).toMatchObject({ name: 'build_and_deploy', input_schema: { type: 'object' } });
+  });
+
+  it('P1 the tool catalog is canonical JSON, and the bytes of all five sections and their digest never change by themselves', async () => {
+    const find = defineTool({
+      name: 'find_pages',
+      description: 'Finds “pages” by name.',
+      input: z.object({
+        words: z.array(z.string().min(1)).max(5).describe('all of them'),
+        kind: z.enum(['page', 'post']).optional(),
+        limit: z.int().positive().default(20),
+        at: z.union([z.string(), z.null()]).optional(),
+      }),
+      execute: () => [],
+    });
+    const platform = vi.spyOn(process, 'platform', 'get').mockReturnValue('linux');
+    onTestFinished(() => void platform.mockRestore());
+    write('team/AGENTS.md', 'agents of the team');
+    const { sections, toolCatalog, digest } = await assemble({ agent: { ...agent, tools: [find] } });
+    expect(sections[4]).toBe(toolCatalog);
+    expect(toolCatalog).toMatchInlineSnapshot(
+      `"[{"description":"Finds “pages” by name.","input_schema":{"properties":{"at":{"type":["string","null"]},"kind":{"enum":["page","post"],"type":"string"},"limit":{"default":20,"exclusiveMinimum":0,"maximum":9007199254740991,"type":"integer"},"words":{"description":"all of them","items":{"minLength":1,"type":"string"},"maxItems":5,"type":"array"}},"required":["words"],"type":"object"},"name":"find_pages"}]"`,
+    );
+    expect(digest).toMatchInlineSnapshot(`"73cbbd5a6c7e0d81c07c041aa335c655879b2897177873b34d4ee922558d1cf3"`);
   });
 
   it('P1 the same inputs give the same bytes, and the digest is their SHA-256', async () => {
