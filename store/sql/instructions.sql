@@ -38,27 +38,33 @@ END $$;
 
 -- Of the instruction files { path: stamp } of a workspace those that tools wrote, also if the tool is still running, or its
 -- worker was lost. Files in a folder of another workspace, whose tools could write them unseen, count as written unless they
--- are older than its first tool call.
-CREATE OR REPLACE FUNCTION instructions_of_tools(p_root text, p_found jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+-- are older than its first tool call. Writes only if it finds something new. One statement reads it all: note_written() may
+-- move a path from watched to written meanwhile.
+CREATE OR REPLACE FUNCTION instructions_of_tools(p_root text, p_found jsonb) RETURNS jsonb
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  v_written jsonb;
+  v_new text[];
 BEGIN
-  INSERT INTO written_instructions (path)
-  SELECT found.path
-    FROM jsonb_each_text(p_found) AS found(path, stamp)
-    JOIN watched_instructions AS watched ON starts_with(watched.root || '/', regexp_replace(found.path, '[^/]*$', ''))
-   WHERE watched.before ->> found.path IS DISTINCT FROM found.stamp
-  UNION
-  SELECT found.path
-    FROM jsonb_each_text(p_found) AS found(path, stamp)
-   CROSS JOIN string_to_array(found.path, '/') AS names
-   CROSS JOIN generate_series(1, cardinality(names) - 2) AS depth
-    JOIN tool_workspaces AS above ON above.root = array_to_string(names[1:depth], '/')
-   WHERE to_timestamp(split_part(found.stamp, ':', 4)::numeric / 1e9) > above.since - interval '1 minute'
-   ORDER BY 1
-  ON CONFLICT DO NOTHING;
+  SELECT coalesce(jsonb_agg(path), '[]'), coalesce(array_agg(path ORDER BY path) FILTER (WHERE NOT known), '{}')
+    INTO v_written, v_new
+    FROM (SELECT path, stamp, EXISTS (SELECT FROM written_instructions AS written WHERE written.path = found.path) AS known
+            FROM jsonb_each_text(p_found) AS found(path, stamp)
+          OFFSET 0) AS found
+   WHERE known
+      OR EXISTS (
+        SELECT FROM watched_instructions AS watched
+         WHERE starts_with(watched.root || '/', regexp_replace(found.path, '[^/]*$', ''))
+           AND watched.before ->> found.path IS DISTINCT FROM found.stamp)
+      OR EXISTS (
+        SELECT FROM string_to_array(found.path, '/') AS names
+         CROSS JOIN generate_series(1, cardinality(names) - 2) AS depth
+          JOIN tool_workspaces AS above ON above.root = array_to_string(names[1:depth], '/')
+         WHERE to_timestamp(split_part(found.stamp, ':', 4)::numeric / 1e9) > above.since - interval '1 minute');
+  INSERT INTO written_instructions (path) SELECT unnest(v_new) ON CONFLICT DO NOTHING;
   -- Left by a tool whose end nobody saw.
   DELETE FROM watched_instructions WHERE root = p_root AND started_at < clock_timestamp() - interval '1 hour';
-  RETURN (SELECT coalesce(jsonb_agg(path), '[]') FROM written_instructions
-           WHERE path = ANY (ARRAY(SELECT jsonb_object_keys(p_found))));
+  RETURN v_written;
 END $$;
 
 -- Forgets what tools wrote in a folder that is removed.
