@@ -4,6 +4,7 @@ import { lstatSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { type GitEvidence, evidenceOf, holds } from './git-evidence.ts';
 import { foldersBetween } from './instructions.ts';
 
 const run = promisify(execFile);
@@ -12,10 +13,12 @@ const run = promisify(execFile);
 const GIT_TIMEOUT_MS = 1_000;
 /** The `packed-refs` of a repository with 50,000 tags is this long. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
+const MAX_CHANGES = 16 * 1024 * 1024;
 
 /**
  * Branch and state of the nearest git repository between `workspaceRoot` and `boundary`, such as `branch main, clean`;
- * undefined without one. Branch and commit are read from the files; only whether it is clean needs git itself.
+ * undefined without one. Branch and commit are read from the files; only whether it is clean needs git itself, once until
+ * something changes.
  */
 export async function gitStateOf(workspaceRoot: string, boundary: string): Promise<string | undefined> {
   const folder = foldersBetween(boundary, workspaceRoot).findLast(hasGitFolder);
@@ -68,21 +71,35 @@ function readText(file: string): string | undefined {
   }
 }
 
+/** What git said of repositories, and what shows that it still holds. */
+const states = new Map<string, { commit: string; state: string; evidence: GitEvidence }>();
+const MAX_STATES = 200;
+
 async function cleanOrDirty(folder: string, gitDir: string, commit: string | undefined): Promise<string> {
   if (commit === undefined) return 'no commit yet';
   try {
-    const args = ['--no-optional-locks', 'status', '--porcelain', '--ignore-submodules=all'];
-    const env = { PATH: process.env['PATH'], ...gitEnvironment(folder, gitDir, commit) };
-    const { stdout } = await run('git', args, {
-      cwd: folder,
-      env,
-      timeout: GIT_TIMEOUT_MS,
-      maxBuffer: 16 * 1024 * 1024,
-    });
-    return stdout === '' ? 'clean' : 'dirty';
+    const known = states.get(folder);
+    if (known?.commit === commit && holds(known.evidence)) return known.state;
+    states.delete(folder);
+    const askedAt = Date.now();
+    const changes = await changesOf(folder, gitDir, commit);
+    const state = changes === '' ? 'clean' : 'dirty';
+    const evidence = evidenceOf({ folder, index: path.join(gitDir, 'index') }, changes, askedAt);
+    if (evidence === undefined) return state;
+    if (states.size >= MAX_STATES) states.delete(states.keys().next().value ?? '');
+    states.set(folder, { commit, state, evidence });
+    return state;
   } catch {
     return 'state unknown';
   }
+}
+
+/** @throws if git takes too long or fails */
+async function changesOf(folder: string, gitDir: string, commit: string): Promise<string> {
+  const args = ['--no-optional-locks', 'status', '--porcelain', '-z', '--ignore-submodules=all'];
+  const env = { PATH: process.env['PATH'], ...gitEnvironment(folder, gitDir, commit) };
+  const { stdout } = await run('git', args, { cwd: folder, env, timeout: GIT_TIMEOUT_MS, maxBuffer: MAX_CHANGES });
+  return stdout;
 }
 
 /** Holds a git folder of our own for each repository. */

@@ -144,11 +144,12 @@ function statOf(file: string): BigIntStats | undefined {
   }
 }
 
-function stampOf({ ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
+/** Changes whenever the file is written, moved or replaced. */
+export function stampOf({ ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return [ino, size, mtimeNs, ctimeNs].join(':');
 }
 
-function isInside(file: string, folder: string): boolean {
+export function isInside(file: string, folder: string): boolean {
   const relative = path.relative(folder, file);
   return relative !== '' && !relative.startsWith('..') && !path.isAbsolute(relative);
 }
