@@ -23,6 +23,7 @@ import { longStreams } from './figures/long-streams.ts';
 import { overload } from './figures/overload.ts';
 import { pageScores } from './figures/page-scores.ts';
 import { page } from './figures/page.ts';
+import { prompt } from './figures/prompt.ts';
 import { snapshots } from './figures/snapshots.ts';
 import { stages } from './figures/stages.ts';
 import { state } from './figures/state.ts';
@@ -45,6 +46,7 @@ const FIGURES: readonly Figure[] = [
   plainTurn,
   toolTurn,
   firstChunk,
+  prompt,
   throughput,
   statements,
   wal,
