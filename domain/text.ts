@@ -11,6 +11,15 @@ export function cleanText(text: string): string {
   return wellFormed.includes('\0') ? wellFormed.replaceAll('\0', REPLACEMENT) : wellFormed;
 }
 
+/** The text of bytes, without a byte order mark; undefined if they are not UTF-8. `cut`: the last character may be incomplete. */
+export function textOfUtf8(bytes: Uint8Array, { cut = false } = {}): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: cut });
+  } catch {
+    return undefined;
+  }
+}
+
 /** Cleans a text that comes in pieces. It may hold back the end of a piece until the next one, or until `end`. */
 export interface Cleaner {
   push(delta: string): string;

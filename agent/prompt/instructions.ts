@@ -10,7 +10,7 @@ import {
   statSync,
 } from 'node:fs';
 import path from 'node:path';
-import { cleanText, headOf } from '../../domain/text.ts';
+import { cleanText, headOf, textOfUtf8 } from '../../domain/text.ts';
 
 /** In this order per folder. */
 const NAMES = ['AGENTS.md', 'CLAUDE.md', 'CONTEXT.md'];
@@ -154,12 +154,13 @@ export function isInside(file: string, folder: string): boolean {
   return relative !== '' && !relative.startsWith('..') && !path.isAbsolute(relative);
 }
 
-/** The beginning of a file of `size` bytes. */
+/** The beginning of a file of `size` bytes, or what is wrong with it. */
 function textOf(descriptor: number, size: number): string {
   const bytes = Buffer.alloc(MAX_BYTES + 1);
   const length = readSync(descriptor, bytes, 0, bytes.length, 0);
-  const text = cleanText(bytes.toString('utf8', 0, length)).trim();
-  return length <= MAX_BYTES
-    ? text
-    : `${headOf(text, MAX_BYTES)}\n[The file is ${size} bytes long; the rest is left out.]`;
+  const cut = length > MAX_BYTES;
+  const text = textOfUtf8(bytes.subarray(0, length), { cut });
+  if (text === undefined) return '[The file is left out: it is not UTF-8.]';
+  const clean = cleanText(text).trim();
+  return cut ? `${headOf(clean, MAX_BYTES)}\n[The file is ${size} bytes long; the rest is left out.]` : clean;
 }

@@ -32,8 +32,8 @@ const agent = { ...siteBuilder, prompt: 'Build sites.' };
 const assemble = (more: Partial<PromptInput> = {}) =>
   assemblePrompt({ agent, workspaceRoot, boundary, date: '2026-03-01', model: 'openai/test', ...more });
 
-function write(file: string, text: string): void {
-  writeFileSync(path.join(boundary, file), text);
+function write(file: string, content: string | Uint8Array): void {
+  writeFileSync(path.join(boundary, file), content);
 }
 
 function git(...args: string[]): void {
@@ -170,6 +170,16 @@ describe('the prompt', () => {
     expect(system).toContain('a\uFFFDb');
     expect(system).toContain('the rest is left out');
     expect(system.length).toBeLessThan(70_000);
+  });
+
+  it('P1 an instruction file that is not UTF-8 is left out with a note, but not one that is cut within a character', async () => {
+    write('AGENTS.md', Buffer.from('grüße', 'latin1'));
+    write('team/AGENTS.md', 'é'.repeat(40_000));
+    write('team/site/AGENTS.md', '\uFEFFnearest');
+    const { system } = await assemble();
+    expect(system).toContain('## ../../AGENTS.md\n\n[The file is left out: it is not UTF-8.]\n\n## ../AGENTS.md\n\néé');
+    expect(system).toContain('é\n[The file is 80000 bytes long; the rest is left out.]\n\n## AGENTS.md\n\nnearest');
+    expect(system).not.toContain('\uFFFD');
   });
 
   it('P1 starts no process without a repository', async () => {
