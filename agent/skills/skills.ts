@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { byteLength, cleanText, headOf } from '../../domain/text.ts';
+import { byteLength, cleanText, headOf, textOfUtf8 } from '../../domain/text.ts';
 
 // Skills in the format of agentskills.io: a folder with a file SKILL.md, whose front matter has a name and a description, and
 // with other files that its text refers to. The prompt has names and descriptions; a tool reads the rest when it is needed.
@@ -58,8 +58,9 @@ function entriesOf(folder: string) {
 }
 
 function readSkill(file: string, folderName: string): Skill {
-  const [, yaml = '', body = ''] =
-    /^\uFEFF?---\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n([\s\S]*))?$/.exec(readFileSync(file, 'utf8')) ?? [];
+  const text = textOfUtf8(readFileSync(file));
+  if (text === undefined) throw new Error(`${file}: expected a text in UTF-8`);
+  const [, yaml = '', body = ''] = /^---\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n([\s\S]*))?$/.exec(text) ?? [];
   const { name, description } = parsed(file, yaml);
   if (name !== folderName) throw new Error(`${file}: name: expected "${folderName}", the name of its folder`);
   const folder = path.dirname(file);
@@ -114,8 +115,9 @@ export function readSkillFile({ name, folder, files }: Skill, file: string): str
   }
   const bytes = bytesOf(path.join(folder, file));
   if (bytes === undefined) throw new Error(`"${file}" cannot be read`);
-  if (bytes.includes(0)) throw new Error(`"${file}" is not a text`);
-  return textOf(bytes.toString('utf8'));
+  const text = bytes.includes(0) ? undefined : textOfUtf8(bytes);
+  if (text === undefined) throw new Error(`"${file}" is not a text`);
+  return textOf(text);
 }
 
 /** Undefined if it cannot be read: the error would have a path of the server. */

@@ -16,9 +16,9 @@ beforeEach(() => {
   folder = mkdtempSync(path.join(os.tmpdir(), 'perdure-skills-'));
 });
 
-function write(file: string, text: string): void {
+function write(file: string, content: string | Uint8Array): void {
   mkdirSync(path.dirname(path.join(folder, file)), { recursive: true });
-  writeFileSync(path.join(folder, file), text);
+  writeFileSync(path.join(folder, file), content);
 }
 
 const skill = (name: string, description = 'Does it.') => `---\nname: ${name}\ndescription: ${description}\n---\n`;
@@ -71,15 +71,30 @@ it('P1 an agent that is defined again has its skills once, as they are then', ()
   expect(withSkills(path.join(folder, 'tea')).tools, 'a folder without skills').toEqual([]);
 });
 
-it.each([
+it.each<[what: string, name: string, content: string | Uint8Array, words: string]>([
   ['no front matter', 'tea', 'Boil water.', 'tea/SKILL.md: expected a beginning with name and description'],
   ['broken YAML', 'tea', '---\nname: [\n---\n', 'tea/SKILL.md: expected YAML'],
   ['another name', 'tea', skill('coffee'), 'tea/SKILL.md: name: expected "tea", the name of its folder'],
+  ['no name', 'tea', '---\ndescription: Makes tea.\n---\n', 'tea/SKILL.md: name: expected a text'],
   ['an odd name', 'Tea', skill('Tea'), 'Tea/SKILL.md: name: expected lower-case letters'],
   ['no description', 'tea', '---\nname: tea\n---\n', 'tea/SKILL.md: description: expected a text'],
-])('P1 a skill with %s is refused with the file named', (_what, name, text, words) => {
-  write(`${name}/SKILL.md`, text);
+  [
+    'another encoding',
+    'tea',
+    Buffer.from(`${skill('tea')}Grüner Tee.`, 'latin1'),
+    'tea/SKILL.md: expected a text in UTF-8',
+  ],
+])('P1 a skill with %s is refused with the file named', (_what, name, content, words) => {
+  write(`${name}/SKILL.md`, content);
   expect(() => withSkills(folder)).toThrow(words);
+});
+
+it('P1 a skill’s file that is not UTF-8 is refused when the model reads it', () => {
+  write('tea/SKILL.md', `\uFEFF${skill('tea')}Grüner Tee.`);
+  write('tea/more.md', Buffer.from('Grüner Tee.', 'latin1'));
+  const [tool] = withSkills(folder).tools;
+  expect(tool!.execute!({ name: 'tea' }, {} as never)).toEqual({ text: 'Grüner Tee.', files: ['more.md'] });
+  expect(() => tool!.execute!({ name: 'tea', file: 'more.md' }, {} as never)).toThrow('"more.md" is not a text');
 });
 
 it('P1 folders of skills are absolute paths that exist, with each name once, beside no tool `skill` of the agent', () => {
