@@ -38,20 +38,19 @@ const frontMatter = z.object({
 });
 
 /**
- * The skills in a folder, by name: its subfolders that have a SKILL.md.
+ * The skills in a folder, by name: its subfolders, also linked ones, that have a SKILL.md.
  * @throws {Error} naming the file and what was expected of it
  */
 export function skillsIn(folder: string): Skill[] {
-  const names = entriesOf(folder).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
-  return names.toSorted().flatMap((name) => {
+  return namesIn(folder).flatMap((name) => {
     const file = path.join(folder, name, 'SKILL.md');
     return statSync(file, { throwIfNoEntry: false })?.isFile() === true ? [readSkill(file, name)] : [];
   });
 }
 
-function entriesOf(folder: string) {
+function namesIn(folder: string): string[] {
   try {
-    return readdirSync(folder, { withFileTypes: true });
+    return readdirSync(folder).toSorted();
   } catch (cause) {
     throw new Error(`${folder}: expected a folder with skills that can be read`, { cause });
   }

@@ -89,6 +89,16 @@ it.each<[what: string, name: string, content: string | Uint8Array, words: string
   expect(() => withSkills(folder)).toThrow(words);
 });
 
+it('P1 a skill may be a link to its folder', () => {
+  write('elsewhere/tea/SKILL.md', `${skill('tea')}Boil water.`);
+  write('elsewhere/tea/more.md', 'Wait.');
+  write('skills/README.md', 'no skill');
+  symlinkSync('../elsewhere/tea', path.join(folder, 'skills', 'tea'));
+  symlinkSync('../elsewhere/none', path.join(folder, 'skills', 'none'));
+  const [tool] = withSkills(path.join(folder, 'skills')).tools;
+  expect(tool!.execute!({ name: 'tea' }, {} as never)).toEqual({ text: 'Boil water.', files: ['more.md'] });
+});
+
 it('P1 a skill’s file that is not UTF-8 is refused when the model reads it', () => {
   write('tea/SKILL.md', `\uFEFF${skill('tea')}Grüner Tee.`);
   write('tea/more.md', Buffer.from('Grüner Tee.', 'latin1'));
