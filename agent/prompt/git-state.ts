@@ -1,18 +1,16 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { type GitEvidence, evidenceOf, holds } from './git-evidence.ts';
-import { foldersBetween } from './instructions.ts';
+import { readHead, readText, type GitRepository, repositoryOf } from './git-repository.ts';
 
 const run = promisify(execFile);
 
 /** After this the state is unknown. */
 const GIT_TIMEOUT_MS = 1_000;
-/** The `packed-refs` of a repository with 50,000 tags is this long. */
-const MAX_FILE_BYTES = 4 * 1024 * 1024;
 const MAX_CHANGES = 16 * 1024 * 1024;
 
 /**
@@ -21,68 +19,27 @@ const MAX_CHANGES = 16 * 1024 * 1024;
  * something changes.
  */
 export async function gitStateOf(workspaceRoot: string, boundary: string): Promise<string | undefined> {
-  const folder = foldersBetween(boundary, workspaceRoot).findLast(hasGitFolder);
-  if (folder === undefined) return undefined;
-  const gitDir = path.join(folder, '.git');
-  const head = readHead(gitDir);
+  const repository = repositoryOf(workspaceRoot, boundary);
+  if (repository === undefined || repository === 'unreadable') return repository;
+  const head = readHead(repository);
   if (head === undefined) return 'unreadable';
   const where = head.branch === undefined ? 'no branch' : `branch ${head.branch}`;
-  return `${where}, ${await cleanOrDirty(folder, gitDir, head.commit)}`;
-}
-
-function hasGitFolder(folder: string): boolean {
-  return lstatSync(path.join(folder, '.git'), { throwIfNoEntry: false })?.isDirectory() ?? false;
-}
-
-interface Head {
-  branch?: string;
-  /** Undefined before the first commit. */
-  commit?: string;
-}
-
-const COMMIT = /^[0-9a-f]{40}(?:[0-9a-f]{24})?$/;
-
-function readHead(gitDir: string): Head | undefined {
-  const head = readText(path.join(gitDir, 'HEAD'))?.trim();
-  if (head === undefined) return undefined;
-  if (COMMIT.test(head)) return { commit: head };
-  // An invalid branch name is not followed: ".." would lead out of the folder.
-  const [, ref] = /^ref: (refs\/heads\/[^\s~^:?*[\\]{1,255})$/.exec(head) ?? [];
-  if (ref === undefined || ref.includes('..')) return undefined;
-  const branch = ref.slice('refs/heads/'.length);
-  const commit = readText(path.join(gitDir, ref))?.trim() ?? packedCommit(gitDir, ref);
-  return commit !== undefined && COMMIT.test(commit) ? { branch, commit } : { branch };
-}
-
-function packedCommit(gitDir: string, ref: string): string | undefined {
-  const line = readText(path.join(gitDir, 'packed-refs'))
-    ?.split('\n')
-    .find((entry) => entry.endsWith(` ${ref}`));
-  return line?.split(' ')[0];
-}
-
-/** Undefined unless it is a regular file of limited size: reading a pipe would block the whole process. */
-function readText(file: string): string | undefined {
-  try {
-    const stat = lstatSync(file);
-    return stat.isFile() && stat.size <= MAX_FILE_BYTES ? readFileSync(file, 'utf8') : undefined;
-  } catch {
-    return undefined;
-  }
+  return `${where}, ${await cleanOrDirty(repository, head.commit)}`;
 }
 
 /** What git said of repositories, and what shows that it still holds. */
 const states = new Map<string, { commit: string; state: string; evidence: GitEvidence }>();
 const MAX_STATES = 200;
 
-async function cleanOrDirty(folder: string, gitDir: string, commit: string | undefined): Promise<string> {
+async function cleanOrDirty(repository: GitRepository, commit: string | undefined): Promise<string> {
   if (commit === undefined) return 'no commit yet';
+  const { folder, gitDir } = repository;
   try {
     const known = states.get(folder);
     if (known?.commit === commit && holds(known.evidence)) return known.state;
     states.delete(folder);
     const askedAt = Date.now();
-    const changes = await changesOf(folder, gitDir, commit);
+    const changes = await changesOf(repository, commit);
     const state = changes === '' ? 'clean' : 'dirty';
     const evidence = evidenceOf({ folder, index: path.join(gitDir, 'index') }, changes, askedAt);
     if (evidence === undefined) return state;
@@ -95,10 +52,15 @@ async function cleanOrDirty(folder: string, gitDir: string, commit: string | und
 }
 
 /** @throws if git takes too long or fails */
-async function changesOf(folder: string, gitDir: string, commit: string): Promise<string> {
+async function changesOf(repository: GitRepository, commit: string): Promise<string> {
   const args = ['--no-optional-locks', 'status', '--porcelain', '-z', '--ignore-submodules=all'];
-  const env = { PATH: process.env['PATH'], ...gitEnvironment(folder, gitDir, commit) };
-  const { stdout } = await run('git', args, { cwd: folder, env, timeout: GIT_TIMEOUT_MS, maxBuffer: MAX_CHANGES });
+  const env = { PATH: process.env['PATH'], ...gitEnvironment(repository, commit) };
+  const { stdout } = await run('git', args, {
+    cwd: repository.folder,
+    env,
+    timeout: GIT_TIMEOUT_MS,
+    maxBuffer: MAX_CHANGES,
+  });
   return stdout;
 }
 
@@ -109,7 +71,7 @@ let gitFolders: string | undefined;
  * Environment variables with which git uses the repository's objects, index and files, but an empty configuration of our
  * own: a tool may have written the repository's, which can name programs that `git status` would run.
  */
-function gitEnvironment(folder: string, gitDir: string, commit: string): Record<string, string> {
+function gitEnvironment({ folder, gitDir, commonDir }: GitRepository, commit: string): Record<string, string> {
   gitFolders ??= temporaryFolder();
   const ours = path.join(gitFolders, createHash('sha256').update(folder).digest('hex').slice(0, 16));
   if (readText(path.join(ours, 'HEAD')) !== commit) {
@@ -122,7 +84,7 @@ function gitEnvironment(folder: string, gitDir: string, commit: string): Record<
     GIT_DIR: ours,
     GIT_WORK_TREE: folder,
     GIT_INDEX_FILE: path.join(gitDir, 'index'),
-    GIT_OBJECT_DIRECTORY: path.join(gitDir, 'objects'),
+    GIT_OBJECT_DIRECTORY: path.join(commonDir, 'objects'),
     GIT_CONFIG_NOSYSTEM: '1',
     GIT_CONFIG_GLOBAL: os.devNull,
     GIT_TERMINAL_PROMPT: '0',

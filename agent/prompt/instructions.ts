@@ -55,7 +55,7 @@ export async function projectInstructions(
   const folders = foldersBetween(boundary, workspaceRoot);
   const found = candidates(folders).flatMap((file) => {
     const folder = path.dirname(file);
-    const read = readFile(file, folder === boundary ? boundary : (folders[1] ?? workspaceRoot));
+    const read = readFile(file, homeOf(folder, folders));
     return read ? [{ ...read, file, name: nameIn(boundary, file) }] : [];
   });
   if (found.length === 0) return '';
@@ -91,6 +91,11 @@ export function foldersBetween(boundary: string, workspaceRoot: string): string[
   if (relative === '' || relative.startsWith('..') || path.isAbsolute(relative)) return [workspaceRoot];
   const names = relative.split(path.sep);
   return [boundary, ...names.map((_name, at) => path.join(boundary, ...names.slice(0, at + 1)))];
+}
+
+/** Where what is in one of these folders may lead: the first below the boundary, which belongs to one user. */
+export function homeOf(folder: string, folders: readonly string[]): string {
+  return folder === folders[0] ? folder : (folders[1] ?? folder);
 }
 
 function candidates(folders: readonly string[]): string[] {
