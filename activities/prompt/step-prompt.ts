@@ -159,7 +159,10 @@ async function keptForTurn(work: Claimed, prompt: AssembledPrompt): Promise<Stor
   return { sections: prompt.sections, digest: prompt.digest, evaluated: true, stored: () => Promise.resolve() };
 }
 
-/** Stores a prompt that this process has not stored before, during the model call instead of before it. */
+/**
+ * Stores a prompt that this process has not stored before, during the model call instead of before it. The answer's row, which
+ * names it, is written later: otherwise a crash in between would leave a digest without a prompt.
+ */
 function storing(context: ActivityContext, sessionId: string, prompt: AssembledPrompt): () => Promise<void> {
   const store = async () => {
     const name = `${sessionId} ${prompt.digest}`;

@@ -71,7 +71,7 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
     if (judgement.kind === 'compact') return { instead: await askForCompaction(this.work, judgement) };
     if (judgement.kind === 'too_long') return { instead: await failTooLong(this.work, judgement) };
     this.metadata = this.metadataOf(prompt, model);
-    const flusher = context.settings.saveOn === 'chunk' ? this.flusher() : undefined;
+    const flusher = context.settings.saveOn === 'chunk' ? this.flusher(prompt) : undefined;
     flusher?.chunk();
     // A list that a server has changed since holds from the next turn.
     const { tools } = context.mcp.withShownTools(agent, prompt.tools);
@@ -99,7 +99,7 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
     const { context, step } = this.work;
     if (this.call === undefined) throw new Error('complete() without prepare()');
     const { prompt, model, tools } = this.call;
-    await Promise.all([writeUntilStored(this.work, () => prompt.stored()), this.work.ready]);
+    await Promise.all([this.promptStored(prompt), this.work.ready]);
     if (failure && report) await this.noteFailure(failure, report);
     const costUsd = costOf(context, this.run, result);
     if (failure) this.refuse(failure);
@@ -138,6 +138,7 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
       logOvertaken(this.work);
       return { kind: 'lost' };
     }
+    if (this.call !== undefined) await this.promptStored(this.call.prompt);
     if (end.kind === 'abort') await this.rows.freeze();
     await this.writeRest();
     if ('report' in end && end.report)
@@ -153,6 +154,11 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
       case 'retry':
         return this.noteRetry(end.retry);
     }
+  }
+
+  /** To be awaited before the answer's row is written, which names the prompt by its digest. */
+  private promptStored(prompt: StepPrompt): Promise<void> {
+    return writeUntilStored(this.work, () => prompt.stored());
   }
 
   private workDone(): WorkDone {
@@ -228,10 +234,11 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
   }
 
   /** Writes batches under the claim. */
-  private flusher(): Flusher {
+  private flusher(prompt: StepPrompt): Flusher {
     const { context, stop } = this.work;
     const { streams, settings } = context;
     return new Flusher(this.rows, streams, settings.saveBufferSize, {
+      ready: () => this.promptStored(prompt),
       take: () => this.takeBatch(),
       write: async (write, landing, since) => {
         const state = await writeUntilStored(this.work, async (_claim, attempt) => {

@@ -22,6 +22,7 @@ it('T5 no writes after a lost batch', async () => {
   };
   const writer = new StreamWriter(statements, { ms: 0 });
   const flusher = new Flusher(rows, writer, 1, {
+    ready: () => Promise.resolve(),
     take: () => ({ claim, batch: { metadata: null, parts: null, deltas: rows.take().deltas, length: 1 } }),
     write: async (write, landing): Promise<StreamState> => (await landing) ?? writer.writeAlone(write),
     stopped: () => {},

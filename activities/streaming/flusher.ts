@@ -5,6 +5,8 @@ import type { Urgency } from './write-pace.ts';
 
 /** The callbacks of a step. */
 interface Step {
+  /** Settles when the first batch may be written. */
+  ready(): Promise<void>;
   /** Takes what was added to the rows since the last batch. */
   take(): StreamWrite;
   /** Settles when the batch is stored. `since` is when its first chunk was added, by `performance.now()`. */
@@ -35,6 +37,7 @@ export class Flusher implements Stream {
     this.writer = writer;
     this.size = size;
     this.step = step;
+    this.inFlight = this.opened();
   }
 
   /** Call it after each chunk added to the rows. */
@@ -56,10 +59,7 @@ export class Flusher implements Stream {
       this.fail(error);
       return undefined;
     }
-    this.inFlight = this.write(write, landing, since).finally(() => {
-      this.inFlight = undefined;
-      if (this.waiting > 0 && !this.over) this.writer.add(this, this.urgency);
-    });
+    this.inFlight = this.write(write, landing, since).finally(() => this.next());
     return write;
   }
 
@@ -77,6 +77,20 @@ export class Flusher implements Stream {
   private get urgency(): Urgency {
     if (this.isFirst) return 'first';
     return this.waiting >= this.size ? 'full' : 'tick';
+  }
+
+  private next(): void {
+    this.inFlight = undefined;
+    if (this.waiting > 0 && !this.over) this.writer.add(this, this.urgency);
+  }
+
+  private async opened(): Promise<void> {
+    try {
+      await this.step.ready();
+    } catch (error) {
+      this.fail(error);
+    }
+    this.next();
   }
 
   private async write(write: StreamWrite, landing: Landing, since: number): Promise<void> {

@@ -6,8 +6,8 @@ import { readAnswers } from '../../store/answers.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
-import { callTool, say } from '../../tools/test-kit/model-actions.ts';
-import type { ModelScript } from '../../tools/test-kit/model-server.ts';
+import { callTool, cut, say } from '../../tools/test-kit/model-actions.ts';
+import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
@@ -15,7 +15,7 @@ import faultAgent from '../faults/agent.ts';
 import { aroundCalls, sessionsOf } from '../faults/sql-calls.ts';
 import { startWorkerProcess, WHEN_LOST } from '../faults/worker-process.ts';
 
-const start = (saveOn: 'step' | 'turn', script: ModelScript) =>
+const start = (saveOn: 'chunk' | 'step' | 'turn', script: ModelScript) =>
   startRuntime({ script, agents: [faultAgent], settings: { ...WHEN_LOST, saveOn, sweepIntervalMs: 3_600_000 } });
 const open = (runtime: TestRuntime) => TestSession.open(runtime, { agent: faultAgent.id });
 
@@ -125,3 +125,34 @@ it('T4 R3 of a step that is saved when it is complete, a killed worker leaves no
   expect(runtime.model.requests).toHaveLength(2);
   gate.open();
 });
+
+const POLICIES = ['chunk', 'step'] as const;
+
+it.each(POLICIES)(
+  'P1 an answer that is saved by %ss is not written before the prompt that it names, also if its model fails',
+  async (saveOn) => {
+    const runtime = await start(saveOn, (request, index) =>
+      lastUserText(request) === 'go' && index === 0 ? [say('one '), cut()] : [say('all')],
+    );
+    const [session, other] = [await open(runtime), await open(runtime)];
+    const storing = new Gate();
+    const calls: string[] = [];
+    using _order = aroundCalls(runtime.db, {
+      before: (call) => {
+        if (!sessionsOf(call).includes(session.id)) return undefined;
+        if (/append|settle/.test(call.name)) calls.push(call.name);
+        return call.name === 'keep_prompt' ? storing.pass() : undefined;
+      },
+    });
+    const run = await session.send('go');
+    await storing.reached;
+    await eventually(() => expect(runtime.model.requests).toHaveLength(1));
+    expect((await other.ended(await other.send('meanwhile'))).state).toBe('finished');
+    expect(calls).toEqual([]);
+    storing.open();
+    const { state, answer_id } = await session.ended(run);
+    expect(state).toBe('finished');
+    const texts = (await session.parts(answer_id)).filter(({ type }) => type === 'text');
+    expect(texts).toMatchObject([{ text: 'one ' }, { text: 'all' }]);
+  },
+);
