@@ -31,6 +31,7 @@ import { RunStop } from './claims/run-stop.ts';
 import { type Writer, writeUntilStored } from './claims/write-until-stored.ts';
 import { shownMessages } from './prompt/step-prompt.ts';
 import { withAttachments } from './prompt/with-attachments.ts';
+import { countWindow } from './window/count-window.ts';
 import { askForSummary, notUsed, storedSummary } from './window/summary.ts';
 import { seenOutputs } from './window/window.ts';
 
@@ -263,6 +264,7 @@ class Compaction {
   private async ended(result: 'summarized' | 'pruned' | 'none', note?: CompactionNote): Promise<CompactOutcome> {
     const { context } = this.writer;
     if (note) await this.stored((claim) => noteCompaction(context.db, claim, note));
+    else await countWindow(context, this.args.session_id);
     return this.claimed.message_id === null ? finish(this.writer) : { kind: 'compacted', result };
   }
 

@@ -22,6 +22,11 @@ export interface Catalog {
     offered(): readonly ModelInfo[];
     /** The model of an agent's sessions that have no other, `provider/model`. */
     ofAgent(agent: string): string;
+    /**
+     * Tokens at which an agent's conversation is compacted before a step with a model, or that the model takes at most;
+     * undefined: one of them is not configured. Unset: it is not known here.
+     */
+    limitOf?(ref: string, agent: string): number | undefined;
   };
   /** Whether tools of an agent move its sessions from phase to phase. Unset: it is not known here. */
   usesPhases?(agent: string): boolean;

@@ -126,7 +126,7 @@ export class PerdureClient {
     this.watch = new SessionWatch(bus, { db: readDb, log });
     this.sessionFeeds = new Rendezvous({ db: readDb, bus, log, limit: this.streams.run });
     const workflows = { temporal, taskQueue, showUser: showUserWith(options.hideUsersKey) };
-    this.reads = new Reads(readDb);
+    this.reads = new Reads(readDb, catalog);
     this.console = new ConsoleReads(readDb, this.reads, (reader, what) =>
       this.log.warn({ reader, ...what }, "a user reads other users' sessions"),
     );

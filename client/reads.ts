@@ -15,6 +15,7 @@ import { listTodos } from '../store/tools.ts';
 import { readTurn, type Turn } from '../store/turns.ts';
 import { parseInput } from '../wire/input.ts';
 import { logFilter, messageFilter, searchFilter, sessionFilter } from '../wire/requests.ts';
+import type { Catalog } from './catalog.ts';
 import { messageNotFound, sessionNotFound } from './refusal-errors.ts';
 import { UserLimiter } from './wait/limiter.ts';
 
@@ -46,10 +47,12 @@ export type MessageFilter = z.input<typeof messageFilter>;
  */
 export class Reads {
   private readonly db: Db;
+  private readonly catalog: Catalog | undefined;
   private readonly searches = new UserLimiter(SEARCHES);
 
-  constructor(db: Db) {
+  constructor(db: Db, catalog: Catalog | undefined) {
     this.db = db;
+    this.catalog = catalog;
   }
 
   /** The id of a session, given its id or an alias. */
@@ -62,7 +65,11 @@ export class Reads {
   async session(user: string, id: string): Promise<SessionView> {
     const view = await readSession(this.db, user, await this.sessionId(user, id));
     if (view === undefined) throw sessionNotFound();
-    return view;
+    const { window, chat } = view;
+    if (!window) return view;
+    const model = window.model ?? chat.model;
+    const limit = model === null ? undefined : this.catalog?.models.limitOf?.(model, chat.agent);
+    return { ...view, window: { ...window, limit: limit ?? null } };
   }
 
   /** A user's sessions, newest first. */

@@ -1,3 +1,4 @@
+import { windowLimit } from '../agent/definition/compaction-schema.ts';
 import { type AgentDefinition, manifestRules, usesPhases } from '../agent/definition/define.ts';
 import { agentRegistry } from '../agent/loading/agent-registry.ts';
 import type { Models } from '../agent/models/models.ts';
@@ -31,6 +32,10 @@ export function catalogOf({ agents, models, workspaces }: CatalogParts): Catalog
       list: () => models.list(),
       offered: () => models.offered(),
       ofAgent: (agent) => registry.get(agent).model ?? models.defaultRef,
+      limitOf: (ref, id) => {
+        const [model, agent] = [findModel(models, ref), registry.all().find((each) => each.id === id)];
+        return model && agent && windowLimit(model, agent);
+      },
     },
     usesPhases: (id) => registry.all().some((agent) => agent.id === id && usesPhases(agent)),
     rulesOf: (id) => {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { CompactionData, PruneData } from '../domain/compaction.ts';
 import type { Usage } from '../domain/usage.ts';
-import { column, type Db, jsonb } from './db.ts';
+import { call, column, type Db, jsonb, maybe } from './db.ts';
 import { ended, lost, notBegun, underway } from './results.ts';
 import { callClaimed, type Claim } from './runs.ts';
 import { viewPart } from './view-messages.ts';
@@ -90,6 +90,21 @@ export function finishCompaction(db: Db, mine: Claim): Promise<z.infer<typeof en
 /** Gives the session and its queue the former model back, unless another one was chosen by now. False: another attempt has the run. */
 export function undoSwitch(db: Db, mine: Claim, model: string): Promise<boolean> {
   return callClaimed(db, z.boolean(), 'undo_switch', mine, [model]);
+}
+
+const toCount = z.object({ view: z.array(viewPart), sections: z.array(z.string()).nullable(), event_seq: z.number() });
+
+/**
+ * What the model sees of a conversation whose window no step has reported since it has changed; undefined: a step has, or it has
+ * more than 32 MiB. `event_seq` is for `keepCount`; `sections` are of the newest system prompt, null: none yet.
+ */
+export function windowToCount(db: Db, sessionId: string): Promise<z.infer<typeof toCount> | undefined> {
+  return call(db, maybe(toCount), 'window_to_count', [sessionId]);
+}
+
+/** Keeps how many tokens were counted, for readers, unless anything has happened in the session since `event_seq`. */
+export async function keepCount(db: Db, sessionId: string, { eventSeq, tokens }: { eventSeq: number; tokens: number }) {
+  await call(db, z.unknown(), 'keep_count', [sessionId, eventSeq, tokens]);
 }
 
 /** The agent of a session; undefined: there is no such session. */

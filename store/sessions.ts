@@ -128,11 +128,14 @@ const sessionColumns = z.object({
 });
 const sessionRow = sessionColumns.transform(titled);
 
-/** What `last_reported` returns, as callers see it: without tokens if they do not say how full the window is now. */
+/** What `window_in_use` returns; `limit` is what the client adds. */
 const window = z
-  .object({ model: z.string().nullable(), tokens: z.number(), is_current: z.boolean() })
-  .nullable()
-  .transform((last) => last && { model: last.model, tokens: last.is_current && last.tokens > 0 ? last.tokens : null });
+  .object({
+    model: z.string().nullable(),
+    tokens: z.number().nullable(),
+    limit: z.number().nullable().exactOptional(),
+  })
+  .nullable();
 const oneSession = sessionColumns.extend({ window, gone_back_to: gone_back_to.unwrap() }).transform(titled);
 
 /**
@@ -167,8 +170,7 @@ export function listAllSessions(
 
 /** A user's session, by its id. */
 export function readSession(db: Db, userId: string, sessionId: string): Promise<SessionView | undefined> {
-  const newest = 'SELECT coalesce(max(position), 0) FROM chat_messages m WHERE m.session_id = c.session_id';
-  const alone = `last_reported(c, (${newest})) AS window, ${GONE_BACK_TO_SQL} AS gone_back_to`;
+  const alone = `window_in_use(c) AS window, ${GONE_BACK_TO_SQL} AS gone_back_to`;
   const sql = `SELECT ${COLUMNS}, ${alone} ${OF_USER} AND s.session_id = $2`;
   return maybeOne(db, oneSession, sql, [userId, sessionId]);
 }

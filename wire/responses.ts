@@ -111,16 +111,20 @@ export const sessionView = z
     window: z
       .object({
         model: z.string().nullable(),
-        tokens: count
-          .nullable()
-          .meta({ description: 'null: the conversation has changed since; the next step will tell' }),
+        tokens: count.nullable().meta({
+          description:
+            'All five numbers of usage of the newest step; after a compaction, prune, branch or un-rewind what was counted ' +
+            'since; null: unknown until the next step',
+        }),
+        limit: count.nullable().optional().meta({
+          description:
+            'Tokens at which the conversation is compacted, or the longest input if it is not; null: unknown',
+        }),
       })
       .nullable()
       .optional()
       .meta({
-        description:
-          "How much of the model's window the conversation filled at its newest step, as the provider counted it: all " +
-          'five numbers of usage. null: no step yet. Only where one session is read.',
+        description: "How full the model's window is. null: no step yet. Only where one session is read.",
       }),
     gone_back_to: z.string().nullable().optional().meta({
       description: 'What a rewind went to and the next message replaces; null: none. Only where one session is read.',

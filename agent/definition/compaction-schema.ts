@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { type CompactionSettings, DEFAULT_COMPACTION } from '../../domain/compaction.ts';
+import { type CompactionSettings, DEFAULT_COMPACTION, usableTokens } from '../../domain/compaction.ts';
+import type { ModelInfo } from '../../domain/model-info.ts';
 import { definedFields } from './defined-fields.ts';
 
 const share = z.number().gt(0, 'expected a share above 0 and up to 1').max(1, 'expected a share above 0 and up to 1');
@@ -41,4 +42,14 @@ export function compactionOf({
     ...definedFields(given),
     smart_recovery: { ...DEFAULT_COMPACTION.smart_recovery, ...definedFields(smart_recovery ?? {}) },
   };
+}
+
+/** Tokens at which an agent's conversation is compacted before a step with a model; if it is not, those that the model takes. */
+export function windowLimit(
+  { context_limit: contextLimit, max_input: maxInput, max_output: maxOutput }: ModelInfo,
+  agent: Parameters<typeof compactionOf>[0],
+): number {
+  const settings = compactionOf(agent);
+  if (!settings.auto) return maxInput;
+  return Math.ceil(settings.compact_at * usableTokens({ contextLimit, maxInput, maxOutput }, settings));
 }

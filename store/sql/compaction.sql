@@ -6,7 +6,8 @@
 CREATE OR REPLACE FUNCTION recount_window(p_session text) RETURNS void LANGUAGE sql AS $$
   UPDATE chat_sessions
      SET counted_to = (SELECT ARRAY[seq, step] FROM chat_runs
-                        WHERE session_id = p_session AND state <> 'queued' ORDER BY seq DESC LIMIT 1)
+                        WHERE session_id = p_session AND state <> 'queued' ORDER BY seq DESC LIMIT 1),
+         counted_tokens = NULL
    WHERE session_id = p_session
 $$;
 
@@ -32,6 +33,45 @@ LANGUAGE sql STABLE AS $$
              AND jsonb_typeof(metadata #> '{steps,-1,model}') = 'string'
            ORDER BY position DESC LIMIT 1) AS m
 $$;
+
+-- How full the window is, as readers get it: { model, tokens } of the newest settled step, or with the tokens that were counted since
+-- the conversation has changed before it; `tokens` is null if they were not. Null: there is neither.
+CREATE OR REPLACE FUNCTION window_in_use(p_chat chat_sessions) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT CASE WHEN (last ->> 'is_current')::boolean AND last ->> 'tokens' <> '0'
+              THEN jsonb_build_object('model', last -> 'model', 'tokens', last -> 'tokens')
+              WHEN last IS NOT NULL OR p_chat.counted_tokens IS NOT NULL
+              THEN jsonb_build_object('model', last -> 'model', 'tokens', p_chat.counted_tokens) END
+    FROM last_reported(p_chat, (SELECT coalesce(max(position), 0) FROM chat_messages WHERE session_id = p_chat.session_id)) AS last
+$$;
+
+-- What the model sees of a conversation whose window no step has reported: { sections, view, event_seq } with the newest system prompt
+-- (null: none yet) and a model_view. Null: a step has, or the view has more than 32 MiB.
+CREATE OR REPLACE FUNCTION window_to_count(p_session text) RETURNS jsonb LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+DECLARE
+  v_chat chat_sessions;
+  v_newest bigint := (SELECT max(position) FROM chat_messages WHERE session_id = p_session AND hidden_at IS NULL);
+  v_view jsonb;
+BEGIN
+  SELECT * INTO v_chat FROM chat_sessions WHERE session_id = p_session;
+  IF v_newest IS NULL OR v_chat.counted_to IS NULL OR window_in_use(v_chat) ->> 'tokens' IS NOT NULL THEN RETURN NULL; END IF;
+  v_view := model_view(p_session, v_newest, '', 0);
+  IF v_view IS NULL THEN RETURN NULL; END IF;
+  RETURN jsonb_build_object('view', v_view, 'event_seq', session_mark(p_session) -> 'event_seq', 'sections', (
+    SELECT jsonb_agg(s.body ORDER BY n)
+      FROM (SELECT metadata ->> 'system_prompt_digest' AS digest FROM chat_messages
+             WHERE session_id = p_session AND metadata ? 'system_prompt_digest' ORDER BY position DESC LIMIT 1) AS newest
+      JOIN system_prompts p ON p.session_id = p_session AND p.digest = decode(newest.digest, 'hex')
+     CROSS JOIN LATERAL unnest(p.sections) WITH ORDINALITY AS listed(digest, n)
+      JOIN prompt_sections s ON s.digest = listed.digest));
+END $$;
+
+-- Keeps what was counted, unless anything has happened in the session since `p_event_seq`.
+CREATE OR REPLACE FUNCTION keep_count(p_session text, p_event_seq bigint, p_tokens integer) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM lock_session(p_session);
+  UPDATE chat_sessions SET counted_tokens = p_tokens
+   WHERE session_id = p_session AND (session_mark(p_session) ->> 'event_seq')::bigint = p_event_seq;
+END $$;
 
 -- The position of the newest turn of a conversation that a run by hand changes: messages that were queued after it are not part
 -- of it yet, and their turns have to see them.

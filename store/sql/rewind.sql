@@ -33,6 +33,7 @@ BEGIN
          metadata = metadata || jsonb_build_object('hidden_by', jsonb_build_object('cause', 'rewind', 'id', p_id))
    WHERE session_id = p_session AND position > p_position AND hidden_at IS NULL;
   GET DIAGNOSTICS hidden = ROW_COUNT;
+  UPDATE chat_sessions SET counted_tokens = NULL WHERE session_id = p_session AND counted_tokens IS NOT NULL;
   SELECT coalesce(jsonb_agg(summarized), '[]') INTO shown
     FROM (
       SELECT c.id, min(m.position) AS "from", max(m.position) AS "to", min(m.hidden_at) AS hidden_at

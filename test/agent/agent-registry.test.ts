@@ -67,6 +67,21 @@ describe('providers', () => {
         'the model "none/x" is not configured; configured: rehearsal/site-builder',
     );
   });
+
+  it('U4 X5 the limit of a conversation is where it is compacted, or else the longest input, also of a model that is not offered', () => {
+    const agents = [
+      siteBuilder,
+      { ...siteBuilder, id: 'early', compaction: { compact_at: 0.5, reserve_tokens: 28_000 } },
+      { ...siteBuilder, id: 'by-hand', compaction: { auto: false } },
+    ];
+    const catalog = { 'openai/known': { context_limit: 400_000, max_input: 272_000, max_output: 128_000 } };
+    const models = createModels({ openaiBaseUrl: 'http://127.0.0.1:1', catalog });
+    const { limitOf } = catalogOf({ agents, models }).models;
+    const limits = (ref: string) => ['site-builder', 'early', 'by-hand', 'gone'].map((id) => limitOf!(ref, id));
+    expect(limits('openai/known')).toEqual([272_000, 136_000, 272_000, undefined]);
+    expect(limits('openai/unknown')).toEqual([119_808, 50_000, 128_000, undefined]);
+    expect(limits('none/x')).toEqual([undefined, undefined, undefined, undefined]);
+  });
 });
 
 describe('agents', () => {

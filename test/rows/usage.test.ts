@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { Fence } from '../../domain/runs.ts';
+import { keepCount, windowToCount } from '../../store/compaction.ts';
 import { readSession } from '../../store/sessions.ts';
+import { viewMessages } from '../../store/view-messages.ts';
 import { cases } from '../../tools/test-kit/cases.ts';
 import { compact, type Paid, prune, summarize } from './compacting.ts';
 import { call, freshRows, type Row, Session, textPart } from './session.ts';
@@ -267,6 +269,30 @@ it('U4 the window in use is the latest visible step, and unknown after a branch 
   expect(await windowOf(branch)).toMatchObject({ tokens: null });
   await answer(branch, 7);
   expect(await windowOf(branch)).toMatchObject({ tokens: 160 });
+});
+
+it('U4 what was counted is kept only if nothing has happened since, and forgotten when messages are hidden', async () => {
+  const session = await Session.at('chatting', db);
+  for (const _ of [1, 2]) {
+    await session.say('go on');
+    await play(session, { steps: [{ usage: { input: 10 }, cost: null }], end: 'finished' });
+  }
+  const windowOf = async () => (await readSession(db, session.user, session.id))!.window;
+  const [first, second] = (await session.messages())
+    .filter(({ role }) => role === 'user')
+    .map(({ id }) => id as string);
+  expect(await windowToCount(db, session.id), 'a step has reported it').toBeUndefined();
+  await session.rewind(second!);
+  await session.unrewind();
+  const { event_seq: eventSeq, view } = (await windowToCount(db, session.id))!;
+  expect(viewMessages(view).map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
+  await keepCount(db, session.id, { eventSeq: eventSeq - 1, tokens: 7 });
+  expect(await windowOf()).toMatchObject({ tokens: null });
+  await keepCount(db, session.id, { eventSeq, tokens: 7 });
+  expect(await windowOf()).toEqual({ model: 'test/model', tokens: 7 });
+  expect(await windowToCount(db, session.id), 'it is known').toBeUndefined();
+  await session.rewind(first!);
+  expect(await windowOf()).toBeNull();
 });
 
 it('U4 a step without a model, as an import may have, does not say how full the window is', async () => {

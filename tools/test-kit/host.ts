@@ -102,6 +102,7 @@ export async function startHost({
       list: () => models,
       offered: () => infos,
       ofAgent: () => models[0] ?? 'openai/test',
+      limitOf: (ref) => infos.find(({ model }) => model === ref)?.max_input,
     },
     usesPhases: () => options.usesPhases ?? true,
     rulesOf: () => options.rules ?? [],

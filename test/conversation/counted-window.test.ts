@@ -1,0 +1,117 @@
+// After the conversation has changed, readers get the tokens of what the model sees of it, before a step reports them.
+import { beforeAll, expect, it } from 'vitest';
+import { countTokens } from '../../agent/compaction/tokens.ts';
+import { readSession } from '../../store/sessions.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
+import { fail, say } from '../../tools/test-kit/model-actions.ts';
+import type { ChatRequest } from '../../tools/test-kit/model-server.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { TestSession } from '../../tools/test-kit/session.ts';
+import { updates } from '../../workflows/definitions.ts';
+import { agent, CATALOG, isSummary, messages, requests, send, SUMMARY, talking, tell, words } from './kit.ts';
+
+let runtime: TestRuntime;
+beforeAll(async () => {
+  const agents = [agent('talker', { prune_keep: 0, prune_min_tokens: 50 })];
+  runtime = await startRuntime({ defaultModel: 'openai/test', catalog: CATALOG, agents });
+});
+
+/** A session that has told these texts. */
+async function told(...texts: string[]): Promise<TestSession> {
+  runtime.model.script(talking());
+  const session = await TestSession.open(runtime, { agent: 'talker' });
+  await tell(session, texts);
+  return session;
+}
+
+const windowOf = async ({ id, user }: TestSession) => (await readSession(runtime.db, user, id))!.window;
+
+async function idOf(session: TestSession, text: string): Promise<string> {
+  return (await messages(runtime, session)).find(({ parts }) => parts.some((part) => part.text?.startsWith(text)))!.id;
+}
+
+/** The tokens of what a request has besides its last message, give or take what separates messages and names tools. */
+async function tokensOf({ messages: sent, tools }: ChatRequest): Promise<number> {
+  const texts = sent.slice(0, -1).map((each) => JSON.stringify(each));
+  return countTokens([...texts, JSON.stringify(tools)].join('\n'));
+}
+
+/** Expects that the window is what the next request has, and then as its provider reports it. */
+async function expectCounted(session: TestSession): Promise<void> {
+  const counted = await windowOf(session);
+  await tell(session, ['next']);
+  const expected = await tokensOf(requests(runtime, 'turn').at(-1)!);
+  expect(counted).toEqual({ model: 'openai/test', tokens: expect.any(Number) as number });
+  expect(Math.abs(counted!.tokens! / expected - 1), `${counted!.tokens} of ${expected}`).toBeLessThan(0.15);
+  expect((await windowOf(session))!.tokens).not.toBe(counted!.tokens);
+}
+
+const LONG = ['one', 'two', 'three', 'four'].map((topic) => words(900, topic));
+
+async function byHand(session: TestSession, name: 'compact' | 'prune'): Promise<void> {
+  const { run_seq: run } = await session.command(updates[name]);
+  expect((await session.ended(run)).state).toBe('finished');
+}
+
+it('U4 after a compaction the window has the prompt, the summary and the tail', async () => {
+  const session = await told(...LONG);
+  await byHand(session, 'compact');
+  await expectCounted(session);
+});
+
+it('U4 after a prune it has what the model still sees of the outputs', async () => {
+  const session = await told('read old 600', words(900, 'two'), 'three');
+  await byHand(session, 'prune');
+  await expectCounted(session);
+});
+
+it('U4 after a branch it has the copies', async () => {
+  const session = await told(...LONG);
+  const branched = await session.command(updates.branch, { from_message_id: await idOf(session, 'You said: two') });
+  await expectCounted(TestSession.of(runtime, branched.session_id));
+});
+
+it('U4 after a rewind past a compaction it has the turns that the summary stood for, after an un-rewind the summary', async () => {
+  const session = await told(words(1_500, 'one'), words(1_500, 'two'), ...LONG.slice(2));
+  await byHand(session, 'compact');
+  const summarized = await windowOf(session);
+  await session.command(updates.rewind, { message_id: await idOf(session, 'two') });
+  const rewound = (await windowOf(session))!.tokens!;
+  expect(rewound / summarized!.tokens!).toBeGreaterThan(1.25);
+  await session.command(updates.unrewind);
+  expect(await windowOf(session)).toEqual(summarized);
+  await expectCounted(session);
+});
+
+it('U4 after a compaction in a turn, while its step has not reported and if that fails', async () => {
+  const session = await told(...LONG, ...LONG.slice(0, 3));
+  const gate = new Gate();
+  runtime.model.script(async (request) => {
+    if (isSummary(request)) return [say(SUMMARY)];
+    await gate.pass();
+    return [fail(401)];
+  });
+  const run = await send(session, words(2_500, 'long'));
+  await gate.reached;
+  const during = await windowOf(session);
+  expect(during).toEqual({ model: 'openai/test', tokens: expect.any(Number) as number });
+  gate.open();
+  expect((await session.ended(run)).state).toBe('error');
+  expect(await windowOf(session)).toEqual(during);
+  expect(JSON.stringify(requests(runtime, 'turn').at(-1)!.messages)).toContain('replaced by this summary');
+});
+
+it('U4 it is not counted while nothing has changed', async () => {
+  const session = await told('one', 'two');
+  const reported = await windowOf(session);
+  await session.command(updates.rewind, { message_id: await idOf(session, 'two') });
+  const counted = async () => {
+    const sql = 'SELECT counted_tokens FROM chat_sessions WHERE session_id = $1';
+    return (await runtime.db.query<{ counted_tokens: number | null }>(sql, [session.id])).rows[0]!.counted_tokens;
+  };
+  expect((await windowOf(session))!.tokens).toBeLessThan(reported!.tokens!);
+  expect(await counted()).toBeNull();
+  await session.command(updates.unrewind);
+  await eventually(async () => expect(await counted()).toBeGreaterThan(0));
+});
