@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { createClient } from '../../client/client.ts';
 import { WAIT } from '../../tools/test-kit/browser.ts';
-import { callTool, fail, finish, hang, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
+import { callTool, fail, finish, hang, type ModelAction, report, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
 
@@ -26,6 +26,7 @@ beforeAll(async () => {
   const prompt = 'Answer.';
   site = await startSite({
     agents: [defineAgent({ id: 'site-builder', description: 'Answers.', mode: 'primary', prompt, tools: [bake] })],
+    hooks: { cost: ({ model }) => (model === 'openai/plain' ? 0.6 : undefined) },
   });
   site.runtime.model.script(answer);
 });
@@ -48,6 +49,7 @@ async function* answer(request: ChatRequest): AsyncGenerator<ModelAction> {
     await held.promise;
     yield finish('content_filter');
   } else if (text.startsWith('fail') && nth === 1) yield fail(text.endsWith('for good') ? 400 : 401);
+  else if (text.startsWith('fill')) yield* [say(`answer ${nth} to ${text}`), report({ input: 60_000, output: 10 })];
   else if (text.startsWith('stop')) yield* [say('Once upon'), hang()];
   else if (text === 'bake' && nth === 1) yield callTool('call_1', 'bake', {});
   else yield say(`answer ${nth} to ${text}`);
@@ -236,11 +238,70 @@ it('X10 U4 the model of the next messages is chosen; each answer names its model
   const named = () => tab.page.locator('.actions.assistant .note').allInnerTexts();
   await expect.poll(named, WAIT).toEqual(['openai/test', 'openai/plain', 'openai/sees']);
   const meter = tab.page.locator('.meter');
-  expect(await meter.innerText()).toMatch(/^Window: [\d,]+ of 128,000 tokens\s+\d+ % from the cache/);
-  expect(await meter.getByRole('meter').getAttribute('max')).toBe('128000');
+  expect(await meter.innerText()).toMatch(/^Window: [\d,]+ of 100,000 tokens\s+\d+ % from the cache/);
+  expect(await meter.getByRole('meter').getAttribute('max')).toBe('100000');
   await tab.page.setViewportSize({ width: 360, height: 740 });
   await expect.poll(() => tab.page.evaluate(() => document.documentElement.scrollWidth), WAIT).toBe(360);
   await tab.expectAccessible();
+});
+
+it('U4 the meter shows how full the window is after a compaction and in a branch, before a step reports', async () => {
+  const tab = await site.visit();
+  const filled = tab.page.locator('.meter').getByRole('meter');
+  const tokens = async () => Number(await filled.getAttribute('value'));
+  const counted = () => expect.poll(async () => 0 < (await tokens()) && (await tokens()) < 2_000, WAIT).toBe(true);
+  for (const name of ['one', 'two', 'three']) await said(tab, `fill ${name}${' and so on'.repeat(30)}`);
+  await expect.poll(tokens, WAIT).toBe(60_010);
+  await tab.button('Branch here').last().click();
+  const opening = tab.page.context().waitForEvent('page');
+  await tab.page.getByRole('link', { name: 'open it in another tab' }).click();
+  const branch = (await opening).locator('.meter').getByRole('meter');
+  await expect.poll(async () => Number(await branch.getAttribute('value')), WAIT).toBeLessThan(2_000);
+  await tab.button('Compact').click();
+  await counted();
+  const { window } = await tab.ask<{ window: object }>(await tab.sessionId());
+  expect(window).toEqual({ model: 'openai/test', tokens: await tokens(), limit: 100_000 });
+  await tab.page.reload();
+  await counted();
+  await said(tab, 'fill more');
+  await expect.poll(tokens, WAIT).toBe(60_010);
+});
+
+it('U4 while a turn goes on, the meter shows what its latest step has reported', async () => {
+  baked = Promise.withResolvers();
+  const next = Promise.withResolvers<void>();
+  const tab = await site.visit();
+  await tab.send('hello');
+  const meter = tab.page.locator('.meter');
+  await meter.getByText('Window: ').waitFor();
+  await tab.idle();
+  site.runtime.model.script(async function* (request) {
+    if (request.messages.at(-1)!.role !== 'tool')
+      return yield* [callTool('call_1', 'bake', {}), report({ input: 60_000, output: 10 })];
+    await next.promise;
+    yield say('There is bread.');
+  });
+  onTestFinished(() => site.runtime.model.script(answer));
+  await tab.send('bread');
+  baked.resolve('bread');
+  await expect.poll(() => meter.innerText(), WAIT).toMatch(/^Window: 60,010 of/);
+  expect(await tab.answers.getByText('There is bread.').count()).toBe(0);
+  next.resolve();
+  await tab.answers.getByText('There is bread.').waitFor();
+});
+
+it('U3 the meter shows what the session has cost, as far as the application knows the price', async () => {
+  const tab = await site.visit();
+  const meter = tab.page.locator('.meter');
+  await said(tab, 'free');
+  expect(await meter.innerText()).not.toContain('$');
+  await tab.page.getByLabel('Model').selectOption('openai/plain');
+  await said(tab, 'dear');
+  await meter.getByText('$0.6000').waitFor();
+  await said(tab, 'dearer');
+  await meter.getByText('$1.20').waitFor();
+  await tab.page.reload();
+  await meter.getByText('$1.20').waitFor();
 });
 
 it('X5 a conversation is compacted; the summary opens, and shows the turns that it stands for', async () => {

@@ -74,6 +74,8 @@ export interface Answer {
 export const PREVIEW_SECRET = 'a secret of the tests';
 
 const MODELS = ['openai/test', 'rehearsal/site-builder', 'openai/plain', 'openai/sees'];
+/** Tokens at which a conversation with a model of the tests is compacted. */
+const COMPACTED_AT = 100_000;
 const MODEL_INFO: Omit<ModelInfo, 'model'> = {
   ...{ context_limit: 128_000, max_input: 128_000, max_output: 8_192 },
   ...{ tier: null, modalities: null, variants: ['high'] },
@@ -102,7 +104,7 @@ export async function startHost({
       list: () => models,
       offered: () => infos,
       ofAgent: () => models[0] ?? 'openai/test',
-      limitOf: (ref) => infos.find(({ model }) => model === ref)?.max_input,
+      limitOf: (ref) => (ref.startsWith('openai/') ? COMPACTED_AT : undefined),
     },
     usesPhases: () => options.usesPhases ?? true,
     rulesOf: () => options.rules ?? [],

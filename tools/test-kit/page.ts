@@ -28,6 +28,7 @@ interface SiteOptions {
   /** The first is the one of the page's sessions. */
   agents?: readonly AgentDefinition[];
   settings?: NonNullable<RuntimeOptions['settings']>;
+  hooks?: NonNullable<RuntimeOptions['hooks']>;
   /** Unset: the host trusts the user header. */
   identify?: Identify;
 }

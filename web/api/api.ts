@@ -33,7 +33,16 @@ export interface SessionAnswer {
   status: SessionStatus;
   title: string | null;
   /** Only where one session is read. */
+  window?: WindowInUse | null;
+  /** Only where one session is read. */
   gone_back_to?: string | null;
+}
+
+/** How full the model's window is, in tokens; null: unknown. */
+export interface WindowInUse {
+  tokens: number | null;
+  /** At which number the conversation is compacted. */
+  limit?: number | null;
 }
 
 /** A message that matches a search. */
@@ -64,7 +73,7 @@ export interface PickedModel {
 /** The models to choose from, with the default one. */
 export interface Offered {
   default: string | null;
-  items: { model: string; context_limit: number; variants: readonly string[] }[];
+  items: { model: string; variants: readonly string[] }[];
 }
 
 /** The agents to open sessions with; null: unknown. */

@@ -12,13 +12,13 @@ export function BesideComposer(props: {
   isWorking: boolean;
 }) {
   const { session, view, messages, isWorking } = props;
-  const { offered, model, cost } = view;
+  const { offered, model, window, cost } = view;
   return (
     <div className="beside-composer">
       {offered !== null && !view.isChild && (
         <ModelPicker offered={offered} chosen={model} onChoose={(choice) => session.chooseModel(choice)} />
       )}
-      <Meter messages={messages} offered={offered} cost={cost} />
+      <Meter messages={messages} window={window} cost={cost} />
       {messages.length > 0 && !isWorking && (
         <button
           type="button"

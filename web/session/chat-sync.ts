@@ -108,7 +108,7 @@ export class ChatSync {
   }
 
   /**
-   * Reads the session's row: its cost, and what the feed does not tell when it connects, since messages are not read while an
+   * Reads the session's row: its cost and window, and what the feed does not tell when it connects, since messages are not read while an
    * answer streams; or that there is no such session any more.
    */
   async readSession(): Promise<void> {
@@ -122,7 +122,7 @@ export class ChatSync {
     });
     if (read === undefined) return;
     this.readAfter(() => this.sessionRead(read, number));
-    this.deps.view.update({ cost: read.chat.cost_usd, title: read.title });
+    this.deps.view.update(notTold(read));
   }
 
   /** The feed reported that the turn of a message has started. */
@@ -187,7 +187,7 @@ export class ChatSync {
       this.isBehind = true;
       return;
     }
-    const { chat: settings, status: read, title } = answer;
+    const { chat: settings, status: read } = answer;
     this.sessionRead(answer, number);
     if (number > this.newest.status) view.update({ status: read });
     const { waiting, earlier, status, gone_back_to } = view.get();
@@ -201,8 +201,7 @@ export class ChatSync {
       agent: settings.agent,
       parent: settings.parent_id,
       isChild: settings.depth > 0,
-      cost: settings.cost_usd,
-      title,
+      ...notTold(answer),
       initiative: typeof initiative === 'string' ? initiative : null,
     });
     if (status.state !== read.state || status.message_id !== read.message_id) this.isBehind = true;
@@ -251,4 +250,9 @@ export class ChatSync {
     this.joined = undefined;
     if (this.deps.chat.status !== 'error') void this.keepUp();
   }
+}
+
+/** What the feed never tells. */
+function notTold({ chat, title, window = null }: SessionAnswer) {
+  return { cost: chat.cost_usd, title, window };
 }

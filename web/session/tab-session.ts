@@ -228,8 +228,9 @@ export class TabSession {
     });
   }
 
-  /** A tool has ended: what it writes is committed with its result, or stands in the workspace. */
+  /** A tool has ended: what it writes is committed with its result, or stands in the workspace. Its step has reported its tokens. */
   toolEnded(): void {
+    if (this.tab.opened && this.sync.isStreaming) void this.sync.readSession();
     void this.files.refresh();
     this.todos.changed();
   }
@@ -260,7 +261,7 @@ export class TabSession {
     return modelField(this.view.get().model);
   }
 
-  /** Without the lists the page has no choice, no limit to compare with, and no phases before the first one. */
+  /** Without the lists the page has no choice, and no phases before the first one. */
   private async readChoices(): Promise<void> {
     const [offered, agents] = await Promise.all([readModels().catch(() => null), readAgents().catch(() => null)]);
     this.lacksChoices = offered === null || agents === null;

@@ -1,5 +1,5 @@
 import type { SessionStatus } from '../../domain/runs.ts';
-import type { Agents, PickedModel, Offered, SessionFacts } from '../api/api.ts';
+import type { Agents, PickedModel, Offered, SessionFacts, WindowInUse } from '../api/api.ts';
 import type { Waiting } from '../transcript/transcript.ts';
 
 /** What the page shows besides the messages. */
@@ -35,6 +35,8 @@ export interface View extends SessionFacts {
   model: PickedModel | null;
   /** What the session has cost, in US dollars; null: unknown. */
   cost: number | null;
+  /** How full the model's window is; null: no step yet. */
+  window: WindowInUse | null;
   /** Progress of the running tool call, as the tool told it. */
   progress: { tool_call_id: string; data: unknown } | null;
 }
@@ -61,5 +63,6 @@ export const NEW_VIEW: View = {
   offered: null,
   model: null,
   cost: null,
+  window: null,
   progress: null,
 };
