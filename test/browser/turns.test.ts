@@ -23,9 +23,15 @@ const bake = defineTool({
 
 let site: TestSite;
 beforeAll(async () => {
-  const prompt = 'Answer.';
+  const named = {
+    id: 'site-builder',
+    description: 'Answers.',
+    mode: 'primary',
+    prompt: 'Answer.',
+    tools: [bake],
+  } as const;
   site = await startSite({
-    agents: [defineAgent({ id: 'site-builder', description: 'Answers.', mode: 'primary', prompt, tools: [bake] })],
+    agents: [defineAgent(named), defineAgent({ ...named, id: 'other', model: 'openai/sees' })],
     hooks: { cost: ({ model }) => (model === 'openai/plain' ? 0.6 : undefined) },
   });
   site.runtime.model.script(answer);
@@ -243,6 +249,18 @@ it('X10 U4 the model of the next messages is chosen; each answer names its model
   await tab.page.setViewportSize({ width: 360, height: 740 });
   await expect.poll(() => tab.page.evaluate(() => document.documentElement.scrollWidth), WAIT).toBe(360);
   await tab.expectAccessible();
+});
+
+it('X10 the picker names the model that the session’s agent begins with', async () => {
+  const tab = await site.visit();
+  const before = tab.page.getByLabel('Model').locator('option').first();
+  await expect.poll(() => before.innerText(), WAIT).toBe('as before, at first openai/test');
+  const opened = await tab.page.context().request.post(`${site.host.url}/api/sessions`, { data: { agent: 'other' } });
+  const { session } = (await opened.json()) as { session: { session_id: string } };
+  await tab.page.goto(`${site.host.url}/s/${session.session_id}`);
+  await expect.poll(() => before.innerText(), WAIT).toBe('as before, at first openai/sees');
+  await said(tab, 'hello');
+  expect(site.runtime.model.requests.at(-1)!.body.model).toBe('sees');
 });
 
 it('U4 the meter shows how full the window is after a compaction and in a branch, before a step reports', async () => {

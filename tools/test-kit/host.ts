@@ -28,6 +28,8 @@ export interface TestHostOptions {
   models?: readonly string[];
   /** The first is the default. */
   agents?: readonly [string, ...string[]];
+  /** The model of an agent's sessions that have no other; default: the first model. */
+  modelOf?: (agent: string) => string | undefined;
   /** Of all agents; default true. */
   usesPhases?: boolean;
   /** The rules of all agents. */
@@ -103,7 +105,7 @@ export async function startHost({
       find: (ref) => infos.find(({ model }) => model === ref),
       list: () => models,
       offered: () => infos,
-      ofAgent: () => models[0] ?? 'openai/test',
+      ofAgent: (agent) => options.modelOf?.(agent) ?? models[0] ?? 'openai/test',
       limitOf: (ref) => (ref.startsWith('openai/') ? COMPACTED_AT : undefined),
     },
     usesPhases: () => options.usesPhases ?? true,

@@ -25,6 +25,8 @@ export interface TestSite {
 type VisitOptions = BrowserContextOptions & { at?: string; allowedErrors?: RegExp };
 
 interface SiteOptions {
+  /** The models that the host offers; default: those of test hosts. */
+  models?: readonly string[];
   /** The first is the one of the page's sessions. */
   agents?: readonly AgentDefinition[];
   settings?: NonNullable<RuntimeOptions['settings']>;
@@ -34,15 +36,28 @@ interface SiteOptions {
 }
 
 /** Starts everything and stops it after the file. Call it in a beforeAll. */
-export async function startSite({ identify, ...options }: SiteOptions = {}): Promise<TestSite> {
+export async function startSite({ identify, models, ...options }: SiteOptions = {}): Promise<TestSite> {
   const [runtime, browser] = await Promise.all([startRuntime(options), startBrowser(), buildPage()]);
   const local = identify === undefined;
   const page = await staticPage(path.resolve('web/dist'), { local });
   const { databaseUrl, temporal, workspaces } = runtime;
   const parts = { page, ...(identify && { identify }) };
-  const [own] = options.agents ?? [];
-  const known = own && { agents: [own.id] as [string], rules: manifestRules(own), usesPhases: usesPhases(own) };
-  const host = await startHost({ databaseUrl, temporal, workspaces, local, parts, ...known });
+  const [own, ...others] = options.agents ?? [];
+  const known = own && {
+    agents: [own, ...others].map(({ id }) => id) as [string, ...string[]],
+    modelOf: (id: string) => options.agents?.find((agent) => agent.id === id)?.model,
+    rules: manifestRules(own),
+    usesPhases: usesPhases(own),
+  };
+  const host = await startHost({
+    databaseUrl,
+    temporal,
+    workspaces,
+    local,
+    parts,
+    ...(models && { models }),
+    ...known,
+  });
   const visit: TestSite['visit'] = async ({ at = '/', allowedErrors, ...contextOptions } = {}) => {
     const context = await browser.newContext(contextOptions);
     context.setDefaultTimeout(WAIT.timeout);

@@ -23,6 +23,7 @@ export interface SessionAnswer {
   session: Omit<SessionFacts, 'gone_back_to'> & { session_id: string; updated_at: string };
   chat: {
     agent: string;
+    model: string | null;
     parent_id: string | null;
     /** Greater than 0: the session of a subagent. */
     depth: number;
@@ -70,9 +71,10 @@ export interface PickedModel {
   variant?: string;
 }
 
-/** The models to choose from, with the default one. */
+/** The models to choose from, with the default one, also by agent. */
 export interface Offered {
   default: string | null;
+  agents: Record<string, string>;
   items: { model: string; variants: readonly string[] }[];
 }
 

@@ -12,12 +12,10 @@ export function BesideComposer(props: {
   isWorking: boolean;
 }) {
   const { session, view, messages, isWorking } = props;
-  const { offered, model, window, cost } = view;
+  const { window, cost } = view;
   return (
     <div className="beside-composer">
-      {offered !== null && !view.isChild && (
-        <ModelPicker offered={offered} chosen={model} onChoose={(choice) => session.chooseModel(choice)} />
-      )}
+      <ModelPicker view={view} onChoose={(choice) => session.chooseModel(choice)} />
       <Meter messages={messages} window={window} cost={cost} />
       {messages.length > 0 && !isWorking && (
         <button

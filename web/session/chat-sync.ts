@@ -108,7 +108,7 @@ export class ChatSync {
   }
 
   /**
-   * Reads the session's row: its cost and window, and what the feed does not tell when it connects, since messages are not read while an
+   * Reads the session's row: its cost, window and model, and what the feed does not tell when it connects, since messages are not read while an
    * answer streams; or that there is no such session any more.
    */
   async readSession(): Promise<void> {
@@ -254,5 +254,5 @@ export class ChatSync {
 
 /** What the feed never tells. */
 function notTold({ chat, title, window = null }: SessionAnswer) {
-  return { cost: chat.cost_usd, title, window };
+  return { cost: chat.cost_usd, lastModel: chat.model, title, window };
 }

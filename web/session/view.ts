@@ -31,6 +31,8 @@ export interface View extends SessionFacts {
   agents: Agents | null;
   /** The models to choose from; null: not known yet. */
   offered: Offered | null;
+  /** The model that the session goes on with; null: its agent's. */
+  lastModel: string | null;
   /** Which model answers the next messages; null: as before. */
   model: PickedModel | null;
   /** What the session has cost, in US dollars; null: unknown. */
@@ -61,6 +63,7 @@ export const NEW_VIEW: View = {
   agent: null,
   agents: null,
   offered: null,
+  lastModel: null,
   model: null,
   cost: null,
   window: null,
