@@ -35,7 +35,8 @@ it('X10 R6 a session whose model is not configured any more gets another one', a
   const sql = `UPDATE chat_sessions SET model = 'gone/model' WHERE session_id = $1`;
   await site.runtime.db.query(sql, [session.session_id]);
   await tab.send('two');
-  await tab.button('Retry').waitFor();
+  await tab.button('Choose another model').click();
+  await expect.poll(() => picker.evaluate((element) => element === document.activeElement), WAIT).toBe(true);
   await picker.selectOption('openai/plain');
   await tab.expectAccessible();
   await tab.button('Retry').click();

@@ -179,7 +179,7 @@ it('X4 a session beside that is erased elsewhere leaves the tab’s own conversa
   await beside.waitFor({ state: 'detached' });
 });
 
-it('T4 the mark of a stopped answer and an error stay with their turns; Retry answers again and keeps the queue', async () => {
+it('R6 the mark of a stopped answer and an error stay with their turns; Retry answers again and keeps the queue', async () => {
   const tab = await site.visit();
   await tab.send('stop it');
   await tab.answers.getByText('Once upon').waitFor();
@@ -204,7 +204,7 @@ it('T4 the mark of a stopped answer and an error stay with their turns; Retry an
   await stopped.waitFor();
 });
 
-it('T4 an error that the message has caused offers to edit it, and to branch without it', async () => {
+it('R6 an error that the message has caused offers to edit it, and to branch without it', async () => {
   const tab = await site.visit();
   await said(tab, 'fine');
   await tab.send('fail for good');

@@ -1,6 +1,6 @@
 // After an error the page says what to do, and each of its buttons leads to a conversation that works.
 import { rm, writeFile } from 'node:fs/promises';
-import { beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { RUN_ERROR_CODES, type RunErrorCode } from '../../domain/runs.ts';
@@ -24,6 +24,7 @@ import { workspaceRoot } from '../../workspaces/paths.ts';
 
 const BUTTONS: Record<WayOut, string> = {
   retry: 'Retry',
+  model: 'Choose another model',
   edit: 'Edit the message',
   branch: 'Branch without this turn',
   compact: 'Compact the conversation',
@@ -55,7 +56,8 @@ const FAILURES: Partial<Record<RunErrorCode, ModelAction[]>> = {
 function answer(request: ChatRequest): ModelAction[] {
   const isSummary = JSON.stringify(request.messages[0]).includes('You write the summary');
   if (isSummary) return [wrong === undefined ? say('They talked.') : fail(401)];
-  return (wrong && FAILURES[wrong]) ?? [say(`answer to ${lastUserText(request).slice(0, 20)}`)];
+  const isOther = request.model === 'plain';
+  return (!isOther && wrong && FAILURES[wrong]) || [say(`answer to ${lastUserText(request).slice(0, 20)}`)];
 }
 
 let site: TestSite;
@@ -107,9 +109,10 @@ async function spoil(tab: Tab, code: RunErrorCode): Promise<() => Promise<unknow
   return async () => (wrong = undefined);
 }
 
-/** Sends a message whose turn ends with the error, and then puts right what was wrong. */
-async function fails(tab: Tab, code: RunErrorCode, text: string): Promise<void> {
+/** Sends a message whose turn ends with the error, and then puts right what was wrong, unless another model helps. */
+async function fails(tab: Tab, code: RunErrorCode, text: string, way?: WayOut): Promise<void> {
   const mend = await spoil(tab, code);
+  if (way === 'model') onTestFinished(() => void (wrong = undefined));
   try {
     await tab.send(text);
     const end = tab.page.locator('.turn-end[data-state=error]');
@@ -117,12 +120,21 @@ async function fails(tab: Tab, code: RunErrorCode, text: string): Promise<void> 
     await tab.idle();
     expect(await end.locator('p').first().innerText()).toMatch(/send a|again|edit the message|compact it/i);
   } finally {
-    await mend();
+    if (way !== 'model') await mend();
   }
 }
 
+const answered = (tab: Tab, text: string) => tab.answers.getByText(`answer to ${text}`).waitFor();
+
 const FOLLOW: Record<WayOut, (tab: Tab, text: string) => Promise<unknown>> = {
-  retry: (tab, text) => tab.answers.getByText(`answer to ${text}`).waitFor(),
+  retry: answered,
+  model: async (tab, text) => {
+    const picker = tab.page.getByLabel('Model');
+    await expect.poll(() => picker.evaluate((element) => element === document.activeElement), WAIT).toBe(true);
+    await picker.selectOption('openai/plain');
+    await tab.button(BUTTONS.retry).click();
+    await answered(tab, text);
+  },
   edit: async (tab) => {
     const field = tab.page.getByLabel('Changed message');
     await field.fill('better');
@@ -145,7 +157,7 @@ const FOLLOW: Record<WayOut, (tab: Tab, text: string) => Promise<unknown>> = {
 const OF_TURNS = RUN_ERROR_CODES.filter((code) => code !== 'CompactionFailed');
 const MANY_WAYS = OF_TURNS.filter((code) => waysOut({ state: 'error', code }).length > 1);
 
-it('T4 after errors that the message has not caused, Retry answers it', { timeout: patient(180_000) }, async () => {
+it('R6 after errors that the message has not caused, Retry answers it', { timeout: patient(180_000) }, async () => {
   const tab = await site.visit();
   await said(tab, 'one');
   for (const code of OF_TURNS) {
@@ -160,11 +172,11 @@ it('T4 after errors that the message has not caused, Retry answers it', { timeou
 });
 
 describe.each(MANY_WAYS)('%s', (code) => {
-  it.each(waysOut({ state: 'error', code }))('T4 %s', async (way) => {
+  it.each(waysOut({ state: 'error', code }))('R6 %s', async (way) => {
     const tab = await site.visit();
     const before = way === 'compact' ? ['one', 'two', 'three'] : ['three'];
     for (const name of before) await said(tab, `${name}${LONG}`);
-    await fails(tab, code, 'four');
+    await fails(tab, code, 'four', way);
     await tab.button(BUTTONS[way]).click();
     await FOLLOW[way](tab, 'four');
     await tab.idle();
@@ -172,7 +184,7 @@ describe.each(MANY_WAYS)('%s', (code) => {
   });
 });
 
-it('T4 an error of a compaction by hand is shown; it is tried again with the same button', async () => {
+it('R6 an error of a compaction by hand is shown; it is tried again with the same button', async () => {
   const tab = await site.visit();
   for (const name of ['one', 'two', 'three']) await said(tab, `${name}${LONG}`);
   wrong = 'CompactionFailed';
@@ -187,7 +199,7 @@ it('T4 an error of a compaction by hand is shown; it is tried again with the sam
   await said(tab, 'four');
 });
 
-it('T4 a message is edited without a file that the provider refuses', async () => {
+it('R6 a message is edited without a file that the provider refuses', async () => {
   const tab = await site.visit();
   await said(tab, 'one');
   const [name, mimeType, buffer] = ['dot.png', 'image/png', Buffer.from(PIXEL, 'base64')];

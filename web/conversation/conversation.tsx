@@ -43,12 +43,16 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
     return () => clearTimeout(timer);
   }, [session, toolsEnded, isBeside]);
 
+  const focusOn = useCallback(
+    (field: string) => main.current?.parentElement?.querySelector<HTMLElement>(field)?.focus(),
+    [main],
+  );
   const goneBack = useCallback(
     (message: UIMessage) => {
       putIn(message);
-      main.current?.parentElement?.querySelector<HTMLElement>('.composer textarea')?.focus();
+      focusOn('.composer textarea');
     },
-    [putIn, main],
+    [putIn, focusOn],
   );
   const edit = (waiting: Waiting) => {
     void session.takeBack(waiting);
@@ -74,6 +78,7 @@ export function Conversation(props: { session: TabSession; view: View; isBeside?
           scrolled={main}
           onGoneBack={goneBack}
           onUndone={takeOut}
+          onChooseModel={() => focusOn('.picker select')}
         />
         <ChildQuestions questions={questions} />
         <WaitingList

@@ -24,6 +24,8 @@ interface Props {
   /** A message was gone back to: what can be changed and sent in its place. */
   onGoneBack: (message: UIMessage) => void;
   onUndone: () => void;
+  /** The user wants another model. */
+  onChooseModel: () => void;
 }
 
 /** The messages of a conversation whose turns have begun, with their turns' ends. */

@@ -3,6 +3,7 @@ import type { TurnEnd, WayOut } from '../transcript/turns.ts';
 
 const WORDS: Record<WayOut, string> = {
   retry: 'Retry',
+  model: 'Choose another model',
   edit: 'Edit the message',
   branch: 'Branch without this turn',
   compact: 'Compact the conversation',

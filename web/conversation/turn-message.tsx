@@ -1,5 +1,6 @@
 import type { UIMessage } from 'ai';
 import { summaryOf } from '../../domain/compaction.ts';
+import { canChooseModel } from '../composer/model-picker.tsx';
 import type { TabSession } from '../session/tab-session.ts';
 import { sessionAddress } from '../session/tab.ts';
 import type { View } from '../session/view.ts';
@@ -26,6 +27,7 @@ interface Props {
   onEdit: OnEdit;
   onGoneBack: (message: UIMessage) => void;
   onUndone: () => void;
+  onChooseModel: () => void;
 }
 
 /** A message, what can be done with it, and below the last one of its turn how that ended. */
@@ -102,10 +104,12 @@ function BranchMade({ id }: { id: string }) {
   );
 }
 
-function End({ placed, session, view, isWorking, end, onEdit }: Props & { end: NonNullable<Placed['end']> }) {
+function End(props: Props & { end: NonNullable<Placed['end']> }) {
+  const { placed, session, view, isWorking, end, onEdit, onChooseModel } = props;
   const { message, asked, before, isNewest } = placed;
   const isPossible: Record<WayOut, boolean> = {
     retry: !view.isChild,
+    model: canChooseModel(view),
     edit: asked !== undefined && !isFromTask(asked),
     branch: before !== undefined && !view.isChild,
     compact: before !== undefined,
@@ -113,6 +117,7 @@ function End({ placed, session, view, isWorking, end, onEdit }: Props & { end: N
   const onWayOut = (way: WayOut) => {
     if (way === 'retry') void session.goingBack.regenerate(message);
     else if (way === 'edit') onEdit(asked?.id);
+    else if (way === 'model') onChooseModel();
     else if (way === 'compact') void session.command('compact');
     else if (before !== undefined) void session.goingBack.branch(before);
   };

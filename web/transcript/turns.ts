@@ -41,14 +41,17 @@ export function turnEndOf(message: UIMessage | undefined): TurnEnd | undefined {
 }
 
 /** What helps after an error. */
-export type WayOut = 'retry' | 'edit' | 'branch' | 'compact';
+export type WayOut = 'retry' | 'model' | 'edit' | 'branch' | 'compact';
 
 const WAYS_OUT: Partial<Record<RunErrorCode, readonly WayOut[]>> = {
-  ProviderRejected: ['retry', 'edit', 'branch'],
-  UnreadableAnswer: ['retry', 'edit', 'branch'],
-  ContentFilter: ['edit', 'retry', 'branch'],
-  // A retry: with a larger model, or once the conversation is shorter.
-  ContextTooLong: ['compact', 'branch', 'edit', 'retry'],
+  // A retry: with another model, or once what was wrong is put right.
+  ModelNotConfigured: ['model', 'retry'],
+  ProviderUnauthorized: ['retry', 'model'],
+  EmptyAnswer: ['retry', 'model'],
+  ProviderRejected: ['retry', 'edit', 'model', 'branch'],
+  UnreadableAnswer: ['retry', 'edit', 'model', 'branch'],
+  ContentFilter: ['edit', 'retry', 'model', 'branch'],
+  ContextTooLong: ['compact', 'branch', 'edit', 'model', 'retry'],
 };
 
 /** What helps after a turn that ended like this, the most helpful first. */
