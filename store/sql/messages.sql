@@ -22,6 +22,11 @@ CREATE OR REPLACE FUNCTION carried_model(p_model text, p_before text) RETURNS te
   SELECT CASE WHEN p_model LIKE 'rehearsal/%' THEN p_before ELSE coalesce(p_model, p_before) END
 $$;
 
+-- What a run that changes the session's model has `replaced` (taking_back.sql); null: it does not change it.
+CREATE OR REPLACE FUNCTION replaced_model(p_before text, p_after text) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN p_after IS DISTINCT FROM p_before THEN jsonb_build_object('model', p_before) END
+$$;
+
 -- Accepts a user message; nothing later refuses it. It replaces the message that the session was rewound to. `p_parts` is an
 -- array of { id, type, data }, `p_attributes` what the sign-in hook passed on. `p_model` is carried forward, unless it is the
 -- rehearsal model; the variant in p_metadata.model is of this turn only. Returns { ok: true, accepted, message_id, run_seq, state, position, model, agent, phase,
@@ -72,9 +77,10 @@ BEGIN
   INSERT INTO chat_parts (id, message_id, session_id, index, type, data)
   SELECT part ->> 'id', p_message, p_session, n - 1, part ->> 'type', part -> 'data'
     FROM jsonb_array_elements(p_parts) WITH ORDINALITY AS given(part, n);
-  INSERT INTO chat_runs (session_id, seq, message_id, answer_id, model, variant, attributes)
+  INSERT INTO chat_runs (session_id, seq, message_id, answer_id, model, variant, attributes, replaced)
   VALUES (p_session, v_seq, p_message, p_answer, coalesce(p_model, v_chat.model),
-          CASE WHEN p_model IS NOT NULL THEN p_metadata #>> '{model,variant}' END, p_attributes);
+          CASE WHEN p_model IS NOT NULL THEN p_metadata #>> '{model,variant}' END, p_attributes,
+          replaced_model(v_chat.model, v_carried));
   IF v_chat.rewinds IS NOT NULL THEN
     PERFORM replace_rewound(p_session, v_seq, p_message, v_chat.rewinds);
   END IF;

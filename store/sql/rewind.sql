@@ -295,7 +295,7 @@ BEGIN
   IF NOT (v_result ->> 'ok')::boolean THEN
     RAISE EXCEPTION 'an edit was not accepted' USING ERRCODE = 'PD007';
   END IF;
-  UPDATE chat_runs SET replaced = v_ended.replaced
+  UPDATE chat_runs SET replaced = coalesce(replaced, '{}') || v_ended.replaced
    WHERE session_id = p_session AND seq = (v_result ->> 'run_seq')::integer AND v_ended.replaced IS NOT NULL;
   PERFORM append_event(p_session, 'edit', 'user', jsonb_strip_nulls(jsonb_build_object(
     'message_id', p_message, 'replaced', v_target.id, 'run_seq', v_ended.run_seq, 'dropped', v_ended.dropped)), NULL);
@@ -338,7 +338,8 @@ BEGIN
   SELECT p_session, coalesce(max(seq), 0) + 1, v_target.id, p_answer, coalesce(p_model, v_chat.model),
          CASE WHEN p_model IS NOT NULL THEN p_variant
               WHEN v_run.model = v_chat.model THEN v_run.variant END,
-         coalesce(p_attributes, v_run.attributes), v_ended.replaced
+         coalesce(p_attributes, v_run.attributes),
+         v_ended.replaced || coalesce(replaced_model(v_chat.model, carried_model(p_model, v_chat.model)), '{}')
     FROM chat_runs WHERE session_id = p_session
   RETURNING * INTO v_run;
   UPDATE chat_sessions

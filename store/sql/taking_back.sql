@@ -7,6 +7,7 @@
 --   after    the position after which it has hidden everything, if it has, with hide_after's `shown`
 --   restore  { n, before }: the request for files that it has made, if any, and the one that this has replaced
 --   since    the run in whose place this one was queued, if an edit has exchanged it
+--   model    the session's model before it, if it has changed that
 
 -- The next submission after a rewind: its message replaces the one that was gone back to. The result of a task replaces nothing.
 CREATE OR REPLACE FUNCTION replace_rewound(p_session text, p_run integer, p_message text, p_rewinds jsonb) RETURNS void
@@ -17,6 +18,7 @@ BEGIN
   END IF;
   UPDATE chat_runs
      SET replaced = jsonb_build_object('by', p_message, 'rewinds', p_rewinds, 'message', p_rewinds #> '{-1,message_id}')
+                    || CASE WHEN replaced ? 'model' THEN jsonb_build_object('model', replaced -> 'model') ELSE '{}' END
    WHERE session_id = p_session AND seq = p_run;
 END $$;
 
@@ -68,6 +70,27 @@ BEGIN
   RETURN v_dropped;
 END $$;
 
+-- Of a run that was taken out of the queue and had changed the session's model: the session has the model from before again, and so
+-- have the messages that were queued after it, up to one that names a model.
+CREATE OR REPLACE FUNCTION take_back_model(p_run chat_runs) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_before text := p_run.replaced ->> 'model';
+  v_chosen integer;
+BEGIN
+  IF NOT coalesce(p_run.replaced ? 'model', false) THEN RETURN; END IF;
+  SELECT min(r.seq) INTO v_chosen
+    FROM chat_runs r JOIN chat_messages m ON m.session_id = r.session_id AND m.id = r.message_id
+   WHERE r.session_id = p_run.session_id AND r.state = 'queued' AND r.seq > p_run.seq
+     AND (r.replaced ? 'model' OR m.metadata ? 'model' AND carried_model(r.model, NULL) IS NOT NULL);
+  UPDATE chat_runs SET model = v_before, updated_at = clock_timestamp()
+   WHERE session_id = p_run.session_id AND state = 'queued' AND seq > p_run.seq AND model = p_run.model
+     AND (v_chosen IS NULL OR seq < v_chosen);
+  UPDATE chat_runs SET replaced = coalesce(replaced, '{}') || jsonb_build_object('model', v_before)
+   WHERE session_id = p_run.session_id AND seq = v_chosen;
+  UPDATE chat_sessions SET model = v_before, updated_at = clock_timestamp()
+   WHERE session_id = p_run.session_id AND model = p_run.model AND v_chosen IS NULL;
+END $$;
+
 -- Hides the message of a run that was taken out of the queue, unless it was to be answered again, and shows what it had replaced,
 -- unless a run that was queued before it has begun since: then the conversation has gone on without that. After a rewind, the
 -- next queued message takes over what it had replaced. Files stay as they were if no worker has begun to restore those that it had
@@ -75,7 +98,7 @@ END $$;
 CREATE OR REPLACE FUNCTION take_back(p_run chat_runs) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
   v_session text := p_run.session_id;
-  v_was jsonb := p_run.replaced;
+  v_was jsonb := nullif(p_run.replaced - 'model', '{}');
   v_rewinds jsonb := nullif(v_was -> 'rewinds', 'null');
   v_shown integer := 0;
   v_next chat_runs;
@@ -83,6 +106,7 @@ BEGIN
   IF is_of_new_message(p_run) THEN
     PERFORM hide_message(v_session, p_run.message_id, 'cancelled', p_run.message_id);
   END IF;
+  PERFORM take_back_model(p_run);
   IF v_was IS NULL OR EXISTS (
        SELECT FROM chat_runs
         WHERE session_id = v_session AND seq > (v_was ->> 'since')::integer AND seq < p_run.seq

@@ -225,6 +225,51 @@ describe('aborts and cancels', () => {
     expect(await session.claim(3, fence(3))).toMatchObject({ kind: 'claimed' });
   });
 
+  it('X10 W7 with a cancelled message goes the model that it has named, for the session and for the queue after it', async () => {
+    const session = await Session.at('chatting', db);
+    const named = (model: string | null) => ({ model, ...(model !== null && { metadata: { model } }) });
+    const last = 'rehearsal/site-builder';
+    const models = { one: 'a/x', two: 'b/y', three: null, four: 'c/z', five: 'c/z', six: null, seven: last };
+    for (const [id, model] of Object.entries(models)) await session.say(id, { id, ...named(model) });
+    const carried = async () => [
+      ...(await session.runs()).flatMap(({ state, model }) => (state === 'queued' ? [model] : [])),
+      (await session.chat())['model'],
+    ];
+    expect(await carried()).toEqual(['a/x', 'b/y', 'b/y', 'c/z', 'c/z', 'c/z', last, 'c/z']);
+    await session.cancelQueued('two');
+    expect(await carried(), 'up to the next choice').toEqual(['a/x', 'a/x', 'c/z', 'c/z', 'c/z', last, 'c/z']);
+    await session.cancelQueued('seven');
+    expect(await carried(), 'it has changed nothing').toEqual(['a/x', 'a/x', 'c/z', 'c/z', 'c/z', 'c/z']);
+    await session.cancelQueued('four');
+    expect(await carried(), 'another message names it, too').toEqual(['a/x', 'a/x', 'c/z', 'c/z', 'c/z']);
+    await session.cancelQueued('five');
+    expect(await carried(), 'as the first one has it').toEqual(['a/x', 'a/x', 'a/x', 'a/x']);
+    await session.cancelQueued('one');
+    expect(await carried(), 'the agent’s').toEqual([null, null, null]);
+  });
+
+  it('X10 W7 so it is with an edit of a queued message, an answer that is given again, and a message that replaces a rewound one', async () => {
+    const session = await Session.at('chatting', db);
+    const model = async () => (await session.chat())['model'];
+    await session.say('one', { id: 'one', model: 'a/x' });
+    await session.answer(1);
+    await session.say('two', { id: 'two', model: 'b/y' });
+    await session.edit('two', 'zwei', { id: 'zwei', model: 'c/z' });
+    expect(await model()).toBe('c/z');
+    await session.cancelQueued('zwei');
+    expect(await model()).toBe('a/x');
+    await session.rewind('one');
+    await session.say('uno', { id: 'uno', model: 'b/y' });
+    expect(await model()).toBe('b/y');
+    await session.cancelQueued('uno');
+    expect(await model()).toBe('a/x');
+    await session.unrewind();
+    expect(await session.regenerate('one', { model: 'b/y' })).toMatchObject({ ok: true });
+    expect(await model()).toBe('b/y');
+    await session.cancelQueued('one');
+    expect(await model()).toBe('a/x');
+  });
+
   it('W7 cancelling again changes nothing; cancelling a running, finished or unknown message is refused', async () => {
     const session = await Session.saying(db, 'one', 'two', 'three');
     await session.cancelQueued('three');

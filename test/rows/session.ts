@@ -203,9 +203,13 @@ export class Session {
   }
 
   /** Replaces a message by one with another text. */
-  edit(edited: string, text: string, { id = newId('msg'), user = this.user, maxQueue = 1000 }: Said = {}) {
+  edit(
+    edited: string,
+    text: string,
+    { id = newId('msg'), user = this.user, model = null, maxQueue = 1000 }: Said = {},
+  ) {
     const parts = JSON.stringify([{ id: newId('prt'), type: 'text', data: { type: 'text', text } }]);
-    const args = [this.id, user, edited, id, newId('msg'), parts, '{}', null, maxQueue];
+    const args = [this.id, user, edited, id, newId('msg'), parts, '{}', model, maxQueue];
     return call<Answer>(this.db, 'edit_message', args);
   }
 
