@@ -288,7 +288,8 @@ BEGIN
   IF NOT FOUND THEN RETURN false; END IF;
   IF carried_model(p_model, NULL) IS NULL THEN
     SELECT model INTO v_former FROM chat_runs
-     WHERE session_id = p_session AND seq < p_run AND (model IS NULL OR carried_model(model, NULL) IS NOT NULL)
+     WHERE session_id = p_session AND seq < p_run AND state <> 'cancelled' AND model IS DISTINCT FROM v_run.model
+       AND (model IS NULL OR carried_model(model, NULL) IS NOT NULL)
      ORDER BY seq DESC LIMIT 1;
     IF NOT FOUND THEN RETURN true; END IF;
   END IF;
@@ -299,6 +300,9 @@ BEGIN
   UPDATE chat_runs SET model = v_former, updated_at = clock_timestamp()
    WHERE session_id = p_session AND state = 'queued' AND model IS NOT DISTINCT FROM v_run.model
      AND (v_chosen IS NULL OR seq < v_chosen);
+  -- What the session has again if that message is taken back.
+  UPDATE chat_runs SET replaced = coalesce(replaced, '{}') || jsonb_build_object('model', v_former)
+   WHERE session_id = p_session AND seq = v_chosen;
   UPDATE chat_sessions SET model = v_former, updated_at = clock_timestamp()
    WHERE session_id = p_session AND model IS NOT DISTINCT FROM v_run.model AND v_chosen IS NULL;
   RETURN true;

@@ -334,6 +334,8 @@ BEGIN
     RETURN '{"ok": false, "code": "TooManyAnswers"}';
   END IF;
   v_ended := replace_after(p_session, v_target, p_answer);
+  -- A message that was dropped may have changed the model.
+  v_chat := lock_session(p_session);
   INSERT INTO chat_runs (session_id, seq, message_id, answer_id, model, variant, attributes, replaced)
   SELECT p_session, coalesce(max(seq), 0) + 1, v_target.id, p_answer, coalesce(p_model, v_chat.model),
          CASE WHEN p_model IS NOT NULL THEN p_variant

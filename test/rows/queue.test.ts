@@ -270,6 +270,15 @@ describe('aborts and cancels', () => {
     expect(await model()).toBe('a/x');
   });
 
+  it('X10 W7 an answer that is given again does not have the model of a message that it drops', async () => {
+    const session = await Session.at('chatting', db);
+    await session.say('one', { id: 'one', model: 'a/x' });
+    await session.answer(1);
+    await session.say('two', { id: 'two', model: 'b/y' });
+    expect(await session.regenerate('one')).toMatchObject({ ok: true, model: 'a/x', dropped: ['two'] });
+    expect(await session.chat()).toMatchObject({ model: 'a/x' });
+  });
+
   it('W7 cancelling again changes nothing; cancelling a running, finished or unknown message is refused', async () => {
     const session = await Session.saying(db, 'one', 'two', 'three');
     await session.cancelQueued('three');

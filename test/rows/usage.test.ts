@@ -366,4 +366,19 @@ it('X10 after a failed switch the rehearsal model is not that of the session', a
   expect(await undo('rehearsal/x')).toEqual(['test/large', 'test/large']);
   const ofAgent = await switched([null, 'rehearsal/x'], []);
   expect(await ofAgent('rehearsal/x')).toEqual([null]);
+  const failedBefore = await switched(['test/large', 'rehearsal/x', 'test/small'], [null]);
+  expect(await failedBefore('rehearsal/x')).toEqual(['test/large', 'test/large']);
+});
+
+it('X10 after a failed switch, a choice that waits and is taken back leaves the former model', async () => {
+  for (const chosen of ['test/other', 'test/small']) {
+    const session = await Session.at('chatting', db);
+    await session.say('go on', { model: 'test/small', metadata: { model: 'test/small' } });
+    await session.claim(1, [0, 1, 1]);
+    await session.say('and then', { id: 'chosen', model: chosen, metadata: { model: chosen } });
+    expect(await call<boolean>(db, 'undo_switch', [session.id, 1, [0, 1, 1], 'test/large'])).toBe(true);
+    expect(await session.chat()).toMatchObject({ model: chosen });
+    await session.cancelQueued('chosen');
+    expect(await session.chat()).toMatchObject({ model: 'test/large' });
+  }
 });
