@@ -59,6 +59,8 @@ async function changesOf(repository: GitRepository, commit: string): Promise<str
     cwd: repository.folder,
     env,
     timeout: GIT_TIMEOUT_MS,
+    // A program in its place may ignore a milder one, and then end as if nothing had changed. It holds no lock.
+    killSignal: 'SIGKILL',
     maxBuffer: MAX_CHANGES,
   });
   return stdout;

@@ -112,6 +112,18 @@ it('Q3 runs no program that the repository’s configuration names', async () =>
   expect(() => realpathSync(proof)).toThrow('ENOENT');
 });
 
+it('P1 does not wait for a git that hangs, nor take its silence for a clean repository', async () => {
+  git('init');
+  git('commit', '--allow-empty', '-m', 'a');
+  const bin = path.join(boundary, 'bin');
+  mkdirSync(bin);
+  const text = "#!/bin/sh\ntrap '' TERM\nfor n in 1 2 3 4 5 6 7 8 9; do sleep 1; done\n";
+  writeFileSync(path.join(bin, 'git'), text, { mode: 0o755 });
+  vi.stubEnv('PATH', `${bin}:${process.env['PATH']}`);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  expect(await stateOf()).toBe('branch trunk, state unknown');
+});
+
 it('P1 says so if a repository cannot be read', async () => {
   mkdirSync(path.join(workspaceRoot, '.git'));
   expect(await stateOf()).toBe('unreadable');
