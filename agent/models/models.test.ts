@@ -64,6 +64,12 @@ describe('models', () => {
     expect(() => models.info('other/x')).toThrow(/"other\/x" is not configured/);
   });
 
+  it('X10 an answer that may be as long as the window leaves half of it to the input in a request', () => {
+    const whole = { 'openai/local': { context_limit: 32_000, max_output: 32_000 } };
+    const models = createModels({ openaiApiKey: 'k', catalog: whole });
+    expect(models.resolve('openai/local')).toMatchObject({ maxOutput: 32_000, ownMaxOutput: 16_000 });
+  });
+
   it('X10 the built-in models of configured providers are offered, or else the entries of PERDURE_MODELS', () => {
     const offered = (settings: ModelSettings) =>
       createModels(settings)

@@ -22,7 +22,7 @@ export interface ResolvedModel extends VariantCall {
   /** The longest input. */
   maxInput: number;
   maxOutput: number;
-  /** As the application's entry limits it: the provider is told so, unless the agent has a limit. */
+  /** As the application's entry limits it, but half of the window at most: the provider is told so, unless the agent has a limit. */
   ownMaxOutput?: number;
   /** What it can take in; null: unknown. */
   modalities: readonly Modality[] | null;
@@ -107,8 +107,10 @@ export function createModels(settings: ModelSettings): Models {
     const known = resolved.get(key);
     if (known) return known;
     const made = make(ref, providers, catalog.find(ref)) ?? notConfigured(ref, listed);
-    const ownMaxOutput = Object.hasOwn(entries, ref) ? entries[ref]?.max_output : undefined;
-    const plain = { ...made, ...(ownMaxOutput !== undefined && { ownMaxOutput }), idleMs };
+    const own = Object.hasOwn(entries, ref) ? entries[ref]?.max_output : undefined;
+    // Servers refuse a request whose input and largest output are longer than the window together.
+    const ownMaxOutput = own === undefined ? {} : { ownMaxOutput: Math.min(own, Math.ceil(made.contextLimit / 2)) };
+    const plain = { ...made, ...ownMaxOutput, idleMs };
     const model = variant === null ? plain : withVariant(plain, variant, catalog.find(ref).variants);
     // Requests name models, and a provider accepts any name.
     if (resolved.size >= MAX_RESOLVED) resolved.clear();
