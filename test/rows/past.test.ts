@@ -134,6 +134,18 @@ it('W6 W7 what was visible while a message was queued is not known once it was t
   expect(await pastOf(session, queued)).toMatchObject({ unknown: 'unrewind', messages: null });
 });
 
+it('W6 W7 what was visible while a message was queued stays known if it has only named a model', async () => {
+  const session = await conversation(db, 'one');
+  await session.say('two', { id: 'two', model: 'b/y' });
+  await session.apply('publish', {});
+  const queued = await newest(session);
+  await session.edit('two', 'zwei', { id: 'zwei' });
+  const edited = await newest(session);
+  await session.cancelQueued('zwei');
+  expect(idsOf(await pastOf(session, queued))!.at(-1)).toBe('two');
+  expect(idsOf(await pastOf(session, edited))!.at(-1)).toBe('zwei');
+});
+
 it('W6 X1 a summary that going back has undone leaves what was visible with it unknown', async () => {
   const session = await conversation(db, 'one', 'two', 'three');
   const summary = await compact(session);
