@@ -98,6 +98,7 @@ export interface PendingTool {
 export const RESERVED_METADATA = [
   'usage',
   'steps',
+  'discarded',
   'hidden_by',
   'turn',
   'system_prompt_digest',

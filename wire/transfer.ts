@@ -38,6 +38,7 @@ export const exportedSession = z.strictObject({
 });
 
 const usage = z.strictObject({ input: count, output: count, reasoning: count, cache_read: count, cache_write: count });
+const modelCalls = z.array(z.looseObject({ usage: usage.optional(), cost_usd: z.number().min(0).max(1e9).optional() }));
 
 export const exportedMessage = z.strictObject({
   kind: z.literal('message'),
@@ -46,9 +47,8 @@ export const exportedMessage = z.strictObject({
   role: z.enum(['user', 'assistant']),
   metadata: z.looseObject({
     usage: usage.optional(),
-    steps: z
-      .array(z.looseObject({ usage: usage.optional(), cost_usd: z.number().min(0).max(1e9).optional() }))
-      .optional(),
+    steps: modelCalls.optional(),
+    discarded: modelCalls.optional(),
     hidden_by: z
       .strictObject({ cause: z.enum(['rewind', 'edit', 'compaction', 'cancelled']), id: z.string().max(200) })
       .optional(),

@@ -377,6 +377,12 @@ describe('an import is refused with the number of its line, and nothing is store
       'line 3.data',
     ]),
     ['a usage', set(3, { metadata: { usage: { input: 'many' } } }), 'InvalidLine', 'line 4.metadata.usage.input'],
+    [
+      'a cost that is no number',
+      set(3, { metadata: { discarded: [{ cost_usd: 'much' }] } }),
+      'InvalidLine',
+      'line 4.metadata.discarded[0].cost_usd',
+    ],
     ['a part of no type', set(2, { type: 'odd', data: { type: 'odd' } }), 'InvalidLine', 'line 3.data.type: expected'],
     [
       'an address to fetch',

@@ -241,7 +241,10 @@ describe('messages while Temporal is down', () => {
 
   it('H8 X2 have the session in their metadata, and no reserved metadata from the client', async () => {
     const id = await openSession();
-    const reserved = { usage: { input: 9 }, steps: [], hidden_by: {}, snapshot_id: 's', system_prompt_digest: 'd' };
+    const reserved = {
+      ...{ usage: { input: 9 }, steps: [], discarded: [], hidden_by: {}, snapshot_id: 's' },
+      system_prompt_digest: 'd',
+    };
     const metadata = { note: 'mine', ...reserved, turn: {}, session_id: 'ses_other' };
     await ada.post(`/api/sessions/${id}/messages`, { id: 'm1', text: 'a\u0000b\uD800', metadata });
     const { items } = (await ada.get(`/api/sessions/${id}/messages`)).body;
