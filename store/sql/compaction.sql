@@ -60,7 +60,7 @@ BEGIN
     SELECT jsonb_agg(s.body ORDER BY n)
       FROM (SELECT metadata ->> 'system_prompt_digest' AS digest FROM chat_messages
              WHERE session_id = p_session AND metadata ? 'system_prompt_digest' ORDER BY position DESC LIMIT 1) AS newest
-      JOIN system_prompts p ON p.session_id = p_session AND p.digest = decode(newest.digest, 'hex')
+      JOIN system_prompts p ON p.session_id = p_session AND encode(p.digest, 'hex') = newest.digest
      CROSS JOIN LATERAL unnest(p.sections) WITH ORDINALITY AS listed(digest, n)
       JOIN prompt_sections s ON s.digest = listed.digest));
 END $$;

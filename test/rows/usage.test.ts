@@ -286,6 +286,12 @@ it('U4 what was counted is kept only if nothing has happened since, and forgotte
   await session.unrewind();
   const { event_seq: eventSeq, view } = (await windowToCount(db, session.id))!;
   expect(viewMessages(view).map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
+  await call(db, 'keep_prompt', [session.id, 'ab', ['Be kind.']]);
+  await db.query(
+    `UPDATE chat_messages SET metadata = metadata || '{"system_prompt_digest": "of an import"}' WHERE session_id = $1`,
+    [session.id],
+  );
+  expect(await windowToCount(db, session.id)).toMatchObject({ sections: null });
   await keepCount(db, session.id, { eventSeq: eventSeq - 1, tokens: 7 });
   expect(await windowOf()).toMatchObject({ tokens: null });
   await keepCount(db, session.id, { eventSeq, tokens: 7 });
