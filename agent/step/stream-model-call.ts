@@ -81,7 +81,7 @@ export async function* streamModelCall(input: StepInput): AsyncGenerator<UIMessa
     yield* chunks.end(end.finishReason);
   } catch (error) {
     input.signal.throwIfAborted();
-    throw error;
+    throw watch.refusalOf(error);
   }
   return resultOf(input.model.ref, end, chunks);
 }
