@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import {
   chmodSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   realpathSync,
@@ -149,6 +150,13 @@ describe('git', () => {
     await stateOf();
     return processes;
   };
+  /** Waits until the clock of the file system, which may stand still for some milliseconds, has moved on. */
+  const tick = () => {
+    const probe = path.join(boundary, 'probe');
+    const now = () => (writeFileSync(probe, ''), lstatSync(probe, { bigint: true }).ctimeNs);
+    const from = now();
+    while (now() === from);
+  };
   const repository = (files: readonly string[]) => {
     git('init');
     for (const file of files) {
@@ -173,15 +181,22 @@ describe('git', () => {
       ['a longer file', 'dirty', () => write('team/site/a.txt', 'longer than before')],
       ['the former text', 'clean', () => write('team/site/a.txt', 'a.txt')],
       ['a new file', 'dirty', () => write('team/site/src/new.txt', 'new')],
-      ['it is ignored', 'dirty', () => write('team/site/.gitignore', 'new.txt')],
+      ['it is ignored', 'clean', () => write('team/site/.gitignore', 'new.txt\n.gitignore')],
+      ['and not any more', 'dirty', () => write('team/site/.gitignore', '')],
       ['that is committed', 'clean', () => (git('add', '.'), git('commit', '-m', 'b'))],
-      ['a folder', 'clean', () => mkdirSync(at('src/empty'))],
+      ['a new file at the top', 'dirty', () => write('team/site/top.txt', 'new')],
+      ['it is away', 'clean', () => rmSync(at('top.txt'))],
+      ['a folder', 'clean', () => mkdirSync(at('src/empty/deep'), { recursive: true })],
+      ['a file deep in it', 'dirty', () => write('team/site/src/empty/deep/d.txt', 'd')],
+      ['and away', 'clean', () => rmSync(at('src/empty/deep/d.txt'))],
       ['a file in it', 'dirty', () => write('team/site/src/empty/e.txt', 'e')],
       ['it is staged', 'dirty', () => git('add', '.')],
       ['and deleted', 'dirty', () => rmSync(at('src/empty'), { recursive: true })],
       ['and not staged any more', 'clean', () => git('add', '.')],
       ['another mode', 'dirty', () => chmodSync(at('a.txt'), 0o755)],
       ['and the former', 'clean', () => chmodSync(at('a.txt'), 0o644)],
+      ['the commit before it', 'dirty', () => git('reset', '--soft', 'HEAD~1')],
+      ['and the newest', 'clean', () => git('reset', '--soft', 'ORIG_HEAD')],
       ['a missing file', 'dirty', () => rmSync(at('src/b.txt'))],
       ['that is there again', 'clean', () => git('checkout', '.')],
       ['a renamed file', 'dirty', () => renameSync(at('c.txt'), at('d.txt'))],
@@ -194,6 +209,7 @@ describe('git', () => {
       ['the branch only', 'dirty', () => git('symbolic-ref', 'HEAD', 'refs/heads/trunk')],
     ];
     for (const [what, state, change] of changes) {
+      tick();
       change();
       expect(await stateOf(), what).toBe(`branch trunk, ${state}`);
       expect(await asked(), `${what}: asked once`).toBe(0);
@@ -220,5 +236,7 @@ describe('git', () => {
     expect(await stateOf()).toBe('branch trunk, dirty');
     git('checkout', '.');
     expect(await stateOf()).toBe('branch trunk, clean');
+    git('rm', '3/3.txt');
+    expect([await asked(), await asked()]).toEqual([1, 0]);
   });
 });
