@@ -148,11 +148,11 @@ describe('the prompt', () => {
     expect(system.match(/said once/g)).toHaveLength(1);
   });
 
-  it('T5 instruction files are sanitized and truncated', async () => {
-    write('AGENTS.md', `a\0b ${'x'.repeat(100_000)}`);
+  it('T5 P1 instruction files are sanitized, and of 10 MB only the first 64 KiB are read', async () => {
+    write('AGENTS.md', Buffer.concat([Buffer.from(`a\0b ${'x'.repeat(10_000_000)}`), Buffer.of(0xff)]));
     const { system } = await assemble();
     expect(system).toContain('a\uFFFDb');
-    expect(system).toContain('the rest is left out');
+    expect(system).toContain('[The file is 10000005 bytes long; the rest is left out.]');
     expect(system.length).toBeLessThan(70_000);
   });
 
