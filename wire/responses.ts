@@ -113,8 +113,8 @@ export const sessionView = z
         model: z.string().nullable(),
         tokens: count.nullable().meta({
           description:
-            'All five numbers of usage of the newest step; after a compaction, prune, branch or un-rewind what was counted ' +
-            'since; null: unknown until the next step',
+            'All five numbers of usage of the newest step; after a compaction, prune, branch, rewind or un-rewind what was ' +
+            'counted since; null: unknown until the next step',
         }),
         limit: count.nullable().optional().meta({
           description:

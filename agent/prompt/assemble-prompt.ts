@@ -43,7 +43,7 @@ export interface AssembledPrompt {
 
 /**
  * The prompt of a turn: five sections in a fixed order. The same inputs and files give the same bytes. While nothing changes
- * it takes less than a millisecond (docs/performance.md); after a change in a git repository, as long as `git status`.
+ * it takes less than a millisecond (docs/performance.md); in a git repository that is large or has changed, as long as `git status`.
  */
 export async function assemblePrompt(input: PromptInput): Promise<AssembledPrompt> {
   const { agent, workspaceRoot, boundary } = input;

@@ -108,8 +108,8 @@ export class ChatSync {
   }
 
   /**
-   * Reads the session's row: its cost, window and model, and what the feed does not tell when it connects, since messages are not read while an
-   * answer streams; or that there is no such session any more.
+   * Reads the session's row: its cost, window and model, and what the feed does not tell when it connects, since messages are not
+   * read while an answer streams; or that there is no such session any more.
    */
   async readSession(): Promise<void> {
     // A reading in progress has it, too.
