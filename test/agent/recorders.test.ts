@@ -112,6 +112,14 @@ const PLAYS: Record<string, Play> = {
       [say('new words'), report({ input: 30, output: 2 })],
     ],
   },
+  'the limit of tokens, with those of an answer that is broken off': {
+    says: [
+      [say('lost words'), report({ input: 990, output: 20 }), finish('insufficient_system_resource')],
+      [callTool('x', 'look', { at: 'a' }), report({ input: 30, output: 2 })],
+      [say('not any more')],
+    ],
+    limits: { tokens: 1_000 },
+  },
   'answers that its provider breaks off every time': { says: [[say('words'), finish('insufficient_system_resource')]] },
   'a provider that refuses after a step': { says: [[say('first'), callTool('x', 'look', { at: 'a' })], [fail(401)]] },
   'a provider’s content filter': { says: [[say('no'), callTool('x', 'look', { at: 'a' }), finish('content_filter')]] },

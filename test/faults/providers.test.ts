@@ -164,6 +164,9 @@ describe('an answer that is not whole', () => {
     expect(logged).toMatchObject([{ code: 'ProviderUnavailable', error_type: word }]);
     const { chat } = (await readSession(runtime.db, session.user, session.id))!;
     expect(chat).toMatchObject({ prompt_tokens: 41, completion_tokens: 10 });
+    const { items } = await readEvents(runtime.db, session.id, 0, 100);
+    const noted = items.filter(({ kind }) => kind === 'provider_error').map(({ data }) => data);
+    expect(noted).toEqual([expect.not.objectContaining({ spent: expect.anything() as unknown })]);
     await expectSound(runtime, session.id);
   });
 

@@ -36,8 +36,10 @@ it('P1 what tools wrote is found without reading the workspaces of others, and s
   const found = {
     ...{ 'AGENTS.md': '1:2:3:4', 'ada/AGENTS.md': now },
     ...{ 'ada/one/below/AGENTS.md': now, 'ada/two/AGENTS.md': now },
+    // In a workspace, and newer or older than its first tool call.
+    ...{ 'ada/one/new/AGENTS.md': now, 'ada/one/old/AGENTS.md': '1:2:3:4' },
   };
-  const written = ['ada/AGENTS.md', 'ada/one/below/AGENTS.md'];
+  const written = ['ada/AGENTS.md', 'ada/one/below/AGENTS.md', 'ada/one/new/AGENTS.md'];
   const first = await ask(found);
   expect(first).toMatchObject({ written, wrote: true });
   expect(first.read).toBeLessThan(10);

@@ -229,23 +229,32 @@ describe('aborts and cancels', () => {
     const session = await Session.at('chatting', db);
     const named = (model: string | null) => ({ model, ...(model !== null && { metadata: { model } }) });
     const last = 'rehearsal/site-builder';
-    const models = { one: 'a/x', two: 'b/y', three: null, four: 'c/z', five: 'c/z', six: null, seven: last };
+    const models = {
+      one: 'a/x',
+      two: 'b/y',
+      between: last,
+      three: null,
+      four: 'c/z',
+      five: 'c/z',
+      six: null,
+      seven: last,
+    };
     for (const [id, model] of Object.entries(models)) await session.say(id, { id, ...named(model) });
     const carried = async () => [
       ...(await session.runs()).flatMap(({ state, model }) => (state === 'queued' ? [model] : [])),
       (await session.chat())['model'],
     ];
-    expect(await carried()).toEqual(['a/x', 'b/y', 'b/y', 'c/z', 'c/z', 'c/z', last, 'c/z']);
+    expect(await carried()).toEqual(['a/x', 'b/y', last, 'b/y', 'c/z', 'c/z', 'c/z', last, 'c/z']);
     await session.cancelQueued('two');
-    expect(await carried(), 'up to the next choice').toEqual(['a/x', 'a/x', 'c/z', 'c/z', 'c/z', last, 'c/z']);
+    expect(await carried(), 'up to the next choice').toEqual(['a/x', last, 'a/x', 'c/z', 'c/z', 'c/z', last, 'c/z']);
     await session.cancelQueued('seven');
-    expect(await carried(), 'it has changed nothing').toEqual(['a/x', 'a/x', 'c/z', 'c/z', 'c/z', 'c/z']);
+    expect(await carried(), 'it has changed nothing').toEqual(['a/x', last, 'a/x', 'c/z', 'c/z', 'c/z', 'c/z']);
     await session.cancelQueued('four');
-    expect(await carried(), 'another message names it, too').toEqual(['a/x', 'a/x', 'c/z', 'c/z', 'c/z']);
+    expect(await carried(), 'another message names it, too').toEqual(['a/x', last, 'a/x', 'c/z', 'c/z', 'c/z']);
     await session.cancelQueued('five');
-    expect(await carried(), 'as the first one has it').toEqual(['a/x', 'a/x', 'a/x', 'a/x']);
+    expect(await carried(), 'as the first one has it').toEqual(['a/x', last, 'a/x', 'a/x', 'a/x']);
     await session.cancelQueued('one');
-    expect(await carried(), 'the agent’s').toEqual([null, null, null]);
+    expect(await carried(), 'the agent’s').toEqual([last, null, null, null]);
   });
 
   it('X10 W7 so it is with an edit of a queued message, an answer that is given again, and a message that replaces a rewound one', async () => {
@@ -257,6 +266,10 @@ describe('aborts and cancels', () => {
     await session.edit('two', 'zwei', { id: 'zwei', model: 'c/z' });
     expect(await model()).toBe('c/z');
     await session.cancelQueued('zwei');
+    expect(await model()).toBe('a/x');
+    await session.edit('one', 'eins', { id: 'eins', model: 'b/y' });
+    expect(await model()).toBe('b/y');
+    await session.cancelQueued('eins');
     expect(await model()).toBe('a/x');
     await session.rewind('one');
     await session.say('uno', { id: 'uno', model: 'b/y' });

@@ -56,6 +56,11 @@ const turn = fc.record({
   hidden: fc.boolean(),
 });
 
+/** On an answer that is no step. */
+function spentOn(usage: Partial<Numbers>, cost: number | null) {
+  return { usage, model: 'test/model', finish_reason: 'error', ...(cost !== null && { cost_usd: cost }) };
+}
+
 it('U2 the sums of a session are those of its messages, whatever happened to its turns', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(turn, { minLength: 1, maxLength: 6 }), async (turns) => {
@@ -69,14 +74,7 @@ it('U2 the sums of a session are those of its messages, whatever happened to its
           await session.claim(run, fence, n);
           await session.append(run, fence, [textPart(n, 'words')]);
           if (isSecond) {
-            const discarded = {
-              usage,
-              model: 'test/model',
-              finish_reason: 'error',
-              ...(cost !== null && { cost_usd: cost }),
-            };
-            await session.discard(run, fence, discarded);
-            if (sentAgain) await session.discard(run, fence, discarded);
+            for (const _ of sentAgain ? [1, 2] : [1]) await session.discard(run, fence, spentOn(usage, cost));
             spent.push(usage);
           }
           const settlement = {
@@ -160,12 +158,10 @@ const action = fc.oneof(
   }),
 );
 
-interface Answered {
-  steps?: { usage: Partial<Numbers> }[];
-}
+type Answered = Partial<Record<'steps' | 'discarded', { usage: Partial<Numbers> }[]>>;
 
 interface Steps {
-  steps: readonly { usage: Partial<Numbers>; cost: number | null }[];
+  steps: readonly { usage: Partial<Numbers>; cost: number | null; isSecond?: boolean }[];
   end: string;
 }
 
@@ -175,10 +171,11 @@ async function play(session: Session, { steps, end }: Steps, first: Paid | 'prun
   if (run === undefined) return;
   if (first === 'prune') await prune(session, run, [0, run * 10, 1]);
   else if (first !== null) await summarize(session, run, [0, run * 10, 1], first);
-  for (const [n, { usage, cost }] of steps.entries()) {
+  for (const [n, { usage, cost, isSecond = false }] of steps.entries()) {
     const fence: Fence = [0, run * 10 + 1 + n, 1];
     await session.claim(run, fence, n);
     await session.append(run, fence, [textPart(n, 'words')]);
+    if (isSecond) await session.discard(run, fence, spentOn(usage, cost));
     const { cache_read: _read = 0, ...counted } = usage;
     const tokens = Object.values(counted).reduce((all, each) => all + each, 0);
     await session.settleStep(run, fence, {
@@ -229,9 +226,8 @@ it('U2 the sums of sessions, branches and runs are those of their messages, thro
         const answers = new Map((await one.messages()).map(({ id, metadata }) => [id, metadata as Answered]));
         for (const { answer_id, tokens, kind } of await one.runs()) {
           if (kind !== 'turn') continue;
-          const { input, output, reasoning, cache_write } = sum(
-            (answers.get(answer_id)?.steps ?? []).map((s) => s.usage),
-          );
+          const { steps = [], discarded = [] } = answers.get(answer_id) ?? {};
+          const { input, output, reasoning, cache_write } = sum([...steps, ...discarded].map((s) => s.usage));
           expect(tokens).toBe(input + output + reasoning + cache_write);
         }
       }

@@ -3,14 +3,14 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import pg from 'pg';
 import { pino } from 'pino';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { createModels } from '../../agent/models/models.ts';
 import { createClient, type MessageInput, type PerdureClient } from '../../client/index.ts';
 import type { Usage } from '../../domain/usage.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { hang, report, say } from '../../tools/test-kit/model-actions.ts';
+import { finish, hang, report, say } from '../../tools/test-kit/model-actions.ts';
 import { type ModelServer, startModelServer } from '../../tools/test-kit/model-server.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { scratchDir } from '../../tools/test-kit/scratch.ts';
@@ -39,6 +39,8 @@ function cost({ model: ref, usage }: { model: string; usage: Usage }): number | 
   return ref === 'acme/fast' ? usage.output * 0.01 : undefined;
 }
 
+const HELLO = [say('hello'), report({ input: 10, output: 5 })];
+
 let model: ModelServer;
 let client: PerdureClient;
 let worker: StartedWorker;
@@ -47,7 +49,7 @@ let env: Record<string, string>;
 
 beforeAll(async () => {
   quietRuntime();
-  model = await startModelServer(() => [say('hello'), report({ input: 10, output: 5 })]);
+  model = await startModelServer(() => HELLO);
   const database = await freshDatabase();
   const { address, namespace, client: temporal } = await freshNamespace();
   metricsPort = await freePort();
@@ -169,6 +171,13 @@ it.each([
   const { chat } = await ask({ agent: 'plain' }, { model: ref });
   expect([model.requests.length - from, chat.cost_usd]).toEqual([1, null]);
   expect(lines.join('')).toContain(logged);
+});
+
+it('U3 an answer that is made again has a price, too', async () => {
+  const ends = [[finish('insufficient_system_resource')]];
+  model.script(() => [...HELLO, ...(ends.pop() ?? [])]);
+  onTestFinished(() => model.script(() => HELLO));
+  expect((await ask({ agent: 'plain' }, { model: 'acme/fast' })).chat.cost_usd).toBeCloseTo(0.1);
 });
 
 it('H5 moreMetrics are served with the worker’s, and log receives its lines', async () => {
