@@ -118,7 +118,10 @@ async function fails(tab: Tab, code: RunErrorCode, text: string, way?: WayOut): 
     const end = tab.page.locator('.turn-end[data-state=error]');
     await end.waitFor();
     await tab.idle();
-    expect(await end.locator('p').first().innerText()).toMatch(/send a|again|edit the message|compact it/i);
+    const advice = await end.locator('p').first().innerText();
+    expect(advice).toMatch(/send a|again|edit the message|compact it/i);
+    const namesModel = /another (?:model|one, then)|a model (?:of another|with a larger)/i.test(advice);
+    expect(await end.getByRole('button', { name: BUTTONS.model }).count(), advice).toBe(namesModel ? 1 : 0);
   } finally {
     if (way !== 'model') await mend();
   }
