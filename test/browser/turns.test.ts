@@ -261,6 +261,9 @@ it('X10 the picker names the model that the session’s agent begins with', asyn
   await expect.poll(() => before.innerText(), WAIT).toBe('as before, at first openai/sees');
   await said(tab, 'hello');
   expect(site.runtime.model.requests.at(-1)!.body.model).toBe('sees');
+  await tab.page.getByLabel('Model').selectOption('openai/plain');
+  await said(tab, 'hello again');
+  await expect.poll(() => before.innerText(), WAIT).toBe('as before');
 });
 
 it('U4 the meter shows how full the window is after a compaction and in a branch, before a step reports', async () => {
