@@ -138,7 +138,6 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
       logOvertaken(this.work);
       return { kind: 'lost' };
     }
-    if (this.call !== undefined) await this.promptStored(this.call.prompt);
     if (end.kind === 'abort') await this.rows.freeze();
     await this.writeRest();
     if ('report' in end && end.report)
@@ -222,6 +221,7 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
   /** Writes what was added since the last batch. A lost claim is detected when the step ends. */
   private async writeRest(): Promise<void> {
     if (!this.rows.dirty) return;
+    if (this.call !== undefined) await this.promptStored(this.call.prompt);
     const { streams } = this.work.context;
     const write = this.takeBatch();
     await writeUntilStored(this.work, () => streams.writeAlone(write));

@@ -44,3 +44,24 @@ it('T5 no writes after a lost batch', async () => {
   expect(failures).toBe(1);
   expect(written).toHaveLength(1);
 });
+
+it('T5 a stop does not wait until the first batch may be written', async () => {
+  const rows = new ChunksToRows(0);
+  const { promise: ready, resolve: open } = Promise.withResolvers<void>();
+  const store = () => Promise.reject(new Error('written after the stop'));
+  const flusher = new Flusher(rows, new StreamWriter({ shared: store, alone: store }, { ms: 0 }), 1, {
+    ready: () => ready,
+    take: () => ({ claim, batch: { metadata: null, parts: null, deltas: rows.take().deltas, length: 1 } }),
+    write: (_write, landing) => landing.then(store),
+    stopped: () => {},
+    failed: () => {},
+  });
+  rows.add({ type: 'text-start', id: '1' });
+  rows.add({ type: 'text-delta', id: '1', delta: 'word' });
+  flusher.chunk();
+  await flusher.stop();
+  open();
+  await ready;
+  await flusher.stop();
+  expect(rows.dirty).toBe(true);
+});

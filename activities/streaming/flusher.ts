@@ -25,6 +25,7 @@ export class Flusher implements Stream {
   /** As many chunks do not wait for the next tick. */
   private readonly size: number;
   private readonly step: Step;
+  private isReady = false;
   private inFlight: Promise<void> | undefined;
   private isFirst = true;
   private waiting = 0;
@@ -37,7 +38,7 @@ export class Flusher implements Stream {
     this.writer = writer;
     this.size = size;
     this.step = step;
-    this.inFlight = this.opened();
+    void this.open();
   }
 
   /** Call it after each chunk added to the rows. */
@@ -45,7 +46,7 @@ export class Flusher implements Stream {
     if (!this.rows.dirty || this.over) return;
     if (this.waiting === 0) this.waitingSince = performance.now();
     this.waiting += 1;
-    if (this.inFlight === undefined) this.writer.add(this, this.urgency);
+    if (this.isReady && this.inFlight === undefined) this.writer.add(this, this.urgency);
   }
 
   take(landing: Landing): StreamWrite | undefined {
@@ -64,7 +65,7 @@ export class Flusher implements Stream {
   }
 
   /**
-   * Ends writing in the background and waits for the batch in flight. The caller writes the rest.
+   * Ends writing in the background and waits for the batch in flight, if any. The caller writes the rest.
    * @throws the error of a batch that could not be stored: no writes after a lost batch
    */
   async stop(): Promise<void> {
@@ -84,12 +85,13 @@ export class Flusher implements Stream {
     if (this.waiting > 0 && !this.over) this.writer.add(this, this.urgency);
   }
 
-  private async opened(): Promise<void> {
+  private async open(): Promise<void> {
     try {
       await this.step.ready();
     } catch (error) {
-      this.fail(error);
+      if (!this.over) this.fail(error);
     }
+    this.isReady = true;
     this.next();
   }
 

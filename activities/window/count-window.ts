@@ -12,12 +12,16 @@ const READING_MS = 10_000;
  * For readers, counts the tokens of a conversation that has changed, unless a step has reported them since. A failure only leaves
  * them unknown until the next step.
  */
-export async function countWindow(context: ActivityContext, sessionId: string): Promise<void> {
+export async function countWindow(context: ActivityContext, sessionId: string, stopped?: AbortSignal): Promise<void> {
   try {
     const found = await windowToCount(context.db, sessionId);
     if (found === undefined) return;
     const { view, sections, event_seq: eventSeq } = found;
-    const reading = { context, sessionId, signal: AbortSignal.timeout(READING_MS) };
+    const reading = {
+      context,
+      sessionId,
+      signal: AbortSignal.any([AbortSignal.timeout(READING_MS), ...(stopped ? [stopped] : [])]),
+    };
     const messages = await withAttachments(reading, shownMessages(view));
     const [system, tools] = [systemText(sections ?? []), sections?.[4] ?? ''];
     const tokens = await windowInUse({ system, tools, messages }, null, 0);
