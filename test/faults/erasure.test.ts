@@ -33,6 +33,8 @@ const linger = defineTool({
   execute: (_input, ctx) => writeLate(ctx.workspaceRoot),
 });
 const LINGER = 'linger, please';
+/** Answered by silence: the hook is called beside the model, and alone shall reach the gate. */
+const HUSH = 'hush, please';
 
 beforeAll(async () => {
   runtime = await startRuntime({
@@ -42,6 +44,10 @@ beforeAll(async () => {
     script: async function* (request) {
       if (lastUserText(request) === LINGER) {
         yield callTool('call_1', 'linger', {});
+        return;
+      }
+      if (lastUserText(request) === HUSH) {
+        yield hang();
         return;
       }
       yield say(`${CANARY} said`);
@@ -175,7 +181,7 @@ it(
   WITH_DELETION,
   async () => {
     take = async ({ workspaceRoot: workspace, folder }) => writeLate(workspace, folder).then(() => null);
-    const folders = await erasedAtGate('gil', 'hello');
+    const folders = await erasedAtGate('gil', HUSH);
     late.open();
     expect(await written.promise).toEqual(folders);
     await eventually(() => expect(folders.filter((each) => existsSync(each))).toEqual([]));

@@ -64,7 +64,15 @@ async function play(zombie: Zombie, holdAt: 'claim' | 'write'): Promise<void> {
   const session = await TestSession.open(runtime, { agent: 'faults' });
   const [late, frozen, held] = [new Gate(), new Gate(), new Gate()];
   const firstRequest = runtime.model.requests.length;
-  runtime.model.script((request, index) => (index === firstRequest ? zombie.first(late) : [say(answerTo(request))]));
+  runtime.model.script(async function* (request, index) {
+    if (index === firstRequest) {
+      yield* zombie.first(late);
+      return;
+    }
+    // A fast answer could be over, and be written as a whole, before the first write that is to be held.
+    if (zombie[holdAt] === 'append_streams') await held.reached;
+    yield say(answerTo(request));
+  });
   const wrote = Promise.withResolvers<void>();
   let zombies: SqlCall | undefined;
   using _hook = aroundCalls(runtime.db, {
