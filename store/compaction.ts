@@ -102,7 +102,7 @@ export function windowToCount(db: Db, sessionId: string): Promise<z.infer<typeof
   return call(db, maybe(toCount), 'window_to_count', [sessionId]);
 }
 
-/** Keeps how many tokens were counted, for readers, unless anything has happened in the session since `event_seq`. */
+/** Keeps how many tokens were counted, for readers, unless an event was appended since `event_seq`. */
 export async function keepCount(db: Db, sessionId: string, { eventSeq, tokens }: { eventSeq: number; tokens: number }) {
   await call(db, z.unknown(), 'keep_count', [sessionId, eventSeq, tokens]);
 }

@@ -29,7 +29,7 @@ const UNKNOWN = `
       OR EXISTS (
       SELECT FROM chat_runs r JOIN chat_runs first
           ON first.session_id = $1 AND first.seq = coalesce((r.replaced ->> 'since')::integer, r.seq)
-       WHERE r.session_id = $1 AND r.state = 'cancelled' AND r.replaced - ARRAY['model', 'since'] <> '{}'
+       WHERE r.session_id = $1 AND r.state = 'cancelled' AND r.replaced - 'model' <> '{}'
          AND first.created_at <= event.at AND r.finished_at > event.at) THEN 'unrewind'
     WHEN EXISTS (
       SELECT FROM later l JOIN chat_messages t ON t.session_id = $1 AND t.id = l.target

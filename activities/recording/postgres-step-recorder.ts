@@ -19,7 +19,7 @@ import { streamBatch, type StreamWrite } from '../../store/streams.ts';
 import type { Claimed } from '../claims/claimed.ts';
 import { failRun } from '../claims/fail-run.ts';
 import { noteProviderFailure } from '../claims/note-provider-failure.ts';
-import { logOvertaken, writeUntilStored } from '../claims/write-until-stored.ts';
+import { logOvertaken, retryWhileAway, writeUntilStored } from '../claims/write-until-stored.ts';
 import { costOf } from '../cost.ts';
 import { type StepPrompt, stepPrompt } from '../prompt/step-prompt.ts';
 import { Flusher } from '../streaming/flusher.ts';
@@ -157,7 +157,7 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
 
   /** To be awaited before the answer's row is written, which names the prompt by its digest. */
   private promptStored(prompt: StepPrompt): Promise<void> {
-    return writeUntilStored(this.work, () => prompt.stored());
+    return retryWhileAway(this.work, () => prompt.stored());
   }
 
   private workDone(): WorkDone {

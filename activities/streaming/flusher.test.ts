@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { ChunksToRows } from '../../agent/parts/chunks-to-rows.ts';
 import type { StreamBatch, StreamState } from '../../store/streams.ts';
@@ -62,6 +63,7 @@ it('T5 a stop does not wait until the first batch may be written', async () => {
   await flusher.stop();
   open();
   await ready;
-  await flusher.stop();
+  // A write would begin then.
+  await setImmediate();
   expect(rows.dirty).toBe(true);
 });

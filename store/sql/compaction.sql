@@ -65,7 +65,7 @@ BEGIN
       JOIN prompt_sections s ON s.digest = listed.digest));
 END $$;
 
--- Keeps what was counted, unless anything has happened in the session since `p_event_seq`.
+-- Keeps what was counted, unless an event was appended since `p_event_seq`.
 CREATE OR REPLACE FUNCTION keep_count(p_session text, p_event_seq bigint, p_tokens integer) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM lock_session(p_session);
@@ -281,7 +281,6 @@ LANGUAGE plpgsql AS $$
 DECLARE
   v_run chat_runs;
   v_former text := p_model;
-  v_chosen integer;
 BEGIN
   PERFORM lock_session(p_session);
   SELECT * INTO v_run FROM chat_runs WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running';
@@ -293,17 +292,6 @@ BEGIN
      ORDER BY seq DESC LIMIT 1;
     IF NOT FOUND THEN RETURN true; END IF;
   END IF;
-  SELECT min(r.seq) INTO v_chosen
-    FROM chat_runs r JOIN chat_messages m ON m.session_id = r.session_id AND m.id = r.message_id
-   WHERE r.session_id = p_session AND r.state = 'queued' AND m.metadata ? 'model'
-     AND carried_model(r.model, NULL) IS NOT NULL;
-  UPDATE chat_runs SET model = v_former, updated_at = clock_timestamp()
-   WHERE session_id = p_session AND state = 'queued' AND model IS NOT DISTINCT FROM v_run.model
-     AND (v_chosen IS NULL OR seq < v_chosen);
-  -- What the session has again if that message is taken back.
-  UPDATE chat_runs SET replaced = coalesce(replaced, '{}') || jsonb_build_object('model', v_former)
-   WHERE session_id = p_session AND seq = v_chosen;
-  UPDATE chat_sessions SET model = v_former, updated_at = clock_timestamp()
-   WHERE session_id = p_session AND model IS NOT DISTINCT FROM v_run.model AND v_chosen IS NULL;
+  PERFORM give_back_model(p_session, p_run, v_run.model, v_former);
   RETURN true;
 END $$;

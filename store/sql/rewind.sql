@@ -283,7 +283,11 @@ BEGIN
   IF v_run.state = 'queued' AND is_of_new_message(v_run) THEN
     PERFORM hide_message(p_session, v_target.id, 'edit', p_message);
     SELECT NULL::integer AS run_seq, jsonb_build_array(cancel_queued_run(p_session, v_run.seq, true)) AS dropped,
-           NULL::jsonb AS children, jsonb_build_object('since', v_run.seq) || v_run.replaced AS replaced INTO v_ended;
+           NULL::jsonb AS children, jsonb_build_object('since', v_run.seq) || nullif(v_run.replaced - 'model', '{}') AS replaced
+      INTO v_ended;
+    -- It keeps the model that it has chosen, now as the newest of the queue.
+    PERFORM take_back_model(v_run);
+    p_model := coalesce(p_model, CASE WHEN v_run.replaced ? 'model' THEN v_run.model END);
     UPDATE chat_runs SET replaced = NULL WHERE session_id = p_session AND seq = v_run.seq;
   ELSE
     v_ended := replace_after(p_session, v_target, p_message);

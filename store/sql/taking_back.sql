@@ -70,25 +70,31 @@ BEGIN
   RETURN v_dropped;
 END $$;
 
--- Of a run that was taken out of the queue and had changed the session's model: the session has the model from before again, and so
--- have the messages that were queued after it, up to one that names a model.
-CREATE OR REPLACE FUNCTION take_back_model(p_run chat_runs) RETURNS void LANGUAGE plpgsql AS $$
+-- After a run with the model `p_from` that is not carried forward any more: the session has `p_to` again, and so have the messages that
+-- are queued after it, up to one that names a model. If that is taken back, the session has `p_to`, too.
+CREATE OR REPLACE FUNCTION give_back_model(p_session text, p_run integer, p_from text, p_to text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  v_before text := p_run.replaced ->> 'model';
   v_chosen integer;
 BEGIN
-  IF NOT coalesce(p_run.replaced ? 'model', false) THEN RETURN; END IF;
   SELECT min(r.seq) INTO v_chosen
     FROM chat_runs r JOIN chat_messages m ON m.session_id = r.session_id AND m.id = r.message_id
-   WHERE r.session_id = p_run.session_id AND r.state = 'queued' AND r.seq > p_run.seq
+   WHERE r.session_id = p_session AND r.state = 'queued' AND r.seq > p_run
      AND (r.replaced ? 'model' OR m.metadata ? 'model' AND carried_model(r.model, NULL) IS NOT NULL);
-  UPDATE chat_runs SET model = v_before, updated_at = clock_timestamp()
-   WHERE session_id = p_run.session_id AND state = 'queued' AND seq > p_run.seq AND model = p_run.model
+  UPDATE chat_runs SET model = p_to, updated_at = clock_timestamp()
+   WHERE session_id = p_session AND state = 'queued' AND seq > p_run AND model IS NOT DISTINCT FROM p_from
      AND (v_chosen IS NULL OR seq < v_chosen);
-  UPDATE chat_runs SET replaced = coalesce(replaced, '{}') || jsonb_build_object('model', v_before)
-   WHERE session_id = p_run.session_id AND seq = v_chosen;
-  UPDATE chat_sessions SET model = v_before, updated_at = clock_timestamp()
-   WHERE session_id = p_run.session_id AND model = p_run.model AND v_chosen IS NULL;
+  UPDATE chat_runs SET replaced = coalesce(replaced, '{}') || jsonb_build_object('model', p_to)
+   WHERE session_id = p_session AND seq = v_chosen;
+  UPDATE chat_sessions SET model = p_to, updated_at = clock_timestamp()
+   WHERE session_id = p_session AND model IS NOT DISTINCT FROM p_from AND v_chosen IS NULL;
+END $$;
+
+-- Of a run that was taken out of the queue and had changed the session's model.
+CREATE OR REPLACE FUNCTION take_back_model(p_run chat_runs) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF p_run.replaced ? 'model' THEN
+    PERFORM give_back_model(p_run.session_id, p_run.seq, p_run.model, p_run.replaced ->> 'model');
+  END IF;
 END $$;
 
 -- Hides the message of a run that was taken out of the queue, unless it was to be answered again, and shows what it had replaced,

@@ -283,6 +283,33 @@ describe('aborts and cancels', () => {
     expect(await model()).toBe('a/x');
   });
 
+  it('X10 W7 a queued message that is edited stands at the end of the queue, with the model that it has chosen', async () => {
+    const edited = async (model?: string) => {
+      const session = await Session.at('chatting', db);
+      await session.say('one', { id: 'one', model: 'a/x' });
+      await session.answer(1);
+      await session.say('two', { id: 'two', model: 'b/y' });
+      await session.say('three', { id: 'three' });
+      await session.say('four', { id: 'four', model: 'c/z' });
+      await session.edit('two', 'zwei', { id: 'zwei', ...(model && { model }) });
+      const models = async () => {
+        const queued = (await session.runs()).filter(({ state }) => state === 'queued');
+        return [...queued.map(({ model: each }) => each), (await session.chat())['model']];
+      };
+      return { session, models };
+    };
+    const other = await edited('d/w');
+    expect(await other.models()).toEqual(['a/x', 'c/z', 'd/w', 'd/w']);
+    await other.session.cancelQueued('zwei');
+    expect(await other.models()).toEqual(['a/x', 'c/z', 'c/z']);
+    const same = await edited();
+    expect(await same.models()).toEqual(['a/x', 'c/z', 'b/y', 'b/y']);
+    await same.session.cancelQueued('four');
+    expect(await same.models()).toEqual(['a/x', 'b/y', 'b/y']);
+    await same.session.cancelQueued('zwei');
+    expect(await same.models()).toEqual(['a/x', 'a/x']);
+  });
+
   it('X10 W7 an answer that is given again does not have the model of a message that it drops', async () => {
     const session = await Session.at('chatting', db);
     await session.say('one', { id: 'one', model: 'a/x' });

@@ -267,7 +267,7 @@ it('U4 the window in use is the latest visible step, and unknown after a branch 
   expect(await windowOf(branch)).toMatchObject({ tokens: 160 });
 });
 
-it('U4 what was counted is kept only if nothing has happened since, and forgotten when messages are hidden', async () => {
+it('U4 what was counted is kept unless an event was appended since, until messages are hidden or a step is settled', async () => {
   const session = await Session.at('chatting', db);
   for (const _ of [1, 2]) {
     await session.say('go on');
@@ -295,6 +295,13 @@ it('U4 what was counted is kept only if nothing has happened since, and forgotte
   expect(await windowToCount(db, session.id), 'it is known').toBeUndefined();
   await session.rewind(first!);
   expect(await windowOf()).toBeNull();
+  await session.unrewind();
+  const { event_seq: newest } = (await windowToCount(db, session.id))!;
+  await keepCount(db, session.id, { eventSeq: newest, tokens: 8 });
+  expect(await windowOf()).toMatchObject({ tokens: 8 });
+  await session.say('go on');
+  await play(session, { steps: [{ usage: {}, cost: null }], end: 'finished' });
+  expect(await windowOf(), 'the provider of a later step has reported none').toMatchObject({ tokens: null });
 });
 
 it('U4 a step without a model, as an import may have, does not say how full the window is', async () => {
@@ -383,4 +390,16 @@ it('X10 after a failed switch, a choice that waits and is taken back leaves the 
     await session.cancelQueued('chosen');
     expect(await session.chat()).toMatchObject({ model: 'test/large' });
   }
+});
+
+it('X10 so it is if the choice that waits was edited without naming its model again', async () => {
+  const session = await Session.at('chatting', db);
+  await session.say('go on', { model: 'test/small', metadata: { model: 'test/small' } });
+  await session.claim(1, [0, 1, 1]);
+  await session.say('and then', { id: 'chosen', model: 'test/other', metadata: { model: 'test/other' } });
+  await session.edit('chosen', 'and now', { id: 'edited' });
+  expect(await call<boolean>(db, 'undo_switch', [session.id, 1, [0, 1, 1], 'test/large'])).toBe(true);
+  expect(await session.chat()).toMatchObject({ model: 'test/other' });
+  await session.cancelQueued('edited');
+  expect(await session.chat()).toMatchObject({ model: 'test/large' });
 });
