@@ -113,13 +113,17 @@ export const sessionView = z
         model: z.string().nullable(),
         tokens: count.nullable().meta({
           description:
-            'All five numbers of usage of the newest step; after a compaction, prune, branch, rewind or un-rewind what was ' +
-            'counted since; null: unknown until the next step',
+            'All five numbers of usage of the newest step; after a compaction, prune, branch or un-rewind, or a rewind to ' +
+            'before one of these, what was counted since; null: unknown until the next step',
         }),
-        limit: count.nullable().optional().meta({
-          description:
-            'Tokens at which the conversation is compacted, or the longest input if it is not; null: unknown',
-        }),
+        limit: count
+          .nullable()
+          .optional()
+          .meta({
+            description:
+              'Tokens at which the conversation is compacted before a step with `model`, or the longest input if it is not; ' +
+              'null: unknown',
+          }),
       })
       .nullable()
       .optional()

@@ -44,7 +44,7 @@ export function compactionOf({
   };
 }
 
-/** Tokens at which an agent's conversation is compacted before a step with a model; if it is not, those that the model takes. */
+/** The tokens at which an agent's conversation is compacted before a step with a model; with `auto: false`, its longest input. */
 export function windowLimit(
   { context_limit: contextLimit, max_input: maxInput, max_output: maxOutput }: ModelInfo,
   agent: Parameters<typeof compactionOf>[0],

@@ -81,7 +81,10 @@ export function withVariant<Model extends VariantCall & { ref: string; model: Mo
   };
 }
 
-/** As the package has it with `reasoning`, which it leaves out without a word for other models; not so this. */
+/**
+ * What the package asks for with `reasoning` anyway. For a model that it takes for one that does not reason, it leaves `reasoning` out
+ * without a word, but warns of this.
+ */
 const SUMMARY: ProviderOptions = { openai: { reasoningSummary: 'detailed' } };
 
 function merged(a: ProviderOptions | undefined, b: ProviderOptions | undefined): ProviderOptions | undefined {

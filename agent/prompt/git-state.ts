@@ -11,7 +11,7 @@ const run = promisify(execFile);
 
 /** After this the state is unknown. */
 const GIT_TIMEOUT_MS = 1_000;
-const MAX_CHANGES = 16 * 1024 * 1024;
+const MAX_OUTPUT_BYTES = 16 * 1024 * 1024;
 
 /**
  * Branch and state of the nearest git repository between `workspaceRoot` and `boundary`, such as `branch main, clean`;
@@ -61,7 +61,7 @@ async function changesOf(repository: GitRepository, commit: string): Promise<str
     timeout: GIT_TIMEOUT_MS,
     // A program in its place may ignore a milder one, and then end as if nothing had changed. It holds no lock.
     killSignal: 'SIGKILL',
-    maxBuffer: MAX_CHANGES,
+    maxBuffer: MAX_OUTPUT_BYTES,
   });
   return stdout;
 }

@@ -38,7 +38,7 @@ END $$;
 
 -- Of the instruction files { path: stamp } of a workspace those that tools wrote, also if the tool is still running, or its
 -- worker was lost. Files in a folder of another workspace, whose tools could write them unseen, count as written unless they
--- are older than its first tool call. Writes only if it finds something new. One statement reads it all: note_written() may
+-- are older than its first tool call. Inserts only what is new. One statement reads it all: note_written() may
 -- move a path from watched to written meanwhile.
 CREATE OR REPLACE FUNCTION instructions_of_tools(p_root text, p_found jsonb) RETURNS jsonb
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
