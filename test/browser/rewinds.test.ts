@@ -59,23 +59,29 @@ const clickTwice = (button: Element) => {
   for (let nth = 0; nth < 2; nth += 1) (button as HTMLElement).click();
 };
 
-/** Holds the answer to the next reading of the session, and changes the cost in it, by which the page tells when it has it. */
+/** Holds the answer to the next reading of the session. */
 async function holdReading(tab: Tab): Promise<{ isHeld: () => boolean; release: () => Promise<void> }> {
   const { promise, resolve } = Promise.withResolvers<void>();
+  const arrived = Promise.withResolvers<void>();
   let isNext = true;
   let isHeld = false;
   await tab.page.route(`**/api/sessions/${await tab.sessionId()}`, async (route) => {
     if (!isNext) return route.continue();
     isNext = false;
     const response = await route.fetch();
-    const read = (await response.json()) as { chat: object };
     isHeld = true;
     await promise;
-    await route.fulfill({ response, json: { ...read, chat: { ...read.chat, cost_usd: 1234 } } });
+    await route.fulfill({ response });
+    await (await route.request().response())?.finished();
+    arrived.resolve();
   });
   const release = async () => {
     resolve();
-    await tab.page.locator('.meter').getByText('$1234').waitFor();
+    await arrived.promise;
+    // Time to show it.
+    await tab.page.evaluate(async () => {
+      for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);
+    });
   };
   return { isHeld: () => isHeld, release };
 }

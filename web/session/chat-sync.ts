@@ -39,7 +39,7 @@ export class ChatSync {
   /** The last number given to a reading at its beginning, or to news at its arrival. */
   private lastNumber = 0;
   /** The numbers of what the view has. */
-  private readonly newest = { status: 0, session: 0 };
+  private readonly newest = { status: 0, session: 0, row: 0 };
   private reading: Promise<void> | undefined;
 
   constructor(deps: Deps) {
@@ -122,7 +122,7 @@ export class ChatSync {
     });
     if (read === undefined) return;
     this.readAfter(() => this.sessionRead(read, number));
-    this.deps.view.update(notTold(read));
+    this.rowRead(read, number);
   }
 
   /** The feed reported that the turn of a message has started. */
@@ -189,6 +189,7 @@ export class ChatSync {
     }
     const { chat: settings, status: read } = answer;
     this.sessionRead(answer, number);
+    this.rowRead(answer, number);
     if (number > this.newest.status) view.update({ status: read });
     const { waiting, earlier, status, gone_back_to } = view.get();
     // A message that was gone back to is not queued, whatever the turn before it has ended with; and then none is.
@@ -201,11 +202,17 @@ export class ChatSync {
       agent: settings.agent,
       parent: settings.parent_id,
       isChild: settings.depth > 0,
-      ...notTold(answer),
       initiative: typeof initiative === 'string' ? initiative : null,
     });
     if (status.state !== read.state || status.message_id !== read.message_id) this.isBehind = true;
     else if (!this.isBehind && this.isToJoin()) void this.join(status.message_id);
+  }
+
+  /** What the feed never tells, unless a later reading has it. */
+  private rowRead({ chat, title, window = null }: SessionAnswer, number: number): void {
+    if (number < this.newest.row) return;
+    this.newest.row = number;
+    this.deps.view.update({ cost: chat.cost_usd, lastModel: chat.model, title, window });
   }
 
   private sessionKnown(facts: Partial<SessionFacts>): void {
@@ -250,9 +257,4 @@ export class ChatSync {
     this.joined = undefined;
     if (this.deps.chat.status !== 'error') void this.keepUp();
   }
-}
-
-/** What the feed never tells. */
-function notTold({ chat, title, window = null }: SessionAnswer) {
-  return { cost: chat.cost_usd, lastModel: chat.model, title, window };
 }
