@@ -49,6 +49,25 @@ export function changesOf(actions: StateActions): StateChange[] {
   return changes;
 }
 
+/** The members of an event's actions that ask for changes: the reverse of `changesOf`. */
+export function actionsOf(changes: readonly StateChange[]) {
+  const stateDelta: Record<string, Json> = {};
+  const stateIncrements: Record<string, number> = {};
+  const stateDeletions: string[] = [];
+  for (const change of changes) {
+    const name = fullName(change);
+    if (change.value !== undefined) stateDelta[name] = change.value;
+    else if (change.increment !== undefined) stateIncrements[name] = change.increment;
+    else stateDeletions.push(name);
+  }
+  return { stateDelta, stateIncrements, stateDeletions };
+}
+
+/** Without the changes of `temp:`, which only a turn has. */
+export function lasting(changes: readonly StateChange[]): StateChange[] {
+  return changes.filter(({ scope }) => scope !== 'temp');
+}
+
 /**
  * A change that sets a key.
  * @param container what has the key, for the message: `stateDelta`

@@ -1,5 +1,5 @@
 import { canonicalJson } from './canonical-json.ts';
-import { checkDelta, increment, setting, type StateChange } from './state-changes.ts';
+import { actionsOf, checkDelta, increment, setting, type StateChange } from './state-changes.ts';
 import {
   checkName,
   fullName,
@@ -96,16 +96,7 @@ export class State {
     stateIncrements: Record<string, number>;
     stateDeletions: string[];
   } {
-    const changed = [...coreOf(this).changed.values()];
-    const named = (only: (change: StateChange) => unknown) =>
-      changed.filter((change) => only(change) !== undefined).map((change) => [fullName(change), only(change)]);
-    return {
-      stateDelta: Object.fromEntries(named(({ value }) => value)) as Record<string, unknown>,
-      stateIncrements: Object.fromEntries(named((change) => change.increment)) as Record<string, number>,
-      stateDeletions: changed
-        .filter((change) => change.value === undefined && change.increment === undefined)
-        .map((change) => fullName(change)),
-    };
+    return actionsOf([...coreOf(this).changed.values()]);
   }
 
   toJSON(): Record<string, Json> {

@@ -246,8 +246,8 @@ export const stateBody = z.strictObject({
     .optional()
     .meta({
       description:
-        'From an earlier response: the change is refused if a key that it sets or removes has another version now. A key that is ' +
-        'not named must not exist',
+        'From an earlier response: the change is refused if a key that it sets or removes has another version now, or exists ' +
+        'and is not named',
     }),
   lastUpdateTime: z
     .number('epoch seconds, from an earlier response')

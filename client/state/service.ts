@@ -1,7 +1,7 @@
 import { isAlias, MAX_ALIAS_BYTES } from '../../domain/alias.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { changesOf, type StateChange } from '../../domain/state-changes.ts';
+import { actionsOf, changesOf, lasting } from '../../domain/state-changes.ts';
 import { fullName, StateError } from '../../domain/state-keys.ts';
 import { stateValue } from '../../domain/state-value.ts';
 import { handOver, State } from '../../domain/state.ts';
@@ -106,7 +106,7 @@ export class SessionService {
    */
   async createSession({ appName, userId, state = {}, sessionId }: CreateSessionRequest): Promise<Session> {
     const changes = lasting(changesOf({ stateDelta: state }));
-    const stateDelta = Object.fromEntries(changes.map((change) => [fullName(change), change.value as Json]));
+    const { stateDelta } = actionsOf(changes);
     const event = {
       id: 'initial',
       invocationId: '',
@@ -221,11 +221,6 @@ function sessionOf(key: Pick<Session, 'appName' | 'userId' | 'id'>, stored: Stor
 
 function listedSession(appName: string, { id, user_id, at }: { id: string; user_id: string; at: number }): Session {
   return { id, appName, userId: user_id, state: new State(), events: [], lastUpdateTime: secondsOf(at) };
-}
-
-/** Without the changes of `temp:`, which only a turn has. */
-function lasting(changes: readonly StateChange[]): StateChange[] {
-  return changes.filter(({ scope }) => scope !== 'temp');
 }
 
 function withoutTemp(actions: EventActions): EventActions {

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { type Bus, userMark } from '../../bus/bus.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { changesOf, type StateChange } from '../../domain/state-changes.ts';
+import { actionsOf, changesOf, lasting, type StateChange } from '../../domain/state-changes.ts';
 import { fullName, StateError } from '../../domain/state-keys.ts';
 import type { Json } from '../../domain/text.ts';
 import type { Db } from '../../store/db.ts';
@@ -52,18 +52,9 @@ export async function changeState(
   if (ofApp !== undefined && !admin) {
     throw new PerdureError('Forbidden', `only an administrator may change ${JSON.stringify(fullName(ofApp))}`);
   }
-  const names = new Set(changes.map((change) => fullName(change)));
   const event = {
     ...{ id: idempotencyKey, invocationId: '', author: user, timestamp: Date.now() / 1_000 },
-    actions: {
-      stateDelta: Object.fromEntries(
-        changes.flatMap((change) => (change.value === undefined ? [] : [[fullName(change), change.value]])),
-      ),
-      stateDeletions: (actions.stateDeletions ?? []).filter((name) => names.has(name)),
-      stateIncrements: Object.fromEntries(
-        Object.entries(actions.stateIncrements ?? {}).filter(([name]) => names.has(name)),
-      ),
-    },
+    actions: actionsOf(changes),
   };
   const isByTime = versions === undefined && lastUpdateTime !== undefined;
   const append: NewStateEvent = {
@@ -85,7 +76,7 @@ export async function changeState(
 /** @throws {InvalidInputError} naming the path to what cannot be stored */
 function lastingChanges(actions: Parameters<typeof changesOf>[0]): StateChange[] {
   try {
-    return changesOf(actions).filter(({ scope }) => scope !== 'temp');
+    return lasting(changesOf(actions));
   } catch (error) {
     if (error instanceof StateError)
       throw new InvalidInputError([{ field: error.field, expected: error.expected }], error.code);

@@ -59,7 +59,7 @@ BEGIN
 END $$;
 
 -- Appends an event of state with its changes, once per event id; a repeat may have another time stamp. `p_seen` is what the
--- writer knows of the session: { at, seq, versions, recent }, or null to write without a fence. Where `versions` is false,
+-- writer knows of the session: { at, seq, versions, recent }. Where `versions` is false,
 -- changes carry no versions of their own: then keys of the session may be written if nothing happened in it since `at`, and
 -- other keys only if they do not exist. Returns { seq, at, set, deleted, versions }, and as `fresh` the session if the writer
 -- has missed something, or if the event is a `repeat`, with at most `recent` of the events since `seq` (null: all); or
