@@ -17,8 +17,8 @@ import type { ActivityContext } from './activity-context.ts';
 import { restoreFiles } from './recording/snapshots.ts';
 import { countWindow } from './window/count-window.ts';
 
-/** How long a rewind waits for its files, and each command for a count of the conversation's tokens. */
-const REST_MS = 2_000;
+/** How long a rewind waits for its files. */
+const RESTORE_MS = 2_000;
 
 /** Applies a command to the rows and publishes it on the bus. An aborted run is published at once. */
 export async function applyCommandActivity(context: ActivityContext, args: ApplyArgs): Promise<AppliedCommand> {
@@ -31,21 +31,21 @@ export async function applyCommandActivity(context: ActivityContext, args: Apply
   if (name !== 'refuse') publishOutcome(context.bus, args.session_id, name, outcome);
   for (const session of [args.session_id, ...above]) context.bus.publish({ session, kind: 'status' });
   const opened = name === 'refuse' ? [] : outcomeMembers(name, outcome, 'session').map(String);
-  const rest = workAfter(context, args, opened);
-  // What is slow goes on while the answer is given; the next turn waits for the files.
-  if (rest.length > 0) await Promise.race([Promise.all(rest), delay(REST_MS, undefined, { ref: false })]);
+  await Promise.all(workAfter(context, args, opened));
   for (const session of opened) context.bus.publish({ session, kind: 'status' });
   return outcome;
 }
 
-/** What follows the change of the rows. None of it throws. */
+/** What follows the change of the rows. None of it throws; what is slow goes on while the answer is given. */
 function workAfter(context: ActivityContext, { request, session_id }: ApplyArgs, opened: readonly string[]) {
   if (request.command === 'branch') return opened.map((session) => countWindow(context, session));
   if (request.command !== 'rewind' && request.command !== 'unrewind') return [];
   const restoring = restoreFiles(context, session_id).catch((err: unknown) => {
     context.log.warn({ err, session: session_id }, 'the files of a rewind are restored when the next turn begins');
   });
-  return [restoring, countWindow(context, session_id)];
+  // The next turn waits for the files.
+  const restored = Promise.race([restoring, delay(RESTORE_MS, undefined, { ref: false })]);
+  return [restored, countWindow(context, session_id)];
 }
 
 /** Tells workers which runs a command has ended, and which go on. */

@@ -264,7 +264,7 @@ class Compaction {
   private async ended(result: 'summarized' | 'pruned' | 'none', note?: CompactionNote): Promise<CompactOutcome> {
     const { context } = this.writer;
     if (note) await this.stored((claim) => noteCompaction(context.db, claim, note));
-    else await countWindow(context, this.args.session_id, this.writer.stop.signal);
+    else await countWindow(context, this.args.session_id);
     return this.claimed.message_id === null ? finish(this.writer) : { kind: 'compacted', result };
   }
 

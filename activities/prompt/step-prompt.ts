@@ -170,8 +170,8 @@ function storing(context: ActivityContext, sessionId: string, prompt: AssembledP
     await keepPrompt(context.db, sessionId, prompt);
     remember(name, prompt.sections);
   };
-  const first = store();
+  let newest = store();
   // The returned function retries. If the step fails before it is called, the rejection must not be unhandled.
-  first.catch(() => {});
-  return () => first.catch(store);
+  newest.catch(() => {});
+  return () => (newest = newest.catch(store));
 }

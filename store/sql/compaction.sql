@@ -35,10 +35,10 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- How full the window is, as readers get it: { model, tokens } of the newest settled step, or with the tokens that were counted since
--- the conversation has changed before it; `tokens` is null if they were not. Null: there is neither.
+-- the conversation has changed before it; `tokens` is null if they were not, or its provider has reported none. Null: there is neither.
 CREATE OR REPLACE FUNCTION window_in_use(p_chat chat_sessions) RETURNS jsonb LANGUAGE sql STABLE AS $$
-  SELECT CASE WHEN (last ->> 'is_current')::boolean AND last ->> 'tokens' <> '0'
-              THEN jsonb_build_object('model', last -> 'model', 'tokens', last -> 'tokens')
+  SELECT CASE WHEN (last ->> 'is_current')::boolean
+              THEN jsonb_build_object('model', last -> 'model', 'tokens', nullif(last -> 'tokens', '0'))
               WHEN last IS NOT NULL OR p_chat.counted_tokens IS NOT NULL
               THEN jsonb_build_object('model', last -> 'model', 'tokens', p_chat.counted_tokens) END
     FROM last_reported(p_chat, (SELECT coalesce(max(position), 0) FROM chat_messages WHERE session_id = p_chat.session_id)) AS last

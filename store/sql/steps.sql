@@ -221,8 +221,7 @@ CREATE OR REPLACE FUNCTION add_usage(a jsonb, b jsonb) RETURNS jsonb LANGUAGE sq
     FROM unnest(ARRAY['input', 'output', 'reasoning', 'cache_read', 'cache_write']) AS key
 $$;
 
--- Adds an answer's usage, with all five members, and its cost to the session's sums. What was counted before the answer is no more
--- how full the window is.
+-- Adds an answer's usage, with all five members, and its cost to the session's sums.
 CREATE OR REPLACE FUNCTION add_to_sums(p_session text, p_usage jsonb, p_cost numeric) RETURNS void LANGUAGE sql AS $$
   UPDATE chat_sessions
      SET prompt_tokens = prompt_tokens + (p_usage ->> 'input')::bigint,
@@ -232,7 +231,6 @@ CREATE OR REPLACE FUNCTION add_to_sums(p_session text, p_usage jsonb, p_cost num
          cache_write = cache_write + (p_usage ->> 'cache_write')::bigint,
          total_tokens = total_tokens + (SELECT sum(value::bigint) FROM jsonb_each_text(p_usage)),
          cost_usd = coalesce(cost_usd + p_cost, p_cost, cost_usd),
-         counted_tokens = NULL,
          updated_at = clock_timestamp()
    WHERE session_id = p_session
 $$;

@@ -9,6 +9,7 @@ import type { ChatRequest } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
+import { aroundCalls } from '../faults/sql-calls.ts';
 import { agent, CATALOG, isSummary, messages, requests, send, SUMMARY, talking, tell, words } from './kit.ts';
 
 let runtime: TestRuntime;
@@ -79,6 +80,20 @@ it('U4 after a branch it has the copies', async () => {
   const session = await told(...LONG);
   const branched = await session.command(updates.branch, { from_message_id: await idOf(session, 'You said: two') });
   await expectCounted(TestSession.of(runtime, branched.session_id));
+});
+
+it('U4 neither a branch nor a compaction by hand waits for a slow count, which is kept when it ends', async () => {
+  const session = await told(...LONG);
+  const slow = new Gate();
+  using _hook = aroundCalls(runtime.db, {
+    before: ({ name }) => (name === 'window_to_count' ? slow.pass() : undefined),
+  });
+  const branched = await session.command(updates.branch, { from_message_id: await idOf(session, 'You said: two') });
+  await byHand(session, 'compact');
+  const both = [TestSession.of(runtime, branched.session_id), session];
+  for (const each of both) expect((await windowOf(each))?.tokens ?? null).toBeNull();
+  slow.open();
+  for (const each of both) await countedOf(each);
 });
 
 it('U4 after a rewind past a compaction it has the turns that the summary stood for, after an un-rewind the summary', async () => {

@@ -299,8 +299,13 @@ it('U4 what was counted is kept unless an event was appended since, until messag
   const { event_seq: newest } = (await windowToCount(db, session.id))!;
   await keepCount(db, session.id, { eventSeq: newest, tokens: 8 });
   expect(await windowOf()).toMatchObject({ tokens: 8 });
-  await session.say('go on');
-  await play(session, { steps: [{ usage: {}, cost: null }], end: 'finished' });
+  const { run_seq: run } = (await session.say('go on')) as { run_seq: number };
+  const fence: Fence = [0, run * 10 + 1, 1];
+  await session.claim(run, fence, 0);
+  await session.append(run, fence, [textPart(0, 'words')]);
+  await session.discard(run, fence, spentOn({ input: 30 }, null));
+  expect(await windowOf(), 'an answer that is no step').toMatchObject({ tokens: 8 });
+  await session.settleStep(run, fence, { step: 0, nextIndex: 1, usage: {}, cost: null, tokens: 0, end: true });
   expect(await windowOf(), 'the provider of a later step has reported none').toMatchObject({ tokens: null });
 });
 
