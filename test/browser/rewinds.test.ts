@@ -59,7 +59,7 @@ const clickTwice = (button: Element) => {
   for (let nth = 0; nth < 2; nth += 1) (button as HTMLElement).click();
 };
 
-/** Holds the answer to the next reading of the session. */
+/** Holds the answer to the next reading of the session, and changes the cost in it. */
 async function holdReading(tab: Tab): Promise<{ isHeld: () => boolean; release: () => Promise<void> }> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const arrived = Promise.withResolvers<void>();
@@ -69,9 +69,10 @@ async function holdReading(tab: Tab): Promise<{ isHeld: () => boolean; release: 
     if (!isNext) return route.continue();
     isNext = false;
     const response = await route.fetch();
+    const read = (await response.json()) as { chat: object };
     isHeld = true;
     await promise;
-    await route.fulfill({ response });
+    await route.fulfill({ response, json: { ...read, chat: { ...read.chat, cost_usd: 1234 } } });
     await (await route.request().response())?.finished();
     arrived.resolve();
   });
@@ -206,6 +207,7 @@ it('X1 what the page asked for before a rewind does not replace what it knows si
   await expectShown(tab.page, [...answered('first'), 'second'], { isGoneBack: true });
   await release();
   await expectShown(tab.page, [...answered('first'), 'second'], { isGoneBack: true });
+  expect(await tab.page.locator('.meter').getByText('$1234').count(), 'of the row').toBe(0);
 });
 
 it('X4 a branch at a user message has nothing to undo, also after a reload, and goes on', async () => {

@@ -315,6 +315,8 @@ it('U3 the meter shows what the session has cost, as far as the application know
   const tab = await site.visit();
   const meter = tab.page.locator('.meter');
   await said(tab, 'free');
+  // The cost comes with it.
+  await meter.getByText('Window: ').waitFor();
   expect(await meter.innerText()).not.toContain('$');
   await tab.page.getByLabel('Model').selectOption('openai/plain');
   await said(tab, 'dear');

@@ -39,7 +39,8 @@ function InUse({ tokens, limit }: { tokens: number; limit: number | null }) {
 
 /** What of the newest step's input the provider had cached, 0 to 1; undefined: unknown. */
 function cacheShare(messages: readonly UIMessage[]): number | undefined {
-  const usage = messages.flatMap((message) => stepsOf(message).at(-1)?.usage ?? []).at(-1);
+  const last = messages.findLast((message) => stepsOf(message).length > 0);
+  const usage = last && stepsOf(last).at(-1)?.usage;
   if (usage === undefined) return undefined;
   const read = usage.input + usage.cache_read + usage.cache_write;
   return read > 0 ? usage.cache_read / read : undefined;

@@ -10,7 +10,10 @@ interface Props {
 export function ModelPicker({ view, onChoose }: Props) {
   const { offered, model: chosen, agent, lastModel } = view;
   if (offered === null || !canChooseModel(view)) return null;
-  const choices = choicesOf(view);
+  const choices = offered.items.flatMap(({ model, variants }): PickedModel[] => [
+    { model },
+    ...variants.map((variant) => ({ model, variant })),
+  ]);
   const at = choices.findIndex(({ model, variant }) => model === chosen?.model && variant === chosen.variant);
   const first = (agent === null ? undefined : offered.agents[agent]) ?? offered.default;
   return (
@@ -29,16 +32,8 @@ export function ModelPicker({ view, onChoose }: Props) {
 }
 
 /** Whether there is another model than the session's, or a variant. */
-export function canChooseModel(view: View): boolean {
-  const choices = choicesOf(view);
-  const isOther = view.lastModel !== null && choices.every(({ model }) => model !== view.lastModel);
-  return !view.isChild && choices.length > (isOther ? 0 : 1);
-}
-
-function choicesOf({ offered }: View): PickedModel[] {
-  if (offered === null) return [];
-  return offered.items.flatMap(({ model, variants }): PickedModel[] => [
-    { model },
-    ...variants.map((variant) => ({ model, variant })),
-  ]);
+export function canChooseModel({ offered, isChild, lastModel }: View): boolean {
+  const items = offered?.items ?? [];
+  const isOther = lastModel !== null && items.every(({ model }) => model !== lastModel);
+  return !isChild && (items.length > (isOther ? 0 : 1) || items.some(({ variants }) => variants.length > 0));
 }
