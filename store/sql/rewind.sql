@@ -287,7 +287,10 @@ BEGIN
       INTO v_ended;
     -- It keeps the model that it has chosen, now as the newest of the queue.
     PERFORM take_back_model(v_run);
-    p_model := coalesce(p_model, CASE WHEN v_run.replaced ? 'model' THEN v_run.model END);
+    IF p_model IS NULL AND (v_run.replaced ? 'model' OR v_target.metadata ? 'model') THEN
+      p_model := v_run.model;
+      p_metadata := p_metadata || jsonb_strip_nulls(jsonb_build_object('model', v_target.metadata -> 'model'));
+    END IF;
     UPDATE chat_runs SET replaced = NULL WHERE session_id = p_session AND seq = v_run.seq;
   ELSE
     v_ended := replace_after(p_session, v_target, p_message);

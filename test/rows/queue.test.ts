@@ -308,6 +308,14 @@ describe('aborts and cancels', () => {
     expect(await same.models()).toEqual(['a/x', 'b/y', 'b/y']);
     await same.session.cancelQueued('zwei');
     expect(await same.models()).toEqual(['a/x', 'a/x']);
+
+    const varied = await Session.at('chatting', db);
+    await varied.say('one', { model: 'a/x' });
+    const named = { provider_id: 'a', model_id: 'x', variant: 'high' };
+    await varied.say('two', { id: 'two', model: 'a/x', metadata: { model: named } });
+    await varied.say('three', { model: 'b/y' });
+    await varied.edit('two', 'zwei', { id: 'zwei' });
+    expect((await varied.runs()).at(-1)).toMatchObject({ model: 'a/x', variant: 'high' });
   });
 
   it('X10 W7 an answer that is given again does not have the model of a message that it drops', async () => {
