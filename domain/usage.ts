@@ -27,6 +27,11 @@ export function totalTokens(usage: Usage): number {
   return usage.input + usage.output + usage.reasoning + usage.cache_read + usage.cache_write;
 }
 
+/** What counts towards a turn's limit of tokens: all but what the provider had in its cache. */
+export function limitedTokens(usage: Usage): number {
+  return totalTokens(usage) - usage.cache_read;
+}
+
 /** The fields of the AI SDK's LanguageModelUsage that are read here. `inputTokens` and `outputTokens` are totals. */
 interface ReportedUsage {
   inputTokens?: number | undefined;

@@ -5,7 +5,7 @@ import { modelView } from '../../domain/model-view.ts';
 import { fillPromptTemplate } from '../../domain/prompt-template.ts';
 import type { RunFailure } from '../../domain/runs.ts';
 import { type StepNext, turnLoop } from '../../domain/turn-loop.ts';
-import { addUsage, totalTokens, type Usage, ZERO_USAGE } from '../../domain/usage.ts';
+import { addUsage, limitedTokens, type Usage, ZERO_USAGE } from '../../domain/usage.ts';
 import { limitsOf } from '../definition/define.ts';
 import type { ResolvedModel } from '../models/models.ts';
 import { refusedIn } from '../models/refused-files.ts';
@@ -229,7 +229,7 @@ class MemoryTurn implements StepRecorder<Next>, Disposable {
       usage: addUsage(metadata.usage ?? ZERO_USAGE, usage),
       [as]: [...(metadata[as] ?? []), { usage, model, finish_reason: finishReason }],
     };
-    this.tokens += totalTokens(usage) - usage.cache_read;
+    this.tokens += limitedTokens(usage);
   }
 
   /** Says in the answer what the provider refused. */

@@ -1,6 +1,6 @@
 import type { UIMessage } from 'ai';
 import type { RunFailure } from '../../domain/runs.ts';
-import { totalTokens } from '../../domain/usage.ts';
+import { limitedTokens } from '../../domain/usage.ts';
 import type { AgentDefinition } from '../definition/define.ts';
 import type { ResolvedModel } from '../models/models.ts';
 import type { StepToolCall } from '../parts/call-chunks.ts';
@@ -40,7 +40,7 @@ interface Asked {
 export function completedStep(attempt: Attempt, asked: Asked, result: StepResult): CompletedStep {
   return {
     result,
-    tokens: totalTokens(result.usage) - result.usage.cache_read,
+    tokens: limitedTokens(result.usage),
     calls: result.toolCalls.filter((call) => call.invalid !== true),
     isLast: result.toolCalls.length === 0,
     ...failureOf(attempt, asked, result),

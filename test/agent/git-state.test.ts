@@ -43,6 +43,17 @@ function git(...args: string[]): void {
   execFileSync('git', [...identity, ...args], { cwd: workspaceRoot, stdio: 'ignore' });
 }
 
+/** Makes a repository and commits all that is there, and these files, with their names as text. */
+function repository(files: readonly string[] = []): void {
+  git('init');
+  for (const file of files) {
+    mkdirSync(path.dirname(path.join(workspaceRoot, file)), { recursive: true });
+    write(`team/site/${file}`, file);
+  }
+  git('add', '.');
+  git('commit', '--allow-empty', '-m', 'a');
+}
+
 it('P1 contains the branch, and clean or dirty', async () => {
   git('init');
   expect(await stateOf()).toBe('branch trunk, no commit yet');
@@ -61,17 +72,13 @@ it('P1 contains the branch, and clean or dirty', async () => {
 });
 
 it('P1 finds packed branches', async () => {
-  git('init');
-  git('commit', '--allow-empty', '-m', 'a');
+  repository();
   git('pack-refs', '--all');
   expect(await stateOf()).toBe('branch trunk, clean');
 });
 
 it('P1 follows the `.git` of a worktree', async () => {
-  git('init');
-  write('team/site/a.txt', 'a');
-  git('add', '.');
-  git('commit', '-m', 'a');
+  repository(['a.txt']);
   git('worktree', 'add', '-b', 'other', '../tree');
   git('commit', '--allow-empty', '-m', 'b');
   workspaceRoot = path.join(boundary, 'team', 'tree');
@@ -102,11 +109,8 @@ it('Q3 follows no `.git` to the folders of another user', async () => {
 });
 
 it('Q3 runs no program that the repository’s configuration names', async () => {
-  git('init');
   write('team/site/.gitattributes', '* filter=evil');
-  write('team/site/a.txt', 'a');
-  git('add', '.');
-  git('commit', '-m', 'a');
+  repository(['a.txt']);
   const proof = path.join(boundary, 'proof');
   git('config', 'core.fsmonitor', `touch ${proof}`);
   git('config', 'filter.evil.clean', `touch ${proof}; cat`);
@@ -116,8 +120,7 @@ it('Q3 runs no program that the repository’s configuration names', async () =>
 });
 
 it('P1 does not wait for a git that hangs, nor take its silence for a clean repository', async () => {
-  git('init');
-  git('commit', '--allow-empty', '-m', 'a');
+  repository();
   const bin = path.join(boundary, 'bin');
   mkdirSync(bin);
   const text = "#!/bin/sh\ntrap '' TERM\nfor n in 1 2 3 4 5 6 7 8 9; do sleep 1; done\n";
@@ -159,16 +162,6 @@ describe('git', () => {
     const from = now();
     while (now() === from);
   };
-  const repository = (files: readonly string[]) => {
-    git('init');
-    for (const file of files) {
-      mkdirSync(path.dirname(path.join(workspaceRoot, file)), { recursive: true });
-      write(`team/site/${file}`, file);
-    }
-    git('add', '.');
-    git('commit', '-m', 'a');
-  };
-
   it('P1 no process starts without a repository', async () => {
     expect(await asked()).toBe(0);
     repository(['a.txt']);
@@ -219,6 +212,7 @@ describe('git', () => {
   it('P1 it is asked each time while files are so new that a change might not be seen', async () => {
     const now = Date.now();
     vi.useFakeTimers({ toFake: ['Date'], now });
+    onTestFinished(() => void vi.useRealTimers());
     repository(['a.txt']);
     expect([await asked(), await asked()]).toEqual([1, 1]);
     later();

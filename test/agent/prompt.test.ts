@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
@@ -15,6 +15,8 @@ beforeEach(() => {
   boundary = realpathSync(mkdtempSync(path.join(os.tmpdir(), 'perdure-prompt-')));
   workspaceRoot = path.join(boundary, 'team', 'site');
   mkdirSync(workspaceRoot, { recursive: true });
+  const made = boundary;
+  onTestFinished(() => rmSync(made, { recursive: true, force: true }));
 });
 
 const agent = { ...siteBuilder, prompt: 'Build sites.' };

@@ -29,10 +29,12 @@ export interface MessageRow {
   session_id: string;
   position: number;
   role: string;
-  metadata: { usage?: Usage; steps?: { usage: Usage }[]; hidden_by?: { cause: string; id: string } } & Record<
-    string,
-    unknown
-  >;
+  metadata: {
+    usage?: Usage;
+    steps?: { usage: Usage }[];
+    discarded?: { usage: Usage }[];
+    hidden_by?: { cause: string; id: string };
+  } & Record<string, unknown>;
   hidden_at: Date | null;
   created_at: Date;
   /** Of a user message: the driver's name for it, which is in its text; of the result of a child `task-` and its session. */

@@ -1,8 +1,8 @@
-import { addUsage, totalTokens, type Usage, ZERO_USAGE } from '../../../domain/usage.ts';
+import { addUsage, limitedTokens, totalTokens, type Usage, ZERO_USAGE } from '../../../domain/usage.ts';
 import { by, type Rows } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 
-/** Sums of sessions, of answers and of runs equal what the steps say, those of summaries too; no delta of a settled part is left. */
+/** Sums of sessions, of answers and of runs equal what the model calls say, those of summaries too; no delta of a settled part is left. */
 export function checkSums(ledger: Ledger, rows: Pick<Rows, 'sums' | 'messages' | 'deltas' | 'runs'>): void {
   const { sums, messages, deltas, runs } = rows;
   checkRuns(ledger, runs, messages);
@@ -12,7 +12,7 @@ export function checkSums(ledger: Ledger, rows: Pick<Rows, 'sums' | 'messages' |
     let expected: Usage = ZERO_USAGE;
     for (const { id, metadata } of bySession.get(row.session_id) ?? []) {
       if (!metadata.usage) continue;
-      const steps = (metadata.steps ?? []).reduce((sum, step) => addUsage(sum, step.usage), ZERO_USAGE);
+      const steps = callsOf(metadata).reduce((sum, call) => addUsage(sum, call.usage), ZERO_USAGE);
       const same = totalTokens(steps) === totalTokens(metadata.usage) && steps.input === metadata.usage.input;
       ledger.check('an answer’s usage is that of its steps', `${where}, answer ${id}`, same, () => metadata);
       expected = addUsage(expected, metadata.usage);
@@ -37,9 +37,14 @@ export function checkSums(ledger: Ledger, rows: Pick<Rows, 'sums' | 'messages' |
 function checkRuns(ledger: Ledger, runs: Rows['runs'], messages: Rows['messages']): void {
   const answers = new Map(messages.map((row) => [`${row.session_id}/${row.id}`, row]));
   for (const run of runs.filter(({ kind }) => kind === 'turn')) {
-    const steps = answers.get(`${run.session_id}/${run.answer_id}`)?.metadata.steps ?? [];
-    const tokens = steps.reduce((sum, { usage }) => sum + totalTokens(usage) - usage.cache_read, 0);
+    const steps = callsOf(answers.get(`${run.session_id}/${run.answer_id}`)?.metadata ?? {});
+    const tokens = steps.reduce((sum, { usage }) => sum + limitedTokens(usage), 0);
     const where = `session ${run.session_id}, run ${run.seq}`;
     ledger.check('a run counts the tokens of its steps', where, run.tokens === tokens, () => [run, steps]);
   }
+}
+
+/** Those that were whole: the steps, and answers that were made again. */
+function callsOf({ steps = [], discarded = [] }: Partial<Rows['messages'][number]['metadata']>) {
+  return [...steps, ...discarded];
 }
