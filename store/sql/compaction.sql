@@ -151,6 +151,8 @@ DECLARE
   v_position bigint;
   v_hidden integer := 0;
   v_chat chat_sessions := lock_session(p_session);
+  -- The same for all, because the un-rewind of a rewind to before the summary gives all the same.
+  v_now timestamptz := clock_timestamp();
 BEGIN
   PERFORM FROM chat_runs WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running' FOR UPDATE;
   IF NOT FOUND THEN RETURN false; END IF;
@@ -174,7 +176,7 @@ BEGIN
     PERFORM hide_message(p_session, v_id, 'compaction', v_id);
   ELSE
     UPDATE chat_messages
-       SET hidden_at = clock_timestamp(), updated_at = clock_timestamp(),
+       SET hidden_at = v_now, updated_at = v_now,
            metadata = metadata || jsonb_build_object('hidden_by', jsonb_build_object('cause', 'compaction', 'id', v_id))
      WHERE session_id = p_session AND position < v_position AND hidden_at IS NULL;
     GET DIAGNOSTICS v_hidden = ROW_COUNT;

@@ -39,11 +39,11 @@ export async function visible(session: Session): Promise<string[]> {
   return found.map((row) => row['shown'] as string);
 }
 
-/** Everything of a session but the times of the changes, as stored. */
+/** Everything of a session but the times of the latest changes, as stored. */
 export async function everything(session: Session): Promise<Row[]> {
   return rows(
     session.db,
-    `SELECT m.id, m.position, m.role, m.metadata::text, m.hidden_at IS NOT NULL AS hidden, m.created_at, p.parts::text
+    `SELECT m.id, m.position, m.role, m.metadata::text, m.hidden_at IS NOT NULL AS hidden, m.hidden_at, m.created_at, p.parts::text
        FROM chat_messages m,
             LATERAL (SELECT jsonb_agg(to_jsonb(p) ORDER BY p.index) AS parts FROM chat_parts p
                       WHERE p.session_id = m.session_id AND p.message_id = m.id) p

@@ -1,6 +1,5 @@
 // Rewinds, un-rewinds, edits and new answers, as SQL functions.
 import { describe, expect, it } from 'vitest';
-import { newId } from '../../domain/ids.ts';
 import { readMessages } from '../../store/messages.ts';
 import { beginRestore } from '../../store/snapshots.ts';
 import { readTurn } from '../../store/turns.ts';
@@ -56,7 +55,7 @@ describe('rewind', () => {
     const session = await conversation(db, 'one', 'two', 'three');
     const all = await everything(session);
     await session.rewind('three');
-    const { run_seq: run } = (await session.apply('compact', { tail_turns: 1 })) as { run_seq: number };
+    const { run_seq: run } = (await session.apply('compact', {})) as { run_seq: number };
     expect(await session.unrewind()).toMatchObject({ ok: false, code: 'RunInFlight' });
     await session.settleRun(run, 'aborted');
     expect(await session.unrewind()).toMatchObject({ ok: true, shown: 1 });
@@ -132,7 +131,7 @@ describe('rewind', () => {
     await session.say('three', { id: 'three' });
     const first = await session.rewind('one', { abort: true });
     expect(first).toMatchObject({ dropped: ['three'], dequeued: [again, again + 1] });
-    const { run_seq: hand } = (await session.apply('compact', { tail_turns: 0 })) as { run_seq: number };
+    const { run_seq: hand } = (await session.apply('compact', {})) as { run_seq: number };
     expect(await session.rewind('one', { abort: true })).toMatchObject({ dropped: [], dequeued: [hand] });
     expect(await session.run(hand)).toMatchObject({ state: 'cancelled' });
   });
@@ -190,49 +189,38 @@ describe('rewind', () => {
 });
 
 describe('compactions', () => {
-  /** Hides the messages up to a position, as a compaction does, with its summary before the rest. */
-  async function compactUpTo(session: Session, upTo: number, summary: string): Promise<void> {
-    await db.query(
-      `UPDATE chat_messages SET hidden_at = now(), metadata = metadata
-          || jsonb_build_object('hidden_by', jsonb_build_object('cause', 'compaction', 'id', $3::text))
-        WHERE session_id = $1 AND position <= $2 AND hidden_at IS NULL`,
-      [session.id, upTo, summary],
-    );
-    await db.query(`INSERT INTO chat_messages (id, session_id, position, role) VALUES ($2, $1, $3, 'assistant')`, [
-      session.id,
-      summary,
-      upTo + 500,
-    ]);
-    await db.query(
-      `INSERT INTO chat_parts (id, message_id, session_id, index, type, data) VALUES ($1, $2, $3, 0, 'data-compaction', $4)`,
-      [newId('prt'), summary, session.id, JSON.stringify({ type: 'data-compaction', text: summary })],
-    );
-  }
-
-  it('X3 a rewind over one and over two compactions shows what they summarized, and an un-rewind hides it again', async () => {
-    const session = await conversation(db, 'one', 'two', 'three', 'four', 'five');
-    await compactUpTo(session, 2001, 'summary-1');
-    await compactUpTo(session, 4001, 'summary-2');
+  it('X3 X9 a rewind over compactions and prunes shows what was seen before them, and an un-rewind hides it again, byte for byte', async () => {
+    const session = await conversation(db, 'one', 'two', 'three');
+    await compact(session);
+    await told(session, 'four');
+    await pruneByHand(session);
+    await told(session, 'five');
+    await compact(session);
     const before = await everything(session);
-    expect(await visible(session)).toEqual(['summary-2', 'five', 'answer 5']);
-
-    await session.rewind('five');
-    expect(await visible(session), 'after both').toEqual(['summary-2', 'five']);
-    await session.rewind('four');
-    expect(await visible(session), 'between them').toEqual(['summary-1', 'three', 'answer 3', 'four']);
-    const between = await everything(session);
-    await session.rewind('one');
-    expect(await visible(session), 'before both').toEqual(['one']);
-    await session.unrewind();
-    expect(await everything(session)).toEqual(between);
-    await session.unrewind();
-    await session.unrewind();
-    expect(await everything(session)).toEqual(before);
-
-    await session.rewind('two');
-    expect(await visible(session), 'over both at once').toEqual(['one', 'answer 1', 'two']);
-    await session.unrewind();
-    expect(await everything(session)).toEqual(before);
+    expect(await visible(session)).toEqual([null, 'five', 'answer 7']);
+    // Neither a summary nor a prune has a text.
+    const seen = {
+      one: ['one'],
+      two: ['one', 'answer 1', 'two'],
+      three: [null, 'three'],
+      four: [null, 'three', 'answer 3', 'four'],
+      five: [null, 'five'],
+    };
+    for (const [message, expected] of Object.entries(seen)) {
+      expect(await session.rewind(message)).toMatchObject({ ok: true });
+      expect(await visible(session), message).toEqual(expected);
+      expect(await session.unrewind()).toMatchObject({ ok: true, message_id: message });
+      expect(await everything(session), message).toEqual(before);
+    }
+    const between: Row[][] = [];
+    for (const message of ['five', 'four', 'one']) {
+      between.push(await everything(session));
+      await session.rewind(message);
+    }
+    for (const rows of between.toReversed()) {
+      await session.unrewind();
+      expect(await everything(session)).toEqual(rows);
+    }
   });
 });
 
