@@ -90,7 +90,10 @@ async function costOf(action: (client: pg.PoolClient) => Promise<unknown>): Prom
 describe('a long session', () => {
   it('X5 what the model sees is loaded without reading what is hidden', async () => {
     const view = (session: Session, last: number) => (client: pg.PoolClient) =>
-      client.query('SELECT model_view($1, $2, $3, 0)', [session.id, last * 1_000, 'none']);
+      client.query(
+        'SELECT model_view($1, $2, $3, 0), last_reported(chat, $2) FROM chat_sessions chat WHERE session_id = $1',
+        [session.id, last * 1_000, 'none'],
+      );
     const [alone, behind] = [await costOf(view(plain, 50)), await costOf(view(hiding, 5_050))];
     expect(behind.scanned).toEqual([]);
     expect(behind.used).toEqual(expect.arrayContaining([VISIBLE, PARTS]));

@@ -94,7 +94,8 @@ async function conversation(db: pg.PoolClient, every?: number): Promise<string> 
   return id;
 }
 
-const VIEW = 'SELECT model_view($1, $2, $3, 0)';
+/** What a step loads of a conversation. */
+const VIEW = `SELECT model_view($1, $2, $3, 0), last_reported(chat, $2) FROM chat_sessions chat WHERE session_id = $1`;
 
 async function windows(db: pg.PoolClient, hiding: string, plain: string): Promise<Result[]> {
   const view = (id: string) => async () => {
