@@ -184,12 +184,17 @@ describe('a branch', () => {
       data: { ...data.data, tail_start_id: three!['id'] },
     });
     const at = await branch(session, 'summary');
-    const [only, ...none] = await at.messages();
-    expect(none).toEqual([]);
-    expect(await namesIn(at, only!['id']), 'no id of the parent').toEqual({
-      ...data,
-      data: { ...data.data, tail_start_id: only!['id'] },
-    });
+    expect(await at.messages()).toHaveLength(1);
+    const { run_seq: again } = (await session.edit('three', 'drei', { id: 'drei' })) as { run_seq: number };
+    await answered(session, again);
+    const edited = await branch(session, 'drei');
+    for (const copy of [at, edited]) {
+      const [{ id }] = (await copy.messages()) as [Row];
+      expect(await namesIn(copy, id), 'no id of the parent').toEqual({
+        ...data,
+        data: { ...data.data, tail_start_id: id },
+      });
+    }
   });
 
   it('X4 the run that has summarized by hand is not copied: the summary would be a turn without a message', async () => {
