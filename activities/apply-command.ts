@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { compactionOf } from '../agent/definition/compaction-schema.ts';
 import { type Bus, publishEnded } from '../bus/bus.ts';
 import type { AppliedCommand, ApplyArgs, Refusal } from '../domain/activities.ts';
 import {
@@ -12,9 +11,9 @@ import {
 } from '../domain/command-table.ts';
 import { invalidTransitionMessage } from '../domain/errors.ts';
 import { applyCommand } from '../store/commands.ts';
-import { readAgent } from '../store/compaction.ts';
 import type { ActivityContext } from './activity-context.ts';
 import { restoreFiles } from './recording/snapshots.ts';
+import { judgedByHand } from './window/by-hand.ts';
 import { countWindow } from './window/count-window.ts';
 
 /** How long a rewind waits for its files. */
@@ -22,14 +21,16 @@ const RESTORE_MS = 2_000;
 
 /** Applies a command to the rows and publishes it on the bus. An aborted run is published at once. */
 export async function applyCommandActivity(context: ActivityContext, args: ApplyArgs): Promise<AppliedCommand> {
-  const { outcome, above } = await applyCommand(context.db, args, await settingsOf(context, args));
+  const { session_id: sessionId, request } = args;
+  const { command: name } = request;
+  const judged = name === 'compact' || name === 'prune' ? await judgedByHand(context, name, sessionId) : {};
+  const { outcome, above } = await applyCommand(context.db, args, judged);
   if (!outcome.ok) {
     logRefusal(context, args, outcome);
     return outcome;
   }
-  const { command: name } = args.request;
-  if (name !== 'refuse') publishOutcome(context.bus, args.session_id, name, outcome);
-  for (const session of [args.session_id, ...above]) context.bus.publish({ session, kind: 'status' });
+  if (name !== 'refuse') publishOutcome(context.bus, sessionId, name, outcome);
+  for (const session of [sessionId, ...above]) context.bus.publish({ session, kind: 'status' });
   const opened = name === 'refuse' ? [] : outcomeMembers(name, outcome, 'session').map(String);
   await Promise.all(workAfter(context, args, opened));
   for (const session of opened) context.bus.publish({ session, kind: 'status' });
@@ -58,16 +59,6 @@ function publishOutcome(bus: Bus, session: string, name: CommandName, outcome: o
     bus.publish({ session: child, run: run_seq, kind: 'answered' });
     bus.publish({ session: child, kind: 'status' });
   }
-}
-
-/** What its agent's settings say about a command that compacts or prunes. */
-async function settingsOf(context: ActivityContext, { request, session_id }: ApplyArgs): Promise<object> {
-  if (request.command !== 'compact' && request.command !== 'prune') return {};
-  const id = await readAgent(context.db, session_id);
-  const agent = context.agents.all().find((each) => each.id === id) ?? context.agents.default;
-  const { tail_turns, prune_min_tokens: min_tokens, prune_keep: keep } = compactionOf(agent);
-  const spared = agent.tools.flatMap((tool) => (tool.protected === true ? [tool.name] : []));
-  return request.command === 'compact' ? { tail_turns } : { min_tokens, keep, protected: spared };
 }
 
 function logRefusal(context: ActivityContext, args: ApplyArgs, refusal: Refusal): void {

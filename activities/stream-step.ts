@@ -15,7 +15,7 @@ import { restoreFiles, snapshotTurn } from './recording/snapshots.ts';
 
 const TOO_LONG: RunFailure = {
   code: 'ContextTooLong',
-  message: 'The conversation is longer than 32 MiB: branch from an earlier message, or open a new session.',
+  message: 'The conversation is longer than 32 MiB: compact or prune it, or branch from an earlier message.',
 };
 
 const NOT_RESTORED: RunFailure = {

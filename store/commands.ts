@@ -15,12 +15,12 @@ const applied = z.looseObject({ above: z.array(z.string()).exactOptional() });
 /**
  * Carries out a command: one transaction, which records the outcome or refusal under the command id. `above`: the sessions above
  * the child that it was about.
- * @param settings what the command's function gets besides the arguments. A repeat may come with others.
+ * @param judged what the command's function gets besides the arguments. A repeat may come with other facts.
  */
 export async function applyCommand(
   db: Db,
   args: ApplyArgs,
-  settings: object = {},
+  judged: object = {},
 ): Promise<{ outcome: AppliedCommand; above: readonly string[] }> {
   const { session_id: sessionId, command_id: commandId, actor, meant } = args;
   const { command, ...request } = args.request;
@@ -28,7 +28,7 @@ export async function applyCommand(
   if (typeof reason === 'string' && reason !== '') {
     await logReason(db, sessionId, actor, cleanText(reason.slice(0, MAX_REASON)), `${commandId}/reason`);
   }
-  const all = JSON.stringify({ ...given, ...settings, meant });
+  const all = JSON.stringify({ ...given, ...judged, meant });
   const values = [sessionId, snakeCase(command), all, actor, commandId, argumentsDigest(given)];
   const { above = [], ...outcome } = await call(db, applied, 'apply_command', values);
   return { outcome: appliedCommand.parse(outcome), above };

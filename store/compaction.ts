@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { CompactionData, PruneData } from '../domain/compaction.ts';
 import type { Usage } from '../domain/usage.ts';
-import { call, column, type Db, jsonb, maybe } from './db.ts';
+import { call, type Db, jsonb, maybe } from './db.ts';
 import { ended, lost, notBegun, underway } from './results.ts';
 import { callClaimed, type Claim } from './runs.ts';
 import { viewPart } from './view-messages.ts';
@@ -17,7 +17,7 @@ const claimed = z.object({
   answer_id: z.string(),
   /** How long ago the run began, in milliseconds, by Postgres' clock. */
   elapsed_ms: z.number(),
-  /** What the model sees of the conversation; null: it has more than 32 MiB. */
+  /** What the model sees of the conversation; if it has more than 32 MiB, its beginning for a run by hand, else null. */
   view: z.array(viewPart).nullable(),
 });
 const repeated = z.object({
@@ -107,8 +107,18 @@ export async function keepCount(db: Db, sessionId: string, { eventSeq, tokens }:
   await call(db, z.unknown(), 'keep_count', [sessionId, eventSeq, tokens]);
 }
 
-/** The agent of a session; undefined: there is no such session. */
-export async function readAgent(db: Db, sessionId: string): Promise<string | undefined> {
-  const [agent] = await column(db, z.string(), 'SELECT agent FROM chat_sessions WHERE session_id = $1', [sessionId]);
-  return agent;
+const byHand = z.object({
+  agent: z.string(),
+  model: z.string().nullable(),
+  newest_run: z.number(),
+  /** Of a conversation of more than 32 MiB its beginning. */
+  view: z.array(viewPart),
+});
+
+/** What a run by hand would see of a conversation, and the number of the session's newest run. */
+export type ViewByHand = z.infer<typeof byHand>;
+
+/** What a run by hand would see now; undefined: a run is open, or there is no such session. */
+export function viewByHand(db: Db, sessionId: string): Promise<ViewByHand | undefined> {
+  return call(db, maybe(byHand), 'view_by_hand', [sessionId]);
 }

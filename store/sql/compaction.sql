@@ -87,7 +87,8 @@ CREATE OR REPLACE FUNCTION newest_turn_before(p_session text, p_run integer) RET
 $$;
 
 -- Claims a run to compact or prune its conversation. Returns claim_run's kinds; compacted with the recorded result and its
--- warning (a repeat); or claimed. A run by hand has the whole conversation before the queue in its view, and no `message_id`.
+-- warning (a repeat); or claimed. A run by hand has the conversation before the queue in its view, or its beginning (model_view),
+-- and no `message_id`.
 CREATE OR REPLACE FUNCTION claim_compaction(p_session text, p_run integer, p_fence integer[], p_started_at bigint)
 RETURNS jsonb LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
@@ -115,7 +116,19 @@ BEGIN
     'kind', 'claimed', 'agent', v_chat.agent, 'model', v_run.model,
     'message_id', CASE WHEN v_run.kind = 'turn' THEN v_run.message_id END, 'answer_id', v_run.answer_id,
     'elapsed_ms', run_elapsed_ms(v_run),
-    'view', model_view(p_session, v_position, v_run.answer_id, v_run.settled_parts));
+    'view', model_view(p_session, v_position, v_run.answer_id, v_run.settled_parts, v_run.kind <> 'turn'));
+END $$;
+
+-- What a run by hand would have in its view now: { agent, model, newest_run, view }. Null: a run is open.
+CREATE OR REPLACE FUNCTION view_by_hand(p_session text) RETURNS jsonb LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+DECLARE
+  v_newest integer := newest_run_number(p_session);
+BEGIN
+  IF has_open_run(p_session) THEN RETURN NULL; END IF;
+  RETURN (
+    SELECT jsonb_build_object('agent', agent, 'model', model, 'newest_run', v_newest,
+                              'view', model_view(p_session, newest_turn_before(p_session, v_newest), '', 0, true))
+      FROM chat_sessions WHERE session_id = p_session);
 END $$;
 
 -- Records what a compaction comes to. False: another attempt has the run.
@@ -221,14 +234,18 @@ CREATE OR REPLACE FUNCTION finish_compaction(p_session text, p_run integer, p_fe
   SELECT settle_run(p_session, p_run, p_fence, 'finished', NULL, NULL, NULL)
 $$;
 
+-- The number of a session's newest run; 0: there is none.
+CREATE OR REPLACE FUNCTION newest_run_number(p_session text) RETURNS integer LANGUAGE sql STABLE AS $$
+  SELECT coalesce(max(seq), 0) FROM chat_runs WHERE session_id = p_session
+$$;
+
 -- Queues a run by hand, with the session's model, whose window counts.
 CREATE OR REPLACE FUNCTION open_hand_run(p_session text, p_kind text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
   v_id text := made_id('msg', 0);
-  v_seq integer;
+  v_seq integer := newest_run_number(p_session) + 1;
 BEGIN
-  SELECT coalesce(max(seq), 0) + 1 INTO v_seq FROM chat_runs WHERE session_id = p_session;
   INSERT INTO chat_runs (session_id, seq, message_id, answer_id, model, kind)
   VALUES (p_session, v_seq, v_id, v_id, v_chat.model, p_kind);
   UPDATE chat_sessions SET paused_at = NULL, updated_at = clock_timestamp()
@@ -237,43 +254,25 @@ BEGIN
     'outcome', jsonb_build_object('message_id', v_id, 'run_seq', v_seq));
 END $$;
 
--- p_args: { tail_turns }, from the agent. NothingToCompact: there are no turns before those that stay.
-CREATE OR REPLACE FUNCTION cmd_compact(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+-- Queues a run by hand, unless there is `nothing` for it to do. p_args: { newest_run, nothing? }, what the worker has found in
+-- view_by_hand; `newest_run` is null if a run was open then, and a run that has begun since is one in flight, too, even if it is
+-- over. Workers of the version before give neither: their runs may find nothing.
+CREATE OR REPLACE FUNCTION cmd_by_hand(p_session text, p_args jsonb, p_kind text, p_nothing text) RETURNS jsonb
+LANGUAGE plpgsql AS $$
 BEGIN
-  IF has_open_run(p_session) THEN RETURN '{"code": "RunInFlight"}'; END IF;
-  IF (SELECT count(*) FROM (
-        SELECT FROM chat_messages WHERE session_id = p_session AND hidden_at IS NULL AND role = 'user'
-         LIMIT (p_args ->> 'tail_turns')::integer + 1) AS turns) <= (p_args ->> 'tail_turns')::integer THEN
-    RETURN '{"code": "NothingToCompact"}';
+  IF has_open_run(p_session) OR p_args -> 'newest_run' <> to_jsonb(newest_run_number(p_session)) THEN
+    RETURN '{"code": "RunInFlight"}';
+  ELSIF (p_args ->> 'nothing')::boolean THEN
+    RETURN jsonb_build_object('code', p_nothing);
   END IF;
-  RETURN open_hand_run(p_session, 'compaction');
+  RETURN open_hand_run(p_session, p_kind);
 END $$;
 
--- p_args: { min_tokens, keep, protected: [tool] }, from the agent. NothingToPrune: no output is large enough; a token has at
--- least one byte.
+CREATE OR REPLACE FUNCTION cmd_compact(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb
+LANGUAGE sql AS $$ SELECT cmd_by_hand(p_session, p_args, 'compaction', 'NothingToCompact') $$;
+
 CREATE OR REPLACE FUNCTION cmd_prune(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
-DECLARE
-  v_pruned text[];
-BEGIN
-  IF has_open_run(p_session) THEN RETURN '{"code": "RunInFlight"}'; END IF;
-  v_pruned := ARRAY(
-    SELECT output ->> 'tool_call_id'
-      FROM chat_messages m
-      JOIN chat_parts p ON p.session_id = m.session_id AND p.message_id = m.id
-     CROSS JOIN LATERAL jsonb_array_elements(p.data #> '{data,outputs}') AS output
-     WHERE m.session_id = p_session AND m.hidden_at IS NULL AND p.type = 'data-prune');
-  PERFORM FROM chat_messages m
-     JOIN chat_parts p ON p.session_id = m.session_id AND p.message_id = m.id
-    WHERE m.session_id = p_session AND m.hidden_at IS NULL AND p.tool_state = 'output-available'
-      AND octet_length(p.data ->> 'output') >= (p_args ->> 'min_tokens')::integer
-      AND NOT p_args -> 'protected' ? coalesce(p.data ->> 'toolName', substr(p.type, 6))
-      AND p.tool_call_id <> ALL (v_pruned)
-   OFFSET (p_args ->> 'keep')::integer LIMIT 1;
-  IF NOT FOUND THEN RETURN '{"code": "NothingToPrune"}'; END IF;
-  RETURN open_hand_run(p_session, 'prune');
-END $$;
+LANGUAGE sql AS $$ SELECT cmd_by_hand(p_session, p_args, 'prune', 'NothingToPrune') $$;
 
 -- After a switch to a model that the conversation does not fit: the next turns have the former one again, up to a message for
 -- which the user has chosen another one meanwhile. If the former one is the rehearsal model, which is never carried forward, it is

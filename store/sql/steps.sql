@@ -10,16 +10,19 @@ $$;
 
 -- What the model sees of a conversation: the parts { id, role, aborted, data } of the visible messages of turns up to the one
 -- whose message is at `p_position`, and of its answer those that earlier steps settled, in order. Messages queued after it are
--- left out.
+-- left out, and so is what the model sees a note of, or nothing: pruned outputs are null, data for readers has only its type.
 -- One row per part, and aborted runs are read once: with any statistics, Postgres chooses a plan whose cost is linear in the
--- length of the conversation.
+-- length of the conversation. Pruned calls are looked up in a jsonb object for the same reason.
 --
--- Null: they have more than 32 MiB, and one that is much longer could not be returned before the statement times out. What
--- the table stores is compressed, at most a hundred to one, so the parts are measured only if that is not small.
-CREATE OR REPLACE FUNCTION model_view(p_session text, p_position bigint, p_answer text, p_settled_parts integer) RETURNS jsonb
+-- Null: they have more than 32 MiB, and one that is much longer could not be returned before the statement times out; with
+-- `p_beginning` as many of the oldest as have no more. What the table stores is compressed, at most a hundred to one, so the parts
+-- are measured only if that is not small.
+CREATE OR REPLACE FUNCTION model_view(
+  p_session text, p_position bigint, p_answer text, p_settled_parts integer, p_beginning boolean DEFAULT false
+) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
   WITH seen AS MATERIALIZED (
-    SELECT m.id, m.role, m.position, p.index, p.data, pg_column_size(p.data) AS stored
+    SELECT m.id, m.role, m.position, p.index, p.type, p.tool_call_id, p.data, pg_column_size(p.data) AS stored
       FROM chat_messages m
       -- OFFSET 0: message by message, or else the parts of all hidden messages are read, too.
       JOIN LATERAL (SELECT * FROM chat_parts
@@ -28,14 +31,29 @@ LANGUAGE sql STABLE AS $$
      WHERE m.session_id = p_session
        AND m.hidden_at IS NULL
        AND m.position < p_position + 1000
+  ), pruned AS MATERIALIZED (
+    SELECT coalesce(jsonb_object_agg(output ->> 'tool_call_id', true), '{}') AS calls
+      FROM seen CROSS JOIN LATERAL jsonb_array_elements(data #> '{data,outputs}') AS output
+     WHERE type = 'data-prune'
+  ), shown AS MATERIALIZED (
+    SELECT id, role, position, index,
+           CASE WHEN (SELECT calls FROM pruned) ? tool_call_id AND data ->> 'state' = 'output-available'
+                THEN jsonb_set(data, '{output}', 'null')
+                WHEN type LIKE 'data-%' AND type NOT IN ('data-compaction', 'data-prune', 'data-refused', 'data-interrupted')
+                THEN jsonb_build_object('type', type)
+                ELSE data END AS data
+      FROM seen
+  ), measured AS MATERIALIZED (
+    SELECT *, sum(CASE WHEN (SELECT coalesce(sum(stored), 0) * 100 <= 32 * 1024 * 1024 FROM seen) THEN 0
+                       ELSE octet_length(data::text) END) OVER (ORDER BY position, index) AS bytes
+      FROM shown
   )
-  SELECT CASE WHEN (SELECT coalesce(sum(stored), 0) * 100 <= 32 * 1024 * 1024 FROM seen)
-                OR (SELECT sum(octet_length(data::text)) <= 32 * 1024 * 1024 FROM seen)
+  SELECT CASE WHEN p_beginning OR (SELECT coalesce(max(bytes), 0) <= 32 * 1024 * 1024 FROM measured)
          THEN (
            SELECT coalesce(jsonb_agg(jsonb_build_object('id', id, 'role', role, 'data', data, 'aborted', id = ANY (
                     ARRAY(SELECT answer_id FROM chat_runs WHERE session_id = p_session AND state = 'aborted')))
                   ORDER BY position, index), '[]')
-             FROM seen)
+             FROM measured WHERE bytes <= 32 * 1024 * 1024)
          END
 $$;
 

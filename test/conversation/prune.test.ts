@@ -54,15 +54,21 @@ describe('a prune by hand', () => {
     await session.command(updates.unrewind);
     await tell(session, ['three']);
     expect(stubs()).toHaveLength(1);
+    expect(await refusalOf(session.command(updates.prune))).toMatchObject({ code: 'NothingToPrune' });
     await session.command(updates.rewind, { message_id: two.id });
     await tell(session, ['two again']);
     expect(stubs()).toEqual([]);
     expect(seen()).toContain('a: word');
   });
 
-  it('X9 without a large output it is NothingToPrune', async () => {
+  it('X9 without a large output it is NothingToPrune: tokens count, not bytes', async () => {
     const session = await open('keeps-none');
-    await tell(session, ['one', 'read a 1']);
+    await tell(session, ['one', 'read a 1', 'read b 40']);
+    const before = await messages(runtime, session);
+    expect(await refusalOf(session.command(updates.prune))).toMatchObject({ code: 'NothingToPrune' });
+    expect(await messages(runtime, session)).toEqual(before);
+    await tell(session, ['read c 60']);
+    await prune(session);
     expect(await refusalOf(session.command(updates.prune))).toMatchObject({ code: 'NothingToPrune' });
   });
 });

@@ -47,7 +47,7 @@ export async function summarize(session: Session, run: number, fence: Fence, pai
 
 /** Compacts by hand. @returns as `summarize` */
 export async function compact(session: Session, paid: Paid = {}): Promise<string | undefined> {
-  const { ok, run_seq } = await session.apply('compact', { tail_turns: 1 });
+  const { ok, run_seq } = await session.apply('compact', {});
   if (ok !== true) return undefined;
   const run = run_seq as number;
   const fence: Fence = [0, run * 100, 1];
@@ -57,11 +57,11 @@ export async function compact(session: Session, paid: Paid = {}): Promise<string
 }
 
 /** Prunes an output by hand, whatever there is to prune. @returns the id of the prune's message */
-export async function pruneByHand(session: Session): Promise<string> {
+export async function pruneByHand(session: Session, callId?: string): Promise<string> {
   const { outcome } = await call<{ outcome: { run_seq: number } }>(session.db, 'open_hand_run', [session.id, 'prune']);
   const run = outcome.run_seq;
   const fence: Fence = [0, run * 100, 1];
-  const made = await prune(session, run, fence);
+  const made = await prune(session, run, fence, callId);
   await finishCompaction(session.db, { sessionId: session.id, runSeq: run, fence });
   return made;
 }

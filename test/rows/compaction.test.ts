@@ -1,10 +1,13 @@
 // What the functions of store/sql/compaction.sql do by themselves; test/conversation/ has the rest.
 import { expect, it } from 'vitest';
-import { claimCompaction } from '../../store/compaction.ts';
+import type { z } from 'zod';
+import { newId } from '../../domain/ids.ts';
+import { modelView } from '../../domain/model-view.ts';
+import { claimCompaction, viewByHand } from '../../store/compaction.ts';
 import { readSession } from '../../store/sessions.ts';
-import { viewMessages } from '../../store/view-messages.ts';
+import { viewMessages, type viewPart } from '../../store/view-messages.ts';
 import * as compacting from './compacting.ts';
-import { conversation, told } from './conversation.ts';
+import { conversation, everything, told } from './conversation.ts';
 import { call, freshRows, rows, type Session } from './session.ts';
 
 const db = await freshRows();
@@ -50,7 +53,7 @@ it('X5 a run by hand is aborted if that was asked for before it ends, and keeps 
   const session = await conversation(db, 'one', 'two', 'three');
   const finish = (run: number) => call(db, 'finish_compaction', [session.id, run, [0, run, 1]]);
   const begun = async () => {
-    const { run_seq: run } = (await session.apply('compact', { tail_turns: 1 })) as { run_seq: number };
+    const { run_seq: run } = (await session.apply('compact', {})) as { run_seq: number };
     await call(db, 'claim_compaction', [session.id, run, [0, run, 1], null]);
     return run;
   };
@@ -72,37 +75,94 @@ it('X5 a run by hand is aborted if that was asked for before it ends, and keeps 
   expect(await finish(second)).toEqual({ kind: 'ended', state: 'finished', code: null });
 });
 
-it('X9 NothingToPrune once every large output is pruned, and again after an un-rewind', async () => {
+it.each([
+  ['compact', 'NothingToCompact'],
+  ['prune', 'NothingToPrune'],
+])('X5 X9 "%s" by hand is refused if its run would find nothing, or a turn came meanwhile', async (command, code) => {
+  const session = await conversation(db, 'one', 'two');
+  const ask = (judged: object) => session.apply(command, judged);
+  const { newest_run } = (await viewByHand(db, session.id))!;
+  expect(newest_run).toBe(2);
+  const before = await everything(session);
+  expect(await ask({ newest_run, nothing: true })).toMatchObject({ ok: false, code });
+  expect(await ask({ newest_run: null })).toMatchObject({ ok: false, code: 'RunInFlight' });
+  await told(session, 'three');
+  expect(await ask({ newest_run, nothing: false })).toMatchObject({ ok: false, code: 'RunInFlight' });
+  expect((await everything(session)).slice(0, before.length)).toEqual(before);
+  expect(await ask({ newest_run: 3, nothing: false })).toMatchObject({ ok: true, run_seq: 4 });
+  expect(await viewByHand(db, session.id), 'a run is open').toBeUndefined();
+});
+
+/** A session whose last answer has called tools with these outputs: texts, or the rest of the part. */
+async function calling(outputs: readonly (string | { state: string })[]): Promise<Session> {
   const session = await conversation(db, 'one');
-  const output = (toolCallId: string, index: number) => ({
-    ...{ id: `p-${toolCallId}`, index, type: 'tool-read', tool_call_id: toolCallId, tool_state: 'output-available' },
-    data: { type: 'tool-read', toolCallId, state: 'output-available', output: 'x'.repeat(500) },
-  });
   const { run_seq: run } = (await session.say('read', { id: 'read' })) as { run_seq: number };
   await session.claim(run, [0, run, 1]);
-  await session.settleStep(run, [0, run, 1], { parts: [output('a', 0), output('b', 1)], end: true });
-  await told(session, 'last');
-  const ask = () => session.apply('prune', { min_tokens: 100, keep: 0, protected: [] });
-  const pruned = async (...calls: string[]) => {
-    const { run_seq: n } = (await ask()) as { run_seq: number };
-    await call(db, 'claim_compaction', [session.id, n, [0, n, 1], null]);
-    const outputs = calls.map((id) => ({ tool_call_id: id, tokens: 100 }));
-    const made = {
-      ...{ message_id: `m${n}`, part_id: `q${n}`, metadata: {}, type: 'data-prune' },
-      data: { outputs, tokens: 100, auto: false },
-    };
-    const args = [session.id, n, [0, n, 1], JSON.stringify(made), '{"state": "pruned"}'];
-    expect(await call(db, 'store_prune', args)).toBe(true);
-    expect(await call(db, 'finish_compaction', [session.id, n, [0, n, 1]])).toMatchObject({ state: 'finished' });
-  };
-  await pruned('a');
-  await pruned('b');
-  expect(await ask()).toMatchObject({ ok: false, code: 'NothingToPrune' });
-  await session.rewind('last');
-  await session.unrewind();
-  expect(await ask()).toMatchObject({ ok: false, code: 'NothingToPrune' });
-  await session.rewind('last');
-  expect(await ask()).toMatchObject({ ok: true });
+  const parts = outputs.map((output, index) => {
+    const state = typeof output === 'string' ? { state: 'output-available', output } : output;
+    const toolCallId = `call_${index}`;
+    const data = { type: 'tool-read', toolCallId, input: { n: index }, ...state };
+    return { id: newId('prt'), index, type: data.type, data, tool_call_id: toolCallId, tool_state: data.state };
+  });
+  await session.settleStep(run, [0, run, 1], { parts, end: true });
+  return session;
+}
+
+/** What a step of a new turn has in its view. */
+async function viewOfStep(session: Session, id: string) {
+  const { run_seq: run } = (await session.say(id, { id })) as { run_seq: number };
+  const claimed = (await session.claim(run, [0, run, 1])) as { view: z.infer<typeof viewPart>[] | null };
+  await session.settleRun(run, 'aborted');
+  return claimed.view;
+}
+
+const shown = (view: z.infer<typeof viewPart>[]) => JSON.stringify(modelView(viewMessages(view)));
+
+it('X9 what the model does not see is left out of what a step loads, and it sees the same, byte for byte', async () => {
+  const preliminary = { state: 'output-available', output: 'so far', preliminary: true };
+  const failed = { state: 'output-error', errorText: 'no' };
+  const session = await calling(['secret 1', preliminary, failed, 'kept', 'secret 4']);
+  for (const at of [0, 1, 2, 4]) await compacting.pruneByHand(session, `call_${at}`);
+  await rows(
+    db,
+    `INSERT INTO chat_parts (id, message_id, session_id, index, type, data)
+     SELECT 'custom', id, session_id, 50, 'data-chart', '{"type": "data-chart", "data": "secret 5"}'
+       FROM chat_messages WHERE session_id = $1 AND id = 'read'`,
+    [session.id],
+  );
+  const view = (await viewOfStep(session, 'last'))!;
+  const whole = await rows(
+    db,
+    `SELECT m.id, m.role, false AS aborted, p.data FROM chat_messages m JOIN chat_parts p USING (session_id)
+      WHERE session_id = $1 AND m.id = p.message_id ORDER BY m.position, p.index`,
+    [session.id],
+  );
+  expect(shown(view)).toBe(shown(whole as z.infer<typeof viewPart>[]));
+  expect(shown(view)).toContain('kept');
+  expect(
+    JSON.stringify(whole)
+      .match(/secret \d/g)
+      ?.toSorted(),
+  ).toEqual(['secret 1', 'secret 4', 'secret 5']);
+  expect(JSON.stringify(view)).not.toContain('secret');
+});
+
+it('X9 outputs that are pruned do not count towards the 32 MiB, and a run by hand gets the beginning of more', async () => {
+  const session = await calling([1, 2, 3, 4].map((n) => `output ${n}`));
+  await rows(
+    db,
+    `UPDATE chat_parts SET data = data || jsonb_build_object('output', (data ->> 'output') || repeat(' words', $2))
+      WHERE session_id = $1 AND type = 'tool-read'`,
+    [session.id, (9 * 1024 ** 2) / 6],
+  );
+  expect(await viewOfStep(session, 'long')).toBeNull();
+  const begun = shown((await viewByHand(db, session.id))!.view);
+  for (const n of [1, 2, 3]) expect(begun).toContain(`output ${n}`);
+  expect(begun).not.toContain('output 4');
+  await compacting.pruneByHand(session, 'call_0');
+  const view = shown((await viewOfStep(session, 'shorter'))!);
+  expect(view.match(/output \d/g)).toEqual(['output 2', 'output 3', 'output 4']);
+  expect(view.length).toBeGreaterThan(27 * 1024 ** 2);
 });
 
 it.each(['compact', 'prune'])(
@@ -121,7 +181,7 @@ it.each(['compact', 'prune'])(
       tool_state: 'output-available',
     };
     await session.settleStep(seen, [0, 1, 1], { parts: [{ ...part, settled: true }], end: true });
-    const asked = await session.apply(command, { tail_turns: 1, min_tokens: 20, keep: 0, protected: [] });
+    const asked = await session.apply(command, {});
     expect(asked).toMatchObject({ ok: true });
     const { run_seq: queued } = (await session.say('four', { id: 'four' })) as { run_seq: number };
     await session.say('five', { id: 'five' });

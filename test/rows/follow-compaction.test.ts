@@ -11,7 +11,7 @@ const reads = new FollowerReads(db, new Limiter(2));
 
 it('R2 X5 a reader that was told of a compaction hears of its end, also if the run is over by its next read', async () => {
   const session = await conversation(db, 'one', 'two', 'three');
-  const { run_seq: run } = (await session.apply('compact', { tail_turns: 1 })) as { run_seq: number };
+  const { run_seq: run } = (await session.apply('compact', {})) as { run_seq: number };
   const fence = [0, run, 1];
   await call(db, 'claim_compaction', [session.id, run, fence, null]);
   const follow = () => new AnswerReader(reads, { userId: 'ada', sessionId: session.id, runSeq: run });
