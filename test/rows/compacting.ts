@@ -2,7 +2,7 @@
 import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
 import type { Usage } from '../../domain/usage.ts';
-import { claimCompaction, finishCompaction, storeCompaction, storePrune } from '../../store/compaction.ts';
+import { claimCompaction, finishCompaction, storeCompaction, storePrune, viewByHand } from '../../store/compaction.ts';
 import { viewMessages } from '../../store/view-messages.ts';
 import { call, type Session } from './session.ts';
 
@@ -47,7 +47,10 @@ export async function summarize(session: Session, run: number, fence: Fence, pai
 
 /** Compacts by hand. @returns as `summarize` */
 export async function compact(session: Session, paid: Paid = {}): Promise<string | undefined> {
-  const { ok, run_seq } = await session.apply('compact', {});
+  const found = await viewByHand(session.db, session.id);
+  const users = viewMessages(found?.view ?? []).filter(({ role }) => role === 'user');
+  const judged = { newest_run: found?.newest_run ?? null, nothing: users.length < 2 };
+  const { ok, run_seq } = await session.apply('compact', judged);
   if (ok !== true) return undefined;
   const run = run_seq as number;
   const fence: Fence = [0, run * 100, 1];
