@@ -217,9 +217,9 @@ describe('compactions', () => {
       between.push(await everything(session));
       await session.rewind(message);
     }
-    for (const rows of between.toReversed()) {
+    for (const rewound of between.toReversed()) {
       await session.unrewind();
-      expect(await everything(session)).toEqual(rows);
+      expect(await everything(session)).toEqual(rewound);
     }
   });
 });
