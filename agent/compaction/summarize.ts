@@ -61,6 +61,7 @@ export async function summarize(messages: readonly UIMessage[], given: Summarizi
   const summary = new Summary(given, limit.signal);
   const { smart_recovery: may } = given.settings;
   const room = await summary.room();
+  if (room < 1) return summary.result();
   const whole = transcript(messages);
   if (await summary.whole(whole, room)) return summary.result();
   let texts = whole;
@@ -71,9 +72,9 @@ export async function summarize(messages: readonly UIMessage[], given: Summarizi
   }
   // Less than what was refused, also if the provider's limit is lower than known.
   const size = await countTokens(texts.join('\n\n'));
-  if (may.chunked_summarize && (await summary.inChunks(texts, Math.min(room, Math.ceil(size / 2))))) {
+  const part = Math.min(room, Math.ceil(size / 2));
+  if (may.chunked_summarize && size <= MAX_CHUNKS * part && (await summary.inChunks(texts, part)))
     return summary.result();
-  }
   if (may.drop_middle) await summary.whole([await withoutMiddle(texts.join('\n\n'), Math.min(room, size / 4))], room);
   return summary.result();
 }
@@ -103,17 +104,19 @@ class Summary {
     return { kind: this.isDone ? 'summary' : 'too_long', calls, text };
   }
 
-  /** Tokens of a text that the summarizer can take. */
+  /** Tokens of a text that the summarizer can take; less than 1: its window does not even hold its prompt. */
   async room(): Promise<number> {
     const { model, agent } = this.given;
     const most = Math.min(model.maxInput, model.contextLimit - this.mostOutput);
     const free = most - (await countTokens(agent.prompt));
-    return Math.max(1, Math.floor(free * (1 - MARGIN)));
+    return Math.floor(free * (1 - MARGIN));
   }
 
+  /** At most half of the window: there are models whose output may be as long as that. */
   private get mostOutput(): number {
     const { agent, model, mostTokens } = this.given;
-    return Math.max(1, Math.min(agent.max_output_tokens ?? model.maxOutput, model.maxOutput, mostTokens));
+    const most = Math.min(agent.max_output_tokens ?? model.maxOutput, model.maxOutput, mostTokens);
+    return Math.max(1, Math.min(most, Math.floor(model.contextLimit / 2)));
   }
 
   /** Summarizes the texts in one call. False: they are too long. */

@@ -33,14 +33,22 @@ function partText(part: Part): string {
   return `[tool ${getToolName(part)}] ${JSON.stringify(part.input)}\n→ ${outcomeText(part)}`;
 }
 
-/** Cuts a text into pieces of at most `most` tokens. */
+/** Cuts a text into pieces of at most `most` tokens; a single character may have more. */
 async function piecesOf(text: string, most: number): Promise<string[]> {
-  if ((await countTokens(text)) <= most) return [text];
-  const half = Math.floor(text.length / 2);
+  const half = middleOf(text);
+  if (half === 0 || (await countTokens(text)) <= most) return [text];
   return [...(await piecesOf(text.slice(0, half), most)), ...(await piecesOf(text.slice(half), most))];
 }
 
-/** Joins texts, in order, into as few as possible of at most `most` tokens each. */
+/** Where to cut a text in two, not within a character; 0: it is a single one. */
+function middleOf(text: string): number {
+  const half = Math.floor(text.length / 2);
+  const isWithin = /^[\uD800-\uDBFF][\uDC00-\uDFFF]/.test(text.slice(Math.max(0, half - 1), half + 1));
+  const end = isWithin ? half + 1 : half;
+  return end < text.length ? end : 0;
+}
+
+/** Joins texts, in order, into as few as possible of at most `most` tokens each; a single character may have more. */
 export async function chunksOf(texts: readonly string[], most: number): Promise<string[]> {
   const chunks: string[] = [];
   let size = Infinity;

@@ -32,7 +32,11 @@ let runtime: TestRuntime;
 beforeAll(async () => {
   runtime = await startRuntime({
     defaultModel: 'openai/small',
-    catalog: { ...CATALOG, 'openai/tiny': { context_limit: 1_000, max_output: 200 } },
+    catalog: {
+      ...CATALOG,
+      'openai/tiny': { context_limit: 1_000, max_output: 200 },
+      'openai/wordy': { context_limit: 1_000, max_output: 1_000 },
+    },
     agents: [
       agent('talker'),
       agent('hasty', { summarizer_timeout: 300 }),
@@ -44,7 +48,9 @@ beforeAll(async () => {
       agent('chunking', only({ chunked_summarize: true })),
       agent('dropping', only({ drop_middle: true })),
       agent('helpless', only({})),
+      agent('wordy', { ...only({ chunked_summarize: true }), summarizer: 'unlimited' }),
       defineAgent({ ...SUMMARIZER, id: 'tiny', model: 'openai/tiny' }),
+      defineAgent({ ...SUMMARIZER, id: 'unlimited', model: 'openai/wordy', max_output_tokens: undefined }),
     ],
   });
 });
@@ -200,6 +206,15 @@ describe('a history that is longer than the summarizer can take', () => {
     const summary = (await messages(runtime, session)).find(({ hidden }) => !hidden);
     expect(summary!.parts[0]!.data!.summary).toBe(Array(asked).fill(SUMMARY).join('\n\n'));
     expect(summary!.metadata['steps']).toHaveLength(asked);
+  });
+
+  it('X8 a summarizer whose output may be as long as its window still reads: it has half of the window', async () => {
+    runtime.model.script(talking());
+    const session = await TestSession.open(runtime, { agent: 'wordy' });
+    await tell(session, [words(550, 'one'), `ཀ ${words(550, 'two')}`, 'three', 'four']);
+    const from = runtime.model.requests.length;
+    expect(await next(session)).toMatchObject({ run: { state: 'finished' }, compaction: { state: 'summarized' } });
+    expect(summaries(from).map(({ max_tokens: most }) => most)).toEqual(summaries(from).map(() => 500));
   });
 
   it('X8 drop_middle: its head and tail are summarized', async () => {
