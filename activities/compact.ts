@@ -224,7 +224,7 @@ class Compaction {
     const { context } = this.writer;
     const byHand = this.claimed.message_id === null ? this.claimed.answer_id : undefined;
     const { summary, note } = storedSummary({ context, labels: this.labels, made, plan, byHand }, size);
-    if (plan.isOverBudget) context.log.warn(this.labels, note.warning);
+    if (note.state === 'summarized' && note.warning) context.log.warn(this.labels, note.warning);
     await this.stored((claim) => storeCompaction(context.db, claim, summary, note));
   }
 

@@ -29,7 +29,10 @@ export async function askForSummary(
     // The registry accepts no other prompt of a summarizer.
     const summarizer = { ...agent, prompt: String(agent.prompt) };
     const resolved = context.models.resolve(ref);
-    const made = await summarize(replaced, { agent: summarizer, model: resolved, mostTokens, settings, stop });
+    const reasons = context.models
+      .info(ref)
+      .variants.some((variant) => context.models.resolve(ref, variant).reasoning !== undefined);
+    const made = await summarize(replaced, { agent: summarizer, model: resolved, reasons, mostTokens, settings, stop });
     if (made.kind === 'failed' && made.report) {
       await noteProviderFailure(writer, { ref, code: made.code, report: made.report });
     }
@@ -49,6 +52,7 @@ export function notUsed(made: Summarized): string {
 }
 
 const OVER_BUDGET = 'the newest turns are too long, so only the last one stays as it is';
+const IS_CUT = 'the summary was longer than its model may answer, so its end is missing';
 
 /**
  * What is stored of a summary, and what the run's row says of it.
@@ -74,6 +78,7 @@ export function storedSummary(
   const costs = steps.flatMap(({ cost_usd: cost }) => (cost === undefined ? [] : [cost]));
   const usage = made.calls.reduce((sum, call) => addUsage(sum, call.usage), ZERO_USAGE);
   const { turns, tailStart, isSplit, isOverBudget } = plan;
+  const warnings = [...(isOverBudget ? [OVER_BUDGET] : []), ...(made.kind === 'summary' && made.isCut ? [IS_CUT] : [])];
   const summary: MadeSummary = {
     message_id: discarded === undefined ? (byHand ?? newId('msg')) : newId('msg'),
     part_id: newId('prt'),
@@ -91,6 +96,7 @@ export function storedSummary(
     ...(costs.length > 0 && { cost_usd: costs.reduce((sum, cost) => sum + cost, 0) }),
     ...(discarded && { discarded: true }),
   };
-  const done = { state: 'summarized', turns, tokens: freed, ...(isOverBudget && { warning: OVER_BUDGET }) } as const;
+  const warning = warnings.length > 0 ? warnings.join('; ') : undefined;
+  const done = { state: 'summarized', turns, tokens: freed, ...(warning && { warning }) } as const;
   return { summary, note: discarded ?? done };
 }

@@ -22,6 +22,12 @@ import { chunksOf, transcript, withoutMiddle, withoutOutputs } from './transcrip
 const MAX_CHUNKS = 8;
 /** Of the summarizer's window for separators, and for the difference between its counts and ours. */
 const MARGIN = 0.1;
+/** What a model may spend on reasoning, which counts as output, before its summary. */
+const REASONING = 8_000;
+const SHORTER =
+  'Your last summary was cut off because it was too long. Write a much shorter one, with all of its sections.';
+/** The end of a summary that reached the limit all the same. */
+const CUT = '[The rest of this summary was cut off.]';
 
 /** A call of the summarizer that was answered. */
 export interface SummarizerCall {
@@ -32,7 +38,7 @@ export interface SummarizerCall {
 
 /** What summarizing comes to; the answered calls were paid for in any case. `too_long`: no recovery made the history fit. */
 export type Summarized = { calls: SummarizerCall[]; text: string } & (
-  | { kind: 'summary' }
+  | { kind: 'summary'; isCut: boolean }
   | { kind: 'too_long' }
   | { kind: 'failed'; code: RunErrorCode; reason: string; report?: ProviderReport }
 );
@@ -40,6 +46,8 @@ export type Summarized = { calls: SummarizerCall[]; text: string } & (
 export interface Summarizing {
   agent: AgentDefinition & { prompt: string };
   model: ResolvedModel;
+  /** The model may reason before it answers. */
+  reasons: boolean;
   /** The longest summary that is worth having, in tokens. */
   mostTokens: number;
   settings: CompactionSettings;
@@ -50,8 +58,9 @@ export interface Summarizing {
 /**
  * Summarizes messages of a model's view in one call. If they are longer than the summarizer can take, by count or by its
  * provider's word, the recoveries follow that the settings allow: without tool outputs, in chunks that are joined, and
- * with the middle left out. Each call is repeated after a temporary failure, as often as the settings allow. All calls together
- * have the settings' time-out. Never throws for a failed call.
+ * with the middle left out. Each call is repeated after a temporary failure, as often as the settings allow. If a summary reaches the
+ * limit of its output, the model is asked once more, for a shorter one; what is then cut is used up to its last whole line. All calls
+ * together have the settings' time-out. Never throws for a failed call.
  *
  * @throws the signal's reason
  */
@@ -86,14 +95,19 @@ class Summary {
   /** Fires at the time-out. */
   private readonly limit: AbortSignal;
   private readonly until: number;
+  private reasons: boolean;
   private readonly calls: SummarizerCall[] = [];
   private texts: string[] = [];
+  /** What there is of the answer that reached the limit. */
+  private cut: string | undefined;
+  private isCut = false;
   private isDone = false;
   private failure: Extract<Summarized, { kind: 'failed' }> | undefined;
 
   constructor(given: Summarizing, limit: AbortSignal) {
     this.given = given;
     this.limit = limit;
+    this.reasons = given.reasons;
     this.until = performance.now() + given.settings.summarizer_timeout;
   }
 
@@ -101,7 +115,7 @@ class Summary {
     const { calls } = this;
     const text = this.texts.join('\n\n');
     if (this.failure) return { ...this.failure, calls, text };
-    return { kind: this.isDone ? 'summary' : 'too_long', calls, text };
+    return this.isDone ? { kind: 'summary', isCut: this.isCut, calls, text } : { kind: 'too_long', calls, text };
   }
 
   /** Tokens of a text that the summarizer can take; less than 1: its window does not even hold its prompt. */
@@ -115,15 +129,15 @@ class Summary {
   /** At most half of the window: there are models whose output may be as long as that. */
   private get mostOutput(): number {
     const { agent, model, mostTokens } = this.given;
-    const most = Math.min(agent.max_output_tokens ?? model.maxOutput, model.maxOutput, mostTokens);
-    return Math.max(1, Math.min(most, Math.floor(model.contextLimit / 2)));
+    const most = Math.min(agent.max_output_tokens ?? model.maxOutput, mostTokens) + (this.reasons ? REASONING : 0);
+    return Math.max(1, Math.min(most, model.maxOutput, Math.floor(model.contextLimit / 2)));
   }
 
   /** Summarizes the texts in one call. False: they are too long. */
   async whole(texts: readonly string[], room: number): Promise<boolean> {
     const text = texts.join('\n\n');
     if ((await countTokens(text)) > room) return false;
-    this.texts = [];
+    this.begin();
     const answer = await this.ask(text);
     this.isDone = answer === 'answered';
     return answer !== 'too_long';
@@ -133,7 +147,7 @@ class Summary {
   async inChunks(texts: readonly string[], room: number): Promise<boolean> {
     const chunks = await chunksOf(texts, room);
     if (chunks.length > MAX_CHUNKS) return false;
-    this.texts = [];
+    this.begin();
     for (const [at, chunk] of chunks.entries()) {
       const answer = await this.ask(`Part ${at + 1} of ${chunks.length} of the conversation:\n\n${chunk}`);
       if (answer !== 'answered') return answer === 'failed';
@@ -142,8 +156,25 @@ class Summary {
     return true;
   }
 
-  /** Adds the summary of a text, with retries of temporary failures. */
+  private begin(): void {
+    this.texts = [];
+    this.isCut = false;
+  }
+
+  /** Adds the summary of a text. One that is cut is better than none. */
   private async ask(text: string): Promise<Answer> {
+    const answer = await this.attempts(text);
+    if (answer === 'answered' || this.cut === undefined) return answer;
+    this.failure = undefined;
+    this.isCut = true;
+    const whole = this.cut.slice(0, this.cut.lastIndexOf('\n') + 1).trimEnd();
+    this.texts.push(`${whole || this.cut}\n\n${CUT}`);
+    return 'answered';
+  }
+
+  /** Asks for the summary of a text, with retries of temporary failures. */
+  private async attempts(text: string): Promise<Answer> {
+    this.cut = undefined;
     const { settings, stop } = this.given;
     for (let attempt = 1; ; attempt += 1) {
       try {
@@ -169,12 +200,12 @@ class Summary {
     }
   }
 
-  /** `again`: the answer is empty or not whole. */
+  /** `again`: the answer is empty or not whole. `failed`: also if it was cut twice. */
   private async call(text: string): Promise<'answered' | 'failed' | 'again'> {
     const { agent, model } = this.given;
     const chunks = streamModelCall({
       model,
-      system: agent.prompt,
+      system: this.cut === undefined ? agent.prompt : `${agent.prompt}\n\n${SHORTER}`,
       messages: [{ id: 'history', role: 'user', parts: [{ type: 'text', text: cleanText(text) }] }],
       tools: [],
       signal: this.limit,
@@ -192,6 +223,15 @@ class Summary {
     if (refused) {
       this.failure = { ...failed(refused.code, refused.reason), report: finishReport(finishReason, rawFinishReason) };
       return 'again';
+    }
+    if (finishReason === 'length') {
+      const isEmpty = summary.trim() === '';
+      const isSecond = this.cut !== undefined;
+      // Without a text it was reasoning, whether its provider counts that or not.
+      this.reasons ||= isEmpty || usage.reasoning > 0;
+      if (!isEmpty) this.cut = summary.trim();
+      this.failure = failed('ProviderUnavailable', 'the summary did not fit into the output of its model');
+      return isSecond ? 'failed' : 'again';
     }
     if (summary.trim() === '') {
       this.failure = failed('ProviderUnavailable', 'the summarizer returned nothing');

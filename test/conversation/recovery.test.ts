@@ -12,6 +12,7 @@ import {
   type ModelAction,
   report,
   say,
+  think,
 } from '../../tools/test-kit/model-actions.ts';
 import type { ModelScript } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -36,6 +37,8 @@ beforeAll(async () => {
       ...CATALOG,
       'openai/tiny': { context_limit: 1_000, max_output: 200 },
       'openai/wordy': { context_limit: 1_000, max_output: 1_000 },
+      'openai/known': { context_limit: 64_000, max_output: 16_000, reasoning: true },
+      'openai/unknown': { context_limit: 64_000, max_output: 16_000 },
     },
     agents: [
       agent('talker'),
@@ -49,6 +52,10 @@ beforeAll(async () => {
       agent('dropping', only({ drop_middle: true })),
       agent('helpless', only({})),
       agent('wordy', { ...only({ chunked_summarize: true }), summarizer: 'unlimited' }),
+      ...['known', 'unknown'].flatMap((model) => [
+        agent(`reasoning-${model}`, { summarizer: model }),
+        defineAgent({ ...SUMMARIZER, id: model, model: `openai/${model}` }),
+      ]),
       defineAgent({ ...SUMMARIZER, id: 'tiny', model: 'openai/tiny' }),
       defineAgent({ ...SUMMARIZER, id: 'unlimited', model: 'openai/wordy', max_output_tokens: undefined }),
     ],
@@ -69,6 +76,12 @@ const summaries = (from: number) => requests(runtime, 'summary', from);
 function first(n: number, ...actions: ModelAction[]) {
   let asked = 0;
   return () => (asked++ < n ? actions : [say(SUMMARY)]);
+}
+
+/** Cut once; later calls are refused for the moment. */
+function cutThenFailing() {
+  let asked = 0;
+  return () => (asked++ === 0 ? [say('## Goal\nTalk.\n\n## Progress\nThey tal'), finish('length')] : [fail(503)]);
 }
 
 /** What the run's row says of its compaction. */
@@ -179,6 +192,56 @@ describe('a summary', () => {
     expect(await visible(runtime, session)).not.toContain('data-compaction');
     const kept = (await messages(runtime, session)).find(({ parts }) => parts[0]?.type === 'data-compaction');
     expect(kept).toMatchObject({ hidden: true, metadata: { usage: { input: 900, output: 2_000 } } });
+  });
+
+  const cut = (n: number) => first(n, say('## Goal\nTalk.\n\n## Progress\nThey tal'), finish('length'));
+
+  it('X7 that reaches the limit of its output: a shorter one is asked for', async () => {
+    const session = await full('talker', cut(1));
+    const from = runtime.model.requests.length;
+    const { asked, compaction: found } = await next(session);
+    expect({ asked, found }).toEqual({ asked: 2, found: expect.not.objectContaining({ warning: expect.anything() }) });
+    const told = summaries(from).map(({ messages: [system] }) =>
+      JSON.stringify(system).includes('Write a much shorter one'),
+    );
+    expect(told).toEqual([false, true]);
+    const summary = (await messages(runtime, session)).find(({ hidden }) => !hidden);
+    expect(summary!.parts[0]!.data!.summary).toBe(SUMMARY);
+  });
+
+  it.each([
+    ['also the second time', 'talker', cut(9), 2],
+    ['and then the provider fails', 'talker', cutThenFailing(), 3],
+    ['and no other may be asked for', 'once', cut(9), 1],
+  ])(
+    'X7 X8 that reaches the limit of its output, %s: it is used up to the last whole line, with a warning',
+    async (_name, id, script, calls) => {
+      const session = await full(id, script);
+      const { run, asked, compaction: found } = await next(session);
+      expect({ asked, state: run.state, found }).toMatchObject({
+        ...{ asked: calls, state: 'finished' },
+        found: { state: 'summarized', warning: expect.stringContaining('its end is missing') as string },
+      });
+      const summary = (await messages(runtime, session)).find(({ hidden }) => !hidden);
+      expect(summary!.parts[0]!.data!.summary).toBe(
+        '## Goal\nTalk.\n\n## Progress\n\n[The rest of this summary was cut off.]',
+      );
+    },
+  );
+
+  it('X7 of a model that reasons: its reasoning does not take the place of the summary', async () => {
+    const session = await full('reasoning-known');
+    const from = runtime.model.requests.length;
+    expect(await next(session)).toMatchObject({ asked: 1, compaction: { state: 'summarized' } });
+    expect(summaries(from)[0]!.max_tokens).toBeGreaterThan(8_000);
+  });
+
+  it('X7 of a model that is not known to reason: the second call leaves room for it', async () => {
+    const session = await full('reasoning-unknown', first(1, think('Hm.'), finish('length')));
+    const from = runtime.model.requests.length;
+    expect(await next(session)).toMatchObject({ asked: 2, compaction: { state: 'summarized' } });
+    const [one, two] = summaries(from).map(({ max_tokens: most }) => most as number);
+    expect(two! - one!).toBe(8_000);
   });
 
   it('X8 that is empty counts as a failure', async () => {
