@@ -19,6 +19,7 @@ import {
   type ClaimedCompaction,
   type CompactionNote,
   finishCompaction,
+  type MadePrune,
   noteCompaction,
   storeCompaction,
   storePrune,
@@ -45,9 +46,9 @@ const TOO_LONG: RunFailure = {
 };
 
 /**
- * Compacts the conversation of a run before one of its steps, or as all that a run by hand does. Prunes tool outputs first; if
- * that is not enough, summarizes the turns before the newest ones. What is stored is stored at once: an attempt whose worker
- * is lost leaves nothing.
+ * Compacts the conversation of a run before one of its steps, or as all that a run by hand does. Prunes tool outputs; if
+ * that is not enough, summarizes the turns before the newest ones. What is stored is stored at once, a summary with the prune of what
+ * stays: an attempt whose worker is lost leaves nothing.
  * @param graceOver as of `RunStop`
  */
 export async function compact(
@@ -142,32 +143,26 @@ class Compaction {
     const { settings, model } = prepared;
     const { tokens } = this.args;
     const most = SPARE * (settings.prune_at ?? 1) * usableTokens(model, settings);
-    const enough = tokens === undefined ? Infinity : tokens - most;
-    const freed = await this.prune(prepared, enough, { isLast: true });
-    return freed > 0 ? this.ended('pruned') : this.ended('none', { state: 'none' });
+    return this.pruned(await this.prune(prepared, tokens === undefined ? Infinity : tokens - most));
   }
 
   private async compact(prepared: Prepared): Promise<CompactOutcome> {
     const { settings, model, messages } = prepared;
+    const { tokens: used, reason } = this.args;
     const usable = usableTokens(model, settings);
     const threshold = settings.compact_at * usable;
-    const { tokens: used } = this.args;
-    const isMeasured = used !== undefined && this.args.reason === 'window';
-    if (isMeasured) {
-      const enough = used - SPARE * threshold;
-      const outputs = await seenOutputs(messages, this.claimed.message_id, prepared.agent);
-      const freeable = planPrune(outputs, enough, settings).reduce((sum, { tokens }) => sum + tokens, 0);
-      if (freeable >= enough) {
-        await this.prune(prepared, enough, { isLast: true });
-        return this.ended('pruned');
-      }
-    }
+    // How much is too much is not known of a provider that refuses the conversation, and does not matter to a user who asks.
+    const enough = reason === 'window' && used !== undefined ? used - SPARE * threshold : Infinity;
+    const prune = await this.prune(prepared, enough);
+    if (prune && prune.data.tokens >= enough) return this.pruned(prune);
     const plan = planCompaction(await this.sizes(messages), this.claimed.message_id, usable, settings);
-    if (plan === undefined) {
-      const freed = await this.prune(prepared, isMeasured ? used - SPARE * threshold : Infinity, { isLast: true });
-      return freed > 0 ? this.ended('pruned') : this.ended('none', { state: 'none' });
-    }
-    return this.summarize(prepared, plan);
+    if (plan === undefined) return this.pruned(prune);
+    const rest = async (freed: number) => {
+      // Below the threshold is enough here, also without the spare.
+      if (this.isByHand || enough - freed < (1 - SPARE) * threshold) return undefined;
+      return this.prune({ ...prepared, messages: this.staying(messages, plan) }, enough - freed);
+    };
+    return this.summarize(prepared, plan, { rest, instead: this.isByHand ? undefined : prune });
   }
 
   /** The visible messages, with what the model sees of them. */
@@ -180,33 +175,32 @@ class Compaction {
     return Promise.all(sized);
   }
 
-  private async summarize(prepared: Prepared, plan: CompactionPlan): Promise<CompactOutcome> {
-    const { messages } = prepared;
-    const replaced = messages.filter(({ id }) => plan.summarized.includes(id));
+  /**
+   * @param prunes `rest`: of what stays, also of the turn in progress, if the summary frees too little; `instead`: if there is none.
+   * Each is stored together with what it follows from.
+   */
+  private async summarize(
+    prepared: Prepared,
+    plan: CompactionPlan,
+    prunes: { rest: (freed: number) => Promise<MadePrune | undefined>; instead: MadePrune | undefined },
+  ): Promise<CompactOutcome> {
+    const replaced = prepared.messages.filter(({ id }) => plan.summarized.includes(id));
     const replacedTokens = await messageTokens(replaced);
     const made = await askForSummary(this.writer, replaced, { ...prepared, mostTokens: replacedTokens });
-    if (!('kind' in made)) return this.notMade(notCompacted(made.message));
+    if (!('kind' in made)) return this.notMade(notCompacted(made.message), prunes.instead);
     const tokens = await countTokens(shownSummary(made.text));
-    const isShorter = tokens < replacedTokens;
-    if (made.kind === 'summary' && isShorter) {
-      await this.store(made, plan, { tokens, freed: replacedTokens - tokens });
-      await this.pruneRest({ ...prepared, messages: this.staying(messages, plan) }, replacedTokens - tokens);
+    const freed = replacedTokens - tokens;
+    if (made.kind === 'summary' && freed > 0) {
+      await this.store(made, plan, { tokens, freed }, await prunes.rest(freed));
       return this.ended('summarized');
     }
-    const note = { state: 'failed', warning: notCompacted(notUsed(made)) } as const;
+    const warning = notCompacted(notUsed(made));
     // What was answered was paid for.
-    if (made.calls.length > 0) await this.store(made, plan, { tokens, freed: 0, discarded: note });
-    if (made.kind === 'too_long') return failRun(this.writer, TOO_LONG);
-    return this.notMade(note.warning);
-  }
-
-  /** Prunes what stays, also outputs of the turn in progress, if the summary alone does not free enough. */
-  private async pruneRest(prepared: Prepared, freed: number): Promise<void> {
-    const { settings, model } = prepared;
-    const { tokens: used, reason } = this.args;
-    const most = settings.compact_at * usableTokens(model, settings);
-    if (used === undefined || reason !== 'window' || used - freed < most) return;
-    await this.prune(prepared, used - freed - SPARE * most, { isLast: false });
+    const isPaid = made.calls.length > 0;
+    const discarded = { state: 'failed', warning } as const;
+    if (isPaid) await this.store(made, plan, { tokens, freed: 0, discarded }, prunes.instead);
+    if (made.kind === 'too_long' && prunes.instead === undefined) return failRun(this.writer, TOO_LONG);
+    return this.notMade(warning, prunes.instead, isPaid);
   }
 
   /** The messages whose tool outputs the model still sees after a summary. */
@@ -220,52 +214,58 @@ class Compaction {
     made: Summarized,
     plan: CompactionPlan,
     size: Parameters<typeof storedSummary>[1],
+    prune: MadePrune | undefined,
   ): Promise<void> {
     const { context } = this.writer;
-    const byHand = this.claimed.message_id === null ? this.claimed.answer_id : undefined;
+    const byHand = this.isByHand ? this.claimed.answer_id : undefined;
     const { summary, note } = storedSummary({ context, labels: this.labels, made, plan, byHand }, size);
     if (note.state === 'summarized' && note.warning) context.log.warn(this.labels, note.warning);
-    await this.stored((claim) => storeCompaction(context.db, claim, summary, note));
+    await this.stored((claim) => storeCompaction(context.db, claim, summary, withPrune(note, prune), prune));
   }
 
-  /** Prunes outputs until `enough` tokens are freed. Returns how many were. */
-  private async prune(
-    { messages, agent, settings }: Prepared,
-    enough: number,
-    { isLast }: { isLast: boolean },
-  ): Promise<number> {
-    const { context } = this.writer;
+  /** A prune of outputs until `enough` tokens are freed. Undefined: there are none to prune. */
+  private async prune({ messages, agent, settings }: Prepared, enough: number): Promise<MadePrune | undefined> {
     const seen = await seenOutputs(messages, this.claimed.message_id, agent);
     const outputs = planPrune(seen, enough, settings);
-    if (outputs.length === 0) return 0;
+    if (outputs.length === 0) return undefined;
     const tokens = outputs.reduce((sum, output) => sum + output.tokens, 0);
-    const isByHand = this.claimed.message_id === null;
-    const made = {
-      message_id: isByHand && isLast ? this.claimed.answer_id : newId('msg'),
+    return {
+      message_id: this.isByHand ? this.claimed.answer_id : newId('msg'),
       part_id: newId('prt'),
       metadata: {},
-      type: 'data-prune' as const,
-      data: { outputs, tokens, auto: !isByHand },
+      type: 'data-prune',
+      data: { outputs, tokens, auto: !this.isByHand },
     };
-    const note: CompactionNote = { state: isLast ? 'pruned' : 'summarized', tokens };
-    await this.stored((claim) => storePrune(context.db, claim, made, note));
-    return tokens;
   }
 
-  /** No summary could be made: a turn goes on without one, a run by hand ends. */
-  private async notMade(warning: string): Promise<CompactOutcome> {
+  /** Ends with this prune as all that is done. */
+  private async pruned(prune: MadePrune | undefined): Promise<CompactOutcome> {
+    const { context } = this.writer;
+    if (prune === undefined) return this.ended('none', { state: 'none' });
+    await this.stored((claim) => storePrune(context.db, claim, prune, withPrune({ state: 'pruned' }, prune)));
+    return this.ended('pruned');
+  }
+
+  /** No summary could be made: a turn goes on without one, pruned as far as it can be; a run by hand ends. */
+  private async notMade(warning: string, prune: MadePrune | undefined, isStored = false): Promise<CompactOutcome> {
     const { context } = this.writer;
     context.log.warn({ ...this.labels }, 'a conversation could not be compacted');
-    await this.stored((claim) => noteCompaction(context.db, claim, { state: 'failed', warning }));
-    if (this.claimed.message_id !== null) return { kind: 'compacted', result: 'failed' };
-    return failRun(this.writer, failedByHand(warning));
+    const note = withPrune({ state: 'failed', warning }, prune);
+    if (!isStored) {
+      await this.stored((claim) =>
+        prune ? storePrune(context.db, claim, prune, note) : noteCompaction(context.db, claim, note),
+      );
+    }
+    if (this.isByHand) return failRun(this.writer, failedByHand(warning));
+    if (prune) await countWindow(context, this.args.session_id);
+    return { kind: 'compacted', result: 'failed' };
   }
 
   private async ended(result: 'summarized' | 'pruned' | 'none', note?: CompactionNote): Promise<CompactOutcome> {
     const { context } = this.writer;
     if (note) await this.stored((claim) => noteCompaction(context.db, claim, note));
     else await countWindow(context, this.args.session_id);
-    return this.claimed.message_id === null ? finish(this.writer) : { kind: 'compacted', result };
+    return this.isByHand ? finish(this.writer) : { kind: 'compacted', result };
   }
 
   /** Writes under the claim. @throws the stop's reason if another attempt has it */
@@ -275,9 +275,17 @@ class Compaction {
     stop.signal.throwIfAborted();
   }
 
+  private get isByHand(): boolean {
+    return this.claimed.message_id === null;
+  }
+
   private get labels() {
     return { session: this.args.session_id, run: this.args.run_seq };
   }
+}
+
+function withPrune(note: CompactionNote, prune: MadePrune | undefined): CompactionNote {
+  return prune === undefined ? note : { ...note, tokens: (note.tokens ?? 0) + prune.data.tokens };
 }
 
 function notCompacted(reason: string): string {

@@ -67,18 +67,23 @@ export type MadeSummary = Made<'data-compaction', CompactionData> & {
   discarded?: true;
 };
 
-/** Stores a summary and hides what it replaces. False: another attempt has the run. */
-export function storeCompaction(db: Db, mine: Claim, made: MadeSummary, note: CompactionNote): Promise<boolean> {
-  return callClaimed(db, z.boolean(), 'store_compaction', mine, [jsonb(made), jsonb(note)]);
-}
+/** Which tool outputs the model no longer sees. */
+export type MadePrune = Made<'data-prune', PruneData>;
 
-/** Stores which tool outputs the model no longer sees. False: another attempt has the run. */
-export function storePrune(
+/** Stores a summary, hides what it replaces, and stores a prune of what stays, at once. False: another attempt has the run. */
+export function storeCompaction(
   db: Db,
   mine: Claim,
-  made: Made<'data-prune', PruneData>,
+  made: MadeSummary,
   note: CompactionNote,
+  prune?: MadePrune,
 ): Promise<boolean> {
+  const also = prune === undefined ? null : jsonb(prune);
+  return callClaimed(db, z.boolean(), 'store_compaction', mine, [jsonb(made), jsonb(note), also]);
+}
+
+/** Stores a prune. False: another attempt has the run. */
+export function storePrune(db: Db, mine: Claim, made: MadePrune, note: CompactionNote): Promise<boolean> {
   return callClaimed(db, z.boolean(), 'store_prune', mine, [jsonb(made), jsonb(note)]);
 }
 

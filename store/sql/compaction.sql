@@ -151,12 +151,29 @@ CREATE OR REPLACE FUNCTION put_synthetic(p_session text, p_position bigint, p_ma
           jsonb_build_object('type', p_made -> 'type', 'data', p_made -> 'data'));
 $$;
 
+-- Adds the message of a prune, as in put_synthetic, after the newest message of its turn.
+CREATE OR REPLACE FUNCTION put_prune(p_run chat_runs, p_made jsonb) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+  v_session text := p_run.session_id;
+  v_turn bigint;
+BEGIN
+  IF p_run.kind = 'turn' THEN
+    SELECT position INTO v_turn FROM chat_messages WHERE session_id = v_session AND id = p_run.message_id;
+  ELSE
+    v_turn := newest_turn_before(v_session, p_run.seq);
+  END IF;
+  PERFORM put_synthetic(v_session, answer_position(v_session, v_turn), p_made);
+  PERFORM recount_window(v_session);
+  PERFORM append_event(v_session, 'prune', 'system', jsonb_build_object(
+    'state', 'pruned', 'tokens', p_made #> '{data,tokens}', 'message_id', p_made -> 'message_id', 'run_seq', p_run.seq), NULL);
+END $$;
+
 -- Stores a compaction in one transaction: its message before that with the id `data.tail_start_id`, what it hides, the
--- summarizer's usage, which counts like an answer's, and what it came to. A repeat changes nothing. `p_made` is as in
--- put_synthetic, with `usage` and `cost_usd`, and `discarded` for a summary that is kept only because it was paid for: its
--- message is hidden. Returns false if another attempt has the run.
+-- summarizer's usage, which counts like an answer's, the prune of what stays, if any, and what it came to. A repeat changes nothing.
+-- `p_made` is as in put_synthetic, with `usage` and `cost_usd`, and `discarded` for a summary that is kept only because it was paid
+-- for: its message is hidden. `p_prune` is as in put_prune. Returns false if another attempt has the run.
 CREATE OR REPLACE FUNCTION store_compaction(
-  p_session text, p_run integer, p_fence integer[], p_made jsonb, p_compaction jsonb
+  p_session text, p_run integer, p_fence integer[], p_made jsonb, p_compaction jsonb, p_prune jsonb DEFAULT NULL
 ) RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
   v_id text := p_made ->> 'message_id';
@@ -166,8 +183,10 @@ DECLARE
   v_chat chat_sessions := lock_session(p_session);
   -- The same for all, because the un-rewind of a rewind to before the summary gives all the same.
   v_now timestamptz := clock_timestamp();
+  v_run chat_runs;
 BEGIN
-  PERFORM FROM chat_runs WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running' FOR UPDATE;
+  SELECT * INTO v_run FROM chat_runs
+   WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running' FOR UPDATE;
   IF NOT FOUND THEN RETURN false; END IF;
   PERFORM FROM chat_messages WHERE session_id = p_session AND id = v_id;
   IF FOUND THEN RETURN true; END IF;
@@ -198,35 +217,27 @@ BEGIN
   PERFORM add_to_sums(p_session, v_usage, (p_made ->> 'cost_usd')::numeric);
   PERFORM append_event(p_session, 'compaction', 'system', p_compaction || jsonb_build_object(
     'message_id', v_id, 'run_seq', p_run, 'hidden', v_hidden), NULL);
+  IF p_prune IS NOT NULL THEN
+    PERFORM put_prune(v_run, p_prune);
+  END IF;
   RETURN note_compaction(p_session, p_run, p_fence, p_compaction || jsonb_build_object('message_id', v_id));
 END $$;
 
--- Stores a prune after the newest message of its turn. As store_compaction.
+-- Stores a prune in one transaction with what it came to. Otherwise as store_compaction.
 CREATE OR REPLACE FUNCTION store_prune(
   p_session text, p_run integer, p_fence integer[], p_made jsonb, p_compaction jsonb
 ) RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
-  v_id text := p_made ->> 'message_id';
   v_run chat_runs;
-  v_position bigint;
 BEGIN
   PERFORM lock_session(p_session);
   SELECT * INTO v_run FROM chat_runs
    WHERE session_id = p_session AND seq = p_run AND fence = p_fence AND state = 'running' FOR UPDATE;
   IF NOT FOUND THEN RETURN false; END IF;
-  PERFORM FROM chat_messages WHERE session_id = p_session AND id = v_id;
+  PERFORM FROM chat_messages WHERE session_id = p_session AND id = p_made ->> 'message_id';
   IF FOUND THEN RETURN true; END IF;
-  IF v_run.kind = 'turn' THEN
-    SELECT answer_position(p_session, position) INTO v_position FROM chat_messages
-     WHERE session_id = p_session AND id = v_run.message_id;
-  ELSE
-    v_position := answer_position(p_session, newest_turn_before(p_session, p_run));
-  END IF;
-  PERFORM put_synthetic(p_session, v_position, p_made);
-  PERFORM recount_window(p_session);
-  PERFORM append_event(p_session, 'prune', 'system', p_compaction || jsonb_build_object(
-    'message_id', v_id, 'run_seq', p_run), NULL);
-  RETURN note_compaction(p_session, p_run, p_fence, p_compaction || jsonb_build_object('message_id', v_id));
+  PERFORM put_prune(v_run, p_made);
+  RETURN note_compaction(p_session, p_run, p_fence, p_compaction || jsonb_build_object('message_id', p_made -> 'message_id'));
 END $$;
 
 -- Ends a run by hand that has compacted or pruned. Returns as settle_run.

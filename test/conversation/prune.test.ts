@@ -1,5 +1,7 @@
 // Pruning takes large tool outputs out of what the model sees; what is stored stays.
-import { beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { fail, failContextLength } from '../../tools/test-kit/model-actions.ts';
+import type { ModelScript } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
@@ -145,6 +147,51 @@ describe('a prune by itself', () => {
     expect(stubs().length).toBeGreaterThan(0);
     expect(seen()).toContain('c: word');
   });
+});
+
+describe('a prune with a compaction that is not enough, or fails', () => {
+  afterEach(() => runtime.model.script(talking()));
+
+  const note = async (session: TestSession, run: number) =>
+    ((await session.run(run)) as unknown as { compaction: Record<string, unknown> }).compaction;
+
+  it('X9 the summary fails: what can be pruned is pruned, and the turn that fits then goes on', async () => {
+    runtime.model.script(talking(() => [fail(401)]));
+    const session = await open('keeps-none');
+    await tell(session, [words(300, 'one'), words(300, 'two'), 'read a 300']);
+    // Together they are longer than the window; without the output they fit, although not with room to spare.
+    const last = (await tell(session, [words(1_200, 'four')]))!;
+    expect(await note(session, last.seq)).toMatchObject({
+      ...{ state: 'failed', warning: expect.stringContaining('could not be compacted') as string },
+      tokens: expect.any(Number) as number,
+    });
+    expect(stubs()).toHaveLength(1);
+  });
+
+  const refusing = (summary?: ModelScript): ModelScript => {
+    const answers = talking(summary);
+    return (request, index) => {
+      const isFive = JSON.stringify(request.messages.at(-1)).includes('five') && !isSummary(request);
+      const isLong = JSON.stringify(request.messages).includes('a: word');
+      return isFive && isLong ? [failContextLength()] : answers(request, index);
+    };
+  };
+
+  it.each<[string, ModelScript | undefined, string]>([
+    ['as well as a summary of what does not', undefined, 'summarized'],
+    ['also without a summary', () => [fail(401)], 'failed'],
+  ])(
+    'X9 a provider that refuses the conversation as too long: outputs that stay are pruned, %s',
+    async (_name, summary, state) => {
+      runtime.model.script(refusing(summary));
+      const session = await open('keeps-none');
+      await tell(session, [words(100, 'one'), words(100, 'two'), 'three', 'read a 100']);
+      const last = (await tell(session, ['five']))!;
+      expect(await note(session, last.seq)).toMatchObject({ state });
+      expect(stubs()).toHaveLength(1);
+      expect((await visible(runtime, session))[0] === 'data-compaction').toBe(state === 'summarized');
+    },
+  );
 });
 
 describe('the prefix of consecutive requests', () => {

@@ -60,7 +60,7 @@ it('X5 a run by hand is aborted if that was asked for before it ends, and keeps 
   const summarize = (run: number) => {
     const data = { summary: 'short', tail_start_id: 'three' };
     const made = { message_id: `s${run}`, part_id: `p${run}`, metadata: {}, type: 'data-compaction', data, usage: {} };
-    const args = [session.id, run, [0, run, 1], JSON.stringify(made), '{"state": "summarized"}'];
+    const args = [session.id, run, [0, run, 1], JSON.stringify(made), '{"state": "summarized"}', null];
     return call(db, 'store_compaction', args);
   };
   const first = await begun();
