@@ -24,8 +24,8 @@ import { costOf } from '../cost.ts';
 import { type StepPrompt, stepPrompt } from '../prompt/step-prompt.ts';
 import { Flusher } from '../streaming/flusher.ts';
 import { noteContextOf } from '../window/note-context.ts';
-import { askForCompaction, failTooLong, judgedStep } from '../window/too-long.ts';
-import { isCompactible, type JudgedStep, judgeWindow } from '../window/window.ts';
+import { askForCompaction, failTooLong, isJustPruned, judgedStep, switchedFrom } from '../window/too-long.ts';
+import { isCompactible, type JudgedStep, judgeWindow, NO_SWITCH } from '../window/window.ts';
 
 /**
  * Records a step in Postgres while the model streams it: batches of parts and deltas, then one settlement. Unless chunks are
@@ -69,7 +69,9 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
     await noteContextOf(this.work, this.judged);
     const judgement = await judgeWindow(this.judged);
     if (judgement.kind === 'compact') return { instead: await askForCompaction(this.work, judgement) };
-    if (judgement.kind === 'too_long') return { instead: await failTooLong(this.work, judgement) };
+    if (judgement.kind === 'too_long' && !isJustPruned(this.work)) {
+      return { instead: await failTooLong(this.work, judgement) };
+    }
     this.metadata = this.metadataOf(prompt, model);
     const flusher = context.settings.saveOn === 'chunk' ? this.flusher(prompt) : undefined;
     flusher?.chunk();
@@ -149,7 +151,7 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
       case 'shutdown':
         throw ApplicationFailure.retryable('Shutdown', 'Shutdown');
       case 'error':
-        return (await this.overflow(end.failure)) ?? failRun(this.work, end.failure, this.refusal(end.failure));
+        return this.failed(end.failure);
       case 'retry':
         return this.noteRetry(end.retry);
     }
@@ -180,11 +182,14 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
     };
   }
 
-  /** The provider's limit is lower than known, or its count is higher: a compaction may help. */
-  private async overflow({ code }: RunFailure): Promise<StepOutcome | undefined> {
+  /** If its provider refuses the conversation as too long, its limit is lower than known, or its count is higher. */
+  private async failed(failure: RunFailure): Promise<StepOutcome> {
     const { judged } = this;
-    if (code !== 'ContextTooLong' || judged?.mayAsk !== true || !(await isCompactible(judged))) return undefined;
-    return askForCompaction(this.work, { reason: 'overflow' });
+    const answer = () => this.refusal(failure);
+    if (failure.code !== 'ContextTooLong' || judged === undefined) return failRun(this.work, failure, answer());
+    if (judged.mayAsk && (await isCompactible(judged))) return askForCompaction(this.work, { reason: 'overflow' });
+    const former = switchedFrom(this.work, judged);
+    return failTooLong(this.work, former === undefined ? { failure } : { failure: NO_SWITCH, former }, answer());
   }
 
   /** Says in the answer what the provider refused. */

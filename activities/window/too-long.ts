@@ -1,8 +1,11 @@
+import { compactionOf } from '../../agent/definition/compaction-schema.ts';
 import type { Models, ResolvedModel } from '../../agent/models/models.ts';
 import type { NotBegun, RunOutcome, StepOutcome } from '../../domain/activities.ts';
-import type { CompactionReason } from '../../domain/compaction.ts';
+import { type CompactionReason, usableTokens } from '../../domain/compaction.ts';
 import { PerdureError } from '../../domain/errors.ts';
 import { noteCompaction, undoSwitch } from '../../store/compaction.ts';
+import type { RunSettlement } from '../../store/runs.ts';
+import { viewMessages } from '../../store/view-messages.ts';
 import type { Claimed } from '../claims/claimed.ts';
 import { failRun } from '../claims/fail-run.ts';
 import { writeUntilStored } from '../claims/write-until-stored.ts';
@@ -21,6 +24,26 @@ export function judgedStep(
   return { agent, model, prompt, messageId, step, reported, mayAsk, noTurns: compaction === 'none' };
 }
 
+/**
+ * The model from which the session was switched to this one, whose window is not known to be larger; undefined: none. What the provider
+ * refuses as too long fitted into the window of that model.
+ */
+export function switchedFrom({ context }: Claimed, { model, agent, reported }: JudgedStep): string | undefined {
+  const former = reported?.model;
+  if (former === undefined || former === model.ref || !isConfigured(context.models, former)) return undefined;
+  const settings = compactionOf(agent);
+  const isLarger = usableTokens(model, settings) > usableTokens(context.models.resolve(former), settings);
+  return isLarger ? undefined : former;
+}
+
+/** Whether outputs were pruned right before the step, so that no provider has counted what is left: our count may be a quarter higher. */
+export function isJustPruned({ claimed, mayCompact }: Claimed): boolean {
+  const view = viewMessages(claimed.view ?? []);
+  const turn = view.slice(view.findIndex(({ id }) => id === claimed.message_id));
+  const isPruned = turn.some(({ parts }) => parts.some(({ type }) => type === 'data-prune'));
+  return !mayCompact && isPruned && claimed.reported?.is_current !== true;
+}
+
 /** Leaves the step to a compaction, which readers see at once. */
 export async function askForCompaction(
   work: Claimed,
@@ -33,16 +56,20 @@ export async function askForCompaction(
   return { kind: 'compact', reason, ...(tokens !== undefined && { tokens }) };
 }
 
-/** Ends the turn with advice. After a switch of models, the session has its former one again, if that can still be called. */
+/**
+ * Ends the turn with advice. After a switch of models, the session has its former one again, if that can still be called.
+ * @param answer as of `failRun`
+ */
 export async function failTooLong(
   work: Claimed,
-  { failure, former }: Extract<Judgement, { kind: 'too_long' }>,
+  { failure, former }: Omit<Extract<Judgement, { kind: 'too_long' }>, 'kind'>,
+  answer?: RunSettlement['answer'],
 ): Promise<RunOutcome | Extract<NotBegun, { kind: 'lost' }>> {
   const { db, models } = work.context;
   if (former !== undefined && isConfigured(models, former)) {
     await writeUntilStored(work, (mine) => undoSwitch(db, mine, former));
   }
-  return failRun(work, failure);
+  return failRun(work, failure, answer);
 }
 
 function isConfigured(models: Models, ref: string): boolean {

@@ -54,7 +54,7 @@ export async function judgeWindow(given: JudgedStep): Promise<Judgement> {
   return tokens >= model.maxInput ? { kind: 'too_long', failure: tooLong(tokens, model) } : { kind: 'fits' };
 }
 
-const NO_SWITCH: RunFailure = {
+export const NO_SWITCH: RunFailure = {
   code: 'ContextTooLong',
   message:
     'Switching to a model with a smaller context window would lose the conversation; consider branching with the new model.',

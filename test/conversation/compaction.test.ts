@@ -15,7 +15,7 @@ let runtime: TestRuntime;
 beforeAll(async () => {
   runtime = await startRuntime({
     defaultModel: 'openai/small',
-    catalog: CATALOG,
+    catalog: { ...CATALOG, 'openai/other': CATALOG['openai/test'] },
     agents: [agent('talker'), agent('by-hand', { auto: false, tail_turns: 1 }), agent('early', { compact_at: 0.5 })],
   });
 });
@@ -213,6 +213,24 @@ describe('a switch to a model with a smaller window', () => {
         'Switching to a model with a smaller context window would lose the conversation; consider branching with the new model.',
     });
     await tell(session, ['four']);
+    expect(runtime.model.requests.at(-1)!.body.model).toBe('test');
+  });
+
+  it('X10 fails by its provider’s word, too, also after a compaction; the session keeps its model and goes on', async () => {
+    const answer = talking();
+    runtime.model.script((request, index) =>
+      request.model === 'other' ? [failContextLength()] : answer(request, index),
+    );
+    const session = await open('talker');
+    await tell(session, [words(100, 'one'), words(100, 'two'), 'three', 'four'], 'openai/test');
+    const from = runtime.model.requests.length;
+    const run = await session.ended(await send(session, 'five', 'openai/other'));
+    expect(runtime.model.requests.slice(from).map(({ body }) => body.model)).toEqual(['other', 'mini', 'other']);
+    expect(run).toMatchObject({
+      ...{ state: 'error', error_code: 'ContextTooLong' },
+      error_message: expect.stringContaining('consider branching with the new model') as string,
+    });
+    await tell(session, ['six']);
     expect(runtime.model.requests.at(-1)!.body.model).toBe('test');
   });
 

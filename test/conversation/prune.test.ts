@@ -1,12 +1,12 @@
 // Pruning takes large tool outputs out of what the model sees; what is stored stays.
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { fail, failContextLength } from '../../tools/test-kit/model-actions.ts';
+import { fail, failContextLength, type ModelAction, report } from '../../tools/test-kit/model-actions.ts';
 import type { ModelScript } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
 import { refusalOf } from '../faults/answered.ts';
-import { agent, CATALOG, isSummary, messages, requests, talking, tell, visible, words } from './kit.ts';
+import { agent, CATALOG, isSummary, messages, requests, send, talking, tell, visible, words } from './kit.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {
@@ -192,6 +192,37 @@ describe('a prune with a compaction that is not enough, or fails', () => {
       expect((await visible(runtime, session))[0] === 'data-compaction').toBe(state === 'summarized');
     },
   );
+
+  /** Of a provider that counts fewer tokens than the worker does. */
+  const sparing = (last: () => ModelAction[] | undefined): ModelScript => {
+    const answers = talking();
+    return async (request, index) => {
+      const actions = JSON.stringify(request.messages.at(-1)).includes('four') ? last() : undefined;
+      const said = actions ?? ((await answers(request, index)) as ModelAction[]);
+      const input = Math.ceil(JSON.stringify(request.messages).length / 8);
+      return said.map((each) => (each.do === 'usage' ? report({ input, output: 10 }) : each));
+    };
+  };
+
+  const nearlyFull = ['read a 300', ...['1', '2', '3', '4', '5', '6', '7'].map((topic) => words(325, topic))];
+
+  it('X9 after a prune the provider decides whether the conversation fits, and not the worker’s estimate', async () => {
+    runtime.model.script(sparing(() => undefined));
+    const session = await open('keeps-none');
+    await tell(session, [...nearlyFull, words(250, 'four')]);
+    expect(await visible(runtime, session)).toContain('data-prune');
+    expect(stubs()).toHaveLength(1);
+  });
+
+  it('X9 and if it refuses, the turn ends with advice', async () => {
+    runtime.model.script(sparing(() => [failContextLength()]));
+    const session = await open('keeps-none');
+    await tell(session, nearlyFull);
+    const from = runtime.model.requests.length;
+    const run = await session.ended(await send(session, words(250, 'four')));
+    expect(run).toMatchObject({ state: 'error', error_code: 'ContextTooLong' });
+    expect(runtime.model.requests.slice(from)).toHaveLength(1);
+  });
 });
 
 describe('the prefix of consecutive requests', () => {
