@@ -132,7 +132,7 @@ BEGIN
   RETURN true;
 END $$;
 
--- Ends a run: deletes its `temp:` state, clears pending_tool if no other run is active, queues its messages for the search,
+-- Ends a run, and a compaction that is under way in it: deletes its `temp:` state, clears pending_tool if no other run is active, queues its messages for the search,
 -- ends its children (after an error of a user's session only those that it waits for), and pauses the queue after an error until
 -- the next message; a run by hand stops no queue. Returns the ended runs of children, as end_children().
 CREATE OR REPLACE FUNCTION close_run(p_session text, p_run integer, p_state text, p_code text, p_message text)
@@ -144,7 +144,9 @@ DECLARE
 BEGIN
   UPDATE chat_runs
      SET state = p_state, error_code = p_code, error_message = p_message, retry = NULL, temp = NULL, progress = NULL,
-         waiting = NULL, given = NULL, replaced = NULL, finished_at = clock_timestamp(), updated_at = clock_timestamp()
+         waiting = NULL, given = NULL, replaced = NULL, compaction = CASE WHEN compaction ->> 'state' = 'running'
+           THEN jsonb_build_object('state', CASE p_state WHEN 'error' THEN 'failed' ELSE 'none' END) ELSE compaction END,
+         finished_at = clock_timestamp(), updated_at = clock_timestamp()
    WHERE session_id = p_session AND seq = p_run
   RETURNING message_id, kind INTO v_message, v_kind;
   PERFORM queue_turn(p_session, v_message);

@@ -292,10 +292,10 @@ describe('a history that is longer than the summarizer can take', () => {
 
   it('X8 none of them: the turn ends with advice', async () => {
     const session = await full('helpless');
-    const { run, asked } = await next(session);
+    const { run, asked, compaction: found } = await next(session);
     expect(run).toMatchObject({ state: 'error', error_code: 'ContextTooLong' });
     expect(run.error_message).toMatch(/branch from an earlier message/);
-    expect(asked).toBe(0);
+    expect({ asked, found }).toEqual({ asked: 0, found: { state: 'failed' } });
   });
 
   it('X8 by its provider’s word: the recoveries follow, and end', async () => {

@@ -21,7 +21,7 @@ it('R2 X5 a reader that was told of a compaction hears of its end, also if the r
   expect(begun.items).toContainEqual({ type: 'data-compaction', transient: true, data: { state: 'running' } });
   const data = { summary: 'short', tail_start_id: 'three' };
   const made = { message_id: 's', part_id: 'p', metadata: {}, type: 'data-compaction', data, usage: {} };
-  const args = [session.id, run, fence, JSON.stringify(made), '{"state": "summarized", "turns": 2}'];
+  const args = [session.id, run, fence, JSON.stringify(made), '{"state": "summarized", "turns": 2}', null];
   expect(await call(db, 'store_compaction', args)).toBe(true);
   expect(await call(db, 'finish_compaction', [session.id, run, fence])).toMatchObject({ state: 'finished' });
   const { items, done } = await reader.read();
@@ -32,4 +32,19 @@ it('R2 X5 a reader that was told of a compaction hears of its end, also if the r
   expect((await follow().read()).items).not.toContainEqual(
     expect.objectContaining({ type: 'data-compaction', transient: true }),
   );
+});
+
+it.each([
+  ['an abort', 'aborted', 'none'],
+  ['an error', 'error', 'failed'],
+])('R2 X5 a reader that was told of a compaction hears of its end by %s', async (_how, state, end) => {
+  const session = await conversation(db, 'one', 'two', 'three');
+  const { run_seq: run } = (await session.apply('compact', { tail_turns: 1 })) as { run_seq: number };
+  await call(db, 'claim_compaction', [session.id, run, [0, run, 1], null]);
+  const reader = new AnswerReader(reads, { userId: 'ada', sessionId: session.id, runSeq: run });
+  await reader.read();
+  await call(db, 'settle_run', [session.id, run, [0, run, 1], state, 'ContextTooLong', 'too long', 'not run']);
+  const { items, done } = await reader.read();
+  expect(done).toBe(true);
+  expect(items[0]).toMatchObject({ type: 'data-compaction', transient: true, data: { state: end } });
 });
