@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { defineAgent } from '../../agent/definition/define.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { callTool, fail, report, say } from '../../tools/test-kit/model-actions.ts';
+import { callTool, fail, failContextLength, report, say } from '../../tools/test-kit/model-actions.ts';
 import { withoutFunction } from '../../tools/test-kit/without-function.ts';
 import { signals, updates } from '../../workflows/definitions.ts';
 import faultAgent from '../faults/agent.ts';
@@ -348,6 +348,24 @@ const compactions: Scenario = {
   },
 };
 
+/** At `prune_at`, and a summary because the provider refuses the conversation as too long. */
+const prunes: Scenario = {
+  name: 'prunes',
+  options: {
+    catalog: { 'openai/test': { context_limit: 3_000, max_output: 500 } },
+    agents: [defineAgent({ ...faultAgent, compaction: { prune_at: 0.5, prune_min_tokens: 50, prune_keep: 0 } })],
+  },
+  async play(runtime) {
+    const echo = [callTool('call_1', 'echo', { words: `${CANARY} `, times: 50 })];
+    const full = [say('Certainly. '.repeat(50)), report({ input: 1_300, output: 100 })];
+    const summary = [say(`They talked. ${CANARY}`)];
+    runtime.model.script(inOrder(echo, full, words, words, [failContextLength()], summary, words));
+    const session = await open(runtime);
+    for (let turns = 0; turns < 4; turns += 1) await turn(session);
+    return session;
+  },
+};
+
 export const lifecycle = [
   closeAndReopen,
   idleClose,
@@ -367,4 +385,5 @@ export const lifecycle = [
   failedActivity,
   archives,
   compactions,
+  prunes,
 ];
