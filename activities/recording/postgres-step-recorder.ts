@@ -188,7 +188,7 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
     const answer = () => this.refusal(failure);
     if (failure.code !== 'ContextTooLong' || judged === undefined) return failRun(this.work, failure, answer());
     if (judged.mayAsk && (await isCompactible(judged))) return askForCompaction(this.work, { reason: 'overflow' });
-    const former = switchedFrom(this.work, judged);
+    const former = switchedFrom(judged);
     return failTooLong(this.work, former === undefined ? { failure } : { failure: NO_SWITCH, former }, answer());
   }
 

@@ -16,24 +16,33 @@ import type { JudgedStep, Judgement } from './window.ts';
 
 /** The facts of a step that its conversation is judged by. */
 export function judgedStep(
-  { claimed, agent, step, mayCompact }: Claimed,
+  { context, claimed, agent, step, mayCompact }: Claimed,
   { model, prompt }: { model: ResolvedModel; prompt: StepPrompt },
 ): JudgedStep {
   const { message_id: messageId, reported, compaction } = claimed;
   const mayAsk = mayCompact && compaction !== 'failed';
-  return { agent, model, prompt, messageId, step, reported, mayAsk, noTurns: compaction === 'none' };
+  const former = reported === null ? undefined : configured(context.models, reported.model);
+  return { agent, model, former, prompt, messageId, step, reported, mayAsk, noTurns: compaction === 'none' };
+}
+
+/** A model, if it can be called. */
+function configured(models: Models, ref: string): ResolvedModel | undefined {
+  try {
+    return models.resolve(ref);
+  } catch (error) {
+    if (error instanceof PerdureError) return undefined;
+    throw error;
+  }
 }
 
 /**
  * The model from which the session was switched to this one, whose window is not known to be larger; undefined: none. What the provider
  * refuses as too long fitted into the window of that model.
  */
-export function switchedFrom({ context }: Claimed, { model, agent, reported }: JudgedStep): string | undefined {
-  const former = reported?.model;
-  if (former === undefined || former === model.ref || !isConfigured(context.models, former)) return undefined;
+export function switchedFrom({ former, model, agent }: JudgedStep): string | undefined {
+  if (former === undefined || former.ref === model.ref) return undefined;
   const settings = compactionOf(agent);
-  const isLarger = usableTokens(model, settings) > usableTokens(context.models.resolve(former), settings);
-  return isLarger ? undefined : former;
+  return usableTokens(model, settings) > usableTokens(former, settings) ? undefined : former.ref;
 }
 
 /** Whether outputs were pruned right before the step, so that no provider has counted what is left: our count may be a quarter higher. */
@@ -57,7 +66,7 @@ export async function askForCompaction(
 }
 
 /**
- * Ends the turn with advice. After a switch of models, the session has its former one again, if that can still be called.
+ * Ends the turn with advice. After a switch of models, the session has its former one again.
  * @param answer as of `failRun`
  */
 export async function failTooLong(
@@ -65,18 +74,7 @@ export async function failTooLong(
   { failure, former }: Omit<Extract<Judgement, { kind: 'too_long' }>, 'kind'>,
   answer?: RunSettlement['answer'],
 ): Promise<RunOutcome | Extract<NotBegun, { kind: 'lost' }>> {
-  const { db, models } = work.context;
-  if (former !== undefined && isConfigured(models, former)) {
-    await writeUntilStored(work, (mine) => undoSwitch(db, mine, former));
-  }
+  const { db } = work.context;
+  if (former !== undefined) await writeUntilStored(work, (mine) => undoSwitch(db, mine, former));
   return failRun(work, failure, answer);
-}
-
-function isConfigured(models: Models, ref: string): boolean {
-  try {
-    return models.resolve(ref).ref === ref;
-  } catch (error) {
-    if (error instanceof PerdureError) return false;
-    throw error;
-  }
 }

@@ -17,13 +17,15 @@ type Part = UIMessage['parts'][number];
 export type Judgement =
   | { kind: 'fits' }
   | { kind: 'compact'; reason: CompactionReason; tokens: number }
-  /** `former`: the model from which the session was switched to one with too small a window. */
+  /** `former`: the model, with a larger window, from which the session was switched to one with too small a window. */
   | { kind: 'too_long'; failure: RunFailure; former?: string };
 
 /** A step that is about to call its model. */
 export interface JudgedStep {
   agent: AgentDefinition;
   model: ResolvedModel;
+  /** That of the newest step; undefined: there is none, or it can no longer be called. */
+  former: ResolvedModel | undefined;
   prompt: Pick<StepPrompt, 'system' | 'tools' | 'messages'>;
   /** The message that is being answered. */
   messageId: string;
@@ -37,20 +39,20 @@ export interface JudgedStep {
 
 /** Judges the conversation before a step. Counts tokens only if the conversation might be too long. */
 export async function judgeWindow(given: JudgedStep): Promise<Judgement> {
-  const { agent, model, prompt, step, messageId, reported, mayAsk } = given;
+  const { agent, model, former, prompt, step, messageId, reported, mayAsk } = given;
   const settings = compactionOf(agent);
   const usable = usableTokens(model, settings);
-  const former = reported !== null && reported.model !== model.ref ? reported.model : undefined;
   const compactAt = settings.compact_at * usable;
   const pruneAt = step === 0 && mayAsk && settings.prune_at !== undefined ? settings.prune_at * usable : Infinity;
   const tokens = await windowInUse(prompt, reported, Math.min(compactAt, pruneAt));
   if (tokens === undefined) return { kind: 'fits' };
-  const mayCompact = mayAsk && tokens >= compactAt && (settings.auto || former !== undefined);
-  if (mayCompact && (await isCompactible(given))) return { kind: 'compact', reason: 'window', tokens };
+  const isSwitch = tokens >= usable && former !== undefined && usableTokens(former, settings) > usable;
+  const isDue = isSwitch || (settings.auto && tokens >= compactAt);
+  if (mayAsk && isDue && (await isCompactible(given))) return { kind: 'compact', reason: 'window', tokens };
   if (tokens >= pruneAt && (await prunable(prompt.messages, messageId, agent)).length > 0) {
     return { kind: 'compact', reason: 'prune', tokens };
   }
-  if (former !== undefined && tokens >= usable) return { kind: 'too_long', failure: NO_SWITCH, former };
+  if (isSwitch) return { kind: 'too_long', failure: NO_SWITCH, former: former.ref };
   return tokens >= model.maxInput ? { kind: 'too_long', failure: tooLong(tokens, model) } : { kind: 'fits' };
 }
 

@@ -254,6 +254,23 @@ describe('a switch to a model with a smaller window', () => {
     expect(runtime.model.requests.slice(-2).map(({ body }) => body.model)).toEqual(['test', 'test']);
   });
 
+  it('X10 X5 to an equal or larger one is judged like any step: not refused, and not compacted with auto: false', async () => {
+    runtime.model.script(talking());
+    // Of the larger window, usable are 7,600, and its model takes 8,000.
+    const filling = words(9_500, 'three');
+    const alone = await open('talker');
+    await tell(alone, ['one'], 'openai/small');
+    await tell(alone, [filling], 'openai/test');
+    const byHand = await open('by-hand');
+    await tell(byHand, ['one', 'two'], 'openai/small');
+    await tell(byHand, [filling], 'openai/test');
+    expect(await visible(runtime, byHand)).not.toContain('data-compaction');
+    for (const { id } of [alone, byHand]) {
+      const { rows } = await runtime.db.query('SELECT model FROM chat_sessions WHERE session_id = $1', [id]);
+      expect(rows).toEqual([{ model: 'openai/test' }]);
+    }
+  });
+
   it('X10 that fails does not go back to a model that can no longer be called', async () => {
     runtime.model.script(talking());
     const session = await open('talker');
@@ -263,7 +280,8 @@ describe('a switch to a model with a smaller window', () => {
         WHERE session_id = $1 AND role = 'assistant'`,
       [session.id],
     );
-    expect((await session.ended(await send(session, 'three', 'openai/small'))).error_code).toBe('ContextTooLong');
+    const run = await session.ended(await send(session, 'three', 'openai/small'));
+    expect(run.error_message).toMatch(/^The conversation has about \d,?\d+ tokens, and openai\/small takes 2000: /);
     const { rows } = await runtime.db.query('SELECT model FROM chat_sessions WHERE session_id = $1', [session.id]);
     expect(rows).toEqual([{ model: 'openai/small' }]);
   });

@@ -1,8 +1,11 @@
-// How much of the window is in use: the provider's count of the newest step, and what came after it counted here.
+// How much of the window is in use (the provider's count of the newest step, and what came after it counted here), and what
+// follows from that before a step.
 import type { UIMessage } from 'ai';
 import { expect, it } from 'vitest';
-import { windowInUse } from '../../activities/window/window.ts';
+import { judgeWindow, windowInUse } from '../../activities/window/window.ts';
 import { countTokens } from '../../agent/compaction/tokens.ts';
+import { createModels } from '../../agent/models/models.ts';
+import { agent, CATALOG } from './kit.ts';
 
 const text = (id: string, role: 'user' | 'assistant', content: string): UIMessage => {
   return { id, role, parts: [{ type: 'step-start' }, { type: 'text', text: content }] };
@@ -47,4 +50,36 @@ it('U4 nothing is counted while the bytes are fewer than the threshold', async (
   const short = prompt(text('u', 'user', 'x'), text('a', 'assistant', 'y'));
   expect(await windowInUse(short, reported(), 1_100)).toBeUndefined();
   expect(await windowInUse(short, reported(), 1_000)).toBe(1_004);
+});
+
+// Usable are 1,600 of `small`, 2,600 of `mini`, 7,600 of `test`.
+it.each([
+  ['a smaller window that does not hold the conversation', 'test', 2_600, { auto: false }, 'compact'],
+  ['a smaller window that holds it', 'test', 2_599, { auto: false, compact_at: 0.5 }, 'fits'],
+  ['an equal one', 'mini', 2_600, { auto: false }, 'fits'],
+  ['a larger one', 'small', 2_600, { auto: false }, 'fits'],
+  ['a larger one, by the threshold of all steps', 'small', 2_600, {}, 'compact'],
+  ['a larger one, beyond what the model takes', 'small', 3_000, { auto: false }, 'too_long'],
+  ['one after a model that can no longer be called', undefined, 2_600, { auto: false }, 'fits'],
+])('X10 a change to %s', async (_to, former, tokens, settings, expected) => {
+  const models = createModels({ openaiBaseUrl: 'http://127.0.0.1:1', catalog: CATALOG });
+  const messages = [
+    ...['u1', 'u2'].flatMap((id) => [text(id, 'user', 'x'), text(`${id}-answer`, 'assistant', 'y')]),
+    text('a', 'assistant', 'z'),
+    text('u3', 'user', ''),
+  ];
+  const judged = await judgeWindow({
+    agent: agent('talker', settings),
+    model: models.resolve('openai/mini'),
+    former: former === undefined ? undefined : models.resolve(`openai/${former}`),
+    prompt: { system: '', tools: '', messages },
+    messageId: 'u3',
+    step: 0,
+    // The end of the answer and the message after it take four tokens each.
+    reported: reported({ tokens: tokens - 8 }),
+    mayAsk: true,
+    noTurns: false,
+  });
+  expect(judged.kind).toBe(expected);
+  expect('former' in judged).toBe(false);
 });
