@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { planCompaction } from './compaction-plan.ts';
+import { planCompaction, type SizedMessage } from './compaction-plan.ts';
 import { DEFAULT_COMPACTION, usableTokens } from './compaction.ts';
 import { planPrune } from './plan-prune.ts';
 
@@ -33,9 +33,18 @@ describe('what a compaction summarizes', () => {
     expect(plan({ a3: 300 }, { split_last_turn: true })).toMatchObject({ tailStart: 'u3', isSplit: true });
   });
 
-  it('X5 by hand, without a message that is being answered, the last message belongs to a turn', () => {
-    const planned = planCompaction(conversation(), null, 1_000, DEFAULT_COMPACTION);
-    expect(planned).toMatchObject({ tailStart: 'u3', turns: 2 });
+  it('X6 by hand the unanswered message, as after a rewind, is not one of the turns either; one that was answered is', () => {
+    const byHand = (...more: SizedMessage[]) =>
+      planCompaction([...conversation(), ...more], null, 1_000, { ...DEFAULT_COMPACTION, tail_turns: 1 });
+    expect(byHand()).toMatchObject({ tailStart: 'u3', turns: 2 });
+    expect(byHand({ id: 'a prune', role: 'assistant', tokens: 0 })).toMatchObject({ tailStart: 'u3', turns: 2 });
+    expect(byHand({ id: 'a4', role: 'assistant', tokens: 10 })).toMatchObject({ tailStart: 'u4', turns: 3 });
+  });
+
+  it('X6 with nothing but a message there is nothing to summarize', () => {
+    const only: SizedMessage[] = [{ id: 'u', role: 'user', tokens: 10 }];
+    expect(planCompaction(only, null, 1_000, DEFAULT_COMPACTION)).toBeUndefined();
+    expect(planCompaction([], null, 1_000, DEFAULT_COMPACTION)).toBeUndefined();
   });
 });
 

@@ -25,7 +25,8 @@ export interface CompactionPlan {
  * Which messages a compaction summarizes; undefined: there is nothing before the turns that stay.
  *
  * @param messages the visible ones, in order
- * @param current the message that is being answered; null: none. It stays, like all after it, and is not one of the turns
+ * @param current the message that is being answered; null: none, then it is the last one if that has no answer, as after a rewind. It
+ * stays, like all after it, and is not one of the turns
  * @param usable the usable window of the model that the next turn uses, in tokens
  */
 export function planCompaction(
@@ -34,7 +35,7 @@ export function planCompaction(
   usable: number,
   settings: CompactionSettings,
 ): CompactionPlan | undefined {
-  const end = messages.findIndex(({ id }) => id === current);
+  const end = messages.findIndex(({ id }) => id === (current ?? unanswered(messages)));
   const earlier = end < 0 ? messages : messages.slice(0, end);
   const turns = turnsOf(earlier);
   const budget = settings.tail_budget_pct * usable;
@@ -68,6 +69,12 @@ function turnsOf(messages: readonly SizedMessage[]): SizedMessage[][] {
     else turns.at(-1)?.push(message);
   }
   return turns;
+}
+
+/** The message of the last turn, if the model sees nothing after it. */
+function unanswered(messages: readonly SizedMessage[]): string | undefined {
+  const last = messages.findLastIndex(({ role, tokens }) => role === 'user' || tokens > 0);
+  return messages[last]?.role === 'user' ? messages[last].id : undefined;
 }
 
 function sizeOf(turns: readonly SizedMessage[][]): number {

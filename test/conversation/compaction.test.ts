@@ -190,6 +190,22 @@ describe('a compaction by hand', () => {
     expect(await readStatus(runtime.db, session.id)).toEqual({ state: 'idle' });
     expect(await refusalOf(session.command(updates.compact))).toMatchObject({ code: 'NothingToCompact' });
   });
+
+  it('X6 after a rewind keeps as many whole turns as others, and the message without an answer', async () => {
+    runtime.model.script(talking());
+    const session = await open('by-hand');
+    await tell(session, [words(200, 'one'), 'two', 'three']);
+    const three = (await messages(runtime, session)).find(({ parts }) => parts[0]?.text === 'three')!;
+    await session.command(updates.rewind, { message_id: three.id });
+    const { run_seq: run } = await session.command(updates.compact);
+    expect((await session.ended(run)).state).toBe('finished');
+    expect(await visible(runtime, session)).toEqual(['data-compaction', 'two', 'You said: two', 'three']);
+    await tell(session, ['instead']);
+    expect(await visible(runtime, session)).toEqual([
+      ...['data-compaction', 'two', 'You said: two'],
+      ...['instead', 'You said: instead'],
+    ]);
+  });
 });
 
 describe('a switch to a model with a smaller window', () => {
