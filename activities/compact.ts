@@ -9,7 +9,7 @@ import { classifyOwn } from '../agent/provider-failures/classify-provider-error.
 import { limitFailure } from '../agent/step/limits.ts';
 import type { CompactArgs, CompactOutcome } from '../domain/activities.ts';
 import { type CompactionPlan, planCompaction } from '../domain/compaction-plan.ts';
-import { type CompactionSettings, shownSummary, usableTokens } from '../domain/compaction.ts';
+import { type CompactionSettings, shownSummary, summaryOf, usableTokens } from '../domain/compaction.ts';
 import { PerdureError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { planPrune } from '../domain/plan-prune.ts';
@@ -168,9 +168,9 @@ class Compaction {
   /** The visible messages, with what the model sees of them. */
   private async sizes(messages: readonly UIMessage[]) {
     const shown = new Map(messages.map((message) => [message.id, message]));
-    const sized = viewMessages(this.claimed.view ?? []).map(async ({ id, role }) => {
+    const sized = viewMessages(this.claimed.view ?? []).map(async ({ id, role, parts }) => {
       const message = shown.get(id);
-      return { id, role, tokens: message ? await messageTokens([message]) : 0 };
+      return { id, role, tokens: message ? await messageTokens([message]) : 0, turns: summaryOf(parts)?.turns };
     });
     return Promise.all(sized);
   }

@@ -18,6 +18,15 @@ describe('what a compaction summarizes', () => {
     expect(plan()).toEqual(expected);
   });
 
+  it('X5 the turns of an earlier summary count as well, since the new one stands for them, too', () => {
+    const [summary, ...rest] = conversation();
+    const planned = planCompaction([{ ...summary!, turns: 7 }, ...rest], 'u4', 1_000, DEFAULT_COMPACTION);
+    expect(planned).toMatchObject({ summarized: ['s', 'u1', 'a1'], turns: 8 });
+    expect(
+      planCompaction([{ ...summary!, turns: 7 }, ...rest.slice(-3)], 'u4', 1_000, DEFAULT_COMPACTION),
+    ).toBeUndefined();
+  });
+
   it('X6 tail_turns: that many stay', () => {
     expect(plan({}, { tail_turns: 1 })).toMatchObject({ summarized: ['s', 'u1', 'a1', 'u2', 'a2'], tailStart: 'u3' });
     expect(plan({}, { tail_turns: 3 })).toBeUndefined();

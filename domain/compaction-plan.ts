@@ -5,13 +5,15 @@ export interface SizedMessage {
   id: string;
   role: string;
   tokens: number;
+  /** Of a summary: the turns that it stands for. */
+  turns?: number | undefined;
 }
 
 /** What a compaction does. */
 export interface CompactionPlan {
   /** Messages to summarize, in order. */
   summarized: string[];
-  /** Turns among them. */
+  /** Turns among them, and those that a summary among them stands for. */
   turns: number;
   /** The first message that stays. */
   tailStart: string;
@@ -54,7 +56,7 @@ export function planCompaction(
   const isSplit = settings.split_last_turn && tail.length === 1 && sizeOf(tail) > budget;
   return {
     summarized: before.map(({ id }) => id),
-    turns: count,
+    turns: before.reduce((sum, message) => sum + (message.turns ?? 0), count),
     tailStart: start,
     isOverBudget,
     isSplit,

@@ -78,7 +78,7 @@ export interface CompactionData {
   tail_start_id: string;
   auto: boolean;
   summary_tokens: number;
-  /** Turns that it replaces. */
+  /** Turns that it stands for, with those of an earlier summary that it replaces. */
   turns: number;
   /** Of the first turn that stays, the model sees the message and the final text only. */
   split?: true;

@@ -327,28 +327,6 @@ it('U3 the meter shows what the session has cost, as far as the application know
   await meter.getByText('$1.20').waitFor();
 });
 
-it('X5 a conversation is compacted; the summary opens, and shows the turns that it stands for', async () => {
-  const tab = await site.visit();
-  const more = ' and so on'.repeat(30);
-  for (const name of ['alpha', 'beta', 'gamma', 'delta']) await said(tab, `${name}${more}`);
-  await tab.button('Compact').click();
-  const summary = tab.page.getByText('Summarized 2 earlier turns');
-  await summary.waitFor();
-  const first = () => tab.page.locator('article').first().innerText();
-  await expect.poll(first, WAIT).toBe(`gamma${more}`);
-  await tab.page.reload();
-  await summary.focus();
-  await tab.page.keyboard.press('Enter');
-  await tab.page.getByText('They counted.').waitFor();
-  await tab.button('Show the summarized messages').click();
-  await expect
-    .poll(() => tab.page.locator('.summary article').allInnerTexts(), WAIT)
-    .toEqual(['alpha', 'beta'].flatMap((name) => [`${name}${more}`, `answer 1 to ${name}${more}`]));
-  await tab.expectAccessible();
-  await said(tab, 'omega');
-  expect(await summary.count()).toBe(1);
-});
-
 it('W7 the queue shows places; a message in it is taken back; after an error it waits, and a retry keeps it', async () => {
   const tab = await site.visit();
   await tab.send('hold, then fail');

@@ -52,7 +52,7 @@ export async function insertPast(client: pg.ClientBase, sessions: readonly strin
 }
 
 /** Compactions of a past: one after each `every` turns, as long as at least `tail` turns stay. */
-interface Compactions {
+export interface Compactions {
   turns: number;
   every: number;
   tail: number;
@@ -69,7 +69,8 @@ export async function compactPast(client: pg.ClientBase, session: string, past: 
        RETURNING id, (position / 1000)::integer AS turn)
      INSERT INTO chat_parts (session_id, id, message_id, index, type, data)
      SELECT $1, 'p' || id, id, 0, 'data-compaction', jsonb_build_object('type', 'data-compaction', 'data',
-              jsonb_build_object('summary', 'They talked.', 'tail_start_id', 'u' || turn + 1, 'auto', true, 'summary_tokens', 3))
+              jsonb_build_object('summary', 'They talked.', 'tail_start_id', 'u' || turn + 1, 'auto', true, 'summary_tokens', 3,
+              'turns', turn))
        FROM summaries`,
     args,
   );

@@ -126,7 +126,7 @@ export class SessionApi {
     );
   }
 
-  /** The messages before one, hidden ones included, newest page. */
+  /** The newest page of the messages before one, hidden ones included. */
   hidden(before: string): Promise<ListPart<PageMessage>> {
     return this.ask('GET', `/messages?hidden=true&times=true&limit=200&before=${encodeURIComponent(before)}`);
   }

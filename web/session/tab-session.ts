@@ -19,6 +19,7 @@ import { isInFlight, isQueued, isUnsent, messageToStop, type Waiting } from '../
 import { ChatSync } from './chat-sync.ts';
 import { GoingBack } from './going-back.ts';
 import { Outbox } from './outbox.ts';
+import { readSummarized } from './read-summarized.ts';
 import { ReadWhileShown } from './read-while-shown.ts';
 import { SessionFiles } from './session-files.ts';
 import type { CallAnswer } from './shown-session.ts';
@@ -220,12 +221,9 @@ export class TabSession {
     this.isReadingEarlier = false;
   }
 
-  /** The messages that a summary stands for, oldest first; of a long conversation the last ones. */
-  async summarized(summaryId: string): Promise<UIMessage[]> {
-    const { items } = await this.api.hidden(summaryId);
-    return items.filter(({ metadata }) => {
-      return (metadata as { hidden_by?: { id: string } } | undefined)?.hidden_by?.id === summaryId;
-    });
+  /** As `readSummarized`. */
+  summarized(summaryId: string, onRead: (read: number) => void): Promise<UIMessage[]> {
+    return readSummarized(this.api, summaryId, onRead);
   }
 
   /** A tool has ended: what it writes is committed with its result, or stands in the workspace. Its step has reported its tokens. */
