@@ -1,6 +1,7 @@
 import { type InferUITools, jsonSchema, type UIDataTypes, type UIMessage } from 'ai';
 import { describe, expect, expectTypeOf, it } from 'vitest';
 import { z } from 'zod';
+import type { compactionSchema } from './compaction-schema.ts';
 import {
   type AgentDefinition,
   DEFAULT_LIMITS,
@@ -50,6 +51,36 @@ describe('definitions', () => {
     ['unknown field', { temprature: 1 }, /temprature: no such field/],
   ])('P2 an invalid %s is named', (_field, wrong, message) => {
     expect(() => defineAgent({ ...agent, ...wrong } as AgentDefinition)).toThrow(message);
+  });
+
+  const share = [0, -0.1, 1.1, Number.NaN, '1'];
+  const refused: Record<keyof typeof compactionSchema.shape, unknown[]> = {
+    auto: ['no'],
+    compact_at: share,
+    reserve_tokens: [-1, 0.5, Infinity],
+    tail_turns: [0, 1_001, 1.5],
+    tail_budget_pct: share,
+    split_last_turn: [1],
+    prune_at: share,
+    prune_min_tokens: [19, 20.5],
+    prune_keep: [-1, 1_001],
+    retry_on_transient: [-1, 11],
+    summarizer_timeout: [99, 600_001],
+    summarizer: [7],
+    smart_recovery: [true],
+  };
+  const recoveries = ['prune_tool_outputs', 'chunked_summarize', 'drop_middle'];
+  const settings: [string, unknown[]][] = [
+    ...Object.entries(refused),
+    ...recoveries.map((name): [string, unknown[]] => [`smart_recovery.${name}`, ['no']]),
+    ['hope', [true]],
+  ];
+  it.each(settings)('X5 P2 compaction.%s out of its range is refused by name', (name, values) => {
+    const [field = '', within] = name.split('.');
+    for (const value of values) {
+      const compaction = { [field]: within === undefined ? value : { [within]: value } };
+      expect(() => defineAgent({ ...agent, compaction }), String(value)).toThrow(`agent "a": compaction.${name}: `);
+    }
   });
 
   it.each([

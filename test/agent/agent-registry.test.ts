@@ -142,6 +142,14 @@ describe('agents', () => {
     expect(() => agentRegistry([short])).toThrow('expected at least one agent of mode "primary"');
   });
 
+  it('X7 a summarizer whose model nobody can resolve is refused at the start by its name', () => {
+    const summarizing = { ...siteBuilder, compaction: { summarizer: 'short' } };
+    const short = { ...siteBuilder, id: 'short', mode: 'subagent' as const, prompt: 'Summarize.', model: 'none/x' };
+    expect(() => requireDefaultModels(agentRegistry([summarizing, short]).all(), createModels({}))).toThrow(
+      'agent "short": model: expected a model that can be resolved; the model "none/x" is not configured; configured: ',
+    );
+  });
+
   it('P2 mode says who may use an agent', () => {
     const of = (id: string, mode: 'primary' | 'subagent' | 'all') => ({ ...siteBuilder, id, mode });
     const agents = agentRegistry([of('s', 'subagent'), of('a', 'all'), of('p', 'primary')]);
