@@ -179,7 +179,7 @@ describe('the list of sessions', () => {
 });
 
 describe('the search', () => {
-  it('H8 X9 finds sessions by title and messages by their words, which are marked; not those of side chats', async () => {
+  it('H8 finds sessions by title and messages by their words, which are marked; not those of side chats', async () => {
     const tab = await site.visit();
     await said(tab, 'a pie with apples');
     await tab.button('New chat').click();
