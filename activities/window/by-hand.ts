@@ -49,8 +49,10 @@ async function hasWork(
   const model = context.models.resolve(ref ?? agent.model ?? context.models.defaultRef);
   const usable = usableTokens(model, settings);
   const isPlanned = (sizes: readonly SizedMessage[]) => planCompaction(sizes, null, usable, settings) !== undefined;
+  const seen = new Map(messages.map((message) => [message.id, message.parts.length]));
   // More turns than those that stay, whatever their size.
-  if (isPlanned(stored.map(({ id: message, role }) => ({ id: message, role, tokens: 0 })))) return true;
+  if (isPlanned(stored.map(({ id: message, role }) => ({ id: message, role, tokens: seen.get(message) ?? 0 }))))
+    return true;
   const reading = { context, sessionId, signal: AbortSignal.timeout(READING_MS) };
   const shown = new Map((await withAttachments(reading, messages)).map((message) => [message.id, message]));
   const sizes: SizedMessage[] = [];
