@@ -132,9 +132,10 @@ BEGIN
   RETURN true;
 END $$;
 
--- Ends a run, and a compaction that is under way in it: deletes its `temp:` state, clears pending_tool if no other run is active, queues its messages for the search,
--- ends its children (after an error of a user's session only those that it waits for), and pauses the queue after an error until
--- the next message; a run by hand stops no queue. Returns the ended runs of children, as end_children().
+-- Ends a run, and a compaction that is under way in it: deletes its `temp:` state, clears pending_tool if no other run is active,
+-- queues its messages for the search, ends its children (after an error of a user's session only those that it waits for), and
+-- pauses the queue after an error until the next message; a run by hand stops no queue. Returns the ended runs of children, as
+-- end_children().
 CREATE OR REPLACE FUNCTION close_run(p_session text, p_run integer, p_state text, p_code text, p_message text)
 RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
