@@ -19,7 +19,7 @@ const WINDOW = 100;
 const USERS = 100;
 const SESSIONS_OF_USER = 50;
 const TURNS = MESSAGES / 2 / USERS / SESSIONS_OF_USER;
-const TIMES = 15;
+const TIMES = 20;
 const MOST_MS = 600_000;
 
 /** The nth of about 20,000 words; low numbers are frequent, as in a language. */
@@ -102,7 +102,7 @@ async function windows(db: pg.PoolClient, hiding: string, plain: string): Promis
     const last = id === hiding ? (OF_LONG_SESSION + WINDOW) / 2 : WINDOW / 2;
     await db.query(VIEW, [id, last * 1_000, 'none']);
   };
-  const [behind, alone] = [await samples(view(hiding)), await samples(view(plain))];
+  const [behind, alone] = await inTurn(view(hiding), view(plain));
   return [
     {
       name: 'load of 100 visible messages after 10,000 hidden ones',
@@ -148,12 +148,11 @@ async function goingBack(
     });
     if (!outcome.ok) throw new Error(`${name}: ${outcome.code}`);
   };
-  const [rewinds, unrewinds, branches]: number[][] = [[], [], []];
-  for (let n = 0; n < TIMES; n += 1) {
-    rewinds!.push(await lasting(() => command('rewind', { message_id: `u${to}` })));
-    unrewinds!.push(await lasting(() => command('unrewind', {})));
-    branches!.push(await lasting(() => command('branch', { from_message_id: `a${branchAt}` })));
-  }
+  const [rewinds, unrewinds, branches] = await inTurn(
+    () => command('rewind', { message_id: `u${to}` }),
+    () => command('unrewind', {}),
+    () => command('branch', { from_message_id: `a${branchAt}` }),
+  );
   const row = (name: string, times: number[], atMost: number): Result => ({
     name: `${name} of ${over}`,
     value: median(times),
@@ -161,23 +160,24 @@ async function goingBack(
     target: { atMost },
     detail: spread(times),
   });
-  return [row('rewind', rewinds!, 50), row('un-rewind', unrewinds!, 50), row('branch', branches!, 300)];
+  return [row('rewind', rewinds, 50), row('un-rewind', unrewinds, 50), row('branch', branches, 300)];
 }
 
 async function timed(name: string, atMost: number, action: () => Promise<unknown>): Promise<Result> {
-  const times = await samples(action);
+  const [times] = await inTurn(action);
   return { name, value: median(times), unit: 'ms', target: { atMost }, detail: spread(times) };
 }
 
-async function samples(action: () => Promise<unknown>): Promise<number[]> {
-  await action();
-  const times: number[] = [];
-  for (let n = 0; n < TIMES; n += 1) times.push(await lasting(action));
-  return times;
-}
-
-async function lasting(action: () => Promise<unknown>): Promise<number> {
-  const from = performance.now();
-  await action();
-  return performance.now() - from;
+/** How long actions take, in milliseconds, each `TIMES` times. What is compared is measured in turn: the machine's load changes. */
+async function inTurn<A extends (() => Promise<unknown>)[]>(...actions: A): Promise<{ [I in keyof A]: number[] }> {
+  for (const action of actions) await action();
+  const times = actions.map((): number[] => []);
+  for (let n = 0; n < TIMES; n += 1) {
+    for (const [at, action] of actions.entries()) {
+      const from = performance.now();
+      await action();
+      times[at]!.push(performance.now() - from);
+    }
+  }
+  return times as { [I in keyof A]: number[] };
 }
