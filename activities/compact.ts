@@ -187,7 +187,11 @@ class Compaction {
     const replaced = prepared.messages.filter(({ id }) => plan.summarized.includes(id));
     const replacedTokens = await messageTokens(replaced);
     const made = await askForSummary(this.writer, replaced, { ...prepared, mostTokens: replacedTokens });
-    if (!('kind' in made)) return this.notMade(notCompacted(made.message), prunes.instead);
+    if (!('kind' in made)) {
+      // Nothing was asked and nothing is noted: another attempt finds the same.
+      if (this.isByHand) return failRun(this.writer, { ...made, message: notAsked(made.message) });
+      return this.notMade(notCompacted(made.message), prunes.instead);
+    }
     const tokens = await countTokens(shownSummary(made.text));
     const freed = replacedTokens - tokens;
     if (made.kind === 'summary' && freed > 0) {
@@ -249,7 +253,7 @@ class Compaction {
   /** No summary could be made: a turn goes on without one, pruned as far as it can be; a run by hand ends. */
   private async notMade(warning: string, prune: MadePrune | undefined, isStored = false): Promise<CompactOutcome> {
     const { context } = this.writer;
-    context.log.warn({ ...this.labels }, 'a conversation could not be compacted');
+    context.log.warn({ ...this.labels, warning }, 'a conversation could not be compacted');
     const note = withPrune({ state: 'failed', warning }, prune);
     if (!isStored) {
       await this.stored((claim) =>
@@ -296,6 +300,11 @@ function notCompacted(reason: string): string {
 function failedByHand(warning: string | null): RunFailure {
   const what = warning ?? 'The conversation could not be compacted';
   return { code: 'CompactionFailed', message: `${what}. Try again, or send a message to go on.` };
+}
+
+/** How a run by hand ends whose summarizer is not there. */
+function notAsked(reason: string): string {
+  return `${notCompacted(reason)}. Compact it again once the workers have the model of the summarizer, or send a message to go on.`;
 }
 
 /** Ends a run by hand. */

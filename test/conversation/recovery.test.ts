@@ -17,6 +17,7 @@ import {
 import type { ModelScript } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { updates } from '../../workflows/definitions.ts';
 import { agent, CATALOG, messages, requests, send, SUMMARY, talking, tell, visible, words } from './kit.ts';
 
 const only = (recovery: object) => ({
@@ -44,6 +45,7 @@ beforeAll(async () => {
       agent('talker'),
       agent('hasty', { summarizer_timeout: 300 }),
       agent('once', { retry_on_transient: 0 }),
+      agent('unable', { summarizer: 'missing' }),
       agent('splitting', { split_last_turn: true, prune_keep: 100 }),
       agent('pruning', only({ prune_tool_outputs: true })),
       agent('hasty-chunking', { ...only({ chunked_summarize: true }), summarizer_timeout: ALL_PARTS_MS }),
@@ -57,6 +59,7 @@ beforeAll(async () => {
         defineAgent({ ...SUMMARIZER, id: model, model: `openai/${model}` }),
       ]),
       defineAgent({ ...SUMMARIZER, id: 'tiny', model: 'openai/tiny' }),
+      defineAgent({ ...SUMMARIZER, id: 'missing', model: 'elsewhere/none' }),
       defineAgent({ ...SUMMARIZER, id: 'unlimited', model: 'openai/wordy', max_output_tokens: undefined }),
     ],
   });
@@ -165,6 +168,34 @@ describe('a summarizer that fails', () => {
       asked: 1,
       compaction: { state: 'failed' },
     });
+  });
+});
+
+describe('a summarizer whose model is not configured', () => {
+  const named = expect.stringContaining('the model "elsewhere/none" is not configured; configured: ') as string;
+
+  it('X8 the turn goes on uncompacted, and the warning names the model', async () => {
+    const session = await full('unable');
+    const { run, asked, compaction: found } = await next(session);
+    expect({ state: run.state, asked }).toEqual({ state: 'finished', asked: 0 });
+    expect(found).toMatchObject({ state: 'failed', warning: named });
+    expect(runtime.logs).toContainEqual(
+      expect.objectContaining({ session: session.id, run: run.seq, warning: named }) as object,
+    );
+    expect((await messages(runtime, session)).filter(({ hidden }) => hidden)).toEqual([]);
+    expect(await visible(runtime, session)).not.toContain('data-compaction');
+  });
+
+  it('X8 by hand it is ModelNotConfigured: nothing is hidden, and no message is written', async () => {
+    const session = await full('unable');
+    const [before, from] = [await messages(runtime, session), runtime.model.requests.length];
+    const { run_seq: run } = await session.command(updates.compact);
+    expect(await session.ended(run)).toMatchObject({
+      ...{ state: 'error', error_code: 'ModelNotConfigured' },
+      error_message: named,
+    });
+    expect(await messages(runtime, session)).toEqual(before);
+    expect(runtime.model.requests).toHaveLength(from);
   });
 });
 

@@ -3,6 +3,7 @@ import { readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { UIMessage } from 'ai';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { SUMMARIZER } from '../../agent/compaction/summarizer.ts';
 import { defineAgent } from '../../agent/definition/define.ts';
 import { scriptModel } from '../../agent/scripted/script-model.ts';
 import { RUN_ERROR_CODES, type RunErrorCode } from '../../domain/runs.ts';
@@ -27,9 +28,13 @@ import { agent, CATALOG, isSummary, SUMMARY, words } from './kit.ts';
 
 /** Set: the prompt of the agent "buggy" throws. */
 let isBroken = false;
+/** A summarizer whose model no worker has yet. */
+const SUMMARIES = defineAgent({ ...SUMMARIZER, id: 'missing' });
 const AGENTS = [
   agent('talker'),
   agent('by-hand', { auto: false, tail_turns: 1 }),
+  agent('unable', { auto: false, tail_turns: 1, summarizer: 'missing' }),
+  defineAgent({ ...SUMMARIES, model: 'elsewhere/none' }),
   defineAgent({ ...agent('short'), limits: { steps: 1 } }),
   defineAgent({ ...agent('needy'), prompt: 'You talk to {name}.' }),
   defineAgent({
@@ -520,6 +525,26 @@ const WAYS: Record<RunErrorCode, readonly [Way, ...Way[]]> = {
       },
       advice: /openai\/large.* Choose another model, then have the message answered again/,
       follow: answeredAgain(OTHER),
+    },
+    {
+      name: 'of the summarizer: send a message',
+      agent: 'unable',
+      fails: compactInVain,
+      advice: /"elsewhere\/none" .* or send a message to go on/,
+      follow: sent('on'),
+    },
+    {
+      name: 'of the summarizer: start a worker that has it, and compact again',
+      agent: 'unable',
+      fails: compactInVain,
+      advice: /Compact it again once the workers have the model of the summarizer/,
+      follow: async (page) => {
+        failing(never, []);
+        await worker.stop();
+        worker = await runtime.startWorker({ agents: [...AGENTS.filter(({ id }) => id !== 'missing'), SUMMARIES] });
+        await compacted(page);
+        return page;
+      },
     },
   ],
   AgentNotConfigured: [

@@ -3,6 +3,7 @@ import { appendFile, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { SUMMARIZER } from '../../agent/compaction/summarizer.ts';
 import { defineAgent, defineTool, type ToolContext } from '../../agent/definition/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
@@ -176,5 +177,11 @@ const faultAgent = defineAgent({
     recall,
   ],
 });
+
+/** An agent whose conversations cannot be summarized, because the model of its summarizer is not configured. */
+export const unsummarizedAgents = [
+  defineAgent({ ...faultAgent, id: 'unsummarized', compaction: { summarizer: 'missing' } }),
+  defineAgent({ ...SUMMARIZER, id: 'missing', model: 'elsewhere/none' }),
+] as const;
 
 export default faultAgent;

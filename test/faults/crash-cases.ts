@@ -9,7 +9,7 @@ import type { RecordedRequest } from '../../tools/test-kit/model-server.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import faultAgent from './agent.ts';
+import faultAgent, { unsummarizedAgents } from './agent.ts';
 import { expectSound } from './sound.ts';
 import { type CrashPoint, startWorkerProcess, WHEN_LOST } from './worker-process.ts';
 
@@ -72,7 +72,7 @@ export class CrashGroup {
   private async crash(): Promise<void> {
     // No sweeper, so that only a case's own commands wake its session.
     const settings = { ...WHEN_LOST, sweepIntervalMs: 3_600_000 };
-    const runtime = await startRuntime({ agents: [faultAgent], settings });
+    const runtime = await startRuntime({ agents: [faultAgent, ...unsummarizedAgents], settings });
     await runtime.first.stop();
     const cases = await Promise.all(
       this.members.map(async (member) => {

@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { callTool, fail, report, say } from '../../tools/test-kit/model-actions.ts';
 import { updates } from '../../workflows/definitions.ts';
+import { unsummarizedAgents } from './agent.ts';
 import { CrashGroup, type CrashCase, type Saying } from './crash-cases.ts';
 import type { CrashPoint } from './worker-process.ts';
 
@@ -48,6 +49,30 @@ describe.concurrent('a worker killed in a compaction by hand', () => {
         expect(ended).toMatchObject({ state: 'error', error_code: 'CompactionFailed' });
         expect(ended.error_message).toMatch(/^The conversation could not be compacted: .+ Try again/);
         expect(the.requests()).toHaveLength(4);
+      },
+    }),
+  );
+  it(
+    'X8 before the run ends because the model of the summarizer is not configured: it ends so, and nothing has changed',
+    group.case({
+      crashesAt: { before: 'settle_run', holding: 'ModelNotConfigured' },
+      model: () => [say('Hello there. '.repeat(100))],
+      play: async (the) => {
+        await turns(the, 3);
+        const set = 'UPDATE chat_sessions SET agent = $2 WHERE session_id = $1';
+        await the.runtime.db.query(set, [the.session.id, unsummarizedAgents[0].id]);
+        return the.session.command(updates.compact);
+      },
+      afterwards: async (the, { run_seq: run }) => {
+        const ended = await the.session.ended(run);
+        expect(ended).toMatchObject({ state: 'error', error_code: 'ModelNotConfigured' });
+        expect(ended.error_message).toContain('"elsewhere/none" is not configured');
+        expect(the.requests()).toHaveLength(3);
+        const { rows } = await the.runtime.db.query<{ messages: number; hidden: number }>(
+          `SELECT count(*)::integer AS messages, count(hidden_at)::integer AS hidden FROM chat_messages WHERE session_id = $1`,
+          [the.session.id],
+        );
+        expect(rows).toEqual([{ messages: 6, hidden: 0 }]);
       },
     }),
   );

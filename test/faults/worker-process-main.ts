@@ -11,7 +11,7 @@ import { createWorker } from '../../worker/create.ts';
 import { workflowBundle } from '../../worker/sandbox/bundle.ts';
 import { useOwnWorkflowThreads } from '../../worker/sandbox/own-workflow-threads.ts';
 import { subagentAgents } from '../subagents/agents.ts';
-import faultAgent from './agent.ts';
+import faultAgent, { unsummarizedAgents } from './agent.ts';
 import { payingAgent } from './paying.ts';
 import { aroundCalls, sessionsOf, type SqlCall } from './sql-calls.ts';
 import type { WorkerProcess } from './worker-process.ts';
@@ -51,7 +51,7 @@ const worker = await createWorker({
   db,
   directDatabaseUrl: options.databaseUrl,
   bus: createPostgresBus({ connectionString: options.databaseUrl }),
-  agents: agentRegistry([faultAgent, payingAgent, ...subagentAgents]),
+  agents: agentRegistry([faultAgent, payingAgent, ...unsummarizedAgents, ...subagentAgents]),
   models: createModels({ openaiApiKey: 'test', openaiBaseUrl: options.modelUrl, defaultModel: 'openai/test' }),
   log,
   settings: options.settings,
