@@ -66,6 +66,17 @@ describe('the usable window', () => {
     expect(usableTokens(model(200_000, 64_000), { reserve_tokens: 1_000 })).toBe(199_000);
   });
 
+  it('X5 leaves room for the longest answer that the provider is told: the agent’s, or else the entry’s of PERDURE_MODELS', () => {
+    const told = { ...model(128_000, 50_000), ownMaxOutput: 50_000 };
+    expect(usableTokens(told, {})).toBe(78_000);
+    expect(usableTokens(told, { reserve_tokens: 1_000 })).toBe(78_000);
+    expect(usableTokens(told, { reserve_tokens: 60_000 })).toBe(68_000);
+    expect(usableTokens(told, { max_output_tokens: 4_000 })).toBe(108_000);
+    expect(usableTokens(model(128_000, 50_000), { max_output_tokens: 30_000 })).toBe(98_000);
+    // More than half of the window is not told.
+    expect(usableTokens({ ...model(128_000, 128_000), ownMaxOutput: 64_000 }, {})).toBe(64_000);
+  });
+
   it('X5 leaves a small model at least half of its window, and none more than its longest input', () => {
     expect(usableTokens(model(8_000, 400), { reserve_tokens: 20_000 })).toBe(4_000);
     expect(usableTokens({ ...model(200_000, 4_000), maxInput: 100_000 }, {})).toBe(100_000);

@@ -1,6 +1,6 @@
 // Keeping a conversation within the model's context window: settings, and the parts that record what was done.
 
-/** Settings of an agent's `compaction`. Shares are of the usable window, times are in milliseconds. */
+/** Settings of an agent's `compaction`, and its limit of an answer. Shares are of the usable window, times are in milliseconds. */
 export interface CompactionSettings {
   /**
    * False: not at `compact_at`; still by hand, before a model with a smaller window, and when the provider refuses the
@@ -11,6 +11,8 @@ export interface CompactionSettings {
   compact_at: number;
   /** Tokens kept free for the next answer; default: 20,000, or the model's largest output if that is less. */
   reserve_tokens?: number | undefined;
+  /** The agent's own: the provider is told of it. */
+  max_output_tokens?: number | undefined;
   /** The newest turns that stay as they are. */
   tail_turns: number;
   /** The share that they may take; beyond it only the newest one stays. */
@@ -53,16 +55,22 @@ export interface ModelLimits {
   /** The longest input. */
   maxInput: number;
   maxOutput: number;
+  /** As in `ResolvedModel`: how long an answer may be, as the provider is told, unless the agent has a limit. */
+  ownMaxOutput?: number;
 }
 
 const MOST_RESERVED = 20_000;
 
 /** The part of a model's context window that a conversation may fill: the rest is for the answer. */
 export function usableTokens(
-  { contextLimit, maxInput, maxOutput }: ModelLimits,
-  { reserve_tokens }: Pick<CompactionSettings, 'reserve_tokens'>,
+  { contextLimit, maxInput, maxOutput, ownMaxOutput = 0 }: ModelLimits,
+  {
+    reserve_tokens,
+    max_output_tokens = ownMaxOutput,
+  }: Pick<CompactionSettings, 'reserve_tokens' | 'max_output_tokens'>,
 ): number {
-  const reserve = reserve_tokens ?? Math.min(MOST_RESERVED, maxOutput);
+  // Providers refuse a request whose input and longest answer are longer than the window together.
+  const reserve = Math.max(max_output_tokens, reserve_tokens ?? Math.min(MOST_RESERVED, maxOutput));
   // A reserve for a large model must not leave a small one without a window.
   return Math.min(maxInput, Math.max(contextLimit - reserve, Math.ceil(contextLimit / 2)));
 }

@@ -33,8 +33,8 @@ export function catalogOf({ agents, models, workspaces }: CatalogParts): Catalog
       offered: () => models.offered(),
       ofAgent: (agent) => registry.get(agent).model ?? models.defaultRef,
       limitOf: (ref, id) => {
-        const [model, agent] = [findModel(models, ref), registry.all().find((each) => each.id === id)];
-        return model && agent && windowLimit(model, agent);
+        const agent = registry.all().find((each) => each.id === id);
+        return agent && findModel(models, ref) && windowLimit(models.resolve(ref), agent);
       },
     },
     usesPhases: (id) => registry.all().some((agent) => agent.id === id && usesPhases(agent)),

@@ -1,6 +1,10 @@
 import { z } from 'zod';
-import { type CompactionSettings, DEFAULT_COMPACTION, usableTokens } from '../../domain/compaction.ts';
-import type { ModelInfo } from '../../domain/model-info.ts';
+import {
+  type CompactionSettings,
+  DEFAULT_COMPACTION,
+  type ModelLimits,
+  usableTokens,
+} from '../../domain/compaction.ts';
 import { definedFields } from './defined-fields.ts';
 
 const share = z.number().gt(0, 'expected a share above 0 and up to 1').max(1, 'expected a share above 0 and up to 1');
@@ -33,23 +37,21 @@ export const compactionSchema = z.strictObject({
 /** An agent's settings, with defaults for unset ones. */
 export function compactionOf({
   compaction = {},
+  max_output_tokens,
 }: {
   compaction?: z.infer<typeof compactionSchema> | undefined;
+  max_output_tokens?: number | undefined;
 }): CompactionSettings {
   const { smart_recovery, ...given } = compaction;
   return {
     ...DEFAULT_COMPACTION,
-    ...definedFields(given),
+    ...definedFields({ ...given, max_output_tokens }),
     smart_recovery: { ...DEFAULT_COMPACTION.smart_recovery, ...definedFields(smart_recovery ?? {}) },
   };
 }
 
 /** The tokens at which an agent's conversation is compacted before a step with a model; with `auto: false`, its longest input. */
-export function windowLimit(
-  { context_limit: contextLimit, max_input: maxInput, max_output: maxOutput }: ModelInfo,
-  agent: Parameters<typeof compactionOf>[0],
-): number {
+export function windowLimit(model: ModelLimits, agent: Parameters<typeof compactionOf>[0]): number {
   const settings = compactionOf(agent);
-  if (!settings.auto) return maxInput;
-  return Math.ceil(settings.compact_at * usableTokens({ contextLimit, maxInput, maxOutput }, settings));
+  return settings.auto ? Math.ceil(settings.compact_at * usableTokens(model, settings)) : model.maxInput;
 }

@@ -73,14 +73,21 @@ describe('providers', () => {
       siteBuilder,
       { ...siteBuilder, id: 'early', compaction: { compact_at: 0.5, reserve_tokens: 28_000 } },
       { ...siteBuilder, id: 'by-hand', compaction: { auto: false } },
+      { ...siteBuilder, id: 'brief', max_output_tokens: 4_000 },
     ];
-    const catalog = { 'openai/known': { context_limit: 400_000, max_input: 272_000, max_output: 128_000 } };
+    const catalog = {
+      'openai/known': { context_limit: 400_000, max_input: 272_000, max_output: 128_000 },
+      'openai/wordy': { context_limit: 128_000, max_output: 50_000 },
+    };
     const models = createModels({ openaiBaseUrl: 'http://127.0.0.1:1', catalog });
     const { limitOf } = catalogOf({ agents, models }).models;
-    const limits = (ref: string) => ['site-builder', 'early', 'by-hand', 'gone'].map((id) => limitOf!(ref, id));
-    expect(limits('openai/known')).toEqual([272_000, 136_000, 272_000, undefined]);
-    expect(limits('openai/unknown')).toEqual([119_808, 50_000, 128_000, undefined]);
-    expect(limits('none/x')).toEqual([undefined, undefined, undefined, undefined]);
+    const limits = (ref: string) =>
+      ['site-builder', 'early', 'by-hand', 'brief', 'gone'].map((id) => limitOf!(ref, id));
+    expect(limits('openai/known')).toEqual([272_000, 136_000, 272_000, 272_000, undefined]);
+    expect(limits('openai/unknown')).toEqual([119_808, 50_000, 128_000, 119_808, undefined]);
+    // More than the usual reserve: the provider is told of it, unless the agent has a limit.
+    expect(limits('openai/wordy')).toEqual([78_000, 39_000, 128_000, 108_000, undefined]);
+    expect(limits('none/x')).toEqual([undefined, undefined, undefined, undefined, undefined]);
   });
 });
 

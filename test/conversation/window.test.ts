@@ -2,8 +2,9 @@
 // follows from that before a step.
 import type { UIMessage } from 'ai';
 import { expect, it } from 'vitest';
-import { judgeWindow, windowInUse } from '../../activities/window/window.ts';
+import { type JudgedStep, judgeWindow, windowInUse } from '../../activities/window/window.ts';
 import { countTokens } from '../../agent/compaction/tokens.ts';
+import { windowLimit } from '../../agent/definition/compaction-schema.ts';
 import { createModels } from '../../agent/models/models.ts';
 import { agent, CATALOG } from './kit.ts';
 
@@ -52,6 +53,43 @@ it('U4 nothing is counted while the bytes are fewer than the threshold', async (
   expect(await windowInUse(short, reported(), 1_000)).toBe(1_004);
 });
 
+/** Judges a step whose conversation has so many tokens, after two turns that could be summarized. */
+function judged(tokens: number, models: Pick<JudgedStep, 'model' | 'former'>, settings: object = {}) {
+  const messages = [
+    ...['u1', 'u2'].flatMap((id) => [text(id, 'user', 'x'), text(`${id}-answer`, 'assistant', 'y')]),
+    text('a', 'assistant', 'z'),
+    text('u3', 'user', ''),
+  ];
+  return judgeWindow({
+    ...models,
+    agent: agent('talker', settings),
+    prompt: { system: '', tools: '', messages },
+    messageId: 'u3',
+    step: 0,
+    // The end of the answer and the message after it take four tokens each.
+    reported: reported({ tokens: tokens - 8 }),
+    mayAsk: true,
+    noTurns: false,
+  });
+}
+
+// More than 20,000 are not within the usual reserve, and at most half of the window is told.
+it.each([
+  [400, 127_600],
+  [50_000, 78_000],
+  [128_000, 64_000],
+])(
+  'X5 U4 with max_output %i in PERDURE_MODELS, it is compacted where its limit is for readers: at %i',
+  async (max_output, at) => {
+    const catalog = { 'openai/told': { context_limit: 128_000, max_output } };
+    const model = createModels({ openaiBaseUrl: 'http://127.0.0.1:1', catalog }).resolve('openai/told');
+    expect(windowLimit(model, agent('talker'))).toBe(at);
+    expect((await judged(at, { model, former: model })).kind).toBe('compact');
+    expect((await judged(at - 1, { model, former: model })).kind).toBe('fits');
+    expect(at + model.ownMaxOutput!).toBe(model.contextLimit);
+  },
+);
+
 // Usable are 1,600 of `small`, 2,600 of `mini`, 7,600 of `test`.
 it.each([
   ['a smaller window that does not hold the conversation', 'test', 2_600, { auto: false }, 'compact'],
@@ -63,23 +101,12 @@ it.each([
   ['one after a model that can no longer be called', undefined, 2_600, { auto: false }, 'fits'],
 ])('X10 a change to %s', async (_to, former, tokens, settings, expected) => {
   const models = createModels({ openaiBaseUrl: 'http://127.0.0.1:1', catalog: CATALOG });
-  const messages = [
-    ...['u1', 'u2'].flatMap((id) => [text(id, 'user', 'x'), text(`${id}-answer`, 'assistant', 'y')]),
-    text('a', 'assistant', 'z'),
-    text('u3', 'user', ''),
-  ];
-  const judged = await judgeWindow({
-    agent: agent('talker', settings),
-    model: models.resolve('openai/mini'),
-    former: former === undefined ? undefined : models.resolve(`openai/${former}`),
-    prompt: { system: '', tools: '', messages },
-    messageId: 'u3',
-    step: 0,
-    // The end of the answer and the message after it take four tokens each.
-    reported: reported({ tokens: tokens - 8 }),
-    mayAsk: true,
-    noTurns: false,
-  });
-  expect(judged.kind).toBe(expected);
-  expect('former' in judged).toBe(false);
+  const model = models.resolve('openai/mini');
+  const judgement = await judged(
+    tokens,
+    { model, former: former === undefined ? undefined : models.resolve(`openai/${former}`) },
+    settings,
+  );
+  expect(judgement.kind).toBe(expected);
+  expect('former' in judgement).toBe(false);
 });
