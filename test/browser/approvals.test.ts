@@ -5,6 +5,7 @@ import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
 import { WAIT } from '../../tools/test-kit/browser.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { compactPast } from '../../tools/test-kit/long-past.ts';
 import { callTool, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
@@ -379,6 +380,13 @@ describe('permission rules', () => {
   });
 });
 
+/** The session of the subagent that the newest answer has called. */
+async function childOf(tab: Tab): Promise<string> {
+  const at = `${await tab.sessionId()}/messages`;
+  const { items } = await tab.ask<{ items: { parts: { output?: { session_id: string } }[] }[] }>(at);
+  return items.at(-1)!.parts.find(({ output }) => output !== undefined)!.output!.session_id;
+}
+
 describe('the work of a subagent', () => {
   it('P4 is collapsed under its call, live when it is shown, and stays readable', async () => {
     const goOn = hold('hold thinking');
@@ -401,18 +409,33 @@ describe('the work of a subagent', () => {
     await work.getByText('The subagent has answered.').waitFor();
   });
 
+  it('P4 X5 shows a summary as the session of the subagent does, with the turns that it stands for', async () => {
+    const tab = await site.visit();
+    await tab.send('delegate look around');
+    await tab.answers.getByText('That was delegate look around.').waitFor();
+    await tab.idle();
+    const client = await site.runtime.db.connect();
+    await compactPast(client, await childOf(tab), { turns: 1, every: 1, tail: 0 });
+    client.release();
+    const work = tab.page.locator('.child');
+    await work.getByText('What the subagent does').click();
+    await work.getByText('Summarized 1 earlier turn').click();
+    await work.getByText('They talked.').waitFor();
+    expect(await work.getByRole('article').count()).toBe(0);
+    await work.getByRole('button', { name: 'Show the summarized messages' }).click();
+    const shown = () => work.getByRole('article').allInnerTexts();
+    await expect.poll(shown, WAIT).toEqual(['look around', 'That was look around.']);
+  });
+
   it('H14 P4 says at its own URL what it is, and offers nothing that the server refuses', async () => {
     const tab = await site.visit();
     const ends = hold('hold on, subagent');
     await tab.send('background hold on, subagent');
     await tab.answers.getByText('That was background hold on, subagent.').waitFor();
     await tab.idle();
-    const id = await tab.sessionId();
-    const { session } = await tab.ask<{ session: { session_id: string } }>(id);
-    const { items } = await tab.ask<{ items: { parts: { output?: { session_id: string } }[] }[] }>(`${id}/messages`);
-    const call = items.at(-1)!.parts.find(({ output }) => output !== undefined);
+    const { session } = await tab.ask<{ session: { session_id: string } }>(await tab.sessionId());
     const storageState = await tab.page.context().storageState();
-    const child = await site.visit({ at: `/s/${call!.output!.session_id}`, storageState });
+    const child = await site.visit({ at: `/s/${await childOf(tab)}`, storageState });
     await child.answers.getByText('Let me see.').waitFor();
     await child.page.getByText('A subagent works here.').waitFor();
     expect(await child.page.getByText('This is a branch.').count()).toBe(0);

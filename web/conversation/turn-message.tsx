@@ -4,13 +4,13 @@ import { canChooseModel } from '../composer/model-picker.tsx';
 import type { TabSession } from '../session/tab-session.ts';
 import { sessionAddress } from '../session/tab.ts';
 import type { View } from '../session/view.ts';
+import { Summary } from '../transcript/summary.tsx';
 import { filesOf, type HeldCall, isFromTask, messageText } from '../transcript/transcript.ts';
 import { type Placed, type WayOut, waysOut } from '../transcript/turns.ts';
 import { Actions } from './actions.tsx';
 import { BesideButton } from './beside-button.tsx';
 import { type Change, EditForm, type Editing, type OnEdit } from './edit-form.tsx';
 import { Message } from './message.tsx';
-import { Summary } from './summary.tsx';
 import { TurnEndMark } from './turn-end.tsx';
 
 interface Props {
@@ -47,7 +47,7 @@ export function TurnMessage(props: Props) {
     );
   }
   const summary = summaryOf(message.parts);
-  if (summary !== undefined) return <Summary message={message} data={summary} session={session} />;
+  if (summary !== undefined) return <Summary message={message} data={summary} session={session} Answer={Message} />;
   return (
     <>
       <Message

@@ -6,6 +6,7 @@ import { SessionApi } from '../api/api.ts';
 import { ProblemError, wordsOf } from '../api/problem.ts';
 import { Store } from '../lib/store.ts';
 import { isInFlight } from '../transcript/transcript.ts';
+import { readSummarized } from './read-summarized.ts';
 import type { View } from './view.ts';
 
 /** How long until a child is looked at again: one that waits for an answer, or whose answer has just ended. */
@@ -55,6 +56,11 @@ export class ChildSession {
   /** It may have changed. */
   changed(): void {
     this.wake();
+  }
+
+  /** As `readSummarized`. */
+  summarized(summaryId: string, onRead: (read: number) => void): Promise<UIMessage[]> {
+    return readSummarized(this.api, summaryId, onRead);
   }
 
   private visibilityChanged(): void {

@@ -1,11 +1,13 @@
 import { useChat } from '@ai-sdk/react';
 import type { UIMessage } from 'ai';
 import { type ComponentType, useContext, useEffect, useState, useSyncExternalStore } from 'react';
+import { summaryOf } from '../../domain/compaction.ts';
 import type { SessionStatus } from '../../domain/runs.ts';
 import { useOpened } from '../lib/opened.ts';
 import { ChildSession } from '../session/child-session.ts';
 import { Answering, ShownSession } from '../session/shown-session.ts';
 import type { View } from '../session/view.ts';
+import { Summary } from '../transcript/summary.tsx';
 import { hasContent, type HeldCall, heldCall, isInFlight } from '../transcript/transcript.ts';
 
 const REDRAW_MS = 100;
@@ -30,8 +32,8 @@ interface Props {
 interface AnswerProps {
   message: UIMessage;
   isLive: boolean;
-  progress: View['progress'];
-  held: HeldCall | undefined;
+  progress?: View['progress'];
+  held?: HeldCall | undefined;
 }
 
 /** What a subagent does, in a collapsed section below its call. Its questions are answered below the conversation. */
@@ -70,6 +72,10 @@ function Transcript({ id, child, Answer }: Pick<Props, 'id' | 'Answer'> & { chil
     <ShownSession value={id}>
       <Answering value={null}>
         {answers.map((message) => {
+          const summary = summaryOf(message.parts);
+          if (summary !== undefined) {
+            return <Summary key={message.id} message={message} data={summary} session={child} Answer={Answer} />;
+          }
           const isLive = isWorking && message === messages.at(-1);
           return (
             <Answer

@@ -1,18 +1,24 @@
 import type { UIMessage } from 'ai';
-import { useState } from 'react';
+import { type ComponentType, useState } from 'react';
 import { type CompactionData, summaryOf } from '../../domain/compaction.ts';
 import { wordsOf } from '../api/problem.ts';
-import type { TabSession } from '../session/tab-session.ts';
-import { Message } from './message.tsx';
 
-interface Props {
+interface InSession {
+  session: {
+    /** As `readSummarized`. */
+    summarized(summaryId: string, onRead: (read: number) => void): Promise<UIMessage[]>;
+  };
+  /** Shows a message. */
+  Answer: ComponentType<{ message: UIMessage; isLive: boolean }>;
+}
+
+interface Props extends InSession {
   message: UIMessage;
   data: CompactionData;
-  session: TabSession;
 }
 
 /** Stands for all turns before it: the summary, and the turns themselves on request. */
-export function Summary({ message, data, session }: Props) {
+export function Summary({ message, data, ...inSession }: Props) {
   const { id } = message;
   return (
     <details className="summary" data-focus-home={`[data-summary="${CSS.escape(id)}"]`}>
@@ -22,13 +28,13 @@ export function Summary({ message, data, session }: Props) {
       <div className="text" dir="auto">
         {data.summary}
       </div>
-      <Summarized id={id} session={session} />
+      <Summarized id={id} {...inSession} />
     </details>
   );
 }
 
 /** What a summary stands for: messages, before them perhaps an earlier summary. */
-function Summarized({ id, session }: { id: string; session: TabSession }) {
+function Summarized({ id, ...inSession }: InSession & { id: string }) {
   const [messages, setMessages] = useState<UIMessage[]>();
   /** How many are read so far; undefined: none is being read. */
   const [read, setRead] = useState<number>();
@@ -36,13 +42,13 @@ function Summarized({ id, session }: { id: string; session: TabSession }) {
   const show = async () => {
     setNotice(undefined);
     setRead(0);
-    await session.summarized(id, setRead).then(setMessages, (error: unknown) => setNotice(wordsOf(error)));
+    await inSession.session.summarized(id, setRead).then(setMessages, (error: unknown) => setNotice(wordsOf(error)));
     setRead(undefined);
   };
   if (messages?.length === 0) {
     return <p className="note">The messages are in the conversation that this one was made from.</p>;
   }
-  if (messages !== undefined) return messages.map((each) => <Hidden key={each.id} message={each} session={session} />);
+  if (messages !== undefined) return messages.map((each) => <Hidden key={each.id} message={each} {...inSession} />);
   if (read !== undefined) return <p className="note">Loading the messages{read > 0 && `, ${read} so far`}…</p>;
   return (
     <>
@@ -54,8 +60,8 @@ function Summarized({ id, session }: { id: string; session: TabSession }) {
   );
 }
 
-function Hidden({ message, session }: { message: UIMessage; session: TabSession }) {
+function Hidden({ message, ...inSession }: InSession & { message: UIMessage }) {
   const data = summaryOf(message.parts);
-  if (data !== undefined) return <Summary message={message} data={data} session={session} />;
-  return <Message message={message} isLive={false} />;
+  if (data !== undefined) return <Summary message={message} data={data} {...inSession} />;
+  return <inSession.Answer message={message} isLive={false} />;
 }
