@@ -24,7 +24,7 @@ import { costOf } from '../cost.ts';
 import { type StepPrompt, stepPrompt } from '../prompt/step-prompt.ts';
 import { Flusher } from '../streaming/flusher.ts';
 import { noteContextOf } from '../window/note-context.ts';
-import { askForCompaction, failTooLong, isJustPruned, judgedStep, switchedFrom } from '../window/too-long.ts';
+import { askForCompaction, failTooLong, judgedStep, switchedFrom } from '../window/too-long.ts';
 import { isCompactible, type JudgedStep, judgeWindow, NO_SWITCH } from '../window/window.ts';
 
 /**
@@ -69,9 +69,7 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
     await noteContextOf(this.work, this.judged);
     const judgement = await judgeWindow(this.judged);
     if (judgement.kind === 'compact') return { instead: await askForCompaction(this.work, judgement) };
-    if (judgement.kind === 'too_long' && !isJustPruned(this.work)) {
-      return { instead: await failTooLong(this.work, judgement) };
-    }
+    if (judgement.kind === 'too_long') return { instead: await failTooLong(this.work, judgement) };
     this.metadata = this.metadataOf(prompt, model);
     const flusher = context.settings.saveOn === 'chunk' ? this.flusher(prompt) : undefined;
     flusher?.chunk();

@@ -22,7 +22,9 @@ export function judgedStep(
   const { message_id: messageId, reported, compaction } = claimed;
   const mayAsk = mayCompact && compaction !== 'failed';
   const former = reported === null ? undefined : configured(context.models, reported.model);
-  return { agent, model, former, prompt, messageId, step, reported, mayAsk, noTurns: compaction === 'none' };
+  const isChanged = isJustPruned(claimed) || (former?.ref === model.ref && reported?.is_current === false);
+  const noTurns = compaction === 'none';
+  return { agent, model, former, prompt, messageId, step, reported, mayAsk, noTurns, isChanged };
 }
 
 /** A model, if it can be called. */
@@ -45,12 +47,11 @@ export function switchedFrom({ former, model, agent }: JudgedStep): string | und
   return usableTokens(model, settings) > usableTokens(former, settings) ? undefined : former.ref;
 }
 
-/** Whether outputs were pruned right before the step, so that no provider has counted what is left: our count may be a quarter higher. */
-export function isJustPruned({ claimed, mayCompact }: Claimed): boolean {
-  const view = viewMessages(claimed.view ?? []);
-  const turn = view.slice(view.findIndex(({ id }) => id === claimed.message_id));
-  const isPruned = turn.some(({ parts }) => parts.some(({ type }) => type === 'data-prune'));
-  return !mayCompact && isPruned && claimed.reported?.is_current !== true;
+/** Whether outputs were pruned in this turn, and no step has reported its tokens since. */
+function isJustPruned({ message_id: id, view, reported }: Claimed['claimed']): boolean {
+  const shown = viewMessages(view);
+  const turn = shown.slice(shown.findIndex((message) => message.id === id));
+  return reported?.is_current !== true && turn.some(({ parts }) => parts.some(({ type }) => type === 'data-prune'));
 }
 
 /** Leaves the step to a compaction, which readers see at once. */

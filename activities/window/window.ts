@@ -35,7 +35,12 @@ export interface JudgedStep {
   mayAsk: boolean;
   /** In this turn there were no earlier turns to summarize. */
   noTurns: boolean;
+  /** The model's provider has not counted the conversation since it was pruned, summarized or changed otherwise. */
+  isChanged: boolean;
 }
+
+/** What a provider counts of what we do, at least: until it has, only more than its window by this is too long for sure. */
+const LEAST = 0.75;
 
 /** Judges the conversation before a step. Counts tokens only if the conversation might be too long. */
 export async function judgeWindow(given: JudgedStep): Promise<Judgement> {
@@ -52,8 +57,9 @@ export async function judgeWindow(given: JudgedStep): Promise<Judgement> {
   if (tokens >= pruneAt && (await prunable(prompt.messages, messageId, agent)).length > 0) {
     return { kind: 'compact', reason: 'prune', tokens };
   }
-  if (isSwitch) return { kind: 'too_long', failure: NO_SWITCH, former: former.ref };
-  return tokens >= model.maxInput ? { kind: 'too_long', failure: tooLong(tokens, model) } : { kind: 'fits' };
+  const least = given.isChanged ? LEAST * tokens : tokens;
+  if (isSwitch && least >= usable) return { kind: 'too_long', failure: NO_SWITCH, former: former.ref };
+  return least >= model.maxInput ? { kind: 'too_long', failure: tooLong(tokens, model) } : { kind: 'fits' };
 }
 
 export const NO_SWITCH: RunFailure = {

@@ -214,6 +214,33 @@ describe('a prune with a compaction that is not enough, or fails', () => {
     expect(stubs()).toHaveLength(1);
   });
 
+  it('X9 R6 also when it fails for the moment first, and nothing else can be pruned or summarized', async () => {
+    let asked = 0;
+    runtime.model.script(sparing(() => (asked++ === 0 ? [fail(503)] : undefined)));
+    const session = await open('keeps-none');
+    await tell(session, ['read a 1000', words(2_350, 'four')]);
+    expect(asked).toBe(2);
+    expect(stubs()).toHaveLength(1);
+  });
+
+  it('X5 also after a summary, without anything to prune', async () => {
+    runtime.model.script(sparing(() => undefined));
+    const session = await open('keeps-none');
+    await tell(session, [words(200, 'one'), 'two', words(1_300, 'three'), words(1_200, 'four')]);
+    expect((await visible(runtime, session))[0]).toBe('data-compaction');
+    expect(seen()).toContain('three data');
+  });
+
+  it('X9 X8 but not about a message that is longer than the window by any count', async () => {
+    const session = await open('keeps-none');
+    await tell(session, ['read a 100', 'two']);
+    const from = runtime.model.requests.length;
+    const run = await session.ended(await send(session, words(4_000, 'four')));
+    expect(run).toMatchObject({ state: 'error', error_code: 'ContextTooLong' });
+    expect(await visible(runtime, session)).toContain('data-prune');
+    expect(runtime.model.requests.slice(from)).toEqual([]);
+  });
+
   it('X9 and if it refuses, the turn ends with advice', async () => {
     runtime.model.script(sparing(() => [failContextLength()]));
     const session = await open('keeps-none');

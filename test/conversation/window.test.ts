@@ -70,6 +70,7 @@ function judged(tokens: number, models: Pick<JudgedStep, 'model' | 'former'>, se
     reported: reported({ tokens: tokens - 8 }),
     mayAsk: true,
     noTurns: false,
+    isChanged: false,
   });
 }
 
