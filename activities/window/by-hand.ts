@@ -56,11 +56,8 @@ async function hasWork(
   const reading = { context, sessionId, signal: AbortSignal.timeout(READING_MS) };
   const shown = new Map((await withAttachments(reading, messages)).map((message) => [message.id, message]));
   const sizes: SizedMessage[] = [];
-  let left = usable;
-  for (const { id: message, role } of stored.toReversed()) {
-    const tokens = await tokensUpTo(left, shown.get(message)?.parts ?? []);
-    sizes.unshift({ id: message, role, tokens });
-    left -= tokens;
+  for (const { id: message, role } of stored) {
+    sizes.push({ id: message, role, tokens: await tokensUpTo(usable, shown.get(message)?.parts ?? []) });
   }
   return isPlanned(sizes);
 }

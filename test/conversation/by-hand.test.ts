@@ -11,7 +11,11 @@ beforeAll(async () => {
   runtime = await startRuntime({
     defaultModel: 'openai/small',
     catalog: CATALOG,
-    agents: [agent('talker'), agent('keeps-none', { prune_keep: 0, prune_min_tokens: 50 })],
+    agents: [
+      agent('talker'),
+      agent('by-hand', { auto: false }),
+      agent('keeps-none', { prune_keep: 0, prune_min_tokens: 50 }),
+    ],
   });
   runtime.model.script(talking());
 });
@@ -39,6 +43,16 @@ it('X5 X6 two turns within their share are NothingToCompact, and nothing changes
   expect(await refusalOf(session.command(updates.compact))).toMatchObject({ code: 'NothingToCompact' });
   expect(await messages(runtime, session)).toEqual(before);
   expect(runtime.model.requests).toHaveLength(from);
+});
+
+it('X5 X6 also after a message without an answer that fills the window by itself', async () => {
+  const session = await open('by-hand');
+  await tell(session, [words(500, 'one'), words(500, 'two')]);
+  const refused = await session.ended(await send(session, words(3_000, 'three')));
+  expect(refused).toMatchObject({ state: 'error', error_code: 'ContextTooLong' });
+  await byHand(session, updates.compact);
+  const shown = (await visible(runtime, session)).map((text) => text.split(' ')[0]);
+  expect(shown).toEqual(['data-compaction', 'two', 'You', 'three']);
 });
 
 /** A session with five outputs of 7 MiB in sight, in which no turn is possible. */
