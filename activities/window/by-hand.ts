@@ -1,50 +1,54 @@
-import type { UIMessage } from 'ai';
-import { messageTokens } from '../../agent/compaction/tokens.ts';
+import { getToolName, type UIMessage } from 'ai';
+import { countTokens, messageTokens, outcomeText } from '../../agent/compaction/tokens.ts';
 import { compactionOf } from '../../agent/definition/compaction-schema.ts';
 import type { AgentDefinition } from '../../agent/definition/define.ts';
+import { whenAborted } from '../../agent/stop-signal.ts';
 import { planCompaction, type SizedMessage } from '../../domain/compaction-plan.ts';
-import { type CompactionSettings, usableTokens } from '../../domain/compaction.ts';
-import { planPrune, type SeenOutput } from '../../domain/plan-prune.ts';
+import { usableTokens } from '../../domain/compaction.ts';
 import { type ViewByHand, viewByHand } from '../../store/compaction.ts';
 import { viewMessages } from '../../store/view-messages.ts';
 import type { ActivityContext } from '../activity-context.ts';
 import { shownMessages } from '../prompt/step-prompt.ts';
 import { withAttachments } from '../prompt/with-attachments.ts';
-import { seenOutputs } from './window.ts';
+import { protectedTools } from './window.ts';
 
-/** How long reading attachments may take: the command waits for it. */
-const READING_MS = 5_000;
+/** How long judging may take beside its statement: the command waits for it, and all else that the session is to do. */
+const JUDGING_MS = 2_000;
 
 type Name = 'compact' | 'prune';
 
-/** What the rows get with a command to compact or prune: whether its run would find `nothing` to do, as of the newest run. */
+/**
+ * What the rows get with a command to compact or prune: whether its run would find `nothing` to do, as of the newest run. Without that
+ * the run finds out.
+ */
 export async function judgedByHand(
   context: ActivityContext,
   name: Name,
   sessionId: string,
-): Promise<{ newest_run: number | null; nothing?: boolean }> {
-  const found = await viewByHand(context.db, sessionId);
-  if (found === undefined) return { newest_run: null };
-  const { newest_run } = found;
+): Promise<{ newest_run?: number | null; nothing?: boolean }> {
+  let found: ViewByHand | undefined;
   try {
-    return { newest_run, nothing: !(await hasWork(context, name, { ...found, sessionId })) };
+    found = await viewByHand(context.db, sessionId);
+    if (found === undefined) return { newest_run: null };
+    const signal = AbortSignal.timeout(JUDGING_MS);
+    const judging = hasWork(context, name, { ...found, sessionId, signal });
+    return { newest_run: found.newest_run, nothing: !(await Promise.race([judging, whenAborted(signal)])) };
   } catch (err) {
-    // The run says what is missing: an agent, a model or attachments.
+    // The run says what is missing: an agent, a model, attachments or time.
     context.log.warn({ err, session: sessionId, command: name }, 'it is not known whether there is anything to do');
-    return { newest_run };
+    return found === undefined ? {} : { newest_run: found.newest_run };
   }
 }
 
 async function hasWork(
   context: ActivityContext,
   name: Name,
-  { sessionId, agent: id, model: ref, view }: ViewByHand & { sessionId: string },
+  { sessionId, agent: id, model: ref, view, signal }: ViewByHand & { sessionId: string; signal: AbortSignal },
 ): Promise<boolean> {
   const agent = context.agents.get(id);
-  const settings = compactionOf(agent);
   const messages = shownMessages(view);
-  if (await canPrune(messages, agent, settings)) return true;
-  if (name === 'prune') return false;
+  if (name === 'prune') return canPrune(messages, agent, signal);
+  const settings = compactionOf(agent);
   const stored = viewMessages(view);
   const model = context.models.resolve(ref ?? agent.model ?? context.models.defaultRef);
   const usable = usableTokens(model, settings);
@@ -53,34 +57,37 @@ async function hasWork(
   // More turns than those that stay, whatever their size.
   if (isPlanned(stored.map(({ id: message, role }) => ({ id: message, role, tokens: seen.get(message) ?? 0 }))))
     return true;
-  const reading = { context, sessionId, signal: AbortSignal.timeout(READING_MS) };
+  if (await canPrune(messages, agent, signal)) return true;
+  const reading = { context, sessionId, signal };
   const shown = new Map((await withAttachments(reading, messages)).map((message) => [message.id, message]));
   const sizes: SizedMessage[] = [];
   for (const { id: message, role } of stored) {
-    sizes.push({ id: message, role, tokens: await tokensUpTo(usable, shown.get(message)?.parts ?? []) });
+    sizes.push({ id: message, role, tokens: await tokensUpTo(usable, shown.get(message)?.parts ?? [], signal) });
   }
   return isPlanned(sizes);
 }
 
-/** Whether a prune would find an output. Counts the newest ones, and no more than it has to. */
-async function canPrune(messages: readonly UIMessage[], agent: AgentDefinition, settings: CompactionSettings) {
-  const outputs: SeenOutput[] = [];
-  for (const message of messages.toReversed()) {
-    for (const part of message.parts.toReversed()) {
-      const seen = await seenOutputs([{ ...message, parts: [part] }], null, agent);
-      outputs.unshift(...seen);
-      if (seen.length > 0 && planPrune(outputs, Infinity, settings).length > 0) return true;
-    }
+/** Whether `planPrune` would find an output. Counts the newest ones, and of each no more than it takes to know that it is large. */
+async function canPrune(messages: readonly UIMessage[], agent: AgentDefinition, signal: AbortSignal): Promise<boolean> {
+  const { prune_min_tokens: min, prune_keep: keep } = compactionOf(agent);
+  const spared = protectedTools(agent);
+  let large = 0;
+  for (const part of messages.flatMap(({ parts }) => parts).toReversed()) {
+    if (!('toolCallId' in part) || part.state !== 'output-available' || spared.has(getToolName(part))) continue;
+    signal.throwIfAborted();
+    if ((await countTokens(outcomeText(part), min)) >= min) large += 1;
+    if (large > keep) return true;
   }
   return false;
 }
 
 /** The tokens of a message; no more of its parts are counted once there are more than `most`. */
-async function tokensUpTo(most: number, parts: UIMessage['parts']): Promise<number> {
+async function tokensUpTo(most: number, parts: UIMessage['parts'], signal: AbortSignal): Promise<number> {
   const alone = await messageTokens([{ parts: [] }]);
   let tokens = parts.length > 0 ? alone : 0;
   for (const part of parts) {
     if (tokens > most) break;
+    signal.throwIfAborted();
     tokens += (await messageTokens([{ parts: [part] }])) - alone;
   }
   return tokens;

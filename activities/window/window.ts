@@ -134,7 +134,7 @@ export async function seenOutputs(
   messageId: string | null,
   agent: AgentDefinition,
 ): Promise<SeenOutput[]> {
-  const kept = new Set(agent.tools.flatMap((tool) => (tool.protected === true ? [tool.name] : [])));
+  const kept = protectedTools(agent);
   const current = messageId === null ? Infinity : messages.findIndex(({ id }) => id === messageId);
   const outputs: SeenOutput[] = [];
   for (const [at, { parts }] of messages.entries()) {
@@ -151,4 +151,9 @@ export async function seenOutputs(
     }
   }
   return outputs;
+}
+
+/** The names of the tools whose outputs are not pruned. */
+export function protectedTools(agent: AgentDefinition): ReadonlySet<string> {
+  return new Set(agent.tools.flatMap((tool) => (tool.protected === true ? [tool.name] : [])));
 }

@@ -1,4 +1,5 @@
 // Compactions and prunes by hand: what they accept, and conversations that are too long for anything else.
+import { randomBytes } from 'node:crypto';
 import { beforeAll, expect, it } from 'vitest';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
@@ -53,6 +54,20 @@ it('X5 X6 also after a message without an answer that fills the window by itself
   await byHand(session, updates.compact);
   const shown = (await visible(runtime, session)).map((text) => text.split(' ')[0]);
   expect(shown).toEqual(['data-compaction', 'two', 'You', 'three']);
+});
+
+it('X9 a command by hand ends, whatever the outputs in sight: to count all that stays would take longer than it may', async () => {
+  const session = await open('talker');
+  await tell(session, ['read a 5', 'todo b 5']);
+  // Of such text about 1.2 MiB are counted in a second.
+  const output = randomBytes(9 * 1024 ** 2).toString('base64');
+  await runtime.db.query(
+    `UPDATE chat_parts SET data = data || jsonb_build_object('output', $2::text)
+      WHERE session_id = $1 AND tool_state = 'output-available'`,
+    [session.id, output],
+  );
+  expect(await refusalOf(session.command(updates.prune))).toMatchObject({ code: 'NothingToPrune' });
+  expect(await refusalOf(session.command(updates.prune))).toMatchObject({ code: 'NothingToPrune' });
 });
 
 /** A session with five outputs of 7 MiB in sight, in which no turn is possible. */
