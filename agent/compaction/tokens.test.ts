@@ -16,6 +16,19 @@ describe('counting tokens', () => {
     expect(Math.abs((await countTokens('a'.repeat(1_000_000))) / whole - 1)).toBeLessThan(0.01);
   });
 
+  it('U4 everything else gets a turn between many short texts, as within a long one', async () => {
+    await countTokens('loads the encoding');
+    let turns = 0;
+    const other = () => {
+      turns += 1;
+      next = setImmediate(other);
+    };
+    let next = setImmediate(other);
+    for (let n = 0; n < 200; n += 1) await countTokens('short');
+    clearImmediate(next);
+    expect(turns).toBeGreaterThan(3);
+  });
+
   it('U4 of messages is never more than the bound that needs no counting', async () => {
     const text = fc.string({ unit: 'binary', maxLength: 2_000 });
     const part = fc.oneof(
