@@ -47,8 +47,8 @@ const TOO_LONG: RunFailure = {
 
 /**
  * Compacts the conversation of a run before one of its steps, or as all that a run by hand does. Prunes tool outputs; if
- * that is not enough, summarizes the turns before the newest ones. What is stored is stored at once, a summary with the prune of what
- * stays: an attempt whose worker is lost leaves nothing.
+ * that is not enough, summarizes the turns before the newest ones. All is stored at once, a summary with the prune of what stays: an
+ * attempt whose worker is lost leaves nothing.
  * @param graceOver as of `RunStop`
  */
 export async function compact(
