@@ -248,10 +248,12 @@ class Summary {
   }
 }
 
-/** Why a summarizer failed; what a failed turn says is to be done does not hold for it. */
+/** Why a summarizer failed, to follow a colon; what a failed turn says is to be done does not hold for it. */
 function reasonOf(failure: ProviderFailure): string {
   if (failure.code === 'ContentFilter') return 'the content filter of the summarizer’s provider refused it';
-  return failure.kind === 'final' ? failure.message : failure.reason;
+  if (failure.kind !== 'final') return failure.reason;
+  const [what = ''] = failure.message.split(': ');
+  return what.charAt(0).toLowerCase() + what.slice(1);
 }
 
 function failed(code: RunErrorCode, reason: string): Extract<Summarized, { kind: 'failed' }> {

@@ -1,6 +1,7 @@
 // Compactions and prunes by hand: what they accept, and conversations that are too long for anything else.
 import { randomBytes } from 'node:crypto';
-import { beforeAll, expect, it } from 'vitest';
+import { beforeAll, beforeEach, expect, it } from 'vitest';
+import { fail, failContextLength, type ModelAction } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
@@ -15,11 +16,12 @@ beforeAll(async () => {
     agents: [
       agent('talker'),
       agent('by-hand', { auto: false }),
-      agent('keeps-none', { prune_keep: 0, prune_min_tokens: 50 }),
+      // Reading megabytes takes a slow machine longer than a summary may take by default.
+      agent('keeps-none', { prune_keep: 0, prune_min_tokens: 50, summarizer_timeout: 600_000 }),
     ],
   });
-  runtime.model.script(talking());
 });
+beforeEach(() => runtime.model.script(talking()));
 
 const open = (id: string) => TestSession.open(runtime, { agent: id });
 type ByHand = typeof updates.compact | typeof updates.prune;
@@ -46,7 +48,7 @@ it('X5 X6 two turns within their share are NothingToCompact, and nothing changes
   expect(runtime.model.requests).toHaveLength(from);
 });
 
-it('X5 X6 also after a message without an answer that fills the window by itself', async () => {
+it('X5 X6 two turns before a message without an answer that fills the window by itself are compacted, too', async () => {
   const session = await open('by-hand');
   await tell(session, [words(500, 'one'), words(500, 'two')]);
   const refused = await session.ended(await send(session, words(3_000, 'three')));
@@ -70,7 +72,57 @@ it('X9 a command by hand ends, whatever the outputs in sight: to count all that 
   expect(await refusalOf(session.command(updates.prune))).toMatchObject({ code: 'NothingToPrune' });
 });
 
-/** A session with five outputs of 7 MiB in sight, in which no turn is possible. */
+it('X5 X9 a single turn is pruned instead, if there is an output to prune, and then is NothingToCompact', async () => {
+  const session = await open('keeps-none');
+  await tell(session, ['read a 100']);
+  await byHand(session, updates.compact);
+  expect(await visible(runtime, session)).toEqual(['read a 100', 'You said: read a 100', 'data-prune']);
+  expect(await refusalOf(session.command(updates.compact))).toMatchObject({ code: 'NothingToCompact' });
+});
+
+it('X5 X9 a compaction of older turns prunes nothing of those that stay', async () => {
+  const session = await open('keeps-none');
+  await tell(session, [words(200, 'one'), 'two', 'read a 100']);
+  await byHand(session, updates.compact);
+  const shown = await visible(runtime, session);
+  expect(shown[0]).toBe('data-compaction');
+  expect(shown).not.toContain('data-prune');
+});
+
+it.each<[string, string, ModelAction, object]>([
+  [
+    'that its provider refuses',
+    'keeps-none',
+    fail(401),
+    {
+      error_code: 'CompactionFailed',
+      error_message: expect.stringContaining(': the model provider refused the API key. Try again') as string,
+    },
+  ],
+  ['for which the history is too long', 'keeps-none', failContextLength(), { error_code: 'ContextTooLong' }],
+])('X7 X8 a compaction by hand with a summarizer %s ends with an error, and changes nothing', async (...given) => {
+  const [, id, failure, error] = given;
+  const session = await open(id);
+  await tell(session, [words(200, 'one'), 'two', 'read a 100']);
+  runtime.model.script(talking(() => [failure]));
+  const before = await messages(runtime, session);
+  const { run_seq: run } = await session.command(updates.compact);
+  expect(await session.ended(run)).toMatchObject({ state: 'error', ...error });
+  expect(await messages(runtime, session)).toEqual(before);
+});
+
+it('X5 X10 what cannot be judged, since the model is no longer configured, is left to the run, which says so', async () => {
+  const session = await open('talker');
+  await tell(session, ['one']);
+  await runtime.db.query(`UPDATE chat_sessions SET model = 'none/x' WHERE session_id = $1`, [session.id]);
+  const { run_seq: run } = await session.command(updates.compact);
+  expect(await session.ended(run)).toMatchObject({ state: 'error', error_code: 'ModelNotConfigured' });
+});
+
+/**
+ * A session with four outputs of 9 MiB in sight, in which no turn is possible. That before the last of them is small: a command counts
+ * the newest ones until it finds one to prune, and has little time for it.
+ */
 async function beyond(): Promise<TestSession> {
   const session = await open('keeps-none');
   await tell(
@@ -79,8 +131,8 @@ async function beyond(): Promise<TestSession> {
   );
   await runtime.db.query(
     `UPDATE chat_parts SET data = data || jsonb_build_object('output', (data ->> 'output') || repeat('word ', $2))
-      WHERE session_id = $1 AND tool_state = 'output-available'`,
-    [session.id, Math.floor((7 * 1024 ** 2) / 5)],
+      WHERE session_id = $1 AND tool_state = 'output-available' AND data ->> 'output' NOT LIKE 'd: %'`,
+    [session.id, Math.floor((9 * 1024 ** 2) / 5)],
   );
   expect(await session.ended(await send(session, 'too long'))).toMatchObject({
     state: 'error',
@@ -99,7 +151,7 @@ it('X9 a prune by hand mends a conversation of more than 32 MiB', async () => {
   );
 });
 
-it('X5 X8 so does a compaction by hand', async () => {
+it('X5 X8 a compaction by hand mends a conversation of more than 32 MiB', async () => {
   const session = await beyond();
   await byHand(session, updates.compact);
   expect((await visible(runtime, session))[0]).toBe('data-compaction');
