@@ -7,7 +7,7 @@ import { PIXEL } from '../../tools/test-kit/pixel.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
-import { agent, CATALOG, messages, requests, talking, tell } from './kit.ts';
+import { agent, CATALOG, messages, requests, talking, tell, visible } from './kit.ts';
 
 const PNG = Buffer.from(PIXEL, 'base64');
 const FIGURES = `canary ${'data '.repeat(400)}end`;
@@ -18,7 +18,7 @@ beforeAll(async () => {
   runtime = await startRuntime({
     defaultModel: 'openai/test',
     catalog: CATALOG,
-    agents: [agent('by-hand', { auto: false, tail_turns: 1 })],
+    agents: [agent('by-hand', { auto: false, tail_turns: 1 }), agent('talker')],
     script: talking(),
   });
   client = createClient({ database: runtime.databaseUrl, temporal: runtime.temporal });
@@ -29,19 +29,29 @@ async function* of(bytes: Buffer): AsyncGenerator<Buffer> {
   yield bytes;
 }
 
-it('X5 T10 the summarizer reads attached texts and is told of other files, and their tokens count', async () => {
-  const session = await TestSession.open(runtime, { agent: 'by-hand' });
-  const [text, image] = [
-    await client.attach('ada', session.id, { content: of(Buffer.from(FIGURES)), filename: 'figures.csv' }),
-    await client.attach('ada', session.id, { content: of(PNG), filename: 'dot.png' }),
-  ];
-  const files = [text, image].map(({ url, media_type: mediaType }) => ({ type: 'file' as const, mediaType, url }));
+/** A session that has told a message with these attachments, and another one. */
+async function told(id: string, ...contents: { content: Buffer; filename: string }[]): Promise<TestSession> {
+  const session = await TestSession.open(runtime, { agent: id });
+  const files = [];
+  for (const { content, filename } of contents) {
+    const { url, media_type: mediaType } = await client.attach('ada', session.id, { content: of(content), filename });
+    files.push({ type: 'file' as const, mediaType, url });
+  }
   const { run_seq } = await client.submit('ada', session.id, {
     id: newId('msg'),
     parts: [{ type: 'text', text: 'look' }, ...files],
   });
   expect((await session.ended(run_seq)).state).toBe('finished');
   await tell(session, ['two']);
+  return session;
+}
+
+it('X5 T10 the summarizer reads attached texts and is told of other files, and their tokens count', async () => {
+  const session = await told(
+    'by-hand',
+    { content: Buffer.from(FIGURES), filename: 'figures.csv' },
+    { content: PNG, filename: 'dot.png' },
+  );
   const from = runtime.model.requests.length;
   const { run_seq: compacting } = await session.command(updates.compact);
   expect((await session.ended(compacting)).state).toBe('finished');
@@ -54,4 +64,12 @@ it('X5 T10 the summarizer reads attached texts and is told of other files, and t
   const summary = (await messages(runtime, session)).find(({ hidden }) => !hidden);
   const { freed_tokens: freed } = summary!.metadata['compaction'] as { freed_tokens: number };
   expect(freed).toBeGreaterThan(400);
+});
+
+it('X6 T10 attached texts count, too, for whether two turns take more than their share', async () => {
+  // Of a usable window of 7,600 tokens, a quarter may stay.
+  const session = await told('talker', { content: Buffer.from('data '.repeat(2_500)), filename: 'data.txt' });
+  const { run_seq: run } = await session.command(updates.compact);
+  expect((await session.ended(run)).state).toBe('finished');
+  expect((await visible(runtime, session))[0]).toBe('data-compaction');
 });

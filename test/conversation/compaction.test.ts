@@ -250,6 +250,20 @@ describe('a switch to a model with a smaller window', () => {
     expect(runtime.model.requests.at(-1)!.body.model).toBe('test');
   });
 
+  it('X10 to a larger one, which its provider refuses all the same, is not undone', async () => {
+    const answer = talking();
+    runtime.model.script((request, index) =>
+      request.model === 'other' ? [failContextLength()] : answer(request, index),
+    );
+    const session = await open('talker');
+    await tell(session, ['one'], 'openai/small');
+    const run = await session.ended(await send(session, 'two', 'openai/other'));
+    expect(run.error_code).toBe('ContextTooLong');
+    expect(run.error_message).not.toContain('smaller context window');
+    const { rows } = await runtime.db.query('SELECT model FROM chat_sessions WHERE session_id = $1', [session.id]);
+    expect(rows).toEqual([{ model: 'openai/other' }]);
+  });
+
   it('X10 that fails leaves the messages that wait behind it to the former model', async () => {
     const gate = new Gate();
     const answer = talking();

@@ -4,7 +4,7 @@ import { countTokens } from '../../agent/compaction/tokens.ts';
 import { readSession } from '../../store/sessions.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
-import { fail, say } from '../../tools/test-kit/model-actions.ts';
+import { fail, type ModelAction, say } from '../../tools/test-kit/model-actions.ts';
 import type { ChatRequest } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
@@ -108,11 +108,14 @@ it('U4 after a rewind past a compaction it has the turns that the summary stood 
   await expectCounted(session);
 });
 
-it('U4 after a compaction in a turn, while its step has not reported and if that fails', async () => {
-  const session = await told(...LONG, ...LONG.slice(0, 3));
+it.each<[string, ModelAction, string]>([
+  ['a compaction', say(SUMMARY), 'replaced by this summary'],
+  ['a prune instead of one', fail(401), '<output pruned'],
+])('U4 after %s in a turn, while its step has not reported and if that fails', async (_what, summary, expected) => {
+  const session = await told('read old 600', ...LONG, ...LONG.slice(0, 2));
   const gate = new Gate();
   runtime.model.script(async (request) => {
-    if (isSummary(request)) return [say(SUMMARY)];
+    if (isSummary(request)) return [summary];
     await gate.pass();
     return [fail(401)];
   });
@@ -123,7 +126,7 @@ it('U4 after a compaction in a turn, while its step has not reported and if that
   gate.open();
   expect((await session.ended(run)).state).toBe('error');
   expect(await windowOf(session)).toEqual(during);
-  expect(JSON.stringify(requests(runtime, 'turn').at(-1)!.messages)).toContain('replaced by this summary');
+  expect(JSON.stringify(requests(runtime, 'turn').at(-1)!.messages)).toContain(expected);
 });
 
 it('U4 after a rewind to what a step has reported nothing is counted, after an un-rewind it is', async () => {

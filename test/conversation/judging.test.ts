@@ -8,7 +8,7 @@ import { agent, CATALOG, talking, tell, visible } from './kit.ts';
 /** Of `openai/small`. */
 const USABLE = 1_600;
 
-it('X5 costs no statement: a turn that is counted has those of one that is below the bound of bytes', async () => {
+it('X5 judging costs no statement: a turn that is counted has those of one that is below the bound of bytes', async () => {
   const runtime = await startRuntime({
     defaultModel: 'openai/small',
     catalog: CATALOG,
