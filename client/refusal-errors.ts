@@ -41,7 +41,8 @@ const SAID: Readonly<Partial<Record<ErrorCode, string>>> = {
   RunInFlight: 'a run is in flight or messages are queued; abort first, or send "abort": true',
   NothingToUnrewind: 'there is no rewind to undo: none was made since the last message',
   InvalidRange: 'expected either tail_turns, or from_start_message_id of a visible message not after from_message_id',
-  NothingToCompact: 'there is nothing to compact: no turns come before the newest ones, which stay',
+  NothingToCompact:
+    'there is nothing to compact: no turns come before the newest ones, which stay, and no output can be pruned',
   NothingToPrune: 'there is nothing to prune: the model sees no large tool output but the newest ones',
   ChildSession:
     'the session belongs to a tool call of another one: only that gives it messages, and it has no branches',

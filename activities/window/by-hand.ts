@@ -12,8 +12,8 @@ import { shownMessages } from '../prompt/step-prompt.ts';
 import { withAttachments } from '../prompt/with-attachments.ts';
 import { protectedTools } from './window.ts';
 
-/** How long judging may take beside its statement: the command waits for it, and all else that the session is to do. */
-const JUDGING_MS = 2_000;
+/** How long judging may take: the command waits for it, and all else that the session is to do. */
+const JUDGING_MS = 5_000;
 
 type Name = 'compact' | 'prune';
 
@@ -26,17 +26,18 @@ export async function judgedByHand(
   name: Name,
   sessionId: string,
 ): Promise<{ newest_run?: number | null; nothing?: boolean }> {
-  let found: ViewByHand | undefined;
+  const signal = AbortSignal.timeout(JUDGING_MS);
+  const inTime = <T>(work: Promise<T>) => Promise.race([work, whenAborted(signal)]);
+  const judged: { newest_run?: number } = {};
   try {
-    found = await viewByHand(context.db, sessionId);
+    const found = await inTime(viewByHand(context.db, sessionId));
     if (found === undefined) return { newest_run: null };
-    const signal = AbortSignal.timeout(JUDGING_MS);
-    const judging = hasWork(context, name, { ...found, sessionId, signal });
-    return { newest_run: found.newest_run, nothing: !(await Promise.race([judging, whenAborted(signal)])) };
+    judged.newest_run = found.newest_run;
+    return { ...judged, nothing: !(await inTime(hasWork(context, name, { ...found, sessionId, signal }))) };
   } catch (err) {
     // The run says what is missing: an agent, a model, attachments or time.
     context.log.warn({ err, session: sessionId, command: name }, 'it is not known whether there is anything to do');
-    return found === undefined ? {} : { newest_run: found.newest_run };
+    return judged;
   }
 }
 

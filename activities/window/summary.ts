@@ -29,9 +29,7 @@ export async function askForSummary(
     // The registry accepts no other prompt of a summarizer.
     const summarizer = { ...agent, prompt: String(agent.prompt) };
     const resolved = context.models.resolve(ref);
-    const reasons = context.models
-      .info(ref)
-      .variants.some((variant) => context.models.resolve(ref, variant).reasoning !== undefined);
+    const reasons = context.models.reasons(ref);
     const made = await summarize(replaced, { agent: summarizer, model: resolved, reasons, mostTokens, settings, stop });
     if (made.kind === 'failed' && made.report) {
       await noteProviderFailure(writer, { ref, code: made.code, report: made.report });

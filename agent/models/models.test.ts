@@ -102,6 +102,16 @@ describe('models', () => {
     expect(createModels({ openaiBaseUrl: 'http://127.0.0.1:9/v1' }).cheapest('openai/mine')).toBe('openai/mine');
   });
 
+  it('X7 a model with levels of reasoning may reason unasked, but not those of Anthropic', () => {
+    const variants = { fast: { provider_options: { openai: { serviceTier: 'priority' } } } };
+    const own = { 'openai/plain': {}, 'openai/other': { variants } };
+    const models = createModels({ openaiApiKey: 'k', anthropicApiKey: 'k', catalog: own });
+    expect(models.reasons('openai/gpt-5')).toBe(true);
+    for (const ref of ['openai/plain', 'openai/other', 'anthropic/claude-haiku-4-5'])
+      expect(models.reasons(ref)).toBe(false);
+    expect(models.info('anthropic/claude-haiku-4-5').variants).not.toEqual([]);
+  });
+
   it('X10 a variant adds its reasoning and provider options; one that does not exist is refused', () => {
     const variants = {
       fast: { reasoning: 'minimal', provider_options: { openai: { serviceTier: 'priority' } } },

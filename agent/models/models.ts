@@ -48,6 +48,8 @@ export interface Models {
    * with the longest input.
    */
   cheapest(ref: string): string;
+  /** Whether a model may reason before an answer for which no variant is chosen. Anthropic's do so only on request. */
+  reasons(ref: string): boolean;
   /** The default, `provider/model`. */
   readonly defaultRef: string;
 }
@@ -123,8 +125,14 @@ export function createModels(settings: ModelSettings): Models {
     list: () => [...listed],
     offered: () => offered.map((ref) => infoOf(catalog.find(ref))),
     cheapest: (ref) => cheapestOf([ref, ...offered.filter((other) => isOfSameProvider(other, ref))], catalog),
+    reasons: (ref) => reasonsUnasked(catalog.find(ref)),
     defaultRef: settings.defaultModel ?? defaultOf(settings, [...providers.keys()], listed),
   };
+}
+
+function reasonsUnasked({ model, variants }: KnownModel): boolean {
+  if (splitModelRef(model).provider_id === 'anthropic') return false;
+  return Object.values(variants).some(({ reasoning }) => reasoning !== undefined);
 }
 
 function isOfSameProvider(a: string, b: string): boolean {

@@ -122,6 +122,7 @@ export class AnswerReader {
     const mark = canonicalJson(compaction);
     if (mark === this.compaction) return [];
     this.compaction = mark;
-    return compaction === null ? [] : [{ type: 'data-compaction', transient: true, data: compaction }];
+    // None any more: an attempt whose worker was lost has asked for it, and the next one did not.
+    return [{ type: 'data-compaction', transient: true, data: compaction ?? { state: 'none' } }];
   }
 }

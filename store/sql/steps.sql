@@ -15,8 +15,8 @@ $$;
 -- length of the conversation. Pruned calls are looked up in a jsonb object for the same reason.
 --
 -- Null: they have more than 32 MiB, and one that is much longer could not be returned before the statement times out; with
--- `p_beginning` as many of the oldest as have no more. What the table stores is compressed, at most a hundred to one, so the parts
--- are measured only if that is not small.
+-- `p_beginning` as many of the oldest as have no more, and all prunes. What the table stores is compressed, at most a hundred to
+-- one, so the parts are measured only if that is not small.
 CREATE OR REPLACE FUNCTION model_view(
   p_session text, p_position bigint, p_answer text, p_settled_parts integer, p_beginning boolean DEFAULT false
 ) RETURNS jsonb
@@ -36,7 +36,7 @@ LANGUAGE sql STABLE AS $$
       FROM seen CROSS JOIN LATERAL jsonb_array_elements(data #> '{data,outputs}') AS output
      WHERE type = 'data-prune'
   ), shown AS MATERIALIZED (
-    SELECT id, role, position, index,
+    SELECT id, role, position, index, type,
            CASE WHEN (SELECT calls FROM pruned) ? tool_call_id AND data ->> 'state' = 'output-available'
                 THEN jsonb_set(data, '{output}', 'null')
                 WHEN type LIKE 'data-%' AND type NOT IN ('data-compaction', 'data-prune', 'data-refused', 'data-interrupted')
@@ -53,7 +53,7 @@ LANGUAGE sql STABLE AS $$
            SELECT coalesce(jsonb_agg(jsonb_build_object('id', id, 'role', role, 'data', data, 'aborted', id = ANY (
                     ARRAY(SELECT answer_id FROM chat_runs WHERE session_id = p_session AND state = 'aborted')))
                   ORDER BY position, index), '[]')
-             FROM measured WHERE bytes <= 32 * 1024 * 1024)
+             FROM measured WHERE bytes <= 32 * 1024 * 1024 OR type = 'data-prune')
          END
 $$;
 

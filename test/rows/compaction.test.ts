@@ -148,7 +148,7 @@ it('X9 what the model does not see is left out of what a step loads, and it sees
 });
 
 it('X9 outputs that are pruned do not count towards the 32 MiB, and a run by hand gets the beginning of more', async () => {
-  const session = await calling([1, 2, 3, 4].map((n) => `output ${n}`));
+  const session = await calling([1, 2, 3, 4, 5].map((n) => `output ${n}`));
   await rows(
     db,
     `UPDATE chat_parts SET data = data || jsonb_build_object('output', (data ->> 'output') || repeat(' words', $2))
@@ -160,8 +160,13 @@ it('X9 outputs that are pruned do not count towards the 32 MiB, and a run by han
   for (const n of [1, 2, 3]) expect(begun).toContain(`output ${n}`);
   expect(begun).not.toContain('output 4');
   await compacting.pruneByHand(session, 'call_0');
+  expect(await viewOfStep(session, 'still_long')).toBeNull();
+  const later = shown((await viewByHand(db, session.id))!.view);
+  expect(later).toContain('<output pruned');
+  expect(later.match(/output \d/g)).toEqual(['output 2', 'output 3', 'output 4']);
+  await compacting.pruneByHand(session, 'call_1');
   const view = shown((await viewOfStep(session, 'shorter'))!);
-  expect(view.match(/output \d/g)).toEqual(['output 2', 'output 3', 'output 4']);
+  expect(view.match(/output \d/g)).toEqual(['output 3', 'output 4', 'output 5']);
   expect(view.length).toBeGreaterThan(27 * 1024 ** 2);
 });
 

@@ -48,3 +48,17 @@ it.each([
   expect(done).toBe(true);
   expect(items[0]).toMatchObject({ type: 'data-compaction', transient: true, data: { state: end } });
 });
+
+it('R2 X5 a reader that was told of a compaction hears if the next attempt of its step does without', async () => {
+  const session = await conversation(db, 'one');
+  const { run_seq: run } = (await session.say('two', { id: 'two' })) as { run_seq: number };
+  await session.claim(run, [0, 1, 1]);
+  await call(db, 'note_compaction', [session.id, run, [0, 1, 1], '{"state": "running"}']);
+  const reader = new AnswerReader(reads, { userId: 'ada', sessionId: session.id, runSeq: run });
+  const state = async () =>
+    (await reader.read()).items.flatMap((item) => (item.type === 'data-compaction' ? [item.data] : []));
+  expect(await state()).toEqual([{ state: 'running' }]);
+  await session.claim(run, [0, 1, 2]);
+  expect(await state()).toEqual([{ state: 'none' }]);
+  expect(await state()).toEqual([]);
+});
