@@ -39,11 +39,13 @@ import { seenOutputs } from './window/window.ts';
 /** A compaction frees a tenth more than it has to, so that the next step does not need another one. */
 const SPARE = 0.9;
 
-const TOO_LONG: RunFailure = {
-  code: 'ContextTooLong',
-  message:
-    'The conversation is too long, also for the model that would summarize it: prune it, branch from an earlier message, or open a new session.',
-};
+function tooLong(canPrune: boolean): RunFailure {
+  const advice = `${canPrune ? 'prune it, ' : ''}branch from an earlier message, or open a new session`;
+  return {
+    code: 'ContextTooLong',
+    message: `The conversation is too long, also for the model that would summarize it: ${advice}.`,
+  };
+}
 
 /**
  * Compacts the conversation of a run before one of its steps, or as all that a run by hand does. Prunes tool outputs; if
@@ -116,7 +118,7 @@ class Compaction {
 
   async make(): Promise<CompactOutcome> {
     const { view } = this.claimed;
-    if (view === null) return failRun(this.writer, TOO_LONG);
+    if (view === null) return failRun(this.writer, tooLong(true));
     const prepared = this.prepare(shownMessages(view));
     if ('code' in prepared) return failRun(this.writer, prepared);
     const { context, stop } = this.writer;
@@ -203,7 +205,10 @@ class Compaction {
     const isPaid = made.calls.length > 0;
     const discarded = { state: 'failed', warning } as const;
     if (isPaid) await this.store(made, plan, { tokens, freed: 0, discarded }, prunes.instead);
-    if (made.kind === 'too_long' && prunes.instead === undefined) return failRun(this.writer, TOO_LONG);
+    if (made.kind === 'too_long' && prunes.instead === undefined) {
+      // Before a turn, all that can be pruned is.
+      return failRun(this.writer, tooLong(this.isByHand));
+    }
     return this.notMade(warning, prunes.instead, isPaid);
   }
 

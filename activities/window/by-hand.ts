@@ -12,8 +12,8 @@ import { shownMessages } from '../prompt/step-prompt.ts';
 import { withAttachments } from '../prompt/with-attachments.ts';
 import { protectedTools } from './window.ts';
 
-/** How long judging may take: the command waits for it, and all else that the session is to do. */
-const JUDGING_MS = 5_000;
+/** How long judging may take. With a statement it is less than the 10 s of the local activity, for which the session waits. */
+const JUDGING_MS = 4_000;
 
 type Name = 'compact' | 'prune';
 

@@ -16,6 +16,10 @@ describe('counting tokens', () => {
     expect(Math.abs((await countTokens('a'.repeat(1_000_000))) / whole - 1)).toBeLessThan(0.01);
   });
 
+  it('X9 of an output ends once it is known to be large', async () => {
+    expect(await countTokens('word '.repeat(100_000), 20)).toBeLessThan(600);
+  });
+
   it('U4 everything else gets a turn between many short texts, as within a long one', async () => {
     await countTokens('loads the encoding');
     let turns = 0;

@@ -75,7 +75,7 @@ describe('definitions', () => {
     ...recoveries.map((name): [string, unknown[]] => [`smart_recovery.${name}`, ['no']]),
     ['hope', [true]],
   ];
-  it.each(settings)('X5 P2 compaction.%s out of its range is refused by name', (name, values) => {
+  it.each(settings)('X5 P2 compaction.%s with a wrong value, or unknown, is refused by name', (name, values) => {
     const [field = '', within] = name.split('.');
     for (const value of values) {
       const compaction = { [field]: within === undefined ? value : { [within]: value } };

@@ -38,7 +38,7 @@ import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost } from '../../tools/test-kit/host.ts';
 import { Random } from '../../tools/test-kit/random.ts';
 import { AFTER, answer, asks, decided, STEP, TOOL } from '../rows/asking.ts';
-import { compact } from '../rows/compacting.ts';
+import { compact, pruneByHand } from '../rows/compacting.ts';
 import { answered, conversation } from '../rows/conversation.ts';
 import { Initiative } from '../rows/initiative.ts';
 import { call, freshRows, type Part, Session, textPart, toolPart } from '../rows/session.ts';
@@ -138,7 +138,9 @@ async function brokenBy(name: Break | undefined): Promise<string[]> {
   await session.claim(run, [0, run, 1]);
   await session.settleStep(run, [0, run, 1], { usage, tokens: 11 });
   await session.claim(run, [0, run, 2], 1);
-  await session.settleStep(run, [0, run, 2], { step: 1, usage, tokens: 11, end: true });
+  const called = toolPart('call_1', 0, 'output-available');
+  await session.settleStep(run, [0, run, 2], { step: 1, usage, tokens: 11, end: true, parts: [called] });
+  await pruneByHand(session);
   const { run_seq: edited } = (await session.edit('four', 'another', { id: 'better' })) as { run_seq: number };
   const asked = { message: 'better', replaced: await answered(session, edited), tries: 2, status: 200 };
   for (let n = 0; n < asked.tries; n += 1) {
@@ -177,6 +179,7 @@ it.each<[Break | undefined, string[]]>([
   ['unrewind', [COVERED, RESTORED]],
   ['regenerate', [REPLACED]],
   ['compaction', [RESTORED, 'no compaction is half done']],
+  ['prune', ['no prune is half done']],
   ['sums', [...COSTS, ...SUMS]],
   ['branch', ['a branch ends at its message', COPIED]],
 ])('Q1 what is found of the break "%s" in a conversation', async (name, promises) => {

@@ -66,7 +66,7 @@ it('X5 T10 the summarizer reads attached texts and is told of other files, and t
   expect(freed).toBeGreaterThan(400);
 });
 
-it('X6 T10 attached texts count, too, for whether two turns take more than their share', async () => {
+it('X6 T10 attached texts count for whether two turns take more than their share', async () => {
   // Of a usable window of 7,600 tokens, a quarter may stay.
   const session = await told('talker', { content: Buffer.from('data '.repeat(2_500)), filename: 'data.txt' });
   const { run_seq: run } = await session.command(updates.compact);

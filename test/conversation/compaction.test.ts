@@ -208,8 +208,8 @@ describe('a compaction by hand', () => {
   });
 });
 
-describe('a switch to a model with a smaller window', () => {
-  it('X10 compacts first', async () => {
+describe('a switch of models', () => {
+  it('X10 to a smaller window compacts first', async () => {
     runtime.model.script(talking());
     const session = await open('by-hand');
     await tell(session, [words(900, 'one'), words(900, 'two'), 'three'], 'openai/test');
@@ -217,7 +217,7 @@ describe('a switch to a model with a smaller window', () => {
     expect((await visible(runtime, session))[0]).toBe('data-compaction');
   });
 
-  it('X10 fails with advice if that is not enough; the session keeps its model and goes on', async () => {
+  it('X10 to a smaller window fails with advice if a compaction is not enough; the session keeps its model and goes on', async () => {
     runtime.model.script(talking());
     const session = await open('talker');
     await tell(session, [words(100, 'one'), words(2_500, 'two')], 'openai/test');
@@ -232,7 +232,7 @@ describe('a switch to a model with a smaller window', () => {
     expect(runtime.model.requests.at(-1)!.body.model).toBe('test');
   });
 
-  it('X10 fails by its provider’s word, too, also after a compaction; the session keeps its model and goes on', async () => {
+  it('X10 fails if its provider refuses the conversation after a compaction; the session keeps its model and goes on', async () => {
     const answer = talking();
     runtime.model.script((request, index) =>
       request.model === 'other' ? [failContextLength()] : answer(request, index),
@@ -250,7 +250,7 @@ describe('a switch to a model with a smaller window', () => {
     expect(runtime.model.requests.at(-1)!.body.model).toBe('test');
   });
 
-  it('X10 to a larger one, which its provider refuses all the same, is not undone', async () => {
+  it('X10 to a larger window, whose provider refuses all the same, is not undone', async () => {
     const answer = talking();
     runtime.model.script((request, index) =>
       request.model === 'other' ? [failContextLength()] : answer(request, index),
@@ -264,7 +264,7 @@ describe('a switch to a model with a smaller window', () => {
     expect(rows).toEqual([{ model: 'openai/other' }]);
   });
 
-  it('X10 that fails leaves the messages that wait behind it to the former model', async () => {
+  it('X10 to a smaller window that fails leaves the messages that wait behind it to the former model', async () => {
     const gate = new Gate();
     const answer = talking();
     runtime.model.script(async function* (request, index) {
@@ -284,7 +284,7 @@ describe('a switch to a model with a smaller window', () => {
     expect(runtime.model.requests.slice(-2).map(({ body }) => body.model)).toEqual(['test', 'test']);
   });
 
-  it('X10 X5 to an equal or larger one is judged like any step: not refused, and not compacted with auto: false', async () => {
+  it('X10 X5 to a larger window is judged like any step: not refused, and not compacted with auto: false', async () => {
     runtime.model.script(talking());
     // Of the larger window, usable are 7,600, and its model takes 8,000.
     const filling = words(9_500, 'three');

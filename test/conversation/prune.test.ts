@@ -230,7 +230,7 @@ describe('a prune with a compaction that is not enough, or fails', () => {
     expect(stubs()).toHaveLength(1);
   });
 
-  it('X5 after a summary the provider decides, too, if there is nothing to prune', async () => {
+  it('X5 after a summary the provider decides whether the conversation fits, if there is nothing to prune', async () => {
     runtime.model.script(sparing(() => undefined));
     const session = await open('keeps-none');
     await tell(session, [words(200, 'one'), 'two', words(1_300, 'three'), words(1_200, 'four')]);
@@ -273,7 +273,7 @@ describe('a prune of the turn that is running', () => {
   }
   const isRead = [say('Read.'), report({ input: 900, output: 10 })];
 
-  it('X9 is not judged by the estimate either when a step is repeated, because its provider was overloaded', async () => {
+  it('X9 a step that is repeated, since its provider was overloaded, is not judged by the worker’s count', async () => {
     const session = await open('keeps-none');
     let asked = 0;
     // The provider counts fewer tokens than the worker does, by whose count the second output alone is too long.

@@ -93,11 +93,11 @@ it.each([
 
 // Usable are 1,600 of `small`, 2,600 of `mini`, 7,600 of `test`.
 it.each([
-  ['a smaller window that does not hold the conversation', 'test', 2_600, { auto: false }, 'compact'],
-  ['a smaller window that holds it', 'test', 2_599, { auto: false, compact_at: 0.5 }, 'fits'],
-  ['an equal one', 'mini', 2_600, { auto: false }, 'fits'],
-  ['a larger one', 'small', 2_600, { auto: false }, 'fits'],
-  ['a larger one, by the threshold of all steps', 'small', 2_600, {}, 'compact'],
+  ['a model whose smaller window does not hold the conversation compacts', 'test', 2_600, { auto: false }, 'compact'],
+  ['a model whose smaller window holds it does not', 'test', 2_599, { auto: false, compact_at: 0.5 }, 'fits'],
+  ['a model with an equal window is judged like any step', 'mini', 2_600, { auto: false }, 'fits'],
+  ['a model with a larger window is judged like any step', 'small', 2_600, { auto: false }, 'fits'],
+  ['a model with a larger window compacts at the threshold of all steps', 'small', 2_600, {}, 'compact'],
   ['a larger one, beyond what the model takes', 'small', 3_000, { auto: false }, 'too_long'],
   ['one after a model that can no longer be called', undefined, 2_600, { auto: false }, 'fits'],
 ])('X10 a change to %s', async (_to, former, tokens, settings, expected) => {

@@ -78,7 +78,7 @@ describe.concurrent('a worker killed in a compaction by hand', () => {
   );
   it('X5 before it was stored: it is made again, once', compaction({ before: 'store_compaction' }, 2));
   it('X5 after it was stored: it is not made again', compaction({ after: 'store_compaction' }, 1));
-  it('X5 after the step had asked for it', compaction({ after: 'claim_compaction' }, 1));
+  it('X5 after it was claimed', compaction({ after: 'claim_compaction' }, 1));
 });
 
 describe.concurrent('a worker killed in a compaction within a turn', () => {

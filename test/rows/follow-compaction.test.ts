@@ -39,7 +39,7 @@ it.each([
   ['an error', 'error', 'failed'],
 ])('R2 X5 a reader that was told of a compaction hears of its end by %s', async (_how, state, end) => {
   const session = await conversation(db, 'one', 'two', 'three');
-  const { run_seq: run } = (await session.apply('compact', { tail_turns: 1 })) as { run_seq: number };
+  const { run_seq: run } = (await session.apply('compact', {})) as { run_seq: number };
   await call(db, 'claim_compaction', [session.id, run, [0, run, 1], null]);
   const reader = new AnswerReader(reads, { userId: 'ada', sessionId: session.id, runSeq: run });
   await reader.read();

@@ -80,6 +80,8 @@ const CONVERSATION_BREAKS = {
       'position < v_position AND hidden_at',
       `role = 'user' AND position < v_position AND hidden_at`,
     ),
+  /** A prune leaves no event. */
+  prune: (db) => weaken(db, 'put_prune', 'PERFORM append_event', 'PERFORM format'),
   /** What a summary costs is in no sum, and in no step; a run counts its last step only. */
   sums: async (db) => {
     await weaken(db, 'store_compaction', 'PERFORM add_to_sums', 'PERFORM format');

@@ -10,6 +10,7 @@ export const BREAKS = [
   'unrewind',
   'regenerate',
   'compaction',
+  'prune',
   'sums',
   'branch',
   'attachment',

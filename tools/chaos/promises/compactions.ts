@@ -1,10 +1,11 @@
-import { by, type Evidence, type MessageRow, type Rows } from '../evidence.ts';
+import type { PruneData } from '../../../domain/compaction.ts';
+import { by, type Evidence, type MessageRow, type PartRow, type Rows } from '../evidence.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SummaryCall } from '../model.ts';
 import { isStored, type Summary, summariesOf } from '../summaries.ts';
 import { billed, sorted } from './answers.ts';
 
-/** A compaction is stored as a whole or not at all, and costs what its summarizer was billed for. */
+/** A compaction or a prune is stored as a whole or not at all; a compaction costs what its summarizer was billed for. */
 export function checkCompactions(
   ledger: Ledger,
   rows: Pick<Rows, 'messages' | 'events' | 'parts' | 'runs'> & Pick<Evidence, 'summaries'>,
@@ -20,9 +21,25 @@ export function checkCompactions(
   for (const { session_id, kind, data } of rows.events.filter((event) => isStored(event))) {
     const id = String(data['message_id']);
     const where = `session ${session_id}, ${kind} ${id}`;
-    ledger.check('no compaction is half done', where, stored.has(`${session_id}/${id}`), () => data);
+    ledger.check(`no ${kind} is half done`, where, stored.has(`${session_id}/${id}`), () => data);
   }
+  checkPrunes(ledger, rows);
   checkCosts(ledger, summaries, rows.messages, rows.summaries);
+}
+
+/** A prune has one event, and is about calls that are there. */
+function checkPrunes(ledger: Ledger, { parts, events }: Pick<Rows, 'parts' | 'events'>): void {
+  const calls = new Set(parts.map(({ session_id: session, tool_call_id: call }) => `${session}/${call}`));
+  for (const { session_id: session, message_id: message, data } of parts.filter((part) => isPrune(part))) {
+    const made = events.filter((event) => event.session_id === session && isStored(event, message));
+    const { outputs } = data['data'] as PruneData;
+    const isWhole = made.length === 1 && outputs.every(({ tool_call_id: call }) => calls.has(`${session}/${call}`));
+    ledger.check('no prune is half done', `session ${session}, prune ${message}`, isWhole, () => [data, made]);
+  }
+}
+
+function isPrune({ data }: PartRow): boolean {
+  return data.type === 'data-prune';
 }
 
 /** What of a compaction is missing. */
