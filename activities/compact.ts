@@ -49,8 +49,8 @@ function tooLong(canPrune: boolean): RunFailure {
 
 /**
  * Compacts the conversation of a run before one of its steps, or as all that a run by hand does. Prunes tool outputs; if
- * that is not enough, summarizes the turns before the newest ones. All is stored at once, a summary with the prune of what stays: an
- * attempt whose worker is lost leaves nothing.
+ * that is not enough, summarizes the turns before the newest ones. All is stored at once, a summary with the prune of what
+ * stays: an attempt whose worker is lost leaves nothing.
  * @param graceOver as of `RunStop`
  */
 export async function compact(
@@ -178,8 +178,8 @@ class Compaction {
   }
 
   /**
-   * @param prunes `rest`: of what stays, also of the turn in progress, if the summary frees too little; `instead`: if there is none.
-   * Each is stored together with what it follows from.
+   * @param prunes `rest`: of what stays, also of the turn in progress, if the summary frees too little; `instead`: if there is
+   * none. Each is stored together with what it follows from.
    */
   private async summarize(
     prepared: Prepared,

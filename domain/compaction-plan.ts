@@ -27,8 +27,8 @@ export interface CompactionPlan {
  * Which messages a compaction summarizes; undefined: there is nothing before the turns that stay.
  *
  * @param messages the visible ones, in order
- * @param current the message that is being answered; null: none, then it is the last one if that has no answer, as after a rewind. It
- * stays, like all after it, and is not one of the turns
+ * @param current the message that is being answered; null: none, then it is the last one if that has no answer, as after a
+ * rewind. It stays, like all after it, and is not one of the turns
  * @param usable the usable window of the model that the next turn uses, in tokens
  */
 export function planCompaction(

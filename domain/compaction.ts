@@ -1,6 +1,6 @@
 // Keeping a conversation within the model's context window: settings, and the parts that record what was done.
 
-/** Settings of an agent's `compaction`, and its limit of an answer. Shares are of the usable window, times are in milliseconds. */
+/** Settings of an agent's `compaction`, and its limit of an answer. Shares are of the usable window, times in milliseconds. */
 export interface CompactionSettings {
   /**
    * False: not at `compact_at`; still by hand, before a model with a smaller window, and when the provider refuses the

@@ -70,7 +70,7 @@ export type MadeSummary = Made<'data-compaction', CompactionData> & {
 /** Which tool outputs the model no longer sees. */
 export type MadePrune = Made<'data-prune', PruneData>;
 
-/** Stores a summary, hides what it replaces, and stores a prune of what stays, at once. False: another attempt has the run. */
+/** Stores a summary, hides what it replaces, and stores a prune, if any, at once. False: another attempt has the run. */
 export function storeCompaction(
   db: Db,
   mine: Claim,

@@ -180,13 +180,17 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
     };
   }
 
-  /** If its provider refuses the conversation as too long, its limit is lower than known, or its count is higher. */
+  /**
+   * Ends the run. A conversation that the provider refuses as too long is compacted first, if that may help: its limit is lower than
+   * known, or its count is higher.
+   */
   private async failed(failure: RunFailure): Promise<StepOutcome> {
     const { judged } = this;
     const answer = () => this.refusal(failure);
     if (failure.code !== 'ContextTooLong' || judged === undefined) return failRun(this.work, failure, answer());
     if (judged.mayAsk && (await isCompactible(judged))) return askForCompaction(this.work, { reason: 'overflow' });
-    const former = switchedFrom(judged);
+    // Files are left out from now on, and then the model may be the right one.
+    const former = failure.refused === undefined ? switchedFrom(judged) : undefined;
     return failTooLong(this.work, former === undefined ? { failure } : { failure: NO_SWITCH, former }, answer());
   }
 

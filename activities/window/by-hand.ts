@@ -18,8 +18,8 @@ const JUDGING_MS = 4_000;
 type Name = 'compact' | 'prune';
 
 /**
- * What the rows get with a command to compact or prune: whether its run would find `nothing` to do, as of the newest run. Without that
- * the run finds out.
+ * What the rows get with a command to compact or prune: whether its run would find `nothing` to do, as of the newest run.
+ * Without that the run finds out.
  */
 export async function judgedByHand(
   context: ActivityContext,
@@ -68,7 +68,7 @@ async function hasWork(
   return isPlanned(sizes);
 }
 
-/** Whether `planPrune` would find an output. Counts the newest ones, and of each no more than it takes to know that it is large. */
+/** Whether `planPrune` would find an output. Counts the newest ones, of each no more than it takes to know that it is large. */
 async function canPrune(messages: readonly UIMessage[], agent: AgentDefinition, signal: AbortSignal): Promise<boolean> {
   const { prune_min_tokens: min, prune_keep: keep } = compactionOf(agent);
   const spared = protectedTools(agent);

@@ -38,8 +38,8 @@ function configured(models: Models, ref: string): ResolvedModel | undefined {
 }
 
 /**
- * The model from which the session was switched to this one, whose window is not known to be larger; undefined: none. What the provider
- * refuses as too long fitted into the window of that model.
+ * The model that the session had before this one, whose own window is not known to be larger; undefined: none. The conversation before
+ * the new message has fitted into that model's window.
  */
 export function switchedFrom({ former, model, agent }: JudgedStep): string | undefined {
   if (former === undefined || former.ref === model.ref) return undefined;
@@ -49,9 +49,10 @@ export function switchedFrom({ former, model, agent }: JudgedStep): string | und
 
 /** Whether outputs were pruned in this turn, and no step has reported its tokens since. */
 function isJustPruned({ message_id: id, view, reported }: Claimed['claimed']): boolean {
+  if (reported?.is_current === true) return false;
   const shown = viewMessages(view);
   const turn = shown.slice(shown.findIndex((message) => message.id === id));
-  return reported?.is_current !== true && turn.some(({ parts }) => parts.some(({ type }) => type === 'data-prune'));
+  return turn.some(({ parts }) => parts.some(({ type }) => type === 'data-prune'));
 }
 
 /** Leaves the step to a compaction, which readers see at once. */

@@ -58,9 +58,10 @@ export interface Summarizing {
 /**
  * Summarizes messages of a model's view in one call. If they are longer than the summarizer can take, by count or by its
  * provider's word, the recoveries follow that the settings allow: without tool outputs, in chunks that are joined, and
- * with the middle left out. Each call is repeated after a temporary failure, as often as the settings allow. If a summary reaches the
- * limit of its output, the model is asked once more, for a shorter one; what is then cut is used up to its last whole line. All calls
- * together have the settings' time-out. Never throws for a failed call.
+ * with the middle left out. Each call is repeated after a temporary failure, as often as the settings allow. If a summary
+ * reaches the limit of its output, the model is asked once more, if an attempt is left, for a shorter one; what is then cut
+ * is used up to its last whole line, if that is most of it. All calls together have the settings' time-out. Never throws for a failed
+ * call.
  *
  * @throws the signal's reason
  */
@@ -167,8 +168,10 @@ class Summary {
     if (answer === 'answered' || this.cut === undefined) return answer;
     this.failure = undefined;
     this.isCut = true;
-    const whole = this.cut.slice(0, this.cut.lastIndexOf('\n') + 1).trimEnd();
-    this.texts.push(`${whole || this.cut}\n\n${CUT}`);
+    const lines = this.cut.slice(0, this.cut.lastIndexOf('\n') + 1).trimEnd();
+    // Of a single long paragraph only the title would be left.
+    const kept = lines.length * 2 > this.cut.length ? lines : this.cut;
+    this.texts.push(`${kept}\n\n${CUT}`);
     return 'answered';
   }
 

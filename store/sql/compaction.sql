@@ -169,9 +169,9 @@ BEGIN
 END $$;
 
 -- Stores a compaction in one transaction: its message before that with the id `data.tail_start_id`, what it hides, the
--- summarizer's usage, which counts like an answer's, the prune of what stays, if any, and what it came to. A repeat changes nothing.
--- `p_made` is as in put_synthetic, with `usage` and `cost_usd`, and `discarded` for a summary that is kept only because it was paid
--- for: its message is hidden. `p_prune` is as in put_prune. Returns false if another attempt has the run.
+-- summarizer's usage, which counts like an answer's, a prune, if any, and what it came to. A repeat changes nothing. `p_made` is
+-- as in put_synthetic, with `usage` and `cost_usd`, and `discarded` for a summary that is kept only because it was paid for: its
+-- message is hidden. `p_prune` is as in put_prune. Returns false if another attempt has the run.
 CREATE OR REPLACE FUNCTION store_compaction(
   p_session text, p_run integer, p_fence integer[], p_made jsonb, p_compaction jsonb, p_prune jsonb DEFAULT NULL
 ) RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$

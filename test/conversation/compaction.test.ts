@@ -4,7 +4,7 @@ import { readEvents } from '../../store/events.ts';
 import { readStatus } from '../../store/status.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
-import { failContextLength, report, say } from '../../tools/test-kit/model-actions.ts';
+import { fail, failContextLength, report, say } from '../../tools/test-kit/model-actions.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { statusQuery, updates } from '../../workflows/definitions.ts';
@@ -257,6 +257,18 @@ describe('a switch of models', () => {
     );
     const session = await open('talker');
     await tell(session, ['one'], 'openai/small');
+    const run = await session.ended(await send(session, 'two', 'openai/other'));
+    expect(run.error_code).toBe('ContextTooLong');
+    expect(run.error_message).not.toContain('smaller context window');
+    const { rows } = await runtime.db.query('SELECT model FROM chat_sessions WHERE session_id = $1', [session.id]);
+    expect(rows).toEqual([{ model: 'openai/other' }]);
+  });
+
+  it('X10 R6 is not undone if the provider refuses files, which are left out from now on', async () => {
+    const answer = talking();
+    runtime.model.script((request, index) => (request.model === 'other' ? [fail(413)] : answer(request, index)));
+    const session = await open('talker');
+    await tell(session, ['one'], 'openai/test');
     const run = await session.ended(await send(session, 'two', 'openai/other'));
     expect(run.error_code).toBe('ContextTooLong');
     expect(run.error_message).not.toContain('smaller context window');

@@ -260,6 +260,13 @@ describe('a summary', () => {
     },
   );
 
+  it('X8 that is cut in its only paragraph is used as far as it goes', async () => {
+    const session = await full('once', first(1, say('## Goal\nThey talked about many thi'), finish('length')));
+    await next(session);
+    const summary = (await messages(runtime, session)).find(({ hidden }) => !hidden);
+    expect(summary!.parts[0]!.data!.summary).toMatch(/^## Goal\nThey talked about many thi\n\n\[/);
+  });
+
   it('X7 of a model that reasons: its reasoning does not take the place of the summary', async () => {
     const session = await full('reasoning-known');
     const from = runtime.model.requests.length;

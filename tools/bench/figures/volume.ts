@@ -168,7 +168,7 @@ async function timed(name: string, atMost: number, action: () => Promise<unknown
   return { name, value: median(times), unit: 'ms', target: { atMost }, detail: spread(times) };
 }
 
-/** How long actions take, in milliseconds, each `TIMES` times. What is compared is measured in turn: the machine's load changes. */
+/** How long actions take, in milliseconds, `TIMES` times. What is compared is measured in turn: the machine's load changes. */
 async function inTurn<A extends (() => Promise<unknown>)[]>(...actions: A): Promise<{ [I in keyof A]: number[] }> {
   for (const action of actions) await action();
   const times = actions.map((): number[] => []);
