@@ -1,17 +1,15 @@
 // Compactions and prunes by hand: what they accept, and conversations that are too long for anything else.
 import { beforeAll, beforeEach, expect, it } from 'vitest';
 import { fail, failContextLength, type ModelAction } from '../../tools/test-kit/model-actions.ts';
-import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
 import { refusalOf } from '../faults/answered.ts';
-import { agent, CATALOG, messages, requests, send, SUMMARY, talking, tell, visible, words } from './kit.ts';
+import { agent, messages, requests, send, startSmall, SUMMARY, talking, tell, visible, words } from './kit.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {
-  runtime = await startRuntime({
-    defaultModel: 'openai/small',
-    catalog: CATALOG,
+  runtime = await startSmall({
     agents: [
       agent('talker'),
       agent('by-hand', { auto: false }),

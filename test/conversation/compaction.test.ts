@@ -5,16 +5,28 @@ import { readStatus } from '../../store/status.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
 import { fail, failContextLength, report, say } from '../../tools/test-kit/model-actions.ts';
-import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { statusQuery, updates } from '../../workflows/definitions.ts';
 import { refusalOf } from '../faults/answered.ts';
-import { agent, CATALOG, isSummary, messages, requests, send, SUMMARY, talking, tell, visible, words } from './kit.ts';
+import {
+  agent,
+  CATALOG,
+  isSummary,
+  messages,
+  requests,
+  send,
+  startSmall,
+  SUMMARY,
+  talking,
+  tell,
+  visible,
+  words,
+} from './kit.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {
-  runtime = await startRuntime({
-    defaultModel: 'openai/small',
+  runtime = await startSmall({
     catalog: { ...CATALOG, 'openai/other': CATALOG['openai/test'] },
     agents: [agent('talker'), agent('by-hand', { auto: false, tail_turns: 1 }), agent('early', { compact_at: 0.5 })],
   });
@@ -250,25 +262,14 @@ describe('a switch of models', () => {
     expect(runtime.model.requests.at(-1)!.body.model).toBe('test');
   });
 
-  it('X10 to a larger window, whose provider refuses all the same, is not undone', async () => {
+  it.each([
+    ['to a larger window, whose provider refuses all the same', 'openai/small', failContextLength()],
+    ['whose provider refuses files, which are left out from now on', 'openai/test', fail(413)],
+  ])('X10 R6 %s, is not undone', async (_which, former, refusal) => {
     const answer = talking();
-    runtime.model.script((request, index) =>
-      request.model === 'other' ? [failContextLength()] : answer(request, index),
-    );
+    runtime.model.script((request, index) => (request.model === 'other' ? [refusal] : answer(request, index)));
     const session = await open('talker');
-    await tell(session, ['one'], 'openai/small');
-    const run = await session.ended(await send(session, 'two', 'openai/other'));
-    expect(run.error_code).toBe('ContextTooLong');
-    expect(run.error_message).not.toContain('smaller context window');
-    const { rows } = await runtime.db.query('SELECT model FROM chat_sessions WHERE session_id = $1', [session.id]);
-    expect(rows).toEqual([{ model: 'openai/other' }]);
-  });
-
-  it('X10 R6 is not undone if the provider refuses files, which are left out from now on', async () => {
-    const answer = talking();
-    runtime.model.script((request, index) => (request.model === 'other' ? [fail(413)] : answer(request, index)));
-    const session = await open('talker');
-    await tell(session, ['one'], 'openai/test');
+    await tell(session, ['one'], former);
     const run = await session.ended(await send(session, 'two', 'openai/other'));
     expect(run.error_code).toBe('ContextTooLong');
     expect(run.error_message).not.toContain('smaller context window');

@@ -1,17 +1,14 @@
 // What it costs to judge whether a conversation is to be compacted.
 import { expect, it } from 'vitest';
 import { readSession } from '../../store/sessions.ts';
-import { startRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { agent, CATALOG, talking, tell, visible } from './kit.ts';
+import { agent, startSmall, talking, tell, visible } from './kit.ts';
 
 /** Of `openai/small`. */
 const USABLE = 1_600;
 
 it('X5 judging costs no statement: a turn that is counted has those of one that is below the bound of bytes', async () => {
-  const runtime = await startRuntime({
-    defaultModel: 'openai/small',
-    catalog: CATALOG,
+  const runtime = await startSmall({
     agents: [agent('talker')],
     settings: { sweepIntervalMs: 3_600_000 },
     script: talking(),

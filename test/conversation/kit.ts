@@ -5,7 +5,7 @@ import type { CompactionData, PruneData } from '../../domain/compaction.ts';
 import { newId } from '../../domain/ids.ts';
 import { callTool, type ModelAction, report, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
-import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import type { TestSession } from '../../tools/test-kit/session.ts';
 
 /** Windows in tokens: usable are 1,600 of `small`, 7,600 of `test`. */
@@ -23,6 +23,11 @@ const read = defineTool({
 });
 
 const todo = defineTool({ ...read, name: 'todo', protected: true });
+
+/** A runtime whose sessions begin with `small`. */
+export function startSmall(options: Parameters<typeof startRuntime>[0]): Promise<TestRuntime> {
+  return startRuntime({ defaultModel: 'openai/small', catalog: CATALOG, ...options });
+}
 
 type Compaction = NonNullable<Parameters<typeof defineAgent>[0]['compaction']>;
 type Limits = NonNullable<Parameters<typeof defineAgent>[0]['limits']>;

@@ -9,17 +9,15 @@ import {
   say,
 } from '../../tools/test-kit/model-actions.ts';
 import type { ModelScript } from '../../tools/test-kit/model-server.ts';
-import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
 import { refusalOf } from '../faults/answered.ts';
-import { agent, CATALOG, isSummary, messages, requests, send, talking, tell, visible, words } from './kit.ts';
+import { agent, isSummary, messages, requests, send, startSmall, talking, tell, visible, words } from './kit.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {
-  runtime = await startRuntime({
-    defaultModel: 'openai/small',
-    catalog: CATALOG,
+  runtime = await startSmall({
     agents: [
       agent('keeps-one', { prune_keep: 1, prune_min_tokens: 50 }),
       agent('keeps-none', { prune_keep: 0, prune_min_tokens: 50 }),

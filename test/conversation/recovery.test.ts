@@ -15,10 +15,10 @@ import {
   think,
 } from '../../tools/test-kit/model-actions.ts';
 import type { ModelScript } from '../../tools/test-kit/model-server.ts';
-import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
-import { agent, CATALOG, messages, requests, send, SUMMARY, talking, tell, visible, words } from './kit.ts';
+import { agent, CATALOG, messages, requests, send, startSmall, SUMMARY, talking, tell, visible, words } from './kit.ts';
 
 const only = (recovery: object) => ({
   summarizer: 'tiny',
@@ -32,8 +32,7 @@ const PART_MS = 0.55 * ALL_PARTS_MS;
 
 let runtime: TestRuntime;
 beforeAll(async () => {
-  runtime = await startRuntime({
-    defaultModel: 'openai/small',
+  runtime = await startSmall({
     catalog: {
       ...CATALOG,
       'openai/tiny': { context_limit: 1_000, max_output: 200 },

@@ -2,15 +2,13 @@
 import { beforeAll, expect, it } from 'vitest';
 import { hang, say } from '../../tools/test-kit/model-actions.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
-import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
+import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
-import { agent, CATALOG, requests, send, SUMMARY, talking, tell, visible, words } from './kit.ts';
+import { agent, requests, send, startSmall, SUMMARY, talking, tell, visible, words } from './kit.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {
-  runtime = await startRuntime({
-    defaultModel: 'openai/small',
-    catalog: CATALOG,
+  runtime = await startSmall({
     agents: [agent('talker')],
     providerIdleMs: patient(500),
   });
