@@ -164,7 +164,7 @@ class Compaction {
       if (this.isByHand || enough - freed < (1 - SPARE) * threshold) return undefined;
       return this.prune({ ...prepared, messages: this.staying(messages, plan) }, enough - freed);
     };
-    return this.summarize(prepared, plan, { rest, instead: this.isByHand ? undefined : prune });
+    return this.summarize(prepared, plan, { rest, prune });
   }
 
   /** The visible messages, with what the model sees of them. */
@@ -178,21 +178,23 @@ class Compaction {
   }
 
   /**
-   * @param prunes `rest`: of what stays, also of the turn in progress, if the summary frees too little; `instead`: if there is
-   * none. Each is stored together with what it follows from.
+   * @param prunes `rest`: of what stays, also of the turn in progress, if the summary frees too little; `prune`: before a turn
+   * without a summary. Each is stored together with what it follows from.
    */
   private async summarize(
     prepared: Prepared,
     plan: CompactionPlan,
-    prunes: { rest: (freed: number) => Promise<MadePrune | undefined>; instead: MadePrune | undefined },
+    prunes: { rest: (freed: number) => Promise<MadePrune | undefined>; prune: MadePrune | undefined },
   ): Promise<CompactOutcome> {
-    const replaced = prepared.messages.filter(({ id }) => plan.summarized.includes(id));
+    const instead = this.isByHand ? undefined : prunes.prune;
+    const gone = new Set(plan.summarized);
+    const replaced = prepared.messages.filter(({ id }) => gone.has(id));
     const replacedTokens = await messageTokens(replaced);
     const made = await askForSummary(this.writer, replaced, { ...prepared, mostTokens: replacedTokens });
     if (!('kind' in made)) {
       // Nothing was asked and nothing is noted: another attempt finds the same.
       if (this.isByHand) return failRun(this.writer, { ...made, message: notAsked(made.message) });
-      return this.notMade(notCompacted(made.message), prunes.instead);
+      return this.notMade(notCompacted(made.message), instead);
     }
     const tokens = await countTokens(shownSummary(made.text));
     const freed = replacedTokens - tokens;
@@ -204,19 +206,19 @@ class Compaction {
     // What was answered was paid for.
     const isPaid = made.calls.length > 0;
     const discarded = { state: 'failed', warning } as const;
-    if (isPaid) await this.store(made, plan, { tokens, freed: 0, discarded }, prunes.instead);
-    if (made.kind === 'too_long' && prunes.instead === undefined) {
-      // Before a turn, all that can be pruned is.
-      return failRun(this.writer, tooLong(this.isByHand));
+    if (isPaid) await this.store(made, plan, { tokens, freed: 0, discarded }, instead);
+    if (made.kind === 'too_long' && instead === undefined) {
+      return failRun(this.writer, tooLong(prunes.prune !== undefined));
     }
-    return this.notMade(warning, prunes.instead, isPaid);
+    return this.notMade(warning, instead, isPaid);
   }
 
   /** The messages whose tool outputs the model still sees after a summary. */
   private staying(messages: UIMessage[], { summarized, isSplit }: CompactionPlan): UIMessage[] {
     // Of the turn that is split no output stays.
     if (isSplit) return messages.slice(messages.findIndex(({ id }) => id === this.claimed.message_id));
-    return messages.filter(({ id }) => !summarized.includes(id));
+    const gone = new Set(summarized);
+    return messages.filter(({ id }) => !gone.has(id));
   }
 
   private async store(

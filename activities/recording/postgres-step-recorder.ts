@@ -187,11 +187,11 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
   private async failed(failure: RunFailure): Promise<StepOutcome> {
     const { judged } = this;
     const answer = () => this.refusal(failure);
-    if (failure.code !== 'ContextTooLong' || judged === undefined) return failRun(this.work, failure, answer());
+    if (failure.code !== 'ContextTooLong' || judged === undefined) return failRun(this.work, failure, await answer());
     if (judged.mayAsk && (await isCompactible(judged))) return askForCompaction(this.work, { reason: 'overflow' });
     // Files are left out from now on, and then the model may be the right one.
     const former = failure.refused === undefined ? switchedFrom(judged) : undefined;
-    return failTooLong(this.work, former === undefined ? { failure } : { failure: NO_SWITCH, former }, answer());
+    return failTooLong(this.work, former === undefined ? { failure } : { failure: NO_SWITCH, former }, await answer());
   }
 
   /** Says in the answer what the provider refused. */
@@ -203,9 +203,11 @@ export class PostgresStepRecorder implements StepRecorder<StepOutcome> {
   }
 
   /** The rest of an answer whose turn fails. */
-  private refusal(failure: RunFailure): RunSettlement['answer'] {
+  private async refusal(failure: RunFailure): Promise<RunSettlement['answer']> {
     this.refuse(failure);
-    return this.rows.dirty ? { metadata: this.metadata, parts: this.rows.take().parts } : undefined;
+    if (!this.rows.dirty) return undefined;
+    if (this.call !== undefined) await this.promptStored(this.call.prompt);
+    return { metadata: this.metadata, parts: this.rows.take().parts };
   }
 
   private async noteFailure(

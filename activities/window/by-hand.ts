@@ -1,7 +1,5 @@
-import { getToolName, type UIMessage } from 'ai';
-import { countTokens, messageTokens, outcomeText } from '../../agent/compaction/tokens.ts';
+import { messageTokens } from '../../agent/compaction/tokens.ts';
 import { compactionOf } from '../../agent/definition/compaction-schema.ts';
-import type { AgentDefinition } from '../../agent/definition/define.ts';
 import { whenAborted } from '../../agent/stop-signal.ts';
 import { planCompaction, type SizedMessage } from '../../domain/compaction-plan.ts';
 import { usableTokens } from '../../domain/compaction.ts';
@@ -10,16 +8,16 @@ import { viewMessages } from '../../store/view-messages.ts';
 import type { ActivityContext } from '../activity-context.ts';
 import { shownMessages } from '../prompt/step-prompt.ts';
 import { withAttachments } from '../prompt/with-attachments.ts';
-import { protectedTools } from './window.ts';
+import { canPrune } from './window.ts';
 
-/** How long judging may take. With a statement it is less than the 10 s of the local activity, for which the session waits. */
+/** How long judging may take: the local activity has 10 s for it and the command's statement, and the session waits. */
 const JUDGING_MS = 4_000;
 
 type Name = 'compact' | 'prune';
 
 /**
- * What the rows get with a command to compact or prune: whether its run would find `nothing` to do, as of the newest run.
- * Without that the run finds out.
+ * What a command to compact or prune gets besides its arguments: whether its run would find `nothing` to do, and the newest run when
+ * that was judged (null: one was open). Without `nothing` the command is accepted, and its run finds out.
  */
 export async function judgedByHand(
   context: ActivityContext,
@@ -48,48 +46,24 @@ async function hasWork(
 ): Promise<boolean> {
   const agent = context.agents.get(id);
   const messages = shownMessages(view);
-  if (name === 'prune') return canPrune(messages, agent, signal);
+  if (name === 'prune') return canPrune(messages, null, agent, signal);
   const settings = compactionOf(agent);
   const stored = viewMessages(view);
   const model = context.models.resolve(ref ?? agent.model ?? context.models.defaultRef);
   const usable = usableTokens(model, settings);
   const isPlanned = (sizes: readonly SizedMessage[]) => planCompaction(sizes, null, usable, settings) !== undefined;
-  const seen = new Map(messages.map((message) => [message.id, message.parts.length]));
+  const seen = new Set(messages.map((message) => message.id));
   // More turns than those that stay, whatever their size.
-  if (isPlanned(stored.map(({ id: message, role }) => ({ id: message, role, tokens: seen.get(message) ?? 0 }))))
+  if (isPlanned(stored.map(({ id: message, role }) => ({ id: message, role, tokens: seen.has(message) ? 1 : 0 }))))
     return true;
-  if (await canPrune(messages, agent, signal)) return true;
+  if (await canPrune(messages, null, agent, signal)) return true;
   const reading = { context, sessionId, signal };
   const shown = new Map((await withAttachments(reading, messages)).map((message) => [message.id, message]));
   const sizes: SizedMessage[] = [];
   for (const { id: message, role } of stored) {
-    sizes.push({ id: message, role, tokens: await tokensUpTo(usable, shown.get(message)?.parts ?? [], signal) });
+    signal.throwIfAborted();
+    const found = shown.get(message);
+    sizes.push({ id: message, role, tokens: found ? await messageTokens([found], usable) : 0 });
   }
   return isPlanned(sizes);
-}
-
-/** Whether `planPrune` would find an output. Counts the newest ones, of each no more than it takes to know that it is large. */
-async function canPrune(messages: readonly UIMessage[], agent: AgentDefinition, signal: AbortSignal): Promise<boolean> {
-  const { prune_min_tokens: min, prune_keep: keep } = compactionOf(agent);
-  const spared = protectedTools(agent);
-  let large = 0;
-  for (const part of messages.flatMap(({ parts }) => parts).toReversed()) {
-    if (!('toolCallId' in part) || part.state !== 'output-available' || spared.has(getToolName(part))) continue;
-    signal.throwIfAborted();
-    if ((await countTokens(outcomeText(part), min)) >= min) large += 1;
-    if (large > keep) return true;
-  }
-  return false;
-}
-
-/** The tokens of a message; no more of its parts are counted once there are more than `most`. */
-async function tokensUpTo(most: number, parts: UIMessage['parts'], signal: AbortSignal): Promise<number> {
-  const alone = await messageTokens([{ parts: [] }]);
-  let tokens = parts.length > 0 ? alone : 0;
-  for (const part of parts) {
-    if (tokens > most) break;
-    signal.throwIfAborted();
-    tokens += (await messageTokens([{ parts: [part] }])) - alone;
-  }
-  return tokens;
 }

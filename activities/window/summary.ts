@@ -16,6 +16,9 @@ import { costOf } from '../cost.ts';
 
 // The summary of a compaction: who makes it, and what is stored of it.
 
+/** What a model may spend on reasoning before its summary. */
+const REASONING_TOKENS = 8_000;
+
 /** Asks the summarizer of the agent's settings. A failure without `kind`: there is no such agent or model. */
 export async function askForSummary(
   writer: Writer,
@@ -29,8 +32,12 @@ export async function askForSummary(
     // The registry accepts no other prompt of a summarizer.
     const summarizer = { ...agent, prompt: String(agent.prompt) };
     const resolved = context.models.resolve(ref);
-    const reasons = context.models.reasons(ref);
-    const made = await summarize(replaced, { agent: summarizer, model: resolved, reasons, mostTokens, settings, stop });
+    const made = await summarize(replaced, {
+      ...{ agent: summarizer, model: resolved, mostTokens, settings, stop },
+      reasons: context.models.reasons(ref),
+      // What an application sets is the limit of all output.
+      mostReasoning: agent === SUMMARIZER || agent.max_output_tokens === undefined ? REASONING_TOKENS : 0,
+    });
     if (made.kind === 'failed' && made.report) {
       await noteProviderFailure(writer, { ref, code: made.code, report: made.report });
     }
@@ -94,7 +101,7 @@ export function storedSummary(
     ...(costs.length > 0 && { cost_usd: costs.reduce((sum, cost) => sum + cost, 0) }),
     ...(discarded && { discarded: true }),
   };
-  const warning = warnings.length > 0 ? warnings.join('; ') : undefined;
+  const warning = warnings.join('; ');
   const done = { state: 'summarized', turns, tokens: freed, ...(warning && { warning }) } as const;
   return { summary, note: discarded ?? done };
 }

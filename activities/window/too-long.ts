@@ -5,7 +5,6 @@ import { type CompactionReason, usableTokens } from '../../domain/compaction.ts'
 import { PerdureError } from '../../domain/errors.ts';
 import { noteCompaction, undoSwitch } from '../../store/compaction.ts';
 import type { RunSettlement } from '../../store/runs.ts';
-import { viewMessages } from '../../store/view-messages.ts';
 import type { Claimed } from '../claims/claimed.ts';
 import { failRun } from '../claims/fail-run.ts';
 import { writeUntilStored } from '../claims/write-until-stored.ts';
@@ -38,8 +37,8 @@ function configured(models: Models, ref: string): ResolvedModel | undefined {
 }
 
 /**
- * The model that the session had before this one, whose own window is not known to be larger; undefined: none. The conversation before
- * the new message has fitted into that model's window.
+ * The model from which the session was switched to this one; undefined: it was not, or this one's window is known to be larger. The
+ * conversation before the new message has fitted into the former one's window.
  */
 export function switchedFrom({ former, model, agent }: JudgedStep): string | undefined {
   if (former === undefined || former.ref === model.ref) return undefined;
@@ -50,9 +49,8 @@ export function switchedFrom({ former, model, agent }: JudgedStep): string | und
 /** Whether outputs were pruned in this turn, and no step has reported its tokens since. */
 function isJustPruned({ message_id: id, view, reported }: Claimed['claimed']): boolean {
   if (reported?.is_current === true) return false;
-  const shown = viewMessages(view);
-  const turn = shown.slice(shown.findIndex((message) => message.id === id));
-  return turn.some(({ parts }) => parts.some(({ type }) => type === 'data-prune'));
+  const turn = view.slice(view.findIndex((part) => part.id === id));
+  return turn.some(({ data }) => data.type === 'data-prune');
 }
 
 /** Leaves the step to a compaction, which readers see at once. */

@@ -4,7 +4,7 @@ import { compactionOf } from '../../agent/definition/compaction-schema.ts';
 import type { AgentDefinition } from '../../agent/definition/define.ts';
 import type { ResolvedModel } from '../../agent/models/models.ts';
 import { type CompactionReason, isShownSummary, usableTokens } from '../../domain/compaction.ts';
-import { planPrune, type SeenOutput } from '../../domain/plan-prune.ts';
+import type { SeenOutput } from '../../domain/plan-prune.ts';
 import type { RunFailure } from '../../domain/runs.ts';
 import type { ReportedStep } from '../../store/steps.ts';
 import type { StepPrompt } from '../prompt/step-prompt.ts';
@@ -39,7 +39,10 @@ export interface JudgedStep {
   isChanged: boolean;
 }
 
-/** What a provider counts of what we do, at least: until it has, only more than its window by this is too long for sure. */
+/**
+ * The least share of our count that a provider comes to. Until it has counted a changed conversation itself, only one that is too long
+ * even by this share is refused here.
+ */
 const LEAST = 0.75;
 
 /** Judges the conversation before a step. Counts tokens only if the conversation might be too long. */
@@ -54,7 +57,7 @@ export async function judgeWindow(given: JudgedStep): Promise<Judgement> {
   const isSwitch = tokens >= usable && former !== undefined && usableTokens(former, settings) > usable;
   const isDue = isSwitch || (settings.auto && tokens >= compactAt);
   if (mayAsk && isDue && (await isCompactible(given))) return { kind: 'compact', reason: 'window', tokens };
-  if (tokens >= pruneAt && (await prunable(prompt.messages, messageId, agent)).length > 0) {
+  if (tokens >= pruneAt && (await canPrune(prompt.messages, messageId, agent))) {
     return { kind: 'compact', reason: 'prune', tokens };
   }
   const least = given.isChanged ? LEAST * tokens : tokens;
@@ -114,7 +117,7 @@ export async function isCompactible({
 }: Pick<JudgedStep, 'agent' | 'messageId' | 'noTurns' | 'prompt'>): Promise<boolean> {
   const at = messages.findIndex(({ id }) => id === messageId);
   const turns = messages.slice(0, Math.max(at, 0)).filter((each) => each.role === 'user' && !isSummary(each));
-  return (turns.length >= 2 && !noTurns) || (await prunable(messages, messageId, agent)).length > 0;
+  return (turns.length >= 2 && !noTurns) || (await canPrune(messages, messageId, agent));
 }
 
 /** In a model's view a summary is a message of the user with the id of the message that has it. */
@@ -123,37 +126,52 @@ function isSummary({ parts }: UIMessage): boolean {
   return part?.type === 'text' && isShownSummary(part.text);
 }
 
-/** The outputs that a prune of everything would take, also of the turn in progress, which has none before its first step. */
-async function prunable(messages: readonly UIMessage[], messageId: string | null, agent: AgentDefinition) {
-  return planPrune(await seenOutputs(messages, messageId, agent), Infinity, compactionOf(agent));
+/**
+ * Whether a prune of everything would take any output, also of the turn in progress, which has none before its first step. Counts the
+ * newest ones, of each no more than it takes to know that it is large.
+ *
+ * @throws the signal's reason
+ */
+export async function canPrune(
+  messages: readonly UIMessage[],
+  messageId: string | null,
+  agent: AgentDefinition,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const { prune_min_tokens: min, prune_keep: keep } = compactionOf(agent);
+  let large = 0;
+  for (const { part, isProtected } of outputParts(messages, messageId, agent).toReversed()) {
+    if (isProtected) continue;
+    signal?.throwIfAborted();
+    if ((await countTokens(outcomeText(part), min)) >= min) large += 1;
+    if (large > keep) return true;
+  }
+  return false;
 }
 
-/** The outputs of tool calls in a model's view. Those of the newest step of the turn in progress count as protected. */
+/** The outputs of tool calls in a model's view. */
 export async function seenOutputs(
   messages: readonly UIMessage[],
   messageId: string | null,
   agent: AgentDefinition,
 ): Promise<SeenOutput[]> {
-  const kept = protectedTools(agent);
-  const current = messageId === null ? Infinity : messages.findIndex(({ id }) => id === messageId);
   const outputs: SeenOutput[] = [];
-  for (const [at, { parts }] of messages.entries()) {
-    const newestStep = at === messages.length - 1 ? parts.findLastIndex(({ type }) => type === 'step-start') : Infinity;
-    for (const [index, part] of parts.entries()) {
-      if (!('toolCallId' in part) || part.state !== 'output-available') continue;
-      const isCurrent = at > current;
-      outputs.push({
-        tool_call_id: part.toolCallId,
-        tokens: await outcomeTokens(part),
-        isProtected: kept.has(getToolName(part)) || (isCurrent && index >= newestStep),
-        isCurrent,
-      });
-    }
+  for (const { part, ...output } of outputParts(messages, messageId, agent)) {
+    outputs.push({ ...output, tool_call_id: part.toolCallId, tokens: await outcomeTokens(part) });
   }
   return outputs;
 }
 
-/** The names of the tools whose outputs are not pruned. */
-export function protectedTools(agent: AgentDefinition): ReadonlySet<string> {
-  return new Set(agent.tools.flatMap((tool) => (tool.protected === true ? [tool.name] : [])));
+/** The parts with outputs. Those of the newest step of the turn in progress count as protected. */
+function outputParts(messages: readonly UIMessage[], messageId: string | null, agent: AgentDefinition) {
+  const kept = new Set(agent.tools.flatMap((tool) => (tool.protected === true ? [tool.name] : [])));
+  const current = messageId === null ? Infinity : messages.findIndex(({ id }) => id === messageId);
+  return messages.flatMap(({ parts }, at) => {
+    const isCurrent = at > current;
+    const newestStep = at === messages.length - 1 ? parts.findLastIndex(({ type }) => type === 'step-start') : Infinity;
+    return parts.flatMap((part, index) => {
+      if (!('toolCallId' in part) || part.state !== 'output-available') return [];
+      return [{ part, isCurrent, isProtected: kept.has(getToolName(part)) || (isCurrent && index >= newestStep) }];
+    });
+  });
 }

@@ -70,12 +70,15 @@ export function mostTokens(messages: readonly { parts: readonly Part[] }[]): num
   }, 0);
 }
 
-/** Counts the tokens of messages as the model sees them (`modelView`). */
-export async function messageTokens(messages: readonly { parts: readonly Part[] }[]): Promise<number> {
+/** Counts the tokens of messages as the model sees them (`modelView`), no further than it takes to know that there are at least `most`. */
+export async function messageTokens(messages: readonly { parts: readonly Part[] }[], most = Infinity): Promise<number> {
   let tokens = 0;
   for (const { parts } of messages) {
     tokens += PER_MESSAGE;
-    for (const part of parts) tokens += await partTokens(part);
+    for (const part of parts) {
+      if (tokens >= most) return tokens;
+      tokens += await partTokens(part);
+    }
   }
   return tokens;
 }

@@ -152,7 +152,7 @@ CREATE OR REPLACE FUNCTION put_synthetic(p_session text, p_position bigint, p_ma
 $$;
 
 -- Adds the message of a prune, as in put_synthetic, after the newest message of its turn.
-CREATE OR REPLACE FUNCTION put_prune(p_run chat_runs, p_made jsonb) RETURNS void LANGUAGE plpgsql SET enable_seqscan = off AS $$
+CREATE OR REPLACE FUNCTION put_prune(p_run chat_runs, p_made jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   v_session text := p_run.session_id;
   v_turn bigint;
@@ -268,7 +268,7 @@ END $$;
 -- Queues a run by hand, unless there is `nothing` for it to do. p_args: { newest_run, nothing? }, what the worker has found in
 -- view_by_hand; `newest_run` is null if a run was open then, and a run that has begun since is one in flight, too, even if it is
 -- over. Workers of the version before give neither: their runs may find nothing.
-CREATE OR REPLACE FUNCTION cmd_by_hand(p_session text, p_args jsonb, p_kind text, p_nothing text) RETURNS jsonb
+CREATE OR REPLACE FUNCTION queue_by_hand(p_session text, p_args jsonb, p_kind text, p_nothing text) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 BEGIN
   IF has_open_run(p_session) OR p_args -> 'newest_run' <> to_jsonb(newest_run_number(p_session)) THEN
@@ -280,10 +280,10 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION cmd_compact(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb
-LANGUAGE sql AS $$ SELECT cmd_by_hand(p_session, p_args, 'compaction', 'NothingToCompact') $$;
+LANGUAGE sql AS $$ SELECT queue_by_hand(p_session, p_args, 'compaction', 'NothingToCompact') $$;
 
 CREATE OR REPLACE FUNCTION cmd_prune(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb
-LANGUAGE sql AS $$ SELECT cmd_by_hand(p_session, p_args, 'prune', 'NothingToPrune') $$;
+LANGUAGE sql AS $$ SELECT queue_by_hand(p_session, p_args, 'prune', 'NothingToPrune') $$;
 
 -- After a switch to a model that the conversation does not fit: the next turns have the former one again, up to a message for
 -- which the user has chosen another one meanwhile. If the former one is the rehearsal model, which is never carried forward, it is

@@ -8,6 +8,7 @@ import { Gate } from '../../tools/test-kit/gate.ts';
 import { callTool, type ModelAction, report, say } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
 import { startSite, type Tab, type TestSite } from '../../tools/test-kit/page.ts';
+import { isSummary } from '../conversation/kit.ts';
 import { longPast } from './long-past.ts';
 
 const read = defineTool({
@@ -31,10 +32,6 @@ beforeAll(async () => {
 });
 
 beforeEach(() => site.runtime.model.script(answer));
-
-function isSummary(request: ChatRequest): boolean {
-  return JSON.stringify(request.messages[0]).includes('You write the summary');
-}
 
 function answer(request: ChatRequest): ModelAction[] {
   if (isSummary(request)) return [say('They counted.')];
@@ -109,18 +106,16 @@ it('X5 a summary opens, and shows the turns that it stands for; one of a summary
 
 it('X5 a summary shows all its messages, in however many pages they are read', async () => {
   const { tab } = await longPast(site, 260, { every: 120, tail: 10 });
-  let isHeld = true;
-  const hold = Promise.withResolvers<void>();
+  const gate = new Gate();
   await tab.page.route(/\/messages\?hidden=true.*before=u/, async (route) => {
-    if (isHeld) await hold.promise;
+    await gate.pass();
     await route.continue();
   });
   const newer = summaryOf(tab, 240);
   await newer.title.click();
   await newer.show.click();
   await newer.details.getByText('Loading the messages, 200 so far…').waitFor();
-  isHeld = false;
-  hold.resolve();
+  gate.open();
   const of = (from: number, to: number) =>
     Array.from({ length: to - from }, (_, n) => [`user number ${from + n}`, `assistant number ${from + n}`]).flat();
   await expect.poll(() => newer.articles.allInnerTexts(), WAIT).toEqual(of(121, 241));

@@ -1,11 +1,13 @@
 // Compactions and prunes by hand: what they accept, and conversations that are too long for anything else.
 import { beforeAll, beforeEach, expect, it } from 'vitest';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { fail, failContextLength, type ModelAction } from '../../tools/test-kit/model-actions.ts';
 import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
 import { refusalOf } from '../faults/answered.ts';
-import { agent, messages, requests, send, startSmall, SUMMARY, talking, tell, visible, words } from './kit.ts';
+import { aroundCalls } from '../faults/sql-calls.ts';
+import { agent, byHand, messages, requests, send, startSmall, SUMMARY, talking, tell, visible, words } from './kit.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {
@@ -21,12 +23,6 @@ beforeAll(async () => {
 beforeEach(() => runtime.model.script(talking()));
 
 const open = (id: string) => TestSession.open(runtime, { agent: id });
-type ByHand = typeof updates.compact | typeof updates.prune;
-
-async function byHand(session: TestSession, command: ByHand): Promise<void> {
-  const { run_seq: run } = await session.command(command);
-  expect(await session.ended(run)).toMatchObject({ state: 'finished' });
-}
 
 it('X5 X6 two turns that take more than their share are compacted by hand, as they would be by themselves', async () => {
   const session = await open('talker');
@@ -82,7 +78,18 @@ it.each<[string, string, ModelAction, object]>([
       error_message: expect.stringContaining(': the model provider refused the API key. Try again') as string,
     },
   ],
-  ['for which the history is too long', 'keeps-none', failContextLength(), { error_code: 'ContextTooLong' }],
+  [
+    'for which the history is too long',
+    'keeps-none',
+    failContextLength(),
+    { error_code: 'ContextTooLong', error_message: expect.stringContaining(': prune it, branch from') as string },
+  ],
+  [
+    'for which the history is too long, without outputs to prune,',
+    'talker',
+    failContextLength(),
+    { error_code: 'ContextTooLong', error_message: expect.stringContaining(': branch from') as string },
+  ],
 ])('X7 X8 a compaction by hand with a summarizer %s ends with an error, and changes nothing', async (...given) => {
   const [, id, failure, error] = given;
   const session = await open(id);
@@ -94,6 +101,16 @@ it.each<[string, string, ModelAction, object]>([
   expect(await messages(runtime, session)).toEqual(before);
 });
 
+it('X5 a compaction by hand does not wait for rows that are slow: its run finds out whether there is anything to do', async () => {
+  const session = await open('talker');
+  await tell(session, ['one']);
+  const slow = new Gate();
+  using _hook = aroundCalls(runtime.db, { before: ({ name }) => (name === 'view_by_hand' ? slow.pass() : undefined) });
+  await byHand(session, updates.compact);
+  slow.open();
+  expect(await refusalOf(session.command(updates.compact))).toMatchObject({ code: 'NothingToCompact' });
+});
+
 it('X5 X10 what cannot be judged, since the model is no longer configured, is left to the run, which says so', async () => {
   const session = await open('talker');
   await tell(session, ['one']);
@@ -102,10 +119,7 @@ it('X5 X10 what cannot be judged, since the model is no longer configured, is le
   expect(await session.ended(run)).toMatchObject({ state: 'error', error_code: 'ModelNotConfigured' });
 });
 
-/**
- * A session with four outputs of 9 MiB in sight, in which no turn is possible. That before the last of them is small: a command counts
- * the newest ones until it finds one to prune, and has little time for it.
- */
+/** A session with four outputs of 9 MiB in sight and a small one, in which no turn is possible. */
 async function beyond(): Promise<TestSession> {
   const session = await open('keeps-none');
   await tell(

@@ -11,6 +11,7 @@ import { statusQuery, updates } from '../../workflows/definitions.ts';
 import { refusalOf } from '../faults/answered.ts';
 import {
   agent,
+  byHand,
   CATALOG,
   isSummary,
   messages,
@@ -194,8 +195,7 @@ describe('a compaction by hand', () => {
     await tell(session, [words(200, 'one')]);
     expect(await refusalOf(session.command(updates.compact))).toMatchObject({ code: 'NothingToCompact' });
     await tell(session, ['two']);
-    const { message_id: id, run_seq: run } = await session.command(updates.compact);
-    expect((await session.ended(run)).state).toBe('finished');
+    const id = await byHand(session, updates.compact);
     const [summary, ...rest] = (await messages(runtime, session)).filter(({ hidden }) => !hidden);
     expect(summary).toMatchObject({ id, parts: [{ type: 'data-compaction', data: { auto: false, turns: 1 } }] });
     expect(rest.map(({ parts }) => parts.map(({ text }) => text ?? '').join(''))).toEqual(['two', 'You said: two']);

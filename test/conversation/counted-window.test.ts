@@ -10,7 +10,7 @@ import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts'
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
 import { aroundCalls } from '../faults/sql-calls.ts';
-import { agent, CATALOG, isSummary, messages, requests, send, SUMMARY, talking, tell, words } from './kit.ts';
+import { agent, byHand, CATALOG, isSummary, messages, requests, send, SUMMARY, talking, tell, words } from './kit.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {
@@ -59,20 +59,15 @@ async function expectCounted(session: TestSession): Promise<void> {
 
 const LONG = ['one', 'two', 'three', 'four'].map((topic) => words(900, topic));
 
-async function byHand(session: TestSession, name: 'compact' | 'prune'): Promise<void> {
-  const { run_seq: run } = await session.command(updates[name]);
-  expect((await session.ended(run)).state).toBe('finished');
-}
-
 it('U4 after a compaction the window has the prompt, the summary and the tail', async () => {
   const session = await told(...LONG);
-  await byHand(session, 'compact');
+  await byHand(session, updates.compact);
   await expectCounted(session);
 });
 
 it('U4 after a prune it has what the model still sees of the outputs', async () => {
   const session = await told('read old 600', words(900, 'two'), 'three');
-  await byHand(session, 'prune');
+  await byHand(session, updates.prune);
   await expectCounted(session);
 });
 
@@ -89,7 +84,7 @@ it('U4 neither a branch nor a compaction by hand waits for a slow count, which i
     before: ({ name }) => (name === 'window_to_count' ? slow.pass() : undefined),
   });
   const branched = await session.command(updates.branch, { from_message_id: await idOf(session, 'You said: two') });
-  await byHand(session, 'compact');
+  await byHand(session, updates.compact);
   const both = [TestSession.of(runtime, branched.session_id), session];
   for (const each of both) expect((await windowOf(each))?.tokens ?? null).toBeNull();
   slow.open();
@@ -98,7 +93,7 @@ it('U4 neither a branch nor a compaction by hand waits for a slow count, which i
 
 it('U4 after a rewind past a compaction it has the turns that the summary stood for, after an un-rewind the summary', async () => {
   const session = await told(words(1_500, 'one'), words(1_500, 'two'), ...LONG.slice(2));
-  await byHand(session, 'compact');
+  await byHand(session, updates.compact);
   const summarized = await countedOf(session);
   await session.command(updates.rewind, { message_id: await idOf(session, 'two') });
   const rewound = (await countedOf(session)).tokens!;

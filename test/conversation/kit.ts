@@ -7,6 +7,7 @@ import { callTool, type ModelAction, report, say } from '../../tools/test-kit/mo
 import { type ChatRequest, lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import type { TestSession } from '../../tools/test-kit/session.ts';
+import type { updates } from '../../workflows/definitions.ts';
 
 /** Windows in tokens: usable are 1,600 of `small`, 7,600 of `test`. */
 export const CATALOG = {
@@ -27,6 +28,17 @@ const todo = defineTool({ ...read, name: 'todo', protected: true });
 /** A runtime whose sessions begin with `small`. */
 export function startSmall(options: Parameters<typeof startRuntime>[0]): Promise<TestRuntime> {
   return startRuntime({ defaultModel: 'openai/small', catalog: CATALOG, ...options });
+}
+
+/** Compacts or prunes by hand; its run finishes. Returns the id of its message. */
+export async function byHand(
+  session: TestSession,
+  command: typeof updates.compact | typeof updates.prune,
+): Promise<string> {
+  const { run_seq: run, message_id: id } = await session.command(command);
+  const { state, error_message: why } = await session.ended(run);
+  if (state !== 'finished') throw new Error(`the run by hand ended as ${state}: ${why}`);
+  return id;
 }
 
 type Compaction = NonNullable<Parameters<typeof defineAgent>[0]['compaction']>;

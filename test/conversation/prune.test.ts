@@ -13,7 +13,19 @@ import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
 import { refusalOf } from '../faults/answered.ts';
-import { agent, isSummary, messages, requests, send, startSmall, talking, tell, visible, words } from './kit.ts';
+import {
+  agent,
+  byHand,
+  isSummary,
+  messages,
+  requests,
+  send,
+  startSmall,
+  talking,
+  tell,
+  visible,
+  words,
+} from './kit.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {
@@ -34,10 +46,7 @@ const open = (id: string) => TestSession.open(runtime, { agent: id });
 const seen = () => JSON.stringify(requests(runtime, 'turn').at(-1)!.messages);
 const stubs = () => seen().match(/<output pruned, \d+ tokens>/g) ?? [];
 
-async function prune(session: TestSession): Promise<void> {
-  const { run_seq: run } = await session.command(updates.prune);
-  expect((await session.ended(run)).state).toBe('finished');
-}
+const prune = (session: TestSession) => byHand(session, updates.prune);
 
 describe('a prune by hand', () => {
   it('X9 replaces large outputs by their size, except small, protected and the newest ones; stored outputs stay', async () => {
@@ -269,7 +278,7 @@ describe('a prune of the turn that is running', () => {
       return [callTool('call_1', tool, { what: 'a', words: size }), report({ input, output: 10 })];
     });
   }
-  const isRead = [say('Read.'), report({ input: 900, output: 10 })];
+  const ANSWER = [say('Read.'), report({ input: 900, output: 10 })];
 
   it('X9 a step that is repeated, since its provider was overloaded, is not judged by the worker’s count', async () => {
     const session = await open('keeps-none');
@@ -280,7 +289,7 @@ describe('a prune of the turn that is running', () => {
         ['read', 300, 200],
         ['read', 2_100, 200],
       ],
-      () => (asked++ === 0 ? [fail(503)] : isRead),
+      () => (asked++ === 0 ? [fail(503)] : ANSWER),
     );
     await tell(session, ['read all']);
     expect(asked).toBe(2);
@@ -295,7 +304,7 @@ describe('a prune of the turn that is running', () => {
         ['todo', 1_250, 400],
         ['read', 2_100, 1_400],
       ],
-      () => isRead,
+      () => ANSWER,
     );
     const from = runtime.model.requests.length;
     const run = await session.ended(await send(session, 'read all'));

@@ -306,7 +306,7 @@ const CASES: Record<Exclude<ErrorCode, Elsewhere>, Case> = {
     lines.splice(second!, 1, JSON.stringify({ ...(JSON.parse(lines[second!]!) as object), id }));
   }),
   ...initiativeCases(() => ada),
-  NothingToCompact: { refused: (place) => place.post('compact'), advice: /go on with it/, follow: goOn },
+  NothingToCompact: { refused: (place) => place.post('compact'), advice: /go on with the conversation/, follow: goOn },
   NothingToPrune: {
     refused: async (place) => {
       for (const name of ['one', 'two', 'three']) await place.page.send(words(200, name));

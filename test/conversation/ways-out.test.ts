@@ -28,7 +28,7 @@ import { agent, CATALOG, isSummary, SUMMARY, words } from './kit.ts';
 
 /** Set: the prompt of the agent "buggy" throws. */
 let isBroken = false;
-/** A summarizer whose model no worker has yet. */
+/** The summarizer of "unable" as it should be; in AGENTS its model is not configured. */
 const SUMMARIES = defineAgent({ ...SUMMARIZER, id: 'missing' });
 const AGENTS = [
   agent('talker'),

@@ -43,7 +43,7 @@ export async function visible(session: Session): Promise<string[]> {
 export async function everything(session: Session): Promise<Row[]> {
   return rows(
     session.db,
-    `SELECT m.id, m.position, m.role, m.metadata::text, m.hidden_at IS NOT NULL AS hidden, m.hidden_at::text, m.created_at, p.parts::text
+    `SELECT m.id, m.position, m.role, m.metadata::text, m.hidden_at::text, m.created_at, p.parts::text
        FROM chat_messages m,
             LATERAL (SELECT jsonb_agg(to_jsonb(p) ORDER BY p.index) AS parts FROM chat_parts p
                       WHERE p.session_id = m.session_id AND p.message_id = m.id) p

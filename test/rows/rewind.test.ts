@@ -77,7 +77,7 @@ describe('rewind', () => {
     await session.rewind('two');
     const pruned = await pruneByHand(session);
     const before = await everything(session);
-    expect(before.find(({ id }) => id === pruned)).toMatchObject({ hidden: false });
+    expect(before.find(({ id }) => id === pruned)).toMatchObject({ hidden_at: null });
     expect(await session.rewind('two')).toMatchObject({ ok: true, hidden: 1 });
     expect(await session.unrewind()).toMatchObject({ ok: true, message_id: 'two', shown: 1 });
     expect(await everything(session)).toEqual(before);

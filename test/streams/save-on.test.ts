@@ -6,7 +6,7 @@ import { readAnswers } from '../../store/answers.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { Gate } from '../../tools/test-kit/gate.ts';
-import { callTool, cut, say } from '../../tools/test-kit/model-actions.ts';
+import { callTool, cut, fail, say } from '../../tools/test-kit/model-actions.ts';
 import { lastUserText, type ModelScript } from '../../tools/test-kit/model-server.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
@@ -154,5 +154,34 @@ it.each(POLICIES)(
     expect(state).toBe('finished');
     const texts = (await session.parts(answer_id)).filter(({ type }) => type === 'text');
     expect(texts).toMatchObject([{ text: 'one ' }, { text: 'all' }]);
+  },
+);
+
+it.each(POLICIES)(
+  'P1 an answer that is saved by %ss is not written before the prompt that it names, also if its model refuses the request',
+  async (saveOn) => {
+    const runtime = await start(saveOn, () => [fail(400, { code: 'content_filter', message: 'content_filter' })]);
+    const session = await open(runtime);
+    const storing = new Gate();
+    const settled: boolean[] = [];
+    let isStored = false;
+    using _order = aroundCalls(runtime.db, {
+      before: (call) => {
+        if (!sessionsOf(call).includes(session.id)) return undefined;
+        if (/settle/.test(call.name)) settled.push(isStored);
+        return call.name === 'keep_prompt' ? storing.pass() : undefined;
+      },
+      after: (call) => void (isStored ||= call.name === 'keep_prompt'),
+    });
+    const run = await session.send('go');
+    await storing.reached;
+    await eventually(() => expect(runtime.model.requests).toHaveLength(1));
+    expect((await open(runtime).then(async (other) => other.ended(await other.send('meanwhile')))).state).toBe('error');
+    expect(settled).toEqual([]);
+    storing.open();
+    const { error_code, answer_id } = await session.ended(run);
+    expect(error_code).toBe('ContentFilter');
+    expect((await session.parts(answer_id)).map(({ type }) => type)).toContain('data-refused');
+    expect(settled).toEqual([true]);
   },
 );

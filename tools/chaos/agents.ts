@@ -106,7 +106,14 @@ export default [
     description: 'Does what its messages say.',
     mode: 'primary',
     prompt: 'Do as you are told. The last call was {app:last?}, {temp:draft?}.',
-    compaction: { compact_at: 0.03, tail_turns: 1, prune_min_tokens: 20, prune_keep: 1, summarizer: 'summarizer' },
+    compaction: {
+      compact_at: 0.03,
+      prune_at: 0.02,
+      tail_turns: 1,
+      prune_min_tokens: 20,
+      prune_keep: 0,
+      summarizer: 'summarizer',
+    },
     tools: [
       acting('pay', false),
       acting('slow_pay', false),

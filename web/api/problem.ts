@@ -53,7 +53,7 @@ const ADVICE: Record<ErrorCode, string> = {
   WrongOrder: 'Export the session again.',
   ForeignId: 'Export the session again.',
   DuplicateId: 'Export the session again.',
-  NothingToCompact: 'Only turns that stay are left: go on with it.',
+  NothingToCompact: 'Only the newest turns are left, which stay as they are: go on with the conversation.',
   NothingToPrune: 'Compact the conversation instead.',
   TaskAssigned: 'Take another task.',
   BlockerResolved: 'Reload the page.',

@@ -60,7 +60,7 @@ export class ChildSession {
 
   /** As `readSummarized`. */
   summarized(summaryId: string, onRead: (read: number) => void): Promise<UIMessage[]> {
-    return readSummarized(this.api, summaryId, onRead);
+    return readSummarized(this.api, summaryId, onRead, this.closing.signal);
   }
 
   private visibilityChanged(): void {

@@ -7,16 +7,18 @@ import { hasContent } from '../transcript/transcript.ts';
  * The messages that a summary has hidden, oldest first. The first may be an earlier summary, which stands for those before it.
  *
  * @param onRead is told how many have been read so far
+ * @param closed ends the reading
  * @throws as the routes of a session
  */
 export async function readSummarized(
   api: SessionApi,
   summaryId: string,
   onRead: (read: number) => void,
+  closed: AbortSignal,
 ): Promise<UIMessage[]> {
   const found: UIMessage[] = [];
   let before: string | null = summaryId;
-  while (before !== null) {
+  while (before !== null && !closed.aborted) {
     const { items, next }: ListPart<UIMessage> = await api.hidden(before);
     const hidden = items.filter((message) => hiddenBy(message) === summaryId && hasContent(message));
     found.unshift(...hidden);

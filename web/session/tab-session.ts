@@ -223,7 +223,7 @@ export class TabSession {
 
   /** As `readSummarized`. */
   summarized(summaryId: string, onRead: (read: number) => void): Promise<UIMessage[]> {
-    return readSummarized(this.api, summaryId, onRead);
+    return readSummarized(this.api, summaryId, onRead, this.closing.signal);
   }
 
   /** A tool has ended: what it writes is committed with its result, or stands in the workspace. Its step has reported its tokens. */
