@@ -304,11 +304,11 @@ describe('a switch of models', () => {
     const alone = await open('talker');
     await tell(alone, ['one'], 'openai/small');
     await tell(alone, [filling], 'openai/test');
-    const byHand = await open('by-hand');
-    await tell(byHand, ['one', 'two'], 'openai/small');
-    await tell(byHand, [filling], 'openai/test');
-    expect(await visible(runtime, byHand)).not.toContain('data-compaction');
-    for (const { id } of [alone, byHand]) {
+    const manual = await open('by-hand');
+    await tell(manual, ['one', 'two'], 'openai/small');
+    await tell(manual, [filling], 'openai/test');
+    expect(await visible(runtime, manual)).not.toContain('data-compaction');
+    for (const { id } of [alone, manual]) {
       const { rows } = await runtime.db.query('SELECT model FROM chat_sessions WHERE session_id = $1', [id]);
       expect(rows).toEqual([{ model: 'openai/test' }]);
     }
