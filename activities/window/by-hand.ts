@@ -63,7 +63,7 @@ async function hasWork(
   for (const { id: message, role } of stored) {
     signal.throwIfAborted();
     const found = shown.get(message);
-    sizes.push({ id: message, role, tokens: found ? await messageTokens([found], usable) : 0 });
+    sizes.push({ id: message, role, tokens: found ? await messageTokens([found], usable + 1) : 0 });
   }
   return isPlanned(sizes);
 }

@@ -16,9 +16,6 @@ import { costOf } from '../cost.ts';
 
 // The summary of a compaction: who makes it, and what is stored of it.
 
-/** What a model may spend on reasoning before its summary. */
-const REASONING_TOKENS = 8_000;
-
 /** Asks the summarizer of the agent's settings. A failure without `kind`: there is no such agent or model. */
 export async function askForSummary(
   writer: Writer,
@@ -35,8 +32,7 @@ export async function askForSummary(
     const made = await summarize(replaced, {
       ...{ agent: summarizer, model: resolved, mostTokens, settings, stop },
       reasons: context.models.reasons(ref),
-      // What an application sets is the limit of all output.
-      mostReasoning: agent === SUMMARIZER || agent.max_output_tokens === undefined ? REASONING_TOKENS : 0,
+      mostOutput: agent === SUMMARIZER ? Infinity : (agent.max_output_tokens ?? Infinity),
     });
     if (made.kind === 'failed' && made.report) {
       await noteProviderFailure(writer, { ref, code: made.code, report: made.report });

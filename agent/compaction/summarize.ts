@@ -22,6 +22,8 @@ import { chunksOf, transcript, withoutMiddle, withoutOutputs } from './transcrip
 const MAX_CHUNKS = 8;
 /** Of the summarizer's window for separators, and for the difference between its counts and ours. */
 const MARGIN = 0.1;
+/** What a model may spend on reasoning, which counts as output, before its summary. */
+const REASONING = 8_000;
 const SHORTER =
   'Your last summary was cut off because it was too long. Write a much shorter one, with all of its sections.';
 /** The end of a summary that reached the limit all the same. */
@@ -46,8 +48,8 @@ export interface Summarizing {
   model: ResolvedModel;
   /** The model may reason before it answers. */
   reasons: boolean;
-  /** How many tokens it may then have for that, which count as output, besides those for the summary. */
-  mostReasoning: number;
+  /** The limit of all output, reasoning included, that an application has set; Infinity: none. */
+  mostOutput: number;
   /** The longest summary that is worth having, in tokens. */
   mostTokens: number;
   settings: CompactionSettings;
@@ -129,9 +131,9 @@ class Summary {
 
   /** At most half of the window: there are models whose output may be as long as that. */
   private get mostOutput(): number {
-    const { agent, model, mostTokens, mostReasoning } = this.given;
-    const most = Math.min(agent.max_output_tokens ?? model.maxOutput, mostTokens) + (this.reasons ? mostReasoning : 0);
-    return Math.max(1, Math.min(most, model.maxOutput, Math.floor(model.contextLimit / 2)));
+    const { agent, model, mostTokens, mostOutput } = this.given;
+    const most = Math.min(agent.max_output_tokens ?? model.maxOutput, mostTokens) + (this.reasons ? REASONING : 0);
+    return Math.max(1, Math.min(most, mostOutput, model.maxOutput, Math.floor(model.contextLimit / 2)));
   }
 
   /** Summarizes the texts in one call. False: they are too long. */

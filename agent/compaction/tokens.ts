@@ -70,7 +70,7 @@ export function mostTokens(messages: readonly { parts: readonly Part[] }[]): num
   }, 0);
 }
 
-/** Counts the tokens of messages as the model sees them (`modelView`), no further than it takes to know that there are at least `most`. */
+/** Counts the tokens of messages as the model sees them (`modelView`), no further part once there are at least `most`. */
 export async function messageTokens(messages: readonly { parts: readonly Part[] }[], most = Infinity): Promise<number> {
   let tokens = 0;
   for (const { parts } of messages) {

@@ -57,8 +57,11 @@ beforeAll(async () => {
         agent(`reasoning-${model}`, { summarizer: model }),
         defineAgent({ ...SUMMARIZER, id: model, model: `openai/${model}`, max_output_tokens: undefined }),
       ]),
-      agent('reasoning-capped', { summarizer: 'capped' }),
-      defineAgent({ ...SUMMARIZER, id: 'capped', model: 'openai/known', max_output_tokens: 300 }),
+      // Less and more than what a summary replaces.
+      ...[300, 4_000].flatMap((most) => [
+        agent(`capped-${most}`, { summarizer: `at-most-${most}` }),
+        defineAgent({ ...SUMMARIZER, id: `at-most-${most}`, model: 'openai/known', max_output_tokens: most }),
+      ]),
       defineAgent({ ...SUMMARIZER, id: 'tiny', model: 'openai/tiny' }),
       defineAgent({ ...SUMMARIZER, id: 'missing', model: 'elsewhere/none' }),
       defineAgent({ ...SUMMARIZER, id: 'unlimited', model: 'openai/wordy', max_output_tokens: undefined }),
@@ -277,12 +280,15 @@ describe('a summary', () => {
     expect(summaries(from)[0]!.max_tokens).toBeGreaterThan(8_000);
   });
 
-  it('X7 of a model that reasons: the limit of an own summarizer is the limit of all output', async () => {
-    const session = await full('reasoning-capped');
-    const from = runtime.model.requests.length;
-    expect(await next(session)).toMatchObject({ asked: 1, compaction: { state: 'summarized' } });
-    expect(summaries(from)[0]!.max_tokens).toBe(300);
-  });
+  it.each([300, 4_000])(
+    'X7 of a model that reasons: an own summarizer with %i tokens has these for all output',
+    async (most) => {
+      const session = await full(`capped-${most}`);
+      const from = runtime.model.requests.length;
+      expect(await next(session)).toMatchObject({ asked: 1, compaction: { state: 'summarized' } });
+      expect(summaries(from)[0]!.max_tokens).toBe(most);
+    },
+  );
 
   it('X7 of a model that is not known to reason: the second call leaves room for it', async () => {
     const session = await full('reasoning-unknown', first(1, think('Hm.'), finish('length')));

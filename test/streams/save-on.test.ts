@@ -171,7 +171,7 @@ it.each(POLICIES)(
         if (/settle/.test(call.name)) settled.push(isStored);
         return call.name === 'keep_prompt' ? storing.pass() : undefined;
       },
-      after: (call) => void (isStored ||= call.name === 'keep_prompt'),
+      after: (call) => void (isStored ||= call.name === 'keep_prompt' && sessionsOf(call).includes(session.id)),
     });
     const run = await session.send('go');
     await storing.reached;

@@ -7,7 +7,7 @@ import { hasContent } from '../transcript/transcript.ts';
  * The messages that a summary has hidden, oldest first. The first may be an earlier summary, which stands for those before it.
  *
  * @param onRead is told how many have been read so far
- * @param closed ends the reading
+ * @param closed ends the reading after a page
  * @throws as the routes of a session
  */
 export async function readSummarized(
@@ -18,12 +18,13 @@ export async function readSummarized(
 ): Promise<UIMessage[]> {
   const found: UIMessage[] = [];
   let before: string | null = summaryId;
-  while (before !== null && !closed.aborted) {
+  while (before !== null) {
     const { items, next }: ListPart<UIMessage> = await api.hidden(before);
     const hidden = items.filter((message) => hiddenBy(message) === summaryId && hasContent(message));
     found.unshift(...hidden);
     onRead(found.length);
     before = hidden.some(({ parts }) => summaryOf(parts) !== undefined) ? null : next;
+    if (before !== null) closed.throwIfAborted();
   }
   return found;
 }
