@@ -102,11 +102,16 @@ BEGIN
    WHERE session_id = p_run.session_id AND seq = p_run.seq;
 END $$;
 
+-- For how many milliseconds a run has waited for what it waits for now.
+CREATE OR REPLACE FUNCTION waits_since_ms(p_run chat_runs) RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT (extract(epoch FROM clock_timestamp() - (p_run.waiting ->> 'since')::timestamptz) * 1000)::bigint
+$$;
+
 -- Lets a run that waits go on. It has no activity: if its workflow is not told, the sweeper wakes it in 2 s.
 CREATE OR REPLACE FUNCTION end_waiting(p_session text, p_run integer) RETURNS void LANGUAGE sql AS $$
-  UPDATE chat_runs
+  UPDATE chat_runs run
      SET state = 'running', waiting = NULL, head_start_at = '-infinity', updated_at = clock_timestamp(),
-         waited_ms = waited_ms + (extract(epoch FROM clock_timestamp() - (waiting ->> 'since')::timestamptz) * 1000)::bigint
+         waited_ms = waited_ms + waits_since_ms(run)
    WHERE session_id = p_session AND seq = p_run AND state = 'waiting'
 $$;
 

@@ -20,6 +20,15 @@ async function callOf(session: Session, callId = 'call_1'): Promise<Row> {
   return part['data'] as Row;
 }
 
+/** As if the run had begun, and waited, for so much longer. */
+const waitedFor = (session: Session, time: string) =>
+  rows(
+    db,
+    `UPDATE chat_runs SET started_at = started_at - $2::interval, waiting = waiting || jsonb_build_object(
+        'since', (waiting ->> 'since')::timestamptz - $2::interval) WHERE session_id = $1`,
+    [session.id, time],
+  );
+
 async function kinds(session: Session): Promise<string[]> {
   return (await session.events()).map(({ kind }) => kind);
 }
@@ -137,6 +146,17 @@ describe('answers', () => {
     expect(row['check_at']).not.toBeNull();
     expect(Number(row['waited_ms'])).toBeGreaterThanOrEqual(30 * 86_400_000);
     expect(await rulesOf(session)).toEqual([]);
+  });
+
+  it('R7 the time of a run that waits does not pass, before its answer either', async () => {
+    const { session, run } = await asking(db);
+    await waitedFor(session, '30 days');
+    const elapsed = async () => (await call<Row>(db, 'load_tool_call', [session.id, run, 'call_1']))['elapsed_ms'];
+    for (const _ of ['waiting', 'answered']) {
+      expect(await elapsed()).toBeGreaterThanOrEqual(0);
+      expect(await elapsed()).toBeLessThan(3_600_000);
+      await answer(session, 'once');
+    }
   });
 
   it('P3 reject, with a reason: the call is denied, and its run goes on', async () => {

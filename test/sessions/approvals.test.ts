@@ -1,11 +1,14 @@
 // Tool calls that ask, with a worker and Temporal.
+import { setTimeout } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { askingAgent, askingModel, ran } from '../../tools/test-kit/asking-agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { statusQuery, updates } from '../../workflows/definitions.ts';
+import { aroundCalls } from '../faults/sql-calls.ts';
 
 let runtime: TestRuntime;
 beforeAll(async () => {
@@ -53,6 +56,21 @@ const answer = (session: TestSession, call: string, decision: 'once' | 'session'
 const searchAttribute = async (session: TestSession) =>
   (await session.handle.describe()).typedSearchAttributes.getAll().find(({ key }) => key.name === 'PerdureStatus')
     ?.value;
+
+/** As if the turn had begun a month ago, and had waited since then. */
+const waitedForAMonth = (session: TestSession) =>
+  runtime.db.query(
+    `UPDATE chat_runs SET started_at = started_at - interval '30 days',
+            waiting = waiting || jsonb_build_object('since', (waiting ->> 'since')::timestamptz - interval '30 days')
+      WHERE session_id = $1`,
+    [session.id],
+  );
+
+/** How many activities have ended, local ones not counted. */
+async function activitiesDone(session: TestSession): Promise<number> {
+  const { events } = await session.handle.fetchHistory();
+  return events!.filter((event) => event.activityTaskCompletedEventAttributes).length;
+}
 
 describe('a tool call', () => {
   it('P3 that no rule matches runs, and its part has no decision', async () => {
@@ -318,15 +336,34 @@ describe('a run that waits', () => {
   it('R7 does not spend the turn’s time', async () => {
     const session = await open();
     const { run, call } = await asks(session);
-    // As if it had waited for a month.
-    await runtime.db.query(
-      `UPDATE chat_runs SET started_at = started_at - interval '30 days',
-              waiting = waiting || jsonb_build_object('since', (waiting ->> 'since')::timestamptz - interval '30 days')
-        WHERE session_id = $1`,
-      [session.id],
-    );
+    await waitedForAMonth(session);
     await answer(session, call, 'once');
     expect((await session.ended(run)).state).toBe('finished');
     expect(ran).toEqual([`${session.id} pay 5`]);
+  });
+
+  it('R7 R5 looked at after a month, it goes on waiting, with no activity', async () => {
+    const session = await open();
+    const { run, call } = await asks(session, 'pay 1, pay 2');
+    await answer(session, call, 'once');
+    const second = await eventually(async () => {
+      const asked = await waiting(session, run);
+      if (asked.toolCallId === call) throw new Error('the first one still waits');
+      return String(asked.toolCallId);
+    });
+    await waitedForAMonth(session);
+    const looks = await activitiesDone(session);
+    // Later than a timer that is due at once.
+    using _slow = aroundCalls(runtime.db, {
+      before: ({ name }) => (name === 'begin_tool' ? setTimeout(patient(20)) : undefined),
+    });
+    // A repeat makes the workflow look at the call that waits now.
+    await answer(session, call, 'once');
+    await eventually(async () => expect(await activitiesDone(session)).toBe(looks + 1));
+    expect((await session.handle.describe()).raw.pendingActivities ?? []).toEqual([]);
+    await waiting(session, run);
+    await answer(session, second, 'once');
+    expect((await session.ended(run)).state).toBe('finished');
+    expect(ran).toEqual([`${session.id} pay 1`, `${session.id} pay 2`]);
   });
 });
