@@ -167,11 +167,15 @@ const approval = z.object({
   reason: z.string('a string').max(MAX_REASON, `at most ${MAX_REASON} characters`).optional(),
 });
 
+/** The state of a part whose output was left out, because the answer is too long. */
+export const LEFT_OUT = 'output-left-out';
+
 /** A part of it that responds to a tool call. All others are ignored. */
 export const respondedPart = z.discriminatedUnion('state', [
   z.object({ state: z.literal('approval-responded'), toolCallId: z.string(), approval }),
   z.object({ state: z.literal('output-available'), toolCallId: z.string(), output: z.unknown() }),
   z.object({ state: z.literal('output-error'), toolCallId: z.string(), errorText: z.string() }),
+  z.object({ state: z.literal(LEFT_OUT), toolCallId: z.string() }),
 ]);
 
 /** What a page gives as the outcome of a tool call. */

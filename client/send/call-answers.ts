@@ -15,6 +15,8 @@ export type CallResponse = { tool_call_id: string } & (
   | { approved: boolean; reason?: string | undefined }
   | { output: unknown }
   | { error: string }
+  /** An outcome that cannot be taken. Thrown if the call waits for it. */
+  | { refused: PerdureError }
 );
 
 /** The run that goes on after an answer, and the tool call from which on its stream is new to the page. */
@@ -110,6 +112,7 @@ export class CallAnswers {
     read: () => Promise<AnsweredCalls | undefined>,
   ): Promise<void> {
     const { tool_call_id } = response;
+    if ('refused' in response) throw response.refused;
     if (!('approved' in response)) {
       await this.giveOutput(place, tool_call_id, response);
       return;

@@ -1,13 +1,15 @@
 /** Receives the keys and values of a JSON text in order; depth is the number of enclosing objects and arrays. */
 export interface JsonListener {
   /**
-   * A key or value begins with the character `first`. Return true to get its text in `end`, and no events from inside
-   * it.
+   * A key or value begins with the character `first`. Return true to get its text in `end`, or a function that gets it in pieces;
+   * there are no events from inside it.
    */
-  begin(depth: number, what: 'key' | 'value', first: string): boolean;
-  /** A requested key or value is complete; undefined: its text exceeded the limit. */
+  begin(depth: number, what: 'key' | 'value', first: string): boolean | Take;
+  /** A requested key or value is complete; undefined: its text exceeded the limit. Empty if it came in pieces. */
   end(text: string | undefined): void;
 }
+
+type Take = (piece: string) => void;
 
 interface Limits {
   /** Maximum nesting. */
@@ -46,7 +48,7 @@ export class JsonScanner {
   private inString: 'key' | 'value' | undefined;
   private held = '';
   private values = 0;
-  private wanted: { depth: number; from: number; text: string; isTooLong: boolean } | undefined;
+  private wanted: { depth: number; from: number; text: string; isTooLong: boolean; take: Take | undefined } | undefined;
 
   constructor(listener: JsonListener, limits: Limits) {
     this.listener = listener;
@@ -101,8 +103,10 @@ export class JsonScanner {
     if (end === undefined) return at;
     this.values += 1;
     if (this.values > this.limits.values) throw new JsonError(`at most ${this.limits.values} keys and values`);
-    if (!this.wanted && this.listener.begin(this.open.length, what, char)) {
-      this.wanted = { depth: this.open.length, from: at, text: '', isTooLong: false };
+    const wanted = !this.wanted && this.listener.begin(this.open.length, what, char);
+    if (wanted !== false) {
+      const take = wanted === true ? undefined : wanted;
+      this.wanted = { depth: this.open.length, from: at, text: '', isTooLong: false, take };
     }
     if (char === '"') this.inString = what;
     else if (isScalar) this.ended(text, end);
@@ -149,8 +153,12 @@ export class JsonScanner {
   private keep(text: string, at: number): void {
     const { wanted } = this;
     if (!wanted || wanted.isTooLong) return;
-    wanted.isTooLong = wanted.text.length + at - wanted.from > this.limits.text;
-    wanted.text = wanted.isTooLong ? '' : wanted.text + text.slice(wanted.from, at);
+    if (wanted.take) {
+      wanted.take(text.slice(wanted.from, at));
+    } else {
+      wanted.isTooLong = wanted.text.length + at - wanted.from > this.limits.text;
+      wanted.text = wanted.isTooLong ? '' : wanted.text + text.slice(wanted.from, at);
+    }
     wanted.from = at;
   }
 }

@@ -139,6 +139,70 @@ describe('a transcript', () => {
     });
   });
 
+  const approved = {
+    type: 'tool-pay',
+    toolCallId: 'call_9',
+    state: 'approval-responded',
+    approval: { id: 'a', approved: true },
+  };
+  const output = (toolCallId: string, size: number) => ({
+    ...{ type: 'tool-read', toolCallId, state: 'output-available' },
+    ...{ input: { path: 'a' }, output: { text: 'x'.repeat(size) } },
+  });
+  const answerOf = (...parts: object[]) => ({
+    ...{ id: 'msg', metadata: { role: 'user', parts: [approved] } },
+    ...{ parts: [{ type: 'text', text: 'y'.repeat(KEPT) }, [approved], ...parts], role: 'assistant' },
+  });
+  const bodyOf = (last: object) => JSON.stringify({ id: 'a', messages: [answerOf(output('call_0', 9)), last] });
+  const readLast = async (last: object, at: number[] = []) => (await read(...cut(bodyOf(last), at))).messages.at(-1);
+
+  it('H8 H13 keeps of a long answer what responds to its tool calls, in any chunks', async () => {
+    const failed = {
+      type: 'dynamic-tool',
+      toolCallId: 'call_8',
+      state: 'output-error',
+      errorText: 'lost',
+      toolName: 'x',
+    };
+    const last = answerOf(output('call_1', 9), failed, approved);
+    const { type: _type, input: _input, ...first } = output('call_1', 9);
+    const kept = [
+      first,
+      { toolCallId: 'call_8', state: 'output-error', errorText: 'lost' },
+      { toolCallId: 'call_9', state: 'approval-responded', approval: { id: 'a', approved: true } },
+    ];
+    await fc.assert(
+      fc.asyncProperty(places, async (at) => {
+        expect(await readLast(last, at)).toEqual({ id: 'msg', role: 'assistant', parts: kept });
+      }),
+      cases(50),
+    );
+  });
+
+  it('H8 H13 leaves out the outputs of a long answer that have no room, the earlier ones first', async () => {
+    const outputs = Array.from({ length: 2_000 }, (_, n) => output(`call_${n}`, KEPT / 3));
+    const statesOf = async (...parts: object[]) =>
+      ((await readLast(answerOf(...parts))) as { parts: { state: string }[] }).parts.map(({ state }) => state);
+    const states = await statesOf(...outputs.slice(-9), approved);
+    const left = Array.from({ length: 7 }, () => 'output-left-out');
+    expect(states).toEqual([...left, 'output-available', 'output-available', 'approval-responded']);
+    const early = { output: 'x'.repeat(KEPT), toolCallId: 'call_1', state: 'output-available' };
+    expect(await statesOf(early, approved)).toEqual(['output-left-out', 'approval-responded']);
+    await expect(readLast(answerOf(...outputs))).rejects.toMatchObject({ code: 'TooLarge' });
+  });
+
+  it.each([
+    ['message of the user', { ...answerOf(approved), role: 'user' }],
+    ['answer whose role is none', { ...answerOf(approved), role: ['assistant'] }],
+    ['approval', answerOf({ ...approved, approval: { reason: 'x'.repeat(KEPT) } })],
+    ['error', answerOf({ toolCallId: 'call_1', state: 'output-error', errorText: 'x'.repeat(KEPT) })],
+  ])('H2 is refused for a long %s', async (_what, last) => {
+    await expect(readLast(last)).rejects.toMatchObject({
+      code: 'TooLarge',
+      message: `messages[1]: expected at most ${KEPT} bytes (PERDURE_MAX_BODY)`,
+    });
+  });
+
   it.each([
     ['a body that ends too early', '{"id":"a","messages":[{}', 'body: expected JSON'],
     ['no JSON in an earlier message', '{"id":"a","messages":[{"a" 1},{}]}', 'body: expected JSON'],

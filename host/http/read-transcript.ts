@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { InvalidInputError, MAX_DEPTH, parseInput } from '../../wire/input.ts';
 import { JsonError, type JsonListener, JsonScanner } from './json-scanner.ts';
+import { KeptMessage } from './kept-message.ts';
 import { badBody, type BodyLimit, parseJson, bodyText, tooLarge } from './read-body.ts';
 
 interface Transcript {
@@ -15,8 +16,8 @@ const BYTES_PER_MESSAGE = 32;
 const BYTES_PER_VALUE = 4;
 
 /**
- * The JSON body of a request whose `messages` may be a long transcript. Only the last message is kept: the earlier ones
- * must be valid JSON and are empty slots in the returned array.
+ * The JSON body of a request whose `messages` may be a long transcript. Only the last message is kept, and of a long answer what
+ * responds to its tool calls (`KeptMessage`): the earlier ones must be valid JSON and are empty slots in the returned array.
  * @param limits `whole` for the body; `kept` for the last message and for each other field in `schema`
  * @throws {PerdureError} `TooLarge` as soon as `whole` is exceeded, or at the end for `kept`; `BadRequest` naming the
  * field, also for too many messages or values
@@ -27,7 +28,8 @@ export async function readTranscript<T extends Transcript>(
   limits: { whole: BodyLimit; kept: BodyLimit },
 ): Promise<T> {
   const { bytes } = limits.whole;
-  const kept = new KeptMembers(new Set(Object.keys(schema.shape)), Math.ceil(bytes / BYTES_PER_MESSAGE));
+  const most = { messages: Math.ceil(bytes / BYTES_PER_MESSAGE), text: limits.kept.bytes };
+  const kept = new KeptMembers(new Set(Object.keys(schema.shape)), most);
   const values = Math.ceil(bytes / BYTES_PER_VALUE);
   await scan(request, limits.whole, new JsonScanner(kept, { depth: MAX_DEPTH, text: limits.kept.bytes, values }));
   if (kept.tooLong !== undefined) throw tooLarge(kept.tooLong, limits.kept);
@@ -59,18 +61,19 @@ class KeptMembers implements JsonListener {
   /** Number of messages. */
   count = 0;
   private readonly names: ReadonlySet<string>;
-  private readonly mostMessages: number;
+  private readonly most: { messages: number; text: number };
   /** Fields in JSON, by name; undefined: too long. */
   private readonly members = new Map<string, string | undefined>();
+  private message: KeptMessage | undefined;
   private last: string | undefined;
   private root: string | undefined = '{}';
   private wanted: 'root' | 'name' | 'member' | 'message' = 'root';
   private name = '';
   private isInMessages = false;
 
-  constructor(names: ReadonlySet<string>, mostMessages: number) {
+  constructor(names: ReadonlySet<string>, most: { messages: number; text: number }) {
     this.names = names;
-    this.mostMessages = mostMessages;
+    this.most = most;
   }
 
   /** The body in JSON, with the last message only. */
@@ -87,13 +90,16 @@ class KeptMembers implements JsonListener {
     return [...this.members].find(([, value]) => value === undefined)?.[0];
   }
 
-  begin(depth: number, what: 'key' | 'value', first: string): boolean {
+  begin(depth: number, what: 'key' | 'value', first: string): ReturnType<JsonListener['begin']> {
     if (depth === 0) return this.want('root', first !== '{');
     if (what === 'key') return this.want('name', depth === 1);
     if (depth === 2 && this.isInMessages) {
       this.count += 1;
-      if (this.count > this.mostMessages) throw tooMany(this.mostMessages);
-      return this.want('message');
+      if (this.count > this.most.messages) throw tooMany(this.most.messages);
+      this.wanted = 'message';
+      const message = new KeptMessage(this.most.text);
+      this.message = message;
+      return (piece) => message.push(piece);
     }
     return depth === 1 && this.beginMember(first);
   }
@@ -102,7 +108,7 @@ class KeptMembers implements JsonListener {
     if (this.wanted === 'root') this.root = text;
     else if (this.wanted === 'name') this.name = text === undefined ? '' : (JSON.parse(text) as string);
     else if (this.wanted === 'member') this.members.set(this.name, text);
-    else this.last = text;
+    else this.last = this.message?.end();
   }
 
   private beginMember(first: string): boolean {

@@ -9,6 +9,7 @@ import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import {
   answeredMessage,
   chatBody,
+  LEFT_OUT,
   respondedMessage,
   respondedPart,
   sessionRef,
@@ -18,6 +19,7 @@ import { type Api, events } from '../api/api.ts';
 import { expiryOf } from '../api/expiry.ts';
 import type { RequestContext, RouteParts } from '../context.ts';
 import { loggedProblem } from '../http/problem.ts';
+import { type BodyLimit, tooLarge } from '../http/read-body.ts';
 import { readTranscript } from '../http/read-transcript.ts';
 import { dataLine, eventStream } from '../streams/event-stream.ts';
 
@@ -84,7 +86,7 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
       ],
     },
     async (c, { user, body }) => {
-      const say = respondingOf(client, user, body) ?? sayingOf(client, user, body, c.get('attributes'));
+      const say = respondingOf(client, user, body, limits.kept) ?? sayingOf(client, user, body, c.get('attributes'));
       // Before accepting the message: its sender must be able to read the answer.
       const release = readers.admit(user, 'chat');
       const submitted = await say().catch((error: unknown) => {
@@ -127,18 +129,24 @@ function inBody(error: unknown, body: ChatBody): unknown {
 }
 
 /** What a page that responds to tool calls of an answer asks for; undefined: the last message is not an answer. */
-function respondingOf(client: PerdureClient, user: string, body: ChatBody): (() => Promise<Responded>) | undefined {
+function respondingOf(
+  client: PerdureClient,
+  user: string,
+  body: ChatBody,
+  limit: BodyLimit,
+): (() => Promise<Responded>) | undefined {
   const last = body.messages.at(-1) as { role?: unknown } | null;
   if (last?.role !== 'assistant') return undefined;
   const { id, parts } = newestMessage(body, respondedMessage);
+  const refused = tooLarge(`messages[${body.messages.length - 1}]`, limit);
   const responses = parts.flatMap((part) => {
     const { success, data } = respondedPart.safeParse(part);
-    return success ? [responseOf(data)] : [];
+    return success ? [responseOf(data, refused)] : [];
   });
   return () => client.respond(user, body.id, id, responses);
 }
 
-function responseOf(part: z.output<typeof respondedPart>): CallResponse {
+function responseOf(part: z.output<typeof respondedPart>, refused: PerdureError): CallResponse {
   const { toolCallId: tool_call_id } = part;
   switch (part.state) {
     case 'approval-responded':
@@ -147,6 +155,8 @@ function responseOf(part: z.output<typeof respondedPart>): CallResponse {
       return { tool_call_id, output: part.output ?? null };
     case 'output-error':
       return { tool_call_id, error: part.errorText };
+    case LEFT_OUT:
+      return { tool_call_id, refused };
   }
 }
 

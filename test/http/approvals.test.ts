@@ -12,11 +12,14 @@ import { startRuntime } from '../../tools/test-kit/runtime.ts';
 
 let host: TestHost;
 let ada: TestCaller;
+/** Takes shorter bodies. */
+let narrow: TestHost;
 beforeAll(async () => {
   const runtime = await startRuntime({ agents: [askingAgent], script: askingModel });
   const { databaseUrl, temporal, workspaces } = runtime;
   host = await startHost({ databaseUrl, temporal, workspaces, agents: ['asking'], rules: manifestRules(askingAgent) });
   ada = host.as('ada');
+  narrow = await startHost({ databaseUrl, temporal, workspaces, agents: ['asking'], parts: { maxBodyBytes: 4_096 } });
 });
 beforeEach(() => void ran.splice(0));
 
@@ -26,9 +29,10 @@ function page(
   id: string = newId('msg'),
   messages: UIMessage[] = [],
   onToolCall: (name: string) => void = () => {},
+  { url } = host,
 ): Chat<UIMessage> {
   const headers = { 'x-perdure-user': 'ada' };
-  const transport = new DefaultChatTransport({ api: `${host.url}/api/chat`, headers });
+  const transport = new DefaultChatTransport({ api: `${url}/api/chat`, headers });
   return new Chat({
     ...{ id, messages, transport, sendAutomaticallyWhen: sendWhenAnswered() },
     onToolCall: ({ toolCall }) => onToolCall(toolCall.toolName),
@@ -132,6 +136,28 @@ describe('the AI SDK’s chat', () => {
     await live.addToolApprovalResponse({ id: asked.approval!.id, approved: true });
     await settled(live);
     await inStep(live);
+  });
+
+  it('H8 H13 responds to calls of an answer that is longer than a body may be', async () => {
+    const chat = page(newId('msg'), [], undefined, narrow);
+    const asked = await asks(chat, `${'look, '.repeat(30)}pay 5, locate`);
+    await chat.addToolApprovalResponse({ id: asked.approval!.id, approved: true });
+    await eventually(async () => {
+      expect(chat.status).toBe('ready');
+      expect(ran).toHaveLength(1);
+      expect((await ada.get(`/api/sessions/${chat.id}/status`)).body).toMatchObject({ state: 'waiting' });
+    });
+    const { toolCallId } = callsIn(chat.lastMessage).at(-1)!;
+    const give = (place: string) => chat.addToolOutput({ tool: 'locate', toolCallId, output: { place } });
+    await give('x'.repeat(4_096));
+    await chat.sendMessage();
+    expect(chat.error?.message).toContain('messages[1]: expected at most 4096 bytes');
+    await give('here');
+    await chat.sendMessage();
+    await settled(chat);
+    await inStep(chat);
+    expect(chat.error).toBeUndefined();
+    expect(callsIn(chat.lastMessage).at(-1)).toMatchObject({ output: { place: 'here' } });
   });
 
   it('H8 an answer without a response to anything that waits is refused by name', async () => {

@@ -1,0 +1,141 @@
+import { LEFT_OUT } from '../../wire/requests.ts';
+import { type JsonListener, JsonScanner } from './json-scanner.ts';
+
+/** What a response to tool calls needs of an answer, and of each of its parts. */
+const OF_ANSWER: ReadonlySet<string> = new Set(['id', 'role']);
+const OF_PART: ReadonlySet<string> = new Set(['toolCallId', 'state', 'approval', 'output', 'errorText']);
+
+/**
+ * A message of a transcript, while it arrives. An answer that is longer than the limit is reduced to what a page responds to its
+ * tool calls, because its other parts, and the outputs of earlier calls, may have any length.
+ */
+export class KeptMessage {
+  /** Maximum length of what is kept, in UTF-16 units. */
+  private readonly limit: number;
+  private text = '';
+  private long: { answer: ReducedAnswer; scanner: JsonScanner } | undefined;
+
+  constructor(limit: number) {
+    this.limit = limit;
+  }
+
+  push(piece: string): void {
+    if (this.long !== undefined) return this.long.scanner.push(piece);
+    this.text += piece;
+    if (this.text.length <= this.limit) return;
+    const answer = new ReducedAnswer(this.limit);
+    // The body's scanner counts for both.
+    const scanner = new JsonScanner(answer, { depth: Infinity, text: this.limit, values: Infinity });
+    this.long = { answer, scanner };
+    scanner.push(this.text);
+    this.text = '';
+  }
+
+  /** The whole message in JSON; undefined: it is too long. */
+  end(): string | undefined {
+    if (this.long === undefined) return this.text;
+    this.long.scanner.finish();
+    return this.long.answer.json();
+  }
+}
+
+/** Collects what `OF_ANSWER` and `OF_PART` name. Outputs are left out if there is no room, the earlier ones first. */
+class ReducedAnswer implements JsonListener {
+  private readonly limit: number;
+  private readonly members = new Map<string, string>();
+  private parts: Map<string, string>[] = [];
+  /** The parts that have an output, in order. */
+  private readonly withOutput = new Set<Map<string, string>>();
+  private size = 0;
+  private isTooLong = false;
+  private name = '';
+  private wanted: 'name' | 'member' = 'name';
+  /** Of the answer itself, or the part that is arriving. */
+  private into = this.members;
+  private isInParts = false;
+
+  constructor(limit: number) {
+    this.limit = limit;
+  }
+
+  /** Undefined: it is no answer, or even what is needed is too long. */
+  json(): string | undefined {
+    this.partEnded();
+    if (this.isTooLong || JSON.parse(this.members.get('role') ?? 'null') !== 'assistant') return undefined;
+    return objectOf([...this.members, ['parts', `[${this.parts.map((part) => objectOf([...part])).join(',')}]`]]);
+  }
+
+  begin(depth: number, what: 'key' | 'value', first: string): boolean {
+    const isOfPart = depth === 3 && this.isInParts;
+    if (what === 'key') return this.want('name', depth === 1 || isOfPart);
+    if (depth === 1) return this.beginMember(first);
+    if (depth === 2 && this.isInParts) this.beginPart();
+    return this.want('member', isOfPart && OF_PART.has(this.name));
+  }
+
+  end(text: string | undefined): void {
+    if (this.wanted === 'name') this.name = text === undefined ? '' : (JSON.parse(text) as string);
+    else if (text !== undefined) this.into.set(this.name, text);
+    else if (this.name === 'output') this.into.set('output', TOO_LONG);
+    else this.isTooLong = true;
+  }
+
+  private beginMember(first: string): boolean {
+    this.partEnded();
+    this.into = this.members;
+    if (this.name === 'parts') {
+      [this.parts, this.size] = [[], 0];
+      this.withOutput.clear();
+    }
+    this.isInParts = this.name === 'parts' && first === '[';
+    return this.want('member', OF_ANSWER.has(this.name));
+  }
+
+  private beginPart(): void {
+    this.partEnded();
+    this.into = new Map();
+    this.name = '';
+  }
+
+  private partEnded(): void {
+    const part = this.into;
+    if (part === this.members || !part.has('toolCallId')) return;
+    this.into = this.members;
+    if (part.get('output') === TOO_LONG) leaveOut(part);
+    this.parts.push(part);
+    this.size += sizeOf(part);
+    if (part.has('output')) this.withOutput.add(part);
+    for (const oldest of this.withOutput) {
+      if (this.size <= this.limit) return;
+      this.withOutput.delete(oldest);
+      this.size -= sizeOf(oldest);
+      leaveOut(oldest);
+      this.size += sizeOf(oldest);
+    }
+    if (this.size <= this.limit) return;
+    this.isTooLong = true;
+    this.parts = [];
+  }
+
+  private want(what: typeof this.wanted, isWanted: boolean): boolean {
+    if (isWanted) this.wanted = what;
+    return isWanted && !this.isTooLong;
+  }
+}
+
+/** Of an output. No JSON is empty. */
+const TOO_LONG = '';
+
+/** If it is what the call waits for, it is too long; see `LEFT_OUT`. */
+function leaveOut(part: Map<string, string>): void {
+  part.delete('output');
+  part.set('state', JSON.stringify(LEFT_OUT));
+}
+
+function sizeOf(part: ReadonlyMap<string, string>): number {
+  return [...part].reduce((size, [name, value]) => size + name.length + value.length, 0);
+}
+
+function objectOf(members: readonly (readonly [string, string])[]): string {
+  return `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`;
+}
