@@ -87,15 +87,15 @@ const approvals = fc.record({ at: fc.nat(), approved: fc.boolean() }).map(({ at,
   else answer.replace(row, { state: 'approval-responded', approval: { ...approval, approved, reason: 'r' } });
 });
 
-function allowedByRule(id: string) {
-  const permission = { rule: 'r', decision: 'allow' };
-  return { approval: { id, isAutomatic: true, approved: true }, callProviderMetadata: { perdure: { permission } } };
+function decidedByRule(id: string, approved: boolean) {
+  const permission = { rule: 'r', decision: approved ? 'allow' : 'deny' };
+  return { approval: { id, isAutomatic: true, approved }, callProviderMetadata: { perdure: { permission } } };
 }
 
 const callEnds = fc
   .record({
     at: fc.nat(),
-    how: fc.constantFrom('output', 'preliminary', 'error', 'denied'),
+    how: fc.constantFrom('output', 'preliminary', 'error', 'denied', 'denied by a rule'),
     extra: results,
     byRule: fc.boolean(),
     n: fc.nat(3),
@@ -106,8 +106,10 @@ const callEnds = fc
     if (!row) return;
     const without = ['preliminary', 'output'];
     // The rule that allowed it is stored with the outcome.
-    if (byRule && how !== 'preliminary' && !row.data['approval']) answer.replace(row, allowedByRule(row.id));
+    if (byRule && how !== 'preliminary' && !row.data['approval']) answer.replace(row, decidedByRule(row.id, true));
     if (how === 'denied' && row.data['state'] === 'approval-responded') answer.replace(row, { state: 'output-denied' });
+    else if (how === 'denied by a rule')
+      answer.replace(row, { state: 'output-denied', ...decidedByRule(row.id, false) });
     else if (how === 'error') answer.replace(row, { without, state: 'output-error', errorText: 'it failed', ...extra });
     else
       answer.replace(row, {
@@ -205,6 +207,25 @@ it('T1 a preliminary output that changes its metadata only is sent again', async
   reader.read(answer);
   expect(await reduced(reader.chunks)).toEqual(await answer.stored());
 });
+
+it.each([['approval-requested'], ['approval-responded'], ['approval-requested', 'approval-responded']])(
+  'P3 what a rule denies that a user had approved is shown as denied by the rule, to a reader that saw %s',
+  async (...seen) => {
+    const answer = new AnswerRows();
+    const reader = new FollowingReader();
+    const asked = { id: 'call_1', descriptor: { permission: 'pay' } };
+    const row = answer.add({ type: 'tool-pay', toolCallId: 'call_1', state: 'input-available', input: {} });
+    for (const state of ['approval-requested', 'approval-responded']) {
+      answer.replace(row, { state, approval: { ...asked, ...(state === 'approval-responded' && { approved: true }) } });
+      if (seen.includes(state)) reader.read(answer);
+    }
+    answer.replace(row, { state: 'output-denied', ...decidedByRule('call_1', false) });
+    reader.read(answer);
+    answer.end('finished');
+    reader.read(answer);
+    expect(await reduced(reader.chunks)).toEqual(await answer.stored());
+  },
+);
 
 /** Streams a text as the input of a tool call, in two deltas; expects the reader to see the input that is stored. */
 async function expectSameInput(text: string, cut: number): Promise<void> {

@@ -8,7 +8,9 @@ type Approval = { id: string; approved?: boolean } & Record<string, unknown>;
 /** What a reader has been sent of a tool call. */
 export interface SeenTool {
   state: string;
-  approval: 'none' | 'requested' | 'responded';
+  /** The request for an approval that was sent, and the response to it, as canonical JSON; empty: none. */
+  request: string;
+  response: string;
   /** The last preliminary output that was sent and its metadata, as canonical JSON. */
   preliminary: string;
   /** The metadata of the call that was sent, as canonical JSON. */
@@ -19,10 +21,11 @@ export const TOOL_OUTCOMES: ReadonlySet<string> = new Set(['output-available', '
 
 /** What a reader knows of the call once it has been sent all of `data`. */
 export function seenTool(data: PartData): SeenTool {
-  const approval = approvalOf(data);
+  const { approved, reason, ...request }: Partial<Approval> = approvalOf(data) ?? {};
   return {
     state: String(data['state']),
-    approval: approval === undefined ? 'none' : approval.approved === undefined ? 'requested' : 'responded',
+    request: request.id === undefined ? '' : canonicalJson(request),
+    response: approved === undefined ? '' : canonicalJson([approved, reason ?? null]),
     preliminary:
       data['preliminary'] === true
         ? canonicalJson([data['output'] ?? null, data['resultProviderMetadata'] ?? null])
@@ -110,10 +113,12 @@ class ToolCall {
 
   approvalChunks(seen: SeenTool | undefined): ToolChunk[] {
     if (!this.approval) return [];
-    const before = seen?.approval ?? 'none';
+    const now = seenTool(this.data);
+    // A rule may deny what a user has approved: then there is another request, too.
+    const isNew = seen?.request !== now.request;
     const { id: approvalId, approved, reason, descriptor, requestReason, ...rest } = this.approval;
     const chunks: unknown[] = [];
-    if (before === 'none') {
+    if (isNew) {
       chunks.push({
         type: 'tool-approval-request',
         approvalId,
@@ -123,7 +128,7 @@ class ToolCall {
         ...(requestReason !== undefined && { reason: requestReason }),
       });
     }
-    if (before !== 'responded' && approved !== undefined) {
+    if (approved !== undefined && (isNew || seen?.response !== now.response)) {
       const decided = seen !== undefined && this.isDecidedSince(seen) ? this.metadata('callProviderMetadata') : {};
       chunks.push({
         type: 'tool-approval-response',

@@ -66,8 +66,8 @@ END $$;
 -- project needs an event; for `watch` see watch_instructions().
 --
 -- `permission` is { rules, above, action: allow | deny | ask, record, approval }: what domain/permissions.ts decided by these
--- rules of session and project, and of the sessions above. It counts only if they are in force now, and if nobody has answered for
--- the call yet. `record` is kept with a denial. `page_ms`: the page carries out the call, within this time.
+-- rules of session and project, and of the sessions above. It counts only if they are in force now; once a user has approved the
+-- call, only a denial counts. `record` is kept with a denial. `page_ms`: the page carries out the call, within this time.
 --
 -- Returns claim_run's kinds (lost also if the run has no such call), rules { rules, above } (others are in force; nothing was
 -- written), refused { code, ... } (only the claim and the log were written), or with the session's mark: settled (it has an
@@ -112,8 +112,7 @@ BEGIN
       IF p_fence[3] > 0 THEN PERFORM wait_is_known(v_run); END IF;
       RETURN session_mark(p_session) || jsonb_build_object('kind', 'waiting', 'wait_ms', waits_ms(v_run));
     END IF;
-  ELSIF v_permission IS NOT NULL AND v_call_state <> 'approval-responded'
-        AND v_run.given ->> 'tool_call_id' IS DISTINCT FROM v_call THEN
+  ELSIF v_permission IS NOT NULL AND v_run.given ->> 'tool_call_id' IS DISTINCT FROM v_call THEN
     v_rules := rules_in_force(p_session);
     IF v_chat.depth > 0 THEN v_above := rules_above(p_session); END IF;
     IF v_rules <> v_permission -> 'rules' OR v_above IS DISTINCT FROM v_permission -> 'above' THEN
@@ -129,8 +128,9 @@ BEGIN
   IF v_run.given ->> 'tool_call_id' = v_call THEN
     v_more := jsonb_build_object('given', v_run.given);
   END IF;
-  -- What was decided before counts.
-  v_holds := v_permission ->> 'action' IN ('ask', 'deny') AND v_call_state <> 'approval-responded' AND NOT v_more ? 'given';
+  -- What was approved is not asked for again.
+  v_holds := NOT v_more ? 'given' AND (
+    v_permission ->> 'action' = 'deny' OR v_permission ->> 'action' = 'ask' AND v_call_state <> 'approval-responded');
   IF v_call_state = 'approval-responded' OR v_holds THEN
     SELECT data INTO v_data FROM chat_parts WHERE session_id = p_session AND tool_call_id = v_call;
   END IF;

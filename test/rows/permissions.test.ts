@@ -96,17 +96,36 @@ describe('begin_tool', () => {
     expect(await second.beginTool(run, TOOL, 'call_1', decided('allow', rules))).toMatchObject({ kind: 'begun' });
   });
 
-  it('P3 of a call that was approved begins it, whatever the rules say now, and returns the part with the answer', async () => {
+  it('P3 of a call that was approved begins it, also if rules ask by now, and returns the part with the answer', async () => {
     const { session, run } = await asking(db);
     await answer(session, 'once');
-    await db.query(`UPDATE chat_sessions SET permissions = '[{"rule_id": "rul_new"}]' WHERE session_id = $1`, [
-      session.id,
-    ]);
-    const begun = await session.beginTool(run, AFTER, 'call_1', decided('deny'));
+    await call(db, 'put_rule', [session.id, false, 'rul_new', 'pay', '*']);
+    const rules = await rulesOf(session);
+    expect(await session.beginTool(run, AFTER, 'call_1', asks('call_1'))).toEqual({ kind: 'rules', rules, above: [] });
+    const begun = await session.beginTool(run, AFTER, 'call_1', asks('call_1', { rules }));
     expect(begun).toMatchObject({ kind: 'begun', data: { state: 'approval-responded', approval: { approved: true } } });
     expect(await session.row()).toMatchObject({ pending_tool: { tool_call_id: 'call_1' } });
     // Another attempt: the first one may have run the tool.
-    expect(await session.beginTool(run, [0, 3, 2], 'call_1', asks('call_1'))).toMatchObject({ kind: 'again' });
+    expect(await session.beginTool(run, [0, 3, 2], 'call_1', asks('call_1', { rules }))).toMatchObject({
+      kind: 'again',
+    });
+    expect(await session.beginTool(run, [0, 3, 3], 'call_1', decided('deny', rules))).toMatchObject({ kind: 'again' });
+  });
+
+  it('P3 of a call that was approved, and that a rule denies by now, settles it as denied by that rule', async () => {
+    const { session, run } = await asking(db);
+    await answer(session, 'once');
+    expect(await session.beginTool(run, AFTER, 'call_1', decided('deny'))).toMatchObject({ kind: 'settled' });
+    const settled = await callOf(session);
+    expect(settled).toMatchObject({
+      state: 'output-denied',
+      callProviderMetadata: { perdure: { permission: { rule: 'manifest-0', decision: 'deny', decided_by: 'rule' } } },
+    });
+    expect(settled['approval']).toEqual({
+      ...{ id: 'call_1', isAutomatic: true, approved: false, reason: 'a rule of the manifest denies it' },
+    });
+    expect(await session.row()).toMatchObject({ pending_tool: null });
+    expect(await answer(session, 'once')).toMatchObject({ ok: false, code: 'NotWaiting', decision: 'deny' });
   });
 
   it('P3 a lost attempt neither asks nor denies', async () => {

@@ -318,6 +318,23 @@ describe('a run that waits', () => {
     expect(ran).toEqual([`${session.id} pay 5`]);
   });
 
+  it('P3 W5 is replaced by an agent that denies what it asked for: the approved call does not run', async () => {
+    const own = await startRuntime({ agents: [askingAgent], script: askingModel });
+    const session = await TestSession.open(own, { agent: askingAgent.id });
+    const { run, call } = await asks(session, 'pay 5');
+    await own.first.stop();
+    const denies = { permission: 'pay', pattern: '5', action: 'deny', pinned: true } as const;
+    await own.startWorker({ agents: [{ ...askingAgent, permissions: [denies] }] });
+    await answer(session, call, 'once');
+    expect((await session.ended(run)).state).toBe('finished');
+    expect((await callsOf(session, run))[0]).toMatchObject({
+      state: 'output-denied',
+      approval: { isAutomatic: true, approved: false, reason: 'a rule of the manifest denies it' },
+      callProviderMetadata: { perdure: { permission: { rule: 'manifest-0', decision: 'deny', decided_by: 'rule' } } },
+    });
+    expect(ran).toEqual([]);
+  });
+
   it('W4 continues as new, and goes on waiting', async () => {
     const session = await open();
     const { run, call } = await asks(session);
