@@ -376,7 +376,7 @@ export class PerdureClient {
   /**
    * Gives the outcome of a tool call that a page carries out, because its tool has no `execute`: a call of the session, or of a
    * subagent below it. A repeat changes nothing.
-   * @throws {PerdureError} `SessionNotFound`, `NotWaiting`
+   * @throws {PerdureError} `SessionNotFound`, `NotWaiting` with what was decided
    */
   giveOutput(
     user: string,

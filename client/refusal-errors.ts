@@ -75,11 +75,10 @@ export function refusalError(refusal: Omit<Refusal, 'ok'>): PerdureError {
       return new PerdureError(code, 'the message is not one of the user: only those can be gone back to');
     case 'MessageHidden':
       return new PerdureError(code, `the message is hidden by ${CAUSES[cause ?? ''] ?? 'an earlier change'}`);
-    case 'NotWaiting':
-      return new PerdureError(
-        code,
-        `the tool call does not wait for this${decision === undefined ? '' : `: it was decided "${decision}"`}`,
-      );
+    case 'NotWaiting': {
+      const why = decision === undefined ? cause : `it was decided "${decision}"`;
+      return new PerdureError(code, `the tool call does not wait for this${why === undefined ? '' : `: ${why}`}`);
+    }
     case 'NotOffered':
       return new PerdureError(code, `decision: expected one that is offered: ${(offered ?? []).join(', ')}`);
     case 'KeyReused':

@@ -20,7 +20,7 @@ export interface Refusal {
   event?: PhaseEvent;
   state?: RunState;
   locked_project_id?: string;
-  /** What has hidden the message. */
+  /** What has hidden the message, or how the wait of a tool call has ended. */
   cause?: string;
   /** What was decided about a tool call. */
   decision?: string;

@@ -54,7 +54,11 @@ const givenOutput = z.union([
     above: z.array(z.string()),
     ...sessionMark.shape,
   }),
-  z.object({ code: z.enum(['SessionNotFound', 'NotWaiting']) }),
+  z.object({
+    code: z.enum(['SessionNotFound', 'NotWaiting']),
+    decision: z.string().exactOptional(),
+    cause: z.string().exactOptional(),
+  }),
 ]);
 
 /** An outcome that a page has given. */

@@ -140,8 +140,17 @@ BEGIN
   PERFORM lock_session(v_asking);
 END $$;
 
+-- The refusal of what a call does not wait for, with the `decision` about it, or else the `cause`: how its wait has ended.
+CREATE OR REPLACE FUNCTION not_waiting(p_run chat_runs, p_data jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT jsonb_strip_nulls(jsonb_build_object('code', 'NotWaiting', 'decision', decision, 'cause', CASE
+           WHEN decision IS NOT NULL THEN NULL
+           WHEN p_data ->> 'state' = 'output-denied' THEN p_data #>> '{approval,reason}'
+           WHEN p_run.state = 'aborted' OR p_run.abort_requested_at IS NOT NULL THEN 'its turn was aborted' END))
+    FROM (SELECT p_data #>> '{callProviderMetadata,perdure,permission,decision}') AS made(decision)
+$$;
+
 -- p_args: { tool_call_id, decision: once | session | always | reject }. The call may be one of a session below. The text of a
--- reason was logged under "<command id>/reason". NotWaiting says what was decided; the decision that was made, again, is
+-- reason was logged under "<command id>/reason". For NotWaiting see not_waiting(); the decision that was made, again, is
 -- answered as the first time. Of a call below, `child` names the run that goes on, instead of `run_seq`.
 CREATE OR REPLACE FUNCTION cmd_answer(p_session text, p_args jsonb, p_command_id text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -166,7 +175,7 @@ BEGIN
                               'outcome', v_outcome);
   ELSIF v_run.state IS DISTINCT FROM 'waiting' OR v_data ->> 'state' <> 'approval-requested'
         OR v_run.waiting ->> 'tool_call_id' <> v_call OR v_run.abort_requested_at IS NOT NULL THEN
-    RETURN jsonb_strip_nulls(jsonb_build_object('code', 'NotWaiting', 'decision', v_record -> 'decision'));
+    RETURN not_waiting(v_run, v_data);
   ELSIF v_decision = 'always' AND EXISTS (
           SELECT FROM sessions WHERE session_id = ANY (v_sessions) AND project_id IS NULL) THEN
     RETURN '{"code": "ProjectRequired"}';
@@ -198,7 +207,7 @@ END $$;
 
 -- Stores what a page gives as the outcome of a call that it carries out, of this session or one below: `p_given` is { output } or
 -- { error }. Returns { session_id, run_seq, message_id, user_message_id, model } of the call's run, its session's mark, and
--- `above`, the sessions above that; or a refusal { code }: SessionNotFound, NotWaiting. The same again changes nothing:
+-- `above`, the sessions above that; or a refusal: SessionNotFound, or that of not_waiting(). The same again changes nothing:
 -- `repeated` is true. It is compared with what was sent, of which the event of the call has a digest: the part has what the
 -- tool's schema and the limit for outputs have left of it.
 CREATE OR REPLACE FUNCTION give_output(p_session text, p_user text, p_call text, p_given jsonb) RETURNS jsonb
@@ -208,6 +217,7 @@ DECLARE
   v_run chat_runs;
   v_digest text := encode(sha256(convert_to(p_given::text, 'UTF8')), 'hex');
   v_first text;
+  v_data jsonb;
 BEGIN
   PERFORM lock_session(v_calling);
   IF NOT EXISTS (SELECT FROM sessions WHERE session_id = p_session AND user_id = p_user) THEN
@@ -224,7 +234,13 @@ BEGIN
     PERFORM append_event(v_calling, 'tool_output', 'user', jsonb_strip_nulls(jsonb_build_object(
       'tool_call_id', p_call, 'digest', v_digest, 'answered_in', nullif(p_session, v_calling))), 'output:' || p_call);
   ELSIF v_run.seq IS NULL OR v_first IS DISTINCT FROM v_digest THEN
-    RETURN '{"code": "NotWaiting"}';
+    SELECT data INTO v_data FROM chat_parts WHERE session_id = v_calling AND tool_call_id = p_call;
+    RETURN CASE
+      WHEN v_first IS NOT NULL THEN '{"code": "NotWaiting", "cause": "another output was given"}'
+      WHEN v_run.given ->> 'tool_call_id' = p_call OR v_data ->> 'state' IN ('output-available', 'output-error')
+        THEN '{"code": "NotWaiting", "cause": "it has ended without an output of the page"}'
+      -- The approval of a call does not end its wait for an output.
+      ELSE not_waiting(v_run, CASE WHEN v_data ->> 'state' = 'output-denied' THEN v_data END) END;
   END IF;
   RETURN session_mark(v_calling) || jsonb_build_object(
     'session_id', v_calling, 'run_seq', v_run.seq, 'message_id', v_run.answer_id, 'user_message_id', v_run.message_id,

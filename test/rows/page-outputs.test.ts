@@ -12,6 +12,9 @@ beforeAll(async () => {
 
 const PAGE = { page_ms: 3_600_000 };
 const NOT_WAITING = { code: 'NotWaiting' };
+const GIVEN = { ...NOT_WAITING, cause: 'another output was given' };
+const ENDED = { ...NOT_WAITING, cause: 'it has ended without an output of the page' };
+const ABORTED = { ...NOT_WAITING, cause: 'its turn was aborted' };
 
 const outputs = async (session: Session) => (await session.events()).filter(({ kind }) => kind === 'tool_output');
 
@@ -97,7 +100,7 @@ describe('the same outcome again', () => {
     await session.finishTool(run, AFTER, 'call_1', { data: { output: { place: 'here' } } });
     expect(await give(session, sent)).toMatchObject({ run_seq: run, repeated: true });
     for (const other of [{ output: { place: 'here' } }, { output: { place: 'there' } }, { error: 'lost' }]) {
-      expect(await give(session, other)).toEqual(NOT_WAITING);
+      expect(await give(session, other)).toEqual(GIVEN);
     }
     expect(await outputs(session)).toHaveLength(1);
   });
@@ -109,7 +112,7 @@ describe('the same outcome again', () => {
       await session.beginTool(run, AFTER, 'call_1', PAGE);
       await session.finishTool(run, AFTER, 'call_1', { data: { state: 'output-error', errorText: 'redacted' } });
       expect(await give(session, sent)).toMatchObject({ repeated: true });
-      expect(await give(session, { output: 'redacted' })).toEqual(NOT_WAITING);
+      expect(await give(session, { output: 'redacted' })).toEqual(GIVEN);
     }
   });
 
@@ -121,7 +124,7 @@ describe('the same outcome again', () => {
     expect(await session.beginTool(run, [0, 4, 1], 'call_2', PAGE)).toMatchObject({ kind: 'waiting' });
     const before = await session.everything();
     expect(await give(session, { output: 'one' })).toMatchObject({ repeated: true });
-    expect(await give(session, { output: 'two' })).toEqual(NOT_WAITING);
+    expect(await give(session, { output: 'two' })).toEqual(GIVEN);
     expect(await session.everything()).toEqual(before);
     expect(await give(session, { output: 'two' }, { callId: 'call_2' })).toMatchObject({ repeated: false });
   });
@@ -159,9 +162,9 @@ describe('an outcome', () => {
       expect(await session.beginTool(run, stale, 'call_1', PAGE)).toEqual({ kind: 'lost' });
     }
     expect(await session.beginTool(run, AFTER, 'call_1', PAGE)).toMatchObject({ kind: 'begun', given: { late: true } });
-    expect(await give(session, { output: 'here' })).toEqual(NOT_WAITING);
+    expect(await give(session, { output: 'here' })).toEqual(ENDED);
     await session.finishTool(run, AFTER, 'call_1', { data: { state: 'output-error', errorText: 'not in time' } });
-    expect(await give(session, { output: 'here' })).toEqual(NOT_WAITING);
+    expect(await give(session, { output: 'here' })).toEqual(ENDED);
     expect(await outputs(session)).toEqual([]);
   });
 
@@ -177,9 +180,9 @@ describe('an outcome', () => {
   it('R4 after an abort is refused, and the call stays as the user saw it', async () => {
     const { session, run } = await waitingForPage(db);
     await session.abort();
-    expect(await give(session, { output: 'here' })).toEqual(NOT_WAITING);
+    expect(await give(session, { output: 'here' })).toEqual(ABORTED);
     await session.settleRun(run, 'aborted');
-    expect(await give(session, { output: 'here' })).toEqual(NOT_WAITING);
+    expect(await give(session, { output: 'here' })).toEqual(ABORTED);
     expect(await session.parts(run)).toMatchObject([{ tool_state: 'input-available' }]);
     expect(await session.run(run)).toMatchObject({ state: 'aborted', waiting: null, given: null });
   });
@@ -225,7 +228,7 @@ describe('a call of a session below', () => {
       expect((await outputs(grandchild)).map(({ data }) => data)).toEqual([logged]);
       for (const each of [parent, child, grandchild]) {
         expect(await give(each, here, below)).toMatchObject({ session_id: grandchild.id, repeated: true });
-        expect(await give(each, { output: 'there' }, below)).toEqual(NOT_WAITING);
+        expect(await give(each, { output: 'there' }, below)).toEqual(GIVEN);
         expect(await questions(each)).toBeNull();
       }
       for (const each of [parent, child]) expect(await outputs(each)).toEqual([]);
@@ -245,7 +248,7 @@ describe('a call of a session below', () => {
       const [abort] = await Promise.all([parent.abort(), give(parent, here, below), give(grandchild, here, below)]);
       expect(abort).toMatchObject({ ok: true });
       expect(await grandchild.run(1)).toMatchObject({ state: 'aborted' });
-      expect(await give(parent, { output: 'there' }, below)).toEqual(NOT_WAITING);
+      expect(await give(parent, { output: 'there' }, below)).toMatchObject(NOT_WAITING);
     }
   });
 });

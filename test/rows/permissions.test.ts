@@ -304,18 +304,17 @@ describe('answers', () => {
       await session.rewind(message, { abort: true });
     }
     if (how === 'edit') await session.edit(message, 'something else');
+    const reason = how === 'rewind' || how === 'edit' ? 'no longer needed' : 'aborted by the user';
+    const before = how === 'abort' || how === 'close' ? 'its turn was aborted' : reason;
     for (const decision of ['once', 'reject']) {
-      expect(await answer(session, decision)).toMatchObject({ ok: false, code: 'NotWaiting' });
+      expect(await answer(session, decision)).toMatchObject({ ok: false, code: 'NotWaiting', cause: before });
     }
     await call(db, 'settle_run', [session.id, run, null, 'aborted', null, null, null, null]);
     expect(await callOf(session)).toMatchObject({
       state: 'output-denied',
-      approval: {
-        approved: false,
-        reason: how === 'rewind' || how === 'edit' ? 'no longer needed' : 'aborted by the user',
-      },
+      approval: { approved: false, reason },
     });
-    expect(await answer(session, 'once')).toMatchObject({ ok: false, code: 'NotWaiting' });
+    expect(await answer(session, 'once')).toMatchObject({ ok: false, code: 'NotWaiting', cause: reason });
     expect(await session.run(run)).toMatchObject({ state: 'aborted', waiting: null });
   });
 

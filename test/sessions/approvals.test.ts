@@ -253,7 +253,9 @@ describe('a run that waits', () => {
       state: 'output-denied',
       approval: { approved: false, reason: 'aborted by the user' },
     });
-    await expect(answer(session, call, 'once')).rejects.toMatchObject({ cause: { type: 'NotWaiting' } });
+    await expect(answer(session, call, 'once')).rejects.toMatchObject({
+      cause: { type: 'NotWaiting', details: [{ cause: 'aborted by the user' }] },
+    });
     expect(ran).toEqual([]);
   });
 

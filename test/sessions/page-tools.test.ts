@@ -43,7 +43,10 @@ it('P5 the output that a page gives ends the call, once; another one is refused'
   await turn.session.ended(turn.run);
   expect(await callOf(turn)).toMatchObject({ state: 'output-available', output: { place: 'here' } });
   const late = await give(turn, { output: { place: 'there' } });
-  expect(late).toMatchObject({ status: 409, body: { code: 'NotWaiting' } });
+  expect(late).toMatchObject({
+    status: 409,
+    body: { code: 'NotWaiting', detail: 'the tool call does not wait for this: another output was given' },
+  });
   expect(await callOf(turn)).toMatchObject({ output: { place: 'here' } });
 });
 
