@@ -80,7 +80,9 @@ export async function attemptToolCall<Next>(request: ToolCallRequest, recorder: 
   if (!plan.ok) return recorder.finish(plan);
   if (start.kind === 'refused') return recorder.finish(failedWith(refusalText(start)));
   const execute = tool.execute?.bind(tool);
-  if (execute === undefined) return recorder.finish(await pageResult(tool, start.given, request.maxOutputBytes));
+  // What a page has given counts, also if the tool has a function by now.
+  if (execute === undefined || start.given !== undefined)
+    return recorder.finish(await pageResult(tool, start.given, request.maxOutputBytes));
   if (start.kind === 'again' && tool.repeatable !== true) return recorder.finish(failedWith(UNKNOWN_OUTCOME));
   if (recorder.spawn && isTaskTool(tool)) {
     const spawned = await recorder.spawn(taskRequest(plan.input));

@@ -3,7 +3,7 @@ import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls, type UIMessage } from 'ai';
 import { beforeAll, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { askingAgent, askingModel } from '../../tools/test-kit/asking-agent.ts';
+import { askingAgent, askingModel, locate } from '../../tools/test-kit/asking-agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
@@ -124,6 +124,27 @@ it('P5 a worker that stops while a call waits: another one goes on with the outp
   expect((await give(turn, { output: { place: 'elsewhere' } })).status).toBe(200);
   await turn.session.ended(turn.run);
   expect(await callOf(turn)).toMatchObject({ state: 'output-available', output: { place: 'elsewhere' } });
+});
+
+it('P5 W5 a worker whose tool has a function by now takes the output that the page has given, and does not run it', async () => {
+  const own = await startRuntime({ agents: [askingAgent], script: askingModel });
+  const session = await TestSession.open(own, { agent: askingAgent.id });
+  const run = await session.send('locate');
+  await eventually(async () => expect((await session.run(run)).state).toBe('waiting'));
+  await own.first.stop();
+  let runs = 0;
+  const { output: _output, ...locating } = locate;
+  const executes = { ...locating, execute: () => ({ place: `run ${(runs += 1)}` }) };
+  const tools = askingAgent.tools.map((tool) => (tool.name === locate.name ? executes : tool));
+  await own.startWorker({ agents: [{ ...askingAgent, tools }] });
+  const { answer_id: answer } = await session.run(run);
+  const call = (await session.parts(answer)).find(({ type }) => type.startsWith('tool-'))!;
+  await own.db.query('SELECT give_output($1, $2, $3, $4)', [
+    ...[session.id, 'ada', call['toolCallId'], JSON.stringify({ output: { place: 'here' } })],
+  ]);
+  expect((await session.ended(run)).state).toBe('finished');
+  expect(await callOf({ session, run })).toMatchObject({ state: 'output-available', output: { place: 'here' } });
+  expect(runs).toBe(0);
 });
 
 it('H8 addToolOutput of the AI SDK gives the output, and the stream continues the same message', async () => {
