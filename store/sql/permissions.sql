@@ -26,10 +26,12 @@ DECLARE
   v_project text := (SELECT project_id FROM sessions WHERE session_id = p_session);
 BEGIN
   IF p_always THEN
-    DELETE FROM project_permissions
-     WHERE project_id = v_project AND (permission = p_permission AND pattern = p_pattern OR rule_id = p_rule);
+    DELETE FROM project_permissions WHERE project_id = v_project AND rule_id = p_rule;
     INSERT INTO project_permissions (project_id, rule_id, permission, pattern, action)
-    VALUES (v_project, p_rule, p_permission, p_pattern, 'allow');
+    VALUES (v_project, p_rule, p_permission, p_pattern, 'allow')
+    ON CONFLICT (project_id, permission, md5(pattern)) DO UPDATE
+       SET rule_id = excluded.rule_id, n = DEFAULT, pattern = excluded.pattern, action = excluded.action,
+           created_at = excluded.created_at;
   ELSE
     UPDATE chat_sessions
        SET permissions = (

@@ -133,6 +133,23 @@ it.each([
   expect(new Set(await cached())).toEqual(new Set([...kept, `${apps[1]} user`, `${apps[1]} app`]));
 });
 
+it('P3 a migration leaves the newest of the rules of a project that have the same pattern', async () => {
+  const old = patientPool(await freshDatabase({ empty: true }));
+  onTestFinished(() => old.end());
+  for (const name of ['0001_tables.sql', '0023_permissions.sql']) await old.query(await file(name));
+  await old.query('ALTER TABLE project_permissions DROP CONSTRAINT project_permissions_project_id_fkey');
+  const made = ['one pay 5', 'one pay 5', 'one pay 6', 'one look 5', 'two pay 5', 'one pay 5'];
+  for (const [n, rule] of made.entries()) {
+    await old.query(
+      `INSERT INTO project_permissions (project_id, rule_id, permission, pattern, action) VALUES ($1, $2, $3, $4, 'allow')`,
+      [rule.split(' ')[0], `rul_${n}`, ...rule.split(' ').slice(1)],
+    );
+  }
+  await old.query(await file('0035_unique_rules.sql'));
+  const { rows } = await old.query<{ rule_id: string }>('SELECT rule_id FROM project_permissions ORDER BY n');
+  expect(rows.map((row) => row.rule_id)).toEqual(['rul_2', 'rul_3', 'rul_4', 'rul_5']);
+});
+
 it('H1 a migration that waits for a table does not block other statements', async () => {
   const name = '9001_column.sql';
   const next = await build({ migrations: { [name]: 'ALTER TABLE chat_sessions ADD COLUMN extra text;' } });

@@ -2,6 +2,7 @@
 import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
+import { eventually } from '../../tools/test-kit/eventually.ts';
 import { AFTER, answer, asking, asks, decided, STEP, TOOL } from './asking.ts';
 import { type Answer, call, freshRows, type Row, rows, Session, toolPart } from './session.ts';
 
@@ -224,6 +225,27 @@ describe('answers', () => {
       ...['rul_eight', 'rul_seven_again', 'rul_six', 'rul_five'],
     ]);
     expect(await session.run(run)).toMatchObject({ state: 'running' });
+  });
+
+  it('P3 always, by two sessions of a project at once, makes one rule', async () => {
+    const { session, project } = await asking(db);
+    const other = await Session.at('chatting', db, { project: project! });
+    const first = await db.connect();
+    await first.query('BEGIN');
+    await first.query(`SELECT put_rule($1, true, 'rul_one', 'pay', '5')`, [session.id]);
+    let isOver = false;
+    const second = call(db, 'put_rule', [other.id, true, 'rul_two', 'pay', '5']).then(() => (isOver = true));
+    await eventually(async () => {
+      const waits = `SELECT FROM pg_stat_activity
+                      WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%put_rule%'`;
+      expect(isOver || (await rows(db, waits)).length > 0).toBe(true);
+    });
+    await first.query('COMMIT');
+    first.release();
+    await second;
+    expect(await rulesOf(session)).toMatchObject([{ rule_id: 'rul_two', pattern: '5' }]);
+    expect(await revoke(session, 'rul_two')).toBe('project');
+    expect(await rulesOf(other)).toEqual([]);
   });
 
   it('H13 the same one again is answered as the first, under its own key or another, and changes nothing but the log', async () => {
