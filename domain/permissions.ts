@@ -55,7 +55,7 @@ export type PermissionAnswer = (typeof ANSWERS)[number];
 
 /** What a call's part keeps of the decision, as `callProviderMetadata.perdure.permission`. */
 export interface PermissionRecord {
-  /** Id of the rule that decided, or that asked; null: none matched. */
+  /** Id of the rule that decided, or that asked; null: denied without one. */
   rule: string | null;
   decision: 'allow' | 'deny' | PermissionAnswer;
   scope: RuleScope | null;
@@ -73,7 +73,7 @@ export type UntimedRecord = Omit<PermissionRecord, 'decided_at'>;
 /** How the ids of the rules begin that an MCP server's definition has, or its tools' annotations. */
 export const MCP_RULE = 'mcp:';
 
-/** Maximum length of a pattern, and of what a tool asks for, in UTF-16 units. */
+/** Maximum length of a pattern, and of what a tool asks for if there are rules for it, in UTF-16 units. */
 export const MAX_PATTERN = 1_024;
 
 /**

@@ -1,6 +1,7 @@
 import {
   ANSWERS,
   decideTogether,
+  MAX_PATTERN,
   type PermissionAnswer,
   type PermissionRecord,
   type PermissionRequest,
@@ -57,13 +58,26 @@ export interface DecidingSession extends SessionRules {
 }
 
 const NOBODY = 'it needs an approval, and nobody can be asked in this session';
+const TOO_LONG = `it asks for more than ${MAX_PATTERN} characters, which no rule can allow`;
 const ABOVE = ' of a session above';
 const UNKNOWN = 'the rules of a session above are not known, because its agent is not configured';
 
-/** Decides about a call. Without anybody to ask, a question is a denial. */
+/**
+ * Decides about a call. Without anybody to ask, a question is a denial; so is what is too long for a pattern, if there are rules for
+ * the tool: no rule could name it.
+ */
 export function decideCall(call: CallToDecide & { isHeadless: true }): Exclude<DecidedCall, { action: 'ask' }>;
 export function decideCall(call: CallToDecide): DecidedCall;
 export function decideCall({ toolCallId, request, sessions, isHeadless }: CallToDecide): DecidedCall {
+  const isLong = request.pattern.length > MAX_PATTERN;
+  if (isLong && sessions.some(({ rules }) => rules?.some(({ permission }) => permission === request.permission))) {
+    const record = { rule: null, scope: null, decision: 'deny', decided_by: 'rule' } as const;
+    return {
+      action: 'deny',
+      record,
+      approval: { id: toolCallId, isAutomatic: true, approved: false, reason: TOO_LONG },
+    };
+  }
   const { action, rule, session_id, asking } = decideTogether(sessions, request);
   const isOwn = session_id === sessions[0].session_id;
   const by = { rule: rule?.rule_id ?? null, scope: rule?.source ?? null, ...(!isOwn && { session_id }) };

@@ -1,4 +1,4 @@
-import { MAX_PATTERN, type PermissionRequest } from '../../domain/permissions.ts';
+import type { PermissionRequest } from '../../domain/permissions.ts';
 import { byteLength, cleanJsonText, cleanText, headOf, type Json } from '../../domain/text.ts';
 import { PAGE_MS, type Raise, type ToolContext, type ToolDefinition } from '../definition/define.ts';
 import type { Issue } from '../definition/json-schema.ts';
@@ -50,12 +50,10 @@ export async function planTool(tool: ToolDefinition, input: unknown): Promise<To
   }
 }
 
-/** What a call asks permission for. @throws {Error} the tool says something that no pattern can match */
+/** What a call asks permission for. @throws {Error} the tool returned no text */
 function requestOf(tool: ToolDefinition, input: unknown): string {
   const request: unknown = tool.permission?.(input) ?? '';
-  if (typeof request !== 'string' || request.length > MAX_PATTERN) {
-    throw new Error(`permission(input) of "${tool.name}" returned no text of at most ${MAX_PATTERN} characters`);
-  }
+  if (typeof request !== 'string') throw new Error(`permission(input) of "${tool.name}" returned no text`);
   return cleanText(request);
 }
 
