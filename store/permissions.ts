@@ -5,7 +5,7 @@ import { call, type Db, jsonb, maybe, maybeOne } from './db.ts';
 import { sessionMark } from './results.ts';
 
 /** A rule as rows have it. */
-export const permissionRule = z.object({
+const permissionRule = z.object({
   rule_id: z.string(),
   permission: z.string(),
   pattern: z.string(),
@@ -14,11 +14,20 @@ export const permissionRule = z.object({
 });
 
 /** A session above another one, with the rules of it and its project. */
-export const sessionAbove = z.object({
+const sessionAbove = z.object({
   session_id: z.string(),
   agent: z.string(),
   has_project: z.boolean(),
   rules: z.array(permissionRule),
+});
+
+/**
+ * The rules by which a call is decided: those of its session and project, and of the sessions above a child, the nearest first.
+ * They have all that rows have, also what a newer build has written: begin_tool() compares them with those in force.
+ */
+export const decidingRules = z.object({
+  rules: z.array(z.looseObject(permissionRule.shape)),
+  above: z.array(z.looseObject({ ...sessionAbove.shape, rules: z.array(z.looseObject(permissionRule.shape)) })),
 });
 
 const inForce = z.object({ rules: z.array(permissionRule), above: z.array(sessionAbove) });

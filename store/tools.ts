@@ -7,7 +7,7 @@ import type { Json } from '../domain/text.ts';
 import type { Todo } from '../domain/todo.ts';
 import { call, type Db, jsonb, many, maybe } from './db.ts';
 import type { InstructionChanges, InstructionWatch } from './instructions.ts';
-import { permissionRule, sessionAbove } from './permissions.ts';
+import { decidingRules } from './permissions.ts';
 import { jsonColumn, lost, notBegun, sessionContext, sessionMark, underway } from './results.ts';
 import { callClaimed, type Claim, type WorkDone } from './runs.ts';
 import { incompleteScopes, stateEntry } from './state.ts';
@@ -27,10 +27,7 @@ const loadedToolCall = z.object({
   ...sessionContext,
   /** How long the run has worked, in milliseconds, by Postgres' clock. */
   elapsed_ms: z.number(),
-  /** Of the session and its project. */
-  rules: z.array(permissionRule),
-  /** The sessions above a child, the nearest first. */
-  above: z.array(sessionAbove),
+  ...decidingRules.shape,
   /** Nobody can be asked. */
   headless: z.boolean(),
   state: z.array(stateEntry),
@@ -51,7 +48,7 @@ export interface RaiseRequest {
 }
 
 /** The rules by which a call was decided. */
-export type DecidingRules = Pick<LoadedToolCall, 'rules' | 'above'>;
+export type DecidingRules = z.infer<typeof decidingRules>;
 
 /** What was decided about a call before it begins, by these rules. `approval` is that of the AI SDK's part. */
 export type PermissionToBegin = DecidingRules &
@@ -100,7 +97,7 @@ const toolClaim = z.discriminatedUnion('kind', [
     given: given.exactOptional(),
   }),
   z.object({ kind: z.literal('waiting'), ...sessionMark.shape, wait_ms: z.number().nullable() }),
-  z.object({ kind: z.literal('rules'), rules: z.array(permissionRule), above: z.array(sessionAbove) }),
+  z.object({ kind: z.literal('rules'), ...decidingRules.shape }),
   settledTool,
   toolRefusal,
   underway,

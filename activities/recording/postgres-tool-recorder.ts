@@ -42,6 +42,9 @@ import { ToolWatch } from '../prompt/tool-watch.ts';
 import { newTask } from './tasks.ts';
 import { type BufferedContext, hideIn, toolContext } from './tool-context.ts';
 
+/** How often an attempt decides about a call, if its rules change each time. */
+const DECISIONS = 10;
+
 /** A loaded tool call. */
 interface Loaded extends Writer {
   args: ToolArgs;
@@ -131,7 +134,7 @@ export class PostgresToolRecorder implements ToolRecorder<ToolOutcome> {
   ): Promise<Exclude<Begun, { kind: 'rules' }>> {
     const { args, call } = this.work;
     let rules: DecidingRules = { rules: call.rules, above: call.above };
-    for (;;) {
+    for (let n = 0; n < DECISIONS; n += 1) {
       const decided = demand && {
         ...rules,
         ...decideCall({
@@ -146,6 +149,7 @@ export class PostgresToolRecorder implements ToolRecorder<ToolOutcome> {
       if (!isRules(begun)) return begun as Exclude<Begun, { kind: 'rules' }>;
       rules = { rules: begun.rules, above: begun.above };
     }
+    throw ApplicationFailure.retryable('RulesChange', 'RulesChange');
   }
 
   /** The call's session and those above it, each with all rules that hold in it. */

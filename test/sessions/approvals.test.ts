@@ -171,6 +171,53 @@ describe('a tool call', () => {
     expect(ran).toEqual([`${session.id} pay 99`]);
   });
 
+  it('P3 is decided by rules with fields of a newer build, too', async () => {
+    const session = await open();
+    const rule = {
+      rule_id: 'rul_new',
+      permission: 'look',
+      pattern: '*',
+      action: 'allow',
+      source: 'session',
+      note: [1],
+    };
+    await runtime.db.query('UPDATE chat_sessions SET permissions = $2 WHERE session_id = $1', [
+      session.id,
+      JSON.stringify([rule]),
+    ]);
+    const run = await session.send('look');
+    expect((await session.ended(run)).state).toBe('finished');
+    expect((await callsOf(session, run))[0]).toMatchObject({
+      callProviderMetadata: { perdure: { permission: { rule: 'rul_new', decision: 'allow', scope: 'session' } } },
+    });
+  });
+
+  it('P3 is decided without another round trip, unless its rules have just changed', async () => {
+    const session = await open();
+    const calls: string[] = [];
+    let rules = 0;
+    using _hook = aroundCalls(runtime.db, {
+      before: async ({ name, args }) => {
+        if (args[0] !== session.id || !['load_tool_call', 'begin_tool', 'finish_tool'].includes(name)) return;
+        calls.push(name);
+        if (name === 'begin_tool' && rules === 1) {
+          rules = 2;
+          await runtime.db.query(`SELECT put_rule($1, false, 'rul_new', 'look', '*')`, [session.id]);
+        }
+      },
+    });
+    await session.ended(await session.send('look, pay 13'));
+    const once = ['load_tool_call', 'begin_tool', 'finish_tool'];
+    expect(calls.splice(0)).toEqual([...once, 'load_tool_call', 'begin_tool']);
+    rules = 1;
+    const run = await session.send('look');
+    await session.ended(run);
+    expect(calls).toEqual(['load_tool_call', 'begin_tool', 'begin_tool', 'finish_tool']);
+    expect((await callsOf(session, run))[0]).toMatchObject({
+      callProviderMetadata: { perdure: { permission: { rule: 'rul_new' } } },
+    });
+  });
+
   it('P3 that is rejected does not run, and the turn goes on', async () => {
     const session = await open();
     const { run, call } = await asks(session);
