@@ -1,26 +1,44 @@
+import { isToolPart, toolNameOf } from './part-data.ts';
+
 interface Part {
   type: string;
   toolCallId?: string;
+  toolName?: string;
   state?: string | undefined;
+  providerExecuted?: boolean | undefined;
 }
 
+const DECIDED: ReadonlySet<unknown> = new Set(['approval-requested', 'approval-responded', 'output-denied']);
+
 /**
- * For `sendAutomaticallyWhen` of the AI SDK's useChat, made once for a chat: the last message is an answer in whose last step a
- * tool call was just approved or rejected. Calls ask one after the other, so a page sends each response at once. It sends it once:
- * the AI SDK asks again after every stream, and a call that the page carries out stays approved until its output is there.
+ * For `sendAutomaticallyWhen` of the AI SDK's useChat; made once, outside of components, because it knows what it has sent. It is
+ * true if the last message is an answer, and in its last step a tool call was just approved or rejected, or the page has given the
+ * outcome of one of `tools`, which it carries out. Calls run one after the other: it is false while an earlier one is open, and what
+ * the page gives for later ones is sent again when it is their turn. Each counts once, although the AI SDK asks after every stream.
+ *
+ * @param options.tools names of the tools that the page carries out, with `addToolOutput`
  */
-export function sendWhenAnswered(): (chat: {
+export function sendWhenAnswered({ tools = [] }: { tools?: readonly string[] } = {}): (chat: {
   messages: readonly { role: string; parts: readonly Part[] }[];
 }) => boolean {
   const sent = new Set<string>();
+  const isNews = (mark: string) => !sent.has(mark) && sent.add(mark).has(mark);
   return ({ messages }) => {
     const last = messages.at(-1);
     if (last?.role !== 'assistant') return false;
     const step = last.parts.slice(last.parts.findLastIndex(({ type }) => type === 'step-start') + 1);
-    const news = step.flatMap(({ state, toolCallId: id }) =>
-      state === 'approval-responded' && id !== undefined && !sent.has(id) ? [id] : [],
+    const calls = step.filter((part) => isToolPart(part) && part.providerExecuted !== true);
+    // What is before a call that was decided has reached the server.
+    const from = Math.max(
+      0,
+      calls.findLastIndex(({ state }) => DECIDED.has(state)),
     );
-    for (const id of news) sent.add(id);
-    return news.length > 0;
+    for (const { state, toolCallId: id, ...part } of calls.slice(from)) {
+      if (state === 'approval-responded') return isNews(`approval ${id}`);
+      if (state === 'output-denied') continue;
+      if (state !== 'output-available' && state !== 'output-error') return false;
+      if (tools.includes(toolNameOf(part)) && isNews(`output ${id}`)) return true;
+    }
+    return false;
   };
 }

@@ -42,13 +42,13 @@ export interface LostPart extends PartWrite {
 }
 
 /** Whether the part is a tool call, of a static or a dynamic tool. */
-export function isToolPart(data: PartData): boolean {
+export function isToolPart(data: { type: string }): boolean {
   return data.type === 'dynamic-tool' || data.type.startsWith('tool-');
 }
 
 /** The name of the tool that a tool part calls. */
-export function toolNameOf(data: PartData): string {
-  return data.type === 'dynamic-tool' ? String(data['toolName']) : data.type.slice('tool-'.length);
+export function toolNameOf(data: { type: string; toolName?: unknown }): string {
+  return data.type === 'dynamic-tool' ? String(data.toolName) : data.type.slice('tool-'.length);
 }
 
 export function isTextPart(data: PartData): boolean {

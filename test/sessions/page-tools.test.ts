@@ -1,7 +1,8 @@
 // Tool calls that the page carries out, with a worker, Temporal and a host.
 import { Chat } from '@ai-sdk/react';
-import { DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls, type UIMessage } from 'ai';
+import { DefaultChatTransport, isToolUIPart, lastAssistantMessageIsCompleteWithToolCalls, type UIMessage } from 'ai';
 import { beforeAll, expect, it } from 'vitest';
+import { sendWhenAnswered } from '../../client/index.ts';
 import { newId } from '../../domain/ids.ts';
 import { askingAgent, askingModel, locate } from '../../tools/test-kit/asking-agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
@@ -147,28 +148,64 @@ it('P5 W5 a worker whose tool has a function by now takes the output that the pa
   expect(runs).toBe(0);
 });
 
-it('H8 addToolOutput of the AI SDK gives the output, and the stream continues the same message', async () => {
+/** A page with the AI SDK's chat, which carries out `locate` as soon as it hears of the call. */
+function page(sendAutomaticallyWhen: (chat: { messages: UIMessage[] }) => boolean) {
   const headers = { 'x-perdure-user': 'ada' };
   const calls: string[] = [];
   const chat: Chat<UIMessage> = new Chat<UIMessage>({
     id: newId('msg'),
     transport: new DefaultChatTransport({ api: `${host.url}/api/chat`, headers }),
-    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
-    onToolCall: ({ toolCall }) => {
-      calls.push(toolCall.toolName);
-      if (toolCall.toolName !== 'locate') return;
-      void chat.addToolOutput({ tool: 'locate', toolCallId: toolCall.toolCallId, output: { place: 'home' } });
+    sendAutomaticallyWhen,
+    onToolCall: ({ toolCall: { toolName, toolCallId } }) => {
+      calls.push(toolName);
+      if (toolName !== 'locate') return;
+      const place = calls.filter((each) => each === 'locate').length;
+      void chat.addToolOutput({ tool: 'locate', toolCallId, output: { place: `place ${place}` } });
     },
   });
-  await chat.sendMessage({ text: 'look, locate' });
-  await eventually(() => {
+  return { chat, calls };
+}
+
+const callsOf = (chat: Chat<UIMessage>) =>
+  chat.lastMessage!.parts.filter((part) => isToolUIPart(part)).map((part) => [part.state, part.output]);
+
+/** Waits until the page shows the text that ends the turn. */
+const settled = (chat: Chat<UIMessage>) =>
+  eventually(() => {
     expect(chat.status).toBe('ready');
     expect(chat.lastMessage?.parts.at(-1)).toMatchObject({ type: 'text', state: 'done' });
   });
+
+const PLACE = ['output-available', { place: 'place 1' }];
+
+it('H8 addToolOutput of the AI SDK gives the output, and the stream continues the same message', async () => {
+  const { chat, calls } = page(lastAssistantMessageIsCompleteWithToolCalls);
+  await chat.sendMessage({ text: 'look, locate' });
+  await settled(chat);
   expect(calls).toEqual(['look', 'locate']);
   expect(chat.messages).toHaveLength(2);
-  expect(chat.lastMessage!.parts.find(({ type }) => type === 'tool-locate')).toMatchObject({
-    state: 'output-available',
-    output: { place: 'home' },
-  });
+  expect(callsOf(chat)).toEqual([['output-available', { seen: 'nothing' }], PLACE]);
+});
+
+it.each([
+  ['locate, look', [PLACE, ['output-available', { seen: 'nothing' }]]],
+  ['locate, locate', [PLACE, ['output-available', { place: 'place 2' }]]],
+  ['pay 13, locate', [['output-denied', undefined], PLACE]],
+])('H8 sendWhenAnswered sends each output of a page whose turn it is: %s', async (text, outcomes) => {
+  const { chat } = page(sendWhenAnswered({ tools: ['locate'] }));
+  await chat.sendMessage({ text });
+  await settled(chat);
+  expect(chat.messages).toHaveLength(2);
+  expect(callsOf(chat)).toEqual(outcomes);
+});
+
+it('H8 H13 an output of a page that is made before an earlier call is approved is sent after that', async () => {
+  const { chat } = page(sendWhenAnswered({ tools: ['locate'] }));
+  await chat.sendMessage({ text: 'pay 5, locate' });
+  const { parts } = chat.lastMessage!;
+  const asked = parts.filter((part) => isToolUIPart(part)).find(({ state }) => state === 'approval-requested');
+  await chat.addToolApprovalResponse({ id: asked!.approval!.id, approved: true });
+  await settled(chat);
+  expect(chat.messages).toHaveLength(2);
+  expect(callsOf(chat)).toEqual([['output-available', { paid: 5 }], PLACE]);
 });
