@@ -89,6 +89,7 @@ const answeredCall = z.object({
   run_seq: z.number(),
   /** The run is not over. */
   is_open: z.boolean(),
+  is_aborted: z.boolean(),
   calls: z.array(
     z.object({
       tool_call_id: z.string(),

@@ -46,6 +46,8 @@ interface Place {
   session: string;
 }
 
+const ABORTED = 'the tool call does not wait for this: the answer was aborted';
+
 /** Answers tool calls, and gives the outcomes of those that pages carry out. */
 export class CallAnswers {
   private readonly deps: Deps;
@@ -66,6 +68,8 @@ export class CallAnswers {
     );
     const news = known.filter((response) => isNews(found, response));
     for (const response of news) await this.take({ ...place, session: session.session_id }, response, read);
+    // Not the end of the answer again, after which a page that takes it for any end would send the same without end.
+    if (news.length === 0 && known.length > 0 && found.is_aborted) throw new PerdureError('NotWaiting', ABORTED);
     const after = news[0] ?? known.findLast((response) => isRepeat(found, response));
     if (after === undefined) {
       const expected = 'a response to a tool call that waits for one';

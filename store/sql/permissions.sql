@@ -252,7 +252,8 @@ END $$;
 
 -- The run of an answer of a user's, and the answer's tool calls. Null: the user has no such answer.
 CREATE OR REPLACE FUNCTION answered_calls(p_session text, p_user text, p_answer text) RETURNS jsonb LANGUAGE sql STABLE AS $$
-  SELECT jsonb_build_object('run_seq', r.seq, 'is_open', r.state IN ('running', 'waiting'), 'calls', (
+  SELECT jsonb_build_object('run_seq', r.seq, 'is_open', r.state IN ('running', 'waiting'),
+           'is_aborted', r.state = 'aborted', 'calls', (
            SELECT coalesce(jsonb_agg(jsonb_build_object(
                     'tool_call_id', p.tool_call_id, 'tool_state', p.tool_state,
                     'approved', p.data #> '{approval,approved}',

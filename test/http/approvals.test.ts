@@ -1,6 +1,6 @@
 // Approvals and permission rules over HTTP, with the AI SDK's own chat.
 import { Chat } from '@ai-sdk/react';
-import { DefaultChatTransport, type UIMessage } from 'ai';
+import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, type UIMessage } from 'ai';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { manifestRules } from '../../agent/definition/define.ts';
 import { sendWhenAnswered } from '../../client/index.ts';
@@ -29,12 +29,15 @@ function page(
   id: string = newId('msg'),
   messages: UIMessage[] = [],
   onToolCall: (name: string) => void = () => {},
-  { url } = host,
+  {
+    url = host.url,
+    when = sendWhenAnswered(),
+  }: { url?: string; when?: (chat: { messages: UIMessage[] }) => boolean } = {},
 ): Chat<UIMessage> {
   const headers = { 'x-perdure-user': 'ada' };
   const transport = new DefaultChatTransport({ api: `${url}/api/chat`, headers });
   return new Chat({
-    ...{ id, messages, transport, sendAutomaticallyWhen: sendWhenAnswered() },
+    ...{ id, messages, transport, sendAutomaticallyWhen: when },
     onToolCall: ({ toolCall }) => onToolCall(toolCall.toolName),
   });
 }
@@ -91,6 +94,20 @@ describe('the AI SDK’s chat', () => {
     expect(JSON.stringify(chat.lastMessage)).toContain('the user did not allow this call: too much');
     expect(ran).toHaveLength(1);
   });
+
+  it.each([true, false])(
+    'H8 the AI SDK’s own predicate sends the response of the last call: approved is %s',
+    async (approved) => {
+      const chat = page(newId('msg'), [], undefined, { when: lastAssistantMessageIsCompleteWithApprovalResponses });
+      const asked = await asks(chat, 'look, pay 5');
+      await chat.addToolApprovalResponse({ id: asked.approval!.id, approved });
+      await settled(chat);
+      await inStep(chat);
+      expect(chat.messages).toHaveLength(2);
+      expect(callsIn(chat.lastMessage).at(-1)!.state).toBe(approved ? 'output-available' : 'output-denied');
+      expect(ran).toHaveLength(approved ? 1 : 0);
+    },
+  );
 
   it('H8 a replay ends at the question, too, and equals the stored message', async () => {
     const chat = page();

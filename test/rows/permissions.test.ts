@@ -444,12 +444,14 @@ describe('answered_calls', () => {
     const open = of('call_2', toolPart('call_2', 1).data['state'] as string);
     await session.beginTool(run, TOOL, 'call_1', asks('call_1'));
     expect(await read()).toEqual({
-      ...{ run_seq: run, is_open: true },
+      ...{ run_seq: run, is_open: true, is_aborted: false },
       calls: [of('call_1', 'approval-requested', 'approval'), open],
     });
     await answer(session, 'once');
     expect(await read()).toMatchObject({ calls: [of('call_1', 'approval-responded', null, true), open] });
     expect(await read('eve')).toBeNull();
     expect(await read('ada', 'msg_none')).toBeNull();
+    await session.settleRun(run, 'aborted');
+    expect(await read()).toMatchObject({ is_open: false, is_aborted: true });
   });
 });

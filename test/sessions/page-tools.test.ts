@@ -1,22 +1,48 @@
 // Tool calls that the page carries out, with a worker, Temporal and a host.
 import { Chat } from '@ai-sdk/react';
-import { DefaultChatTransport, isToolUIPart, lastAssistantMessageIsCompleteWithToolCalls, type UIMessage } from 'ai';
+import {
+  DefaultChatTransport,
+  isToolUIPart,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
+  type UIMessage,
+} from 'ai';
 import { beforeAll, expect, it } from 'vitest';
+import { z } from 'zod';
+import { defineAgent, defineTool } from '../../agent/definition/define.ts';
+import { problemOf } from '../../client/chat.ts';
 import { sendWhenAnswered } from '../../client/index.ts';
 import { newId } from '../../domain/ids.ts';
 import { askingAgent, askingModel, locate } from '../../tools/test-kit/asking-agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
+import { Gate } from '../../tools/test-kit/gate.ts';
 import { startHost, type TestHost } from '../../tools/test-kit/host.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { updates } from '../../workflows/definitions.ts';
 
+const paying = new Gate();
+/** Its tool `pay` ends only when the test is over. */
+const slowAgent = defineAgent({
+  ...askingAgent,
+  id: 'slow',
+  tools: [
+    ...askingAgent.tools.filter(({ name }) => name !== 'pay'),
+    defineTool({
+      name: 'pay',
+      description: 'Pays slowly.',
+      input: z.object({ amount: z.number() }),
+      execute: () => paying.pass().then(() => ({})),
+    }),
+  ],
+});
+
 let runtime: TestRuntime;
 let host: TestHost;
 beforeAll(async () => {
-  runtime = await startRuntime({ agents: [askingAgent], script: askingModel });
+  runtime = await startRuntime({ agents: [askingAgent, slowAgent], script: askingModel });
   const { databaseUrl, temporal, workspaces } = runtime;
-  host = await startHost({ databaseUrl, temporal, workspaces, agents: ['asking'] });
+  host = await startHost({ databaseUrl, temporal, workspaces, agents: ['asking', 'slow'] });
 });
 
 /** A session whose turn waits for the page to carry out a call. */
@@ -148,22 +174,30 @@ it('P5 W5 a worker whose tool has a function by now takes the output that the pa
   expect(runs).toBe(0);
 });
 
-/** A page with the AI SDK's chat, which carries out `locate` as soon as it hears of the call. */
-function page(sendAutomaticallyWhen: (chat: { messages: UIMessage[] }) => boolean) {
+/** A page with the AI SDK's chat, which carries out `locate` as soon as it hears of the call, unless it is `late`. */
+function page(sendAutomaticallyWhen: (chat: { messages: UIMessage[] }) => boolean, { late = false } = {}) {
   const headers = { 'x-perdure-user': 'ada' };
   const calls: string[] = [];
+  const sent: unknown[] = [];
+  const counting: typeof fetch = (url, init) => {
+    sent.push(url);
+    return fetch(url, init);
+  };
   const chat: Chat<UIMessage> = new Chat<UIMessage>({
     id: newId('msg'),
-    transport: new DefaultChatTransport({ api: `${host.url}/api/chat`, headers }),
+    transport: new DefaultChatTransport({
+      ...{ api: `${host.url}/api/chat`, headers, fetch: counting },
+      body: { agent: late ? slowAgent.id : askingAgent.id },
+    }),
     sendAutomaticallyWhen,
     onToolCall: ({ toolCall: { toolName, toolCallId } }) => {
       calls.push(toolName);
-      if (toolName !== 'locate') return;
+      if (toolName !== 'locate' || late) return;
       const place = calls.filter((each) => each === 'locate').length;
       void chat.addToolOutput({ tool: 'locate', toolCallId, output: { place: `place ${place}` } });
     },
   });
-  return { chat, calls };
+  return { chat, calls, sent };
 }
 
 const callsOf = (chat: Chat<UIMessage>) =>
@@ -175,6 +209,9 @@ const settled = (chat: Chat<UIMessage>) =>
     expect(chat.status).toBe('ready');
     expect(chat.lastMessage?.parts.at(-1)).toMatchObject({ type: 'text', state: 'done' });
   });
+
+const partIn = (chat: Chat<UIMessage>, state: string) =>
+  chat.lastMessage!.parts.filter((part) => isToolUIPart(part)).find((part) => part.state === state)!;
 
 const PLACE = ['output-available', { place: 'place 1' }];
 
@@ -202,10 +239,37 @@ it.each([
 it('H8 H13 an output of a page that is made before an earlier call is approved is sent after that', async () => {
   const { chat } = page(sendWhenAnswered({ tools: ['locate'] }));
   await chat.sendMessage({ text: 'pay 5, locate' });
-  const { parts } = chat.lastMessage!;
-  const asked = parts.filter((part) => isToolUIPart(part)).find(({ state }) => state === 'approval-requested');
-  await chat.addToolApprovalResponse({ id: asked!.approval!.id, approved: true });
+  await chat.addToolApprovalResponse({ id: partIn(chat, 'approval-requested').approval!.id, approved: true });
   await settled(chat);
   expect(chat.messages).toHaveLength(2);
   expect(callsOf(chat)).toEqual([['output-available', { paid: 5 }], PLACE]);
+});
+
+/** Waits until what a page has sent for an aborted answer is refused, with so many requests of the page in all. */
+async function refusedAfterAbort({ chat, sent }: ReturnType<typeof page>, requests: number): Promise<void> {
+  await eventually(() => {
+    expect(chat.status).toBe('error');
+    expect(problemOf(chat.error)).toMatchObject({ code: 'NotWaiting', detail: expect.stringContaining('aborted') });
+  });
+  expect(sent).toHaveLength(requests);
+}
+
+it('H8 H13 an output for an answer that was aborted is refused by name, and the AI SDK does not send it again', async () => {
+  const tab = page(lastAssistantMessageIsCompleteWithToolCalls, { late: true });
+  await tab.chat.sendMessage({ text: 'look, locate' });
+  await host.as('ada').post(`/api/sessions/${tab.chat.id}/abort`, {});
+  const { toolCallId } = partIn(tab.chat, 'input-available');
+  await tab.chat.addToolOutput({ tool: 'locate', toolCallId, output: { place: 'here' } });
+  await refusedAfterAbort(tab, 2);
+});
+
+it('H8 H13 the same for a response to an approval, whose call ran when the answer was aborted', async () => {
+  const tab = page(lastAssistantMessageIsCompleteWithApprovalResponses, { late: true });
+  await tab.chat.sendMessage({ text: 'look, pay 5' });
+  const { approval } = partIn(tab.chat, 'approval-requested');
+  await tab.chat.addToolApprovalResponse({ id: approval!.id, approved: true });
+  await paying.reached;
+  await host.as('ada').post(`/api/sessions/${tab.chat.id}/abort`, {});
+  await refusedAfterAbort(tab, 3);
+  paying.open();
 });
