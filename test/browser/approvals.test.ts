@@ -31,14 +31,31 @@ const locate = defineTool({
   output: z.object({ place: z.string() }),
 });
 
+const editText = defineTool({
+  name: 'edit_text',
+  description: 'Changes a text.',
+  input: z.object({ path: z.string(), old_string: z.string(), new_string: z.string() }),
+  execute: () => ({}),
+});
+
+const item = z.object({ name: z.string(), note: z.object({ for: z.string() }) });
+const order = defineTool({
+  name: 'order',
+  description: 'Orders.',
+  input: z.object({ items: z.array(item) }),
+  execute: () => ({}),
+});
+
 const permissions = [
   { permission: 'run', pattern: '*', action: 'ask' },
   { permission: 'run', pattern: 'rm *', action: 'ask', pinned: true },
   { permission: 'write_file', pattern: '*', action: 'ask' },
+  { permission: 'edit_text', pattern: '*', action: 'ask' },
+  { permission: 'order', pattern: '*', action: 'ask' },
 ] as const;
 const boss = defineAgent({
   ...siteBuilder,
-  tools: [...siteBuilder.tools, run, locate],
+  tools: [...siteBuilder.tools, run, locate, editText, order],
   permissions: [...permissions],
   subagents: ['helper'],
 });
@@ -53,6 +70,9 @@ beforeAll(async () => {
   site.runtime.model.script(answer);
 });
 
+/** More than the page shows at once elsewhere. */
+const ORDERED = Array.from({ length: 101 }, (_, n) => ({ name: `owl ${n}`, note: { for: `nest\u200E ${n}` } }));
+
 /** The calls of the step that a message makes. */
 function callsFor(text: string): ModelAction[] {
   const [word = '', ...rest] = text.split(' ');
@@ -66,6 +86,14 @@ function callsFor(text: string): ModelAction[] {
       return [callTool('call_1', 'build_and_deploy', { confirm_new_project: true })];
     case 'where':
       return [callTool('call_1', 'locate', {})];
+    case 'hidden':
+      return [callTool('call_1', 'run', { command: 'ls \u202Etxt.\u200Bexe', folder: 'my\u2066home' })];
+    case 'edit':
+      return [
+        callTool('call_1', 'edit_text', { path: 'a.txt', old_string: 'one\ntwo\u200B', new_string: 'one\nzwei' }),
+      ];
+    case 'order':
+      return [callTool('call_1', 'order', { items: ORDERED })];
     case 'delegate':
     case 'background':
       return [callTool('call_1', 'task', { agent: 'helper', prompt: command, background: word === 'background' })];
@@ -224,6 +252,45 @@ describe('a question', () => {
     expect(await changes.locator('pre').textContent()).toContain(' one\n-two\n+zwei\n three');
     await asked.getByRole('button', { name: 'Always' }).click();
     await tab.answers.getByText('That was write one|zwei|three.').waitFor();
+  });
+});
+
+describe('what is asked', () => {
+  it('P3 H13 an old and a new text are shown as a diff', async () => {
+    const tab = await site.visit();
+    await tab.send('edit');
+    const changes = question(tab, 'edit_text').getByRole('region', { name: 'Changes in a.txt' });
+    await changes.locator('ins').waitFor();
+    expect(await changes.locator('del').allTextContents()).toEqual([String.raw`-two\u200b` + '\n']);
+    expect(await changes.locator('ins').allTextContents()).toEqual(['+zwei\n']);
+    await question(tab, 'edit_text').getByRole('button', { name: 'Reject' }).click();
+    await tab.idle();
+  });
+
+  it('P3 H13 any other input is shown as JSON, of which nothing is collapsed', async () => {
+    const tab = await site.visit();
+    await tab.send('order');
+    const input = question(tab, 'order').getByRole('group', { name: 'Input' });
+    await input.getByText('owl 100').waitFor();
+    expect(await input.locator('details:not([open])').count()).toBe(0);
+    expect(await input.locator('.leaf').allTextContents()).toEqual(
+      ORDERED.flatMap(({ name }, n) => [name, String.raw`nest\u200e ${n}`]),
+    );
+    expect(await input.getByRole('button').count()).toBe(0);
+    await question(tab, 'order').getByRole('button', { name: 'Reject' }).click();
+    await tab.idle();
+  });
+
+  it('P3 H13 characters that hide or reorder others are shown as escapes', async () => {
+    const tab = await site.visit();
+    await tab.send('hidden');
+    const shown = String.raw`ls \u202etxt.\u200bexe`;
+    await command(tab, shown).waitFor();
+    const further = question(tab).getByRole('group', { name: 'Further input' });
+    await further.getByText(String.raw`my\u2066home`).waitFor();
+    expect(await question(tab).locator('.note code').allTextContents()).toEqual(['run', shown]);
+    await question(tab).getByRole('button', { name: 'Reject' }).click();
+    await tab.idle();
   });
 });
 

@@ -1,11 +1,15 @@
-import { useContext, useEffect, useState } from 'react';
+import { type ComponentProps, useContext, useEffect, useState } from 'react';
 import { SessionApi } from '../api/api.ts';
 import { Changes } from '../diff/changes.tsx';
 import { ShownSession } from '../session/shown-session.ts';
 import { type AskedInput, readInput } from './asked-input.ts';
 import { Value } from './value.tsx';
+import { visible } from './visible.ts';
 
-/** The input of a tool call, for the decision about it: what changes in a file, a command, anything else as JSON. */
+/**
+ * The input of a tool call, for the decision about it: what changes in a file, a command, anything else as JSON. Nothing of it is
+ * collapsed or unseen.
+ */
 export function AskedCall({ input }: { input: unknown }) {
   const asked = readInput(input);
   const { rest } = asked;
@@ -13,7 +17,7 @@ export function AskedCall({ input }: { input: unknown }) {
     <>
       <Deed asked={asked} />
       {(asked.kind === 'other' || Object.keys(rest).length > 0) && (
-        <Value label={asked.kind === 'other' ? 'Input' : 'Further input'} value={rest} />
+        <Value label={asked.kind === 'other' ? 'Input' : 'Further input'} value={rest} isAsked />
       )}
     </>
   );
@@ -24,17 +28,21 @@ function Deed({ asked }: { asked: AskedInput }) {
     case 'write':
       return <WrittenFile path={asked.path} content={asked.content} />;
     case 'edit':
-      return <Changes title={`Changes in ${asked.path}`} before={asked.before} after={asked.after} />;
+      return <VisibleChanges title={`Changes in ${asked.path}`} before={asked.before} after={asked.after} />;
     case 'command':
       return (
         <section aria-label="Command">
           <p className="label">Command</p>
-          <pre tabIndex={0}>{asked.command}</pre>
+          <pre tabIndex={0}>{visible(asked.command)}</pre>
         </section>
       );
     case 'other':
       return null;
   }
+}
+
+function VisibleChanges({ title, before, after, ...rest }: ComponentProps<typeof Changes>) {
+  return <Changes {...rest} title={visible(title)} before={visible(before)} after={visible(after)} />;
 }
 
 /** The file as it is: null if there is none, undefined if that is not known. */
@@ -52,7 +60,7 @@ function WrittenFile({ path, content }: { path: string; content: string }) {
   }, [session, path]);
   if (present === undefined) return <p className="note">Comparing with the file…</p>;
   const { text } = present;
-  if (typeof text === 'string') return <Changes title={`Changes in ${path}`} before={text} after={content} />;
+  if (typeof text === 'string') return <VisibleChanges title={`Changes in ${path}`} before={text} after={content} />;
   const note = text === null ? 'There is no such file yet.' : 'The file as it is now cannot be shown.';
-  return <Changes title={`Writes ${path}`} before="" after={content} note={note} />;
+  return <VisibleChanges title={`Writes ${path}`} before="" after={content} note={note} />;
 }

@@ -3,6 +3,7 @@ import { ANSWERS, type PermissionAnswer } from '../../domain/permissions.ts';
 import { isRecord } from '../lib/record.ts';
 import { Answering, ShownSession } from '../session/shown-session.ts';
 import { AskedCall } from './asked-call.tsx';
+import { visible } from './visible.ts';
 
 const WORDS: Record<PermissionAnswer, string> = {
   once: 'Once',
@@ -68,7 +69,7 @@ export function CallQuestion({ toolCallId, name, input, descriptor }: Props) {
           {pattern !== '' && (
             <>
               {' '}
-              for <code>{pattern}</code>
+              for <code>{visible(pattern)}</code>
             </>
           )}
           .

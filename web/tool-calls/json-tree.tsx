@@ -1,21 +1,28 @@
 import { useState } from 'react';
+import { visible } from './visible.ts';
 
 /** Children that are shown at once: the rest on request. */
 const AT_ONCE = 100;
 /** Smaller ones are open from the beginning. */
 const SMALL = 12;
 
+interface Props {
+  value: object;
+  /** All of it is open, and every character is seen. */
+  isAsked?: boolean | undefined;
+}
+
 /** A value of JSON, whose objects and lists can be opened. */
-export function JsonTree({ value }: { value: object }) {
+export function JsonTree(props: Props) {
   return (
     <div className="json-tree">
-      <Children value={value} isTop />
+      <Children {...props} isTop />
     </div>
   );
 }
 
-function Children({ value, isTop = false }: { value: object; isTop?: boolean }) {
-  const [most, setMost] = useState(AT_ONCE);
+function Children({ value, isAsked = false, isTop = false }: Props & { isTop?: boolean }) {
+  const [most, setMost] = useState(isAsked ? Infinity : AT_ONCE);
   const entries = Object.entries<unknown>(value as Record<string, unknown>);
   const left = entries.length - most;
   return (
@@ -23,7 +30,12 @@ function Children({ value, isTop = false }: { value: object; isTop?: boolean }) 
       <ul>
         {entries.slice(0, most).map(([name, entry]) => (
           <li key={name}>
-            <Entry name={name} value={entry} isOpen={isTop && entries.length <= SMALL && sizeOf(entry) <= SMALL} />
+            <Entry
+              name={name}
+              value={entry}
+              isAsked={isAsked}
+              isOpen={isAsked || (isTop && entries.length <= SMALL && sizeOf(entry) <= SMALL)}
+            />
           </li>
         ))}
       </ul>
@@ -36,15 +48,17 @@ function Children({ value, isTop = false }: { value: object; isTop?: boolean }) 
   );
 }
 
-function Entry({ name, value, isOpen }: { name: string; value: unknown; isOpen: boolean }) {
+function Entry(props: { name: string; value: unknown; isAsked: boolean; isOpen: boolean }) {
+  const { name, value, isAsked, isOpen } = props;
   const [open, setOpen] = useState(isOpen);
-  const label = <span className="name">{name}</span>;
+  const shown = isAsked ? visible : (text: string) => text;
+  const label = <span className="name">{shown(name)}</span>;
   if (typeof value !== 'object' || value === null || sizeOf(value) === 0)
     return (
       <>
         {label}{' '}
         <span className="leaf" data-type={value === null ? 'null' : typeof value} dir="auto">
-          {typeof value === 'string' ? value : JSON.stringify(value)}
+          {typeof value === 'string' ? shown(value) : JSON.stringify(value)}
         </span>
       </>
     );
@@ -53,7 +67,7 @@ function Entry({ name, value, isOpen }: { name: string; value: unknown; isOpen: 
       <summary>
         {label} <span className="note">{sizeWords(value)}</span>
       </summary>
-      {open && <Children value={value} />}
+      {open && <Children value={value} isAsked={isAsked} />}
     </details>
   );
 }
