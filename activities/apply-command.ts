@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Bus, publishEnded } from '../bus/bus.ts';
+import { type Bus, publishEnded, userMark } from '../bus/bus.ts';
 import type { AppliedCommand, ApplyArgs, Refusal } from '../domain/activities.ts';
 import {
   abortedRun,
@@ -11,6 +11,7 @@ import {
 } from '../domain/command-table.ts';
 import { invalidTransitionMessage } from '../domain/errors.ts';
 import { applyCommand } from '../store/commands.ts';
+import { readOwner } from '../store/sessions.ts';
 import type { ActivityContext } from './activity-context.ts';
 import { restoreFiles } from './recording/snapshots.ts';
 import { judgedByHand } from './window/by-hand.ts';
@@ -39,6 +40,7 @@ export async function applyCommandActivity(context: ActivityContext, args: Apply
 
 /** What follows the change of the rows. None of it throws; what is slow goes on while the answer is given. */
 function workAfter(context: ActivityContext, { request, session_id }: ApplyArgs, opened: readonly string[]) {
+  if (request.command === 'answer' && request.decision === 'always') return [tellProject(context, session_id)];
   if (request.command === 'branch') return opened.map((session) => countWindow(context, session));
   if (request.command !== 'rewind' && request.command !== 'unrewind') return [];
   const restoring = restoreFiles(context, session_id).catch((err: unknown) => {
@@ -47,6 +49,16 @@ function workAfter(context: ActivityContext, { request, session_id }: ApplyArgs,
   // The next turn waits for the files.
   const restored = Promise.race([restoring, delay(RESTORE_MS, undefined, { ref: false })]);
   return [restored, countWindow(context, session_id)];
+}
+
+/** Other sessions of the project, which are the user's, too, have a new rule. Nothing waits for what they show. */
+async function tellProject({ db, bus, log }: ActivityContext, session: string): Promise<void> {
+  try {
+    const user = await readOwner(db, session);
+    if (user !== undefined) bus.publish({ session, kind: 'status', user: userMark(user) });
+  } catch (err) {
+    log.warn({ err, session }, 'the sessions of the project are not told of a new rule');
+  }
 }
 
 /** Tells workers which runs a command has ended, and which go on. */

@@ -22,7 +22,7 @@ export interface Pointer {
   kind: PointerKind;
   /** With `stream`: the answer is complete, and its run is over. */
   over?: true;
-  /** The `user:` state of this user has changed, which all of the user's sessions see: `userMark`. */
+  /** The `user:` state of this user, or the rules of a project of theirs, have changed, which other sessions see: `userMark`. */
   user?: string;
 }
 

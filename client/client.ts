@@ -1,7 +1,7 @@
 import type { UIMessageChunk } from 'ai';
 import type pg from 'pg';
 import type { z } from 'zod';
-import type { Bus } from '../bus/bus.ts';
+import { type Bus, userMark } from '../bus/bus.ts';
 import { refuseForeignTaskQueue } from '../config/claim-task-queue.ts';
 import { showUserWith } from '../config/show-user.ts';
 import { isAlias } from '../domain/alias.ts';
@@ -403,7 +403,7 @@ export class PerdureClient {
   async revokePermission(user: string, session: string, ruleId: string): Promise<void> {
     const place = { user, session, ruleId };
     const sessionId = await revokePermission(this.db, this.options.catalog, place);
-    this.bus.publish({ session: sessionId, kind: 'status' });
+    this.bus.publish({ session: sessionId, kind: 'status', user: userMark(user) });
   }
 
   /**

@@ -8,7 +8,7 @@ type Watcher = (pointer: Pointer | undefined) => void;
 type Watchers = Map<string, Set<Watcher>>;
 
 /**
- * Notifies watchers of changes of their sessions, and of the `user:` state that these see: at once for pointers from the bus, within a second for lost pointers.
+ * Notifies watchers of changes of their sessions, and of the `user:` state and project's rules that these see: at once for pointers from the bus, within a second for lost pointers.
  * One bus listener and one poll per process.
  */
 export class SessionWatch {
@@ -35,7 +35,7 @@ export class SessionWatch {
 
   /**
    * Calls `watcher` on every change of a session, until the returned function is called.
-   * @param user whose `user:` state is watched, too
+   * @param user whose `user:` state and projects' rules are watched, too
    */
   watch(sessionId: string, watcher: Watcher, user?: string): () => void {
     if (add(this.watchers, sessionId, watcher)) this.poll.watch(sessionId);

@@ -11,6 +11,7 @@ export type TurnEvent =
   | { event: 'status'; data: SessionStatus }
   | { event: 'session'; data: FollowedSession }
   | { event: 'state'; data: StateChanged }
+  | { event: 'permissions'; data: Record<string, never> }
   | { event: 'turn-started'; data: { message_id: string; run_seq: number } }
   | { event: 'approval-requested' | 'output-requested'; data: CallWaits }
   | { event: 'turn-finished'; data: TurnFinished };
@@ -43,8 +44,8 @@ const REQUESTS = { approval: 'approval-requested', output: 'output-requested' } 
 const OUTCOMES = { finished: 'finish', aborted: 'abort', error: 'error' } as const;
 
 /**
- * Reads a session's status, row, state and turns. The first reading yields the status only: the others are reported when
- * they change. Of state it reports in which scopes it has changed, never values. A turn that begins and ends between two readings yields both events.
+ * Reads a session's status, row, state, rules and turns. The first reading yields the status only: the others are reported when
+ * they change. Of state it reports in which scopes it has changed, never values, and of rules only that they have. A turn that begins and ends between two readings yields both events.
  */
 export class TurnEventReader {
   private readonly reads: FollowerReads;
@@ -56,6 +57,7 @@ export class TurnEventReader {
   private status = '';
   private session = '';
   private marks: Followed['marks'] | undefined;
+  private rules = '';
   private fromSeq = -1;
 
   constructor(reads: FollowerReads, userId: string, sessionId: string) {
@@ -75,6 +77,7 @@ export class TurnEventReader {
     const news = [
       ...this.sessionEvents(found.session),
       ...this.stateEvents(found),
+      ...this.ruleEvents(found),
       ...turns.flatMap((turn) => this.eventsOf(turn)),
     ];
     const open = turns.find((turn) => !isOver(turn));
@@ -116,6 +119,12 @@ export class TurnEventReader {
     const scopes = LASTING_SCOPES.filter((scope) => marks[scope] !== this.marks?.[scope]);
     this.marks = marks;
     return scopes.length === 0 ? [] : [{ event: 'state', data: { scopes, lastUpdateTime: state_at } }];
+  }
+
+  private ruleEvents({ rules_mark: mark }: Followed): TurnEvent[] {
+    if (mark === this.rules) return [];
+    this.rules = mark;
+    return [{ event: 'permissions', data: {} }];
   }
 
   private statusEvents(status: SessionStatus): TurnEvent[] {

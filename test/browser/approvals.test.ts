@@ -447,6 +447,40 @@ describe('permission rules', () => {
   });
 });
 
+describe('permission rules in other tabs', () => {
+  const rules = (tab: Tab, scope: string) =>
+    tab.page.getByRole('region', { name: 'Permissions' }).getByRole('region', { name: scope });
+
+  it('P3 H13 are up to date: rules made and revoked here, or in another session of the project', async () => {
+    const one = await site.visit();
+    await one.send('project');
+    await one.idle();
+    const two = await sameSession(one);
+    const other = await one.another();
+    await other.send('hello');
+    await other.idle();
+    const session = async (tab: Tab) =>
+      (await tab.ask<{ session: { session_id: string; project_id: string } }>(await tab.sessionId())).session;
+    const { project_id } = await session(one);
+    const url = `${site.host.url}/api/sessions/${(await session(other)).session_id}/open`;
+    expect((await other.page.context().request.post(url, { data: { project_id } })).status()).toBe(200);
+    for (const tab of [one, two, other]) await tab.button('Permissions').click();
+    for (const tab of [one, two, other]) await rules(tab, 'Its project').getByText('no rules').waitFor();
+    await one.send('run free and vmstat');
+    await command(one, 'free').waitFor();
+    await question(one).getByRole('button', { name: 'This session' }).click();
+    await command(one, 'vmstat').waitFor();
+    await question(one).getByRole('button', { name: 'Always' }).click();
+    await one.idle();
+    for (const tab of [one, two]) await rules(tab, 'This session').getByText('free').waitFor();
+    for (const tab of [one, two, other]) await rules(tab, 'Its project').getByText('vmstat').waitFor();
+    await two.button('Revoke: run free').click();
+    await other.button('Revoke: run vmstat').click();
+    for (const tab of [one, two]) await rules(tab, 'This session').getByText('no rules').waitFor();
+    for (const tab of [one, two, other]) await rules(tab, 'Its project').getByText('no rules').waitFor();
+  });
+});
+
 /** The session of the subagent that the newest answer has called. */
 async function childOf(tab: Tab): Promise<string> {
   const at = `${await tab.sessionId()}/messages`;

@@ -322,6 +322,30 @@ describe('live', () => {
     gone.abort();
   });
 
+  it('H13 /events tells of changed rules, in the other sessions of the project, too', async () => {
+    const project_id = newId('prj');
+    const opened = async () => {
+      const { body } = await ada.post('/api/sessions', {});
+      const id = body.session.session_id as string;
+      await ada.post(`/api/sessions/${id}/open`, { project_id });
+      return id;
+    };
+    const [id, other] = [await opened(), await opened()];
+    const gone = new AbortController();
+    const events = eventsOf(await ada.fetch(`/api/sessions/${other}/events`, { signal: gone.signal }));
+    await next(events, (event) => event === 'status');
+    await ada.post(`/api/sessions/${id}/messages`, { text: 'pay 5' });
+    const asked = await eventually(async () => {
+      const { items } = (await ada.get(`/api/sessions/${id}/messages`)).body;
+      return callsIn((items as UIMessage[]).at(-1)).find(({ state }) => state === 'approval-requested')!.toolCallId;
+    });
+    await ada.post(`/api/sessions/${id}/answer`, { tool_call_id: asked, decision: 'always' });
+    expect(await next(events, (event) => event === 'permissions')).toEqual({});
+    expect(await ada.delete(`/api/sessions/${id}/permissions/rul_${asked}`)).toMatchObject({ status: 204 });
+    expect(await next(events, (event) => event === 'permissions')).toEqual({});
+    gone.abort();
+  });
+
   it('S6 R5 rendezvous tells the user’s tabs that a session waits, and that it goes on', async () => {
     const caller = host.as('grace');
     const gone = new AbortController();

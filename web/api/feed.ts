@@ -12,6 +12,8 @@ export interface FeedHandlers {
   session(session: SessionFacts): void;
   /** Scoped state has changed. */
   stateChanged(): void;
+  /** Permission rules have changed. */
+  rulesChanged(): void;
   turnStarted(messageId: string): void;
   /** A tool call waits for an answer, or for a page to carry it out. */
   callWaits(): void;
@@ -22,6 +24,7 @@ interface FeedEvents {
   status: SessionStatus;
   session: SessionFacts;
   state: unknown;
+  permissions: unknown;
   'turn-started': { message_id: string };
   'approval-requested': unknown;
   'output-requested': unknown;
@@ -41,6 +44,7 @@ export function followSession(url: string, handlers: FeedHandlers): EventStream<
       },
       session: (session) => handlers.session(session),
       state: () => handlers.stateChanged(),
+      permissions: () => handlers.rulesChanged(),
       'turn-started': ({ message_id }) => handlers.turnStarted(message_id),
       'approval-requested': () => handlers.callWaits(),
       'output-requested': () => handlers.callWaits(),

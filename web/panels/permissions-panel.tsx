@@ -1,9 +1,8 @@
-import { useEffect, useState } from 'react';
+import { useState } from 'react';
 import { type ListedRule, type PermissionRule, RULE_SCOPES, type RuleScope } from '../../domain/permissions.ts';
 import { wordsOf } from '../api/problem.ts';
 import { useShown } from '../session/read-while-shown.ts';
 import type { TabSession } from '../session/tab-session.ts';
-import type { View } from '../session/view.ts';
 import { Known } from './known.tsx';
 
 const SCOPE_WORDS: Record<RuleScope, string> = {
@@ -18,13 +17,10 @@ const ACTION_WORDS: Record<PermissionRule['action'], string> = {
 };
 
 /** The permission rules in force for a session; those that answers have made can be revoked. */
-export function PermissionsPanel({ session, view }: { session: TabSession; view: View }) {
+export function PermissionsPanel({ session }: { session: TabSession }) {
   const { permissions } = session;
   const { value: rules, notice } = useShown(permissions);
   const [refused, setRefused] = useState<string>();
-  // An answer makes rules, and a session that opens a project gets its rules. The status is read again after each answer.
-  const { status, project_id } = view;
-  useEffect(() => permissions.changed(), [permissions, status, project_id]);
   const revoke = async ({ rule_id }: PermissionRule) => {
     setRefused(undefined);
     await session.revoke(rule_id).catch((error: unknown) => setRefused(wordsOf(error)));

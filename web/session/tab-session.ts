@@ -330,6 +330,7 @@ export class TabSession {
         this.view.update({ lost: false });
         this.outbox.flush();
         this.state.changed();
+        this.permissions.changed();
         this.todos.changed();
         void this.files.reconnected();
         if (this.lacksChoices) void this.readChoices();
@@ -344,6 +345,7 @@ export class TabSession {
       status: (status) => this.sync.statusChanged(status),
       session: (session) => this.sync.sessionChanged(session),
       stateChanged: () => this.state.changed(),
+      rulesChanged: () => this.permissions.changed(),
       turnStarted: (messageId) => this.sync.turnStarted(messageId),
       callWaits: () => void this.sync.catchUp(),
       turnFinished: (messageId, outcome) => {
