@@ -1,8 +1,9 @@
+import type { Locator } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
 import { z } from 'zod';
 import { defineTool } from '../../agent/definition/define.ts';
 import siteBuilder from '../../examples/site-builder/agent.ts';
-import { expectAccessible, isFocused, press, WIDE } from '../../tools/test-kit/accessible.ts';
+import { expectAccessible, isFocused, NARROW, press, WIDE } from '../../tools/test-kit/accessible.ts';
 import { WAIT } from '../../tools/test-kit/browser.ts';
 import { callTool, cut, fail, hang, type ModelAction, say, think } from '../../tools/test-kit/model-actions.ts';
 import { type ChatRequest, lastUserText } from '../../tools/test-kit/model-server.ts';
@@ -216,4 +217,36 @@ it('H8 H13 a question is accessible, and is answered with the keyboard only', as
   await page.keyboard.type('not there');
   await page.keyboard.press('Enter');
   await tab.answers.getByText('It is not written.').waitFor();
+});
+
+it('H8 H13 on a phone a question is shown whole, without scrolling sideways, and is answered by touch', async () => {
+  const tab = await site.visit({ viewport: NARROW, hasTouch: true, isMobile: true });
+  const { page } = tab;
+  const fits = async (question: Locator) => {
+    await tab.expectAccessible();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(NARROW.width);
+    for (const control of await question.locator('button, input').all()) {
+      const { x, width, height } = (await control.boundingBox())!;
+      expect(x).toBeGreaterThanOrEqual(0);
+      expect(x + width).toBeLessThanOrEqual(NARROW.width);
+      // WCAG 2.5.8
+      expect(height).toBeGreaterThanOrEqual(24);
+    }
+  };
+  await tab.send('ask');
+  const command = page.getByRole('region', { name: 'Permission for run' });
+  await command.getByRole('region', { name: 'Command' }).getByText('ls long/').waitFor();
+  await fits(command);
+  await command.getByRole('button', { name: 'This session' }).tap();
+  await tab.answers.getByText('It ran.').waitFor();
+  await tab.idle();
+  await tab.send('ask to write');
+  const file = page.getByRole('region', { name: 'Permission for write_file' });
+  await file.locator('ins').first().waitFor();
+  await fits(file);
+  await file.getByLabel('Reason, for the agent').tap();
+  await page.keyboard.type('not there');
+  await file.getByRole('button', { name: 'Reject' }).tap();
+  await tab.answers.getByText('It is not written.').waitFor();
+  expect(await page.locator('.tool .error').innerText()).toBe('not there');
 });
