@@ -10,8 +10,8 @@ const AT_ONCE = 200;
 export type InitiativeEvent = { event: 'state'; data: Initiative } | { event: 'change'; data: InitiativeChange };
 
 /**
- * Reads an initiative and its changes. The first reading yields its state only; after a change the state is yielded again if it is
- * another one.
+ * Reads an initiative and its changes. The first reading yields its state only; after the changes up to then the state is yielded
+ * again if it is another one.
  */
 export class InitiativeReader {
   private readonly db: Db;
@@ -32,9 +32,10 @@ export class InitiativeReader {
     const isFull = changes.length === AT_ONCE;
     this.after = isFull ? (changes.at(-1)?.seq ?? newest) : newest;
     const items: InitiativeEvent[] = changes.map((data) => ({ event: 'change', data }));
+    if (isFull) return { items, done: false, againInMs: 0 };
     const mark = JSON.stringify([initiative, state]);
     if (mark !== this.state) items.push({ event: 'state', data: { initiative, state } });
     this.state = mark;
-    return { items, done: false, ...(isFull && { againInMs: 0 }) };
+    return { items, done: false };
   }
 }

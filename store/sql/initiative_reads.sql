@@ -99,33 +99,33 @@ CREATE OR REPLACE FUNCTION initiative_brief(p_initiative text, p_user text) RETU
     FROM initiatives i WHERE i.initiative_id = p_initiative AND i.user_id = p_user
 $$;
 
--- A user's initiative with its state, the number of its newest event, and its events after p_after (null: none), at most p_limit,
--- without refusals; null: there is no such initiative. Reading on after the newest event misses none: assignments whose events have
--- smaller numbers have committed by then, and all other commands append one after the other.
+-- A user's initiative with its state and the number of its newest event, as of one moment, and its events after p_after (null: none)
+-- up to then, at most p_limit, without refusals; null: there is no such initiative. Reading on after the newest event misses none:
+-- assignments whose events have smaller numbers have committed by then, and all other commands append one after the other.
 CREATE OR REPLACE FUNCTION read_initiative_changes(p_initiative text, p_user text, p_after bigint, p_limit integer) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
-  v_newest bigint;
+  v_now jsonb;
 BEGIN
   BEGIN
     PERFORM pg_advisory_xact_lock(initiative_log_lock(p_initiative))
        FROM initiatives WHERE initiative_id = p_initiative AND user_id = p_user;
-    v_newest := (SELECT seq FROM initiative_events WHERE initiative_id = p_initiative ORDER BY seq DESC LIMIT 1);
+    v_now := (
+      SELECT jsonb_build_object(
+        'initiative', show_initiative(i), 'state', show_state(p_initiative),
+        'newest', (SELECT seq FROM initiative_events WHERE initiative_id = p_initiative ORDER BY seq DESC LIMIT 1))
+        FROM initiatives i WHERE i.initiative_id = p_initiative AND i.user_id = p_user);
     -- Rolled back, the block gives the lock back at once.
     RAISE EXCEPTION 'the newest event is known' USING ERRCODE = 'PD006';
   EXCEPTION WHEN SQLSTATE 'PD006' THEN NULL;
   END;
-  RETURN (
-    SELECT jsonb_build_object(
-      'initiative', show_initiative(i), 'state', show_state(p_initiative), 'newest', v_newest,
-      'changes', (
-        SELECT coalesce(jsonb_agg(jsonb_build_object(
-                 'seq', seq, 'at', iso_second(at), 'kind', kind, 'actor', actor,
-                 'data', data - '{command,outcome}'::text[] || coalesce(data -> 'outcome', '{}') - 'ok') ORDER BY seq), '[]')
-          FROM (SELECT * FROM initiative_events
-                 WHERE initiative_id = p_initiative AND seq > p_after AND seq <= v_newest AND kind <> 'refused'
-                 ORDER BY seq LIMIT p_limit) AS e))
-      FROM initiatives i WHERE i.initiative_id = p_initiative AND i.user_id = p_user);
+  RETURN v_now || jsonb_build_object('changes', (
+    SELECT coalesce(jsonb_agg(jsonb_build_object(
+             'seq', seq, 'at', iso_second(at), 'kind', kind, 'actor', actor,
+             'data', data - '{command,outcome}'::text[] || coalesce(data -> 'outcome', '{}') - 'ok') ORDER BY seq), '[]')
+      FROM (SELECT * FROM initiative_events
+             WHERE initiative_id = p_initiative AND seq > p_after AND seq <= (v_now ->> 'newest')::bigint AND kind <> 'refused'
+             ORDER BY seq LIMIT p_limit) AS e));
 END $$;
 
 -- A page of a user's initiatives with their state, newest first. `p_after` is the last id of the previous page.
