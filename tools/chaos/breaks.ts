@@ -109,9 +109,9 @@ const CONVERSATION_BREAKS = {
     await db.query('CREATE TRIGGER spoil BEFORE INSERT ON attachment_chunks FOR EACH ROW EXECUTE FUNCTION spoil()');
   },
   /** A call that is denied begins. */
-  denial: (db) => weaken(db, 'begin_tool', "'action' IN ('ask', 'deny')", "'action' = 'ask'"),
+  denial: (db) => weaken(db, 'begin_tool', "v_permission ->> 'action' = 'deny'", 'false'),
   /** A call that asks begins at once. */
-  approval: (db) => weaken(db, 'begin_tool', "'action' IN ('ask', 'deny')", "'action' = 'deny'"),
+  approval: (db) => weaken(db, 'begin_tool', "v_permission ->> 'action' = 'ask'", 'false'),
   /** An abort does not end the children. */
   child: (db) => weaken(db, 'abort_children', 'IF NOT has_open_tasks(p_session) THEN', 'IF true THEN'),
 } satisfies Partial<Record<Break, (db: pg.Pool) => Promise<void>>>;
