@@ -167,7 +167,7 @@ const approval = z.object({
   reason: z.string('a string').max(MAX_REASON, `at most ${MAX_REASON} characters`).optional(),
 });
 
-/** The state of a part whose output was left out, because the answer is too long. */
+/** The state of a part whose output or error was left out, because the answer is too long. */
 export const LEFT_OUT = 'output-left-out';
 
 /** A part of it that responds to a tool call. All others are ignored. */

@@ -3,11 +3,12 @@ import { type JsonListener, JsonScanner } from './json-scanner.ts';
 
 /** What a response to tool calls needs of an answer, and of each of its parts. */
 const OF_ANSWER: ReadonlySet<string> = new Set(['id', 'role']);
-const OF_PART: ReadonlySet<string> = new Set(['toolCallId', 'state', 'approval', 'output', 'errorText']);
+const OUTCOMES = ['output', 'errorText'];
+const OF_PART: ReadonlySet<string> = new Set(['type', 'toolCallId', 'state', 'approval', ...OUTCOMES]);
 
 /**
- * A message of a transcript, while it arrives. An answer that is longer than the limit is reduced to what a page responds to its
- * tool calls, because its other parts, and the outputs of earlier calls, may have any length.
+ * A message of a transcript, while it arrives. An answer that is longer than the limit is reduced to its id, its role, and of its
+ * tool calls what a page may respond with: its other parts, the inputs of calls and the outputs of earlier ones may have any length.
  */
 export class KeptMessage {
   /** Maximum length of what is kept, in UTF-16 units. */
@@ -39,13 +40,16 @@ export class KeptMessage {
   }
 }
 
-/** Collects what `OF_ANSWER` and `OF_PART` name. Outputs are left out if there is no room, the earlier ones first. */
+/**
+ * Collects what `OF_ANSWER` and `OF_PART` name. The outcomes of earlier steps are left out, because their calls have ended; of the
+ * last step those that have no room, the later ones first, because its calls wait one after the other.
+ */
 class ReducedAnswer implements JsonListener {
   private readonly limit: number;
   private readonly members = new Map<string, string>();
   private parts: Map<string, string>[] = [];
-  /** The parts that have an output, in order. */
-  private readonly withOutput = new Set<Map<string, string>>();
+  /** The parts of the last step that have an outcome, in order. */
+  private withOutcome: Map<string, string>[] = [];
   private size = 0;
   private isTooLong = false;
   private name = '';
@@ -75,18 +79,20 @@ class ReducedAnswer implements JsonListener {
 
   end(text: string | undefined): void {
     if (this.wanted === 'name') this.name = text === undefined ? '' : (JSON.parse(text) as string);
+    else if (this.name === 'type') this.typed(text);
     else if (text !== undefined) this.into.set(this.name, text);
-    else if (this.name === 'output') this.into.set('output', TOO_LONG);
+    else if (OUTCOMES.includes(this.name)) this.into.set(this.name, TOO_LONG);
     else this.isTooLong = true;
+  }
+
+  private typed(type: string | undefined): void {
+    if (type === '"step-start"') while (this.leaveOutLast());
   }
 
   private beginMember(first: string): boolean {
     this.partEnded();
     this.into = this.members;
-    if (this.name === 'parts') {
-      [this.parts, this.size] = [[], 0];
-      this.withOutput.clear();
-    }
+    if (this.name === 'parts') [this.parts, this.withOutcome, this.size] = [[], [], 0];
     this.isInParts = this.name === 'parts' && first === '[';
     return this.want('member', OF_ANSWER.has(this.name));
   }
@@ -99,22 +105,24 @@ class ReducedAnswer implements JsonListener {
 
   private partEnded(): void {
     const part = this.into;
-    if (part === this.members || !part.has('toolCallId')) return;
-    this.into = this.members;
-    if (part.get('output') === TOO_LONG) leaveOut(part);
-    this.parts.push(part);
-    this.size += sizeOf(part);
-    if (part.has('output')) this.withOutput.add(part);
-    for (const oldest of this.withOutput) {
-      if (this.size <= this.limit) return;
-      this.withOutput.delete(oldest);
-      this.size -= sizeOf(oldest);
-      leaveOut(oldest);
-      this.size += sizeOf(oldest);
+    if (part !== this.members && part.has('toolCallId')) {
+      if (OUTCOMES.some((name) => part.get(name) === TOO_LONG)) leaveOut(part);
+      else if (OUTCOMES.some((name) => part.has(name))) this.withOutcome.push(part);
+      this.parts.push(part);
+      this.size += sizeOf(part);
     }
-    if (this.size <= this.limit) return;
-    this.isTooLong = true;
-    this.parts = [];
+    this.into = this.members;
+    while (this.size + sizeOf(this.members) > this.limit && !this.isTooLong) this.isTooLong = !this.leaveOutLast();
+  }
+
+  /** False: there is none. */
+  private leaveOutLast(): boolean {
+    const part = this.withOutcome.pop();
+    if (part === undefined) return false;
+    this.size -= sizeOf(part);
+    leaveOut(part);
+    this.size += sizeOf(part);
+    return true;
   }
 
   private want(what: typeof this.wanted, isWanted: boolean): boolean {
@@ -123,12 +131,12 @@ class ReducedAnswer implements JsonListener {
   }
 }
 
-/** Of an output. No JSON is empty. */
+/** Of an outcome. No JSON is empty. */
 const TOO_LONG = '';
 
 /** If it is what the call waits for, it is too long; see `LEFT_OUT`. */
 function leaveOut(part: Map<string, string>): void {
-  part.delete('output');
+  for (const name of OUTCOMES) part.delete(name);
   part.set('state', JSON.stringify(LEFT_OUT));
 }
 

@@ -179,23 +179,26 @@ describe('a transcript', () => {
     );
   });
 
-  it('H8 H13 leaves out the outputs of a long answer that have no room, the earlier ones first', async () => {
+  it('H8 H13 leaves out of a long answer the outcomes of earlier steps, and those of the last one that have no room, the later first', async () => {
     const outputs = Array.from({ length: 2_000 }, (_, n) => output(`call_${n}`, KEPT / 3));
+    const error = { toolCallId: 'call_0', state: 'output-error', errorText: 'x'.repeat(KEPT / 3) };
+    const [left, taken, step] = ['output-left-out', 'output-available', { type: 'step-start' }];
     const statesOf = async (...parts: object[]) =>
       ((await readLast(answerOf(...parts))) as { parts: { state: string }[] }).parts.map(({ state }) => state);
-    const states = await statesOf(...outputs.slice(-9), approved);
-    const left = Array.from({ length: 7 }, () => 'output-left-out');
-    expect(states).toEqual([...left, 'output-available', 'output-available', 'approval-responded']);
-    const early = { output: 'x'.repeat(KEPT), toolCallId: 'call_1', state: 'output-available' };
-    expect(await statesOf(early, approved)).toEqual(['output-left-out', 'approval-responded']);
+    const states = await statesOf(step, error, ...outputs.slice(0, 2), step, error, ...outputs.slice(2, 5), approved);
+    expect(states).toEqual([left, left, left, 'output-error', taken, left, left, 'approval-responded']);
+    for (const name of ['output', 'errorText']) {
+      const early = { [name]: 'x'.repeat(KEPT), toolCallId: 'call_1', state: 'output-error' };
+      expect(await statesOf(early, approved)).toEqual([left, 'approval-responded']);
+    }
     await expect(readLast(answerOf(...outputs))).rejects.toMatchObject({ code: 'TooLarge' });
   });
 
   it.each([
     ['message of the user', { ...answerOf(approved), role: 'user' }],
-    ['answer whose role is none', { ...answerOf(approved), role: ['assistant'] }],
+    ['message whose role is a list', { ...answerOf(approved), role: ['assistant'] }],
     ['approval', answerOf({ ...approved, approval: { reason: 'x'.repeat(KEPT) } })],
-    ['error', answerOf({ toolCallId: 'call_1', state: 'output-error', errorText: 'x'.repeat(KEPT) })],
+    ['id', { ...answerOf(approved), id: 'x'.repeat(KEPT - 50) }],
   ])('H2 is refused for a long %s', async (_what, last) => {
     await expect(readLast(last)).rejects.toMatchObject({
       code: 'TooLarge',

@@ -32,10 +32,11 @@ function page(
   {
     url = host.url,
     when = sendWhenAnswered(),
-  }: { url?: string; when?: (chat: { messages: UIMessage[] }) => boolean } = {},
+    fetch: fetching = fetch,
+  }: { url?: string; when?: (chat: { messages: UIMessage[] }) => boolean; fetch?: typeof fetch } = {},
 ): Chat<UIMessage> {
   const headers = { 'x-perdure-user': 'ada' };
-  const transport = new DefaultChatTransport({ api: `${url}/api/chat`, headers });
+  const transport = new DefaultChatTransport({ api: `${url}/api/chat`, headers, fetch: fetching });
   return new Chat({
     ...{ id, messages, transport, sendAutomaticallyWhen: when },
     onToolCall: ({ toolCall }) => onToolCall(toolCall.toolName),
@@ -175,6 +176,34 @@ describe('the AI SDK’s chat', () => {
     await inStep(chat);
     expect(chat.error).toBeUndefined();
     expect(callsIn(chat.lastMessage).at(-1)).toMatchObject({ output: { place: 'here' } });
+  });
+
+  it('H8 H13 takes two outputs of a page in one step that are longer together than a body may be', async () => {
+    const chat = page(newId('msg'), [], undefined, { when: sendWhenAnswered({ tools: ['locate'] }) });
+    await chat.sendMessage({ text: 'locate, locate' });
+    const place = 'x'.repeat(600 * 1024);
+    for (const { toolCallId } of callsIn(chat.lastMessage).toReversed())
+      await chat.addToolOutput({ tool: 'locate', toolCallId, output: { place } });
+    await settled(chat);
+    await inStep(chat);
+    expect(chat.error).toBeUndefined();
+    expect(callsIn(chat.lastMessage).map(({ state }) => state)).toEqual(['output-available', 'output-available']);
+  });
+
+  it('H13 sendMessage() sends a response again that has not reached the server', async () => {
+    let isAway = false;
+    const chat = page(newId('msg'), [], undefined, {
+      fetch: (...request) => (isAway ? Promise.reject(new TypeError('fetch failed')) : fetch(...request)),
+    });
+    const asked = await asks(chat);
+    isAway = true;
+    await chat.addToolApprovalResponse({ id: asked.approval!.id, approved: true });
+    await eventually(() => expect(chat.error?.message).toBe('fetch failed'));
+    isAway = false;
+    await chat.sendMessage();
+    await settled(chat);
+    await inStep(chat);
+    expect(ran).toHaveLength(1);
   });
 
   it('H8 an answer without a response to anything that waits is refused by name', async () => {
@@ -322,7 +351,7 @@ describe('live', () => {
     gone.abort();
   });
 
-  it('H13 /events tells of changed rules, in the other sessions of the project, too', async () => {
+  it('H13 /events tells of changed rules, also in the other sessions of the project', async () => {
     const project_id = newId('prj');
     const opened = async () => {
       const { body } = await ada.post('/api/sessions', {});
