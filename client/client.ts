@@ -366,8 +366,8 @@ export class PerdureClient {
    * that it carries out itself. What is known already is not taken again.
    * @param answerId the id of the answer
    * @returns the run, and the call after which the answer is new to the page: for `follow`
-   * @throws {PerdureError} `SessionNotFound`, `MessageNotFound`, `NotWaiting` with what was decided, `BadRequest`: none of the calls
-   * waits; `Unavailable`
+   * @throws {PerdureError} `SessionNotFound`, `MessageNotFound`, `NotWaiting` with how the wait has ended, `BadRequest`: there is no
+   * response to a call that waits or has waited; `Unavailable`
    */
   respond(user: string, session: string, answerId: string, responses: readonly CallResponse[]): Promise<Responded> {
     return this.answers.respond({ user, session }, answerId, responses);
@@ -376,7 +376,7 @@ export class PerdureClient {
   /**
    * Gives the outcome of a tool call that a page carries out, because its tool has no `execute`: a call of the session, or of a
    * subagent below it. A repeat changes nothing.
-   * @throws {PerdureError} `SessionNotFound`, `NotWaiting` with what was decided
+   * @throws {PerdureError} `SessionNotFound`, `NotWaiting` with how the wait has ended
    */
   giveOutput(
     user: string,

@@ -27,6 +27,13 @@ it('H13 of a call that asks and is carried out by the page, both the response an
   expect(isToSend(call('call_1', 'output-available'))).toBe(true);
 });
 
+it('H13 a call of the server that has told a preliminary output is still open', () => {
+  const isToSend = asking();
+  const look = call('call_1', 'output-available', 'look');
+  expect(isToSend({ ...look, preliminary: true } as typeof look, call('call_2', 'output-available'))).toBe(false);
+  expect(isToSend(look, call('call_2', 'output-available'))).toBe(true);
+});
+
 it('H13 after a reload nothing is sent that the server has: calls before one that was decided', () => {
   const known = call('call_1', 'output-available');
   expect(asking()(known, call('call_2', 'approval-requested', 'pay'))).toBe(false);

@@ -6,23 +6,25 @@ interface Part {
   toolName?: string;
   state?: string | undefined;
   providerExecuted?: boolean | undefined;
+  preliminary?: boolean | undefined;
 }
 
 const DECIDED: ReadonlySet<unknown> = new Set(['approval-requested', 'approval-responded', 'output-denied']);
 
 /**
- * For `sendAutomaticallyWhen` of the AI SDK's useChat; made once, outside of components, because it knows what it has sent. It is
- * true if the last message is an answer, and in its last step a tool call was just approved or rejected, or the page has given the
- * outcome of one of `tools`, which it carries out. Calls run one after the other: it is false while an earlier one is open, and what
- * the page gives for later ones is sent again when it is their turn. Each counts once, although the AI SDK asks after every stream.
+ * For `sendAutomaticallyWhen` of the AI SDK's useChat; made once, outside of components, because it knows what it has reported. It
+ * is true if the last message is an answer, and in its last step a tool call was just approved or rejected, or the page has given
+ * the outcome of one of `tools`, which it carries out. Calls run one after the other: it is false while an earlier one is open, and
+ * what the page gives for later ones is sent again when it is their turn. Each is reported once, because the AI SDK asks after every
+ * stream: what could not be sent is sent by `sendMessage()`.
  *
  * @param options.tools names of the tools that the page carries out, with `addToolOutput`
  */
 export function sendWhenAnswered({ tools = [] }: { tools?: readonly string[] } = {}): (chat: {
   messages: readonly { role: string; parts: readonly Part[] }[];
 }) => boolean {
-  const sent = new Set<string>();
-  const isNews = (mark: string) => !sent.has(mark) && sent.add(mark).has(mark);
+  const reported = new Set<string>();
+  const isNews = (mark: string) => !reported.has(mark) && reported.add(mark).has(mark);
   return ({ messages }) => {
     const last = messages.at(-1);
     if (last?.role !== 'assistant') return false;
@@ -33,10 +35,10 @@ export function sendWhenAnswered({ tools = [] }: { tools?: readonly string[] } =
       0,
       calls.findLastIndex(({ state }) => DECIDED.has(state)),
     );
-    for (const { state, toolCallId: id, ...part } of calls.slice(from)) {
+    for (const { state, toolCallId: id, preliminary, ...part } of calls.slice(from)) {
       if (state === 'approval-responded') return isNews(`approval ${id}`);
       if (state === 'output-denied') continue;
-      if (state !== 'output-available' && state !== 'output-error') return false;
+      if ((state !== 'output-available' && state !== 'output-error') || preliminary === true) return false;
       if (tools.includes(toolNameOf(part)) && isNews(`output ${id}`)) return true;
     }
     return false;
