@@ -8,8 +8,8 @@ type Watcher = (pointer: Pointer | undefined) => void;
 type Watchers = Map<string, Set<Watcher>>;
 
 /**
- * Notifies watchers of changes of their sessions, and of the `user:` state and project's rules that these see: at once for pointers from the bus, within a second for lost pointers.
- * One bus listener and one poll per process.
+ * Notifies watchers of changes of their sessions, and of the `user:` state and project's rules that these see: at once for pointers
+ * from the bus, within a second for lost pointers. One bus listener and one poll per process.
  */
 export class SessionWatch {
   private readonly watchers: Watchers = new Map();

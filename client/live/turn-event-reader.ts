@@ -45,7 +45,8 @@ const OUTCOMES = { finished: 'finish', aborted: 'abort', error: 'error' } as con
 
 /**
  * Reads a session's status, row, state, rules and turns. The first reading yields the status only: the others are reported when
- * they change. Of state it reports in which scopes it has changed, never values, and of rules only that they have. A turn that begins and ends between two readings yields both events.
+ * they change. Of state it reports in which scopes it has changed, never values, and of rules only that they have. A turn that
+ * begins and ends between two readings yields both events.
  */
 export class TurnEventReader {
   private readonly reads: FollowerReads;

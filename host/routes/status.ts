@@ -31,11 +31,12 @@ export function statusRoutes(api: Api, { client, readers, log, closing }: RouteP
       responses: {
         200: events(
           'Events with JSON data: `status`, the SessionStatus, now and at each change; ' +
-            '`session { phase, project_id, pending_tool, gone_back_to }`; `state { scopes, lastUpdateTime }`, in which scopes state has ' +
-            'changed, which GET /state returns; `permissions {}`: rules that GET /permissions lists have changed; ' +
-            '`turn-started { message_id, run_seq }`; `approval-requested` and `output-requested { message_id, run_seq, tool_call_id }`: a tool call waits for an answer, or for the page to ' +
-            'carry it out; `turn-finished { message_id, run_seq, outcome: finish | abort | error, code?, message? }`. `error` and `expired` (the token ' +
-            'has expired) hold problem details and end the stream.',
+            '`session { phase, project_id, pending_tool, gone_back_to }`; `state { scopes, lastUpdateTime }`, in which scopes ' +
+            'state has changed, which GET /state returns; `permissions {}`: rules that GET /permissions lists have changed; ' +
+            '`turn-started { message_id, run_seq }`; `approval-requested` and `output-requested { message_id, run_seq, ' +
+            'tool_call_id }`: a tool call waits for an answer, or for the page to carry it out; `turn-finished { message_id, ' +
+            'run_seq, outcome: finish | abort | error, code?, message? }`. `error` and `expired` (the token has expired) hold ' +
+            'problem details and end the stream.',
         ),
       },
       errors: ['SessionNotFound', 'TooMany'],
