@@ -271,12 +271,11 @@ describe('what is asked', () => {
     const tab = await site.visit();
     await tab.send('order');
     const input = question(tab, 'order').getByRole('group', { name: 'Input' });
-    await input.getByText('owl 100').waitFor();
-    expect(await input.locator('details:not([open])').count()).toBe(0);
-    expect(await input.locator('.leaf').allTextContents()).toEqual(
-      ORDERED.flatMap(({ name }, n) => [name, String.raw`nest\u200e ${n}`]),
-    );
-    expect(await input.getByRole('button').count()).toBe(0);
+    await input.getByText('items', { exact: true }).waitFor();
+    expect(await input.locator('pre').allTextContents()).toEqual([
+      JSON.stringify(ORDERED, null, 2).replaceAll('\u200E', String.raw`\u200e`),
+    ]);
+    expect(await input.locator('details, button').count()).toBe(0);
     await question(tab, 'order').getByRole('button', { name: 'Reject' }).click();
     await tab.idle();
   });
@@ -289,8 +288,12 @@ describe('what is asked', () => {
     const further = question(tab).getByRole('group', { name: 'Further input' });
     await further.getByText(String.raw`my\u2066home`).waitFor();
     expect(await question(tab).locator('.note code').allTextContents()).toEqual(['run', shown]);
-    await question(tab).getByRole('button', { name: 'Reject' }).click();
+    expect(await tab.page.locator('.tool .brief').textContent()).toBe(String.raw`my\u2066home`);
+    await question(tab).getByRole('button', { name: 'This session' }).click();
     await tab.idle();
+    await tab.button('Permissions').click();
+    await tab.button(`Revoke: run ${shown}`).waitFor();
+    await tab.page.getByRole('region', { name: 'Permissions' }).getByText(shown, { exact: true }).waitFor();
   });
 });
 
@@ -451,7 +454,7 @@ describe('permission rules in other tabs', () => {
   const rules = (tab: Tab, scope: string) =>
     tab.page.getByRole('region', { name: 'Permissions' }).getByRole('region', { name: scope });
 
-  it('P3 H13 are up to date: rules made and revoked here, or in another session of the project', async () => {
+  it('P3 H13 are up to date in each, whether a tab of the session or of another one of the project makes or revokes them', async () => {
     const one = await site.visit();
     await one.send('project');
     await one.idle();

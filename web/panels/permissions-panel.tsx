@@ -3,6 +3,7 @@ import { type ListedRule, type PermissionRule, RULE_SCOPES, type RuleScope } fro
 import { wordsOf } from '../api/problem.ts';
 import { useShown } from '../session/read-while-shown.ts';
 import type { TabSession } from '../session/tab-session.ts';
+import { visible } from '../tool-calls/visible.ts';
 import { Known } from './known.tsx';
 
 const SCOPE_WORDS: Record<RuleScope, string> = {
@@ -49,7 +50,7 @@ function Scope(props: { scope: RuleScope; rules: ListedRule[]; onRevoke: (rule: 
         {rules.map((rule) => (
           <li key={`${rule.session_id} ${rule.rule_id}`}>
             <span>
-              <code>{rule.permission}</code> <code>{rule.pattern}</code> {ACTION_WORDS[rule.action]}
+              <code>{rule.permission}</code> <code>{visible(rule.pattern)}</code> {ACTION_WORDS[rule.action]}
               {rule.pinned === true && ', always'}
               {rule.session_id !== undefined && ', by a session above'}
             </span>
@@ -57,7 +58,7 @@ function Scope(props: { scope: RuleScope; rules: ListedRule[]; onRevoke: (rule: 
               <button
                 type="button"
                 className="stop"
-                aria-label={`Revoke: ${rule.permission} ${rule.pattern}`}
+                aria-label={`Revoke: ${rule.permission} ${visible(rule.pattern)}`}
                 onClick={() => void onRevoke(rule)}
               >
                 Revoke

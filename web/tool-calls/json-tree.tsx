@@ -1,28 +1,21 @@
 import { useState } from 'react';
-import { visible } from './visible.ts';
 
 /** Children that are shown at once: the rest on request. */
 const AT_ONCE = 100;
 /** Smaller ones are open from the beginning. */
 const SMALL = 12;
 
-interface Props {
-  value: object;
-  /** All of it is open, and every character is seen. */
-  isAsked?: boolean | undefined;
-}
-
 /** A value of JSON, whose objects and lists can be opened. */
-export function JsonTree(props: Props) {
+export function JsonTree({ value }: { value: object }) {
   return (
     <div className="json-tree">
-      <Children {...props} isTop />
+      <Children value={value} isTop />
     </div>
   );
 }
 
-function Children({ value, isAsked = false, isTop = false }: Props & { isTop?: boolean }) {
-  const [most, setMost] = useState(isAsked ? Infinity : AT_ONCE);
+function Children({ value, isTop = false }: { value: object; isTop?: boolean }) {
+  const [most, setMost] = useState(AT_ONCE);
   const entries = Object.entries<unknown>(value as Record<string, unknown>);
   const left = entries.length - most;
   return (
@@ -30,12 +23,7 @@ function Children({ value, isAsked = false, isTop = false }: Props & { isTop?: b
       <ul>
         {entries.slice(0, most).map(([name, entry]) => (
           <li key={name}>
-            <Entry
-              name={name}
-              value={entry}
-              isAsked={isAsked}
-              isOpen={isAsked || (isTop && entries.length <= SMALL && sizeOf(entry) <= SMALL)}
-            />
+            <Entry name={name} value={entry} isOpen={isTop && entries.length <= SMALL && sizeOf(entry) <= SMALL} />
           </li>
         ))}
       </ul>
@@ -48,17 +36,15 @@ function Children({ value, isAsked = false, isTop = false }: Props & { isTop?: b
   );
 }
 
-function Entry(props: { name: string; value: unknown; isAsked: boolean; isOpen: boolean }) {
-  const { name, value, isAsked, isOpen } = props;
+function Entry({ name, value, isOpen }: { name: string; value: unknown; isOpen: boolean }) {
   const [open, setOpen] = useState(isOpen);
-  const shown = isAsked ? visible : (text: string) => text;
-  const label = <span className="name">{shown(name)}</span>;
+  const label = <span className="name">{name}</span>;
   if (typeof value !== 'object' || value === null || sizeOf(value) === 0)
     return (
       <>
         {label}{' '}
         <span className="leaf" data-type={value === null ? 'null' : typeof value} dir="auto">
-          {typeof value === 'string' ? shown(value) : JSON.stringify(value)}
+          {typeof value === 'string' ? value : JSON.stringify(value)}
         </span>
       </>
     );
@@ -67,7 +53,7 @@ function Entry(props: { name: string; value: unknown; isAsked: boolean; isOpen: 
       <summary>
         {label} <span className="note">{sizeWords(value)}</span>
       </summary>
-      {open && <Children value={value} isAsked={isAsked} />}
+      {open && <Children value={value} />}
     </details>
   );
 }

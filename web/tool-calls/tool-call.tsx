@@ -12,6 +12,7 @@ import { CallQuestion } from './call-question.tsx';
 import { ChildWork } from './child-work.tsx';
 import { ToolInput } from './tool-input.tsx';
 import { ToolOutput } from './tool-output.tsx';
+import { visible } from './visible.ts';
 
 type ToolPart = ToolUIPart | DynamicToolUIPart;
 
@@ -63,7 +64,7 @@ export function ToolCall({ part, isLive, heldBy, progress, Answer }: Props) {
     <div className="tool" data-state={isStopped ? 'stopped' : part.state}>
       <details {...section}>
         <summary>
-          <code>{name}</code> <span className="brief">{briefOf(part.input)}</span>
+          <code>{name}</code> <span className="brief">{visible(briefOf(part.input))}</span>
           <span className="state">{words}</span>
         </summary>
         {section.open && (

@@ -1,18 +1,17 @@
 import { isRecord } from '../lib/record.ts';
 import { written } from '../lib/written.ts';
 import { JsonTree } from './json-tree.tsx';
-import { visible } from './visible.ts';
+import { visible, visibleJson } from './visible.ts';
 
 interface Props {
   label: string;
   value: unknown;
-  /** A decision is made about it: nothing of it is collapsed or unseen. */
+  /** A decision is made about it: JSON is then text, of which nothing is collapsed or unseen. */
   isAsked?: boolean;
 }
 
 /** A value for users: texts with line breaks, objects and lists as trees. */
 export function Value({ label, value, isAsked = false }: Props) {
-  const shown = isAsked ? visible : (text: string) => text;
   const rows = isRecord(value) ? Object.entries(value) : [['', value] as const];
   return (
     <div role="group" aria-label={label}>
@@ -22,12 +21,12 @@ export function Value({ label, value, isAsked = false }: Props) {
       ) : (
         rows.map(([name, entry]) => (
           <div key={name} className="value">
-            {name !== '' && <span className="name">{shown(name)}</span>}
-            {isTree(entry) ? (
-              <JsonTree value={entry} isAsked={isAsked} />
+            {name !== '' && <span className="name">{isAsked ? visible(name) : name}</span>}
+            {isTree(entry) && !isAsked ? (
+              <JsonTree value={entry} />
             ) : (
               <pre tabIndex={0} dir="auto">
-                {shown(written(entry))}
+                {isAsked ? asked(entry) : written(entry)}
               </pre>
             )}
           </div>
@@ -35,6 +34,10 @@ export function Value({ label, value, isAsked = false }: Props) {
       )}
     </div>
   );
+}
+
+function asked(value: unknown): string {
+  return typeof value === 'string' ? visible(value) : visibleJson(value);
 }
 
 /** True for an object or a list with something in it. */
