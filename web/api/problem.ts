@@ -62,7 +62,7 @@ const ADVICE: Record<ErrorCode, string> = {
   PreconditionRequired: 'Read it again, then make your change in that.',
   ChildSession: 'Write in the session that has called it.',
   TooManyAnswers: 'Edit the message instead.',
-  NotWaiting: 'Look at the call again: it was answered elsewhere.',
+  NotWaiting: 'Look at the call again.',
   NotOffered: 'Choose another answer.',
   ProjectRequired: 'Allow it once or for this session.',
   ManifestRule: "Only the agent's definition can change it.",
