@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { AFTER, answer, asking, asks, decided, STEP, TOOL } from './asking.ts';
+import { AFTER, answer, asking, asks, decided, give, STEP, TOOL } from './asking.ts';
 import { type Answer, call, freshRows, type Row, rows, Session, toolPart } from './session.ts';
 
 let db: pg.Pool;
@@ -345,6 +345,37 @@ describe('answers', () => {
       const { session, run } = await asking(db);
       const decisions = ['once', 'reject', 'session', 'always'];
       const sent = Array.from({ length: 12 }, (_, n) => decisions[n % decisions.length]!);
+  it.each([
+    ['finished', {}],
+    ['aborted', { cause: 'its turn was aborted' }],
+  ])('W3 H13 to a call of an imported run that is %s say nothing that its part says', async (state, cause) => {
+    const session = await Session.at('chatting', db);
+    const line = (kind: string, more: object) =>
+      JSON.stringify({ kind, ...more, created_at: '2026-01-01', updated_at: '2026-01-01' });
+    const denied = (index: number, more: object) => {
+      const { data } = toolPart(`call_${index}`, index, 'output-denied');
+      const columns = { id: newId('prt'), message_id: 'answer', index, type: 'tool', tool_call_id: `call_${index}` };
+      return line('part', { ...columns, tool_state: 'output-denied', data: { ...data, ...more } });
+    };
+    const approval = { approved: false, reason: 'canary' };
+    const permission = { decision: 'canary', decided_by: 'rule' };
+    await db.query('SELECT import_lines($1, $2)', [
+      session.id,
+      [
+        line('message', { id: 'question', position: 0, role: 'user', metadata: {} }),
+        line('message', { id: 'answer', position: 1, role: 'assistant', metadata: {}, run: state }),
+        denied(0, { approval }),
+        denied(1, { approval, callProviderMetadata: { perdure: { permission } } }),
+      ],
+    ]);
+    for (const callId of ['call_0', 'call_1']) {
+      const { event_seq, ...refused } = await answer(session, 'once', callId);
+      expect(event_seq).toEqual(expect.any(Number));
+      expect(refused).toEqual({ ok: false, code: 'NotWaiting', phase: 'chatting', project_id: null, ...cause });
+      expect(await give(session, { output: 1 }, { callId })).toEqual({ code: 'NotWaiting', ...cause });
+    }
+  });
+
       const outcomes = await Promise.all(sent.map((decision) => answer(session, decision)));
       const won = new Set(outcomes.filter(({ ok }) => ok).map(({ decision }) => decision));
       expect(won.size).toBe(1);
