@@ -231,18 +231,23 @@ describe('answers', () => {
     const { session, project } = await asking(db);
     const other = await Session.at('chatting', db, { project: project! });
     const first = await db.connect();
-    await first.query('BEGIN');
-    await first.query(`SELECT put_rule($1, true, 'rul_one', 'pay', '5')`, [session.id]);
-    let isOver = false;
-    const second = call(db, 'put_rule', [other.id, true, 'rul_two', 'pay', '5']).then(() => (isOver = true));
-    await eventually(async () => {
-      const waits = `SELECT FROM pg_stat_activity
-                      WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%put_rule%'`;
-      expect(isOver || (await rows(db, waits)).length > 0).toBe(true);
-    });
-    await first.query('COMMIT');
-    first.release();
-    await second;
+    let isCommitted = false;
+    try {
+      await first.query('BEGIN');
+      await first.query(`SELECT put_rule($1, true, 'rul_one', 'pay', '5')`, [session.id]);
+      let isOver = false;
+      const second = call(db, 'put_rule', [other.id, true, 'rul_two', 'pay', '5']).then(() => (isOver = true));
+      await eventually(async () => {
+        const waits = `SELECT FROM pg_stat_activity
+                        WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%put_rule%'`;
+        expect(isOver || (await rows(db, waits)).length > 0).toBe(true);
+      });
+      await first.query('COMMIT');
+      isCommitted = true;
+      await second;
+    } finally {
+      first.release(!isCommitted);
+    }
     expect(await rulesOf(session)).toMatchObject([{ rule_id: 'rul_two', pattern: '5' }]);
     expect(await revoke(session, 'rul_two')).toBe('project');
     expect(await rulesOf(other)).toEqual([]);
@@ -340,11 +345,6 @@ describe('answers', () => {
     expect(await session.run(run)).toMatchObject({ state: 'aborted', waiting: null });
   });
 
-  it('H13 twelve at once, of four kinds: one counts, those like it are repeats, the others are told of it', async () => {
-    for (let race = 0; race < 5; race += 1) {
-      const { session, run } = await asking(db);
-      const decisions = ['once', 'reject', 'session', 'always'];
-      const sent = Array.from({ length: 12 }, (_, n) => decisions[n % decisions.length]!);
   it.each([
     ['finished', {}],
     ['aborted', { cause: 'its turn was aborted' }],
@@ -376,6 +376,11 @@ describe('answers', () => {
     }
   });
 
+  it('H13 twelve at once, of four kinds: one counts, those like it are repeats, the others are told of it', async () => {
+    for (let race = 0; race < 5; race += 1) {
+      const { session, run } = await asking(db);
+      const decisions = ['once', 'reject', 'session', 'always'];
+      const sent = Array.from({ length: 12 }, (_, n) => decisions[n % decisions.length]!);
       const outcomes = await Promise.all(sent.map((decision) => answer(session, decision)));
       const won = new Set(outcomes.filter(({ ok }) => ok).map(({ decision }) => decision));
       expect(won.size).toBe(1);
