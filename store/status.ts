@@ -97,7 +97,7 @@ const followedRow = z.object({
   status: statusOfRow,
   /** Marks of the scopes of state that the session sees; each changes with any key of its scope. */
   marks: z.object({ session: z.string(), user: z.string(), app: z.string() }),
-  /** Changes with any rule of the session or its project. */
+  /** Changes with any rule of the session or its project, or of those above. */
   rules_mark: z.string(),
   /** When an event of the session last changed state, in epoch seconds. */
   state_at: z.number().transform((micros) => micros / 1_000_000),
@@ -147,7 +147,8 @@ const FOLLOWED_SQL = `
             (SELECT jsonb_object_agg(scope, scope_mark(c.app, scope, state_owner(scope, s.session_id, s.user_id)))
                FROM unnest(ARRAY['session', 'user', 'app']) AS scope) AS marks,
             md5(concat(c.permissions, (SELECT concat(count(*), '+', max(n)) FROM project_permissions
-                                        WHERE project_id = s.project_id))) AS rules_mark,
+                                        WHERE project_id = s.project_id),
+                       CASE WHEN c.depth > 0 THEN rules_above(c.session_id) END)) AS rules_mark,
             (SELECT json_agg(json_build_object(
                       'seq', r.seq, 'message_id', r.message_id, 'state', r.state,
                       'error_code', r.error_code, 'error_message', r.error_message, 'waiting', r.waiting) ORDER BY r.seq)

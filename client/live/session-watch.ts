@@ -8,7 +8,7 @@ type Watcher = (pointer: Pointer | undefined) => void;
 type Watchers = Map<string, Set<Watcher>>;
 
 /**
- * Notifies watchers of changes of their sessions, and of the `user:` state and project's rules that these see: at once for pointers
+ * Notifies watchers of changes of their sessions, and of the `user:` state and the rules that hold in these: at once for pointers
  * from the bus, within a second for lost pointers. One bus listener and one poll per process.
  */
 export class SessionWatch {

@@ -6,8 +6,9 @@
 -- parts since the last settled step, and their deltas. The state of an initiative is the number of its newest event.
 --
 -- xmin is the transaction that wrote a row, xmax of chat_sessions the last one that locked it (lock_session). Every change
--- of a session without an open run takes that lock, so the rows of ended runs need not be read. `user:` and `app:` state is
--- written by other sessions, too: their marks (scope_mark) change with every key.
+-- of a session without an open run takes that lock, so the rows of ended runs need not be read. `user:` and `app:` state and
+-- rules are written by other sessions, too: the marks of the state (scope_mark) change with every key, those of a project with
+-- every rule, and of a child the rules above it are compared.
 CREATE OR REPLACE FUNCTION changed_sessions(p_sessions text[], p_states text[], p_streams text[])
 RETURNS TABLE (session_id text, state text, stream text, run integer)
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
@@ -20,6 +21,13 @@ DECLARE
              CROSS JOIN LATERAL (VALUES ('user', s.user_id), ('app', '')) AS owned(scope, owner)) AS owned
      CROSS JOIN LATERAL scope_mark(app, scope, owner) AS mark
      WHERE mark <> '0+');
+  v_rules jsonb := (
+    SELECT jsonb_object_agg(project_id, mark)
+      FROM (SELECT p.project_id, concat(count(*), '+', max(p.n)) AS mark
+              FROM (SELECT DISTINCT s.project_id
+                      FROM unnest(p_sessions) AS known(session_id) JOIN sessions s USING (session_id)) AS shown
+              JOIN project_permissions p USING (project_id)
+             GROUP BY p.project_id) AS made);
 BEGIN
   RETURN QUERY
   SELECT known.session_id, coalesce(now.state, '-'), coalesce(now.stream, ''), now.run
@@ -29,7 +37,9 @@ BEGIN
                        -- What children ask is written to their rows only.
                        CASE WHEN has_open_tasks(s.session_id) THEN md5(waits_below(s.session_id)::text) END,
                        v_marks ->> concat_ws('/', c.app, 'user', s.user_id),
-                       v_marks ->> concat_ws('/', c.app, 'app', '')) AS state, answer.stream, answer.run
+                       v_marks ->> concat_ws('/', c.app, 'app', ''),
+                       v_rules ->> s.project_id,
+                       CASE WHEN c.depth > 0 THEN md5(rules_above(s.session_id)::text) END) AS state, answer.stream, answer.run
         FROM sessions s JOIN chat_sessions c USING (session_id)
         LEFT JOIN LATERAL (
           SELECT string_agg(r.xmin::text, ' ' ORDER BY r.seq) AS versions

@@ -2,8 +2,11 @@
 import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
+import { changedSessions } from '../../store/changes.ts';
+import { readFollowed } from '../../store/status.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { AFTER, answer, asking, asks, decided, give, STEP, TOOL } from './asking.ts';
+import { parentAndChild } from './family.ts';
 import { type Answer, call, freshRows, type Row, rows, Session, toolPart } from './session.ts';
 
 let db: pg.Pool;
@@ -465,6 +468,48 @@ describe('rules', () => {
     expect(branched).toMatchObject({ ok: true });
     expect(await rulesOf(new Session(db, branched['session_id'] as string))).toEqual([]);
     expect(await rulesOf(new Session(db))).toBeNull();
+  });
+});
+
+describe('followers', () => {
+  /** Whether a poll finds a change of a session, and readers see other rules, after some work. */
+  async function notices(session: Session, work: () => Promise<unknown>): Promise<{ poll: boolean; readers: boolean }> {
+    const read = async () => {
+      const [now] = await changedSessions(db, [[session.id, undefined]]);
+      const [followed] = await readFollowed(db, [{ userId: session.user, sessionId: session.id, fromSeq: 0 }]);
+      return { version: now!.version, mark: followed!()!.rules_mark };
+    };
+    const before = await read();
+    expect(await changedSessions(db, [[session.id, before.version]])).toEqual([]);
+    await work();
+    const changed = await changedSessions(db, [[session.id, before.version]]);
+    return { poll: changed.length > 0, readers: (await read()).mark !== before.mark };
+  }
+  const put = (session: Session, always: boolean, rule: string, pattern = '5') =>
+    call(db, 'put_rule', [session.id, always, rule, 'pay', pattern]);
+  const [seen, unseen] = [
+    { poll: true, readers: true },
+    { poll: false, readers: false },
+  ];
+
+  it('H13 notice without a pointer that a session of their project has made, replaced or revoked a rule; others do not', async () => {
+    const project = newId('prj');
+    const session = await Session.at('chatting', db, { project });
+    const other = await Session.at('chatting', db, { project });
+    const stranger = await Session.at('chatting', db, { project: newId('prj') });
+    expect(await notices(other, () => put(session, true, 'rul_one'))).toEqual(seen);
+    expect(await notices(other, () => put(session, true, 'rul_two'))).toEqual(seen);
+    expect(await notices(stranger, () => put(session, true, 'rul_three', '6'))).toEqual(unseen);
+    expect(await notices(other, () => revoke(session, 'rul_three'))).toEqual(seen);
+    expect(await notices(other, () => revoke(session, 'rul_two'))).toEqual(seen);
+    expect(await notices(other, () => put(session, false, 'rul_own'))).toEqual(unseen);
+  });
+
+  it('H13 H14 of a child notice the rules of the session above, too', async () => {
+    const { parent, child } = await parentAndChild(db);
+    expect(await notices(child, () => put(parent, false, 'rul_one'))).toEqual(seen);
+    expect(await notices(child, () => revoke(parent, 'rul_one'))).toEqual(seen);
+    expect(await notices(parent, () => put(child, false, 'rul_two'))).toMatchObject({ readers: false });
   });
 });
 
