@@ -3,33 +3,30 @@ import { MAX_PATTERN, type RuleAction } from '../../domain/permissions.ts';
 import { decideCall } from './decide-call.ts';
 
 /** What is decided about a call of `shell` that asks for so many characters, by a rule for this tool, if any. */
-function decided(length: number, rule?: { permission: string; action: RuleAction }) {
-  const rules = rule ? [{ ...rule, rule_id: 'manifest-0', pattern: '*', source: 'manifest' as const }] : [];
+function decided(length: number, rule?: { action: RuleAction; pattern?: string }) {
+  const own = { rule_id: 'manifest-0', permission: 'shell', pattern: '*', source: 'manifest' as const };
   return decideCall({
     toolCallId: 'call_1',
     request: { permission: 'shell', pattern: 'x'.repeat(length) },
-    sessions: [{ session_id: 'ses_1', has_project: true, rules }],
+    sessions: [{ session_id: 'ses_1', has_project: true, rules: rule ? [{ ...own, ...rule }] : [] }],
     isHeadless: false,
   });
 }
 
-it('P3 what is too long for a pattern runs if there is no rule for its tool', () => {
-  expect(decided(MAX_PATTERN + 1)).toMatchObject({ action: 'allow', record: { rule: null } });
-  expect(decided(MAX_PATTERN + 1, { permission: 'look', action: 'deny' })).toMatchObject({ action: 'allow' });
-});
-
-it.each(['allow', 'ask', 'deny'] as const)(
-  'P3 what is too long for a pattern is denied if there is a rule for its tool: %s',
-  (action) => {
-    const rule = { permission: 'shell', action };
-    expect(decided(MAX_PATTERN, rule)).toMatchObject({ action, record: { rule: 'manifest-0' } });
-    const denied = decided(MAX_PATTERN + 1, rule);
-    expect(denied).toMatchObject({ action: 'deny', record: { rule: null, scope: null, decided_by: 'rule' } });
-    expect(denied).toMatchObject({
-      approval: {
-        ...{ id: 'call_1', isAutomatic: true, approved: false },
-        reason: 'it asks for more than 1024 characters, which no rule can allow',
-      },
-    });
+it.each([MAX_PATTERN, MAX_PATTERN + 1])(
+  'P3 what is asked for is decided by the rules, also if it is too long for one: %i',
+  (length) => {
+    expect(decided(length)).toMatchObject({ action: 'allow', record: { rule: null } });
+    for (const action of ['allow', 'ask', 'deny'] as const) {
+      expect(decided(length, { action })).toMatchObject({ action, record: { rule: 'manifest-0' } });
+      expect(decided(length, { action, pattern: 'y*' })).toMatchObject({ action: 'allow', record: { rule: null } });
+    }
   },
 );
+
+it.each([
+  [MAX_PATTERN, ['once', 'session', 'always', 'reject']],
+  [MAX_PATTERN + 1, ['once', 'reject']],
+])('P3 no rule is offered for what is too long for its pattern: %i', (length, decisions) => {
+  expect(decided(length, { action: 'ask' })).toMatchObject({ approval: { descriptor: { decisions } } });
+});

@@ -58,26 +58,13 @@ export interface DecidingSession extends SessionRules {
 }
 
 const NOBODY = 'it needs an approval, and nobody can be asked in this session';
-const TOO_LONG = `it asks for more than ${MAX_PATTERN} characters, which no rule can allow`;
 const ABOVE = ' of a session above';
 const UNKNOWN = 'the rules of a session above are not known, because its agent is not configured';
 
-/**
- * Decides about a call. Without anybody to ask, a question is a denial; so is what is too long for a pattern, if there are rules for
- * the tool: no rule could name it.
- */
+/** Decides about a call. Without anybody to ask, a question is a denial. */
 export function decideCall(call: CallToDecide & { isHeadless: true }): Exclude<DecidedCall, { action: 'ask' }>;
 export function decideCall(call: CallToDecide): DecidedCall;
 export function decideCall({ toolCallId, request, sessions, isHeadless }: CallToDecide): DecidedCall {
-  const isLong = request.pattern.length > MAX_PATTERN;
-  if (isLong && sessions.some(({ rules }) => rules?.some(({ permission }) => permission === request.permission))) {
-    const record = { rule: null, scope: null, decision: 'deny', decided_by: 'rule' } as const;
-    return {
-      action: 'deny',
-      record,
-      approval: { id: toolCallId, isAutomatic: true, approved: false, reason: TOO_LONG },
-    };
-  }
   const { action, rule, session_id, asking } = decideTogether(sessions, request);
   const isOwn = session_id === sessions[0].session_id;
   const by = { rule: rule?.rule_id ?? null, scope: rule?.source ?? null, ...(!isOwn && { session_id }) };
@@ -90,10 +77,11 @@ export function decideCall({ toolCallId, request, sessions, isHeadless }: CallTo
     return { action: 'deny', record: { ...record, decision: 'deny' }, approval };
   }
   const ids = asking.map((each) => each.session_id);
-  const isPinned = asking.some((each) => each.rule.pinned === true);
+  // The pinned rule would override the one that is made, or its pattern would be too long.
+  const makesNoRule = asking.some((each) => each.rule.pinned === true) || request.pattern.length > MAX_PATTERN;
   const hasProjects = sessions.every((each) => each.has_project || !ids.includes(each.session_id));
   const offered = (answer: PermissionAnswer) =>
-    answer === 'session' || answer === 'always' ? !isPinned && (answer === 'session' || hasProjects) : true;
+    answer === 'session' || answer === 'always' ? !makesNoRule && (answer === 'session' || hasProjects) : true;
   const descriptor = {
     ...{ ...request, ...by, rule: rule.rule_id, scope: rule.source, decisions: ANSWERS.filter(offered) },
     ...(sessions.length > 1 && { asking: ids }),
