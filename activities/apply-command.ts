@@ -40,7 +40,7 @@ export async function applyCommandActivity(context: ActivityContext, args: Apply
 
 /** What follows the change of the rows. None of it throws; what is slow goes on while the answer is given. */
 function workAfter(context: ActivityContext, { request, session_id }: ApplyArgs, opened: readonly string[]) {
-  if (request.command === 'answer' && request.decision === 'always') return [tellProject(context, session_id)];
+  if (request.command === 'answer' && request.decision === 'always') void tellProject(context, session_id);
   if (request.command === 'branch') return opened.map((session) => countWindow(context, session));
   if (request.command !== 'rewind' && request.command !== 'unrewind') return [];
   const restoring = restoreFiles(context, session_id).catch((err: unknown) => {
