@@ -155,9 +155,10 @@ export class PostgresToolRecorder implements ToolRecorder<ToolOutcome> {
   /** The call's session and those above it, each with all rules that hold in it. */
   private decidingSessions({ rules: own, above }: DecidingRules): [DecidingSession, ...DecidingSession[]] {
     const { args, call, manifestOf } = this.work;
+    // Rows keep all that they have, but only a manifest can pin.
     const withManifest = (agent: string, rules: readonly PermissionRule[]) => {
       const manifest = manifestOf(agent);
-      return manifest && [...manifest, ...rules];
+      return manifest && [...manifest, ...rules.map((rule) => ({ ...rule, pinned: undefined }))];
     };
     return [
       { session_id: args.session_id, has_project: call.project_id !== null, rules: withManifest(call.agent, own) },

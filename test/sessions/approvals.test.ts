@@ -171,25 +171,21 @@ describe('a tool call', () => {
     expect(ran).toEqual([`${session.id} pay 99`]);
   });
 
-  it('P3 is decided by rules with fields of a newer build, too', async () => {
+  it('P3 is decided by rules with fields of a newer build, too, which pin nothing', async () => {
     const session = await open();
-    const rule = {
-      rule_id: 'rul_new',
-      permission: 'look',
-      pattern: '*',
-      action: 'allow',
-      source: 'session',
-      note: [1],
-    };
+    const any = { rule_id: 'rul_new', permission: 'pay', pattern: '*', action: 'allow', source: 'session' };
     await runtime.db.query('UPDATE chat_sessions SET permissions = $2 WHERE session_id = $1', [
       session.id,
-      JSON.stringify([rule]),
+      JSON.stringify([{ ...any, note: [1], pinned: true }]),
     ]);
-    const run = await session.send('look');
+    const run = await session.send('pay 5, pay 13');
     expect((await session.ended(run)).state).toBe('finished');
-    expect((await callsOf(session, run))[0]).toMatchObject({
-      callProviderMetadata: { perdure: { permission: { rule: 'rul_new', decision: 'allow', scope: 'session' } } },
-    });
+    const decisions = (await callsOf(session, run)).map(({ callProviderMetadata: metadata }) => metadata);
+    expect(decisions).toMatchObject([
+      { perdure: { permission: { rule: 'rul_new', decision: 'allow', scope: 'session' } } },
+      { perdure: { permission: { rule: 'manifest-1', decision: 'deny', scope: 'manifest' } } },
+    ]);
+    expect(ran).toEqual([`${session.id} pay 5`]);
   });
 
   it('P3 is decided without another round trip, unless its rules have just changed', async () => {
