@@ -40,7 +40,13 @@ import { ownMetadata } from './own-metadata.ts';
 import { Reads } from './reads.ts';
 import { sessionNotFound } from './refusal-errors.ts';
 import { Rendezvous } from './rendezvous/rendezvous.ts';
-import { CallAnswers, type CallResponse, type OutputTaken, type Responded } from './send/call-answers.ts';
+import {
+  CallAnswers,
+  type CallResponse,
+  type OutputTaken,
+  type RefusedResponse,
+  type Responded,
+} from './send/call-answers.ts';
 import { type Commands, createCommands } from './send/commands.ts';
 import { Erasure } from './send/erasure.ts';
 import type { MessageInput } from './send/new-message.ts';
@@ -369,7 +375,12 @@ export class PerdureClient {
    * @throws {PerdureError} `SessionNotFound`, `MessageNotFound`, `NotWaiting` with how the wait has ended, `BadRequest`: there is no
    * response to a call that waits or has waited; `Unavailable`
    */
-  respond(user: string, session: string, answerId: string, responses: readonly CallResponse[]): Promise<Responded> {
+  respond(
+    user: string,
+    session: string,
+    answerId: string,
+    responses: readonly (CallResponse | RefusedResponse)[],
+  ): Promise<Responded> {
     return this.answers.respond({ user, session }, answerId, responses);
   }
 

@@ -15,9 +15,13 @@ export type CallResponse = { tool_call_id: string } & (
   | { approved: boolean; reason?: string | undefined }
   | { output: unknown }
   | { error: string }
-  /** An outcome that cannot be taken. Thrown if the call waits for it. */
-  | { refused: PerdureError }
 );
+
+/** An outcome that cannot be taken: the error is thrown if the call waits for it. */
+export interface RefusedResponse {
+  tool_call_id: string;
+  refused: PerdureError;
+}
 
 /** The run that goes on after an answer, and the tool call from which on its stream is new to the page. */
 export interface Responded {
@@ -46,8 +50,6 @@ interface Place {
   session: string;
 }
 
-const ABORTED = 'the tool call does not wait for this: the answer was aborted';
-
 /** Answers tool calls, and gives the outcomes of those that pages carry out. */
 export class CallAnswers {
   private readonly deps: Deps;
@@ -57,7 +59,11 @@ export class CallAnswers {
   }
 
   /** @throws {PerdureError} see `PerdureClient.respond` */
-  async respond(place: Place, answerId: string, responses: readonly CallResponse[]): Promise<Responded> {
+  async respond(
+    place: Place,
+    answerId: string,
+    responses: readonly (CallResponse | RefusedResponse)[],
+  ): Promise<Responded> {
     const session = await findSession(this.deps.db, place.user, place.session);
     if (session === undefined) throw sessionNotFound();
     const read = () => readAnsweredCalls(this.deps.db, place.user, session.session_id, answerId);
@@ -69,7 +75,9 @@ export class CallAnswers {
     const news = known.filter((response) => isNews(found, response));
     for (const response of news) await this.take({ ...place, session: session.session_id }, response, read);
     // Not the end of the answer again, after which a page that takes it for any end would send the same without end.
-    if (news.length === 0 && known.length > 0 && found.is_aborted) throw new PerdureError('NotWaiting', ABORTED);
+    if (news.length === 0 && known.length > 0 && found.is_aborted) {
+      throw refusalError({ code: 'NotWaiting', cause: 'its turn was aborted' });
+    }
     const after = news[0] ?? known.findLast((response) => isRepeat(found, response));
     if (after === undefined) {
       const expected = 'a response to a tool call that waits for one';
@@ -112,7 +120,7 @@ export class CallAnswers {
 
   private async take(
     place: Place,
-    response: CallResponse,
+    response: CallResponse | RefusedResponse,
     read: () => Promise<AnsweredCalls | undefined>,
   ): Promise<void> {
     const { tool_call_id } = response;
@@ -136,13 +144,13 @@ export class CallAnswers {
 }
 
 /** What is not known yet: a page sends all calls of its message, also those that were settled long ago. */
-function isNews({ calls }: AnsweredCalls, response: CallResponse): boolean {
+function isNews({ calls }: AnsweredCalls, response: CallResponse | RefusedResponse): boolean {
   const call = calls.find(({ tool_call_id }) => tool_call_id === response.tool_call_id);
   return 'approved' in response ? call?.approved !== response.approved : call?.waits_for === 'output';
 }
 
 /** The call was answered like this before, and its outcome came or is yet to come. */
-function isRepeat({ calls, is_open }: AnsweredCalls, response: CallResponse): boolean {
-  const call = calls.find(({ tool_call_id }) => tool_call_id === response.tool_call_id);
+function isRepeat({ calls, is_open }: AnsweredCalls, { tool_call_id: id }: { tool_call_id: string }): boolean {
+  const call = calls.find(({ tool_call_id }) => tool_call_id === id);
   return is_open || (call !== undefined && call.tool_state.startsWith('output-'));
 }

@@ -1,7 +1,7 @@
 import type { UIMessageChunk } from 'ai';
 import { z } from 'zod';
 import type { PerdureClient } from '../../client/client.ts';
-import type { CallResponse, Responded } from '../../client/send/call-answers.ts';
+import type { CallResponse, RefusedResponse, Responded } from '../../client/send/call-answers.ts';
 import type { Submitted } from '../../client/send/submission.ts';
 import type { Attributes } from '../../domain/attributes.ts';
 import { PerdureError } from '../../domain/errors.ts';
@@ -146,7 +146,7 @@ function respondingOf(
   return () => client.respond(user, body.id, id, responses);
 }
 
-function responseOf(part: z.output<typeof respondedPart>, refused: PerdureError): CallResponse {
+function responseOf(part: z.output<typeof respondedPart>, refused: PerdureError): CallResponse | RefusedResponse {
   const { toolCallId: tool_call_id } = part;
   switch (part.state) {
     case 'approval-responded':
