@@ -208,7 +208,8 @@ it('T1 a preliminary output that changes its metadata only is sent again', async
   expect(await reduced(reader.chunks)).toEqual(await answer.stored());
 });
 
-it.each([['approval-requested'], ['approval-responded'], ['approval-requested', 'approval-responded']])(
+const SEEN = [['approval-requested'], ['approval-responded'], ['approval-requested', 'approval-responded']];
+it.each(SEEN)(
   'P3 what a rule denies that a user had approved is shown as denied by the rule, to a reader that saw %s',
   async (...seen) => {
     const answer = new AnswerRows();

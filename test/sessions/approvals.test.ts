@@ -4,7 +4,6 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { askingAgent, askingModel, ran } from '../../tools/test-kit/asking-agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { statusQuery, updates } from '../../workflows/definitions.ts';
@@ -194,7 +193,7 @@ describe('a tool call', () => {
     let rules = 0;
     using _hook = aroundCalls(runtime.db, {
       before: async ({ name, args }) => {
-        if (args[0] !== session.id || !['load_tool_call', 'begin_tool', 'finish_tool'].includes(name)) return;
+        if (args[0] !== session.id) return;
         calls.push(name);
         if (name === 'begin_tool' && rules === 1) {
           rules = 2;
@@ -203,14 +202,40 @@ describe('a tool call', () => {
       },
     });
     await session.ended(await session.send('look, pay 13'));
+    /** From the step that made the tool calls to the one that follows them. */
+    const between = () => {
+      const all = calls.splice(0);
+      return all.slice(all.indexOf('settle_step') + 1, all.lastIndexOf('claim_step'));
+    };
     const once = ['load_tool_call', 'begin_tool', 'finish_tool'];
-    expect(calls.splice(0)).toEqual([...once, 'load_tool_call', 'begin_tool']);
+    expect(between()).toEqual([...once, 'load_tool_call', 'begin_tool']);
     rules = 1;
     const run = await session.send('look');
     await session.ended(run);
-    expect(calls).toEqual(['load_tool_call', 'begin_tool', 'begin_tool', 'finish_tool']);
+    expect(between()).toEqual(['load_tool_call', 'begin_tool', 'begin_tool', 'finish_tool']);
     expect((await callsOf(session, run))[0]).toMatchObject({
       callProviderMetadata: { perdure: { permission: { rule: 'rul_new' } } },
+    });
+  });
+
+  it('P3 whose rules change each time is decided ten times by an attempt, and then by the next one', async () => {
+    const session = await open();
+    const calls: string[] = [];
+    using _hook = aroundCalls(runtime.db, {
+      before: async ({ name, args }) => {
+        if (args[0] !== session.id || !['load_tool_call', 'begin_tool'].includes(name)) return;
+        const begun = calls.filter((each) => each === 'begin_tool').length;
+        calls.push(name);
+        if (name !== 'begin_tool' || begun === 10) return;
+        await runtime.db.query(`SELECT put_rule($1, false, $2, 'look', '*')`, [session.id, `rul_${begun}`]);
+      },
+    });
+    const run = await session.send('look');
+    expect((await session.ended(run)).state).toBe('finished');
+    const tenTimes = Array.from({ length: 10 }, () => 'begin_tool');
+    expect(calls).toEqual(['load_tool_call', ...tenTimes, 'load_tool_call', 'begin_tool']);
+    expect((await callsOf(session, run))[0]).toMatchObject({
+      callProviderMetadata: { perdure: { permission: { rule: 'rul_9' } } },
     });
   });
 
@@ -363,7 +388,7 @@ describe('a run that waits', () => {
     expect(ran).toEqual([`${session.id} pay 5`]);
   });
 
-  it('P3 W5 is replaced by an agent that denies what it asked for: the approved call does not run', async () => {
+  it('P3 whose agent denies by now what it asked for: the approved call does not run', async () => {
     const own = await startRuntime({ agents: [askingAgent], script: askingModel });
     const session = await TestSession.open(own, { agent: askingAgent.id });
     const { run, call } = await asks(session, 'pay 5');
@@ -415,9 +440,9 @@ describe('a run that waits', () => {
     });
     await waitedForAMonth(session);
     const looks = await activitiesDone(session);
-    // Later than a timer that is due at once.
+    // After a timer that is due at once, which was set before the call.
     using _slow = aroundCalls(runtime.db, {
-      before: ({ name }) => (name === 'begin_tool' ? setTimeout(patient(20)) : undefined),
+      before: ({ name }) => (name === 'begin_tool' ? setTimeout(0) : undefined),
     });
     // A repeat makes the workflow look at the call that waits now.
     await answer(session, call, 'once');

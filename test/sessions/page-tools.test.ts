@@ -7,7 +7,7 @@ import {
   lastAssistantMessageIsCompleteWithToolCalls,
   type UIMessage,
 } from 'ai';
-import { beforeAll, expect, it } from 'vitest';
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { z } from 'zod';
 import { defineAgent, defineTool } from '../../agent/definition/define.ts';
 import { problemOf } from '../../client/chat.ts';
@@ -37,12 +37,19 @@ const slowAgent = defineAgent({
   ],
 });
 
+/** Asks before the page may carry out `locate`. */
+const strictAgent = defineAgent({
+  ...askingAgent,
+  id: 'strict',
+  permissions: [{ permission: locate.name, pattern: '*', action: 'ask' }],
+});
+
 let runtime: TestRuntime;
 let host: TestHost;
 beforeAll(async () => {
-  runtime = await startRuntime({ agents: [askingAgent, slowAgent], script: askingModel });
+  runtime = await startRuntime({ agents: [askingAgent, slowAgent, strictAgent], script: askingModel });
   const { databaseUrl, temporal, workspaces } = runtime;
-  host = await startHost({ databaseUrl, temporal, workspaces, agents: ['asking', 'slow'] });
+  host = await startHost({ databaseUrl, temporal, workspaces, agents: ['asking', 'slow', 'strict'] });
 });
 
 /** A session whose turn waits for the page to carry out a call. */
@@ -121,15 +128,50 @@ it('P5 an output that is not what the tool promises, and an error of the page, a
   expect(JSON.stringify(runtime.model.requests.at(-1)!.body.messages)).toContain('no permission to know the place');
 });
 
-it('P5 a page that is too late: the call ends as an error, and the turn goes on', async () => {
+const LATE = {
+  state: 'output-error',
+  errorText: 'The page of the user did not carry out this call in time.',
+};
+
+it('P5 a page that is too late: the call ends as an error, the turn goes on, and an output is refused', async () => {
   const session = await TestSession.open(runtime, { agent: askingAgent.id });
   const run = await session.send('hurry');
-  const ended = await session.ended(run);
-  expect(ended.state).toBe('finished');
-  expect(await callOf({ session, run })).toMatchObject({
-    state: 'output-error',
-    errorText: 'The page of the user did not carry out this call in time.',
+  expect((await session.ended(run)).state).toBe('finished');
+  const call = await callOf({ session, run });
+  expect(call).toMatchObject(LATE);
+  expect(await give({ session, call: String(call!['toolCallId']) }, { output: 'here' })).toMatchObject({
+    status: 409,
+    body: {
+      code: 'NotWaiting',
+      detail: 'the tool call does not wait for this: it has ended without an output of the page',
+    },
   });
+});
+
+it('P5 R7 a page that is too late after an hour: the turn, which has less time, goes on without a failed attempt', async () => {
+  const { session, run, call } = await waiting('pay 5, locate');
+  const answer = () => session.command(updates.answer, { tool_call_id: call, decision: 'once' });
+  await answer();
+  await eventually(async () => expect(await session.run(run)).toMatchObject({ waiting: { for: 'output' } }));
+  await runtime.db.query(
+    `UPDATE chat_runs
+        SET started_at = started_at - interval '1 hour',
+            waiting = waiting || jsonb_build_object('since', (waiting ->> 'since')::timestamptz - interval '1 hour',
+                                                    'until', (waiting ->> 'until')::timestamptz - interval '1 hour')
+      WHERE session_id = $1`,
+    [session.id],
+  );
+  // A repeat makes the workflow look at the call that waits now, as its timer does.
+  await answer();
+  expect((await session.ended(run)).state).toBe('finished');
+  const { answer_id: id } = await session.run(run);
+  expect((await session.parts(id)).find(({ type }) => type === 'tool-locate')).toMatchObject(LATE);
+  const { events } = await session.handle.fetchHistory();
+  const failed = events!.filter(
+    ({ activityTaskFailedEventAttributes: end, activityTaskStartedEventAttributes: start }) =>
+      end ?? start?.lastFailure,
+  );
+  expect(failed).toEqual([]);
 });
 
 it('W8 a page that is too late for a run whose workflow was terminated: the sweeper starts it again', async () => {
@@ -138,10 +180,7 @@ it('W8 a page that is too late for a run whose workflow was terminated: the swee
   await eventually(async () => expect((await session.run(run)).state).toBe('waiting'));
   await session.handle.terminate();
   expect((await session.ended(run)).state).toBe('finished');
-  expect(await callOf({ session, run })).toMatchObject({
-    state: 'output-error',
-    errorText: 'The page of the user did not carry out this call in time.',
-  });
+  expect(await callOf({ session, run })).toMatchObject(LATE);
 });
 
 it('P5 a worker that stops while a call waits: another one goes on with the output', async () => {
@@ -153,7 +192,7 @@ it('P5 a worker that stops while a call waits: another one goes on with the outp
   expect(await callOf(turn)).toMatchObject({ state: 'output-available', output: { place: 'elsewhere' } });
 });
 
-it('P5 W5 a worker whose tool has a function by now takes the output that the page has given, and does not run it', async () => {
+it('P5 a worker whose tool has a function by now takes the output that the page has given, and does not run it', async () => {
   const own = await startRuntime({ agents: [askingAgent], script: askingModel });
   const session = await TestSession.open(own, { agent: askingAgent.id });
   const run = await session.send('locate');
@@ -175,7 +214,10 @@ it('P5 W5 a worker whose tool has a function by now takes the output that the pa
 });
 
 /** A page with the AI SDK's chat, which carries out `locate` as soon as it hears of the call, unless it is `late`. */
-function page(sendAutomaticallyWhen: (chat: { messages: UIMessage[] }) => boolean, { late = false } = {}) {
+function page(
+  sendAutomaticallyWhen: (chat: { messages: UIMessage[] }) => boolean,
+  { late = false, agent }: { late?: boolean; agent?: string } = {},
+) {
   const headers = { 'x-perdure-user': 'ada' };
   const calls: string[] = [];
   const sent: unknown[] = [];
@@ -187,7 +229,7 @@ function page(sendAutomaticallyWhen: (chat: { messages: UIMessage[] }) => boolea
     id: newId('msg'),
     transport: new DefaultChatTransport({
       ...{ api: `${host.url}/api/chat`, headers, fetch: counting },
-      body: { agent: late ? slowAgent.id : askingAgent.id },
+      body: { agent: agent ?? (late ? slowAgent.id : askingAgent.id) },
     }),
     sendAutomaticallyWhen,
     onToolCall: ({ toolCall: { toolName, toolCallId } }) => {
@@ -245,6 +287,26 @@ it('H8 H13 an output of a page that is made before an earlier call is approved i
   expect(callsOf(chat)).toEqual([['output-available', { paid: 5 }], PLACE]);
 });
 
+it('H8 H13 a call of the page that asks first is carried out after its approval', async () => {
+  const { chat, sent } = page(sendWhenAnswered({ tools: ['locate'] }), { late: true, agent: strictAgent.id });
+  await chat.sendMessage({ text: 'locate' });
+  const { approval, toolCallId } = partIn(chat, 'approval-requested');
+  await chat.addToolApprovalResponse({ id: approval!.id, approved: true });
+  await eventually(() => {
+    expect(chat.status).toBe('ready');
+    expect(partIn(chat, 'approval-responded')).toMatchObject({ toolCallId });
+    expect(sent).toHaveLength(2);
+  });
+  await chat.addToolOutput({ tool: 'locate', toolCallId, output: { place: 'place 1' } });
+  await settled(chat);
+  expect(chat.messages).toHaveLength(2);
+  expect(callsOf(chat)).toEqual([PLACE]);
+  expect(partIn(chat, 'output-available')).toMatchObject({
+    callProviderMetadata: { perdure: { permission: { rule: 'manifest-0', decision: 'once' } } },
+  });
+  expect(sent).toHaveLength(3);
+});
+
 /** Waits until what a page has sent for an aborted answer is refused, with so many requests of the page in all. */
 async function refusedAfterAbort({ chat, sent }: ReturnType<typeof page>, requests: number): Promise<void> {
   await eventually(() => {
@@ -266,7 +328,8 @@ it('H8 H13 an output for an answer that was aborted is refused by name, and the 
   await refusedAfterAbort(tab, 2);
 });
 
-it('H8 H13 the same for a response to an approval, whose call ran when the answer was aborted', async () => {
+it('H8 H13 an approval that the AI SDK sends again, because the answer was aborted while the call ran, is refused by name', async () => {
+  onTestFinished(() => paying.open());
   const tab = page(lastAssistantMessageIsCompleteWithApprovalResponses, { late: true });
   await tab.chat.sendMessage({ text: 'look, pay 5' });
   const { approval } = partIn(tab.chat, 'approval-requested');
@@ -274,5 +337,4 @@ it('H8 H13 the same for a response to an approval, whose call ran when the answe
   await paying.reached;
   await host.as('ada').post(`/api/sessions/${tab.chat.id}/abort`, {});
   await refusedAfterAbort(tab, 3);
-  paying.open();
 });

@@ -5,6 +5,7 @@ import { eventsOf, type TestCaller, type TestHost } from '../../tools/test-kit/h
 import { callTool, say } from '../../tools/test-kit/model-actions.ts';
 import type { TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
+import { statusQuery } from '../../workflows/definitions.ts';
 import { subagentAgents } from './agents.ts';
 import { startWithHost } from './host.ts';
 import { childrenOf, play } from './kit.ts';
@@ -75,6 +76,8 @@ describe('a question of a child', () => {
     };
     expect(status).toEqual({ state: 'waiting', message_id, questions: [question] });
     expect((await ada.get(`/api/sessions/${session.id}`)).body.status).toEqual(status);
+    // Its workflow does not know what its children wait for.
+    expect(await session.handle.query(statusQuery)).toMatchObject({ state: 'busy' });
     // Its own status has none: the call is its own.
     expect((await ada.get(`/api/sessions/${child.id}/status`)).body).toMatchObject({ state: 'waiting' });
     const reading = new AbortController();
