@@ -87,10 +87,12 @@ function callsFor(text: string): ModelAction[] {
     case 'where':
       return [callTool('call_1', 'locate', {})];
     case 'hidden':
-      return [callTool('call_1', 'run', { command: 'ls \u202Etxt.\u200Bexe', folder: 'my\u2066home' })];
+      return [
+        callTool('call_1', 'run', { command: 'ls \u202Etxt.\u200Bexe', folder: 'my\u2066home', 'mo\u200Bde': 'fast' }),
+      ];
     case 'edit':
       return [
-        callTool('call_1', 'edit_text', { path: 'a.txt', old_string: 'one\ntwo\u200B', new_string: 'one\nzwei' }),
+        callTool('call_1', 'edit_text', { path: 'a\u200B.txt', old_string: 'one\ntwo\u200B', new_string: 'one\nzwei' }),
       ];
     case 'order':
       return [callTool('call_1', 'order', { items: ORDERED })];
@@ -259,7 +261,7 @@ describe('what is asked', () => {
   it('P3 H13 an old and a new text are shown as a diff', async () => {
     const tab = await site.visit();
     await tab.send('edit');
-    const changes = question(tab, 'edit_text').getByRole('region', { name: 'Changes in a.txt' });
+    const changes = question(tab, 'edit_text').getByRole('region', { name: String.raw`Changes in a\u200b.txt` });
     await changes.locator('ins').waitFor();
     expect(await changes.locator('del').allTextContents()).toEqual([String.raw`-two\u200b` + '\n']);
     expect(await changes.locator('ins').allTextContents()).toEqual(['+zwei\n']);
@@ -287,6 +289,7 @@ describe('what is asked', () => {
     await command(tab, shown).waitFor();
     const further = question(tab).getByRole('group', { name: 'Further input' });
     await further.getByText(String.raw`my\u2066home`).waitFor();
+    expect(await further.locator('.name').allTextContents()).toEqual(['folder', String.raw`mo\u200bde`]);
     expect(await question(tab).locator('.note code').allTextContents()).toEqual(['run', shown]);
     expect(await tab.page.locator('.tool .brief').textContent()).toBe(String.raw`my\u2066home`);
     await question(tab).getByRole('button', { name: 'This session' }).click();

@@ -1,7 +1,7 @@
 // Outcomes that pages give for calls that they carry out: give_output(), and what begin_tool() does with it.
 import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { AFTER, asks, give, STEP, TOOL, waitingForPage } from './asking.ts';
+import { AFTER, asks, decided, give, STEP, TOOL, waitingForPage } from './asking.ts';
 import { childOf, parentAndChild, withCall } from './family.ts';
 import { call, freshRows, type Row, rows, Session } from './session.ts';
 
@@ -63,7 +63,9 @@ describe('a page that carries out a call', () => {
     expect(await session.run(run)).toMatchObject({ state: 'running', waiting: null });
     expect(await outputs(session)).toMatchObject([{ actor: 'user', data: { tool_call_id: 'call_1' } }]);
     const given = { given: { output: { place: 'here' } } };
-    expect(await session.beginTool(run, AFTER, 'call_1', PAGE)).toMatchObject({ kind: 'begun', ...given });
+    // Also if a rule that was made since then would deny the call.
+    const denied = { ...decided('deny', [{ rule_id: 'rul_old' }]), ...PAGE };
+    expect(await session.beginTool(run, AFTER, 'call_1', denied)).toMatchObject({ kind: 'begun', ...given });
     expect(await session.beginTool(run, [1, 1, 1], 'call_1', PAGE)).toMatchObject({ kind: 'again', ...given });
     await session.finishTool(run, [1, 1, 1], 'call_1');
     expect(await session.run(run)).toMatchObject({ given: null });
@@ -166,6 +168,14 @@ describe('an outcome', () => {
     await session.finishTool(run, AFTER, 'call_1', { data: { state: 'output-error', errorText: 'not in time' } });
     expect(await give(session, { output: 'here' })).toEqual(ENDED);
     expect(await outputs(session)).toEqual([]);
+  });
+
+  it('P5 of a call that the server has carried out is refused', async () => {
+    const session = await Session.at('chatting', db);
+    const run = await session.runWithCalls(['call_1'], STEP);
+    await session.beginTool(run, TOOL, 'call_1');
+    await session.finishTool(run, TOOL, 'call_1');
+    expect(await give(session, { output: 'here' })).toEqual(ENDED);
   });
 
   it('P5 that comes before the run has noticed that it is late counts', async () => {

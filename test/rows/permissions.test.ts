@@ -130,6 +130,7 @@ describe('begin_tool', () => {
     });
     expect(await session.row()).toMatchObject({ pending_tool: null });
     expect(await answer(session, 'once')).toMatchObject({ ok: false, code: 'NotWaiting', decision: 'deny' });
+    expect(await give(session, { output: 1 })).toEqual({ code: 'NotWaiting', decision: 'deny' });
   });
 
   it('P3 a lost attempt neither asks nor denies', async () => {
@@ -214,7 +215,7 @@ describe('answers', () => {
     expect(await rulesOf(await Session.at('chatting', db))).toEqual([]);
   });
 
-  it('P3 a rule with the same pattern replaces the one before, as the newest; project rules come first', async () => {
+  it('P3 a rule with the same pattern or id replaces the one before, as the newest; project rules come first', async () => {
     const { session, run } = await asking(db);
     await answer(session, 'session');
     const made = async (pattern: string, always: boolean, rule: string) =>
@@ -224,8 +225,10 @@ describe('answers', () => {
     await made('7', true, 'rul_seven');
     await made('8', true, 'rul_eight');
     await made('7', true, 'rul_seven_again');
+    // The calls of two sessions may have the same id.
+    await made('9', true, 'rul_eight');
     expect((await rulesOf(session)).map(({ rule_id: id }) => id)).toEqual([
-      ...['rul_eight', 'rul_seven_again', 'rul_six', 'rul_five'],
+      ...['rul_seven_again', 'rul_eight', 'rul_six', 'rul_five'],
     ]);
     expect(await session.run(run)).toMatchObject({ state: 'running' });
   });
@@ -500,9 +503,10 @@ describe('followers', () => {
     expect(await notices(other, () => put(session, true, 'rul_one'))).toEqual(seen);
     expect(await notices(other, () => put(session, true, 'rul_two'))).toEqual(seen);
     expect(await notices(stranger, () => put(session, true, 'rul_three', '6'))).toEqual(unseen);
-    expect(await notices(other, () => revoke(session, 'rul_three'))).toEqual(seen);
     expect(await notices(other, () => revoke(session, 'rul_two'))).toEqual(seen);
+    expect(await notices(other, () => revoke(session, 'rul_three'))).toEqual(seen);
     expect(await notices(other, () => put(session, false, 'rul_own'))).toEqual(unseen);
+    expect(await notices(session, () => put(session, false, 'rul_own', '6'))).toEqual(seen);
   });
 
   it('H13 H14 of a child notice the rules of the session above, too', async () => {

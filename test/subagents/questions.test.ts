@@ -199,7 +199,8 @@ describe('an answer', () => {
       approval: { approved: false, reason: 'aborted by parent' },
     });
     await questions(session, 0);
-    expect((await answer(session, asked, 'once')).body).toMatchObject({ code: 'NotWaiting' });
+    const late = (await answer(session, asked, 'once')).body;
+    expect(late).toMatchObject({ code: 'NotWaiting', detail: expect.stringContaining('aborted by parent') as string });
     await session.ended(1);
   });
 
