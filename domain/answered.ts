@@ -13,10 +13,10 @@ const DECIDED: ReadonlySet<unknown> = new Set(['approval-requested', 'approval-r
 
 /**
  * For `sendAutomaticallyWhen` of the AI SDK's useChat; made once, outside of components, because it knows what it has reported. It
- * is true if the last message is an answer, and in its last step a tool call was just approved or rejected, or the page has given
- * the outcome of one of `tools`, which it carries out. Calls run one after the other: it is false while an earlier one is open, and
- * what the page gives for later ones is sent again when it is their turn. Each is reported once, because the AI SDK asks after every
- * stream: what could not be sent is sent by `sendMessage()`.
+ * is true if the last message is an answer, and in its last step a tool call was approved or rejected, or the page has given the
+ * outcome of one of `tools`, which it carries out. Calls run one after the other, and the server takes only what it waits for: so it
+ * is false while an earlier call of the step is open. Each response and outcome is reported once, because the AI SDK asks after
+ * every stream: what did not reach the server is sent by `sendMessage()`.
  *
  * @param options.tools names of the tools that the page carries out, with `addToolOutput`
  */

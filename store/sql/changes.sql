@@ -6,9 +6,9 @@
 -- parts since the last settled step, and their deltas. The state of an initiative is the number of its newest event.
 --
 -- xmin is the transaction that wrote a row, xmax of chat_sessions the last one that locked it (lock_session). Every change
--- of a session without an open run takes that lock, so the rows of ended runs need not be read. `user:` and `app:` state and
--- rules are written by other sessions, too: the marks of the state (scope_mark) change with every key, those of a project with
--- every rule, and of a child the rules above it are compared.
+-- of a session without an open run takes that lock, so the rows of ended runs need not be read. `user:` and `app:` state, and
+-- rules, are written by other sessions, too. So there are marks of these scopes (scope_mark), which change with every key, a mark of
+-- the project, which changes with every rule, and a digest of the rules above a child.
 CREATE OR REPLACE FUNCTION changed_sessions(p_sessions text[], p_states text[], p_streams text[])
 RETURNS TABLE (session_id text, state text, stream text, run integer)
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
