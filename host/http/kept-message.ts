@@ -144,6 +144,7 @@ function sizeOf(part: ReadonlyMap<string, string>): number {
   return [...part].reduce((size, [name, value]) => size + name.length + value.length, 0);
 }
 
-function objectOf(members: readonly (readonly [string, string])[]): string {
+/** An object in JSON, of members in JSON. */
+export function objectOf(members: readonly (readonly [name: string, value: string | undefined])[]): string {
   return `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`;
 }

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { InvalidInputError, MAX_DEPTH, parseInput } from '../../wire/input.ts';
 import { JsonError, type JsonListener, JsonScanner } from './json-scanner.ts';
-import { KeptMessage } from './kept-message.ts';
+import { KeptMessage, objectOf } from './kept-message.ts';
 import { badBody, type BodyLimit, parseJson, bodyText, tooLarge } from './read-body.ts';
 
 interface Transcript {
@@ -79,8 +79,7 @@ class KeptMembers implements JsonListener {
   /** The body in JSON, with the last message only. */
   json(): string {
     if (this.root !== '{}') return this.root ?? '';
-    const members = [...this.members, ...(this.count > 0 ? [['messages', `[${this.last}]`] as const] : [])];
-    return `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`;
+    return objectOf([...this.members, ...(this.count > 0 ? [['messages', `[${this.last}]`] as const] : [])]);
   }
 
   /** The first field that exceeds `kept`. */
