@@ -142,17 +142,17 @@ BEGIN
   PERFORM lock_session(v_asking);
 END $$;
 
--- The refusal of what a call does not wait for, with the `decision` about it, or else the `cause`: how its wait has ended. Both go
--- into histories, where no content may be, and a part that was imported says anything: nothing else than these is taken from it.
+-- The refusal of what a call does not wait for: with the `decision` about it, and the `cause`, how its wait has ended; if there is
+-- such. Both go into histories, where no content may be, and an imported part may say anything: only these words are taken from it.
 CREATE OR REPLACE FUNCTION not_waiting(p_run chat_runs, p_data jsonb) RETURNS jsonb LANGUAGE sql STABLE AS $$
-  SELECT jsonb_strip_nulls(jsonb_build_object('code', 'NotWaiting', 'decision', decision, 'cause', CASE
-           WHEN decision IS NOT NULL THEN NULL
-           WHEN p_data ->> 'state' = 'output-denied'
-                AND reason IN ('aborted by the user', 'aborted by parent', 'no longer needed') THEN reason
-           WHEN p_run.state = 'aborted' OR p_run.abort_requested_at IS NOT NULL THEN 'its turn was aborted' END))
-    FROM (SELECT CASE WHEN made IN ('allow', 'deny', 'once', 'session', 'always', 'reject') THEN made END AS decision, reason
-            FROM (SELECT p_data #>> '{callProviderMetadata,perdure,permission,decision}' AS made,
-                         p_data #>> '{approval,reason}' AS reason) AS part) AS known
+  SELECT jsonb_strip_nulls(jsonb_build_object(
+           'code', 'NotWaiting',
+           'decision', CASE WHEN decision IN ('allow', 'deny', 'once', 'session', 'always', 'reject') THEN decision END,
+           'cause', CASE
+             WHEN reason IN ('aborted by the user', 'aborted by parent', 'no longer needed') THEN reason
+             WHEN p_run.state = 'aborted' OR p_run.abort_requested_at IS NOT NULL THEN 'its turn was aborted' END))
+    FROM (SELECT p_data #>> '{callProviderMetadata,perdure,permission,decision}' AS decision,
+                 p_data #>> '{approval,reason}' AS reason) AS part
 $$;
 
 -- p_args: { tool_call_id, decision: once | session | always | reject }. The call may be one of a session below. The text of a
