@@ -73,7 +73,7 @@ export type UntimedRecord = Omit<PermissionRecord, 'decided_at'>;
 /** How the ids of the rules begin that an MCP server's definition has, or its tools' annotations. */
 export const MCP_RULE = 'mcp:';
 
-/** Maximum length of a pattern, and of what a call asks for that an answer makes a rule for, in UTF-16 units. */
+/** Maximum length of a pattern, and of what a call asks for if rules are offered for it, in UTF-16 units. */
 export const MAX_PATTERN = 1_024;
 
 /**
