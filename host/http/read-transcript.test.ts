@@ -177,6 +177,10 @@ describe('a transcript', () => {
       }),
       cases(50),
     );
+    const { parts, ...members } = last;
+    const twice = JSON.stringify({ ...members, first: [approved], parts }).replace('"first"', '"parts"');
+    const body = await read(`{"id":"a","messages":[${twice}]}`);
+    expect(body.messages).toEqual([{ id: 'msg', role: 'assistant', parts: kept }]);
   });
 
   it('H8 H13 leaves out of a long answer the outcomes of earlier steps, and those of the last one that have no room, the later first', async () => {
