@@ -1,21 +1,23 @@
 // Approvals and permission rules over HTTP, with the AI SDK's own chat.
 import { Chat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, type UIMessage } from 'ai';
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { manifestRules } from '../../agent/definition/define.ts';
+import { type BusEvent, userMark } from '../../bus/bus.ts';
 import { sendWhenAnswered } from '../../client/index.ts';
 import { newId } from '../../domain/ids.ts';
 import { askingAgent, askingModel, ran } from '../../tools/test-kit/asking-agent.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { eventsOf, startHost, type TestCaller, type TestHost } from '../../tools/test-kit/host.ts';
-import { startRuntime } from '../../tools/test-kit/runtime.ts';
+import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 
+let runtime: TestRuntime;
 let host: TestHost;
 let ada: TestCaller;
 /** Takes shorter bodies. */
 let narrow: TestHost;
 beforeAll(async () => {
-  const runtime = await startRuntime({ agents: [askingAgent], script: askingModel });
+  runtime = await startRuntime({ agents: [askingAgent], script: askingModel });
   const { databaseUrl, temporal, workspaces } = runtime;
   host = await startHost({ databaseUrl, temporal, workspaces, agents: ['asking'], rules: manifestRules(askingAgent) });
   ada = host.as('ada');
@@ -351,7 +353,7 @@ describe('live', () => {
     gone.abort();
   });
 
-  it('H13 /events tells of changed rules, also in the other sessions of the project', async () => {
+  it('H13 /events tells once of changed rules, also in the other sessions of the project', async () => {
     const project_id = newId('prj');
     const opened = async () => {
       const { body } = await ada.post('/api/sessions', {});
@@ -360,6 +362,8 @@ describe('live', () => {
       return id;
     };
     const [id, other] = [await opened(), await opened()];
+    const told: BusEvent[] = [];
+    onTestFinished(runtime.bus.subscribe((event) => void ('user' in event && told.push(event))));
     const gone = new AbortController();
     const events = eventsOf(await ada.fetch(`/api/sessions/${other}/events`, { signal: gone.signal }));
     await next(events, (event) => event === 'status');
@@ -370,8 +374,15 @@ describe('live', () => {
     });
     await ada.post(`/api/sessions/${id}/answer`, { tool_call_id: asked, decision: 'always' });
     expect(await next(events, (event) => event === 'permissions')).toEqual({});
+    await ada.post(`/api/sessions/${other}/messages`, { text: 'look' });
+    const after: string[] = [];
+    await next(events, (event) => after.push(event) > 0 && event === 'turn-finished');
+    expect(after).not.toContain('permissions');
     expect(await ada.delete(`/api/sessions/${id}/permissions/rul_${asked}`)).toMatchObject({ status: 204 });
     expect(await next(events, (event) => event === 'permissions')).toEqual({});
+    // Each time by a pointer, and not only by the poll.
+    const pointer = { session: id, kind: 'status', user: userMark('ada') };
+    await eventually(() => expect(told).toEqual([pointer, pointer]));
     gone.abort();
   });
 
