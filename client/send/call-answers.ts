@@ -74,8 +74,8 @@ export class CallAnswers {
     );
     const news = known.filter((response) => isNews(found, response));
     for (const response of news) await this.take({ ...place, session: session.session_id }, response, read);
-    // Not the end of the answer again, after which a page that takes it for any end would send the same without end.
-    if (news.length === 0 && known.length > 0 && found.is_aborted) {
+    // A stream of its end would look like any other to the AI SDK, which would send the same after it, again and again.
+    if (known.length > 0 && found.is_aborted) {
       throw refusalError({ code: 'NotWaiting', cause: 'its turn was aborted' });
     }
     const after = news[0] ?? known.findLast((response) => isRepeat(found, response));
