@@ -56,6 +56,11 @@ it('P4 a parent’s deny stands in its child and grandchild, and the part names 
     }),
   );
   const session = await TestSession.open(runtime, { agent: 'chief' });
+  // A newer build may have made a rule above.
+  const other = { rule_id: 'rul_new', permission: 'pay', pattern: '6', action: 'allow', source: 'session', note: [1] };
+  await runtime.db.query('UPDATE chat_sessions SET permissions = $2 WHERE session_id = $1', [
+    ...[session.id, JSON.stringify([other])],
+  ]);
   await session.ended(await session.send('Parent go'));
   const [child] = await childrenOf(runtime, session.id);
   const [grandchild] = await childrenOf(runtime, child!.id);
