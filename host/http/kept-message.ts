@@ -66,7 +66,7 @@ class ReducedAnswer implements JsonListener {
   json(): string | undefined {
     this.partEnded();
     if (this.isTooLong || JSON.parse(this.members.get('role') ?? 'null') !== 'assistant') return undefined;
-    return objectOf([...this.members, ['parts', `[${this.parts.map((part) => objectOf([...part])).join(',')}]`]]);
+    return jsonObject([...this.members, ['parts', `[${this.parts.map((part) => jsonObject([...part])).join(',')}]`]]);
   }
 
   begin(depth: number, what: 'key' | 'value', first: string): boolean {
@@ -145,6 +145,6 @@ function sizeOf(part: ReadonlyMap<string, string>): number {
 }
 
 /** An object in JSON, of members in JSON. */
-export function objectOf(members: readonly (readonly [name: string, value: string | undefined])[]): string {
+export function jsonObject(members: readonly (readonly [name: string, value: string | undefined])[]): string {
   return `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`;
 }

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { InvalidInputError, MAX_DEPTH, parseInput } from '../../wire/input.ts';
 import { JsonError, type JsonListener, JsonScanner } from './json-scanner.ts';
-import { KeptMessage, objectOf } from './kept-message.ts';
+import { KeptMessage, jsonObject } from './kept-message.ts';
 import { badBody, type BodyLimit, parseJson, bodyText, tooLarge } from './read-body.ts';
 
 interface Transcript {
@@ -79,7 +79,7 @@ class KeptMembers implements JsonListener {
   /** The body in JSON, with the last message only. */
   json(): string {
     if (this.root !== '{}') return this.root ?? '';
-    return objectOf([...this.members, ...(this.count > 0 ? [['messages', `[${this.last}]`] as const] : [])]);
+    return jsonObject([...this.members, ...(this.count > 0 ? [['messages', `[${this.last}]`] as const] : [])]);
   }
 
   /** The first field that exceeds `kept`. */
