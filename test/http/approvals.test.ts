@@ -363,7 +363,9 @@ describe('live', () => {
     };
     const [id, other] = [await opened(), await opened()];
     const told: BusEvent[] = [];
-    onTestFinished(runtime.bus.subscribe((event) => void ('user' in event && told.push(event))));
+    onTestFinished(
+      runtime.bus.subscribe((event) => void ('user' in event && event.session === id && told.push(event))),
+    );
     const gone = new AbortController();
     const events = eventsOf(await ada.fetch(`/api/sessions/${other}/events`, { signal: gone.signal }));
     await next(events, (event) => event === 'status');
