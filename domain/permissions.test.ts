@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { cases } from '../tools/test-kit/cases.ts';
+import { growthOf } from '../tools/test-kit/growth.ts';
 import {
   decide,
   decideTogether,
@@ -69,6 +70,15 @@ it('P3 the literal pattern of a text is valid and matches that text only; no pat
 it('P3 a long pattern with many wildcards is decided at once', () => {
   expect(matches('a*'.repeat(500), `${'a'.repeat(1_000)}b`)).toBe(true);
   expect(matches(`${'a*'.repeat(500)}c`, 'a'.repeat(1_000))).toBe(false);
+});
+
+it('P3 patterns that differ from a text at its beginning are compared at once, however long the text is', async () => {
+  const patterns = Array.from({ length: 2_000 }, (_, n) => `${n}`);
+  const work = (size: number) => {
+    const asked = 'x'.repeat(size);
+    expect(patterns.filter((each) => matches(each, asked))).toEqual([]);
+  };
+  expect(await growthOf(work, 10_000)).toBeLessThan(4);
 });
 
 /** The rules that match, the deciding one first. */

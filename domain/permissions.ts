@@ -141,16 +141,16 @@ export function specificity(pattern: string): number {
 
 /** Whether a pattern matches the whole text. */
 export function matches(pattern: string, text: string): boolean {
-  const tokens = tokensOf(pattern);
-  const characters = Array.from(text);
+  // By UTF-16 units: the text may be long, most rules differ from it at its beginning, and no character begins inside of another.
+  const tokens = tokensOf(pattern).flatMap((each) => (each === ANY ? each : each.split('')));
   let [token, at] = [0, 0];
-  // After the newest wildcard; a mismatch goes on there, one character later.
+  // After the newest wildcard; a mismatch goes on there, one unit later.
   let retry: { token: number; at: number } | undefined;
-  while (at < characters.length) {
+  while (at < text.length) {
     if (tokens[token] === ANY) {
       token += 1;
       retry = { token, at };
-    } else if (token < tokens.length && tokens[token] === characters[at]) {
+    } else if (token < tokens.length && tokens[token] === text[at]) {
       token += 1;
       at += 1;
     } else if (retry !== undefined) {
