@@ -106,6 +106,8 @@ class ReducedAnswer implements JsonListener {
   private partEnded(): void {
     const part = this.into;
     if (part !== this.members && part.has('toolCallId')) {
+      // What was asked, of any length, stands in it; in all other states it is no response.
+      if (part.get('state') !== '"approval-responded"') part.delete('approval');
       if (OUTCOMES.some((name) => part.get(name) === TOO_LONG)) leaveOut(part);
       else if (OUTCOMES.some((name) => part.has(name))) this.withOutcome.push(part);
       this.parts.push(part);

@@ -198,6 +198,13 @@ describe('a transcript', () => {
     await expect(readLast(answerOf(...outputs))).rejects.toMatchObject({ code: 'TooLarge' });
   });
 
+  it('H8 H13 leaves out of a long answer the approvals of calls that have ended, with what they had asked for', async () => {
+    const approval = { id: 'a', approved: true, descriptor: { pattern: 'x'.repeat(KEPT / 3) } };
+    const ended = Array.from({ length: 5 }, (_, n) => ({ ...output(`call_${n}`, 9), approval }));
+    const { parts } = (await readLast(answerOf(...ended, { ...approved, approval }))) as { parts: object[] };
+    expect(parts.map((part) => 'approval' in part)).toEqual([false, false, false, false, false, true]);
+  });
+
   it.each([
     ['message of the user', { ...answerOf(approved), role: 'user' }],
     ['message whose role is a list', { ...answerOf(approved), role: ['assistant'] }],
