@@ -176,7 +176,7 @@ DECLARE
   v_sessions text[] := ARRAY(SELECT jsonb_array_elements_text(coalesce(v_asked -> 'asking', to_jsonb(ARRAY[v_asking]))));
   v_reason text;
 BEGIN
-  IF v_record ->> 'decision' = v_decision AND v_record ->> 'decided_by' <> 'rule' THEN
+  IF v_run.seq IS NOT NULL AND v_record ->> 'decision' = v_decision AND v_record ->> 'decided_by' <> 'rule' THEN
     RETURN jsonb_build_object('kind', 'approval', 'data', jsonb_build_object('tool_call_id', v_call, 'repeated', true),
                               'outcome', v_outcome);
   ELSIF v_run.state IS DISTINCT FROM 'waiting' OR v_data ->> 'state' <> 'approval-requested'

@@ -33,6 +33,27 @@ const waitedFor = (session: Session, time: string) =>
     [session.id, time],
   );
 
+/** A session with an imported answer, whose run ended so (null: it had none), and its denied calls, which say more. */
+async function importing(run: string | null, ...calls: object[]): Promise<Session> {
+  const session = await Session.at('chatting', db);
+  const line = (kind: string, more: object) =>
+    JSON.stringify({ kind, ...more, created_at: '2026-01-01', updated_at: '2026-01-01' });
+  const denied = (more: object, index: number) => {
+    const { data } = toolPart(`call_${index}`, index, 'output-denied');
+    const columns = { id: newId('prt'), message_id: 'answer', index, type: 'tool', tool_call_id: `call_${index}` };
+    return line('part', { ...columns, tool_state: 'output-denied', data: { ...data, ...more } });
+  };
+  await db.query('SELECT import_lines($1, $2)', [
+    session.id,
+    [
+      line('message', { id: 'question', position: 0, role: 'user', metadata: {} }),
+      line('message', { id: 'answer', position: 1, role: 'assistant', metadata: {}, run }),
+      ...calls.map(denied),
+    ],
+  ]);
+  return session;
+}
+
 async function kinds(session: Session): Promise<string[]> {
   return (await session.events()).map(({ kind }) => kind);
 }
@@ -355,30 +376,27 @@ describe('answers', () => {
     ['finished', {}],
     ['aborted', { cause: 'its turn was aborted' }],
   ])('W3 H13 to a call of an imported run that is %s say nothing that its part says', async (state, cause) => {
-    const session = await Session.at('chatting', db);
-    const line = (kind: string, more: object) =>
-      JSON.stringify({ kind, ...more, created_at: '2026-01-01', updated_at: '2026-01-01' });
-    const denied = (index: number, more: object) => {
-      const { data } = toolPart(`call_${index}`, index, 'output-denied');
-      const columns = { id: newId('prt'), message_id: 'answer', index, type: 'tool', tool_call_id: `call_${index}` };
-      return line('part', { ...columns, tool_state: 'output-denied', data: { ...data, ...more } });
-    };
     const approval = { approved: false, reason: 'canary' };
     const permission = { decision: 'canary', decided_by: 'rule' };
-    await db.query('SELECT import_lines($1, $2)', [
-      session.id,
-      [
-        line('message', { id: 'question', position: 0, role: 'user', metadata: {} }),
-        line('message', { id: 'answer', position: 1, role: 'assistant', metadata: {}, run: state }),
-        denied(0, { approval }),
-        denied(1, { approval, callProviderMetadata: { perdure: { permission } } }),
-      ],
-    ]);
+    const session = await importing(
+      state,
+      { approval },
+      { approval, callProviderMetadata: { perdure: { permission } } },
+    );
     for (const callId of ['call_0', 'call_1']) {
       const { event_seq, ...refused } = await answer(session, 'once', callId);
       expect(event_seq).toEqual(expect.any(Number));
       expect(refused).toEqual({ ok: false, code: 'NotWaiting', phase: 'chatting', project_id: null, ...cause });
       expect(await give(session, { output: 1 }, { callId })).toEqual({ code: 'NotWaiting', ...cause });
+    }
+  });
+
+  it('H13 to a call that was imported without its run are NotWaiting, also the one that its part says', async () => {
+    const permission = { decision: 'reject', decided_by: 'ada' };
+    const session = await importing(null, { callProviderMetadata: { perdure: { permission } } });
+    for (const decision of ['once', 'reject']) {
+      const refused = { ok: false, code: 'NotWaiting', decision: 'reject' };
+      expect(await answer(session, decision, 'call_0')).toMatchObject(refused);
     }
   });
 
