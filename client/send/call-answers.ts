@@ -123,22 +123,22 @@ export class CallAnswers {
     response: CallResponse | RefusedResponse,
     read: () => Promise<AnsweredCalls | undefined>,
   ): Promise<void> {
-    const { tool_call_id } = response;
     if ('refused' in response) throw response.refused;
-    if (!('approved' in response)) {
-      await this.giveOutput(place, tool_call_id, response);
+    const { tool_call_id, ...given } = response;
+    if (!('approved' in given)) {
+      await this.giveOutput(place, tool_call_id, given);
       return;
     }
-    const decision = response.approved ? 'once' : 'reject';
+    const decision = given.approved ? 'once' : 'reject';
     // Without a key: the decision that was made is answered as the first time, also with another reason.
-    const answer = { tool_call_id, decision, reason: response.reason } as const;
+    const answer = { tool_call_id, decision, reason: given.reason } as const;
     try {
       await this.deps.commands.answer(place.user, place.session, answer);
     } catch (error) {
       // Another tab may have allowed it meanwhile, for longer.
       const isDecided = error instanceof PerdureError && error.code === 'NotWaiting';
       const call = isDecided ? (await read())?.calls.find((each) => each.tool_call_id === tool_call_id) : undefined;
-      if (call?.approved !== response.approved) throw error;
+      if (call?.approved !== given.approved) throw error;
     }
   }
 }

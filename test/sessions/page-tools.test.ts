@@ -287,6 +287,17 @@ it('H8 H13 an output of a page that is made before an earlier call is approved i
   expect(callsOf(chat)).toEqual([['output-available', { paid: 5 }], PLACE]);
 });
 
+it('P5 the same output again, by the route after the AI SDK’s chat, is answered as the first time', async () => {
+  const { chat } = page(sendWhenAnswered({ tools: ['locate'] }));
+  await chat.sendMessage({ text: 'locate' });
+  await settled(chat);
+  const { toolCallId } = partIn(chat, 'output-available');
+  const again = (output: object) =>
+    host.as('ada').post(`/api/sessions/${chat.id}/tool-outputs/${toolCallId}`, { output });
+  expect(await again({ place: 'place 1' })).toMatchObject({ status: 200 });
+  expect(await again({ place: 'place 2' })).toMatchObject({ status: 409, body: { code: 'NotWaiting' } });
+});
+
 it('H8 H13 a call of the page that asks first is carried out after its approval', async () => {
   const { chat, sent } = page(sendWhenAnswered({ tools: ['locate'] }), { late: true, agent: strictAgent.id });
   await chat.sendMessage({ text: 'locate' });
