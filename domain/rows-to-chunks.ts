@@ -63,17 +63,13 @@ export function seenUntilCall(snapshot: AnswerSnapshot, toolCallId: string): See
   return { ...seen, started: false, metadata: NOTHING_SEEN.metadata };
 }
 
-/** A call as it was when the step had settled, or when it asked. */
+/** A call as it was when the step had settled. What it asked then is told again: the page may have missed that. */
 function undecided(data: PartData): PartData {
-  const { output: _output, errorText: _error, approval, callProviderMetadata: metadata, ...call } = data;
-  const { id, descriptor, isAutomatic } = (approval ?? {}) as Record<string, unknown>;
+  const { output: _output, errorText: _error, approval: _approval, callProviderMetadata: metadata, ...call } = data;
   const { perdure, ...others } = (metadata ?? {}) as Record<string, Record<string, unknown> | undefined>;
   const { permission: _permission, ...own } = perdure ?? {};
   const rest = { ...others, ...(Object.keys(own).length > 0 && { perdure: own }) };
-  const before = { ...call, ...(Object.keys(rest).length > 0 && { callProviderMetadata: rest }) };
-  // Of what a rule decided nothing was known.
-  if (approval === undefined || isAutomatic === true) return { ...before, state: 'input-available' };
-  return { ...before, state: 'approval-requested', approval: { id, descriptor } };
+  return { ...call, ...(Object.keys(rest).length > 0 && { callProviderMetadata: rest }), state: 'input-available' };
 }
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };

@@ -135,6 +135,24 @@ describe('the AI SDK’s chat', () => {
     expect(ran).toHaveLength(1);
   });
 
+  it('H8 a response after another tab’s answers to it and to a question that this tab has not seen joins the stream', async () => {
+    const chat = page();
+    const asked = await asks(chat, 'pay 5, pay 6, locate');
+    for (const [n, { toolCallId: tool_call_id }] of callsIn(chat.lastMessage).slice(0, 2).entries()) {
+      await eventually(async () => {
+        const { body } = await ada.get(`/api/sessions/${chat.id}/messages`);
+        expect(callsIn((body.items as UIMessage[]).at(-1))[n]).toMatchObject({ state: 'approval-requested' });
+      });
+      await ada.post(`/api/sessions/${chat.id}/answer`, { tool_call_id, decision: 'once' });
+    }
+    await chat.addToolApprovalResponse({ id: asked.approval!.id, approved: true });
+    await eventually(() => {
+      expect(chat.status).toBe('ready');
+      expect(callsIn(chat.lastMessage)[1]).toMatchObject({ state: 'output-available' });
+    });
+    await inStep(chat);
+  });
+
   it('H13 a call that a rule allows is announced to a page once, and its part has the decision', async () => {
     const chat = page();
     const { toolCallId } = await asks(chat);
