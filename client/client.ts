@@ -43,6 +43,7 @@ import { Rendezvous } from './rendezvous/rendezvous.ts';
 import {
   CallAnswers,
   type CallResponse,
+  type OpenCall,
   type OutputTaken,
   type RefusedResponse,
   type Responded,
@@ -379,7 +380,7 @@ export class PerdureClient {
     user: string,
     session: string,
     answerId: string,
-    responses: readonly (CallResponse | RefusedResponse)[],
+    responses: readonly (CallResponse | RefusedResponse | OpenCall)[],
   ): Promise<Responded> {
     return this.answers.respond({ user, session }, answerId, responses);
   }

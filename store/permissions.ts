@@ -94,6 +94,8 @@ const answeredCall = z.object({
     z.object({
       tool_call_id: z.string(),
       tool_state: z.string(),
+      /** Of which step of the answer it is: a number that is higher for later ones. */
+      step: z.number(),
       /** As decided before; null: not yet. */
       approved: z.boolean().nullable(),
       /** It is this call that the run waits for, and what for. */

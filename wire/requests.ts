@@ -170,12 +170,13 @@ const approval = z.object({
 /** The state of a part whose output or error was left out, because the answer is too long. */
 export const LEFT_OUT = 'output-left-out';
 
-/** A part of it that responds to a tool call. All others are ignored. */
-export const respondedPart = z.discriminatedUnion('state', [
+/** A part of it that shows a tool call. All others are ignored. */
+export const shownCall = z.discriminatedUnion('state', [
   z.object({ state: z.literal('approval-responded'), toolCallId: z.string(), approval }),
   z.object({ state: z.literal('output-available'), toolCallId: z.string(), output: z.unknown() }),
   z.object({ state: z.literal('output-error'), toolCallId: z.string(), errorText: z.string() }),
   z.object({ state: z.literal(LEFT_OUT), toolCallId: z.string() }),
+  z.object({ state: z.enum(['input-available', 'approval-requested']), toolCallId: z.string() }),
 ]);
 
 /** What a page gives as the outcome of a tool call. */

@@ -23,6 +23,14 @@ export interface RefusedResponse {
   refused: PerdureError;
 }
 
+/** A call that the page shows without an outcome, and for which it has nothing new. */
+export interface OpenCall {
+  tool_call_id: string;
+  is_open: true;
+}
+
+type Response = CallResponse | RefusedResponse;
+
 /** The run that goes on after an answer, and the tool call from which on its stream is new to the page. */
 export interface Responded {
   session_id: string;
@@ -59,18 +67,15 @@ export class CallAnswers {
   }
 
   /** @throws {PerdureError} see `PerdureClient.respond` */
-  async respond(
-    place: Place,
-    answerId: string,
-    responses: readonly (CallResponse | RefusedResponse)[],
-  ): Promise<Responded> {
+  async respond(place: Place, answerId: string, shown: readonly (Response | OpenCall)[]): Promise<Responded> {
     const session = await findSession(this.deps.db, place.user, place.session);
     if (session === undefined) throw sessionNotFound();
     const read = () => readAnsweredCalls(this.deps.db, place.user, session.session_id, answerId);
     const found = await read();
     if (found === undefined) throw messageNotFound();
-    const known = responses.filter(({ tool_call_id }) =>
-      found.calls.some((call) => call.tool_call_id === tool_call_id),
+    const known = shown.filter(
+      (each): each is Response =>
+        !('is_open' in each) && found.calls.some(({ tool_call_id: id }) => id === each.tool_call_id),
     );
     const news = known.filter((response) => isNews(found, response));
     for (const response of news) await this.take({ ...place, session: session.session_id }, response, read);
@@ -78,12 +83,12 @@ export class CallAnswers {
     if (known.length > 0 && found.is_aborted) {
       throw refusalError({ code: 'NotWaiting', cause: 'its turn was aborted' });
     }
-    const after = news[0] ?? known.findLast((response) => isRepeat(found, response));
-    if (after === undefined) {
+    const newest = news[0] ?? known.findLast((response) => isRepeat(found, response));
+    if (newest === undefined) {
       const expected = 'a response to a tool call that waits for one';
       throw new InvalidInputError([{ field: 'parts', expected }]);
     }
-    return { session_id: session.session_id, run_seq: found.run_seq, after: after.tool_call_id };
+    return { session_id: session.session_id, run_seq: found.run_seq, after: newFrom(found, shown, newest) };
   }
 
   /** @throws {PerdureError} see `PerdureClient.giveOutput` */
@@ -118,11 +123,7 @@ export class CallAnswers {
       submission.goOn({ ...session, user_id: user }, { run_seq, message_id, model }, toolCallId);
   }
 
-  private async take(
-    place: Place,
-    response: CallResponse | RefusedResponse,
-    read: () => Promise<AnsweredCalls | undefined>,
-  ): Promise<void> {
+  private async take(place: Place, response: Response, read: () => Promise<AnsweredCalls | undefined>): Promise<void> {
     if ('refused' in response) throw response.refused;
     const { tool_call_id, ...given } = response;
     if (!('approved' in given)) {
@@ -144,7 +145,7 @@ export class CallAnswers {
 }
 
 /** What is not known yet: a page sends all calls of its message, also those that were settled long ago. */
-function isNews({ calls }: AnsweredCalls, response: CallResponse | RefusedResponse): boolean {
+function isNews({ calls }: AnsweredCalls, response: Response): boolean {
   const call = calls.find(({ tool_call_id }) => tool_call_id === response.tool_call_id);
   return 'approved' in response ? call?.approved !== response.approved : call?.waits_for === 'output';
 }
@@ -153,4 +154,19 @@ function isNews({ calls }: AnsweredCalls, response: CallResponse | RefusedRespon
 function isRepeat({ calls, is_open }: AnsweredCalls, { tool_call_id: id }: { tool_call_id: string }): boolean {
   const call = calls.find(({ tool_call_id }) => tool_call_id === id);
   return is_open || (call !== undefined && call.tool_state.startsWith('output-'));
+}
+
+/**
+ * The call from which on outcomes are new to the page: `newest`, to which it responds, or an earlier one that it shows as open. That
+ * has ended if the page has lost the stream meanwhile, or if another page has answered.
+ */
+function newFrom({ calls }: AnsweredCalls, shown: readonly (Response | OpenCall)[], newest: Response): string {
+  const isShown = new Map(shown.map((each) => [each.tool_call_id, each]));
+  // Earlier steps have ended for the page, too.
+  const step = calls.findLast(({ tool_call_id: id }) => isShown.has(id))?.step;
+  const first = calls.find(({ tool_call_id: id, step: of }) => {
+    const each = of === step ? isShown.get(id) : undefined;
+    return each !== undefined && (each === newest || 'is_open' in each || 'approved' in each);
+  });
+  return (first ?? newest).tool_call_id;
 }

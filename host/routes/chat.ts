@@ -1,7 +1,7 @@
 import type { UIMessageChunk } from 'ai';
 import { z } from 'zod';
 import type { PerdureClient } from '../../client/client.ts';
-import type { CallResponse, RefusedResponse, Responded } from '../../client/send/call-answers.ts';
+import type { CallResponse, OpenCall, RefusedResponse, Responded } from '../../client/send/call-answers.ts';
 import type { Submitted } from '../../client/send/submission.ts';
 import type { Attributes } from '../../domain/attributes.ts';
 import { PerdureError } from '../../domain/errors.ts';
@@ -11,7 +11,7 @@ import {
   chatBody,
   LEFT_OUT,
   respondedMessage,
-  respondedPart,
+  shownCall,
   sessionRef,
   userMessage,
 } from '../../wire/requests.ts';
@@ -140,13 +140,16 @@ function respondingOf(
   const { id, parts } = newestMessage(body, respondedMessage);
   const refused = tooLarge(`messages[${body.messages.length - 1}]`, limit);
   const responses = parts.flatMap((part) => {
-    const { success, data } = respondedPart.safeParse(part);
+    const { success, data } = shownCall.safeParse(part);
     return success ? [responseOf(data, refused)] : [];
   });
   return () => client.respond(user, body.id, id, responses);
 }
 
-function responseOf(part: z.output<typeof respondedPart>, refused: PerdureError): CallResponse | RefusedResponse {
+function responseOf(
+  part: z.output<typeof shownCall>,
+  refused: PerdureError,
+): CallResponse | RefusedResponse | OpenCall {
   const { toolCallId: tool_call_id } = part;
   switch (part.state) {
     case 'approval-responded':
@@ -157,6 +160,9 @@ function responseOf(part: z.output<typeof respondedPart>, refused: PerdureError)
       return { tool_call_id, error: part.errorText };
     case LEFT_OUT:
       return { tool_call_id, refused };
+    case 'input-available':
+    case 'approval-requested':
+      return { tool_call_id, is_open: true };
   }
 }
 

@@ -259,12 +259,13 @@ CREATE OR REPLACE FUNCTION answered_calls(p_session text, p_user text, p_answer 
   SELECT jsonb_build_object('run_seq', r.seq, 'is_open', r.state IN ('running', 'waiting'),
            'is_aborted', r.state = 'aborted', 'calls', (
            SELECT coalesce(jsonb_agg(jsonb_build_object(
-                    'tool_call_id', p.tool_call_id, 'tool_state', p.tool_state,
+                    'tool_call_id', p.tool_call_id, 'tool_state', p.tool_state, 'step', p.step,
                     'approved', p.data #> '{approval,approved}',
                     'waits_for', CASE WHEN r.state = 'waiting' AND r.waiting ->> 'tool_call_id' = p.tool_call_id
                                       THEN r.waiting ->> 'for' END) ORDER BY p.index), '[]')
-             FROM chat_parts p
-            WHERE p.session_id = p_session AND p.message_id = r.answer_id AND p.tool_call_id IS NOT NULL))
+             FROM (SELECT *, count(*) FILTER (WHERE type = 'step-start') OVER (ORDER BY index) AS step
+                     FROM chat_parts WHERE session_id = p_session AND message_id = r.answer_id) AS p
+            WHERE p.tool_call_id IS NOT NULL))
     FROM chat_runs r JOIN sessions s USING (session_id)
    WHERE r.session_id = p_session AND s.user_id = p_user AND r.answer_id = p_answer
 $$;

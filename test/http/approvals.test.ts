@@ -135,6 +135,22 @@ describe('the AI SDK’s chat', () => {
     expect(ran).toHaveLength(1);
   });
 
+  it('H8 a response after another tab’s answer is followed by all outcomes since then, also if it brings one itself', async () => {
+    const chat = page(newId('msg'), [], undefined, { when: sendWhenAnswered({ tools: ['locate'] }) });
+    const asked = await asks(chat, 'look, pay 5, look, locate');
+    const { toolCallId } = callsIn(chat.lastMessage).at(-1)!;
+    await chat.addToolOutput({ tool: 'locate', toolCallId, output: { place: 'here' } });
+    await ada.post(`/api/sessions/${chat.id}/answer`, { tool_call_id: asked.toolCallId, decision: 'once' });
+    await eventually(async () => {
+      const { body } = await ada.get(`/api/sessions/${chat.id}/messages`);
+      expect(callsIn((body.items as UIMessage[]).at(-1))[2]).toMatchObject({ state: 'output-available' });
+      expect((await ada.get(`/api/sessions/${chat.id}/status`)).body).toMatchObject({ state: 'waiting' });
+    });
+    await chat.addToolApprovalResponse({ id: asked.approval!.id, approved: true });
+    await settled(chat);
+    await inStep(chat);
+  });
+
   it('H8 a response after another tab’s answers to it and to a question that this tab has not seen joins the stream', async () => {
     const chat = page();
     const asked = await asks(chat, 'pay 5, pay 6, locate');

@@ -536,13 +536,16 @@ describe('followers', () => {
 });
 
 describe('answered_calls', () => {
-  it('H8 tells the user of a session what each call of an answer waits for; nobody else', async () => {
+  it('H8 tells the user of a session of which step each call of an answer is, and what it waits for; nobody else', async () => {
     const session = await Session.at('chatting', db);
     const run = await session.runWithCalls(['call_1', 'call_2'], STEP);
     const id = (await session.run(run))['answer_id'];
     const read = (user = 'ada', answerId = id) => call<Row | null>(db, 'answered_calls', [session.id, user, answerId]);
+    await rows(db, `UPDATE chat_parts SET index = 2 WHERE session_id = $1 AND tool_call_id = 'call_2'`, [session.id]);
+    const begins = { id: newId('prt'), index: 1, type: 'step-start', data: { type: 'step-start' } };
+    await call(db, 'put_parts', [session.id, id, JSON.stringify([begins])]);
     const of = (callId: string, state: string, waits: string | null = null, approved: boolean | null = null) => ({
-      ...{ tool_call_id: callId, tool_state: state, waits_for: waits, approved },
+      ...{ tool_call_id: callId, tool_state: state, step: callId === 'call_1' ? 0 : 1, waits_for: waits, approved },
     });
     const open = of('call_2', toolPart('call_2', 1).data['state'] as string);
     await session.beginTool(run, TOOL, 'call_1', asks('call_1'));
