@@ -82,8 +82,10 @@ interface ReadOptions {
 
 /** Options of reading an answer. */
 interface FollowOptions extends ReadOptions {
-  /** The reader has the answer up to this tool call, to which it has responded, and gets what comes after. */
+  /** The reader has the answer up to this tool call, and gets its outcome and what comes after. */
   after?: string | undefined;
+  /** Tool calls whose outcome the reader has given itself. */
+  given?: readonly string[] | undefined;
 }
 
 /**
@@ -303,10 +305,10 @@ export class PerdureClient {
     user: string,
     session: string,
     runSeq: number,
-    { signal, after }: FollowOptions = {},
+    { signal, after, given }: FollowOptions = {},
   ): AsyncGenerator<UIMessageChunk[]> {
     const sessionId = await this.idToFollow(user, session);
-    const answer = new AnswerReader(this.followerReads, { userId: user, sessionId, runSeq }, after);
+    const answer = new AnswerReader(this.followerReads, { userId: user, sessionId, runSeq }, after, given);
     yield* readOnChange(this.watch, {
       sessionId,
       signal,
@@ -370,9 +372,10 @@ export class PerdureClient {
 
   /**
    * Takes what a page has added to the tool calls of an answer: responses to approvals (once, or reject), and the outcomes of calls
-   * that it carries out itself. What is known already is not taken again.
+   * that it carries out itself. What is known already is not taken again. A call of the last step that the page shows as open is named,
+   * too (`is_open`): its outcome is then told again.
    * @param answerId the id of the answer
-   * @returns the run, and the call after which the answer is new to the page: for `follow`
+   * @returns the run, and `after` and `given` for `follow`: what of its stream is new to the page
    * @throws {PerdureError} `SessionNotFound`, `MessageNotFound`, `NotWaiting` with how the wait has ended, `BadRequest`: there is no
    * response to a call that waits or has waited; `Unavailable`
    */

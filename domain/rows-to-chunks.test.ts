@@ -5,7 +5,7 @@ import { AnswerRows } from '../tools/test-kit/answer-rows.ts';
 import { cases } from '../tools/test-kit/cases.ts';
 import { plain, reduced } from '../tools/test-kit/reduce.ts';
 import type { PartData } from './part-data.ts';
-import { rowsToChunks } from './rows-to-chunks.ts';
+import { rowsToChunks, seenUntilCall } from './rows-to-chunks.ts';
 import type { RunState } from './runs.ts';
 import { cursorOf, NOTHING_SEEN, type Seen } from './seen-part.ts';
 
@@ -208,10 +208,14 @@ it('T1 a preliminary output that changes its metadata only is sent again', async
   expect(await reduced(reader.chunks)).toEqual(await answer.stored());
 });
 
-const SEEN = [['approval-requested'], ['approval-responded'], ['approval-requested', 'approval-responded']];
+const SEEN: [string, string[]][] = [
+  ['the request', ['approval-requested']],
+  ['the response', ['approval-responded']],
+  ['both', ['approval-requested', 'approval-responded']],
+];
 it.each(SEEN)(
   'P3 what a rule denies that a user had approved is shown as denied by the rule, to a reader that saw %s',
-  async (...seen) => {
+  async (_what, seen) => {
     const answer = new AnswerRows();
     const reader = new FollowingReader();
     const asked = { id: 'call_1', descriptor: { permission: 'pay' } };
@@ -227,6 +231,22 @@ it.each(SEEN)(
     expect(await reduced(reader.chunks)).toEqual(await answer.stored());
   },
 );
+
+it('H13 a page that has given the outcome of a call gets nothing of it but what becomes of the outcome', () => {
+  const answer = new AnswerRows();
+  answer.add({ type: 'step-start' });
+  const call = { type: 'tool-locate', toolCallId: 'call_1', input: {}, approval: { id: 'call_1', approved: true } };
+  const row = answer.add({ ...call, state: 'approval-responded' });
+  const snapshot = () => answer.snapshot(cursorOf(NOTHING_SEEN, { all: true }));
+  const newOfCall = (given: string[]) =>
+    rowsToChunks(seenUntilCall(snapshot(), 'call_1', given), snapshot()).chunks.flatMap((chunk) =>
+      'toolCallId' in chunk ? [chunk.type] : [],
+    );
+  expect(newOfCall([])).toContain('tool-approval-request');
+  expect(newOfCall(['call_1'])).toEqual([]);
+  answer.replace(row, { state: 'output-available', output: { place: 'here' } });
+  expect(newOfCall(['call_1'])).toEqual(['tool-output-available']);
+});
 
 /** Streams a text as the input of a tool call, in two deltas; expects the reader to see the input that is stored. */
 async function expectSameInput(text: string, cut: number): Promise<void> {

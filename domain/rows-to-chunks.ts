@@ -51,13 +51,17 @@ export function progressChunk(data: { tool_call_id: string; data: unknown }): UI
 /**
  * What a reader has been sent who has an answer up to a tool call that waited, without what was decided or given: for a page that
  * sends that itself, and goes on with its own copy of the message.
+ * @param given ids of the calls whose outcome it has given: it knows what was decided about them
  */
-export function seenUntilCall(snapshot: AnswerSnapshot, toolCallId: string): Seen {
+export function seenUntilCall(snapshot: AnswerSnapshot, toolCallId: string, given: readonly string[] = []): Seen {
   const { parts } = snapshot;
   const at = parts.findIndex(({ data }) => data['toolCallId'] === toolCallId);
   const next = parts.findIndex(({ data }, place) => place > at && data.type === 'step-start');
-  const asOfThen = (part: PartSnapshot, place: number): PartSnapshot =>
-    place < at || !isToolPart(part.data) ? part : { ...part, data: undecided(part.data) };
+  const asOfThen = (part: PartSnapshot, place: number): PartSnapshot => {
+    if (place < at || !isToolPart(part.data)) return part;
+    const before = given.includes(String(part.data['toolCallId'])) ? withoutOutcome : undecided;
+    return { ...part, data: before(part.data) };
+  };
   const known = parts.slice(0, next < 0 ? undefined : next).map(asOfThen);
   const { seen } = rowsToChunks(NOTHING_SEEN, { ...snapshot, run_state: 'running', parts: known });
   return { ...seen, started: false, metadata: NOTHING_SEEN.metadata };
@@ -70,6 +74,11 @@ function undecided(data: PartData): PartData {
   const { permission: _permission, ...own } = perdure ?? {};
   const rest = { ...others, ...(Object.keys(own).length > 0 && { perdure: own }) };
   return { ...call, ...(Object.keys(rest).length > 0 && { callProviderMetadata: rest }), state: 'input-available' };
+}
+
+/** A call whose outcome the page has given, which may come back as another one. */
+function withoutOutcome({ output: _output, errorText: _error, ...call }: PartData): PartData {
+  return { ...call, state: call['approval'] === undefined ? 'input-available' : 'approval-responded' };
 }
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };

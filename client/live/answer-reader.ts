@@ -24,6 +24,7 @@ export class AnswerReader {
   private readonly reads: FollowerReads;
   private readonly run: Omit<AnswerRequest, 'cursor'>;
   private seen: Seen = NOTHING_SEEN;
+  private readonly given: readonly string[] | undefined;
   private after: string | undefined;
   private status = '';
   private progress = 'null';
@@ -31,11 +32,15 @@ export class AnswerReader {
   /** Since when nothing is ahead of the run, as far as this reader knows. */
   private headSince: number | undefined;
 
-  /** @param after the tool call up to which the reader has the answer, as a copy of its own */
-  constructor(reads: FollowerReads, run: AnswerReader['run'], after?: string) {
+  /**
+   * @param after the tool call up to which the reader has the answer, as a copy of its own
+   * @param given the calls whose outcome that copy has
+   */
+  constructor(reads: FollowerReads, run: AnswerReader['run'], after?: string, given?: readonly string[]) {
     this.reads = reads;
     this.run = run;
     this.after = after;
+    this.given = given;
   }
 
   /** @param options.isRetry the last reading failed: this one shares no statement with other readers */
@@ -46,7 +51,7 @@ export class AnswerReader {
   }> {
     const options = { alone: isRetry, signal };
     const answer = await this.readRows(options);
-    if (this.after !== undefined) this.seen = seenUntilCall(answer, this.after);
+    if (this.after !== undefined) this.seen = seenUntilCall(answer, this.after, this.given);
     this.after = undefined;
     const { seen, chunks } = rowsToChunks(this.seen, answer);
     const waited = this.waited(answer);

@@ -29,13 +29,17 @@ export interface OpenCall {
   is_open: true;
 }
 
-type Response = CallResponse | RefusedResponse;
+type Given = CallResponse | RefusedResponse;
 
-/** The run that goes on after an answer, and the tool call from which on its stream is new to the page. */
+/**
+ * The run that goes on after an answer, the tool call from which on its stream is new to the page, and the calls whose outcome the page
+ * has given itself.
+ */
 export interface Responded {
   session_id: string;
   run_seq: number;
   after: string;
+  given: string[];
 }
 
 /** What goes on after an output: the run of the answer `message_id`; if the call was one of a session below, `child` names it. */
@@ -67,14 +71,14 @@ export class CallAnswers {
   }
 
   /** @throws {PerdureError} see `PerdureClient.respond` */
-  async respond(place: Place, answerId: string, shown: readonly (Response | OpenCall)[]): Promise<Responded> {
+  async respond(place: Place, answerId: string, shown: readonly (Given | OpenCall)[]): Promise<Responded> {
     const session = await findSession(this.deps.db, place.user, place.session);
     if (session === undefined) throw sessionNotFound();
     const read = () => readAnsweredCalls(this.deps.db, place.user, session.session_id, answerId);
     const found = await read();
     if (found === undefined) throw messageNotFound();
     const known = shown.filter(
-      (each): each is Response =>
+      (each): each is Given =>
         !('is_open' in each) && found.calls.some(({ tool_call_id: id }) => id === each.tool_call_id),
     );
     const news = known.filter((response) => isNews(found, response));
@@ -88,7 +92,8 @@ export class CallAnswers {
       const expected = 'a response to a tool call that waits for one';
       throw new InvalidInputError([{ field: 'parts', expected }]);
     }
-    return { session_id: session.session_id, run_seq: found.run_seq, after: newFrom(found, shown, newest) };
+    const given = known.flatMap((each) => ('approved' in each ? [] : [each.tool_call_id]));
+    return { session_id: session.session_id, run_seq: found.run_seq, after: newFrom(found, shown, newest), given };
   }
 
   /** @throws {PerdureError} see `PerdureClient.giveOutput` */
@@ -123,7 +128,7 @@ export class CallAnswers {
       submission.goOn({ ...session, user_id: user }, { run_seq, message_id, model }, toolCallId);
   }
 
-  private async take(place: Place, response: Response, read: () => Promise<AnsweredCalls | undefined>): Promise<void> {
+  private async take(place: Place, response: Given, read: () => Promise<AnsweredCalls | undefined>): Promise<void> {
     if ('refused' in response) throw response.refused;
     const { tool_call_id, ...given } = response;
     if (!('approved' in given)) {
@@ -145,13 +150,13 @@ export class CallAnswers {
 }
 
 /** What is not known yet: a page sends all calls of its message, also those that were settled long ago. */
-function isNews({ calls }: AnsweredCalls, response: Response): boolean {
+function isNews({ calls }: AnsweredCalls, response: Given): boolean {
   const call = calls.find(({ tool_call_id }) => tool_call_id === response.tool_call_id);
   return 'approved' in response ? call?.approved !== response.approved : call?.waits_for === 'output';
 }
 
 /** The call was answered like this before, and its outcome came or is yet to come. */
-function isRepeat({ calls, is_open }: AnsweredCalls, { tool_call_id: id }: { tool_call_id: string }): boolean {
+function isRepeat({ calls, is_open }: AnsweredCalls, { tool_call_id: id }: Given): boolean {
   const call = calls.find(({ tool_call_id }) => tool_call_id === id);
   return is_open || (call !== undefined && call.tool_state.startsWith('output-'));
 }
@@ -160,7 +165,7 @@ function isRepeat({ calls, is_open }: AnsweredCalls, { tool_call_id: id }: { too
  * The call from which on outcomes are new to the page: `newest`, to which it responds, or an earlier one that it shows as open. That
  * has ended if the page has lost the stream meanwhile, or if another page has answered.
  */
-function newFrom({ calls }: AnsweredCalls, shown: readonly (Response | OpenCall)[], newest: Response): string {
+function newFrom({ calls }: AnsweredCalls, shown: readonly (Given | OpenCall)[], newest: Given): string {
   const isShown = new Map(shown.map((each) => [each.tool_call_id, each]));
   // Earlier steps have ended for the page, too.
   const step = calls.findLast(({ tool_call_id: id }) => isShown.has(id))?.step;

@@ -48,7 +48,8 @@ const DESCRIPTION =
   '`messageId` of a user message, the message replaces that one. `regenerate-message` answers the last message again. ' +
   'Both end the run in flight, drop what is queued and hide what came later. If the last message is an answer, its parts in ' +
   'state `approval-responded`, `output-available` and `output-error` respond to the tool call that waits: an approval once, a ' +
-  'rejection, or the outcome of a call that the page carries out. The stream is then only what follows.';
+  'rejection, or the outcome of a call that the page carries out. The stream is then what is new to the page: what follows, and the ' +
+  'outcomes of calls of that step that it shows as open (`input-available`, `approval-requested`).';
 
 /** The protocol of the AI SDK's useChat: send a message and stream its answer; resume the stream after a reload. */
 export function chatRoutes(api: Api, parts: RouteParts): void {
@@ -97,7 +98,7 @@ export function chatRoutes(api: Api, parts: RouteParts): void {
       return answerStream(c, parts, {
         session,
         run,
-        after: 'after' in submitted ? submitted.after : undefined,
+        ...('after' in submitted && { after: submitted.after, given: submitted.given }),
         release,
       });
     },
@@ -139,11 +140,11 @@ function respondingOf(
   if (last?.role !== 'assistant') return undefined;
   const { id, parts } = newestMessage(body, respondedMessage);
   const refused = tooLarge(`messages[${body.messages.length - 1}]`, limit);
-  const responses = parts.flatMap((part) => {
+  const shown = parts.flatMap((part) => {
     const { success, data } = shownCall.safeParse(part);
     return success ? [responseOf(data, refused)] : [];
   });
-  return () => client.respond(user, body.id, id, responses);
+  return () => client.respond(user, body.id, id, shown);
 }
 
 function responseOf(
@@ -206,11 +207,16 @@ function newestMessage<T>(body: ChatBody, schema: z.ZodType<T>): T {
 function answerStream(
   c: RequestContext,
   { client, log, closing }: RouteParts,
-  { session, run, after, release }: { session: string; run: number; after?: string | undefined; release: () => void },
+  {
+    session,
+    run,
+    release,
+    ...from
+  }: { session: string; run: number; release: () => void } & Partial<Pick<Responded, 'after' | 'given'>>,
 ): Response {
   const user = c.get('user');
   return eventStream<UIMessageChunk[]>({
-    read: (signal) => client.followInBatches(user, session, run, { signal, after }),
+    read: (signal) => client.followInBatches(user, session, run, { signal, ...from }),
     write: (chunks) => chunks.map(dataLine).join(''),
     end: 'data: [DONE]\n\n',
     fail: (error) => dataLine({ type: 'error', errorText: loggedProblem(error, log, { session, run }).detail }),
