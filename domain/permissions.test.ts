@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { cases } from '../tools/test-kit/cases.ts';
-import { growthOf } from '../tools/test-kit/growth.ts';
+import { growthOf, MOST_LINEAR } from '../tools/test-kit/growth.ts';
 import {
   decide,
   decideTogether,
@@ -79,6 +79,15 @@ it('P3 patterns that differ from a text at its beginning are compared at once, h
     expect(patterns.filter((each) => matches(each, asked))).toEqual([]);
   };
   expect(await growthOf(work, 10_000)).toBeLessThan(4);
+});
+
+it('P3 a long pattern that almost matches everywhere in a long text is decided at once', async () => {
+  const work = (size: number) => {
+    const [given, asked] = [`*${'a'.repeat(size / 2)}b`, 'a'.repeat(size)];
+    for (let n = 0; n < 10; n += 1)
+      expect([matches(given, asked), matches(`${given}*`, asked)]).toEqual([false, false]);
+  };
+  expect(await growthOf(work, 1_000)).toBeLessThan(MOST_LINEAR);
 });
 
 /** The rules that match, the deciding one first. */

@@ -136,38 +136,29 @@ export function patternFault(pattern: string): string | undefined {
 
 /** Number of characters of a pattern that are not wildcards; an escaped one counts once. */
 export function specificity(pattern: string): number {
-  return tokensOf(pattern).filter((token) => token !== ANY).length;
+  return Array.from(textsOf(pattern).join('')).length;
 }
 
 /** Whether a pattern matches the whole text. */
 export function matches(pattern: string, text: string): boolean {
-  // By UTF-16 units: the text may be long, most rules differ from it at its beginning, and no character begins inside of another.
-  const tokens = tokensOf(pattern).flatMap((each) => (each === ANY ? each : each.split('')));
-  let [token, at] = [0, 0];
-  // After the newest wildcard; a mismatch goes on there, one unit later.
-  let retry: { token: number; at: number } | undefined;
-  while (at < text.length) {
-    if (tokens[token] === ANY) {
-      token += 1;
-      retry = { token, at };
-    } else if (token < tokens.length && tokens[token] === text[at]) {
-      token += 1;
-      at += 1;
-    } else if (retry !== undefined) {
-      retry.at += 1;
-      ({ token, at } = retry);
-    } else {
-      return false;
-    }
+  const [first = '', ...others] = textsOf(pattern);
+  const last = others.pop();
+  if (last === undefined) return text === first;
+  if (!text.startsWith(first)) return false;
+  let at = first.length;
+  // Each as early as possible: that leaves the most for those that follow.
+  for (const each of others) {
+    const found = text.indexOf(each, at);
+    if (found === -1) return false;
+    at = found + each.length;
   }
-  return tokens.slice(token).every((rest) => rest === ANY);
+  return at + last.length <= text.length && text.endsWith(last);
 }
 
-/** A wildcard. Not a character, so that it differs from an escaped asterisk. */
-const ANY = '';
+/** Stands for a wildcard. No valid pattern has it, so that it differs from an escaped asterisk. */
+const ANY = '\0';
 
-function tokensOf(pattern: string): string[] {
-  return [...pattern.matchAll(/\\(.)|(.)/gsu)].map(([, escaped, plain]) =>
-    escaped !== undefined ? escaped : plain === '*' ? ANY : (plain ?? ''),
-  );
+/** What a pattern has before, between and after its wildcards. */
+function textsOf(pattern: string): string[] {
+  return pattern.replaceAll(/\\(.)|\*/gsu, (_all, escaped?: string) => escaped ?? ANY).split(ANY);
 }
