@@ -4,7 +4,9 @@ import { type JsonListener, JsonScanner } from './json-scanner.ts';
 /** What a response to tool calls needs of an answer, and of each of its parts. */
 const OF_ANSWER: ReadonlySet<string> = new Set(['id', 'role']);
 const OUTCOMES = ['output', 'errorText'];
-const OF_PART: ReadonlySet<string> = new Set(['type', 'toolCallId', 'state', 'approval', ...OUTCOMES]);
+const OF_PART: ReadonlySet<string> = new Set(['type', 'toolCallId', 'state', ...OUTCOMES]);
+/** Not what was asked, which may have any length. */
+const OF_APPROVAL: ReadonlySet<string> = new Set(['approved', 'reason']);
 
 /**
  * A message of a transcript, while it arrives. An answer that is longer than the limit is reduced to its id, its role, and of its
@@ -41,8 +43,8 @@ export class KeptMessage {
 }
 
 /**
- * Collects what `OF_ANSWER` and `OF_PART` name. The outcomes of earlier steps are left out, because their calls have ended; of the
- * last step those that have no room, the later ones first, because its calls wait one after the other.
+ * Collects what `OF_ANSWER`, `OF_PART` and `OF_APPROVAL` name. The outcomes of earlier steps are left out, because their calls have
+ * ended; of the last step those that have no room, the later ones first, because its calls wait one after the other.
  */
 class ReducedAnswer implements JsonListener {
   private readonly limit: number;
@@ -56,6 +58,8 @@ class ReducedAnswer implements JsonListener {
   private wanted: 'name' | 'member' = 'name';
   /** Of the answer itself, or the part that is arriving. */
   private into = this.members;
+  /** Of the part, while it arrives. */
+  private approval: Map<string, string> | undefined;
   private isInParts = false;
 
   constructor(limit: number) {
@@ -71,16 +75,18 @@ class ReducedAnswer implements JsonListener {
 
   begin(depth: number, what: 'key' | 'value', first: string): boolean {
     const isOfPart = depth === 3 && this.isInParts;
-    if (what === 'key') return this.want('name', depth === 1 || isOfPart);
+    const isOfApproval = depth === 4 && this.approval !== undefined;
+    if (what === 'key') return this.want('name', depth === 1 || isOfPart || isOfApproval);
     if (depth === 1) return this.beginMember(first);
     if (depth === 2 && this.isInParts) this.beginPart();
-    return this.want('member', isOfPart && OF_PART.has(this.name));
+    if (isOfPart) this.beginMemberOfPart();
+    return this.want('member', (isOfPart && OF_PART.has(this.name)) || (isOfApproval && OF_APPROVAL.has(this.name)));
   }
 
   end(text: string | undefined): void {
     if (this.wanted === 'name') this.name = text === undefined ? '' : (JSON.parse(text) as string);
     else if (this.name === 'type') this.typed(text);
-    else if (text !== undefined) this.into.set(this.name, text);
+    else if (text !== undefined) (this.approval ?? this.into).set(this.name, text);
     else if (OUTCOMES.includes(this.name)) this.into.set(this.name, TOO_LONG);
     else this.isTooLong = true;
   }
@@ -103,11 +109,20 @@ class ReducedAnswer implements JsonListener {
     this.name = '';
   }
 
+  private beginMemberOfPart(): void {
+    this.approvalEnded();
+    if (this.name === 'approval') this.approval = new Map();
+  }
+
+  private approvalEnded(): void {
+    if (this.approval !== undefined) this.into.set('approval', jsonObject([...this.approval]));
+    this.approval = undefined;
+  }
+
   private partEnded(): void {
+    this.approvalEnded();
     const part = this.into;
     if (part !== this.members && part.has('toolCallId')) {
-      // What was asked, of any length, stands in it; in all other states it is no response.
-      if (part.get('state') !== '"approval-responded"') part.delete('approval');
       if (OUTCOMES.some((name) => part.get(name) === TOO_LONG)) leaveOut(part);
       else if (OUTCOMES.some((name) => part.has(name))) this.withOutcome.push(part);
       this.parts.push(part);

@@ -169,7 +169,7 @@ describe('a transcript', () => {
     const kept = [
       first,
       { toolCallId: 'call_8', state: 'output-error', errorText: 'lost' },
-      { toolCallId: 'call_9', state: 'approval-responded', approval: { id: 'a', approved: true } },
+      { toolCallId: 'call_9', state: 'approval-responded', approval: { approved: true } },
     ];
     await fc.assert(
       fc.asyncProperty(places, async (at) => {
@@ -198,11 +198,30 @@ describe('a transcript', () => {
     await expect(readLast(answerOf(...outputs))).rejects.toMatchObject({ code: 'TooLarge' });
   });
 
-  it('H8 H13 leaves out of a long answer the approvals of calls that have ended, with what they had asked for', async () => {
-    const approval = { id: 'a', approved: true, descriptor: { pattern: 'x'.repeat(KEPT / 3) } };
-    const ended = Array.from({ length: 5 }, (_, n) => ({ ...output(`call_${n}`, 9), approval }));
-    const { parts } = (await readLast(answerOf(...ended, { ...approved, approval }))) as { parts: object[] };
-    expect(parts.map((part) => 'approval' in part)).toEqual([false, false, false, false, false, true]);
+  it('H8 H13 keeps of an approval in a long answer only what answers it, however long is what was asked, in any chunks', async () => {
+    const descriptor = { approved: false, pattern: 'x'.repeat(2 * KEPT), ['y'.repeat(2 * KEPT)]: [{ reason: 'z' }] };
+    const asked = [
+      { ...approved, approval: { id: 'a', descriptor, approved: true, state: 'x' } },
+      { approval: { approved: false, reason: 'no', descriptor }, ...output('call_1', 9) },
+      { ...approved, approval: [{ approved: true }] },
+    ];
+    const twice = JSON.stringify(answerOf(...asked, approved)).replace(
+      '"approval"',
+      '"approval":{"reason":"x"},"approval"',
+    );
+    const text = `{"id":"a","messages":[${twice}]}`;
+    await fc.assert(
+      fc.asyncProperty(places, async (at) => {
+        const [answer] = (await read(...cut(text, at))).messages as { parts: { state: string; approval: object }[] }[];
+        expect(answer!.parts.map(({ state, approval }) => [state, approval])).toEqual([
+          ['approval-responded', { approved: true }],
+          ['output-available', { approved: false, reason: 'no' }],
+          ['approval-responded', {}],
+          ['approval-responded', { approved: true }],
+        ]);
+      }),
+      cases(50),
+    );
   });
 
   it.each([
