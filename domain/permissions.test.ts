@@ -84,7 +84,7 @@ it('P3 patterns that differ from a text at its beginning are compared at once, h
 it('P3 a long pattern that almost matches everywhere in a long text is decided at once', async () => {
   const work = (size: number) => {
     const [given, asked] = [`*${'a'.repeat(size / 2)}b`, 'a'.repeat(size)];
-    for (let n = 0; n < 10; n += 1)
+    for (let n = 0; n < 50; n += 1)
       expect([matches(given, asked), matches(`${given}*`, asked)]).toEqual([false, false]);
   };
   expect(await growthOf(work, 1_000)).toBeLessThan(MOST_LINEAR);

@@ -232,7 +232,7 @@ it.each(SEEN)(
   },
 );
 
-it('H13 a page that has given the outcome of a call gets nothing of it but what becomes of the outcome', () => {
+it('H13 a page that has given the outcome of an approved call gets only what becomes of it; of others it gets the decision', () => {
   const answer = new AnswerRows();
   answer.add({ type: 'step-start' });
   const call = { type: 'tool-locate', toolCallId: 'call_1', input: {}, approval: { id: 'call_1', approved: true } };
@@ -246,6 +246,15 @@ it('H13 a page that has given the outcome of a call gets nothing of it but what 
   expect(newOfCall(['call_1'])).toEqual([]);
   answer.replace(row, { state: 'output-available', output: { place: 'here' } });
   expect(newOfCall(['call_1'])).toEqual(['tool-output-available']);
+  for (const decided of [
+    { state: 'approval-requested', approval: { id: 'call_1' } },
+    { state: 'output-available', ...decidedByRule('call_1', true) },
+    { state: 'output-denied', ...decidedByRule('call_1', false) },
+    { state: 'output-denied', approval: { id: 'call_1', approved: false } },
+  ]) {
+    answer.replace(row, decided);
+    expect(newOfCall(['call_1'])).toContain('tool-approval-request');
+  }
 });
 
 /** Streams a text as the input of a tool call, in two deltas; expects the reader to see the input that is stored. */

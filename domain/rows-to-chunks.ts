@@ -51,7 +51,7 @@ export function progressChunk(data: { tool_call_id: string; data: unknown }): UI
 /**
  * What a reader has been sent who has an answer up to a tool call that waited, without what was decided or given: for a page that
  * sends that itself, and goes on with its own copy of the message.
- * @param given ids of the calls whose outcome it has given: it knows what was decided about them
+ * @param given ids of the calls whose outcome it has given: it knows the user's approval of them
  */
 export function seenUntilCall(snapshot: AnswerSnapshot, toolCallId: string, given: readonly string[] = []): Seen {
   const { parts } = snapshot;
@@ -59,8 +59,8 @@ export function seenUntilCall(snapshot: AnswerSnapshot, toolCallId: string, give
   const next = parts.findIndex(({ data }, place) => place > at && data.type === 'step-start');
   const asOfThen = (part: PartSnapshot, place: number): PartSnapshot => {
     if (place < at || !isToolPart(part.data)) return part;
-    const before = given.includes(String(part.data['toolCallId'])) ? withoutOutcome : undecided;
-    return { ...part, data: before(part.data) };
+    const isKnown = given.includes(String(part.data['toolCallId'])) && isApprovedByUser(part.data);
+    return { ...part, data: (isKnown ? withoutOutcome : undecided)(part.data) };
   };
   const known = parts.slice(0, next < 0 ? undefined : next).map(asOfThen);
   const { seen } = rowsToChunks(NOTHING_SEEN, { ...snapshot, run_state: 'running', parts: known });
@@ -76,9 +76,15 @@ function undecided(data: PartData): PartData {
   return { ...call, ...(Object.keys(rest).length > 0 && { callProviderMetadata: rest }), state: 'input-available' };
 }
 
-/** A call whose outcome the page has given, which may come back as another one. */
+/** What asks, is denied, or is allowed by a rule may be new also to a page that has made an outcome before it was the call's turn. */
+function isApprovedByUser({ approval }: PartData): boolean {
+  const { approved, isAutomatic } = (approval ?? {}) as { approved?: boolean; isAutomatic?: boolean };
+  return approved === true && isAutomatic !== true;
+}
+
+/** An approved call whose outcome the page has given, which may come back as another one. */
 function withoutOutcome({ output: _output, errorText: _error, ...call }: PartData): PartData {
-  return { ...call, state: call['approval'] === undefined ? 'input-available' : 'approval-responded' };
+  return { ...call, state: 'approval-responded' };
 }
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
