@@ -21,13 +21,15 @@ const sessionAbove = z.object({
   rules: z.array(permissionRule),
 });
 
+const looseRules = z.array(z.looseObject(permissionRule.shape));
+
 /**
  * The rules by which a call is decided: those of its session and project, and of the sessions above a child, the nearest first.
  * They have all that rows have, also what a newer build has written: begin_tool() compares them with those in force.
  */
 export const decidingRules = z.object({
-  rules: z.array(z.looseObject(permissionRule.shape)),
-  above: z.array(z.looseObject({ ...sessionAbove.shape, rules: z.array(z.looseObject(permissionRule.shape)) })),
+  rules: looseRules,
+  above: z.array(z.looseObject({ ...sessionAbove.shape, rules: looseRules })),
 });
 
 const inForce = z.object({ rules: z.array(permissionRule), above: z.array(sessionAbove) });

@@ -146,8 +146,7 @@ const FOLLOWED_SQL = `
             ${STATUS_SQL} AS status, state_time(c.state_updated_at) AS state_at,
             (SELECT jsonb_object_agg(scope, scope_mark(c.app, scope, state_owner(scope, s.session_id, s.user_id)))
                FROM unnest(ARRAY['session', 'user', 'app']) AS scope) AS marks,
-            md5(concat(c.permissions, (SELECT concat(count(*), '+', max(n)) FROM project_permissions
-                                        WHERE project_id = s.project_id),
+            md5(concat(rules_in_force(c.session_id),
                        CASE WHEN c.depth > 0 THEN rules_above(c.session_id) END)) AS rules_mark,
             (SELECT json_agg(json_build_object(
                       'seq', r.seq, 'message_id', r.message_id, 'state', r.state,

@@ -30,8 +30,7 @@ BEGIN
     INSERT INTO project_permissions (project_id, rule_id, permission, pattern, action)
     VALUES (v_project, p_rule, p_permission, p_pattern, 'allow')
     ON CONFLICT (project_id, permission, md5(pattern)) DO UPDATE
-       SET rule_id = excluded.rule_id, n = DEFAULT, pattern = excluded.pattern, action = excluded.action,
-           created_at = excluded.created_at;
+       SET rule_id = excluded.rule_id, n = DEFAULT, action = excluded.action, created_at = excluded.created_at;
   ELSE
     UPDATE chat_sessions
        SET permissions = (

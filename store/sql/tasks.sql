@@ -314,7 +314,7 @@ CREATE OR REPLACE FUNCTION run_elapsed_ms(p_run chat_runs) RETURNS bigint LANGUA
   SELECT (extract(epoch FROM clock_timestamp() - p_run.started_at - coalesce((
     SELECT sum(coalesce(ended_at, clock_timestamp()) - created_at) FROM tasks
      WHERE parent_id = p_run.session_id AND run_seq = p_run.seq AND NOT background), interval '0')) * 1000)::bigint
-    - p_run.waited_ms - CASE WHEN p_run.state = 'waiting' THEN waits_since_ms(p_run) ELSE 0 END
+    - p_run.waited_ms - coalesce(waits_since_ms(p_run), 0)
 $$;
 
 -- An erasure: the tasks of erased parents go, and the parents of other erased children are told.

@@ -1,6 +1,7 @@
 import { useContext, useId, useState } from 'react';
 import { ANSWERS, type PermissionAnswer } from '../../domain/permissions.ts';
 import { isRecord } from '../lib/record.ts';
+import { WithFallback } from '../lib/with-fallback.tsx';
 import { Answering, ShownSession } from '../session/shown-session.ts';
 import { AskedCall } from './asked-call.tsx';
 import { visible } from './visible.ts';
@@ -46,7 +47,9 @@ export function CallQuestion({ toolCallId, name, input, descriptor }: Props) {
       <p>
         May the agent run <code>{name}</code>?
       </p>
-      <AskedCall input={input} />
+      <WithFallback fallback={<p className="note">This cannot be shown.</p>}>
+        <AskedCall input={input} />
+      </WithFallback>
       <div className="commands" role="group" aria-label="Allow">
         {offered.map(
           (each) =>
