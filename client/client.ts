@@ -84,7 +84,7 @@ interface ReadOptions {
 interface FollowOptions extends ReadOptions {
   /** The reader has the answer up to this tool call, and gets its outcome and what comes after. */
   after?: string | undefined;
-  /** Tool calls whose outcome the reader has given itself. */
+  /** Tool calls that the reader's copy shows with an outcome. */
   given?: readonly string[] | undefined;
 }
 

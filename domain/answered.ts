@@ -24,7 +24,7 @@ export function sendWhenAnswered({ tools = [] }: { tools?: readonly string[] } =
   messages: readonly { role: string; parts: readonly Part[] }[];
 }) => boolean {
   const reported = new Set<string>();
-  const isNews = (mark: string) => !reported.has(mark) && reported.add(mark).has(mark);
+  const isNews = (mark: string) => reported.size < reported.add(mark).size;
   return ({ messages }) => {
     const last = messages.at(-1);
     if (last?.role !== 'assistant') return false;

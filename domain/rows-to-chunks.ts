@@ -3,7 +3,7 @@ import { canonicalJson } from './canonical-json.ts';
 import { isTextPart, isToolPart, type PartData, type PartSnapshot, settledText } from './part-data.ts';
 import type { RunState } from './runs.ts';
 import { NOTHING_SEEN, type Seen, type SeenPart } from './seen-part.ts';
-import { seenTool, TOOL_OUTCOMES, toolChunks } from './seen-tool.ts';
+import { approvalOf, seenTool, TOOL_OUTCOMES, toolChunks } from './seen-tool.ts';
 
 /** The rows of an answer at one moment, with its parts from some index on. */
 export interface AnswerSnapshot {
@@ -49,9 +49,9 @@ export function progressChunk(data: { tool_call_id: string; data: unknown }): UI
 }
 
 /**
- * What a reader has been sent who has an answer up to a tool call that waited, without what was decided or given: for a page that
- * sends that itself, and goes on with its own copy of the message.
- * @param given ids of the calls whose outcome it has given: it knows the user's approval of them
+ * What a reader has been sent who has an answer up to the step of a tool call, without what was decided about that call and the later
+ * ones of its step, and without their outcomes: for a page that goes on with its own copy of the message.
+ * @param given ids of the calls that this copy shows with an outcome: of those it knows the user's approval
  */
 export function seenUntilCall(snapshot: AnswerSnapshot, toolCallId: string, given: readonly string[] = []): Seen {
   const { parts } = snapshot;
@@ -76,10 +76,10 @@ function undecided(data: PartData): PartData {
   return { ...call, ...(Object.keys(rest).length > 0 && { callProviderMetadata: rest }), state: 'input-available' };
 }
 
-/** What asks, is denied, or is allowed by a rule may be new also to a page that has made an outcome before it was the call's turn. */
-function isApprovedByUser({ approval }: PartData): boolean {
-  const { approved, isAutomatic } = (approval ?? {}) as { approved?: boolean; isAutomatic?: boolean };
-  return approved === true && isAutomatic !== true;
+/** A page that has made an outcome early knows nothing of a question, a denial or the decision of a rule that came later. */
+function isApprovedByUser(data: PartData): boolean {
+  const approval = approvalOf(data);
+  return approval?.approved === true && approval.isAutomatic !== true;
 }
 
 /** An approved call whose outcome the page has given, which may come back as another one. */

@@ -65,7 +65,7 @@ export function toolChunks(
   return [...chunks, ...call.approvalChunks(before), ...call.outcome(before, state)];
 }
 
-function approvalOf(data: PartData): Approval | undefined {
+export function approvalOf(data: PartData): Approval | undefined {
   return data['approval'] as Approval | undefined;
 }
 

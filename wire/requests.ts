@@ -173,7 +173,10 @@ export const LEFT_OUT = 'output-left-out';
 /** A part of it that shows a tool call. All others are ignored. */
 export const shownCall = z.discriminatedUnion('state', [
   z.object({ state: z.literal('approval-responded'), toolCallId: z.string(), approval }),
-  z.object({ state: z.literal('output-available'), toolCallId: z.string(), output: z.unknown() }),
+  z.object({
+    ...{ state: z.literal('output-available'), toolCallId: z.string(), output: z.unknown() },
+    preliminary: z.unknown().optional(),
+  }),
   z.object({ state: z.literal('output-error'), toolCallId: z.string(), errorText: z.string() }),
   z.object({ state: z.literal(LEFT_OUT), toolCallId: z.string() }),
   z.object({ state: z.enum(['input-available', 'approval-requested']), toolCallId: z.string() }),

@@ -24,7 +24,7 @@ export class AnswerReader {
   private readonly reads: FollowerReads;
   private readonly run: Omit<AnswerRequest, 'cursor'>;
   private seen: Seen = NOTHING_SEEN;
-  private readonly given: readonly string[] | undefined;
+  private given: readonly string[] | undefined;
   private after: string | undefined;
   private status = '';
   private progress = 'null';
@@ -34,7 +34,7 @@ export class AnswerReader {
 
   /**
    * @param after the tool call up to which the reader has the answer, as a copy of its own
-   * @param given the calls whose outcome that copy has
+   * @param given the calls that this copy shows with an outcome
    */
   constructor(reads: FollowerReads, run: AnswerReader['run'], after?: string, given?: readonly string[]) {
     this.reads = reads;
@@ -53,6 +53,7 @@ export class AnswerReader {
     const answer = await this.readRows(options);
     if (this.after !== undefined) this.seen = seenUntilCall(answer, this.after, this.given);
     this.after = undefined;
+    this.given = undefined;
     const { seen, chunks } = rowsToChunks(this.seen, answer);
     const waited = this.waited(answer);
     if (seen.ended) {

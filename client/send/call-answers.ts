@@ -29,11 +29,12 @@ export interface OpenCall {
   is_open: true;
 }
 
-type Given = CallResponse | RefusedResponse;
+type Reply = CallResponse | RefusedResponse;
+type Call = AnsweredCalls['calls'][number];
 
 /**
- * The run that goes on after an answer, the tool call from which on its stream is new to the page, and the calls whose outcome the page
- * has given itself.
+ * The run that goes on after an answer, the tool call from which on its stream is new to the page, and the calls that the page shows
+ * with an outcome.
  */
 export interface Responded {
   session_id: string;
@@ -71,23 +72,24 @@ export class CallAnswers {
   }
 
   /** @throws {PerdureError} see `PerdureClient.respond` */
-  async respond(place: Place, answerId: string, shown: readonly (Given | OpenCall)[]): Promise<Responded> {
+  async respond(place: Place, answerId: string, shown: readonly (Reply | OpenCall)[]): Promise<Responded> {
     const session = await findSession(this.deps.db, place.user, place.session);
     if (session === undefined) throw sessionNotFound();
     const read = () => readAnsweredCalls(this.deps.db, place.user, session.session_id, answerId);
     const found = await read();
     if (found === undefined) throw messageNotFound();
-    const known = shown.filter(
-      (each): each is Given =>
-        !('is_open' in each) && found.calls.some(({ tool_call_id: id }) => id === each.tool_call_id),
-    );
-    const news = known.filter((response) => isNews(found, response));
+    const calls = new Map(found.calls.map((call) => [call.tool_call_id, call]));
+    const known = shown.filter((each): each is Reply => !('is_open' in each) && calls.has(each.tool_call_id));
+    const news = known.filter((response) => isNews(calls.get(response.tool_call_id), response));
     for (const response of news) await this.take({ ...place, session: session.session_id }, response, read);
     // A stream of its end would look like any other to the AI SDK, which would send the same after it, again and again.
     if (known.length > 0 && found.is_aborted) {
       throw refusalError({ code: 'NotWaiting', cause: 'its turn was aborted' });
     }
-    const newest = news[0] ?? known.findLast((response) => isRepeat(found, response));
+    // Or what was answered like this before, and its outcome came or is yet to come.
+    const newest =
+      news[0] ??
+      known.findLast(({ tool_call_id: id }) => found.is_open || calls.get(id)?.tool_state.startsWith('output-'));
     if (newest === undefined) {
       const expected = 'a response to a tool call that waits for one';
       throw new InvalidInputError([{ field: 'parts', expected }]);
@@ -128,7 +130,7 @@ export class CallAnswers {
       submission.goOn({ ...session, user_id: user }, { run_seq, message_id, model }, toolCallId);
   }
 
-  private async take(place: Place, response: Given, read: () => Promise<AnsweredCalls | undefined>): Promise<void> {
+  private async take(place: Place, response: Reply, read: () => Promise<AnsweredCalls | undefined>): Promise<void> {
     if ('refused' in response) throw response.refused;
     const { tool_call_id, ...given } = response;
     if (!('approved' in given)) {
@@ -150,28 +152,21 @@ export class CallAnswers {
 }
 
 /** What is not known yet: a page sends all calls of its message, also those that were settled long ago. */
-function isNews({ calls }: AnsweredCalls, response: Given): boolean {
-  const call = calls.find(({ tool_call_id }) => tool_call_id === response.tool_call_id);
+function isNews(call: Call | undefined, response: Reply): boolean {
   return 'approved' in response ? call?.approved !== response.approved : call?.waits_for === 'output';
-}
-
-/** The call was answered like this before, and its outcome came or is yet to come. */
-function isRepeat({ calls, is_open }: AnsweredCalls, { tool_call_id: id }: Given): boolean {
-  const call = calls.find(({ tool_call_id }) => tool_call_id === id);
-  return is_open || (call !== undefined && call.tool_state.startsWith('output-'));
 }
 
 /**
  * The call from which on outcomes are new to the page: `newest`, to which it responds, or an earlier one that it shows as open. That
  * has ended if the page has lost the stream meanwhile, or if another page has answered.
  */
-function newFrom({ calls }: AnsweredCalls, shown: readonly (Given | OpenCall)[], newest: Given): string {
-  const isShown = new Map(shown.map((each) => [each.tool_call_id, each]));
+function newFrom({ calls }: AnsweredCalls, shown: readonly (Reply | OpenCall)[], newest: Reply): string {
+  const shownAs = new Map(shown.map((each) => [each.tool_call_id, each]));
   // Earlier steps have ended for the page, too.
-  const step = calls.findLast(({ tool_call_id: id }) => isShown.has(id))?.step;
+  const step = calls.findLast(({ tool_call_id: id }) => shownAs.has(id))?.step;
   const first = calls.find(({ tool_call_id: id, step: of }) => {
-    const each = of === step ? isShown.get(id) : undefined;
-    return each !== undefined && (each === newest || 'is_open' in each || 'approved' in each);
+    const part = of === step ? shownAs.get(id) : undefined;
+    return part !== undefined && (part === newest || 'is_open' in part || 'approved' in part);
   });
   return (first ?? newest).tool_call_id;
 }

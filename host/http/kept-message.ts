@@ -4,7 +4,7 @@ import { type JsonListener, JsonScanner } from './json-scanner.ts';
 /** What a response to tool calls needs of an answer, and of each of its parts. */
 const OF_ANSWER: ReadonlySet<string> = new Set(['id', 'role']);
 const OUTCOMES = ['output', 'errorText'];
-const OF_PART: ReadonlySet<string> = new Set(['type', 'toolCallId', 'state', ...OUTCOMES]);
+const OF_PART: ReadonlySet<string> = new Set(['type', 'toolCallId', 'state', 'preliminary', ...OUTCOMES]);
 /** Not what was asked, which may have any length. */
 const OF_APPROVAL: ReadonlySet<string> = new Set(['approved', 'reason']);
 

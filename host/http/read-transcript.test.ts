@@ -164,8 +164,9 @@ describe('a transcript', () => {
       errorText: 'lost',
       toolName: 'x',
     };
-    const last = answerOf(output('call_1', 9), failed, approved);
-    const { type: _type, input: _input, ...first } = output('call_1', 9);
+    const preliminary = { ...output('call_1', 9), preliminary: true };
+    const last = answerOf(preliminary, failed, approved);
+    const { type: _type, input: _input, ...first } = preliminary;
     const kept = [
       first,
       { toolCallId: 'call_8', state: 'output-error', errorText: 'lost' },

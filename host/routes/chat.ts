@@ -156,7 +156,10 @@ function responseOf(
     case 'approval-responded':
       return { tool_call_id, ...part.approval };
     case 'output-available':
-      return { tool_call_id, output: part.output ?? null };
+      // Of a preliminary one more may have come.
+      return part.preliminary === true
+        ? { tool_call_id, is_open: true }
+        : { tool_call_id, output: part.output ?? null };
     case 'output-error':
       return { tool_call_id, error: part.errorText };
     case LEFT_OUT:

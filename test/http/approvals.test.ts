@@ -169,34 +169,44 @@ describe('the AI SDK’s chat', () => {
     await inStep(chat);
   });
 
-  it('H8 H13 an output after a lost response is followed by the outcomes that the page lacks before it, too', async () => {
-    let isLost = false;
-    const chat = page(newId('msg'), [], undefined, {
-      when: sendWhenAnswered({ tools: ['locate'] }),
-      fetch: async (...request) => {
-        const response = await fetch(...request);
-        if (!isLost) return response;
-        await response.body?.cancel();
-        throw new TypeError('fetch failed');
-      },
-    });
-    await chat.sendMessage({ text: 'locate, look, locate' });
-    const [first, , last] = callsIn(chat.lastMessage);
-    const give = (toolCallId: string) => chat.addToolOutput({ tool: 'locate', toolCallId, output: { place: 'here' } });
-    isLost = true;
-    await give(first!.toolCallId);
-    await eventually(async () => {
-      expect(chat.error?.message).toBe('fetch failed');
-      const { body } = await ada.get(`/api/sessions/${chat.id}/messages`);
-      expect(callsIn((body.items as UIMessage[]).at(-1))[1]).toMatchObject({ state: 'output-available' });
-      expect((await ada.get(`/api/sessions/${chat.id}/status`)).body).toMatchObject({ state: 'waiting' });
-    });
-    isLost = false;
-    await give(last!.toolCallId);
-    await chat.sendMessage();
-    await settled(chat);
-    await inStep(chat);
-  });
+  it.each([
+    ['no outcome', {}],
+    ['a preliminary outcome', { state: 'output-available', output: { n: 1 }, preliminary: true }],
+  ])(
+    'H8 H13 an output after a lost response is followed by the outcome of the call before it, of which the page has %s',
+    async (_what, shown) => {
+      let isLost = false;
+      const chat = page(newId('msg'), [], undefined, {
+        when: sendWhenAnswered({ tools: ['locate'] }),
+        fetch: async (...request) => {
+          const response = await fetch(...request);
+          if (!isLost) return response;
+          await response.body?.cancel();
+          throw new TypeError('fetch failed');
+        },
+      });
+      await chat.sendMessage({ text: 'locate, look, locate' });
+      const [first, , last] = callsIn(chat.lastMessage);
+      const give = (toolCallId: string) =>
+        chat.addToolOutput({ tool: 'locate', toolCallId, output: { place: 'here' } });
+      isLost = true;
+      await give(first!.toolCallId);
+      await eventually(async () => {
+        expect(chat.error?.message).toBe('fetch failed');
+        const { body } = await ada.get(`/api/sessions/${chat.id}/messages`);
+        expect(callsIn((body.items as UIMessage[]).at(-1))[1]).toMatchObject({ state: 'output-available' });
+        expect((await ada.get(`/api/sessions/${chat.id}/status`)).body).toMatchObject({ state: 'waiting' });
+      });
+      isLost = false;
+      const answer = structuredClone(chat.lastMessage!);
+      Object.assign(callsIn(answer)[1]!, shown);
+      chat.messages = [...chat.messages.slice(0, -1), answer];
+      await give(last!.toolCallId);
+      await chat.sendMessage();
+      await settled(chat);
+      await inStep(chat);
+    },
+  );
 
   it('H13 a call that a rule allows is announced to a page once, and its part has the decision', async () => {
     const chat = page();
