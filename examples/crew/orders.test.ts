@@ -32,6 +32,10 @@ describe('orders to a crew', () => {
     expect(ordersFor(view([tasks]), ['worker', 'worker'])).toHaveLength(1);
   });
 
+  it('I7 a task that was set to in_progress and that nobody holds needs a worker, too', () => {
+    expect(ordersFor(view([[task('in_progress'), task('blocked')]]), [])).toMatchObject([{ role: 'worker' }]);
+  });
+
   it('I7 a completed phase is verified before the next one begins', () => {
     const phases = [[task('completed')], [task('open')]];
     expect(ordersFor(view(phases), [])).toEqual([{ role: 'verifier', text: 'Verify phase 1, phase 1.' }]);

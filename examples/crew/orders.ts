@@ -48,11 +48,11 @@ export function ordersFor(view: CrewView, busy: readonly Role[]): Order[] {
     .find((each) => each.phase === position.phase)
     ?.plans.find(({ plan: n }) => n === position.plan);
   const tasks = plan?.tasks.filter(({ wave, status }) => wave === position.wave && status !== 'completed') ?? [];
-  const open = tasks.filter(({ status, assigned_to }) => status === 'open' && assigned_to === null).length;
+  const free = tasks.filter(({ status, assigned_to }) => status !== 'blocked' && assigned_to === null).length;
   const held = tasks.filter(({ assigned_to }) => assigned_to !== null).length;
   // A worker that holds no task yet is about to take one.
   const taking = Math.max(0, busy.filter((role) => role === 'worker').length - held);
-  return Array.from({ length: Math.max(0, open - taking) }, () => ({ role: 'worker', text: 'Take the next task.' }));
+  return Array.from({ length: Math.max(0, free - taking) }, () => ({ role: 'worker', text: 'Take the next task.' }));
 }
 
 /** The first completed phase about whose verification nothing was decided. */

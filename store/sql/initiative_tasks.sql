@@ -24,8 +24,9 @@ CREATE OR REPLACE FUNCTION task_result(p_kind text, p_args jsonb) RETURNS jsonb 
                             'outcome', jsonb_build_object('task_id', p_args -> 'task_id'))
 $$;
 
--- p_args: { work_session }. Assigns the next open task of the position's wave; null: there is none. SKIP LOCKED: those who ask at
--- once, under the shared lock of the initiative, are given different tasks.
+-- p_args: { work_session }. Assigns the next open task of the position's wave, and if there is none one that was set to in_progress
+-- and that nobody holds: else the wave would never end. Null: there is neither. SKIP LOCKED: those who ask at once, under the shared
+-- lock of the initiative, are given different tasks.
 CREATE OR REPLACE FUNCTION ini_assign_task(p_initiative text, p_args jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_refusal jsonb := refuse_work_session(p_initiative, p_args ->> 'work_session', 'assign');
@@ -39,14 +40,20 @@ BEGIN
    WHERE initiative_id = p_initiative AND phase = v_at.current_phase AND plan = v_at.current_plan
      AND wave = v_at.current_wave AND status = 'open' AND assigned_to IS NULL
    ORDER BY initiative_id, phase, plan, wave, number LIMIT 1 FOR UPDATE SKIP LOCKED;
+  IF NOT FOUND THEN
+    SELECT task_id INTO v_task FROM initiative_tasks
+     WHERE initiative_id = p_initiative AND phase = v_at.current_phase AND plan = v_at.current_plan
+       AND wave = v_at.current_wave AND status = 'in_progress' AND assigned_to IS NULL
+     ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED;
+  END IF;
   IF NOT FOUND THEN RETURN NULL; END IF;
   UPDATE initiative_tasks SET assigned_to = p_args ->> 'work_session', assigned_at = clock_timestamp(), last_progress_at = NULL
    WHERE initiative_id = p_initiative AND task_id = v_task;
   RETURN task_result('task_assigned', p_args || jsonb_build_object('task_id', v_task));
 END $$;
 
--- p_args: { task_id, work_session }. Starts a task that the work session holds or nobody holds; of one that the user has set to
--- in_progress it takes over the work.
+-- p_args: { task_id, work_session }. Starts a task that the work session holds or nobody holds; of one that was set to in_progress,
+-- which has no sign of life yet, it takes over the work.
 CREATE OR REPLACE FUNCTION ini_start_task(p_initiative text, p_args jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_held record := held_task(p_initiative, p_args);
@@ -56,7 +63,7 @@ BEGIN
   IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
   IF v_task.task_id IS NULL OR v_task.assigned_to IS NOT NULL AND v_held.refusal IS NOT NULL THEN RETURN v_held.refusal; END IF;
   IF next_status('task', v_task.status, 'start') IS NULL
-     AND (v_task.status <> 'in_progress' OR v_task.assigned_to IS NOT NULL) THEN
+     AND (v_task.status <> 'in_progress' OR v_task.last_progress_at IS NOT NULL) THEN
     RETURN illegal_event('task', v_task.status, 'start');
   END IF;
   UPDATE initiative_tasks
