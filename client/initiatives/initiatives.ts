@@ -267,16 +267,20 @@ export class Initiatives {
     );
   }
 
-  /** Starts a work session, and resumes. @throws {PerdureError} `SessionNotFound`, `WorkspaceNotUsable` */
+  /**
+   * Resumes, and then starts a work session: none is started in a workspace that cannot be checked.
+   * @throws {PerdureError} `SessionNotFound`, `WorkspaceNotUsable`
+   */
   async startSession(
     user: string,
     id: string,
     given: z.input<typeof startSessionBody>,
     options?: Options,
   ): Promise<{ session: WorkSession; resume: InitiativeResume }> {
-    const command = { user, id, name: 'startSession' } as const;
-    const { session } = await this.workSession(command, parseInput(startSessionBody, given), options);
-    return { session, resume: await this.resume(user, id) };
+    const args = parseInput(startSessionBody, given);
+    const resume = await this.resume(user, id);
+    const { session } = await this.workSession({ user, id, name: 'startSession' }, args, options);
+    return { session, resume };
   }
 
   /**

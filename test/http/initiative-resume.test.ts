@@ -141,7 +141,13 @@ it('I4 a workspace that is a link is not followed', async () => {
   const { at } = await withFiles({});
   await ada.post(`${at}/state`, { resume_context: { files_modified_this_session: ['passwd'] } });
   await symlink('/etc', path.join(userFolder(workspaces, 'ada'), `place-${made}`));
-  expect(await ada.post(`${at}/resume`)).toMatchObject({ status: 422, body: { code: 'WorkspaceNotUsable' } });
+  for (const route of ['/resume', '/sessions']) {
+    expect(await ada.post(at + route, { agent: 'worker' })).toMatchObject({
+      status: 422,
+      body: { code: 'WorkspaceNotUsable' },
+    });
+  }
+  expect((await ada.get(at)).body.sessions).toEqual([]);
 });
 
 it('I7 T9 a session that joins works in the initiative’s workspace, which outlives it', async () => {

@@ -1,4 +1,6 @@
 // Agents that work on initiatives: the tools of their roles, what their prompts say, and the limits of their context.
+import { mkdir, symlink } from 'node:fs/promises';
+import path from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { defineAgent } from '../../agent/definition/define.ts';
 import type { InitiativeRole } from '../../agent/initiatives/initiative-tools.ts';
@@ -11,6 +13,7 @@ import { callTool, type ModelAction, report, say } from '../../tools/test-kit/mo
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { TestSession } from '../../tools/test-kit/session.ts';
 import { initiativeCalls } from '../../worker/initiative-calls.ts';
+import { userFolder } from '../../workspaces/paths.ts';
 
 const agentOf = (role: InitiativeRole) =>
   defineAgent({
@@ -149,6 +152,22 @@ it('I4 I7 nobody is given a task while a file is missing that the state names; a
   await play(await join(id, 'verifier'), [['review', { note: 'it was renamed' }]]);
   expect(await read()).toMatchObject({ review: null });
   expect(await play(worker, [['task_next', {}]])).toMatchObject([{ name: 'one' }]);
+});
+
+it('I4 a worker whose workspace cannot be checked is given no task, however often it asks', async () => {
+  const id = await create();
+  const worker = await join(id);
+  await client.initiatives.updateState('ada', id, { resume_context: { files_modified_this_session: ['passwd'] } });
+  const home = userFolder(runtime.workspaces, 'ada');
+  await mkdir(home, { recursive: true });
+  await symlink('/etc', path.join(home, id));
+  const refused = expect.stringMatching(/^WorkspaceNotUsable/) as string;
+  const asks: Call[] = [
+    ['task_next', {}],
+    ['task_next', {}],
+  ];
+  expect(await play(worker, asks)).toEqual([refused, refused]);
+  expect((await client.initiatives.get('ada', id)).sessions).toEqual([]);
 });
 
 it('I7 refusals are tool errors with their code, and change nothing', async () => {
