@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { DECISION_KINDS, POSITION_STATUSES } from '../domain/initiatives/machines.ts';
+import { mismatch } from './initiative-views.ts';
 import { id } from './requests.ts';
 
 // Schemas of requests about initiatives. Texts are in characters.
@@ -112,7 +113,12 @@ export const endSessionBody = z.strictObject({
   notes: text.nullish(),
 });
 
-export const reviewBody = z.strictObject({ note: text.meta({ description: 'Why the mismatches are accepted' }) });
+export const reviewBody = z.strictObject({
+  note: text.meta({ description: 'Why the mismatches are accepted' }),
+  seen: z.array(mismatch, 'a list of mismatches').optional().meta({
+    description: 'Those of `review` that are accepted; what was flagged since stays. Unless given: all that is flagged',
+  }),
+});
 
 export const workSessionBody = z.strictObject({ work_session: reference.meta({ description: 'Such as session-001' }) });
 export const taskReportBody = workSessionBody.extend({ note: text.nullish() });

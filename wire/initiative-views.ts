@@ -13,7 +13,7 @@ const resumeContext = z.object({
   open_questions: texts,
 });
 
-const mismatch = z
+export const mismatch = z
   .object({ kind: z.enum(['file', 'implementation']), entry: z.string(), problem: z.string() })
   .meta({ id: 'InitiativeMismatch', description: 'An entry of resume_context that is not in the workspace.' });
 

@@ -99,7 +99,13 @@ const TOOLS = {
   },
   review: {
     description: 'Accepts what was found missing in the workspace, after you have checked it.',
-    input: z.object({ note: text.describe('Why the work can go on') }),
+    input: z.object({
+      note: text.describe('Why the work can go on'),
+      seen: z
+        .array(z.object({ kind: z.enum(['file', 'implementation']), entry: text, problem: text }))
+        .optional()
+        .describe('The entries of review that you have checked. Unless given, all are accepted'),
+    }),
   },
   session_end: {
     description: 'Ends your work session: your uncompleted tasks are given back.',

@@ -304,7 +304,7 @@ export class Initiatives {
     }
   }
 
-  /** Accepts what a resume has found missing, until resume_context changes. */
+  /** Accepts what a resume has found missing, or only what `seen` lists of it, until resume_context changes. */
   async review(user: string, id: string, given: z.input<typeof reviewBody>, options?: Options): Promise<Initiative> {
     await this.apply({ user, id, name: 'review' }, parseInput(reviewBody, given), options);
     return this.item(user, id);

@@ -21,13 +21,20 @@ BEGIN
   RETURN jsonb_build_object('kind', 'review_required', 'data', jsonb_build_object('mismatches', jsonb_array_length(v_new)));
 END $$;
 
--- p_args: { note }. Accepts what is flagged; null: nothing is.
+-- p_args: { note, seen? }. Accepts what is flagged, and of that only what `seen` lists if it is given: a resume may have flagged more
+-- since its author has read the list. Null: there is nothing to accept.
 CREATE OR REPLACE FUNCTION ini_review(p_initiative text, p_args jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_accepted jsonb;
+  v_left jsonb;
 BEGIN
+  SELECT jsonb_agg(mismatch) FILTER (WHERE is_seen), jsonb_agg(mismatch) FILTER (WHERE NOT is_seen) INTO v_accepted, v_left
+    FROM (SELECT mismatch, NOT p_args ? 'seen' OR mismatch IN (SELECT jsonb_array_elements(p_args -> 'seen')) AS is_seen
+            FROM initiatives, jsonb_array_elements(review) AS mismatch WHERE initiative_id = p_initiative) AS flagged;
+  IF v_accepted IS NULL THEN RETURN NULL; END IF;
   UPDATE initiatives
-     SET review = NULL, reviewed = jsonb_build_object(
-           'note', p_args -> 'note', 'mismatches', coalesce(reviewed -> 'mismatches', '[]') || review)
-   WHERE initiative_id = p_initiative AND review IS NOT NULL;
-  IF NOT FOUND THEN RETURN NULL; END IF;
+     SET review = v_left, reviewed = jsonb_build_object(
+           'note', p_args -> 'note', 'mismatches', coalesce(reviewed -> 'mismatches', '[]') || v_accepted)
+   WHERE initiative_id = p_initiative;
   RETURN '{"kind": "reviewed"}';
 END $$;

@@ -148,6 +148,14 @@ describe('a board', () => {
     await review.getByText('src/none.ts').waitFor();
     await review.getByRole('button').click();
     await review.getByLabel('Why is that all right?').fill('It was a draft');
+    // Flagged while somebody writes: that is not what the note is about.
+    await post('/state', { resume_context: { files_modified_this_session: ['src/none.ts', 'src/late.ts'] } });
+    await post('/resume');
+    await review.getByRole('button', { name: 'Accept', exact: true }).click();
+    await review.getByText('src/none.ts').waitFor({ state: 'detached' });
+    await review.getByText('src/late.ts').waitFor();
+    await review.getByRole('button').click();
+    await review.getByLabel('Why is that all right?').fill('So was this');
     await review.getByRole('button', { name: 'Accept', exact: true }).click();
     await review.waitFor({ state: 'detached' });
     expect((await read()).initiative.review).toBeNull();

@@ -117,6 +117,26 @@ it('I4 what is missing is flagged, and nobody goes on until it was reviewed', as
   expect((await ada.post(`${at}/resume`)).body.review).toHaveLength(4);
 });
 
+it('I4 a review accepts what its author has seen, and what was flagged since stays', async () => {
+  const { at } = await withFiles({});
+  const flag = async (...files: string[]) => {
+    await ada.post(`${at}/state`, { resume_context: { files_modified_this_session: files } });
+    return (await ada.post(`${at}/resume`)).body.review as { entry: string }[];
+  };
+  const seen = await flag('a.ts');
+  await flag('a.ts', 'b.ts');
+  const reviewed = await ada.post(`${at}/review`, { note: 'a draft', seen });
+  expect(reviewed.body.initiative.review).toMatchObject([{ entry: 'b.ts' }]);
+  const work_session = await session(at);
+  expect(await ada.post(`${at}/tasks/next`, { work_session })).toMatchObject({ status: 409 });
+  // What was accepted is not flagged again, and what nobody has flagged is not accepted.
+  expect((await ada.post(`${at}/resume`)).body.review).toMatchObject([{ entry: 'b.ts' }]);
+  const other = [{ ...seen[0], entry: 'c.ts' }];
+  expect((await ada.post(`${at}/review`, { note: 'n', seen: other })).body.initiative.review).toHaveLength(1);
+  expect((await ada.post(`${at}/review`, { note: 'both' })).body.initiative.review).toBeNull();
+  expect(await flag('a.ts', 'b.ts', 'c.ts')).toHaveLength(3);
+});
+
 it('H12 I4 files outside of the workspace are refused, by route and by STATE.md', async () => {
   const { at } = await withFiles({});
   for (const file of ['../secret', '/etc/passwd', 'a/../../b', '.git/config']) {

@@ -10,8 +10,9 @@ interface Props {
 
 /** What a resume has found missing in the workspace. Nobody is given a task until somebody accepts that. */
 export function Review({ api, mismatches }: Props) {
-  const [isOpen, setOpen] = useState(false);
-  const close = () => setOpen(false);
+  /** What the form accepts: what was there to be read when it was opened. Null: it is closed. */
+  const [seen, setSeen] = useState<Props['mismatches'] | null>(null);
+  const close = () => setSeen(null);
   return (
     <section className="card" data-status="active" aria-labelledby="review-title">
       <h2 id="review-title">Review required</h2>
@@ -23,19 +24,19 @@ export function Review({ api, mismatches }: Props) {
           </li>
         ))}
       </ul>
-      {isOpen ? (
+      {seen !== null ? (
         <ActionForm
           api={api}
           name="Accept what is missing"
           fields={[{ label: 'Why is that all right?' }]}
           action="Accept"
-          command={([note = '']) => ({ path: '/review', body: { note } })}
+          command={([note = '']) => ({ path: '/review', body: { note, seen } })}
           onDone={close}
           onDiscard={close}
         />
       ) : (
         <p className="commands">
-          <button type="button" className="primary" onClick={() => setOpen(true)}>
+          <button type="button" className="primary" onClick={() => setSeen(mismatches)}>
             Accept what is missing
           </button>
         </p>
