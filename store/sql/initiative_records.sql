@@ -175,14 +175,14 @@ BEGIN
     'data', jsonb_build_object('released', release_tasks(p_initiative, v_id), 'handoff', p_args ->> 'handoff_reason' IS NOT NULL));
 END $$;
 
--- For the supervisor. p_args: { id, sign }: ends a work session as crashed, and gives its tasks back; null: it is over, or has given
--- a sign of life since.
+-- For the supervisor. p_args: { id, sign, assignment_ms, progress_ms }: ends a work session as crashed, and gives its tasks back; null:
+-- it is over, has given a sign of life since, or is not due by these times.
 CREATE OR REPLACE FUNCTION ini_crash_session(p_initiative text, p_args jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_id text := p_args ->> 'id';
 BEGIN
-  IF NOT EXISTS (SELECT FROM held_sessions(p_initiative, 0, 0)
-                  WHERE work_session = v_id AND exact_time(sign) = p_args ->> 'sign') THEN
+  IF NOT EXISTS (SELECT FROM held_sessions(p_initiative, (p_args ->> 'assignment_ms')::bigint, (p_args ->> 'progress_ms')::bigint)
+                  WHERE work_session = v_id AND exact_time(sign) = p_args ->> 'sign' AND due_at <= clock_timestamp()) THEN
     RETURN NULL;
   END IF;
   UPDATE session_history

@@ -54,15 +54,17 @@ BEGIN
   RETURN v_outcome || jsonb_build_object('mark', initiative_mark(p_initiative, p_assignment_ms, p_progress_ms));
 END $$;
 
--- For the supervisor: ends a work session as crashed if its last sign of life is still p_sign. Which came first, the end or a
--- report, is decided by the initiative's lock. Returns the mark; null: there is no such initiative.
+-- For the supervisor: ends a work session as crashed if its last sign of life is still p_sign and it is due: its timer may be from
+-- before the settings were raised. Which came first, the end or a report, is decided by the initiative's lock. Returns the mark; null:
+-- there is no such initiative.
 CREATE OR REPLACE FUNCTION reset_stale(
   p_initiative text, p_session text, p_sign text, p_assignment_ms bigint, p_progress_ms bigint
 ) RETURNS jsonb LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
 BEGIN
   PERFORM apply_initiative_command(
-      p_initiative, user_id, 'crash_session', jsonb_build_object('id', p_session, 'sign', p_sign), 'supervisor',
-      format('crash_session:%s:%s', p_session, p_sign))
+      p_initiative, user_id, 'crash_session',
+      jsonb_build_object('id', p_session, 'sign', p_sign, 'assignment_ms', p_assignment_ms, 'progress_ms', p_progress_ms),
+      'supervisor', format('crash_session:%s:%s', p_session, p_sign))
     FROM initiatives WHERE initiative_id = p_initiative;
   RETURN initiative_mark(p_initiative, p_assignment_ms, p_progress_ms);
 END $$;

@@ -28,6 +28,15 @@ function crashed({ initiatives }: PerdureClient, { id, task }: { id: string; tas
   });
 }
 
+/** Moves all that has happened to an initiative's tasks into the past. */
+function age({ db }: TestRuntime, id: string, by: string) {
+  return db.query(
+    `UPDATE initiative_tasks SET assigned_at = assigned_at - $2::interval, last_progress_at = last_progress_at - $2::interval
+      WHERE initiative_id = $1`,
+    [id, by],
+  );
+}
+
 /** Longer than two commands take. */
 const STALE_MS = patient(600);
 
@@ -79,14 +88,6 @@ describe('with the times of production', () => {
     client = clientOf(runtime);
   });
 
-  /** Moves all that has happened to an initiative's tasks into the past. */
-  const age = (id: string, by: string) =>
-    runtime.db.query(
-      `UPDATE initiative_tasks SET assigned_at = assigned_at - $2::interval, last_progress_at = last_progress_at - $2::interval
-        WHERE initiative_id = $1`,
-      [id, by],
-    );
-
   it('I6 it waits by a durable timer, of which a sign of life needs no new one', async () => {
     const work = await held(client);
     const workflow = runtime.temporal.workflow.getHandle(work.id);
@@ -115,7 +116,7 @@ describe('with the times of production', () => {
     const work = await held(client);
     await eventually(() => runtime.temporal.workflow.getHandle(work.id).describe());
     await runtime.temporal.workflow.getHandle(work.id).terminate();
-    await age(work.id, '30 days');
+    await age(runtime, work.id, '30 days');
     const { sessions } = await crashed(client, work);
     expect(sessions).toHaveLength(1);
   });
@@ -127,7 +128,7 @@ describe('with the times of production', () => {
         WHERE initiative_id = $1 AND assigned_to IS NOT NULL`,
       [busy.id],
     );
-    await age(quiet.id, '30 days');
+    await age(runtime, quiet.id, '30 days');
     await crashed(client, quiet);
     const { sessions } = await client.initiatives.get('ada', busy.id);
     expect(sessions).toMatchObject([{ status: 'active' }]);
@@ -165,6 +166,8 @@ describe('with skipped time', () => {
     // The first timer fires, and the row says that there was a sign of life.
     await skip(2);
     expect(await status()).toEqual(['active']);
+    // Time does not skip for Postgres, which has the last word.
+    await age(runtime, work.id, '31 days');
     await skip(30);
     await crashed(client, work);
     const { session } = await client.initiatives.startSession('ada', work.id, { agent: 'worker' });
@@ -173,8 +176,9 @@ describe('with skipped time', () => {
     const days = (events ?? []).flatMap(({ timerStartedEventAttributes: timer }) =>
       timer ? [Math.round(Number(timer.startToFireTimeout?.seconds) / 86_400)] : [],
     );
-    // Not one more in two months. The first may be for the idle workflow, before the task was assigned.
-    expect(days.filter((each) => each !== 7)).toEqual([30, 30]);
+    // Not one more in two months. The first may be for the idle workflow, before the task was assigned; a short one follows what
+    // was moved.
+    expect(days.filter((each) => each > 7)).toEqual([30, 30]);
     await skip(15);
     await eventually(async () => expect((await workflow.describe()).status.name).toBe('COMPLETED'));
   });

@@ -49,10 +49,13 @@ it('I6 a work session is ended only if it has given no sign of life since', asyn
   const work = await Initiative.of([[['one', 'two']]], db);
   const worker = await work.session();
   await work.next(worker);
+  await age(work, '3 hours');
   const { watched } = (await readInitiativeMark(db, work.id, HOUR))!;
   await work.apply('report_progress', { task: 'one', work_session: worker });
-  const kept = await resetStale(db, work.id, watched!, HOUR);
+  await resetStale(db, work.id, watched!, { ...HOUR, staleProgressMs: 0 });
   expect((await work.view()).sessions).toMatchObject([{ status: 'active' }]);
+  await age(work, '3 hours');
+  const kept = await readInitiativeMark(db, work.id, HOUR);
   const reset = await resetStale(db, work.id, kept!.watched!, HOUR);
   expect(reset).toMatchObject({ watched: null });
   expect(reset!.event_seq).toBeGreaterThan(kept!.event_seq);
@@ -61,12 +64,28 @@ it('I6 a work session is ended only if it has given no sign of life since', asyn
   expect(await resetStale(db, newId('ini'), kept!.watched!, HOUR)).toBeUndefined();
 });
 
+it('I6 a timer from before the settings were raised ends nobody early', async () => {
+  const work = await Initiative.of([[['one']]], db);
+  await work.next(await work.session());
+  await age(work, '2 hours');
+  const { watched } = (await readInitiativeMark(db, work.id, HOUR))!;
+  for (const raised of [{ staleAssignmentMs: 10_800_000 }, { staleProgressMs: 10_800_000 }]) {
+    const mark = await resetStale(db, work.id, watched!, { ...HOUR, ...raised });
+    expect((await work.view()).sessions).toMatchObject([{ status: 'active' }]);
+    // The workflow waits again.
+    expect(mark!.watched!.due_in_ms).toBeGreaterThan(3_500_000);
+  }
+  await resetStale(db, work.id, watched!, HOUR);
+  expect((await work.view()).sessions).toMatchObject([{ status: 'crashed' }]);
+});
+
 it('I6 of a report and the end at the same moment exactly one wins', async () => {
   const won = { report: 0, end: 0 };
   for (let round = 0; round < 60; round += 1) {
     const work = await Initiative.of([[['one']]], db);
     const worker = await work.session();
     await work.next(worker);
+    await age(work, '2 hours');
     const { watched } = (await readInitiativeMark(db, work.id, HOUR))!;
     const end = () => resetStale(db, work.id, watched!, HOUR);
     const report = () => work.apply('report_progress', { task: 'one', work_session: worker });
