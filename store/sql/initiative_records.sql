@@ -104,12 +104,25 @@ BEGIN
         WHERE s.session_id = v_chat AND i.initiative_id = p_initiative) THEN
     RETURN '{"code": "SessionNotFound"}';
   END IF;
-  -- First: it may wait for an erasure of the chat session, which changes rows of this table.
   INSERT INTO session_history (initiative_id, id, number, agent, session_id, working_on, notes)
   VALUES (p_initiative, v_id, v_n, p_args ->> 'agent', v_chat, p_args ->> 'working_on', 'Resuming from ' || v_crashed || ' crash');
   UPDATE session_history SET resumed_by = v_id WHERE initiative_id = p_initiative AND id = v_crashed;
   RETURN jsonb_build_object('kind', 'session_started', 'outcome', jsonb_build_object('id', v_id),
     'data', jsonb_strip_nulls(jsonb_build_object('session_id', v_chat, 'resumes', v_crashed)));
+END $$;
+
+-- For an erasure of a user's chat sessions, which STATE.md then does not name any more: another version of their initiatives. Waits for
+-- work sessions that are being started in them; no other can be started then.
+CREATE OR REPLACE FUNCTION forget_chats(p_chats text[], p_user text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_initiative text;
+BEGIN
+  PERFORM FROM sessions WHERE session_id = ANY (p_chats) ORDER BY session_id FOR UPDATE;
+  FOR v_initiative IN SELECT DISTINCT initiative_id FROM session_history WHERE session_id = ANY (p_chats) ORDER BY 1 LOOP
+    CONTINUE WHEN NOT lock_initiative(v_initiative, p_user, false);
+    UPDATE initiatives SET version = version + 1, updated_at = clock_timestamp() WHERE initiative_id = v_initiative;
+    PERFORM log_initiative(v_initiative, 'chat_erased', 'system', '{}', 'chat_erased:' || gen_random_uuid());
+  END LOOP;
 END $$;
 
 -- The issue of a work session that has used more than half of its context.

@@ -126,6 +126,8 @@ DECLARE
   v_outcome jsonb;
   v_digest bytea;
 BEGIN
+  -- Before the initiative: forget_chats() locks in this order, too.
+  IF p_command = 'start_session' THEN PERFORM FROM sessions WHERE session_id = p_args ->> 'session_id' FOR KEY SHARE; END IF;
   IF NOT lock_initiative(p_initiative, p_user, v_shared) THEN RETURN '{"ok": false, "code": "InitiativeNotFound"}'; END IF;
   -- Those that share the lock would not see each other's receipts.
   IF v_shared THEN PERFORM pg_advisory_xact_lock(hashtextextended(p_initiative || '/' || p_command_id, 0)); END IF;

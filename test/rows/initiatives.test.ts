@@ -259,8 +259,36 @@ it('I1 I3 work sessions: what they did, handed off and held; the next one is tol
     'Resuming from session-002 crash',
     null,
   ]);
+});
+
+it('I2 T9 erasing a chat session that STATE.md names gives another version', async () => {
+  const work = await Initiative.of([[['one']]], db);
+  const chat = await Session.at('chatting', db);
+  await work.session({ session_id: chat.id });
+  const { version } = (await work.view()).initiative;
   await call(db, 'erase_session', [chat.id, chat.user, 'home', false]);
-  expect((await work.view()).sessions[0]?.session_id).toBeNull();
+  const after = await work.view();
+  expect([after.sessions[0]?.session_id, after.initiative.version]).toEqual([null, version + 1]);
+  const edit = { command: 'update_state', args: { next_action: 'edited' } };
+  const target = { initiativeId: work.id, userId: work.user, commandId: newId('cmd') };
+  expect(await applyInitiativeEdit(db, target, version, [edit])).toMatchObject({ code: 'StaleState' });
+});
+
+it('I3 T9 work sessions that are started in a chat session while it is erased deadlock nothing, and none goes unnoticed', async () => {
+  for (let round = 0; round < 30; round += 1) {
+    const work = await Initiative.of([[['one']]], db);
+    const chats = await Promise.all([Session.at('chatting', db), Session.at('chatting', db)]);
+    await Promise.all([
+      ...chats.map((chat) => call(db, 'erase_session', [chat.id, chat.user, 'home', false])),
+      ...[...chats, ...chats].map((chat) => work.apply('start_session', { agent: 'worker', session_id: chat.id })),
+    ]);
+    const { initiative, sessions } = await work.view();
+    expect(sessions.every(({ session_id }) => session_id === null)).toBe(true);
+    const erased = `SELECT FROM initiative_events WHERE initiative_id = $1 AND kind = 'chat_erased'`;
+    const changes = sessions.length + (await rows(db, erased, [work.id])).length;
+    expect(initiative.version).toBe(1 + changes);
+    if (sessions.length > 0) expect(changes).toBeGreaterThan(sessions.length);
+  }
 });
 
 it('I3 an edit is all or nothing, and only of the version that was read', async () => {
