@@ -74,6 +74,21 @@ const stale = z.object({
 /** An initiative whose workflow is to be woken. */
 export type StaleInitiative = z.output<typeof stale>;
 
+const changed = stale.extend({ check: z.string() });
+
+/** An initiative whose status in Temporal is to be compared with this one; `check` changes with the status. */
+export type ChangedInitiative = z.output<typeof changed>;
+
+/** Claims initiatives whose status has changed two seconds ago and was not found in Temporal since, for ten seconds. */
+export function claimChangedInitiatives(db: Db, limit: number): Promise<ChangedInitiative[]> {
+  return call(db, z.array(changed), 'claim_changed_initiatives', [limit]);
+}
+
+/** Notes that Temporal shows the status. False: it has changed since. */
+export function endInitiativeCheck(db: Db, { initiative_id, check }: ChangedInitiative): Promise<boolean> {
+  return call(db, z.boolean(), 'end_initiative_check', [initiative_id, check]);
+}
+
 /** Claims initiatives with a work session that their workflow should have ended two seconds ago, for ten seconds. */
 export function claimStaleInitiatives(db: Db, staleness: Staleness, limit: number): Promise<StaleInitiative[]> {
   return call(db, z.array(stale), 'claim_stale_initiatives', [...timesOf(staleness), limit]);

@@ -100,3 +100,23 @@ LANGUAGE sql AS $$
   )
   SELECT coalesce(jsonb_agg(to_jsonb(claimed)), '[]') FROM claimed
 $$;
+
+-- Claims initiatives whose status changed two seconds ago and has not been found in Temporal since, longest overdue first; they are
+-- due again in ten seconds. `check` tells whether the status has changed since. The planner settings are those of claim_due_runs().
+CREATE OR REPLACE FUNCTION claim_changed_initiatives(p_limit integer) RETURNS jsonb LANGUAGE sql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+  WITH due AS (
+    SELECT ctid FROM initiatives WHERE check_at <= now() ORDER BY check_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED
+  ), claimed AS (
+    UPDATE initiatives i SET check_at = clock_timestamp() + interval '10 seconds' FROM due WHERE i.ctid = due.ctid
+    RETURNING i.initiative_id, i.user_id, i.project_id, i.status, exact_time(i.check_at) AS check
+  )
+  SELECT coalesce(jsonb_agg(to_jsonb(claimed)), '[]') FROM claimed
+$$;
+
+-- Notes that Temporal shows the status of an initiative as it was claimed. False: it has changed since.
+CREATE OR REPLACE FUNCTION end_initiative_check(p_initiative text, p_check text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE initiatives SET check_at = NULL WHERE initiative_id = p_initiative AND exact_time(check_at) = p_check;
+  RETURN FOUND;
+END $$;

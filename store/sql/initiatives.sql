@@ -228,7 +228,8 @@ BEGIN
               WHEN bool_or(status = 'paused' AND phase = v_task.phase) THEN 'paused' ELSE 'active' END,
          jsonb_build_object('phases_total', count(*), 'phases_completed', count(*) FILTER (WHERE status = 'completed'))
     INTO v_status, v_progress FROM initiative_phases WHERE initiative_id = p_initiative;
-  UPDATE initiatives SET status = v_status WHERE initiative_id = p_initiative AND status <> v_status;
+  UPDATE initiatives SET status = v_status, check_at = clock_timestamp() + interval '2 seconds'
+   WHERE initiative_id = p_initiative AND status <> v_status;
   SELECT v_progress || jsonb_build_object(
            'current_phase_tasks', count(*), 'current_phase_completed', count(*) FILTER (WHERE status = 'completed'))
     INTO v_progress FROM initiative_tasks

@@ -1,12 +1,16 @@
 // The supervisor: work sessions that give no sign of life are ended, whatever has happened to the workflow meanwhile.
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { PerdureClient } from '../../client/client.ts';
+import { newId } from '../../domain/ids.ts';
+import { applyInitiativeCommand } from '../../store/initiatives.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { clientOf, planned } from '../../tools/test-kit/initiative.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { skipTime } from '../../tools/test-kit/skip-time.ts';
 import { initiativeSnapshotQuery } from '../../workflows/definitions.ts';
+import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
+import { Initiative } from '../rows/initiative.ts';
 
 /** An initiative whose work session holds a task. */
 async function held({ initiatives }: PerdureClient) {
@@ -119,6 +123,28 @@ describe('with the times of production', () => {
     await age(runtime, work.id, '30 days');
     const { sessions } = await crashed(client, work);
     expect(sessions).toHaveLength(1);
+  });
+
+  it('I5 a status that nobody told the workflow of is shown, also by one that was never started', async () => {
+    const { initiative } = await client.initiatives.create('ada', planned([['one']]));
+    const id = initiative.initiative_id;
+    const workflow = runtime.temporal.workflow.getHandle(id);
+    const shows = (status: string) =>
+      eventually(async () =>
+        expect((await workflow.describe()).typedSearchAttributes.get(SEARCH_ATTRIBUTES.status)).toBe(status),
+      );
+    await shows('active');
+    const { phases } = await client.initiatives.get('ada', id);
+    const blocked_tasks = phases[0]!.plans[0]!.tasks.map(({ task_id }) => task_id);
+    // Like a host that is killed after it has committed.
+    const args = { description: 'no tea', affects: [], blocked_tasks };
+    const target = { initiativeId: id, userId: 'ada', commandId: newId('cmd') };
+    await applyInitiativeCommand(runtime.db, target, { command: 'add_blocker', args });
+    await shows('escalated');
+    const made = await Initiative.of([[['two']]], runtime.db);
+    await eventually(async () =>
+      expect((await runtime.temporal.workflow.getHandle(made.id).describe()).status.name).toBe('RUNNING'),
+    );
   });
 
   it('I6 who has reported meanwhile is left alone, although the task was assigned a month ago', async () => {

@@ -3,7 +3,9 @@ import { expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import {
   applyForWorkflow,
+  claimChangedInitiatives,
   claimStaleInitiatives,
+  endInitiativeCheck,
   readInitiativeMark,
   resetStale,
 } from '../../store/initiative-workflows.ts';
@@ -121,6 +123,32 @@ it('I6 sweepers claim an initiative once in ten seconds, and only when its workf
     late!.id,
   ]);
   expect(await claimStaleInitiatives(db, HOUR, 50)).toHaveLength(1);
+});
+
+it('I5 a change of the status is claimed two seconds later, once in ten seconds, until it is found in Temporal', async () => {
+  const work = await Initiative.of([[['one']]], db);
+  const claim = async () =>
+    (await Promise.all([1, 2, 3].map(() => claimChangedInitiatives(db, 50))))
+      .flat()
+      .filter(({ initiative_id }) => initiative_id === work.id);
+  const wait = (by: string) =>
+    db.query('UPDATE initiatives SET check_at = check_at - $2::interval WHERE initiative_id = $1', [work.id, by]);
+  expect(await claim()).toEqual([]);
+  await wait('2 seconds');
+  const [created] = await claim();
+  expect(created).toMatchObject({ user_id: 'ada', status: 'active' });
+  expect(await claim()).toEqual([]);
+  await wait('10 seconds');
+  const [again] = await claim();
+  await work.apply('add_blocker', { description: 'no tea', blocked_tasks: ['one'] });
+  expect(await endInitiativeCheck(db, again!)).toBe(false);
+  await wait('2 seconds');
+  const [escalated] = await claim();
+  expect(escalated).toMatchObject({ status: 'escalated' });
+  expect(await endInitiativeCheck(db, escalated!)).toBe(true);
+  await work.apply('add_blocker', { description: 'no water' });
+  await wait('1 hour');
+  expect(await claim()).toEqual([]);
 });
 
 it('I3 a workflow gets a recorded outcome, carries out ids as an operator, and refuses what has texts', async () => {

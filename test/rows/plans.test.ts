@@ -5,6 +5,7 @@ import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { readAnswers } from '../../store/answers.ts';
 import { eraseSession, eraseUserRest, someSessionsOf } from '../../store/erasure.ts';
+import { claimChangedInitiatives } from '../../store/initiative-workflows.ts';
 import { readFollowed } from '../../store/status.ts';
 import { claimDueRuns } from '../../store/sweep.ts';
 import { insertPast, patiently } from '../../tools/test-kit/long-past.ts';
@@ -222,6 +223,25 @@ it('Q2 the sweeper reads open runs only', async () => {
     const found = await claimDueRuns(client, 100);
     expect((await blocksRead(client)) - before).toBeLessThan(300);
     expect(found.map((run) => run.session_id)).toContain(sleeper.id);
+  } finally {
+    client.release();
+  }
+});
+
+it('Q2 I5 the sweeper reads initiatives only whose check is due', async () => {
+  const client = await db.connect();
+  try {
+    await client.query(`INSERT INTO initiatives (initiative_id, user_id, title, check_at)
+                        SELECT 'ini_' || n, 'planner', 't', CASE WHEN n % 2 = 0 THEN now() + interval '1 hour' END
+                          FROM generate_series(1, 20000) AS n`);
+    const claim = () => claimChangedInitiatives(client, 50);
+    for (let plans = 0; plans < 8; plans += 1) await claim();
+    const before = await blocksRead(client);
+    expect(await claim()).toEqual([]);
+    // All rows are in some 300 blocks.
+    expect((await blocksRead(client)) - before).toBeLessThan(20);
+    await client.query(`UPDATE initiatives SET check_at = now() WHERE initiative_id = 'ini_1'`);
+    expect(await claim()).toMatchObject([{ initiative_id: 'ini_1' }]);
   } finally {
     client.release();
   }
