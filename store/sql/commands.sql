@@ -33,20 +33,17 @@ CREATE OR REPLACE FUNCTION begin_command(p_session text, p_command_id text, p_di
 LANGUAGE plpgsql AS $$
 DECLARE
   v_chat chat_sessions := lock_session(p_session);
-  v_event session_events;
+  v_closed boolean := v_chat.closed_at IS NOT NULL;
+  v_closes boolean;
+  v_outcome jsonb;
 BEGIN
   IF v_chat.session_id IS NULL THEN
     RETURN '{"ok": false, "code": "SessionNotFound"}';
   END IF;
-  SELECT * INTO v_event FROM session_events WHERE session_id = p_session AND command_id = p_command_id;
-  IF v_event.args_digest <> p_digest THEN
-    RETURN jsonb_strip_nulls(jsonb_build_object(
-      'ok', false, 'code', 'KeyReused', 'closed', CASE WHEN v_chat.closed_at IS NOT NULL THEN true END));
-  END IF;
-  IF (v_event.kind = 'closed') <> (v_chat.closed_at IS NOT NULL) THEN
-    RETURN v_event.data -> 'outcome' || jsonb_build_object('closed', v_chat.closed_at IS NOT NULL);
-  END IF;
-  RETURN v_event.data -> 'outcome';
+  SELECT recorded_outcome(data, args_digest, p_digest), kind = 'closed' INTO v_outcome, v_closes
+    FROM session_events WHERE session_id = p_session AND command_id = p_command_id;
+  IF v_outcome ->> 'code' = 'KeyReused' THEN v_closes := false; END IF;
+  RETURN v_outcome || CASE WHEN v_closes <> v_closed THEN jsonb_build_object('closed', v_closed) ELSE '{}' END;
 END $$;
 
 -- Records what a command's function returned, and returns the outcome. The event refers to the event that holds the text
@@ -57,8 +54,8 @@ CREATE OR REPLACE FUNCTION record_command(
 DECLARE
   v_ok boolean := NOT p_result ? 'code';
   v_mark jsonb := session_mark(p_session);
-  v_outcome jsonb := CASE WHEN v_ok THEN p_result -> 'outcome' ELSE p_result - 'data' END || v_mark
-    || jsonb_build_object('ok', v_ok, 'event_seq', (v_mark ->> 'event_seq')::bigint + 1);
+  v_outcome jsonb := outcome_of(p_result) || v_mark
+    || jsonb_build_object('event_seq', (v_mark ->> 'event_seq')::bigint + 1);
   v_reason bigint;
 BEGIN
   SELECT seq INTO v_reason FROM session_events

@@ -5,7 +5,8 @@
 --
 -- and logs an event with the outcome. That function checks before it writes, and returns a refusal, { "code": <error code>, ... },
 -- or { "kind": <kind of the event>, "data": <ids and statuses>, "outcome": <ids> }, or null: there was nothing to do. The
--- functions are in initiative_tasks.sql, initiative_blockers.sql and initiative_records.sql.
+-- functions are in initiative_tasks.sql, initiative_blockers.sql and initiative_records.sql; receipts.sql has what sessions'
+-- commands have in common with these.
 
 -- Trigger: a status changes only as domain/initiatives/machines.ts allows.
 CREATE OR REPLACE FUNCTION guard_initiative_status() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -124,16 +125,14 @@ CREATE OR REPLACE FUNCTION apply_initiative_command(
 DECLARE
   v_shared boolean := p_command = 'assign_task';
   v_outcome jsonb;
-  v_digest bytea;
 BEGIN
   -- Before the initiative: forget_chats() locks in this order, too.
   IF p_command = 'start_session' THEN PERFORM FROM sessions WHERE session_id = p_args ->> 'session_id' FOR KEY SHARE; END IF;
   IF NOT lock_initiative(p_initiative, p_user, v_shared) THEN RETURN '{"ok": false, "code": "InitiativeNotFound"}'; END IF;
   -- Those that share the lock would not see each other's receipts.
   IF v_shared THEN PERFORM pg_advisory_xact_lock(hashtextextended(p_initiative || '/' || p_command_id, 0)); END IF;
-  SELECT data -> 'outcome', args_digest INTO v_outcome, v_digest
+  SELECT recorded_outcome(data, args_digest, p_digest) INTO v_outcome
     FROM initiative_events WHERE initiative_id = p_initiative AND command_id = p_command_id;
-  IF v_digest <> p_digest THEN RETURN '{"ok": false, "code": "KeyReused"}'; END IF;
   IF v_outcome IS NOT NULL THEN RETURN v_outcome; END IF;
   RETURN run_initiative_command(p_initiative, p_command, p_args, p_actor, p_command_id, p_digest);
 END $$;
@@ -144,17 +143,15 @@ CREATE OR REPLACE FUNCTION run_initiative_command(
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_result jsonb;
-  v_ok boolean;
   v_outcome jsonb;
 BEGIN
   EXECUTE format('SELECT %I($1, $2)', 'ini_' || p_command) INTO v_result USING p_initiative, p_args;
   IF v_result IS NULL THEN RETURN '{"ok": true, "nothing": true}'; END IF;
-  v_ok := NOT v_result ? 'code';
-  IF v_ok AND p_command NOT IN ('assign_task', 'report_progress', 'flag_review', 'review') THEN
+  v_outcome := outcome_of(v_result);
+  IF NOT v_result ? 'code' AND p_command NOT IN ('assign_task', 'report_progress', 'flag_review', 'review') THEN
     PERFORM refresh_initiative(p_initiative);
     UPDATE initiatives SET version = version + 1, updated_at = clock_timestamp() WHERE initiative_id = p_initiative;
   END IF;
-  v_outcome := CASE WHEN v_ok THEN coalesce(v_result -> 'outcome', '{}') ELSE v_result END || jsonb_build_object('ok', v_ok);
   -- Assignments that run at once commit together, so their events become visible in any order. Each holds this lock, shared, from
   -- before its event has a number until it has committed, and read_initiative_changes waits for all of them. All others who append
   -- hold the initiative's row alone.
