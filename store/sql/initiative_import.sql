@@ -15,7 +15,7 @@ BEGIN
   PERFORM import_blockers(p_initiative, p_input -> 'blockers');
   PERFORM import_work_sessions(p_initiative, p_user, p_input -> 'sessions');
   UPDATE initiative_state SET current_task = p_input ->> 'position' WHERE initiative_id = p_initiative;
-  PERFORM refresh_initiative(p_initiative);
+  PERFORM refresh_statuses(p_initiative);
   PERFORM log_initiative(p_initiative, 'imported', 'user', '{}', p_command_id);
   RETURN v_made;
 END $$;

@@ -78,7 +78,7 @@ BEGIN
   FOR v_decision IN SELECT jsonb_array_elements(coalesce(p_input -> 'decisions', '[]')) LOOP
     PERFORM ini_add_decision(p_initiative, v_decision);
   END LOOP;
-  PERFORM refresh_initiative(p_initiative);
+  PERFORM refresh_statuses(p_initiative);
   PERFORM log_initiative(p_initiative, 'created', 'user', '{}', p_command_id);
   RETURN jsonb_build_object('initiative_id', p_initiative);
 END $$;
@@ -137,19 +137,21 @@ BEGIN
   RETURN run_initiative_command(p_initiative, p_command, p_args, p_actor, p_command_id, p_digest);
 END $$;
 
--- Under the lock: runs the command's function, brings what follows from it up to date, and logs the event.
+-- Under the lock: runs the command's function, brings what follows from it up to date, and logs the event. Its data also has what
+-- refresh_statuses() returns.
 CREATE OR REPLACE FUNCTION run_initiative_command(
   p_initiative text, p_command text, p_args jsonb, p_actor text, p_command_id text, p_digest bytea DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_result jsonb;
   v_outcome jsonb;
+  v_changed jsonb;
 BEGIN
   EXECUTE format('SELECT %I($1, $2)', 'ini_' || p_command) INTO v_result USING p_initiative, p_args;
   IF v_result IS NULL THEN RETURN '{"ok": true, "nothing": true}'; END IF;
   v_outcome := outcome_of(v_result);
   IF NOT v_result ? 'code' AND p_command NOT IN ('assign_task', 'report_progress', 'flag_review', 'review') THEN
-    PERFORM refresh_initiative(p_initiative);
+    v_changed := refresh_statuses(p_initiative);
     UPDATE initiatives SET version = version + 1, updated_at = clock_timestamp() WHERE initiative_id = p_initiative;
   END IF;
   -- Assignments that run at once commit together, so their events become visible in any order. Each holds this lock, shared, from
@@ -157,7 +159,8 @@ BEGIN
   -- hold the initiative's row alone.
   IF p_command = 'assign_task' THEN PERFORM pg_advisory_xact_lock_shared(initiative_log_lock(p_initiative)); END IF;
   PERFORM log_initiative(p_initiative, coalesce(v_result ->> 'kind', 'refused'), p_actor,
-    coalesce(v_result -> 'data', '{}') || jsonb_build_object('command', p_command, 'outcome', v_outcome), p_command_id, p_digest);
+    coalesce(v_result -> 'data', '{}') || coalesce(v_changed, '{}')
+      || jsonb_build_object('command', p_command, 'outcome', v_outcome), p_command_id, p_digest);
   RETURN v_outcome;
 END $$;
 
@@ -190,13 +193,15 @@ EXCEPTION WHEN SQLSTATE 'PD005' THEN
 END $$;
 
 -- Brings up to date what follows from the tasks: plans and phases, the position if its task is completed, the initiative's status,
--- the position's status, and the counters.
-CREATE OR REPLACE FUNCTION refresh_initiative(p_initiative text) RETURNS void LANGUAGE plpgsql AS $$
+-- the position's status, and the counters. Returns which statuses have changed: "phases" by their numbers, and "status", that of the
+-- initiative.
+CREATE OR REPLACE FUNCTION refresh_statuses(p_initiative text) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_task initiative_tasks;
   v_next initiative_tasks;
   v_status text;
   v_progress jsonb;
+  v_changed jsonb;
 BEGIN
   UPDATE initiative_plans p
      SET status = 'completed', summary = (
@@ -205,11 +210,15 @@ BEGIN
    WHERE p.initiative_id = p_initiative AND p.status = 'active' AND NOT EXISTS (
            SELECT FROM initiative_tasks t
             WHERE (t.initiative_id, t.phase, t.plan) = (p.initiative_id, p.phase, p.plan) AND t.status <> 'completed');
-  UPDATE initiative_phases p SET status = now.status
-    FROM (SELECT phase, CASE WHEN bool_and(status = 'completed') THEN 'completed'
-                             WHEN bool_and(status IN ('blocked', 'completed')) THEN 'paused' ELSE 'active' END AS status
-            FROM initiative_tasks WHERE initiative_id = p_initiative GROUP BY phase) AS now
-   WHERE p.initiative_id = p_initiative AND p.phase = now.phase AND p.status <> now.status;
+  WITH changed AS (
+    UPDATE initiative_phases p SET status = now.status
+      FROM (SELECT phase, CASE WHEN bool_and(status = 'completed') THEN 'completed'
+                               WHEN bool_and(status IN ('blocked', 'completed')) THEN 'paused' ELSE 'active' END AS status
+              FROM initiative_tasks WHERE initiative_id = p_initiative GROUP BY phase) AS now
+     WHERE p.initiative_id = p_initiative AND p.phase = now.phase AND p.status <> now.status
+    RETURNING p.phase, p.status
+  )
+  SELECT jsonb_strip_nulls(jsonb_build_object('phases', jsonb_object_agg(phase, status))) INTO v_changed FROM changed;
 
   SELECT t.* INTO v_task FROM initiative_state s JOIN initiative_tasks t
       ON t.initiative_id = s.initiative_id AND t.task_id = s.current_task WHERE s.initiative_id = p_initiative;
@@ -227,6 +236,7 @@ BEGIN
     INTO v_status, v_progress FROM initiative_phases WHERE initiative_id = p_initiative;
   UPDATE initiatives SET status = v_status, check_at = clock_timestamp() + interval '2 seconds'
    WHERE initiative_id = p_initiative AND status <> v_status;
+  IF FOUND THEN v_changed := v_changed || jsonb_build_object('status', v_status); END IF;
   SELECT v_progress || jsonb_build_object(
            'current_phase_tasks', count(*), 'current_phase_completed', count(*) FILTER (WHERE status = 'completed'))
     INTO v_progress FROM initiative_tasks
@@ -236,6 +246,7 @@ BEGIN
          status = CASE WHEN v_status = 'active' THEN v_task.status ELSE v_status END, progress = v_progress,
          updated_at = clock_timestamp()
    WHERE initiative_id = p_initiative;
+  RETURN v_changed;
 END $$;
 
 -- Deletes a user's initiatives, and queues the end of their workflows.

@@ -66,6 +66,29 @@ it('H12 a follower gets the state, then every change, also of another host, and 
   leave();
 });
 
+it('I5 H12 a follower is told which phases a blocker pauses, that it escalates the initiative, and what goes on again', async () => {
+  const named = ['one', 'two'].map((name) => ({ name, plans: [{ name, tasks: [{ name }] }] }));
+  const { body } = await ada.post('/api/initiatives', { title: 'Two phases', phases: named });
+  const at = `/api/initiatives/${body.initiative.initiative_id}`;
+  const { phases } = (await ada.get(at)).body as { phases: { plans: { tasks: { task_id: string }[] }[] }[] };
+  const { until, leave } = await follower(at);
+  await until(() => true);
+  const next = async () => (await until(({ event }) => event === 'change')).at(-1)?.data.data as object;
+  const block = async (phase: number) => {
+    const blocked_tasks = phases[phase - 1]!.plans[0]!.tasks.map(({ task_id }) => task_id);
+    await ada.post(`${at}/blockers`, { description: 'No tea', affects: [], blocked_tasks });
+    return next();
+  };
+  // The position is in the first phase: that the second one is paused is in no state.
+  const second = await block(2);
+  expect(second).toMatchObject({ phases: { 2: 'paused' } });
+  expect(second).not.toHaveProperty('status');
+  expect(await block(1)).toMatchObject({ phases: { 1: 'paused' }, status: 'escalated' });
+  await ada.post(`${at}/blockers/block-001/resolve`, { resolution: 'tea' });
+  expect(await next()).toMatchObject({ phases: { 2: 'active' }, status: 'paused' });
+  leave();
+});
+
 it('H12 a follower misses no change while many are made at once', async () => {
   const names = Array.from({ length: 30 }, (_, n) => `task ${n}`);
   const { body } = await ada.post('/api/initiatives', planned([names]));

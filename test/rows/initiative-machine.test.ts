@@ -107,7 +107,17 @@ function checkConsequences({ initiative, state, phases, blockers }: InitiativeVi
   );
 }
 
-it('I5 random commands never leave the tables; refused ones change nothing', async () => {
+/** Which statuses of phases and of the initiative have changed, as the event of the command says. */
+function changesOf(before: InitiativeView, after: InitiativeView) {
+  const phases = after.phases.filter((each, n) => each.status !== before.phases[n]?.status);
+  const { status } = after.initiative;
+  return {
+    phases: phases.length > 0 ? Object.fromEntries(phases.map((each) => [each.phase, each.status])) : undefined,
+    status: status === before.initiative.status ? undefined : status,
+  };
+}
+
+it('I5 random commands never leave the tables, and say in their events what they pause and resume; refused ones change nothing', async () => {
   const outcomes = new Set<string>();
   await fc.assert(
     fc.asyncProperty(fc.array(command, { minLength: 10, maxLength: 40 }), async (commands) => {
@@ -119,6 +129,11 @@ it('I5 random commands never leave the tables; refused ones change nothing', asy
         const after = await work.view();
         outcomes.add(`${name} ${outcome.code ?? 'done'}`);
         if (!outcome.ok) expect(after, name).toEqual(before);
+        else if (outcome.nothing === undefined)
+          expect(await work.changed(), name).toEqual({
+            kind: expect.any(String) as string,
+            ...changesOf(before, after),
+          });
         checkConsequences(after);
         before = after;
       }

@@ -102,6 +102,16 @@ export class Initiative {
     return found;
   }
 
+  /** The newest event: its kind, and which statuses of phases, by their numbers, and of the initiative it says have changed. */
+  async changed(): Promise<{ kind: string; phases?: Record<string, string>; status?: string }> {
+    const { rows } = await this.db.query<{ changed: { kind: string } }>(
+      `SELECT jsonb_strip_nulls(jsonb_build_object('kind', kind, 'phases', data -> 'phases', 'status', data -> 'status')) AS changed
+         FROM initiative_events WHERE initiative_id = $1 ORDER BY seq DESC LIMIT 1`,
+      [this.id],
+    );
+    return rows[0]!.changed;
+  }
+
   /** Status of each task by name, of each phase, of the initiative, and the position as `task status`. */
   async statuses() {
     const { initiative, state, phases } = await this.view();

@@ -144,6 +144,7 @@ it('I5 a blocker blocks tasks, pauses the phase and escalates the initiative; re
   const block = async (...blocked_tasks: string[]) =>
     (await work.apply('add_blocker', { description: 'b', affects: ['x'], blocked_tasks })).id ?? '';
   const first = await block('one');
+  expect(await work.changed()).toEqual({ kind: 'blocker_found' });
   expect(await work.statuses()).toEqual({
     initiative: 'active',
     phases: ['active', 'active'],
@@ -159,12 +160,14 @@ it('I5 a blocker blocks tasks, pauses the phase and escalates the initiative; re
     phases: ['paused', 'active'],
     position: 'one paused',
   });
+  expect(await work.changed()).toEqual({ kind: 'blocker_found', phases: { 1: 'paused' }, status: 'paused' });
   const third = await block('three');
   expect(await work.statuses()).toMatchObject({
     initiative: 'escalated',
     phases: ['paused', 'paused'],
     position: 'one escalated',
   });
+  expect(await work.changed()).toEqual({ kind: 'blocker_found', phases: { 2: 'paused' }, status: 'escalated' });
   await work.apply('resolve_blocker', { id: second, resolution: 'r' });
   expect(await work.statuses()).toEqual({
     initiative: 'active',
@@ -172,6 +175,7 @@ it('I5 a blocker blocks tasks, pauses the phase and escalates the initiative; re
     tasks: { one: 'blocked', two: 'open', three: 'blocked' },
     position: 'one blocked',
   });
+  expect(await work.changed()).toEqual({ kind: 'blocker_resolved', phases: { 1: 'active' }, status: 'active' });
   await work.apply('bypass_blocker', { id: first, workaround: 'w', workaround_tasks: ['undo'] });
   expect(await work.statuses()).toMatchObject({
     tasks: { one: 'open', two: 'open', undo: 'open', three: 'blocked' },
