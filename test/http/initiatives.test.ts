@@ -177,7 +177,7 @@ it('H2 H12 a key that comes again with other arguments is KeyReused and changes 
 
 it('H12 I5 blockers and decisions are recorded, and shown in STATE.md', async () => {
   const at = await created();
-  const [draw] = await tasksOf(at);
+  const [draw, ...others] = await tasksOf(at);
   const { blocker } = (
     await ada.post(`${at}/blockers`, { description: 'No pens', affects: ['Design'], blocked_tasks: [draw] })
   ).body;
@@ -187,6 +187,15 @@ it('H12 I5 blockers and decisions are recorded, and shown in STATE.md', async ()
     blocked_tasks: [{ task_id: draw, name: 'Draw' }],
   });
   expect((await stateFile(at)).text).toContain(`status: blocked`);
+  const statuses = async () => {
+    const [, position = ''] = /^position:\n((?: .*\n)+)/m.exec((await stateFile(at)).text) ?? [];
+    return [(await ada.get(at)).body.initiative.status as string, /^ +status: (\w+)$/m.exec(position)?.[1]];
+  };
+  await ada.post(`${at}/blockers`, { description: 'No table', affects: [], blocked_tasks: [others[0]] });
+  expect(await statuses()).toEqual(['paused', 'paused']);
+  await ada.post(`${at}/blockers`, { description: 'No paper', affects: [], blocked_tasks: [others[1]] });
+  expect(await statuses()).toEqual(['escalated', 'escalated']);
+  for (const id of ['block-002', 'block-003']) await ada.post(`${at}/blockers/${id}/resolve`, { resolution: 'found' });
   await ada.post(`${at}/blockers/block-001/bypass`, { workaround: 'chalk', workaround_tasks: ['Draw again'] });
   expect((await stateFile(at)).text).toMatch(/workaround: "chalk"\n +workaround_tasks:\n +- tsk_\w+: "Draw again"/);
   const resolved = await ada.post(`${at}/blockers/block-001/resolve`, { resolution: 'pens' });

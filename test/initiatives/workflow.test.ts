@@ -79,7 +79,11 @@ it('H4 an initiative has the documented names of type, updates and queries', asy
 });
 
 it('I1 I5 its search attributes say whose it is and follow its status', async () => {
-  const id = await create([['one']]);
+  const { initiative } = await client.initiatives.create('ada', {
+    title: 'Two phases',
+    phases: ['one', 'two'].map((name) => ({ name, plans: [{ name, tasks: [{ name }] }] })),
+  });
+  const id = initiative.initiative_id;
   const found = (status: string) => {
     const query = `WorkflowType = '${INITIATIVE_WORKFLOW}' AND WorkflowId = '${id}' AND PerdureUser = 'ada' AND PerdureStatus = '${status}'`;
     return eventually(async () => {
@@ -89,10 +93,12 @@ it('I1 I5 its search attributes say whose it is and follow its status', async ()
   };
   await found('active');
   const { phases } = await client.initiatives.get('ada', id);
-  const blocked_tasks = phases.flatMap(({ plans }) =>
-    plans.flatMap(({ tasks }) => tasks.map(({ task_id }) => task_id)),
-  );
-  await client.initiatives.addBlocker('ada', id, { description: 'no tea', affects: [], blocked_tasks });
+  const tasks = phases.map(({ plans }) => plans[0]!.tasks[0]!.task_id);
+  const block = (...blocked_tasks: string[]) =>
+    client.initiatives.addBlocker('ada', id, { description: 'no tea', affects: [], blocked_tasks });
+  await block(tasks[0]!);
+  await found('paused');
+  await block(tasks[1]!);
   await found('escalated');
   await client.initiatives.resolveBlocker('ada', id, 'block-001', { resolution: 'tea' });
   await found('active');
