@@ -46,17 +46,19 @@ export class Sequencer {
   private isExclusive = false;
   /** In order of arrival. */
   private readonly waiting = new Set<Waiter>();
+  /** One scope for all that is not to be cancelled: each keeps what has run in it in memory for as long as its parent lives. */
+  private readonly shielded = new CancellationScope({ cancellable: false });
   private lastHistory = historyNow();
 
   constructor() {
-    void CancellationScope.nonCancellable(() => this.letEachRun());
+    void this.shielded.run(() => this.letEachRun());
   }
 
   /** Awaits work on local activities, during which no other part runs. Call it from the running part. */
   async exclusively<T>(work: () => Promise<T>): Promise<T> {
     this.isExclusive = true;
     try {
-      return await CancellationScope.nonCancellable(work);
+      return await this.shielded.run(work);
     } finally {
       this.isExclusive = false;
       this.noteHistory();

@@ -1,4 +1,4 @@
-// A workflow of two parts that become ready at once, for sequencer.test.ts.
+// Workflows for sequencer.test.ts.
 import { CancellationScope, sleep } from '@temporalio/workflow';
 import { Sequencer, type Part, resume } from '../../workflows/sequencer.ts';
 
@@ -15,4 +15,15 @@ export async function orderedParts(): Promise<Part[]> {
     await both;
     return order;
   });
+}
+
+/** Returns in how many scopes its local work ran. */
+export async function scopesOfWork(): Promise<number> {
+  const sequencer = new Sequencer();
+  const scopes = new Set<CancellationScope>();
+  for (let n = 0; n < 3; n += 1) {
+    await sequencer.next('command');
+    await sequencer.exclusively(async () => void scopes.add(CancellationScope.current()));
+  }
+  return scopes.size;
 }
