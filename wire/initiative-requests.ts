@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { InitiativeCommand } from '../domain/initiatives/initiative-commands.ts';
 import { DECISION_KINDS, POSITION_STATUSES } from '../domain/initiatives/machines.ts';
 import { mismatch } from './initiative-views.ts';
 import { id } from './requests.ts';
@@ -123,9 +124,28 @@ export const reviewBody = z.strictObject({
 export const workSessionBody = z.strictObject({ work_session: reference.meta({ description: 'Such as session-001' }) });
 export const taskReportBody = workSessionBody.extend({ note: text.nullish() });
 
+/** The body of each command. */
+export const INITIATIVE_BODIES = {
+  updateState: initiativeStateBody,
+  addDecision: decisionBody,
+  addBlocker: blockerBody,
+  bypassBlocker: bypassBody,
+  resolveBlocker: resolveBody,
+  startSession: startSessionBody,
+  endSession: endSessionBody,
+  assignTask: workSessionBody,
+  startTask: workSessionBody,
+  reportProgress: taskReportBody,
+  completeTask: taskReportBody,
+  review: reviewBody,
+} as const satisfies Record<InitiativeCommand, z.ZodType>;
+
 const ref = (description: string) => z.string().min(1).max(128).meta({ description });
 export const initiativeRef = ref("An initiative's `ini_` id");
 export const decisionRef = ref('The id of a decision');
-export const blockerRef = ref('The id of a blocker, such as block-001');
-export const workSessionRef = ref('The id of a work session, such as session-001');
-export const taskRef = ref('The id of a task');
+/** What the paths of commands name. */
+export const INITIATIVE_PARAMETERS = {
+  blocker_id: ref('The id of a blocker, such as block-001'),
+  work_session: ref('The id of a work session, such as session-001'),
+  task_id: ref('The id of a task'),
+};

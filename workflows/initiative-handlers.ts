@@ -2,9 +2,9 @@ import { ApplicationFailure, setHandler, workflowInfo } from '@temporalio/workfl
 import { ID_EXPECTED, ID_PATTERN } from '../domain/command-table.ts';
 import {
   INITIATIVE_COMMAND_NAMES,
-  INITIATIVE_COMMANDS,
   type InitiativeArgs,
   type InitiativeCommand,
+  initiativeCommandEntry,
   type InitiativeResult,
 } from '../domain/initiatives/initiative-commands.ts';
 import { initiativeLocalActivities } from './activities.ts';
@@ -36,14 +36,18 @@ export function registerInitiativeHandlers(state: InitiativeState): void {
 
 /** Refuses malformed input only: Postgres decides whether the command is legal now. */
 function validate(name: InitiativeCommand, args: InitiativeArgs): void {
-  const names = ['command_id', ...(idsGiven(name, args) ? (INITIATIVE_COMMANDS[name] ?? []) : [])];
+  const names = ['command_id', ...(idsGiven(name, args) ? idsOf(name) : [])];
   const fault = names.find((each) => typeof args?.[each] !== 'string' || !ID_PATTERN.test(args[each]));
   if (fault !== undefined) throw ApplicationFailure.nonRetryable(`${fault}: expected ${ID_EXPECTED}`, 'BadRequest');
 }
 
+function idsOf(name: InitiativeCommand): readonly string[] {
+  return initiativeCommandEntry(name).ids ?? [];
+}
+
 /** Whether an update has more than the id of a recorded command. */
 function idsGiven(name: InitiativeCommand, args: InitiativeArgs | undefined): boolean {
-  return (INITIATIVE_COMMANDS[name] ?? []).some((each) => args?.[each] !== undefined);
+  return idsOf(name).some((each) => args?.[each] !== undefined);
 }
 
 async function carryOut(
@@ -53,7 +57,7 @@ async function carryOut(
 ): Promise<InitiativeResult> {
   await state.sequencer.next('command');
   state.touch();
-  const names: readonly string[] = INITIATIVE_COMMANDS[command] ?? [];
+  const names = idsOf(command);
   const ids = Object.fromEntries(Object.entries(given).filter(([name]) => names.includes(name)));
   const args = Object.keys(ids).length > 0 ? (ids as Record<string, string>) : null;
   const { mark, ...outcome } = await state.sequencer.exclusively(() =>

@@ -1,28 +1,125 @@
-// The commands of initiatives as their workflows know them. Data and types only, because the workflow sandbox imports it.
+// The table of commands of initiatives, and what passes between their workflows and activities. The workflow's updates, the HTTP
+// routes and OpenAPI derive from the table. A new command is an entry here and an SQL function `ini_<name>` (CONTRIBUTING.md). Data
+// and types only, because the workflow sandbox imports it.
+import type { ErrorCode } from '../errors.ts';
 import type { statusesOf } from './machines.ts';
 
 /**
- * The commands, and the ids that each needs: with these, an update of the workflow carries it out by itself, as from Temporal's tools.
- * Of a command that has texts (null) the client stores the rows first; its update only names it.
+ * An entry of the table. Its key is the name of the update, the client's method and the OpenAPI operation, and in snake case of the SQL
+ * function. Its body is in `INITIATIVE_BODIES` of `wire/initiative-requests.ts`.
  */
+export interface InitiativeCommandEntry {
+  /** One line, for OpenAPI. */
+  summary: string;
+  /** Appended to /api/initiatives/:id. */
+  path: `/${string}`;
+  /** What the client's method returns. */
+  answer: 'initiative' | 'decision' | 'blocker' | 'work session' | 'work session and resume' | 'task' | 'task or none';
+  /**
+   * The ids with which an update of the workflow carries it out by itself, as from Temporal's tools. Null: it has texts, so the client
+   * stores the rows first, and its update only names it.
+   */
+  ids: readonly string[] | null;
+  /** Refusals besides `InitiativeNotFound`. */
+  errors: readonly ErrorCode[];
+}
+
+/** Add entries at the end: handlers are registered in this order, on which histories depend. */
 export const INITIATIVE_COMMANDS = {
-  updateState: null,
-  addDecision: null,
-  addBlocker: null,
-  bypassBlocker: null,
-  resolveBlocker: null,
-  startSession: null,
-  endSession: ['id'],
-  assignTask: ['work_session'],
-  startTask: ['task_id', 'work_session'],
-  reportProgress: ['task_id', 'work_session'],
-  completeTask: ['task_id', 'work_session'],
-  review: null,
-} as const satisfies Record<string, readonly string[] | null>;
+  updateState: {
+    summary: 'Move the position, change the next action or the resume context',
+    path: '/state',
+    answer: 'initiative',
+    ids: null,
+    errors: ['TaskAssigned'],
+  },
+  addDecision: {
+    summary: 'Record a decision',
+    path: '/decisions',
+    answer: 'decision',
+    ids: null,
+    errors: [],
+  },
+  addBlocker: {
+    summary: 'Record a blocker, and block tasks',
+    path: '/blockers',
+    answer: 'blocker',
+    ids: null,
+    errors: ['TaskNotFound', 'InvalidTransition'],
+  },
+  bypassBlocker: {
+    summary: 'Bypass a blocker by a workaround, and unblock its tasks',
+    path: '/blockers/:blocker_id/bypass',
+    answer: 'blocker',
+    ids: null,
+    errors: ['BlockerNotFound', 'BlockerResolved', 'InvalidTransition'],
+  },
+  resolveBlocker: {
+    summary: 'Resolve a blocker, and unblock its tasks',
+    path: '/blockers/:blocker_id/resolve',
+    answer: 'blocker',
+    ids: null,
+    errors: ['BlockerNotFound', 'BlockerResolved'],
+  },
+  startSession: {
+    summary: 'Start a work session, and resume',
+    path: '/sessions',
+    answer: 'work session and resume',
+    ids: null,
+    errors: ['SessionNotFound', 'WorkspaceNotUsable'],
+  },
+  endSession: {
+    summary: 'End a work session; its tasks are given back',
+    path: '/sessions/:work_session/end',
+    answer: 'work session',
+    ids: ['id'],
+    errors: ['WorkSessionNotFound', 'InvalidTransition'],
+  },
+  assignTask: {
+    summary: "Give the next open task of the position's wave to a work session",
+    path: '/tasks/next',
+    answer: 'task or none',
+    ids: ['work_session'],
+    errors: ['WorkSessionNotFound', 'InvalidTransition', 'ReviewRequired'],
+  },
+  startTask: {
+    summary: 'Start a task',
+    path: '/tasks/:task_id/start',
+    answer: 'task',
+    ids: ['task_id', 'work_session'],
+    errors: ['TaskNotFound', 'TaskAssigned', 'InvalidTransition', 'WorkSessionNotFound', 'ReviewRequired'],
+  },
+  reportProgress: {
+    summary: 'Report progress of a task',
+    path: '/tasks/:task_id/progress',
+    answer: 'task',
+    ids: ['task_id', 'work_session'],
+    errors: ['TaskNotFound', 'TaskAssigned', 'InvalidTransition'],
+  },
+  completeTask: {
+    summary: 'Complete a task: the position moves on',
+    path: '/tasks/:task_id/complete',
+    answer: 'task',
+    ids: ['task_id', 'work_session'],
+    errors: ['TaskNotFound', 'TaskAssigned', 'InvalidTransition'],
+  },
+  review: {
+    summary: 'Accept what a resume has found missing',
+    path: '/review',
+    answer: 'initiative',
+    ids: null,
+    errors: [],
+  },
+} as const satisfies Record<string, InitiativeCommandEntry>;
 
 export type InitiativeCommand = keyof typeof INITIATIVE_COMMANDS;
 
 export const INITIATIVE_COMMAND_NAMES = Object.keys(INITIATIVE_COMMANDS) as InitiativeCommand[];
+
+/** The entry of a command. */
+export function initiativeCommandEntry(name: InitiativeCommand): InitiativeCommandEntry {
+  return INITIATIVE_COMMANDS[name];
+}
 
 /** Arguments of an update: the id of the command, and ids of the initiative's rows. */
 export type InitiativeArgs = { command_id: string } & Readonly<Record<string, string>>;

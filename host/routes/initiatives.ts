@@ -96,6 +96,20 @@ export function initiativeRoutes(api: Api, parts: RouteParts): void {
     async (c, { user, params }) => c.json(await initiatives.get(user, params.id)),
   );
 
+  api.get(
+    '/api/initiatives/:id/decisions/:decision_id',
+    {
+      operationId: 'getDecision',
+      tag,
+      summary: 'Read a decision',
+      params: { id: body.initiativeRef, decision_id: body.decisionRef },
+      responses: { 200: jsonResponse(view.decisionAnswer, 'The decision') },
+      errors: ['InitiativeNotFound', 'DecisionNotFound'],
+    },
+    async (c, { user, params }) =>
+      c.json({ decision: await initiatives.decision(user, params.id, params.decision_id) }),
+  );
+
   api.post(
     '/api/initiatives/:id/resume',
     {
