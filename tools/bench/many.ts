@@ -11,18 +11,40 @@ const LOOK_MS = 5_000;
 /** Share of a core that a worker at rest does not reach: it polls, and renews its lease. */
 const BUSY = 0.15;
 const MAX_WAIT_MS = 180_000;
+const COLLECT_MS = 5_000;
+
+/** Settings of a worker for `sizesHeld`. */
+export const COLLECTING = { NODE_OPTIONS: `--import ${new URL('collect-garbage.ts', import.meta.url).href}` };
+
+/** In bytes. */
+interface Sizes {
+  worker: number;
+  database: number;
+}
 
 /** Opens sessions with `open`, which returns an id, some at a time. Returns their ids. */
 export function openMany(count: number, open: () => Promise<string>): Promise<string[]> {
   return pLimit(AT_ONCE).map(Array(count).keys(), open);
 }
 
-/** The memory of a worker at rest and the database's size, in bytes. */
-export async function sizes({ db, pids }: System): Promise<{ worker: number; database: number }> {
-  const { worker } = pids();
-  await untilAtRest(worker);
+/** The memory of a worker at rest, and the database's size. */
+export async function sizes(system: System): Promise<Sizes> {
+  await untilAtRest(system.pids().worker);
+  return sizesNow(system);
+}
+
+async function sizesNow({ db, pids }: System): Promise<Sizes> {
   const { rows } = await db.query<{ size: number }>('SELECT pg_database_size(current_database()) AS size');
-  return { worker: memoryOf(worker), database: rows[0]!.size };
+  return { worker: memoryOf(pids().worker), database: rows[0]!.size };
+}
+
+/** The same, once the worker has collected its garbage: what it holds, and not what V8 has not got round to yet. */
+export async function sizesHeld(system: System): Promise<Sizes> {
+  const { worker } = system.pids();
+  await untilAtRest(worker);
+  process.kill(worker, 'SIGWINCH');
+  await delay(COLLECT_MS);
+  return sizesNow(system);
 }
 
 /** Waits until a process has rested for a while: what trails behind the sessions, such as their wake-ups, may take a minute. */
