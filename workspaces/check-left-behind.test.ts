@@ -4,9 +4,11 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkLeftBehind, implementation } from './check-left-behind.ts';
 
+let workspaces: string;
 let root: string;
 beforeAll(async () => {
-  root = await mkdtemp(path.join(tmpdir(), 'perdure-left-'));
+  workspaces = await mkdtemp(path.join(tmpdir(), 'perdure-left-'));
+  root = path.join(workspaces, 'site');
   await mkdir(path.join(root, 'src', 'api'), { recursive: true });
   await mkdir(path.join(root, 'node_modules', 'jose'), { recursive: true });
   await writeFile(
@@ -15,15 +17,18 @@ beforeAll(async () => {
   );
   await writeFile(
     path.join(root, 'src', 'notes.md'),
-    '# Notes\n\nRefresh tokens   are stored\nin SQLite with expiry.\n',
+    '# Notes\n\nRefresh tokens   are stored\nin SQLite with expiry.\n\nNode.js: streams\nare used.\n',
   );
+  await mkdir(path.join(root, '.planning'));
+  await writeFile(path.join(root, '.planning', 'STATE.md'), '- "nowhere else"\n- "src/gone.ts: a phrase"\n');
   await writeFile(path.join(root, 'node_modules', 'jose', 'index.js'), 'elsewhere');
   await writeFile(path.join(root, 'picture.bin'), Buffer.from('hidden\0phrase'));
   await writeFile(path.join(root, 'long.txt'), `${' '.repeat(1024 ** 2)}far away`);
+  await writeFile(path.join(workspaces, 'outside.ts'), 'rotateToken');
   await symlink('/etc/passwd', path.join(root, 'passwd'));
   await symlink('/etc', path.join(root, 'etc'));
 });
-afterAll(() => rm(root, { recursive: true }));
+afterAll(() => rm(workspaces, { recursive: true }));
 
 const missing = async (implementations: string[], files: string[] = []) =>
   (await checkLeftBehind(root, { files, implementations })).map(({ entry, problem }) => `${entry} · ${problem}`);
@@ -67,6 +72,7 @@ describe('I4 key implementations', () => {
     'src/api/refresh.ts#rotateToken',
     'src/api/refresh.ts: rotation creates a new token'.replace('creates a', 'creates // a'),
     'refresh tokens are stored in sqlite with expiry',
+    'Node.js: streams are used',
     'Rotation lives in `rotateToken` of `src/api/refresh.ts`, for reuse detection',
   ])('I4 %s is there', async (entry) => {
     expect(await missing([entry])).toEqual([]);
@@ -76,13 +82,18 @@ describe('I4 key implementations', () => {
     ['rotate', 'rotate'],
     ['src/api/gone.ts', 'src/api/gone.ts'],
     ['src/notes.md#rotateToken', 'rotateToken'],
-    ['gone.ts: rotateToken', 'rotateToken'],
+    ['gone.ts#rotateToken', 'rotateToken'],
+    ['gone.ts: rotateToken', 'gone.ts: rotateToken'],
+    ['src/gone.ts: a phrase', 'src/gone.ts: a phrase'],
+    ['nowhere else', 'nowhere else'],
     ['Token families are tracked', 'Token families are tracked'],
     ['It is `rotateToken` and `revokeFamily`', 'revokeFamily'],
     ['elsewhere', 'elsewhere'],
     ['hidden', 'hidden'],
     ['far away', 'far away'],
     ['../x', '../x'],
+    ['../outside.ts#rotateToken', 'rotateToken'],
+    ['passwd/x#root', 'root'],
   ])('I4 %s is not there', async (entry, lost) => {
     expect(await missing([entry])).toEqual([`${entry} · not found: ${lost}`]);
   });
@@ -92,5 +103,27 @@ describe('I4 key implementations', () => {
       ['a.ts', true],
       ['b c', false],
     ]);
+  });
+
+  it('I4 a named file is read however large the workspace is; what the search has not reached is not missing', async () => {
+    const large = path.join(workspaces, 'large');
+    await mkdir(path.join(large, 'assets'), { recursive: true });
+    await mkdir(path.join(large, 'src'));
+    await writeFile(path.join(large, 'src', 'auth.ts'), 'export function rotateToken() {}\n');
+    await Promise.all(Array.from({ length: 5_001 }, (_, n) => writeFile(path.join(large, 'assets', `${n}.svg`), '')));
+    const implementations = ['src/auth.ts#rotateToken', 'src/auth.ts#revokeFamily', 'revokeFamily'];
+    expect(await checkLeftBehind(large, { files: [], implementations })).toMatchObject([{ entry: implementations[1] }]);
+  });
+
+  it('I4 2,000 names are looked for, and the search ends when it costs too much', async () => {
+    const names = (count: number) => `${'`rotateToken` '.repeat(count)}\`revokeFamily\``;
+    expect(await missing([names(1_999)])).toHaveLength(1);
+    expect(await missing([names(2_000)])).toEqual([]);
+    const repeats = path.join(workspaces, 'repeats');
+    await mkdir(repeats);
+    await writeFile(path.join(repeats, 'a.txt'), 'a'.repeat(1024 ** 2));
+    const search = (times: number) => checkLeftBehind(repeats, { files: [], implementations: Array(times).fill('a') });
+    expect(await search(2)).toHaveLength(2);
+    expect(await search(30)).toEqual([]);
   });
 });

@@ -20,28 +20,36 @@ export interface Mismatch {
   problem: string;
 }
 
+/** Files that are walked, named ones aside. */
 const MAX_FILES = 5_000;
 const MAX_FILE_BYTES = 1024 ** 2;
-/** Bytes times things that are looked for: about a second of CPU. */
-const MAX_COMPARED = 1e9;
-/** Folders that nobody has written. */
-const NOT_READ: ReadonlySet<string> = new Set(['.git', 'node_modules']);
+/** Things that are looked for. */
+const MAX_THINGS = 2_000;
+/** What comparing may cost, in characters that are searched: about a second of CPU. The others are in the same unit. */
+const MAX_COST = 1e9;
+const COMPARISON_COST = 100;
+const HIT_COST = 50;
+/** Of a character that is folded. */
+const FOLD_COST = 5;
+/** Folders that nobody has written; and the export, which names what is looked for. */
+const NOT_READ: ReadonlySet<string> = new Set(['.git', 'node_modules', '.planning']);
 
-/** Checks what somebody has left in a workspace. Links are not followed. A workspace that does not exist has nothing. */
+/**
+ * Checks what somebody has left in a workspace. Links are not followed. A workspace that does not exist has nothing. What has not
+ * been found when the search reaches a limit is not a mismatch.
+ */
 export async function checkLeftBehind(root: string, { files, implementations }: LeftBehind): Promise<Mismatch[]> {
   const missing: Mismatch[] = [];
   for (const entry of files) {
     const problem = await fileProblem(root, entry);
     if (problem !== undefined) missing.push({ kind: 'file', entry, problem });
   }
-  const wanted = implementations.map((entry) => ({ entry, things: implementation(entry) }));
-  const found = await search(
-    root,
-    wanted.flatMap(({ things }) => things),
-  );
+  const wanted: { entry: string; things: Thing[] }[] = [];
+  for (const entry of implementations) wanted.push({ entry, things: await thingsOf(root, entry) });
+  const lost = await lostOf(root, wanted.flatMap(({ things }) => things).slice(0, MAX_THINGS));
   for (const { entry, things } of wanted) {
-    const lost = things.find((each) => !found.has(each));
-    if (lost !== undefined) missing.push({ kind: 'implementation', entry, problem: `not found: ${lost.text}` });
+    const first = things.find((each) => lost.has(each));
+    if (first !== undefined) missing.push({ kind: 'implementation', entry, problem: `not found: ${first.text}` });
   }
   return missing;
 }
@@ -54,7 +62,7 @@ export interface Thing {
   isPath: boolean;
   /** Only this file is read. */
   file?: string;
-  isIn(content: string, folded: () => string): boolean;
+  isIn(content: Content): boolean;
 }
 
 const QUOTED = /`([^`]+)`/g;
@@ -78,29 +86,58 @@ export function implementation(entry: string): Thing[] {
   return [{ ...thing(rest), isPath: false, file }];
 }
 
+/** The same in a workspace, where `Node.js: streams` is a phrase unless there is such a file. */
+async function thingsOf(root: string, entry: string): Promise<Thing[]> {
+  const things = implementation(entry);
+  const file = things[0]?.file;
+  const isProse = file !== undefined && /\s/.test(entry.trim()) && (await fileProblem(root, file)) !== undefined;
+  return isProse ? [thing(entry)] : things;
+}
+
 function thing(text: string): Thing {
   const trimmed = text.trim();
   const isPath = PATH.test(trimmed);
   if (!SYMBOL.test(trimmed)) {
     const phrase = fold(trimmed);
-    return { text: trimmed, isPath, isIn: (_, folded) => folded().includes(phrase) };
+    return { text: trimmed, isPath, isIn: (content) => content.folded.includes(phrase) };
   }
   const symbol = trimmed.replace(/\(\)$/, '');
   return { text: trimmed, isPath, isIn: (content) => hasWord(content, symbol) };
 }
 
 function fold(text: string): string {
-  return text.toLowerCase().replaceAll(/\s+/g, ' ');
+  // Most white space is single spaces, which stay.
+  return text.toLowerCase().replaceAll(/[^\S ]\s*| \s+/g, ' ');
 }
 
 const WORD = /[\w$]/;
 
-function hasWord(content: string, word: string): boolean {
-  for (let at = content.indexOf(word); at >= 0; at = content.indexOf(word, at + 1)) {
-    const [before, after] = [content[at - 1] ?? ' ', content[at + word.length] ?? ' '];
+function hasWord({ text, spend }: Content, word: string): boolean {
+  for (let at = text.indexOf(word); at >= 0 && spend(HIT_COST); at = text.indexOf(word, at + 1)) {
+    const [before, after] = [text[at - 1] ?? ' ', text[at + word.length] ?? ' '];
     if (!WORD.test(before) && !WORD.test(after)) return true;
   }
   return false;
+}
+
+/** False: the cost of this search is reached. */
+type Spend = (cost: number) => boolean;
+
+/** The text of a file. */
+class Content {
+  readonly text: string;
+  readonly spend: Spend;
+  private lazy: string | undefined;
+
+  constructor(text: string, spend: Spend) {
+    this.text = text;
+    this.spend = spend;
+  }
+
+  get folded(): string {
+    if (this.lazy === undefined) this.spend(this.text.length * FOLD_COST);
+    return (this.lazy ??= fold(this.text));
+  }
 }
 
 /** What is wrong with a file; undefined: it exists. */
@@ -118,40 +155,63 @@ async function fileProblem(root: string, entry: string): Promise<string | undefi
   }
 }
 
-/** Those of the things that are in the workspace. */
-async function search(root: string, things: readonly Thing[]): Promise<Set<Thing>> {
-  const found = new Set<Thing>();
-  for (const each of things) if (each.isPath && (await fileProblem(root, each.text)) === undefined) found.add(each);
-  let compared = 0;
-  if (found.size === things.length) return found;
-  for await (const file of filesIn(root)) {
-    const left = things.filter((each) => !found.has(each) && (each.file === undefined || isSame(each.file, file)));
-    if (left.length === 0) continue;
-    const content = await contentOf(root, file);
-    if (content === undefined) continue;
-    let folded: string | undefined;
-    for (const each of left) if (each.isIn(content, () => (folded ??= fold(content)))) found.add(each);
-    compared += content.length * left.length;
-    if (found.size === things.length || compared > MAX_COMPARED) break;
+/** Those of the things that are not in the workspace, and not those that a limit leaves open. */
+async function lostOf(root: string, things: readonly Thing[]): Promise<Set<Thing>> {
+  const inFiles = new Map<string, Set<Thing>>();
+  const anywhere = new Set<Thing>();
+  for (const each of things) {
+    if (each.file !== undefined) inFiles.set(each.file, (inFiles.get(each.file) ?? new Set()).add(each));
+    else if (!each.isPath || (await fileProblem(root, each.text)) !== undefined) anywhere.add(each);
   }
-  return found;
+  const lost = new Set<Thing>();
+  const search = new Search(root);
+  for (const [file, wanted] of inFiles) {
+    await search.read(file, wanted);
+    if (!search.isCutOff) for (const each of wanted) lost.add(each);
+  }
+  let count = 0;
+  for await (const file of filesIn(root)) {
+    if (anywhere.size === 0) break;
+    count += 1;
+    if (count <= MAX_FILES) await search.read(file, anywhere);
+    if (count > MAX_FILES || search.isCutOff) anywhere.clear();
+  }
+  return lost.union(anywhere);
 }
 
-function isSame(one: string, other: string): boolean {
-  return path.normalize(one) === path.normalize(other);
+class Search {
+  private readonly root: string;
+  private cost = 0;
+
+  constructor(root: string) {
+    this.root = root;
+  }
+
+  get isCutOff(): boolean {
+    return this.cost > MAX_COST;
+  }
+
+  /** Reads a file, and removes from the things those that are in it. */
+  async read(file: string, things: Set<Thing>): Promise<void> {
+    const text = this.isCutOff ? undefined : await contentOf(this.root, file);
+    if (text === undefined) return;
+    const spend = (cost: number) => (this.cost += cost) <= MAX_COST;
+    const content = new Content(text, spend);
+    for (const each of things) {
+      if (!spend(COMPARISON_COST + text.length)) return;
+      if (each.isIn(content)) things.delete(each);
+    }
+  }
 }
 
-/** Relative paths of files, folder by folder, at most 5,000. */
+/** Relative paths of files, folder by folder. */
 async function* filesIn(root: string): AsyncGenerator<string> {
   const folders = ['.'];
-  let count = 0;
   for (let at = folders.shift(); at !== undefined; at = folders.shift()) {
     for (const entry of await entriesOf(root, at)) {
       const place = path.join(at, entry.name);
       if (entry.isDirectory() && !NOT_READ.has(entry.name)) folders.push(place);
-      if (!entry.isFile()) continue;
-      if ((count += 1) > MAX_FILES) return;
-      yield place;
+      if (entry.isFile()) yield place;
     }
   }
 }
@@ -166,12 +226,14 @@ async function entriesOf(root: string, folder: string) {
   }
 }
 
-/** The text of a file; undefined: it is too long, binary, or gone. */
+/** The text of a file; undefined: it is too long, binary, or gone, or outside of the workspace. */
 async function contentOf(root: string, file: string): Promise<string | undefined> {
+  if (pathFault(file) !== undefined) return undefined;
   let handle: FileHandle | undefined;
   try {
     handle = await openInside(root, file, constants.O_RDONLY);
-    if ((await handle.stat()).size > MAX_FILE_BYTES) return undefined;
+    const stat = await handle.stat();
+    if (!stat.isFile() || stat.size > MAX_FILE_BYTES) return undefined;
     const text = await handle.readFile('utf8');
     return text.includes('\0') ? undefined : text;
   } catch {
