@@ -88,10 +88,19 @@ function fieldAt([list, n]: Path, field: string): string {
   return list === undefined ? field : `${list}[${n}].${field}`;
 }
 
+/** Whether entries of a list have the same values. Lists that are left out are empty. */
+function isSame(one: object | undefined, other: object | undefined): boolean {
+  return isDeepStrictEqual(one && withoutEmpty(one), other && withoutEmpty(other));
+}
+
+function withoutEmpty(entry: object): object {
+  return Object.fromEntries(Object.entries(entry).filter(([, value]) => !Array.isArray(value) || value.length > 0));
+}
+
 function changedSessions(base: StateFile, file: StateFile, refuse: Refuse): void {
   const length = Math.max(base.sessions.length, file.sessions.length);
   for (let n = 0; n < length; n += 1) {
-    if (isDeepStrictEqual(base.sessions[n], file.sessions[n])) continue;
+    if (isSame(base.sessions[n], file.sessions[n])) continue;
     refuse(['sessions', n], `sessions[${n}]: no change: work sessions are recorded`);
     return;
   }
@@ -101,7 +110,7 @@ function changedSessions(base: StateFile, file: StateFile, refuse: Refuse): void
 function newDecisions(base: StateFile, file: StateFile, refuse: Refuse): [number, StateFile['decisions'][number]][] {
   let known = 0;
   const added = [...file.decisions.entries()].filter(([, decision]) => {
-    if (known >= base.decisions.length || !isDeepStrictEqual(base.decisions[known], decision)) return true;
+    if (known >= base.decisions.length || !isSame(base.decisions[known], decision)) return true;
     known += 1;
     return false;
   });
@@ -110,13 +119,15 @@ function newDecisions(base: StateFile, file: StateFile, refuse: Refuse): [number
   return [];
 }
 
+const DAY = '2026-01-31'.length;
+
 /** What a changed blocker asks for; the name of a member that may not change so; undefined: nothing changed. */
 function blockerChange(before: Blocker, after: Blocker): Change | keyof Blocker | undefined {
   for (const name of ['description', 'affects', 'blocked_tasks', 'workaround_tasks'] as const) {
-    if (!isDeepStrictEqual(before[name], after[name])) return name;
+    if (!isDeepStrictEqual(before[name] ?? [], after[name] ?? [])) return name;
   }
   // `blocked_since` may be a day.
-  if (!before.identified_at.startsWith(after.identified_at)) return 'identified_at';
+  if (![before.identified_at, before.identified_at.slice(0, DAY)].includes(after.identified_at)) return 'identified_at';
   const { status, workaround, resolution } = after;
   if (status === 'resolved') {
     if (resolution === null) return 'resolution';

@@ -257,6 +257,17 @@ describe('STATE.md', () => {
     ).toEqual([]);
   });
 
+  it('I2 lists that the file leaves out may be there, empty', () => {
+    expect(
+      edited((rendered) =>
+        rendered
+          .replace('decision: "5 €"', 'decision: "5 €"\n    alternatives_considered: []')
+          .replace('affects: []', 'affects: []\n    blocked_tasks: []')
+          .replace(/status: active\n {4}completed: \[\]/, 'status: active\n    completed: []\n    issues: []'),
+      ),
+    ).toEqual([]);
+  });
+
   it('I2 an edit becomes updates, in the order of its lines', () => {
     const updates = edited((rendered) =>
       rendered
@@ -288,6 +299,8 @@ describe('STATE.md', () => {
     ['a decision', 'one row per seat', 'one row per table', 'decisions[0]'],
     ['a work session', 'agent: "worker"', 'agent: "me"', 'sessions[0]'],
     ['a blocker’s text', 'No contract with', 'A contract with', 'blockers[0].description'],
+    ['the time of a blocker', 'at: 2026-02-04T10:00:00Z', 'at: 2026', 'blockers[0].identified_at'],
+    ['the time of a blocker', 'at: 2026-02-04T10:00:00Z', 'at: ""', 'blockers[0].identified_at'],
     ['a workaround without its status', 'workaround: null', 'workaround: a way', 'blockers[0].status'],
     ['a number that is none', 'phase: 2', 'phase: two', 'position.phase'],
     ['a key that there is not', 'wave: 1', 'wave: 1\n  mood: good', 'position.mood'],
