@@ -1,17 +1,20 @@
 import { z } from 'zod';
 import type { InitiativeCommand } from '../domain/initiatives/initiative-commands.ts';
 import { DECISION_KINDS, POSITION_STATUSES } from '../domain/initiatives/machines.ts';
+import { cleanText } from '../domain/text.ts';
 import { mismatch } from './initiative-views.ts';
 import { id } from './requests.ts';
 
 // Schemas of requests about initiatives. Texts are in characters.
 
 const MAX_NAME = 500;
-const MAX_TEXT = 10_000;
+export const MAX_TEXT = 10_000;
 export const MAX_BODY = 200_000;
 export const MAX_ITEMS = 1_000;
 
-const words = (most: number) => z.string('a text').min(1, 'a text').max(most, `at most ${most} characters`);
+/** Cleaned first, so that different names stay so when they are stored. Not only white space, which an export cannot show. */
+const words = (most: number) =>
+  z.string('a text').overwrite(cleanText).regex(/\S/, 'a text').max(most, `at most ${most} characters`);
 export const name = words(MAX_NAME);
 export const text = words(MAX_TEXT);
 export const optionalText = z.string('a text').max(MAX_TEXT, `at most ${MAX_TEXT} characters`);

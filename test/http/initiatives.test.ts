@@ -290,6 +290,11 @@ it('H12 bad input is named, and changes nothing', async () => {
     ['/api/initiatives', { title: 't', phases: [] }, 'phases'],
     ['/api/initiatives', plan([]), 'phases[0].plans[0].tasks'],
     ['/api/initiatives', plan([{ name: 'a' }, { name: 'a' }]), 'phases[0].plans[0].tasks'],
+    // They are equal when they are stored.
+    ['/api/initiatives', plan([{ name: 'a\0' }, { name: 'a\uFFFD' }]), 'phases[0].plans[0].tasks'],
+    ['/api/initiatives', plan([{ name: '\uD800' }, { name: '\uD801' }]), 'phases[0].plans[0].tasks'],
+    ['/api/initiatives', plan([{ name: ' \n' }]), 'phases[0].plans[0].tasks[0].name'],
+    [`${at}/blockers/block-001/bypass`, { workaround: 'w', workaround_tasks: ['a\0', 'a\uFFFD'] }, 'workaround_tasks'],
     [`${at}/state`, { progress: {} }, 'progress'],
     [`${at}/state`, { position: { phase: 9, plan: 1, task: 'Draw' } }, 'position.phase'],
     [`${at}/state`, { position: { phase: 1, plan: 7, task: 'Draw' } }, 'position.plan'],
