@@ -10,7 +10,7 @@ import { id } from './requests.ts';
 const MAX_NAME = 500;
 export const MAX_TEXT = 10_000;
 export const MAX_BODY = 200_000;
-export const MAX_ITEMS = 1_000;
+const MAX_ITEMS = 1_000;
 
 /** Cleaned first, so that different names stay so when they are stored. Not only white space, which an export cannot show. */
 const words = (most: number) =>

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { POSITION_STATUSES, statusesOf } from '../../domain/initiatives/machines.ts';
-import { decisionBody, MAX_ITEMS, name, optionalText, text, texts, title } from '../../wire/initiative-requests.ts';
+import { decisionBody, MAX_TEXT, name, optionalText, text, texts, title } from '../../wire/initiative-requests.ts';
 
 // STATE.md as an import reads it: what a hand has written may lack what the system counts or adds.
 
@@ -15,11 +15,14 @@ export const planningTime = z
 /** The number of such an id is in it once: `block-001` and `block-0001` would be the same blocker. */
 const NUMBER = String.raw`(?:\d{3}|[1-9]\d{3,5})`;
 export const blockerId = z.string().regex(new RegExp(`^block-${NUMBER}$`), 'an id such as block-001');
+/** Lists may grow while work goes on. */
+const listOf = <T extends z.ZodType>(item: T, expected: string) => z.array(item, expected).max(10_000, 'at most 10000');
+const grownTexts = listOf(text, 'a list of texts');
 /** By name, or as `id: name`. */
-const taskList = z
-  .array(z.union([text, z.record(z.string(), text)], 'a task, or id: task'), 'a list of tasks')
-  .max(MAX_ITEMS)
-  .transform((tasks) => tasks.flatMap((each) => (typeof each === 'string' ? [{ name: each }] : named(each))));
+const taskList = listOf(
+  z.union([text, z.record(z.string(), text)], 'a task, or id: task'),
+  'a list of tasks',
+).transform((tasks) => tasks.flatMap((each) => (typeof each === 'string' ? [{ name: each }] : named(each))));
 const named = (task: Record<string, string>) => Object.entries(task).map(([id, called]) => ({ id, name: called }));
 const flag = z
   .union([z.boolean(), z.enum(['true', 'false'])], 'true or false')
@@ -50,10 +53,14 @@ const session = z.strictObject({
     .string()
     .regex(/^(?:100|\d{1,2})%$/, 'a percentage such as "62%"')
     .optional(),
-  completed: texts.optional(),
-  issues: texts.optional(),
+  completed: grownTexts.optional(),
+  issues: grownTexts.optional(),
   handoff_reason: text.optional(),
-  notes: text.optional(),
+  // With the line about the work session that it resumes.
+  notes: z
+    .string('a text')
+    .max(MAX_TEXT + 100, `at most ${MAX_TEXT} characters`)
+    .optional(),
 });
 export type ImportedSession = z.output<typeof session>;
 
@@ -71,12 +78,9 @@ export const importedState = z.strictObject({
   }),
   // Counted from the plans.
   progress: z.unknown().optional(),
-  decisions: z
-    .array(decisionBody.extend({ reversible: flag.optional() }), 'a list of decisions')
-    .max(10_000)
-    .default([]),
-  blockers: z.array(blocker, 'a list of blockers').max(MAX_ITEMS).default([]),
-  sessions: z.array(session, 'a list of work sessions').max(10_000).default([]),
+  decisions: listOf(decisionBody.extend({ reversible: flag.optional() }), 'a list of decisions').default([]),
+  blockers: listOf(blocker, 'a list of blockers').default([]),
+  sessions: listOf(session, 'a list of work sessions').default([]),
   next_action: optionalText.default(''),
   resume_context: z
     .strictObject({

@@ -1,6 +1,6 @@
 import { statusesOf } from '../../domain/initiatives/machines.ts';
 import { MAX_BODY, name as nameSchema } from '../../wire/initiative-requests.ts';
-import type { Faults, TextFile } from './text-files.ts';
+import { type Faults, nameOfLine, type TextFile } from './text-files.ts';
 
 /** A task as a plan's file lists it. */
 export interface PlannedTask {
@@ -29,7 +29,8 @@ export interface PlanFile {
 const BOX = /^\s*[-*+] \[(?<box>[ xX])\] (?<rest>.*\S)\s*$/;
 /** `(wave 1, completed, tsk_1)`, each of them optional. */
 const DETAIL = /^(?<name>.*\S) \((?<details>[^()]+)\)$/;
-const TITLE = /^(?:Phase \d+, Plan \d+: )?(?<name>.+)$/;
+/** That of the export. */
+const TITLE = /^Phase \d+, Plan \d+: (?<name>.+)$/;
 const STATUSES: readonly string[] = statusesOf('task');
 
 /**
@@ -38,8 +39,9 @@ const STATUSES: readonly string[] = statusesOf('task');
  */
 export function planOf({ path, lines }: TextFile, place: { phase: number; plan: number }, faults: Faults): PlanFile {
   const heading = headingOf(lines);
-  const title = TITLE.exec(heading.text)?.groups?.['name'];
-  if (title === undefined) faults.add(path, heading.line, 'a heading with the name of the plan, such as "# Pages"');
+  const exported = TITLE.exec(heading.text)?.groups?.['name'];
+  const title = exported === undefined ? heading.text : nameOfLine(exported);
+  if (title === '') faults.add(path, heading.line, 'a heading with the name of the plan, such as "# Pages"');
   const rows = rowsOf(lines, heading.line);
   const from = rows ? rows.from : heading.line;
   const to = rows ? rows.to : lines.length;
@@ -59,13 +61,14 @@ export function planOf({ path, lines }: TextFile, place: { phase: number; plan: 
   const body = bodyOf(lines.slice(bodyFrom));
   if (tasks.length === 0) faults.add(path, undefined, 'at least one task, such as "- [ ] Draw"');
   if (body.length > MAX_BODY) faults.add(path, bodyFrom + 1, `at most ${MAX_BODY} characters of text`);
-  const fault = title === undefined ? undefined : nameFault(title);
+  const fault = title === '' ? undefined : nameFault(title);
   if (fault !== undefined) faults.add(path, heading.line, fault);
   repeated(path, tasks, faults);
-  const phaseName = lines[phaseLine]?.slice('- Phase: '.length).trim();
+  const phaseText = lines[phaseLine]?.slice('- Phase: '.length).trim();
+  const phaseName = phaseText === undefined ? undefined : nameOfLine(phaseText);
   const phaseFault = phaseName === undefined ? undefined : nameFault(phaseName);
   if (phaseFault !== undefined) faults.add(path, phaseLine + 1, phaseFault);
-  return { path, ...place, name: title ?? '', phaseName, phaseLine: phaseLine + 1, body, tasks };
+  return { path, ...place, name: title, phaseName, phaseLine: phaseLine + 1, body, tasks };
 }
 
 /** What a summary says below its heading. */
@@ -104,7 +107,7 @@ function taskOf(line: string, number: number): PlannedTask | string | undefined 
   const { name: called = '', details: text = '' } = DETAIL.exec(rest)?.groups ?? {};
   const details = detailsOf(text);
   const { status = checked ? 'completed' : 'open', wave = 1, oldId } = details ?? {};
-  const name = details === undefined ? rest : called;
+  const name = details === undefined ? rest : oldId === undefined ? called : nameOfLine(called);
   if ((status === 'completed') !== checked) return `a box that is checked if the task is completed, not "${status}"`;
   const fault = nameFault(name);
   if (fault !== undefined) return fault;

@@ -3,6 +3,7 @@ import { gzip } from 'node:zlib';
 import { packTar } from 'modern-tar';
 import type { InitiativeView } from '../../wire/initiative-views.ts';
 import { renderState, stateOf } from '../state-file/state-file.ts';
+import { inline, lineOfName } from './text-files.ts';
 
 /** A file of the export, its path below `.planning/`. */
 export interface PlanningFile {
@@ -49,13 +50,13 @@ export function planningFiles(view: InitiativeView): PlanningFile[] {
 type Plan = InitiativeView['phases'][number]['plans'][number];
 
 function filesOf(phase: number, phaseName: string, { plan, name, body, summary, tasks }: Plan): PlanningFile[] {
-  const text = document(`Phase ${phase}, Plan ${plan}: ${name}`, [
-    ['Phase', phaseName],
+  const text = document(`Phase ${phase}, Plan ${plan}: ${lineOfName(name)}`, [
+    ['Phase', lineOfName(phaseName)],
     [
       'Tasks',
       tasks.map(
         ({ status, name: task, wave, task_id }) =>
-          `[${status === 'completed' ? 'x' : ' '}] ${task} (wave ${wave}, ${status}, ${task_id})`,
+          `[${status === 'completed' ? 'x' : ' '}] ${lineOfName(task)} (wave ${wave}, ${status}, ${task_id})`,
       ),
     ],
   ]);
@@ -116,10 +117,6 @@ function document(title: string, rows: readonly (readonly [string, string | read
     return [`- ${name}:`, ...value.map((item) => `  - ${inline(item)}`)];
   });
   return `# ${inline(title)}\n\n${lines.join('\n')}\n`;
-}
-
-function inline(text: string): string {
-  return text.trim().replaceAll(/\s+/g, ' ');
 }
 
 /** `OAuth credentials, please!` → `oauth-credentials-please`; a text without letters and digits of ASCII is `x`. */

@@ -96,6 +96,40 @@ it('I2 a folder that was written by hand is read', () => {
   });
 });
 
+it('I2 what has grown longer at work than one request may be is read', () => {
+  const list = (many: number) => JSON.stringify(Array(many).fill('x'));
+  const notes = `Resuming from session-001 crash\n${'x'.repeat(10_000)}`;
+  const grown = `status: ended\n    issues: ${list(1_001)}\n    completed: ${list(2_000)}\n    notes: ${JSON.stringify(notes)}`;
+  const blockers = Array.from(
+    { length: 1_001 },
+    (_, n) => `  - { id: block-${n + 100}, description: x, identified_at: 2025-03-02 }\n`,
+  );
+  const state = STATE.replace('status: active', grown).replace('sessions:\n', `${blockers.join('')}sessions:\n`);
+  const { input, report } = readPlanning(folder({ 'STATE.md': state }));
+  expect(report.blockers).toBe(1_002);
+  expect((input as { sessions: object[] }).sessions[1]).toMatchObject({ notes });
+});
+
+const JWT =
+  '# jose\n\n- Context: JWT library\n- Reason: types\n- Alternatives considered:\n  - none\n- Reversible: no\n';
+
+it('I2 a decision that only has a file of its own is read', () => {
+  const files = {
+    'decisions/2025-03-02-jwt-library.md': JWT,
+    'decisions/2025-03-01-lime-paint.md':
+      '# lime paint\n\n- Date: 2025-03-01\n- Context: Walls\n- Reason: It breathes\n',
+  };
+  const { input, report } = readPlanning(folder(files));
+  expect(report).toMatchObject({ decisions: 2, not_read: [] });
+  expect((input as { decisions: object[] }).decisions).toMatchObject([
+    { decision: 'lime paint' },
+    {
+      ...{ date: '2025-03-02', context: 'JWT library', decision: 'jose', reason: 'types' },
+      ...{ alternatives_considered: ['none'], reversible: false },
+    },
+  ]);
+});
+
 it('I2 Windows line ends and a byte order mark do not matter', () => {
   const files = raw({
     'STATE.md': `\uFEFF${STATE.replaceAll('\n', '\r\n')}`,
@@ -174,6 +208,23 @@ it('I2 what the files say of each other must agree', () => {
     [
       edited('', '', { 'blockers/x.md': RESOLVED, 'blockers/y.md': RESOLVED }),
       /^blockers\/y\.md: an id that no other file has, not "block-009"/,
+    ],
+    [
+      edited('', '', { 'decisions/jwt.md': 'We took jose.\n' }),
+      /^decisions\/jwt\.md line 1: a heading with the decision/,
+    ],
+    [
+      edited('', '', { 'decisions/jwt.md': JWT.replace('Reversible: no', 'Reversible: perhaps') }),
+      /^decisions\/jwt\.md line 7: Reversible: yes or no/,
+    ],
+    [
+      edited('', '', { 'decisions/jwt.md': `${JWT}\nIt is small.\n` }),
+      /^decisions\/jwt\.md line 9: "- Name: value" with one of/,
+    ],
+    [edited('', '', { 'decisions/jwt.md': '# jose\n' }), /^decisions\/jwt\.md line 1: Context: a text/],
+    [
+      edited('', '', { '1-1-PLAN.md': `${PLAN}- [ ] a\0\n- [ ] a\uFFFD\n` }),
+      /^1-1-PLAN\.md line 8: tasks with different names/,
     ],
     [faultsOf(raw({ '1-1-PLAN.md': PLAN })), /^STATE\.md: this file/],
     [faultsOf(raw({ 'STATE.md': STATE })), /^1-1-PLAN\.md: at least one plan/],

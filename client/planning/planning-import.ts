@@ -3,10 +3,11 @@ import type { PlanningReport } from '../../wire/initiative-views.ts';
 import { InvalidInputError } from '../../wire/input.ts';
 import { fileFaults } from '../state-file/file-faults.ts';
 import { parseStateAs, fieldPath, type ParsedState } from '../state-file/parse-state.ts';
+import { decisionKey, decisionOfFile, type ImportedDecision } from './decision-of-file.ts';
 import { type ImportedBlocker, type ImportedSession, type ImportedState, importedState } from './imported-state.ts';
 import { planOf, type PlanFile, summaryText } from './plan-file.ts';
 import { resolvedBlockerOf, type ResolvedBlocker } from './resolved-blocker.ts';
-import { Faults, isRead, type RawFile, type TextFile, textsOf } from './text-files.ts';
+import { Faults, inline, isRead, type RawFile, type TextFile, textsOf } from './text-files.ts';
 
 const STATE = 'STATE.md';
 const MOST_LINES = 1_000;
@@ -39,7 +40,8 @@ export function readPlanning(files: readonly RawFile[], faults = new Faults()): 
   const position = positionOf(plans, state, faults);
   const blockers = blockersOf(texts, state, tasks, faults);
   const sessions = sessionsOf(state, faults);
-  const { title, decisions, next_action, resume_context } = state.file;
+  const { title, next_action, resume_context } = state.file;
+  const decisions = decisionsOf(texts, state.file.decisions, faults);
   for (const { field, expected } of fileFaults(resume_context.files_modified_this_session)) {
     faults.add(STATE, state.lineOf(fieldPath(field)), `${field}: ${expected}`);
   }
@@ -138,7 +140,8 @@ function positionOf(
 ): Task | undefined {
   const { phase, plan, task, wave } = file.position;
   const of = plans.find((each) => each.phase === phase && each.plan === plan);
-  const found = of?.tasks.find(({ name }) => name === task.trim().replaceAll(/\s+/g, ' '));
+  const called = (wanted: string) => of?.tasks.find(({ name }) => name === wanted);
+  const found = called(task) ?? called(inline(task));
   const refuse = (key: string, expected: string) =>
     faults.add(STATE, lineOf(['position', key]), `position.${key}: ${expected}`);
   if (of === undefined) refuse('plan', `a plan with a file ${phase}-${plan}-PLAN.md`);
@@ -172,6 +175,16 @@ class TaskNames {
     if (found === undefined) return `"${name}" in one of the plans`;
     return other === undefined ? found : `"${name}" in one plan only, or with its id in the plan's file`;
   }
+}
+
+/** Decisions of STATE.md, and those that only a file of their own has. */
+function decisionsOf(texts: ReadonlyMap<string, TextFile>, inState: readonly ImportedDecision[], faults: Faults) {
+  const known = new Set(inState.map((each) => decisionKey(each)));
+  const files = [...texts.values()].filter(({ path }) => path.startsWith('decisions/'));
+  const added = files
+    .toSorted((one, two) => (one.path < two.path ? -1 : 1))
+    .map((file) => decisionOfFile(file, known, faults));
+  return [...inState, ...added.filter((each) => each !== undefined)];
 }
 
 /** Blockers of STATE.md, and resolved ones of their own files; and which tasks they block. */

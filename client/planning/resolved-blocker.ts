@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { text } from '../../wire/initiative-requests.ts';
+import { entryRows } from './entry-rows.ts';
 import { blockerId, planningTime } from './imported-state.ts';
 import type { Faults, TextFile } from './text-files.ts';
 
@@ -28,51 +29,30 @@ const resolved = z.literal('resolved', 'resolved, or the same blocker in STATE.m
  * @returns undefined: STATE.md has it, or a line could not be read
  */
 export function resolvedBlockerOf(
-  { path, lines }: TextFile,
+  file: TextFile,
   inState: ReadonlySet<string>,
   faults: Faults,
 ): ResolvedBlocker | undefined {
-  const rows = rowsOf(path, lines, faults);
-  const at = (name: string) => rows.get(name)?.line ?? 1;
-  const one = (name: string) => rows.get(name)?.values[0] ?? null;
+  const { title, one, all, lineOf } = entryRows(file, KNOWN, 'the description of the blocker', faults);
   const id = one('Id');
   if (id !== null && inState.has(id)) return undefined;
   /** The value of a row, or '' and a fault. */
   const required = (name: string, schema: z.ZodType<string>): string => {
     const { data = '', error } = schema.safeParse(one(name) ?? '');
-    if (error) faults.add(path, at(name), `${name}: ${error.issues[0]?.message}`);
+    if (error) faults.add(file.path, lineOf(name), `${name}: ${error.issues[0]?.message}`);
     return data;
   };
+  const resolvedAt = one('Resolved at');
   return {
     status: required('Status', resolved),
     id: required('Id', blockerId),
-    description: (lines[0] ?? '').replace(/^# +/, '').trim(),
+    description: title,
     identified_at: required('Identified at', planningTime),
-    affects: rows.get('Affects')?.values ?? [],
+    affects: all('Affects'),
     workaround: one('Workaround'),
     resolution: required('Resolution', text),
-    resolved_at: rows.has('Resolved at') ? required('Resolved at', planningTime) : null,
+    resolved_at: resolvedAt === null ? null : required('Resolved at', planningTime),
     blocked_tasks: [],
     workaround_tasks: [],
   };
-}
-
-type Rows = Map<string, { line: number; values: string[] }>;
-
-/** `- Name: value`, or `- Name:` with a list below it. */
-function rowsOf(path: string, lines: readonly string[], faults: Faults): Rows {
-  const rows: Rows = new Map();
-  let values: string[] = [];
-  if (!/^# +\S/.test(lines[0] ?? '')) faults.add(path, 1, 'a heading with the description of the blocker');
-  for (const [n, line] of lines.entries()) {
-    if (n === 0 || line.trim() === '') continue;
-    const { name, value } = /^- (?<name>[A-Z][a-z ]+):(?: (?<value>.*\S))?\s*$/.exec(line)?.groups ?? {};
-    const item = /^ {2}- (?<item>.*\S)\s*$/.exec(line)?.groups?.['item'];
-    if (name !== undefined && KNOWN.has(name)) {
-      values = value === undefined ? [] : [value];
-      rows.set(name, { line: n + 1, values });
-    } else if (item !== undefined && rows.size > 0) values.push(item);
-    else faults.add(path, n + 1, `"- Name: value" with one of the names ${[...KNOWN].join(', ')}`);
-  }
-  return rows;
 }

@@ -1,3 +1,4 @@
+import { cleanText } from '../../domain/text.ts';
 import { type FieldError, InvalidInputError } from '../../wire/input.ts';
 
 /** Most bytes of all files of an import. */
@@ -48,16 +49,16 @@ export function textsOf(files: readonly RawFile[], faults: Faults): Map<string, 
     if (texts.has(path)) faults.add(path, undefined, 'one file with this path');
     else if (bytes.length > MAX_FILE_BYTES) faults.add(path, undefined, `at most ${MAX_FILE_BYTES} bytes`);
     else {
-      const text = decoded(path, bytes, faults).replaceAll('\r\n', '\n');
+      const text = cleanText(decoded(path, bytes, faults)).replaceAll('\r\n', '\n');
       texts.set(path, { path, text, lines: text.split('\n') });
     }
   }
   return texts;
 }
 
-const READ = /^(?:STATE|\d+-\d+-(?:PLAN|SUMMARY)|blockers\/[^/]+)\.md$/;
+const READ = /^(?:STATE|\d+-\d+-(?:PLAN|SUMMARY)|(?:blockers|decisions)\/[^/]+)\.md$/;
 
-/** Whether an import reads the file: STATE.md, plans, summaries and blockers. */
+/** Whether an import reads the file: STATE.md, plans, summaries, decisions and blockers. */
 export function isRead(path: string): boolean {
   return READ.test(path) && !path.includes('/._');
 }
@@ -81,5 +82,27 @@ function decoded(path: string, bytes: Uint8Array, faults: Faults): string {
       [from, line] = [to + 1, line + 1];
     }
     return new TextDecoder().decode(bytes);
+  }
+}
+
+/** A text on one line. */
+export function inline(text: string): string {
+  return text.trim().replaceAll(/\s+/g, ' ');
+}
+
+/** A name on one line, as `nameOfLine` reads it: as it is, or in quotes as JSON where `inline` would change it. */
+export function lineOfName(name: string): string {
+  if (name === inline(name) && name === nameOfLine(name)) return name;
+  return JSON.stringify(name).replaceAll(/[^\S ]|\s(?=\s)/g, (space) => {
+    return `\\u${space.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
+}
+
+export function nameOfLine(line: string): string {
+  if (!line.startsWith('"')) return line;
+  try {
+    return JSON.parse(line) as string;
+  } catch {
+    return line;
   }
 }
