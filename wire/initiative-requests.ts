@@ -11,6 +11,8 @@ const MAX_NAME = 500;
 export const MAX_TEXT = 10_000;
 export const MAX_BODY = 200_000;
 const MAX_ITEMS = 1_000;
+/** Of an initiative, also after bypasses (ini_bypass_blocker): most commands look at all of them. */
+export const MAX_TASKS = 10_000;
 
 /** Cleaned first, so that different names stay so when they are stored. Not only white space, which an export cannot show. */
 const words = (most: number) =>
@@ -58,6 +60,9 @@ export const createInitiativeBody = z.strictObject({
         }),
       ),
     }),
+  ).refine(
+    (phases) => phases.flatMap(({ plans }) => plans.flatMap(({ tasks }) => tasks)).length <= MAX_TASKS,
+    `at most ${MAX_TASKS} tasks in all plans`,
   ),
   decisions: z.array(decisionBody, 'a list of decisions').max(MAX_ITEMS, `at most ${MAX_ITEMS}`).optional(),
   next_action: optionalText.optional(),

@@ -278,9 +278,9 @@ it('H12 a line of spaces, many keys and many tasks do not hold up the host', () 
   );
   const keys = Array.from({ length: Math.floor(size / 9) }, (_, n) => `k${n}:\n`).join('');
   expect(faultsOf(folder({ 'STATE.md': `${STATE}${keys}` }))).toHaveLength(1_000);
-  const tasks = Array.from({ length: 60_000 }, (_, n) => `- [ ] t${n}\n`).join('');
+  const tasks = Array.from({ length: 6_000 }, (_, n) => `- [ ] t${n}\n`).join('');
   const faults = faultsOf(folder({ '1-1-PLAN.md': `# a\n${tasks}`, '1-2-PLAN.md': `# b\n${tasks}` }));
-  expect(faults).toContainEqual('1-2-PLAN.md: at most 100000 tasks in all plans');
+  expect(faults).toContainEqual('1-2-PLAN.md: at most 10000 tasks in all plans');
 });
 
 const archived = async (entries: TarEntry[]) => gzipSync(await packTar(entries));

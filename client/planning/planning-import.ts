@@ -1,4 +1,5 @@
 import { newId } from '../../domain/ids.ts';
+import { MAX_TASKS } from '../../wire/initiative-requests.ts';
 import type { PlanningReport } from '../../wire/initiative-views.ts';
 import { InvalidInputError } from '../../wire/input.ts';
 import { fileFaults } from '../state-file/file-faults.ts';
@@ -11,8 +12,6 @@ import { Faults, inline, isRead, type RawFile, type TextFile, textsOf } from './
 
 const STATE = 'STATE.md';
 const MOST_LINES = 1_000;
-/** More than the body of a creation can hold. */
-const MOST_TASKS = 100_000;
 
 /** What an import stores, as the SQL function import_initiative takes it; and what was read. */
 export interface PlanningImport {
@@ -86,8 +85,8 @@ function plansOf(texts: ReadonlyMap<string, TextFile>, faults: Faults): Plan[] {
     if (kind !== 'PLAN') continue;
     const read = planOf(file, { phase: Number(phase), plan: Number(plan) }, faults);
     count += read.tasks.length;
-    if (count > MOST_TASKS) {
-      faults.add(file.path, undefined, `at most ${MOST_TASKS} tasks in all plans`);
+    if (count > MAX_TASKS) {
+      faults.add(file.path, undefined, `at most ${MAX_TASKS} tasks in all plans`);
       break;
     }
     const key = `${Number(phase)}-${Number(plan)}`;

@@ -73,6 +73,9 @@ BEGIN
                   AND name IN (SELECT task ->> 'name' FROM jsonb_array_elements(v_tasks) AS task)) THEN
       RETURN bad_argument('workaround_tasks', 'names that no task of this plan has yet');
     END IF;
+    IF (SELECT count(*) FROM initiative_tasks WHERE initiative_id = p_initiative) + jsonb_array_length(v_tasks) > 10000 THEN
+      RETURN bad_argument('workaround_tasks', 'at most 10000 tasks of an initiative');
+    END IF;
     INSERT INTO initiative_tasks (initiative_id, task_id, phase, plan, wave, number, name)
     SELECT p_initiative, task ->> 'task_id', v_at.phase, v_at.plan, v_at.wave, n + (
              SELECT max(number) FROM initiative_tasks

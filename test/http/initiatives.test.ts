@@ -286,10 +286,13 @@ it('H12 bad input is named, and changes nothing', async () => {
   const { worker, other, task_id } = await atWork(at);
   const before = await shown(at);
   const plan = (tasks: object[]) => ({ title: 't', phases: [{ name: 'p', plans: [{ name: 'l', tasks }] }] });
+  const many = Array.from({ length: 1_000 }, (_, n) => ({ name: `${n}` }));
+  const [large] = plan(many).phases;
   const cases: [string, object, string][] = [
     ['/api/initiatives', { title: 't', phases: [] }, 'phases'],
     ['/api/initiatives', plan([]), 'phases[0].plans[0].tasks'],
     ['/api/initiatives', plan([{ name: 'a' }, { name: 'a' }]), 'phases[0].plans[0].tasks'],
+    ['/api/initiatives', { title: 't', phases: Array(11).fill(large) }, 'phases'],
     // They are equal when they are stored.
     ['/api/initiatives', plan([{ name: 'a\0' }, { name: 'a\uFFFD' }]), 'phases[0].plans[0].tasks'],
     ['/api/initiatives', plan([{ name: '\uD800' }, { name: '\uD801' }]), 'phases[0].plans[0].tasks'],

@@ -9,6 +9,7 @@ import {
   listInitiatives,
   readInitiative,
 } from '../../store/initiatives.ts';
+import { MAX_TASKS } from '../../wire/initiative-requests.ts';
 import { Initiative } from './initiative.ts';
 import { call, freshRows, refusal, rows, Session, untilBlocked } from './session.ts';
 
@@ -198,6 +199,17 @@ it('I5 a blocker blocks tasks, pauses the phase and escalates the initiative; re
     await work.apply('bypass_blocker', { id: 'block-004', workaround: 'w', workaround_tasks: ['undo'] }),
   ).toMatchObject({ code: 'BadRequest', field: 'workaround_tasks' });
   expect(await work.next(clash)).toBe('one');
+});
+
+it('I5 a bypass adds no tasks beyond the most that an initiative may have', async () => {
+  const names = Array.from({ length: MAX_TASKS - 1 }, (_, n) => `task ${n}`);
+  const work = await Initiative.of([[names]], db);
+  await work.apply('add_blocker', { description: 'd', affects: [] });
+  const bypass = (workaround_tasks: string[]) =>
+    work.apply('bypass_blocker', { id: 'block-001', workaround: 'w', workaround_tasks });
+  expect(await bypass(['one', 'two'])).toMatchObject({ code: 'BadRequest', field: 'workaround_tasks' });
+  expect(await bypass(['one'])).toMatchObject({ ok: true });
+  expect(await bypass(['two'])).toMatchObject({ code: 'BadRequest' });
 });
 
 it('I5 no statement takes a status out of its table, and the log cannot be changed', async () => {

@@ -1,10 +1,11 @@
-// Initiatives: tasks that many workers claim at once, STATE.md of a large one, and what an idle one takes in Postgres.
+// Initiatives: tasks that many workers claim at once, STATE.md of a large one, the largest one, and what an idle one takes in Postgres.
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
 import { renderState, type StateFile } from '../../../client/state-file/state-file.ts';
 import { newId } from '../../../domain/ids.ts';
-import { applyInitiativeCommand, createInitiative } from '../../../store/initiatives.ts';
+import { applyInitiativeCommand, createInitiative, importInitiative } from '../../../store/initiatives.ts';
 import { createPool } from '../../../store/pool.ts';
+import { MAX_TASKS } from '../../../wire/initiative-requests.ts';
 import { now } from '../clock.ts';
 import type { Figure, Result } from '../figure.ts';
 import { openMany } from '../many.ts';
@@ -15,7 +16,7 @@ import { median, spread } from '../statistics.ts';
 const WORKERS = 16;
 const TASKS = 1_000;
 const ROUNDS = 10;
-const RENDERINGS = 30;
+const REPEATS = 30;
 const IDLE = 1_000;
 
 /** An initiative with one plan of tasks. */
@@ -114,7 +115,7 @@ function largeFile(): StateFile {
 function rendered(): Result {
   const file = largeFile();
   const timed = (render: () => string) =>
-    Array.from({ length: RENDERINGS }, () => {
+    Array.from({ length: REPEATS }, () => {
       const from = now();
       render();
       return now() - from;
@@ -123,6 +124,38 @@ function rendered(): Result {
   const name = 'initiative: STATE.md with 1,000 decisions and 200 work sessions, p50';
   const floor = median(timed(() => JSON.stringify(file)));
   return { name, value: median(times), unit: 'ms', floor, target: { atMost: 50 }, detail: spread(times) };
+}
+
+/** The largest initiative: its import, with all tasks but one completed, and a command. */
+async function largest({ db }: System): Promise<Result[]> {
+  const initiativeId = newId('ini');
+  const tasks = Array.from({ length: MAX_TASKS }, (_, n) => ({ task_id: newId('tsk'), name: `task ${n}` }));
+  const ids = tasks.map(({ task_id }) => task_id);
+  const input = {
+    ...{ title: 'Bench', phases: [{ name: 'phase', plans: [{ name: 'plan', tasks }] }], resume_context: {} },
+    ...{ completed: ids.slice(0, -1), position: ids.at(-1), summaries: [], blockers: [], sessions: [] },
+  };
+  const from = now();
+  await importInitiative(db, { initiativeId, userId: USER, commandId: 'import' }, input, null);
+  const imported = now() - from;
+  const times: number[] = [];
+  for (let n = 0; n < REPEATS; n += 1) {
+    const begun = now();
+    const args = { next_action: `Step ${n}` };
+    const target = { initiativeId, userId: USER, commandId: randomUUID() };
+    await applyInitiativeCommand(db, target, { command: 'update_state', args });
+    times.push(now() - begun);
+  }
+  return [
+    // Half of what a statement may take.
+    { name: `initiative: import of ${MAX_TASKS} tasks`, value: imported, unit: 'ms', target: { atMost: 2_500 } },
+    {
+      name: `initiative of ${MAX_TASKS} tasks, a command, p50`,
+      value: median(times),
+      unit: 'ms',
+      detail: spread(times),
+    },
+  ];
 }
 
 async function idle({ db }: System): Promise<Result> {
@@ -135,9 +168,14 @@ async function idle({ db }: System): Promise<Result> {
   return { name, value: ((await size()) - before) / IDLE / 1024, unit: 'KB' };
 }
 
-/** Initiatives: claims, STATE.md and idle ones. The floor of a claim is a bare queue's, that of STATE.md JSON. */
+/** Initiatives: claims, STATE.md, the largest one and idle ones. The floor of a claim is a bare queue's, that of STATE.md JSON. */
 export const initiatives: Figure = {
   name: 'initiatives',
   onRequest: { withinMs: 5 * 60_000 },
-  measure: async ({ system }) => [...(await measuredClaims(system)), rendered(), await idle(system)],
+  measure: async ({ system }) => [
+    ...(await measuredClaims(system)),
+    rendered(),
+    ...(await largest(system)),
+    await idle(system),
+  ],
 };
