@@ -79,14 +79,14 @@ const changed = stale.extend({ check: z.string() });
 /** An initiative whose status in Temporal is to be compared with this one; `check` changes with the status. */
 export type ChangedInitiative = z.output<typeof changed>;
 
-/** Claims initiatives whose status has changed two seconds ago and was not found in Temporal since, for ten seconds. */
+/** Claims, for ten seconds, initiatives whose status changed at least two seconds ago and has not been found in Temporal since. */
 export function claimChangedInitiatives(db: Db, limit: number): Promise<ChangedInitiative[]> {
   return call(db, z.array(changed), 'claim_changed_initiatives', [limit]);
 }
 
-/** Notes that Temporal shows the status. False: it has changed since. */
-export function endInitiativeCheck(db: Db, { initiative_id, check }: ChangedInitiative): Promise<boolean> {
-  return call(db, z.boolean(), 'end_initiative_check', [initiative_id, check]);
+/** Notes that Temporal shows the status of initiatives: not of those whose status has changed since, or that are in use. */
+export async function endInitiativeChecks(db: Db, shown: readonly ChangedInitiative[]): Promise<void> {
+  await call(db, z.unknown(), 'end_initiative_checks', [jsonb(shown)]);
 }
 
 /** Claims initiatives with a work session that their workflow should have ended two seconds ago, for ten seconds. */

@@ -34,7 +34,7 @@ import { expirySweep, type RetentionSettings } from './periodic/expiry-sweep.ts'
 import { indexQueued } from './periodic/index-queued.ts';
 import { repeat, type Task } from './periodic/repeat.ts';
 import { replayAsked } from './periodic/replay-asked.ts';
-import { sweepInitiatives } from './periodic/sweep-initiatives.ts';
+import { sweepChangedInitiatives, sweepInitiatives } from './periodic/sweep-initiatives.ts';
 import { sweepRuns } from './periodic/sweep-runs.ts';
 import { sweepTasks } from './periodic/sweep-tasks.ts';
 import { cachedSessions } from './sandbox/cached-sessions.ts';
@@ -185,6 +185,7 @@ function tasksOf(
     { name: 'sweeping', intervalMs, run: () => sweepRuns(deps) },
     { name: 'telling of children that are over', intervalMs, run: () => sweepTasks(deps) },
     { name: 'waking initiatives', intervalMs, run: () => sweepInitiatives(deps) },
+    { name: 'checking the status of initiatives', intervalMs, run: () => sweepChangedInitiatives(deps) },
     { name: 'telling of waiting turns', intervalMs: TELL_MS, run: () => waiting.tell() },
     { name: 'checking for stuck sessions', intervalMs: stuckIntervalMs, run: (signal) => checkForStuck(deps, signal) },
     { name: 'indexing messages for the search', intervalMs, run: (signal) => indexQueued(parts.db, signal) },

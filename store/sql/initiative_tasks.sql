@@ -44,7 +44,7 @@ BEGIN
     SELECT task_id INTO v_task FROM initiative_tasks
      WHERE initiative_id = p_initiative AND phase = v_at.current_phase AND plan = v_at.current_plan
        AND wave = v_at.current_wave AND status = 'in_progress' AND assigned_to IS NULL
-     ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED;
+     ORDER BY initiative_id, phase, plan, wave, number LIMIT 1 FOR UPDATE SKIP LOCKED;
   END IF;
   IF NOT FOUND THEN RETURN NULL; END IF;
   UPDATE initiative_tasks SET assigned_to = p_args ->> 'work_session', assigned_at = clock_timestamp(), last_progress_at = NULL

@@ -102,11 +102,13 @@ LANGUAGE sql AS $$
 $$;
 
 -- Claims initiatives whose status changed two seconds ago and has not been found in Temporal since, longest overdue first; they are
--- due again in ten seconds. `check` tells whether the status has changed since. The planner settings are those of claim_due_runs().
+-- due again in ten seconds. Stuck ones are due when they go on. `check` tells whether the status has changed since. The planner
+-- settings are those of claim_due_runs().
 CREATE OR REPLACE FUNCTION claim_changed_initiatives(p_limit integer) RETURNS jsonb LANGUAGE sql
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
   WITH due AS (
-    SELECT ctid FROM initiatives WHERE check_at <= now() ORDER BY check_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED
+    SELECT ctid FROM initiatives WHERE check_at <= now() AND stuck_at IS NULL
+     ORDER BY check_at LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED
   ), claimed AS (
     UPDATE initiatives i SET check_at = clock_timestamp() + interval '10 seconds' FROM due WHERE i.ctid = due.ctid
     RETURNING i.initiative_id, i.user_id, i.project_id, i.status, exact_time(i.check_at) AS check
@@ -114,9 +116,13 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off S
   SELECT coalesce(jsonb_agg(to_jsonb(claimed)), '[]') FROM claimed
 $$;
 
--- Notes that Temporal shows the status of an initiative as it was claimed. False: it has changed since.
-CREATE OR REPLACE FUNCTION end_initiative_check(p_initiative text, p_check text) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-  UPDATE initiatives SET check_at = NULL WHERE initiative_id = p_initiative AND exact_time(check_at) = p_check;
-  RETURN FOUND;
-END $$;
+-- Notes that Temporal shows the status of initiatives as they were claimed, [{ initiative_id, check }]: not of those whose status has
+-- changed since. SKIP LOCKED: one that is in use is claimed again.
+CREATE OR REPLACE FUNCTION end_initiative_checks(p_shown jsonb) RETURNS void LANGUAGE sql AS $$
+  WITH shown AS (
+    SELECT i.initiative_id FROM jsonb_array_elements(p_shown) AS each
+      JOIN initiatives i ON i.initiative_id = each ->> 'initiative_id' AND exact_time(i.check_at) = each ->> 'check'
+       FOR NO KEY UPDATE OF i SKIP LOCKED
+  )
+  UPDATE initiatives i SET check_at = NULL FROM shown WHERE i.initiative_id = shown.initiative_id
+$$;

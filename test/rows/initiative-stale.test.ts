@@ -5,10 +5,11 @@ import {
   applyForWorkflow,
   claimChangedInitiatives,
   claimStaleInitiatives,
-  endInitiativeCheck,
+  endInitiativeChecks,
   readInitiativeMark,
   resetStale,
 } from '../../store/initiative-workflows.ts';
+import { noteStuck } from '../../store/stuck.ts';
 import { Initiative } from './initiative.ts';
 import { freshRows } from './session.ts';
 
@@ -141,11 +142,16 @@ it('I5 a change of the status is claimed two seconds later, once in ten seconds,
   await wait('10 seconds');
   const [again] = await claim();
   await work.apply('add_blocker', { description: 'no tea', blocked_tasks: ['one'] });
-  expect(await endInitiativeCheck(db, again!)).toBe(false);
+  await endInitiativeChecks(db, [again!]);
   await wait('2 seconds');
   const [escalated] = await claim();
   expect(escalated).toMatchObject({ status: 'escalated' });
-  expect(await endInitiativeCheck(db, escalated!)).toBe(true);
+  await wait('10 seconds');
+  await noteStuck(db, { id: work.id, kind: 'initiative' }, 'NondeterminismError');
+  expect(await claim()).toEqual([]);
+  await noteStuck(db, { id: work.id, kind: 'initiative' }, null);
+  const [last] = await claim();
+  await endInitiativeChecks(db, [escalated!, last!]);
   await work.apply('add_blocker', { description: 'no water' });
   await wait('1 hour');
   expect(await claim()).toEqual([]);

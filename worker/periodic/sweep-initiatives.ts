@@ -3,52 +3,42 @@ import {
   type ChangedInitiative,
   claimChangedInitiatives,
   claimStaleInitiatives,
-  endInitiativeCheck,
+  endInitiativeChecks,
   type StaleInitiative,
   type Staleness,
 } from '../../store/initiative-workflows.ts';
 import { initiativeWakeUpdate } from '../../workflows/definitions.ts';
 import { SEARCH_ATTRIBUTES } from '../../workflows/start.ts';
+import { describeWorkflow } from './describe-workflow.ts';
 import type { SweepDeps } from './sweep-deps.ts';
 
 /** Initiatives of each kind per sweep. */
 const AT_ONCE = 50;
 const DEADLINE_MS = 3_000;
 
-interface InitiativeSweeperDeps extends SweepDeps {
-  settings: Staleness;
-}
-
-/**
- * Wakes initiatives whose workflow has missed something two seconds ago: the end of a stale work session, or a change of the status,
- * which it shows in Temporal. It has missed that if nobody told it, or it was terminated. It loads its rows then.
- */
-export async function sweepInitiatives(deps: InitiativeSweeperDeps): Promise<void> {
-  const { db, settings } = deps;
-  const stale = await claimStaleInitiatives(db, settings, AT_ONCE);
+/** Wakes initiatives whose workflow should have ended a stale work session two seconds ago. It loads its rows then. */
+export async function sweepInitiatives(deps: SweepDeps & { settings: Staleness }): Promise<void> {
+  const stale = await claimStaleInitiatives(deps.db, deps.settings, AT_ONCE);
   await Promise.all(
     stale.map((each) => wake(deps, each, 'waking an initiative that did not end a stale work session')),
   );
-  const changed = await claimChangedInitiatives(db, AT_ONCE);
-  await Promise.all(changed.map((each) => check(deps, each)));
 }
 
-/** Wakes an initiative whose workflow does not show its status. Until it does, it is claimed again. */
-async function check(deps: InitiativeSweeperDeps, changed: ChangedInitiative): Promise<void> {
-  if ((await shownStatus(deps, changed.initiative_id)) !== changed.status)
-    return wake(deps, changed, 'waking an initiative that does not show its status');
-  await endInitiativeCheck(deps.db, changed);
-}
-
-/** The status of an initiative in Temporal; undefined: it has no workflow, or that cannot be read. */
-async function shownStatus({ client }: SweepDeps, id: string): Promise<string | undefined> {
-  try {
-    const describe = () => client.workflow.getHandle(id).describe();
-    const { typedSearchAttributes } = await client.connection.withDeadline(Date.now() + DEADLINE_MS, describe);
-    return typedSearchAttributes.get(SEARCH_ATTRIBUTES.status);
-  } catch {
-    return undefined;
-  }
+/**
+ * Wakes initiatives whose workflow does not show their status in Temporal, two seconds after it changed: nobody told it, or it was
+ * terminated, or there has never been one. Until it does, they are claimed again.
+ */
+export async function sweepChangedInitiatives(deps: SweepDeps): Promise<void> {
+  const changed = await claimChangedInitiatives(deps.db, AT_ONCE);
+  const shown: ChangedInitiative[] = [];
+  await Promise.all(
+    changed.map(async (each) => {
+      const workflow = await describeWorkflow(deps.client, each.initiative_id);
+      if (workflow?.typedSearchAttributes.get(SEARCH_ATTRIBUTES.status) === each.status) shown.push(each);
+      else await wake(deps, each, 'waking an initiative that does not show its status');
+    }),
+  );
+  if (shown.length > 0) await endInitiativeChecks(deps.db, shown);
 }
 
 async function wake(

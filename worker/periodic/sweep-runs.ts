@@ -1,7 +1,7 @@
-import type { Client } from '@temporalio/client';
 import { sendUpdate } from '../../client/send/send-update.ts';
 import { claimDueRuns, type DueRun } from '../../store/sweep.ts';
 import { submitUpdate } from '../../workflows/definitions.ts';
+import { describeWorkflow } from './describe-workflow.ts';
 import type { SweepDeps } from './sweep-deps.ts';
 
 /** Runs of each state per sweep: a full sweep stays below 5,000 buffers of Postgres. */
@@ -24,7 +24,7 @@ export async function sweepRuns(deps: SweeperDeps): Promise<void> {
 
 async function wake({ client, taskQueue, showUser, log, woken }: SweeperDeps, run: DueRun): Promise<void> {
   try {
-    if (run.state === 'running' && (await isRunning(client, run.session_id))) return;
+    if (run.state === 'running' && (await describeWorkflow(client, run.session_id))?.status.name === 'RUNNING') return;
     log.info({ session: run.session_id, run: run.run_seq }, 'waking a session whose wake-up was lost');
     woken();
     await sendUpdate({ temporal: client, taskQueue, showUser }, run, {
@@ -35,14 +35,5 @@ async function wake({ client, taskQueue, showUser, log, woken }: SweeperDeps, ru
     });
   } catch (error) {
     log.warn({ err: error, session: run.session_id, run: run.run_seq }, 'a session could not be woken');
-  }
-}
-
-async function isRunning({ connection, workflow }: Client, sessionId: string): Promise<boolean> {
-  try {
-    const describe = () => workflow.getHandle(sessionId).describe();
-    return (await connection.withDeadline(Date.now() + DEADLINE_MS, describe)).status.name === 'RUNNING';
-  } catch {
-    return false;
   }
 }
