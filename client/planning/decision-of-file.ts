@@ -2,14 +2,20 @@ import { z } from 'zod';
 import { decisionBody } from '../../wire/initiative-requests.ts';
 import { InvalidInputError, parseInput } from '../../wire/input.ts';
 import { fieldPath } from '../state-file/parse-state.ts';
-import { entryRows } from './entry-rows.ts';
+import { entryRows, type KnownRows } from './entry-rows.ts';
 import type { ImportedState } from './imported-state.ts';
 import { type Faults, inline, type TextFile } from './text-files.ts';
 
 export type ImportedDecision = ImportedState['decisions'][number];
 
-const ROWS = ['Date', 'Kind', 'Context', 'Reason', 'Alternatives considered', 'Reversible'];
-const KNOWN: ReadonlySet<string> = new Set(ROWS);
+const KNOWN: KnownRows = new Map([
+  ['Date', 'text'],
+  ['Kind', 'text'],
+  ['Context', 'text'],
+  ['Reason', 'text'],
+  ['Alternatives considered', 'list'],
+  ['Reversible', 'text'],
+]);
 const schema = decisionBody.extend({
   reversible: z
     .enum(['yes', 'no'], 'yes or no')

@@ -12,29 +12,29 @@ export interface EntryRows {
   lineOf: (name: string) => number;
 }
 
+/** The names of rows, and what each has. */
+export type KnownRows = ReadonlyMap<string, 'text' | 'list'>;
+
 /**
  * Reads `# Title`, and below it `- Name: value`, or `- Name:` with a list below that.
- * @param known the names of rows
+ * @param known the names of rows, each of which may be there once
  * @param what the heading is
  */
-export function entryRows(
-  { path, lines }: TextFile,
-  known: ReadonlySet<string>,
-  what: string,
-  faults: Faults,
-): EntryRows {
+export function entryRows({ path, lines }: TextFile, known: KnownRows, what: string, faults: Faults): EntryRows {
   const rows = new Map<string, { line: number; values: string[] }>();
-  let values: string[] = [];
+  let list: string[] | undefined;
   if (!/^# +\S/.test(lines[0] ?? '')) faults.add(path, 1, `a heading with ${what}`);
   for (const [n, line] of lines.entries()) {
     if (n === 0 || line.trim() === '') continue;
     const { name, value } = /^- (?<name>[A-Z][a-z ]+):(?: (?<value>.*\S))?\s*$/.exec(line)?.groups ?? {};
     const item = /^ {2}- (?<item>.*\S)\s*$/.exec(line)?.groups?.['item'];
-    if (name !== undefined && known.has(name)) {
-      values = value === undefined ? [] : [value];
+    const kind = name === undefined || rows.has(name) ? undefined : known.get(name);
+    if (name !== undefined && kind !== undefined && (kind === 'list' || value !== undefined)) {
+      const values = value === undefined ? [] : [value];
+      list = kind === 'list' ? values : undefined;
       rows.set(name, { line: n + 1, values });
-    } else if (item !== undefined && rows.size > 0) values.push(item);
-    else faults.add(path, n + 1, `"- Name: value" with one of the names ${[...known].join(', ')}`);
+    } else if (item !== undefined && list !== undefined) list.push(item);
+    else faults.add(path, n + 1, `"- Name: value" with one of the names ${[...known.keys()].join(', ')}, each once`);
   }
   return {
     title: (lines[0] ?? '').replace(/^# +/, '').trim(),

@@ -41,6 +41,9 @@ const blocker = z.strictObject({
 });
 export type ImportedBlocker = z.output<typeof blocker>;
 
+/** The system puts a line before them, about the work session that is resumed. */
+const MAX_NOTES = MAX_TEXT + 100;
+
 const session = z.strictObject({
   id: z.string().regex(new RegExp(`^session-${NUMBER}$`), 'an id such as session-001'),
   agent: name.optional(),
@@ -56,11 +59,7 @@ const session = z.strictObject({
   completed: grownTexts.optional(),
   issues: grownTexts.optional(),
   handoff_reason: text.optional(),
-  // With the line about the work session that it resumes.
-  notes: z
-    .string('a text')
-    .max(MAX_TEXT + 100, `at most ${MAX_TEXT} characters`)
-    .optional(),
+  notes: z.string('a text').max(MAX_NOTES, `at most ${MAX_NOTES} characters`).optional(),
 });
 export type ImportedSession = z.output<typeof session>;
 

@@ -221,6 +221,14 @@ it('I2 what the files say of each other must agree', () => {
       edited('', '', { 'decisions/jwt.md': `${JWT}\nIt is small.\n` }),
       /^decisions\/jwt\.md line 9: "- Name: value" with one of/,
     ],
+    [
+      edited('', '', { 'decisions/jwt.md': JWT.replace('- Reason', '  - edge\n- Reason') }),
+      /^decisions\/jwt\.md line 4: "- Name: value"/,
+    ],
+    [
+      edited('', '', { 'decisions/jwt.md': `${JWT}- Reason: other\n` }),
+      /^decisions\/jwt\.md line \d+: "- Name: value" .* each once/,
+    ],
     [edited('', '', { 'decisions/jwt.md': '# jose\n' }), /^decisions\/jwt\.md line 1: Context: a text/],
     [
       edited('', '', { '1-1-PLAN.md': `${PLAN}- [ ] a\0\n- [ ] a\uFFFD\n` }),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { text } from '../../wire/initiative-requests.ts';
-import { entryRows } from './entry-rows.ts';
+import { entryRows, type KnownRows } from './entry-rows.ts';
 import { blockerId, planningTime } from './imported-state.ts';
 import type { Faults, TextFile } from './text-files.ts';
 
@@ -19,8 +19,17 @@ export interface ResolvedBlocker {
   workaround_tasks: [];
 }
 
-const ROWS = ['Id', 'Status', 'Identified at', 'Affects', 'Blocked tasks', 'Workaround', 'Tasks of the workaround'];
-const KNOWN: ReadonlySet<string> = new Set([...ROWS, 'Resolution', 'Resolved at']);
+const KNOWN: KnownRows = new Map([
+  ['Id', 'text'],
+  ['Status', 'text'],
+  ['Identified at', 'text'],
+  ['Affects', 'list'],
+  ['Blocked tasks', 'list'],
+  ['Workaround', 'text'],
+  ['Tasks of the workaround', 'list'],
+  ['Resolution', 'text'],
+  ['Resolved at', 'text'],
+]);
 const resolved = z.literal('resolved', 'resolved, or the same blocker in STATE.md');
 
 /**
