@@ -234,8 +234,9 @@ async function contentOf(root: string, file: string): Promise<string | undefined
     handle = await openInside(root, file, constants.O_RDONLY);
     const stat = await handle.stat();
     if (!stat.isFile() || stat.size > MAX_FILE_BYTES) return undefined;
-    const text = await handle.readFile('utf8');
-    return text.includes('\0') ? undefined : text;
+    const bytes = await handle.readFile();
+    // Decoding a picture costs more than searching a text.
+    return bytes.includes(0) ? undefined : bytes.toString('utf8');
   } catch {
     return undefined;
   } finally {
