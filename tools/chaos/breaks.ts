@@ -120,7 +120,7 @@ const CONVERSATION_BREAKS = {
 const INITIATIVE_BREAKS = {
   /** A task that is held is given to others, too, and each of them completes it. */
   task: async (db) => {
-    await weaken(db, 'ini_assign_task', 'AND assigned_to IS NULL', '');
+    await weaken(db, 'ini_assign_task', `status = 'open' AND assigned_to IS NULL`, `status = 'open'`);
     await weaken(db, 'held_task', `WHEN task.assigned_to IS DISTINCT FROM p_args ->> 'work_session'`, 'WHEN false');
     await weaken(db, 'ini_complete_task', `next_status('task', v_task.status, 'complete') IS NULL`, 'false');
   },
