@@ -46,7 +46,7 @@ export class Sequencer {
   private isExclusive = false;
   /** In order of arrival. */
   private readonly waiting = new Set<Waiter>();
-  /** One scope for all that is not to be cancelled: each keeps what has run in it in memory for as long as its parent lives. */
+  /** One scope for all that is not to be cancelled: the SDK keeps each scope, with what ran in it, until its parent ends. */
   private readonly shielded = new CancellationScope({ cancellable: false });
   private lastHistory = historyNow();
 

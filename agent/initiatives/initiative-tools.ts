@@ -39,7 +39,7 @@ const TOOLS = {
     }),
   },
   task_next: {
-    description: 'Gives you the next open task of the position. Null: there is none now.',
+    description: 'Gives you the next task of the position that nobody holds. Null: there is none now.',
     input: z.object({}),
   },
   task_start: { description: 'Starts a task. Call it before you work on it.', input: z.object({ task_id }) },

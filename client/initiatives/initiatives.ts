@@ -116,8 +116,8 @@ export class Initiatives {
   }
 
   /**
-   * Creates an initiative from the folder `.planning/`: STATE.md, plans, summaries and resolved blockers. Nothing is stored if a line
-   * could not be read.
+   * Creates an initiative from the folder `.planning/`: STATE.md, plans, summaries, decisions and resolved blockers. Nothing is stored
+   * if a line could not be read.
    * @param planning the files, or a gzipped tar file of them
    * @throws {InvalidInputError} naming every line that could not be read @throws {PerdureError} `TooLarge`
    */
@@ -304,7 +304,7 @@ export class Initiatives {
     }
   }
 
-  /** Accepts what a resume has found missing, or only what `seen` lists of it, until resume_context changes. */
+  /** Accepts what a resume has found missing, until resume_context changes; with `seen`, only what that lists. */
   async review(user: string, id: string, given: z.input<typeof reviewBody>, options?: Options): Promise<Initiative> {
     await this.apply({ user, id, name: 'review' }, parseInput(reviewBody, given), options);
     return this.item(user, id);
@@ -317,7 +317,7 @@ export class Initiatives {
   }
 
   /**
-   * Gives the next open task of the position's wave to a work session; undefined: there is none.
+   * Gives the next task that nobody holds, of the position's wave, to a work session; undefined: there is none.
    * @throws {PerdureError} `WorkSessionNotFound`, `InvalidTransition` for a work session that is over, `ReviewRequired`
    */
   async assignTask(

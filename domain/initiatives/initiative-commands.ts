@@ -76,7 +76,7 @@ export const INITIATIVE_COMMANDS = {
     errors: ['WorkSessionNotFound', 'InvalidTransition'],
   },
   assignTask: {
-    summary: "Give the next open task of the position's wave to a work session",
+    summary: "Give the next task that nobody holds, of the position's wave, to a work session",
     path: '/tasks/next',
     answer: 'task or none',
     ids: ['work_session'],

@@ -47,8 +47,8 @@ export function initiativeRoutes(api: Api, parts: RouteParts): void {
       tag,
       summary: 'Create an initiative from the folder .planning/',
       description:
-        'A gzipped tar file of the folder: STATE.md, plans, summaries and resolved blockers. Every line that could not be read is ' +
-        'named with its file; then nothing is stored. At most 1 MiB (PERDURE_MAX_BODY), and 16 MiB when uncompressed.',
+        'A gzipped tar file of the folder: STATE.md, plans, summaries, decisions and resolved blockers. Every line that could not ' +
+        'be read is named with its file; then nothing is stored. At most 1 MiB (PERDURE_MAX_BODY), and 16 MiB when uncompressed.',
       command: 'importInitiative',
       params: {},
       query: z.strictObject({

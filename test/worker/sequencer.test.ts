@@ -39,7 +39,7 @@ it('W5 of two parts that become ready in one workflow task the one with the high
   expect(await second.runUntil(handle.result())).toEqual(['turn', 'cancellation']);
 });
 
-it('W4 all local work of a workflow runs in one scope: it would keep others in memory', async () => {
+it('W4 a long history takes no memory for scopes: all local work of a workflow runs in one', async () => {
   const started = { taskQueue: TASK_QUEUE, workflowId: 'scopes' };
   const handle = await client.workflow.start<typeof scopesOfWork>('scopesOfWork', started);
   expect(await (await start()).runUntil(handle.result())).toBe(1);
