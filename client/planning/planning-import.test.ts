@@ -96,6 +96,14 @@ it('I2 a folder that was written by hand is read', () => {
   });
 });
 
+it('I2 names that were written by hand are taken as they are, and the position finds its task whatever its white space', () => {
+  const plan = '# "Walls"\n\n- [ ] Paint the walls\n- [ ] "Clear the room" (wave 2)\n- [ ] "Sweep"\n';
+  const state = STATE.replace('task: "Paint the walls"', 'task: "Paint  the\\n walls"');
+  const { input } = readPlanning(folder({ 'STATE.md': state, '1-1-PLAN.md': plan }));
+  const tasks = [{ name: 'Paint the walls' }, { name: '"Clear the room"', wave: 2 }, { name: '"Sweep"' }];
+  expect(input).toMatchObject({ phases: [{ plans: [{ name: '"Walls"', tasks }] }] });
+});
+
 it('I2 what has grown longer at work than one request may be is read', () => {
   const list = (many: number) => JSON.stringify(Array(many).fill('x'));
   const notes = `Resuming from session-001 crash\n${'x'.repeat(10_000)}`;
@@ -118,11 +126,14 @@ it('I2 a decision that only has a file of its own is read', () => {
     'decisions/2025-03-02-jwt-library.md': JWT,
     'decisions/2025-03-01-lime-paint.md':
       '# lime paint\n\n- Date: 2025-03-01\n- Context: Walls\n- Reason: It breathes\n',
+    'decisions/2025-02-01-lime-paint.md':
+      '# lime paint\n\n- Date: 2025-03-03\n- Kind: trade-off\n- Context: Walls\n- Reason: It is cheap\n',
   };
   const { input, report } = readPlanning(folder(files));
-  expect(report).toMatchObject({ decisions: 2, not_read: [] });
+  expect(report).toMatchObject({ decisions: 3, not_read: [] });
   expect((input as { decisions: object[] }).decisions).toMatchObject([
     { decision: 'lime paint' },
+    { date: '2025-03-03', kind: 'trade-off', decision: 'lime paint', reason: 'It is cheap' },
     {
       ...{ date: '2025-03-02', context: 'JWT library', decision: 'jose', reason: 'types' },
       ...{ alternatives_considered: ['none'], reversible: false },
@@ -229,6 +240,7 @@ it('I2 what the files say of each other must agree', () => {
       edited('', '', { 'decisions/jwt.md': `${JWT}- Reason: other\n` }),
       /^decisions\/jwt\.md line \d+: "- Name: value" .* each once/,
     ],
+    [edited('', '', { 'decisions/jwt.md': `${JWT}- Mood: good\n` }), /^decisions\/jwt\.md line 8: "- Name: value"/],
     [edited('', '', { 'decisions/jwt.md': '# jose\n' }), /^decisions\/jwt\.md line 1: Context: a text/],
     [
       edited('', '', { '1-1-PLAN.md': `${PLAN}- [ ] a\0\n- [ ] a\uFFFD\n` }),

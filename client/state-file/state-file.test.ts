@@ -315,6 +315,15 @@ describe('STATE.md', () => {
     expect(fault?.field).toBe(`line ${line - near}`);
   });
 
+  it.each([
+    ['Phase 1, Plan 1: Tables', 'Phase 2', 'sessions[0]'],
+    ['has no locks', 'has locks', 'decisions[0]'],
+    ['Phase 3: Opening', 'Phase 4', 'blockers[0].affects'],
+  ])('I2 an edit of a list is refused: %s', (from, to, field) => {
+    const faults = faultsOf((rendered) => rendered.replace(from, to));
+    expect(faults).toMatchObject([{ expected: expect.stringContaining(field) as string }]);
+  });
+
   const long = (most: number) => 'x'.repeat(most + 1);
   const decision = (words: string) => `  - context: Paper\n    decision: ${words}\n    reason: no\n\n# Active Blockers`;
   it.each([
