@@ -134,7 +134,8 @@ it('I5 a change of the status is claimed two seconds later, once in ten seconds,
       .filter(({ initiative_id }) => initiative_id === work.id);
   const wait = (by: string) =>
     db.query('UPDATE initiatives SET check_at = check_at - $2::interval WHERE initiative_id = $1', [work.id, by]);
-  expect(await claim()).toEqual([]);
+  const until = `SELECT check_at >= created_at + interval '2 seconds' AS late FROM initiatives WHERE initiative_id = $1`;
+  expect((await db.query(until, [work.id])).rows).toEqual([{ late: true }]);
   await wait('2 seconds');
   const [created] = await claim();
   expect(created).toMatchObject({ user_id: 'ada', status: 'active' });
