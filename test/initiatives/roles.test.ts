@@ -149,7 +149,12 @@ it('I4 I7 nobody is given a task while a file is missing that the state names; a
   const read = async () => (await play(worker, [['initiative_read', {}]]))[0];
   expect(await read()).toMatchObject({ review: [{ entry: 'gone.ts' }] });
   expect(await play(worker, [['task_next', {}]])).toEqual([expect.stringContaining('ReviewRequired')]);
-  await play(await join(id, 'verifier'), [['review', { note: 'it was renamed' }]]);
+  const [, unseen] = await play(await join(id, 'verifier'), [
+    ['review', { note: 'nothing was read', seen: [] }],
+    ['initiative_read', {}],
+    ['review', { note: 'it was renamed' }],
+  ]);
+  expect(unseen).toMatchObject({ review: [{ entry: 'gone.ts' }] });
   expect(await read()).toMatchObject({ review: null });
   expect(await play(worker, [['task_next', {}]])).toMatchObject([{ name: 'one' }]);
 });

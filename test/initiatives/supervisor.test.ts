@@ -134,6 +134,9 @@ describe('with the times of production', () => {
         expect((await workflow.describe()).typedSearchAttributes.get(SEARCH_ATTRIBUTES.status)).toBe(status),
       );
     await shows('active');
+    // It was compared once, and is not again until it changes.
+    const check = `SELECT check_at FROM initiatives WHERE initiative_id = $1`;
+    await eventually(async () => expect((await runtime.db.query(check, [id])).rows).toEqual([{ check_at: null }]));
     const { phases } = await client.initiatives.get('ada', id);
     const blocked_tasks = phases[0]!.plans[0]!.tasks.map(({ task_id }) => task_id);
     // Like a host that is killed after it has committed.
