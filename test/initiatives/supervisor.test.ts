@@ -162,6 +162,17 @@ describe('with the times of production', () => {
     const { sessions } = await client.initiatives.get('ada', busy.id);
     expect(sessions).toMatchObject([{ status: 'active' }]);
   });
+
+  // The last one here: it changes the settings.
+  it('I6 lowered settings hold for a work session that holds a task already', async () => {
+    const work = await held(client);
+    const workflow = runtime.temporal.workflow.getHandle(work.id);
+    await eventually(async () => expect((await workflow.query(initiativeSnapshotQuery)).watched).not.toBeNull());
+    await runtime.first.stop();
+    const settings = { staleAssignmentMs: STALE_MS, staleProgressMs: STALE_MS, sweepIntervalMs: 200 };
+    await runtime.startWorker({ settings });
+    await crashed(client, work);
+  });
 });
 
 describe('with skipped time', () => {
