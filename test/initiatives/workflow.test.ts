@@ -123,6 +123,7 @@ it('I3 an update carries out a command of ids once, and one with texts only afte
   expect(await codeOf(update(id, 'addDecision', {}))).toBe('BadRequest');
   expect(await codeOf(update(id, 'resolveBlocker', { id: 'block-001' }))).toBe('BadRequest');
   expect(await codeOf(update(id, 'assignTask', { command_id: 'a b', work_session: session.id }))).toBe('BadRequest');
+  expect(await codeOf(update(id, 'assignTask', { work_session: 'a b' }))).toBe('BadRequest');
   const { state, sessions, decisions } = await client.initiatives.get('ada', id);
   expect([state.position.task, sessions.length, decisions.length]).toEqual(['two', 1, 0]);
   await update(id, 'endSession', { id: session.id });

@@ -17,13 +17,13 @@ export async function orderedParts(): Promise<Part[]> {
   });
 }
 
-/** Returns in how many scopes its local work ran. */
-export async function scopesOfWork(): Promise<number> {
+/** Returns of each scope that its local work ran in whether it can be cancelled. */
+export async function scopesOfWork(): Promise<boolean[]> {
   const sequencer = new Sequencer();
   const scopes = new Set<CancellationScope>();
   for (let n = 0; n < 3; n += 1) {
     await sequencer.next('command');
     await sequencer.exclusively(async () => void scopes.add(CancellationScope.current()));
   }
-  return scopes.size;
+  return Array.from(scopes, ({ cancellable }) => cancellable);
 }
