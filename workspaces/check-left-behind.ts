@@ -68,7 +68,9 @@ export interface Thing {
 const QUOTED = /`([^`]+)`/g;
 const SYMBOL = /^[\w$]+(?:[.#:]+[\w$]+)*(?:\(\))?$/;
 const PATH = /^[^\s:#]+(?:\/[^\s:#]+|\.[A-Za-z0-9]+)$/;
-const IN_FILE = /^([^\s:#]+(?:\/[^\s:#]+|\.[A-Za-z0-9]+))(?:#|:\s*)(\S.*)$/s;
+/** PATH may take the square of the length of what it is given. `pathFault` allows no longer paths. */
+const MAX_PATH = 512;
+const IN_FILE = /^([^\s:#]{1,512})(?:#|:\s*)(\S.*)$/s;
 
 /**
  * What an entry names. All of it must be there:
@@ -82,7 +84,7 @@ export function implementation(entry: string): Thing[] {
   const quoted = [...entry.matchAll(QUOTED)].map(([, text = '']) => thing(text));
   if (quoted.length > 0) return quoted;
   const [, file, rest] = IN_FILE.exec(entry.trim()) ?? [];
-  if (file === undefined || rest === undefined) return [thing(entry)];
+  if (file === undefined || rest === undefined || !PATH.test(file)) return [thing(entry)];
   return [{ ...thing(rest), isPath: false, file }];
 }
 
@@ -96,7 +98,7 @@ async function thingsOf(root: string, entry: string): Promise<Thing[]> {
 
 function thing(text: string): Thing {
   const trimmed = text.trim();
-  const isPath = PATH.test(trimmed);
+  const isPath = trimmed.length <= MAX_PATH && PATH.test(trimmed);
   if (!SYMBOL.test(trimmed)) {
     const phrase = fold(trimmed);
     return { text: trimmed, isPath, isIn: (content) => content.folded.includes(phrase) };
@@ -113,7 +115,8 @@ function fold(text: string): string {
 const WORD = /[\w$]/;
 
 function hasWord({ text, spend }: Content, word: string): boolean {
-  for (let at = text.indexOf(word); at >= 0 && spend(HIT_COST); at = text.indexOf(word, at + 1)) {
+  const cost = HIT_COST + word.length;
+  for (let at = text.indexOf(word); at >= 0 && spend(cost); at = text.indexOf(word, at + 1)) {
     const [before, after] = [text[at - 1] ?? ' ', text[at + word.length] ?? ' '];
     if (!WORD.test(before) && !WORD.test(after)) return true;
   }
