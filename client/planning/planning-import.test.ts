@@ -246,6 +246,10 @@ it('I2 what the files say of each other must agree', () => {
       edited('', '', { '1-1-PLAN.md': `${PLAN}- [ ] a\0\n- [ ] a\uFFFD\n` }),
       /^1-1-PLAN\.md line 8: tasks with different names/,
     ],
+    [
+      edited('', '', { '1-1-PLAN.md': `${PLAN}- [ ] "\\u0000" (tsk_1)\n- [ ] "\\ud800" (tsk_2)\n` }),
+      /^1-1-PLAN\.md line 8: tasks with different names/,
+    ],
     [faultsOf(raw({ '1-1-PLAN.md': PLAN })), /^STATE\.md: this file/],
     [faultsOf(raw({ 'STATE.md': STATE })), /^1-1-PLAN\.md: at least one plan/],
     [faultsOf([...folder(), ...raw({ 'STATE.md': STATE })]), /^STATE\.md: one file with this path/],

@@ -101,7 +101,7 @@ export function lineOfName(name: string): string {
 export function nameOfLine(line: string): string {
   if (!line.startsWith('"')) return line;
   try {
-    return JSON.parse(line) as string;
+    return cleanText(JSON.parse(line) as string);
   } catch {
     return line;
   }
