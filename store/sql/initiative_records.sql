@@ -108,7 +108,7 @@ BEGIN
   VALUES (p_initiative, v_id, v_n, p_args ->> 'agent', v_chat, p_args ->> 'working_on', 'Resuming from ' || v_crashed || ' crash');
   UPDATE session_history SET resumed_by = v_id WHERE initiative_id = p_initiative AND id = v_crashed;
   RETURN jsonb_build_object('kind', 'session_started', 'outcome', jsonb_build_object('id', v_id),
-    'data', jsonb_strip_nulls(jsonb_build_object('session_id', v_chat, 'resumes', v_crashed)));
+    'data', jsonb_strip_nulls(jsonb_build_object('resumes', v_crashed)));
 END $$;
 
 -- For an erasure of a user's chat sessions, which STATE.md then does not name any more: another version of their initiatives. Waits for

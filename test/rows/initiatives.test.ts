@@ -287,6 +287,8 @@ it('I2 T9 erasing a chat session that STATE.md names gives another version', asy
   await call(db, 'erase_session', [chat.id, chat.user, 'home', false]);
   const after = await work.view();
   expect([after.sessions[0]?.session_id, after.initiative.version]).toEqual([null, version + 1]);
+  const named = 'SELECT FROM initiative_events WHERE initiative_id = $1 AND strpos(data::text, $2) > 0';
+  expect(await rows(db, named, [work.id, chat.id])).toEqual([]);
   const edit = { command: 'update_state', args: { next_action: 'edited' } };
   const target = { initiativeId: work.id, userId: work.user, commandId: newId('cmd') };
   expect(await applyInitiativeEdit(db, target, version, [edit])).toMatchObject({ code: 'StaleState' });

@@ -30,7 +30,7 @@ export function Review({ api, mismatches }: Props) {
           name="Accept what is missing"
           fields={[{ label: 'Why is that all right?' }]}
           action="Accept"
-          command={([note = '']) => ({ path: '/review', body: { note, seen } })}
+          command={([note = '']) => ({ path: '/review', body: { note, ...(isSendable(seen) && { seen }) } })}
           onDone={close}
           onDiscard={close}
         />
@@ -43,4 +43,9 @@ export function Review({ api, mismatches }: Props) {
       )}
     </section>
   );
+}
+
+/** A request has at most 1 MiB. What is longer is accepted as a whole. */
+function isSendable(seen: unknown): boolean {
+  return new Blob([JSON.stringify(seen)]).size < 1_000_000;
 }
