@@ -86,7 +86,8 @@ export function claimChangedInitiatives(db: Db, limit: number): Promise<ChangedI
 
 /** Notes that Temporal shows the status of initiatives: not of those whose status has changed since, or that are in use. */
 export async function endInitiativeChecks(db: Db, shown: readonly ChangedInitiative[]): Promise<void> {
-  await call(db, z.unknown(), 'end_initiative_checks', [jsonb(shown)]);
+  const checks = shown.map(({ initiative_id, check }) => ({ initiative_id, check }));
+  await call(db, z.unknown(), 'end_initiative_checks', [jsonb(checks)]);
 }
 
 /** Claims initiatives with a work session that their workflow should have ended two seconds ago, for ten seconds. */

@@ -2,7 +2,6 @@ import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { patient } from '../tools/test-kit/patient.ts';
 import { checkLeftBehind, implementation } from './check-left-behind.ts';
 
 let workspaces: string;
@@ -138,15 +137,14 @@ describe('I4 key implementations', () => {
 
   it.each([
     ['a long word that is in each place', 'a'.repeat(9_000)],
-    ['a long path', `${'a/'.repeat(4_900)}:`],
-  ])('I4 looking for %s takes no longer', async (name, entry) => {
+    ['a long word that is nearly in each place', `${'a'.repeat(5_000)}b${'a'.repeat(3_999)}`],
+    ['a long phrase that is nearly in each place', `${'a'.repeat(5_000)}-${'a'.repeat(3_999)}`],
+  ])('I4 looking for %s ends, too', async (name, entry) => {
     const places = path.join(workspaces, name.replaceAll(' ', '-'));
     await mkdir(places);
     await writeFile(path.join(places, 'a.txt'), 'a'.repeat(1024 ** 2));
-    const implementations = Array.from({ length: 100 }, (_, n) => entry.slice(n * 2));
-    const before = process.cpuUsage();
-    await checkLeftBehind(places, { files: [], implementations });
-    // Each of them took more than a minute, or five seconds.
-    expect(process.cpuUsage(before).user / 1000).toBeLessThan(patient(2_500));
+    const implementations = Array.from({ length: 1_000 }, (_, n) => entry.slice(n * 2));
+    // Cut off. It took many minutes.
+    expect(await checkLeftBehind(places, { files: [], implementations })).toEqual([]);
   });
 });

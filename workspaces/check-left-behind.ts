@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import path from 'node:path';
 import { folderInside, openInside } from './open.ts';
-import { pathFault } from './paths.ts';
+import { MAX_PATH, pathFault } from './paths.ts';
 
 /** What somebody has left. */
 export interface LeftBehind {
@@ -20,17 +20,20 @@ export interface Mismatch {
   problem: string;
 }
 
-/** Files that are walked, named ones aside. */
+/** Files that are walked, named ones aside, and folders. */
 const MAX_FILES = 5_000;
+const MAX_FOLDERS = 5_000;
 const MAX_FILE_BYTES = 1024 ** 2;
 /** Things that are looked for. */
 const MAX_THINGS = 2_000;
-/** What comparing may cost, in characters that are searched: about a second of CPU. The others are in the same unit. */
+/** What comparing may cost, in characters that are searched: a second or two of CPU. The others are in the same unit. */
 const MAX_COST = 1e9;
 const COMPARISON_COST = 100;
 const HIT_COST = 50;
 /** Of a character that is folded. */
 const FOLD_COST = 5;
+/** To look for what is longer, V8 takes the product of both lengths. */
+const MAX_HEAD = 200;
 /** Folders that nobody has written; and the export, which names what is looked for. */
 const NOT_READ: ReadonlySet<string> = new Set(['.git', 'node_modules', '.planning']);
 
@@ -68,9 +71,12 @@ export interface Thing {
 const QUOTED = /`([^`]+)`/g;
 const SYMBOL = /^[\w$]+(?:[.#:]+[\w$]+)*(?:\(\))?$/;
 const PATH = /^[^\s:#]+(?:\/[^\s:#]+|\.[A-Za-z0-9]+)$/;
-/** PATH may take the square of the length of what it is given. `pathFault` allows no longer paths. */
-const MAX_PATH = 512;
-const IN_FILE = /^([^\s:#]{1,512})(?:#|:\s*)(\S.*)$/s;
+const IN_FILE = /^([^\s:#]+)(?:#|:\s*)(\S.*)$/s;
+
+function isPathLike(text: string): boolean {
+  // PATH may take the square of the length.
+  return text.length <= MAX_PATH && PATH.test(text);
+}
 
 /**
  * What an entry names. All of it must be there:
@@ -84,7 +90,7 @@ export function implementation(entry: string): Thing[] {
   const quoted = [...entry.matchAll(QUOTED)].map(([, text = '']) => thing(text));
   if (quoted.length > 0) return quoted;
   const [, file, rest] = IN_FILE.exec(entry.trim()) ?? [];
-  if (file === undefined || rest === undefined || !PATH.test(file)) return [thing(entry)];
+  if (file === undefined || rest === undefined || !isPathLike(file)) return [thing(entry)];
   return [{ ...thing(rest), isPath: false, file }];
 }
 
@@ -98,13 +104,13 @@ async function thingsOf(root: string, entry: string): Promise<Thing[]> {
 
 function thing(text: string): Thing {
   const trimmed = text.trim();
-  const isPath = trimmed.length <= MAX_PATH && PATH.test(trimmed);
+  const isPath = isPathLike(trimmed);
   if (!SYMBOL.test(trimmed)) {
     const phrase = fold(trimmed);
-    return { text: trimmed, isPath, isIn: (content) => content.folded.includes(phrase) };
+    return { text: trimmed, isPath, isIn: (content) => isFound(placesOf(content.folded, phrase, content.spend)) };
   }
   const symbol = trimmed.replace(/\(\)$/, '');
-  return { text: trimmed, isPath, isIn: (content) => hasWord(content, symbol) };
+  return { text: trimmed, isPath, isIn: (content) => isFound(wordsOf(content, symbol)) };
 }
 
 function fold(text: string): string {
@@ -114,13 +120,25 @@ function fold(text: string): string {
 
 const WORD = /[\w$]/;
 
-function hasWord({ text, spend }: Content, word: string): boolean {
-  const cost = HIT_COST + word.length;
-  for (let at = text.indexOf(word); at >= 0 && spend(cost); at = text.indexOf(word, at + 1)) {
+/** Where a symbol is in a text as a whole word. */
+function* wordsOf({ text, spend }: Content, word: string): Generator<number> {
+  for (const at of placesOf(text, word, spend)) {
     const [before, after] = [text[at - 1] ?? ' ', text[at + word.length] ?? ' '];
-    if (!WORD.test(before) && !WORD.test(after)) return true;
+    if (!WORD.test(before) && !WORD.test(after)) yield at;
   }
-  return false;
+}
+
+/** Where a text is in another one, while that may cost more. */
+function* placesOf(text: string, wanted: string, spend: Spend): Generator<number> {
+  const head = wanted.slice(0, MAX_HEAD);
+  const cost = HIT_COST + wanted.length;
+  for (let at = text.indexOf(head); at >= 0 && spend(cost); at = text.indexOf(head, at + 1)) {
+    if (text.startsWith(wanted, at)) yield at;
+  }
+}
+
+function isFound(places: Generator<number>): boolean {
+  return places.next().done !== true;
 }
 
 /** False: the cost of this search is reached. */
@@ -172,12 +190,14 @@ async function lostOf(root: string, things: readonly Thing[]): Promise<Set<Thing
     await search.read(file, wanted);
     if (!search.isCutOff) for (const each of wanted) lost.add(each);
   }
-  let count = 0;
+  let [files, folders] = [0, 0];
   for await (const file of filesIn(root)) {
     if (anywhere.size === 0) break;
-    count += 1;
-    if (count <= MAX_FILES) await search.read(file, anywhere);
-    if (count > MAX_FILES || search.isCutOff) anywhere.clear();
+    if (file === undefined) folders += 1;
+    else files += 1;
+    const isOver = files > MAX_FILES || folders > MAX_FOLDERS;
+    if (file !== undefined && !isOver) await search.read(file, anywhere);
+    if (isOver || search.isCutOff) anywhere.clear();
   }
   return lost.union(anywhere);
 }
@@ -207,10 +227,11 @@ class Search {
   }
 }
 
-/** Relative paths of files, folder by folder. */
-async function* filesIn(root: string): AsyncGenerator<string> {
+/** Relative paths of files, folder by folder; undefined: a folder begins. */
+async function* filesIn(root: string): AsyncGenerator<string | undefined> {
   const folders = ['.'];
   for (let at = folders.shift(); at !== undefined; at = folders.shift()) {
+    yield undefined;
     for (const entry of await entriesOf(root, at)) {
       const place = path.join(at, entry.name);
       if (entry.isDirectory() && !NOT_READ.has(entry.name)) folders.push(place);

@@ -22,7 +22,8 @@ export function workspaceRoot(
 /** The folder of all snapshots, in a user's folder. No workspace: what tools write must not get there. */
 export const SNAPSHOTS_FOLDER = '.snapshots';
 
-const MAX_PATH = 512;
+/** Characters of a path in a workspace. */
+export const MAX_PATH = 512;
 
 /** What is wrong with the path of a file in a workspace; undefined: nothing. Links are checked when it is opened. */
 export function pathFault(file: string): string | undefined {

@@ -2,7 +2,7 @@ import type { Faults, TextFile } from './text-files.ts';
 
 /** What the file of a decision or a blocker says, as the export writes it. */
 export interface EntryRows {
-  /** The heading, or ''. */
+  /** The first line, without its "# ". That it is a heading is checked. */
   title: string;
   /** The first value of a row; null: it has none. */
   one: (name: string) => string | null;

@@ -80,7 +80,6 @@ BEGIN
     FROM gone WHERE state = 'running';
   -- Waits for writers without the session lock. Not earlier: a batch locks its run before it locks this row.
   PERFORM FROM chat_sessions WHERE session_id = ANY (v_sessions) ORDER BY session_id FOR UPDATE;
-  IF NOT p_whole_user THEN PERFORM forget_chats(v_sessions, p_user); END IF;
   WITH gone AS (DELETE FROM system_prompts WHERE session_id = ANY (v_sessions) RETURNING sections)
   SELECT coalesce(array_agg(DISTINCT section), '{}') INTO v_sections FROM gone, unnest(sections) AS section;
   DELETE FROM work_log WHERE session_id = ANY (v_sessions);
@@ -103,6 +102,8 @@ BEGIN
     SELECT unnest(v_sessions)
     UNION SELECT split_part(workspace_root, '/' || p_home || '/', 2) FROM chat_sessions
            WHERE session_id = ANY (v_sessions) AND position('/' || p_home || '/' IN workspace_root) > 0);
+  -- Late: commands of the initiatives that it worked on wait from here on.
+  IF NOT p_whole_user THEN PERFORM forget_chats(v_sessions, p_user); END IF;
   DELETE FROM chat_sessions WHERE session_id = ANY (v_sessions);
   DELETE FROM sessions WHERE session_id = ANY (v_sessions);
   PERFORM queue_erasure(each, NULL) FROM unnest(v_sessions) AS each;

@@ -5,8 +5,8 @@
 --
 -- and logs an event with the outcome. That function checks before it writes, and returns a refusal, { "code": <error code>, ... },
 -- or { "kind": <kind of the event>, "data": <ids and statuses>, "outcome": <ids> }, or null: there was nothing to do. The
--- functions are in initiative_tasks.sql, initiative_blockers.sql and initiative_records.sql; receipts.sql has what sessions'
--- commands have in common with these.
+-- functions are in initiative_tasks.sql, initiative_blockers.sql, initiative_records.sql and initiative_reviews.sql. receipts.sql has
+-- what these commands share with those of sessions.
 
 -- Trigger: a status changes only as domain/initiatives/machines.ts allows.
 CREATE OR REPLACE FUNCTION guard_initiative_status() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -11,7 +11,6 @@ const LOOK_MS = 5_000;
 /** Share of a core that a worker at rest does not reach: it polls, and renews its lease. */
 const BUSY = 0.15;
 const MAX_WAIT_MS = 180_000;
-const COLLECT_MS = 5_000;
 
 /** Settings of a worker for `sizesHeld`. */
 export const COLLECTING = { NODE_OPTIONS: `--import ${new URL('collect-garbage.ts', import.meta.url).href}` };
@@ -30,10 +29,7 @@ export function openMany(count: number, open: () => Promise<string>): Promise<st
 /** The memory of a worker at rest, and the database's size. */
 export async function sizes(system: System): Promise<Sizes> {
   await untilAtRest(system.pids().worker);
-  return sizesNow(system);
-}
-
-async function sizesNow({ db, pids }: System): Promise<Sizes> {
+  const { db, pids } = system;
   const { rows } = await db.query<{ size: number }>('SELECT pg_database_size(current_database()) AS size');
   return { worker: memoryOf(pids().worker), database: rows[0]!.size };
 }
@@ -43,8 +39,7 @@ export async function sizesHeld(system: System): Promise<Sizes> {
   const { worker } = system.pids();
   await untilAtRest(worker);
   process.kill(worker, 'SIGWINCH');
-  await delay(COLLECT_MS);
-  return sizesNow(system);
+  return sizes(system);
 }
 
 /** Waits until a process has rested for a while: what trails behind the sessions, such as their wake-ups, may take a minute. */
