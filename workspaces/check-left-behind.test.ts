@@ -135,6 +135,26 @@ describe('I4 key implementations', () => {
     }
   });
 
+  it('I4 what is longer than a path may be is a phrase', () => {
+    const long = (count: number) => `${'a/'.repeat(count)}a`;
+    expect([long(255), long(256)].map((entry) => implementation(entry)[0]?.isPath)).toEqual([true, false]);
+    expect(implementation(`${long(256)}#b`)[0]?.file).toBeUndefined();
+  });
+
+  it('I4 5,000 folders are walked', async () => {
+    const folders = path.join(workspaces, 'folders');
+    // This one, and those in it.
+    const make = (from: number, to: number) =>
+      Promise.all(
+        Array.from({ length: to - from }, (_, n) => mkdir(path.join(folders, `${from + n}`), { recursive: true })),
+      );
+    const gone = () => checkLeftBehind(folders, { files: [], implementations: ['gone'] });
+    await make(1, 5_000);
+    expect(await gone()).toHaveLength(1);
+    await make(5_000, 5_001);
+    expect(await gone()).toEqual([]);
+  });
+
   it.each([
     ['a long word that is in each place', 'a'.repeat(9_000)],
     ['a long word that is nearly in each place', `${'a'.repeat(5_000)}b${'a'.repeat(3_999)}`],

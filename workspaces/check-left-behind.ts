@@ -26,7 +26,7 @@ const MAX_FOLDERS = 5_000;
 const MAX_FILE_BYTES = 1024 ** 2;
 /** Things that are looked for. */
 const MAX_THINGS = 2_000;
-/** What comparing may cost, in characters that are searched: a second or two of CPU. The others are in the same unit. */
+/** What comparing may cost, in characters that are searched: a few seconds of CPU. The others are in the same unit. */
 const MAX_COST = 1e9;
 const COMPARISON_COST = 100;
 const HIT_COST = 50;
