@@ -155,6 +155,18 @@ describe('I4 key implementations', () => {
     expect(await gone()).toEqual([]);
   });
 
+  it('I4 a search of nested folders ends, too', async () => {
+    const nested = path.join(workspaces, 'nested');
+    const gone = () => checkLeftBehind(nested, { files: [], implementations: ['gone'] });
+    await mkdir(path.join(nested, 'a/'.repeat(50)), { recursive: true });
+    expect(await gone()).toHaveLength(1);
+    await mkdir(path.join(nested, 'a/'.repeat(400)), { recursive: true });
+    expect(await gone()).toEqual([]);
+    const files = Array.from({ length: 1_000 }, () => `${'a/'.repeat(250)}b`);
+    // Cut off. Each folder on the way is opened.
+    expect((await checkLeftBehind(nested, { files, implementations: [] })).length).toBeLessThan(250);
+  });
+
   it.each([
     ['a long word that is in each place', 'a'.repeat(9_000)],
     ['a long word that is nearly in each place', `${'a'.repeat(5_000)}b${'a'.repeat(3_999)}`],

@@ -32,7 +32,11 @@ const COMPARISON_COST = 100;
 const HIT_COST = 50;
 /** Of a character that is folded. */
 const FOLD_COST = 5;
-/** To look for what is longer, V8 takes the product of both lengths. */
+/** Of each folder on the way to what is opened. */
+const OPEN_COST = 30_000;
+/** Of an entry of a folder. */
+const ENTRY_COST = 500;
+/** Characters of a longer text that are looked for first: for all of them V8's indexOf may take the product of both lengths. */
 const MAX_HEAD = 200;
 /** Folders that nobody has written; and the export, which names what is looked for. */
 const NOT_READ: ReadonlySet<string> = new Set(['.git', 'node_modules', '.planning']);
@@ -43,13 +47,14 @@ const NOT_READ: ReadonlySet<string> = new Set(['.git', 'node_modules', '.plannin
  */
 export async function checkLeftBehind(root: string, { files, implementations }: LeftBehind): Promise<Mismatch[]> {
   const missing: Mismatch[] = [];
+  const search = new Search(root);
   for (const entry of files) {
-    const problem = await fileProblem(root, entry);
+    const problem = await search.problem(entry);
     if (problem !== undefined) missing.push({ kind: 'file', entry, problem });
   }
   const wanted: { entry: string; things: Thing[] }[] = [];
-  for (const entry of implementations) wanted.push({ entry, things: await thingsOf(root, entry) });
-  const lost = await lostOf(root, wanted.flatMap(({ things }) => things).slice(0, MAX_THINGS));
+  for (const entry of implementations) wanted.push({ entry, things: await thingsOf(search, entry) });
+  const lost = await lostOf(search, wanted.flatMap(({ things }) => things).slice(0, MAX_THINGS));
   for (const { entry, things } of wanted) {
     const first = things.find((each) => lost.has(each));
     if (first !== undefined) missing.push({ kind: 'implementation', entry, problem: `not found: ${first.text}` });
@@ -95,10 +100,10 @@ export function implementation(entry: string): Thing[] {
 }
 
 /** The same in a workspace, where `Node.js: streams` is a phrase unless there is such a file. */
-async function thingsOf(root: string, entry: string): Promise<Thing[]> {
+async function thingsOf(search: Search, entry: string): Promise<Thing[]> {
   const things = implementation(entry);
   const file = things[0]?.file;
-  const isProse = file !== undefined && /\s/.test(entry.trim()) && (await fileProblem(root, file)) !== undefined;
+  const isProse = file !== undefined && /\s/.test(entry.trim()) && (await search.problem(file)) !== undefined;
   return isProse ? [thing(entry)] : things;
 }
 
@@ -161,13 +166,10 @@ class Content {
   }
 }
 
-/** What is wrong with a file; undefined: it exists. */
-async function fileProblem(root: string, entry: string): Promise<string | undefined> {
-  const fault = pathFault(entry);
-  if (fault !== undefined) return fault;
+async function fileProblem(root: string, file: string): Promise<string | undefined> {
   try {
-    await using folder = await folderInside(root, path.dirname(entry));
-    const stat = await folder.stat(path.basename(entry));
+    await using folder = await folderInside(root, path.dirname(file));
+    const stat = await folder.stat(path.basename(file));
     return stat.isSymbolicLink() ? 'it is a link' : undefined;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
@@ -177,29 +179,28 @@ async function fileProblem(root: string, entry: string): Promise<string | undefi
 }
 
 /** Those of the things that are not in the workspace, and not those that a limit leaves open. */
-async function lostOf(root: string, things: readonly Thing[]): Promise<Set<Thing>> {
+async function lostOf(search: Search, things: readonly Thing[]): Promise<Set<Thing>> {
   const inFiles = new Map<string, Set<Thing>>();
   const anywhere = new Set<Thing>();
   for (const each of things) {
     if (each.file !== undefined) inFiles.set(each.file, (inFiles.get(each.file) ?? new Set()).add(each));
-    else if (!each.isPath || (await fileProblem(root, each.text)) !== undefined) anywhere.add(each);
+    else if (!each.isPath || (await search.problem(each.text)) !== undefined) anywhere.add(each);
   }
   const lost = new Set<Thing>();
-  const search = new Search(root);
   for (const [file, wanted] of inFiles) {
     await search.read(file, wanted);
     if (!search.isCutOff) for (const each of wanted) lost.add(each);
   }
   let [files, folders] = [0, 0];
-  for await (const file of filesIn(root)) {
+  for await (const { place, isFile } of search.places()) {
     if (anywhere.size === 0) break;
-    if (file === undefined) folders += 1;
-    else files += 1;
+    if (isFile) files += 1;
+    else folders += 1;
     const isOver = files > MAX_FILES || folders > MAX_FOLDERS;
-    if (file !== undefined && !isOver) await search.read(file, anywhere);
-    if (isOver || search.isCutOff) anywhere.clear();
+    if (isFile && !isOver) await search.read(place, anywhere);
+    if (isOver || search.isCutOff) break;
   }
-  return lost.union(anywhere);
+  return search.isCutOff || files > MAX_FILES || folders > MAX_FOLDERS ? lost : lost.union(anywhere);
 }
 
 class Search {
@@ -214,30 +215,44 @@ class Search {
     return this.cost > MAX_COST;
   }
 
+  /** What is wrong with a file; undefined: it exists, or the search is cut off. */
+  async problem(file: string): Promise<string | undefined> {
+    return pathFault(file) ?? (this.opens(file) ? fileProblem(this.root, file) : undefined);
+  }
+
   /** Reads a file, and removes from the things those that are in it. */
   async read(file: string, things: Set<Thing>): Promise<void> {
-    const text = this.isCutOff ? undefined : await contentOf(this.root, file);
+    const text = this.opens(file) ? await contentOf(this.root, file) : undefined;
     if (text === undefined) return;
-    const spend = (cost: number) => (this.cost += cost) <= MAX_COST;
-    const content = new Content(text, spend);
+    const content = new Content(text, this.spend);
     for (const each of things) {
-      if (!spend(COMPARISON_COST + text.length)) return;
+      if (!this.spend(COMPARISON_COST + text.length)) return;
       if (each.isIn(content)) things.delete(each);
     }
   }
-}
 
-/** Relative paths of files, folder by folder; undefined: a folder begins. */
-async function* filesIn(root: string): AsyncGenerator<string | undefined> {
-  const folders = ['.'];
-  for (let at = folders.shift(); at !== undefined; at = folders.shift()) {
-    yield undefined;
-    for (const entry of await entriesOf(root, at)) {
-      const place = path.join(at, entry.name);
-      if (entry.isDirectory() && !NOT_READ.has(entry.name)) folders.push(place);
-      if (entry.isFile()) yield place;
+  /** Relative paths, folder by folder: each folder before it is read, and then its files. */
+  async *places(): AsyncGenerator<{ place: string; isFile: boolean }> {
+    const folders = ['.'];
+    // It grows meanwhile.
+    for (const folder of folders) {
+      yield { place: folder, isFile: false };
+      const entries = this.opens(folder) ? await entriesOf(this.root, folder) : [];
+      this.spend(entries.length * ENTRY_COST);
+      for (const entry of entries) {
+        const place = path.join(folder, entry.name);
+        if (entry.isDirectory() && !NOT_READ.has(entry.name)) folders.push(place);
+        if (entry.isFile()) yield { place, isFile: true };
+      }
     }
   }
+
+  /** Spends what opening a path costs: it is done from the root, folder by folder. */
+  private opens(place: string): boolean {
+    return this.spend(place.split(path.sep).length * OPEN_COST);
+  }
+
+  private readonly spend: Spend = (cost) => (this.cost += cost) <= MAX_COST;
 }
 
 async function entriesOf(root: string, folder: string) {

@@ -20,8 +20,8 @@ interface News {
 
 /**
  * Tells the workflows of initiatives what their rows have recorded, in the background. While a workflow is being told, only the newest
- * of what follows is kept: it tells of everything before. News may be lost; sweepers wake workflows that
- * have not ended a stale work session, or do not show a changed status.
+ * of what follows is kept: it tells of everything before. News may be lost; sweepers wake workflows that have not ended a stale work
+ * session, or do not show a changed status.
  */
 export class InitiativeWaker {
   private readonly workflows: SessionWorkflows;

@@ -20,7 +20,7 @@ const schema = decisionBody.extend({
   reversible: z
     .enum(['yes', 'no'], 'yes or no')
     .transform((word) => word === 'yes')
-    .nullable(),
+    .optional(),
 });
 const DAY = /(?<day>\d{4}-\d{2}-\d{2})-[^/]*$/;
 
@@ -38,13 +38,12 @@ export function decisionOfFile(
   const [context, reason] = [one('Context') ?? '', one('Reason') ?? ''];
   if (inState.has(decisionKey({ context, decision: title, reason }))) return undefined;
   const given = {
-    ...{ context, decision: title, reason, kind: one('Kind'), reversible: one('Reversible') },
+    ...{ context, decision: title, reason, kind: one('Kind'), reversible: one('Reversible') ?? undefined },
     date: one('Date') ?? DAY.exec(file.path)?.groups?.['day'],
     alternatives_considered: all('Alternatives considered'),
   };
   try {
-    const { reversible, ...decision } = parseInput(schema, given);
-    return { ...decision, ...(reversible !== null && { reversible }) };
+    return parseInput(schema, given);
   } catch (error) {
     if (!(error instanceof InvalidInputError)) throw error;
     for (const { field, expected } of error.errors) {

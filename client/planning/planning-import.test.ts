@@ -213,6 +213,10 @@ it('I2 what the files say of each other must agree', () => {
       /^blockers\/x\.md line 4: Status: resolved, or/,
     ],
     [
+      edited('status: active', `status: active\n    issues: ${JSON.stringify(Array(10_001).fill('x'))}`),
+      /sessions\[\d\]\.issues: .*at most 10,?000/,
+    ],
+    [
       edited('', '', { 'blockers/x.md': RESOLVED.replace('2025-03-04', '2025-13-04') }),
       /^blockers\/x\.md line 5: Identified at: a time such as/,
     ],

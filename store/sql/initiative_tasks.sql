@@ -52,8 +52,8 @@ BEGIN
   RETURN task_result('task_assigned', p_args || jsonb_build_object('task_id', v_task));
 END $$;
 
--- p_args: { task_id, work_session }. Starts a task that the work session holds or nobody holds; of one that was set to in_progress,
--- which has no sign of life yet, it takes over the work.
+-- p_args: { task_id, work_session }. Starts a task that the work session holds or nobody holds; also one that was set to in_progress,
+-- as long as nobody has started it or reported on it.
 CREATE OR REPLACE FUNCTION ini_start_task(p_initiative text, p_args jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_held record := held_task(p_initiative, p_args);

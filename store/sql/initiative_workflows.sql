@@ -117,12 +117,13 @@ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off S
 $$;
 
 -- Notes that Temporal shows the status of initiatives as they were claimed, [{ initiative_id, check }]: not of those whose status has
--- changed since. SKIP LOCKED: one that is in use is claimed again.
-CREATE OR REPLACE FUNCTION end_initiative_checks(p_shown jsonb) RETURNS void LANGUAGE sql AS $$
+-- changed since. SKIP LOCKED: one that is in use is claimed again. The planner settings are those of claim_due_runs().
+CREATE OR REPLACE FUNCTION end_initiative_checks(p_shown jsonb) RETURNS void LANGUAGE sql
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
   WITH shown AS (
-    SELECT i.initiative_id FROM jsonb_array_elements(p_shown) AS each
+    SELECT i.ctid FROM jsonb_array_elements(p_shown) AS each
       JOIN initiatives i ON i.initiative_id = each ->> 'initiative_id' AND exact_time(i.check_at) = each ->> 'check'
        FOR NO KEY UPDATE OF i SKIP LOCKED
   )
-  UPDATE initiatives i SET check_at = NULL FROM shown WHERE i.initiative_id = shown.initiative_id
+  UPDATE initiatives i SET check_at = NULL FROM shown WHERE i.ctid = shown.ctid
 $$;

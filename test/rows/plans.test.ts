@@ -5,7 +5,7 @@ import { newId } from '../../domain/ids.ts';
 import type { Fence } from '../../domain/runs.ts';
 import { readAnswers } from '../../store/answers.ts';
 import { eraseSession, eraseUserRest, someSessionsOf } from '../../store/erasure.ts';
-import { claimChangedInitiatives } from '../../store/initiative-workflows.ts';
+import { claimChangedInitiatives, endInitiativeChecks } from '../../store/initiative-workflows.ts';
 import { readFollowed } from '../../store/status.ts';
 import { claimDueRuns } from '../../store/sweep.ts';
 import { insertPast, patiently } from '../../tools/test-kit/long-past.ts';
@@ -241,7 +241,13 @@ it('Q2 I5 the sweeper reads initiatives only whose check is due', async () => {
     // All rows are in some 300 blocks.
     expect((await blocksRead(client)) - before).toBeLessThan(20);
     await client.query(`UPDATE initiatives SET check_at = now() WHERE initiative_id = 'ini_1'`);
-    expect(await claim()).toMatchObject([{ initiative_id: 'ini_1' }]);
+    const due = await claim();
+    expect(due).toMatchObject([{ initiative_id: 'ini_1' }]);
+    // The first call of a connection reads the catalog.
+    await endInitiativeChecks(client, []);
+    const claimed = await blocksRead(client);
+    await endInitiativeChecks(client, due);
+    expect((await blocksRead(client)) - claimed).toBeLessThan(40);
   } finally {
     client.release();
   }

@@ -1,5 +1,5 @@
 // Loaded first by each thread of a measured worker: at SIGWINCH all of them collect their garbage, and give back what is free.
-// Temporal's SDK shuts down at SIGUSR2.
+// Not at SIGUSR2, at which Temporal's SDK shuts down.
 import v8 from 'node:v8';
 import vm from 'node:vm';
 import { BroadcastChannel, isMainThread } from 'node:worker_threads';

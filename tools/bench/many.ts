@@ -27,11 +27,11 @@ export function openMany(count: number, open: () => Promise<string>): Promise<st
 }
 
 /** The memory of a worker at rest, and the database's size. */
-export async function sizes(system: System): Promise<Sizes> {
-  await untilAtRest(system.pids().worker);
-  const { db, pids } = system;
+export async function sizes({ db, pids }: System): Promise<Sizes> {
+  const { worker } = pids();
+  await untilAtRest(worker);
   const { rows } = await db.query<{ size: number }>('SELECT pg_database_size(current_database()) AS size');
-  return { worker: memoryOf(pids().worker), database: rows[0]!.size };
+  return { worker: memoryOf(worker), database: rows[0]!.size };
 }
 
 /** The same, once the worker has collected its garbage: what it holds, and not what V8 has not got round to yet. */

@@ -45,7 +45,7 @@ export function Review({ api, mismatches }: Props) {
   );
 }
 
-/** A request has at most 1 MiB. What is longer is accepted as a whole. */
+/** A request has at most 1 MiB, unless PERDURE_MAX_BODY says otherwise. What is longer is accepted as a whole. */
 function isSendable(seen: unknown): boolean {
   return new Blob([JSON.stringify(seen)]).size < 1_000_000;
 }

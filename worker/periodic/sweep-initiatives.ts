@@ -16,7 +16,7 @@ import type { SweepDeps } from './sweep-deps.ts';
 const AT_ONCE = 50;
 const DEADLINE_MS = 3_000;
 
-/** Wakes initiatives whose workflow should have ended a stale work session two seconds ago. It loads its rows then. */
+/** Wakes initiatives whose workflow should have ended a stale work session two seconds ago: woken, they load their rows. */
 export async function sweepInitiatives(deps: SweepDeps & { settings: Staleness }): Promise<void> {
   const stale = await claimStaleInitiatives(deps.db, deps.settings, AT_ONCE);
   await Promise.all(
