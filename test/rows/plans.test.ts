@@ -236,10 +236,14 @@ it('Q2 I5 the sweeper reads initiatives only whose check is due', async () => {
                           FROM generate_series(1, 20000) AS n`);
     const claim = () => claimChangedInitiatives(client, 50);
     for (let plans = 0; plans < 8; plans += 1) await claim();
-    const before = await blocksRead(client);
-    expect(await claim()).toEqual([]);
-    // All rows are in some 300 blocks.
-    expect((await blocksRead(client)) - before).toBeLessThan(20);
+    const reads: number[] = [];
+    for (let round = 0; round < 3; round += 1) {
+      const before = await blocksRead(client);
+      expect(await claim()).toEqual([]);
+      reads.push((await blocksRead(client)) - before);
+    }
+    // All rows are in some 300 blocks. Once the catalog may be read again, after an autovacuum.
+    expect(Math.min(...reads), reads.join()).toBeLessThan(20);
     await client.query(`UPDATE initiatives SET check_at = now() WHERE initiative_id = 'ini_1'`);
     const due = await claim();
     expect(due).toMatchObject([{ initiative_id: 'ini_1' }]);
