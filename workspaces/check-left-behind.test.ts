@@ -155,6 +155,17 @@ describe('I4 key implementations', () => {
     expect(await gone()).toEqual([]);
   });
 
+  it('I4 files deep in a workspace are all searched', async () => {
+    const deep = path.join(workspaces, 'deep');
+    const below = path.join(deep, 'a/'.repeat(20));
+    await mkdir(below, { recursive: true });
+    await Promise.all(
+      Array.from({ length: 2_000 }, (_, n) => writeFile(path.join(below, `${n}.ts`), `const a${n} = 1;`)),
+    );
+    const mismatches = await checkLeftBehind(deep, { files: [], implementations: ['gone', 'a1999'] });
+    expect(mismatches.map(({ entry }) => entry)).toEqual(['gone']);
+  });
+
   it('I4 a search of nested folders ends, too', async () => {
     const nested = path.join(workspaces, 'nested');
     const gone = () => checkLeftBehind(nested, { files: [], implementations: ['gone'] });

@@ -1,8 +1,7 @@
 // Whether a workspace still is as somebody has left it: files that exist, and things that are in them.
 import { constants } from 'node:fs';
-import type { FileHandle } from 'node:fs/promises';
 import path from 'node:path';
-import { folderInside, openInside } from './open.ts';
+import { type Folder, folderInside } from './open.ts';
 import { MAX_PATH, pathFault } from './paths.ts';
 
 /** What somebody has left. */
@@ -26,13 +25,13 @@ const MAX_FOLDERS = 5_000;
 const MAX_FILE_BYTES = 1024 ** 2;
 /** Things that are looked for. */
 const MAX_THINGS = 2_000;
-/** What comparing may cost, in characters that are searched: a few seconds of CPU. The others are in the same unit. */
+/** What a search may cost, in characters that are searched: a few seconds of CPU. The others are in the same unit. */
 const MAX_COST = 1e9;
 const COMPARISON_COST = 100;
 const HIT_COST = 50;
 /** Of a character that is folded. */
 const FOLD_COST = 5;
-/** Of each folder on the way to what is opened. */
+/** Of opening a file, and each folder on the way. */
 const OPEN_COST = 30_000;
 /** Of an entry of a folder. */
 const ENTRY_COST = 500;
@@ -192,15 +191,14 @@ async function lostOf(search: Search, things: readonly Thing[]): Promise<Set<Thi
     if (!search.isCutOff) for (const each of wanted) lost.add(each);
   }
   let [files, folders] = [0, 0];
-  for await (const { place, isFile } of search.places()) {
+  for await (const { folder, name } of search.places()) {
     if (anywhere.size === 0) break;
-    if (isFile) files += 1;
-    else folders += 1;
-    const isOver = files > MAX_FILES || folders > MAX_FOLDERS;
-    if (isFile && !isOver) await search.read(place, anywhere);
-    if (isOver || search.isCutOff) break;
+    if (name === undefined) folders += 1;
+    else files += 1;
+    if (files > MAX_FILES || folders > MAX_FOLDERS || search.isCutOff) return lost;
+    if (folder !== undefined && name !== undefined) await search.readIn(folder, name, anywhere);
   }
-  return search.isCutOff || files > MAX_FILES || folders > MAX_FOLDERS ? lost : lost.union(anywhere);
+  return search.isCutOff ? lost : lost.union(anywhere);
 }
 
 class Search {
@@ -222,7 +220,14 @@ class Search {
 
   /** Reads a file, and removes from the things those that are in it. */
   async read(file: string, things: Set<Thing>): Promise<void> {
-    const text = this.opens(file) ? await contentOf(this.root, file) : undefined;
+    if (pathFault(file) !== undefined) return;
+    await using folder = await this.folder(path.dirname(file));
+    if (folder !== undefined) await this.readIn(folder, path.basename(file), things);
+  }
+
+  /** The same in an open folder. */
+  async readIn(folder: Folder, name: string, things: Set<Thing>): Promise<void> {
+    const text = this.spend(OPEN_COST) ? await contentOf(folder, name) : undefined;
     if (text === undefined) return;
     const content = new Content(text, this.spend);
     for (const each of things) {
@@ -231,46 +236,48 @@ class Search {
     }
   }
 
-  /** Relative paths, folder by folder: each folder before it is read, and then its files. */
-  async *places(): AsyncGenerator<{ place: string; isFile: boolean }> {
+  /** Each folder, which is open until the next one, and then its files. Undefined: it cannot be opened. */
+  async *places(): AsyncGenerator<{ folder: Folder | undefined; name?: string }> {
     const folders = ['.'];
     // It grows meanwhile.
-    for (const folder of folders) {
-      yield { place: folder, isFile: false };
-      const entries = this.opens(folder) ? await entriesOf(this.root, folder) : [];
+    for (const at of folders) {
+      await using folder = await this.folder(at);
+      yield { folder };
+      const entries = await entriesOf(folder);
       this.spend(entries.length * ENTRY_COST);
       for (const entry of entries) {
-        const place = path.join(folder, entry.name);
+        const place = path.join(at, entry.name);
         if (entry.isDirectory() && !NOT_READ.has(entry.name)) folders.push(place);
-        if (entry.isFile()) yield { place, isFile: true };
+        if (entry.isFile() && pathFault(place) === undefined) yield { folder, name: entry.name };
       }
     }
   }
 
+  private async folder(place: string): Promise<Folder | undefined> {
+    return this.opens(place) ? folderInside(this.root, place).catch(() => undefined) : undefined;
+  }
+
   /** Spends what opening a path costs: it is done from the root, folder by folder. */
   private opens(place: string): boolean {
-    return this.spend(place.split(path.sep).length * OPEN_COST);
+    return this.spend(place.split(/[\\/]/).length * OPEN_COST);
   }
 
   private readonly spend: Spend = (cost) => (this.cost += cost) <= MAX_COST;
 }
 
-async function entriesOf(root: string, folder: string) {
+async function entriesOf(folder: Folder | undefined) {
   try {
-    await using opened = await folderInside(root, folder);
-    return (await opened.entries()).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    return ((await folder?.entries()) ?? []).toSorted((a, b) => (a.name < b.name ? -1 : 1));
   } catch {
     // Removed meanwhile, or not readable.
     return [];
   }
 }
 
-/** The text of a file; undefined: it is too long, binary, or gone, or outside of the workspace. */
-async function contentOf(root: string, file: string): Promise<string | undefined> {
-  if (pathFault(file) !== undefined) return undefined;
-  let handle: FileHandle | undefined;
+/** The text of a file; undefined: it is too long, binary, or gone. */
+async function contentOf(folder: Folder, name: string): Promise<string | undefined> {
   try {
-    handle = await openInside(root, file, constants.O_RDONLY);
+    await using handle = await folder.open(name, constants.O_RDONLY, 0);
     const stat = await handle.stat();
     if (!stat.isFile() || stat.size > MAX_FILE_BYTES) return undefined;
     const bytes = await handle.readFile();
@@ -278,7 +285,5 @@ async function contentOf(root: string, file: string): Promise<string | undefined
     return bytes.includes(0) ? undefined : bytes.toString('utf8');
   } catch {
     return undefined;
-  } finally {
-    await handle?.close();
   }
 }

@@ -54,7 +54,8 @@ export function folderInside(root: string, folder: string): Promise<Folder> {
   return Folder.descend(root, folder, false);
 }
 
-class Folder implements AsyncDisposable {
+/** `folderInside` opens one. */
+export class Folder implements AsyncDisposable {
   private readonly path: string;
   private readonly handle: FileHandle | undefined;
 

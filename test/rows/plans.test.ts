@@ -244,14 +244,18 @@ it('Q2 I5 the sweeper reads initiatives only whose check is due', async () => {
     }
     // All rows are in some 300 blocks. Once the catalog may be read again, after an autovacuum.
     expect(Math.min(...reads), reads.join()).toBeLessThan(20);
-    await client.query(`UPDATE initiatives SET check_at = now() WHERE initiative_id = 'ini_1'`);
-    const due = await claim();
-    expect(due).toMatchObject([{ initiative_id: 'ini_1' }]);
     // The first call of a connection reads the catalog.
     await endInitiativeChecks(client, []);
-    const claimed = await blocksRead(client);
-    await endInitiativeChecks(client, due);
-    expect((await blocksRead(client)) - claimed).toBeLessThan(40);
+    const ends: number[] = [];
+    for (let round = 0; round < 3; round += 1) {
+      await client.query(`UPDATE initiatives SET check_at = now() WHERE initiative_id = 'ini_1'`);
+      const due = await claim();
+      expect(due).toMatchObject([{ initiative_id: 'ini_1' }]);
+      const before = await blocksRead(client);
+      await endInitiativeChecks(client, due);
+      ends.push((await blocksRead(client)) - before);
+    }
+    expect(Math.min(...ends), ends.join()).toBeLessThan(40);
   } finally {
     client.release();
   }
