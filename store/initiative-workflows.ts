@@ -23,7 +23,7 @@ const outcome = z.object({
   mark,
 });
 
-/** When a work session that holds tasks counts as crashed, in milliseconds. */
+/** When a work session is ended: that long after it was given a task that it holds, and after its last sign of life, in milliseconds. */
 export interface Staleness {
   staleAssignmentMs: number;
   staleProgressMs: number;
@@ -53,7 +53,7 @@ export function applyForWorkflow(
   return call(db, maybe(outcome), 'apply_for_workflow', values);
 }
 
-/** Ends a work session as crashed unless it has given a newer sign of life; undefined: there is no such initiative. */
+/** Ends a work session, as crashed if it holds tasks, unless it has given a newer sign of life; undefined: there is no such initiative. */
 export function resetStale(
   db: Db,
   initiativeId: string,

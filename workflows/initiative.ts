@@ -5,7 +5,7 @@ import { InitiativeState } from './initiative-state.ts';
 import { resume } from './sequencer.ts';
 
 /**
- * An initiative: it supervises the work sessions that hold tasks. Its only input is its id; each execution loads the rest from
+ * An initiative: it supervises its work sessions. Its only input is its id; each execution loads the rest from
  * Postgres, so it may end at any point: the next command, or a sweeper, starts another one.
  */
 export async function initiative(initiativeId: string): Promise<void> {
@@ -41,7 +41,7 @@ async function cancelWith(state: InitiativeState, workflow: CancellationScope): 
 }
 
 /**
- * Ends work sessions that give no sign of life, and the workflow after `idle_close_ms` without a command while nobody holds a task.
+ * Ends work sessions that give no sign of life, and the workflow after `idle_close_ms` without a command while none is watched.
  * One timer at a time. Signs of life do not restart it: when it fires, the row says whether there was one.
  */
 async function supervise(state: InitiativeState): Promise<never> {

@@ -126,7 +126,7 @@ export type InitiativeArgs = { command_id: string } & Readonly<Record<string, st
 
 type InitiativeStatus = ReturnType<typeof statusesOf<'initiative'>>[number];
 
-/** A work session that holds tasks, and is ended as crashed unless it gives a sign of life. */
+/** A work session that is ended unless it gives a sign of life: as crashed if it holds tasks. */
 export interface Watched {
   work_session: string;
   /** Its last sign of life. */
@@ -145,7 +145,7 @@ export interface InitiativeMark {
   status: InitiativeStatus;
   /** The number of the newest event: of two marks the one with the greater number is newer. */
   event_seq: number;
-  /** The work session that is due first; null: none holds a task. */
+  /** The work session that is due first; null: none holds a task or has a chat session. */
   watched: Watched | null;
 }
 
@@ -182,6 +182,6 @@ export interface InitiativeActivities {
     /** Ids; null: the command is recorded. */
     args: Readonly<Record<string, string>> | null;
   }): Promise<InitiativeResult & { mark: InitiativeMark }>;
-  /** Ends a work session as crashed if its last sign of life is still this one. */
+  /** Ends a work session if its last sign of life is still this one, as crashed if it holds tasks. */
   resetStale(args: { initiative_id: string; work_session: string; sign: string }): Promise<InitiativeMark>;
 }

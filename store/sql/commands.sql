@@ -175,6 +175,7 @@ BEGIN
   v_run := request_abort(p_session);
   v_children := abort_children(p_session);
   UPDATE chat_sessions SET closed_at = clock_timestamp(), updated_at = clock_timestamp() WHERE session_id = p_session;
+  PERFORM end_work_of(ARRAY[p_session], 'The chat session was closed');
   RETURN jsonb_build_object('kind', 'closed', 'data', '{}'::jsonb,
     'outcome', jsonb_build_object('aborted', v_run IS NOT NULL, 'run_seq', v_run, 'dropped', v_dropped,
                                   'dequeued', v_dequeued, 'children', v_children));

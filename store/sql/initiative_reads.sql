@@ -25,7 +25,7 @@ CREATE OR REPLACE FUNCTION show_decision(p_row initiative_decisions) RETURNS jso
 $$;
 
 CREATE OR REPLACE FUNCTION show_work_session(p_row session_history) RETURNS jsonb LANGUAGE sql STABLE AS $$
-  SELECT to_jsonb(p_row) - '{initiative_id,number,resumed_by}'::text[]
+  SELECT to_jsonb(p_row) - '{initiative_id,number,resumed_by,last_sign_at}'::text[]
       || jsonb_build_object('started', iso_second(p_row.started), 'ended', iso_second(p_row.ended))
 $$;
 

@@ -118,6 +118,7 @@ DECLARE
   v_initiative text;
 BEGIN
   PERFORM FROM sessions WHERE session_id = ANY (p_chats) ORDER BY session_id FOR UPDATE;
+  PERFORM end_work_of(p_chats, 'The chat session was erased');
   FOR v_initiative IN SELECT DISTINCT initiative_id FROM session_history WHERE session_id = ANY (p_chats) ORDER BY 1 LOOP
     CONTINUE WHEN NOT lock_initiative(v_initiative, p_user, false);
     UPDATE initiatives SET version = version + 1, updated_at = clock_timestamp() WHERE initiative_id = v_initiative;
@@ -125,9 +126,36 @@ BEGIN
   END LOOP;
 END $$;
 
+-- Ends the active work sessions of chat sessions that are over; their notes say why.
+CREATE OR REPLACE FUNCTION end_work_of(p_chats text[], p_notes text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  v_active record;
+BEGIN
+  FOR v_active IN
+    SELECT h.initiative_id, i.user_id, h.id FROM session_history h JOIN initiatives i USING (initiative_id)
+     WHERE h.session_id = ANY (p_chats) AND h.status = 'active' ORDER BY h.initiative_id, h.number
+  LOOP
+    PERFORM apply_initiative_command(
+      v_active.initiative_id, v_active.user_id, 'end_session', jsonb_build_object('id', v_active.id, 'notes', p_notes),
+      'system', 'end_session:over:' || v_active.id);
+  END LOOP;
+END $$;
+
+-- Trigger: a subagent is over, in whatever way.
+CREATE OR REPLACE FUNCTION end_work_of_child() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM end_work_of(ARRAY[NEW.child_id], 'The subagent has ended');
+  RETURN NULL;
+END $$;
+
 -- The issue of a work session that has used more than half of its context.
 CREATE OR REPLACE FUNCTION half_used() RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT '["More than half of the context was used"]'::jsonb
+$$;
+
+-- Notes a sign of life of a work session: a task that is taken from it takes its own times along.
+CREATE OR REPLACE FUNCTION note_sign(p_initiative text, p_session text) RETURNS void LANGUAGE sql AS $$
+  UPDATE session_history SET last_sign_at = clock_timestamp() WHERE initiative_id = p_initiative AND id = p_session
 $$;
 
 -- The active work session of a chat session; null: it has none.
@@ -188,15 +216,18 @@ BEGIN
     'data', jsonb_build_object('released', release_tasks(p_initiative, v_id), 'handoff', p_args ->> 'handoff_reason' IS NOT NULL));
 END $$;
 
--- For the supervisor. p_args: { id, sign, assignment_ms, progress_ms }: ends a work session as crashed, and gives its tasks back; null:
--- it is over, has given a sign of life since, or is not due by these times.
+-- For the supervisor. p_args: { id, sign, assignment_ms, progress_ms }: ends a work session as crashed, and gives its tasks back; one
+-- that holds none has only ended. Null: it is over, has given a sign of life since, or is not due by these times.
 CREATE OR REPLACE FUNCTION ini_crash_session(p_initiative text, p_args jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_id text := p_args ->> 'id';
+  v_holds boolean := (
+    SELECT holds FROM watched_sessions(p_initiative, (p_args ->> 'assignment_ms')::bigint, (p_args ->> 'progress_ms')::bigint)
+     WHERE work_session = v_id AND exact_time(sign) = p_args ->> 'sign' AND due_at <= clock_timestamp());
 BEGIN
-  IF NOT EXISTS (SELECT FROM held_sessions(p_initiative, (p_args ->> 'assignment_ms')::bigint, (p_args ->> 'progress_ms')::bigint)
-                  WHERE work_session = v_id AND exact_time(sign) = p_args ->> 'sign' AND due_at <= clock_timestamp()) THEN
-    RETURN NULL;
+  IF v_holds IS NULL THEN RETURN NULL; END IF;
+  IF NOT v_holds THEN
+    RETURN ini_end_session(p_initiative, jsonb_build_object('id', v_id, 'notes', 'No sign of life, no task held'));
   END IF;
   UPDATE session_history
      SET status = 'crashed', ended = clock_timestamp(), completed = completed_titles(p_initiative, v_id),

@@ -49,6 +49,7 @@ BEGIN
   IF NOT FOUND THEN RETURN NULL; END IF;
   UPDATE initiative_tasks SET assigned_to = p_args ->> 'work_session', assigned_at = clock_timestamp(), last_progress_at = NULL
    WHERE initiative_id = p_initiative AND task_id = v_task;
+  PERFORM note_sign(p_initiative, p_args ->> 'work_session');
   RETURN task_result('task_assigned', p_args || jsonb_build_object('task_id', v_task));
 END $$;
 
@@ -70,7 +71,7 @@ BEGIN
      SET status = 'in_progress', assigned_to = p_args ->> 'work_session',
          assigned_at = coalesce(assigned_at, clock_timestamp()), last_progress_at = clock_timestamp()
    WHERE initiative_id = p_initiative AND task_id = v_task.task_id;
-  UPDATE session_history SET working_on = task_title(v_task)
+  UPDATE session_history SET working_on = task_title(v_task), last_sign_at = clock_timestamp()
    WHERE initiative_id = p_initiative AND id = p_args ->> 'work_session';
   RETURN task_result('task_started', p_args);
 END $$;
@@ -88,6 +89,7 @@ DECLARE
 BEGIN
   IF v_held.refusal IS NOT NULL THEN RETURN v_held.refusal; END IF;
   IF v_task.status = 'completed' THEN RETURN illegal_event('task', v_task.status, 'progress'); END IF;
+  PERFORM note_sign(p_initiative, p_args ->> 'work_session');
   UPDATE initiative_tasks SET last_progress_at = clock_timestamp(), note = coalesce(p_args ->> 'note', note)
    WHERE initiative_id = p_initiative AND task_id = v_task.task_id;
   RETURN task_result('task_progress', p_args);
@@ -101,6 +103,7 @@ DECLARE
 BEGIN
   IF v_held.refusal IS NOT NULL THEN RETURN v_held.refusal; END IF;
   IF next_status('task', v_task.status, 'complete') IS NULL THEN RETURN illegal_event('task', v_task.status, 'complete'); END IF;
+  PERFORM note_sign(p_initiative, p_args ->> 'work_session');
   UPDATE initiative_tasks
      SET status = 'completed', completed_at = clock_timestamp(), last_progress_at = clock_timestamp(),
          note = coalesce(p_args ->> 'note', note)

@@ -1,16 +1,21 @@
--- What the workflows of initiatives ask for: they know ids, statuses and times, and supervise who holds tasks.
+-- What the workflows of initiatives ask for: they know ids, statuses and times, and supervise work sessions.
 
--- The work sessions that hold uncompleted tasks. `sign` is the last sign of life: an assignment, a start, a report or a completion.
--- `due_at` is when the work session counts as crashed unless it gives another one: it was given a task p_assignment_ms ago, and its
--- last sign is p_progress_ms old.
-CREATE OR REPLACE FUNCTION held_sessions(p_initiative text, p_assignment_ms bigint, p_progress_ms bigint)
-RETURNS TABLE (work_session text, sign timestamptz, due_at timestamptz) LANGUAGE sql STABLE AS $$
-  SELECT s.id, max(greatest(t.assigned_at, t.last_progress_at)),
-         greatest(min(t.assigned_at) FILTER (WHERE t.status <> 'completed') + make_interval(secs => p_assignment_ms / 1000.0),
-                  max(greatest(t.assigned_at, t.last_progress_at)) + make_interval(secs => p_progress_ms / 1000.0))
-    FROM initiative_tasks t JOIN session_history s ON s.initiative_id = t.initiative_id AND s.id = t.assigned_to
-   WHERE t.initiative_id = p_initiative AND s.status = 'active'
-   GROUP BY s.id HAVING bool_or(t.status <> 'completed')
+-- The active work sessions that are supervised: those that hold uncompleted tasks, and of chat sessions also those that hold none.
+-- `sign` is the last sign of life: its beginning, an assignment, a start, a report or a completion; of one that holds nothing also
+-- that its chat session works. `due_at` is when it is ended unless it gives another one: its last sign is p_progress_ms old, and if it
+-- holds a task, that was given p_assignment_ms ago.
+CREATE OR REPLACE FUNCTION watched_sessions(p_initiative text, p_assignment_ms bigint, p_progress_ms bigint)
+RETURNS TABLE (work_session text, holds boolean, sign timestamptz, due_at timestamptz) LANGUAGE sql STABLE AS $$
+  SELECT s.id, held.since IS NOT NULL, last.sign,
+         greatest(held.since + make_interval(secs => p_assignment_ms / 1000.0),
+                  last.sign + make_interval(secs => p_progress_ms / 1000.0))
+    FROM session_history s
+    CROSS JOIN LATERAL (
+      SELECT min(assigned_at) AS since FROM initiative_tasks
+       WHERE initiative_id = p_initiative AND assigned_to = s.id AND status <> 'completed') AS held
+    CROSS JOIN LATERAL (
+      SELECT CASE WHEN held.since IS NULL AND has_open_run(s.session_id) THEN clock_timestamp() ELSE s.last_sign_at END AS sign) AS last
+   WHERE s.initiative_id = p_initiative AND s.status = 'active' AND (held.since IS NOT NULL OR s.session_id IS NOT NULL)
 $$;
 
 -- A time that a workflow only compares: microseconds, as text.
@@ -29,7 +34,7 @@ LANGUAGE sql STABLE AS $$
       SELECT jsonb_build_object(
                'work_session', work_session, 'sign', exact_time(sign), 'due_at', (extract(epoch FROM due_at) * 1000)::bigint,
                'due_in_ms', greatest(0, ceil(extract(epoch FROM due_at - clock_timestamp()) * 1000))::bigint)
-        FROM held_sessions(p_initiative, p_assignment_ms, p_progress_ms) AS held ORDER BY held.due_at, work_session LIMIT 1))
+        FROM watched_sessions(p_initiative, p_assignment_ms, p_progress_ms) AS each ORDER BY each.due_at, work_session LIMIT 1))
     FROM initiatives i WHERE i.initiative_id = p_initiative
 $$;
 
@@ -54,9 +59,9 @@ BEGIN
   RETURN v_outcome || jsonb_build_object('mark', initiative_mark(p_initiative, p_assignment_ms, p_progress_ms));
 END $$;
 
--- For the supervisor: ends a work session as crashed if its last sign of life is still p_sign and it is due: its timer may be from
--- before the settings were raised. Which came first, the end or a report, is decided by the initiative's lock. Returns the mark; null:
--- there is no such initiative.
+-- For the supervisor: ends a work session, as crashed if it holds tasks. Not unless its last sign of life is still p_sign and it is
+-- due: its timer may be from before the settings were raised. Which came first, the end or a report, is decided by the initiative's
+-- lock. Returns the mark; null: there is no such initiative.
 CREATE OR REPLACE FUNCTION reset_stale(
   p_initiative text, p_session text, p_sign text, p_assignment_ms bigint, p_progress_ms bigint
 ) RETURNS jsonb LANGUAGE plpgsql SET lock_timeout = '1s' AS $$
@@ -84,14 +89,18 @@ END $$;
 -- terminated, its timer was lost, or it was never told of the assignment.
 CREATE OR REPLACE FUNCTION claim_stale_initiatives(p_assignment_ms bigint, p_progress_ms bigint, p_limit integer) RETURNS jsonb
 LANGUAGE sql AS $$
-  WITH held AS (
-    SELECT DISTINCT initiative_id FROM initiative_tasks
+  WITH watched AS (
+    SELECT initiative_id FROM initiative_tasks
      WHERE assigned_to IS NOT NULL AND status <> 'completed'
        AND assigned_at < clock_timestamp() - make_interval(secs => p_assignment_ms / 1000.0) - interval '2 seconds'
+    UNION
+    SELECT initiative_id FROM session_history
+     WHERE status = 'active' AND session_id IS NOT NULL
+       AND last_sign_at < clock_timestamp() - make_interval(secs => p_progress_ms / 1000.0) - interval '2 seconds'
   ), due AS (
-    SELECT i.initiative_id FROM initiatives i JOIN held USING (initiative_id)
+    SELECT i.initiative_id FROM initiatives i JOIN watched USING (initiative_id)
      WHERE (i.swept_at IS NULL OR i.swept_at < clock_timestamp() - interval '10 seconds')
-       AND EXISTS (SELECT FROM held_sessions(i.initiative_id, p_assignment_ms, p_progress_ms)
+       AND EXISTS (SELECT FROM watched_sessions(i.initiative_id, p_assignment_ms, p_progress_ms)
                     WHERE due_at < clock_timestamp() - interval '2 seconds')
      ORDER BY i.swept_at NULLS FIRST LIMIT p_limit FOR NO KEY UPDATE OF i SKIP LOCKED
   ), claimed AS (

@@ -49,10 +49,13 @@ it('I7 P4 a subagent with a role joins the initiative in a work session of its o
   const { sessions, phases } = await client.initiatives.get('ada', id);
   expect(sessions).toMatchObject([
     { id: 'session-001', agent: 'lead', session_id: parent.id, status: 'active' },
-    { id: 'session-002', agent: 'hand', session_id: first!.id, status: 'active' },
+    { id: 'session-002', agent: 'hand', session_id: first!.id, status: 'ended', notes: 'The subagent has ended' },
   ]);
   const tasks = phases.flatMap(({ plans }) => plans.flatMap((plan) => plan.tasks));
-  expect(tasks.map(({ assigned_to }) => assigned_to)).toEqual(['session-001', 'session-002']);
+  expect(tasks.map(({ name, assigned_to }) => [name, assigned_to])).toEqual([
+    ['one', 'session-001'],
+    ['two', null],
+  ]);
   const { body } = runtime.model.requests.find((request) => roleOf(request.body) === 'reader')!;
   expect(JSON.stringify(body.messages[0])).toContain('Title: An initiative');
   expect((body.tools ?? []).map(({ function: { name } }) => name)).not.toContain('task_next');

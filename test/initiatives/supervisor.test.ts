@@ -4,7 +4,7 @@ import type { PerdureClient } from '../../client/client.ts';
 import { newId } from '../../domain/ids.ts';
 import { applyInitiativeCommand } from '../../store/initiatives.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
-import { clientOf, planned } from '../../tools/test-kit/initiative.ts';
+import { age, clientOf, planned } from '../../tools/test-kit/initiative.ts';
 import { patient } from '../../tools/test-kit/patient.ts';
 import { startRuntime, type TestRuntime } from '../../tools/test-kit/runtime.ts';
 import { skipTime } from '../../tools/test-kit/skip-time.ts';
@@ -30,15 +30,6 @@ function crashed({ initiatives }: PerdureClient, { id, task }: { id: string; tas
     expect(tasks.find(({ task_id }) => task_id === task)).toMatchObject({ status: 'open', assigned_to: null });
     return view;
   });
-}
-
-/** Moves all that has happened to an initiative's tasks into the past. */
-function age({ db }: TestRuntime, id: string, by: string) {
-  return db.query(
-    `UPDATE initiative_tasks SET assigned_at = assigned_at - $2::interval, last_progress_at = last_progress_at - $2::interval
-      WHERE initiative_id = $1`,
-    [id, by],
-  );
 }
 
 /** Longer than two commands take. */
@@ -120,7 +111,7 @@ describe('with the times of production', () => {
     const work = await held(client);
     await eventually(() => runtime.temporal.workflow.getHandle(work.id).describe());
     await runtime.temporal.workflow.getHandle(work.id).terminate();
-    await age(runtime, work.id, '30 days');
+    await age(runtime.db, work.id, '30 days');
     const { sessions } = await crashed(client, work);
     expect(sessions).toHaveLength(1);
   });
@@ -157,7 +148,7 @@ describe('with the times of production', () => {
         WHERE initiative_id = $1 AND assigned_to IS NOT NULL`,
       [busy.id],
     );
-    await age(runtime, quiet.id, '30 days');
+    await age(runtime.db, quiet.id, '30 days');
     await crashed(client, quiet);
     const { sessions } = await client.initiatives.get('ada', busy.id);
     expect(sessions).toMatchObject([{ status: 'active' }]);
@@ -207,7 +198,7 @@ describe('with skipped time', () => {
     await skip(2);
     expect(await status()).toEqual(['active']);
     // Time does not skip for Postgres, which has the last word.
-    await age(runtime, work.id, '31 days');
+    await age(runtime.db, work.id, '31 days');
     await skip(30);
     await crashed(client, work);
     const { session } = await client.initiatives.startSession('ada', work.id, { agent: 'worker' });

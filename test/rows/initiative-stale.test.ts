@@ -10,18 +10,14 @@ import {
   resetStale,
 } from '../../store/initiative-workflows.ts';
 import { noteStuck } from '../../store/stuck.ts';
+import { age as ageInitiative } from '../../tools/test-kit/initiative.ts';
 import { Initiative } from './initiative.ts';
-import { freshRows } from './session.ts';
+import { freshRows, Session } from './session.ts';
 
 const db = await freshRows({ max: 20 });
 const HOUR = { staleAssignmentMs: 3_600_000, staleProgressMs: 3_600_000 };
 
-const age = (work: Initiative, by: string) =>
-  db.query(
-    `UPDATE initiative_tasks SET assigned_at = assigned_at - $2::interval, last_progress_at = last_progress_at - $2::interval
-      WHERE initiative_id = $1`,
-    [work.id, by],
-  );
+const age = (work: Initiative, by: string) => ageInitiative(db, work.id, by);
 
 it('I6 a work session is due when its assignment and its last sign of life are old enough', async () => {
   const work = await Initiative.of([[['one', 'two']]], db);
@@ -80,6 +76,53 @@ it('I6 a timer from before the settings were raised ends nobody early', async ()
   }
   await resetStale(db, work.id, watched!, HOUR);
   expect((await work.view()).sessions).toMatchObject([{ status: 'crashed' }]);
+});
+
+it('I6 a sign of life counts, although a blocker takes its task away', async () => {
+  const work = await Initiative.of([[['one', 'two']]], db);
+  const worker = await work.session();
+  await work.next(worker);
+  await work.next(worker);
+  await age(work, '3 hours');
+  await work.apply('report_progress', { task: 'one', work_session: worker });
+  await work.apply('add_blocker', { description: 'no tea', blocked_tasks: ['one'] });
+  const { watched } = (await readInitiativeMark(db, work.id, HOUR))!;
+  expect(watched?.due_in_ms).toBeGreaterThan(3_500_000);
+  await resetStale(db, work.id, watched!, HOUR);
+  expect((await work.view()).sessions).toMatchObject([{ status: 'active' }]);
+});
+
+it('I6 a work session of a chat session that holds nothing is ended when both are silent', async () => {
+  const work = await Initiative.of([[['one']]], db);
+  const chat = await Session.at('chatting', db);
+  const worker = await work.session({ session_id: chat.id });
+  // Whoever has started this one ends it.
+  await work.session();
+  await work.next(worker);
+  await work.complete('one', worker);
+  await age(work, '2 hours');
+  const { run_seq } = (await chat.say('go on')) as { run_seq: number };
+  const busy = (await readInitiativeMark(db, work.id, HOUR))!.watched!;
+  expect(busy).toMatchObject({ work_session: worker });
+  expect(busy.due_in_ms).toBeGreaterThan(3_500_000);
+  expect(await claimStaleInitiatives(db, HOUR, 50)).toEqual([]);
+  await chat.settleRun(run_seq, 'aborted');
+  expect(await claimStaleInitiatives(db, HOUR, 50)).toMatchObject([{ initiative_id: work.id }]);
+  const { watched } = (await readInitiativeMark(db, work.id, HOUR))!;
+  expect(await resetStale(db, work.id, watched!, HOUR)).toMatchObject({ watched: null });
+  expect((await work.view()).sessions).toMatchObject([
+    { status: 'ended', notes: 'No sign of life, no task held', completed: ['Phase 1, Plan 1: one'] },
+    { status: 'active' },
+  ]);
+});
+
+it('I7 a work session ends with its chat session, and its task is open', async () => {
+  const work = await Initiative.of([[['one']]], db);
+  const chat = await Session.at('chatting', db);
+  expect(await work.next(await work.session({ session_id: chat.id }))).toBe('one');
+  expect(await chat.close()).toMatchObject({ ok: true });
+  expect((await work.view()).sessions).toMatchObject([{ status: 'ended', notes: 'The chat session was closed' }]);
+  expect(await work.next(await work.session())).toBe('one');
 });
 
 it('I6 of a report and the end at the same moment exactly one wins', async () => {

@@ -126,7 +126,7 @@ const INITIATIVE_BREAKS = {
   },
   /** A work session may be silent for ten minutes longer than the setting says. */
   supervisor: (db) =>
-    weaken(db, 'held_sessions', 'p_progress_ms / 1000.0)', `p_progress_ms / 1000.0) + interval '10 minutes'`),
+    weaken(db, 'watched_sessions', 'p_progress_ms / 1000.0)', `p_progress_ms / 1000.0) + interval '10 minutes'`),
   /** A decision makes no version of its own. */
   'state-file': (db) =>
     weaken(db, 'run_initiative_command', `'report_progress', `, `'report_progress', 'add_decision', `),

@@ -1,5 +1,6 @@
 // An initiative for tests of its workflow, changed through the client.
 import { createClient, type PerdureClient } from '../../client/client.ts';
+import type { Db } from '../../store/db.ts';
 import { afterFile } from './after-file.ts';
 import type { TestRuntime } from './runtime.ts';
 
@@ -10,6 +11,17 @@ export function clientOf({ databaseUrl, temporal, workspaces }: TestRuntime): Pe
   const client = createClient({ database: databaseUrl, temporal, catalog });
   afterFile(() => client.end());
   return client;
+}
+
+/** Moves what has happened to an initiative's tasks, and the signs of life of its work sessions, into the past. */
+export async function age(db: Db, initiative: string, by: string): Promise<void> {
+  await db.query(
+    `WITH tasks AS (
+       UPDATE initiative_tasks SET assigned_at = assigned_at - $2::interval, last_progress_at = last_progress_at - $2::interval
+        WHERE initiative_id = $1)
+     UPDATE session_history SET last_sign_at = last_sign_at - $2::interval WHERE initiative_id = $1`,
+    [initiative, by],
+  );
 }
 
 /** The body of an initiative's creation: phases of one plan each, given as the names of their tasks. */

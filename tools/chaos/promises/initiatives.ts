@@ -68,8 +68,8 @@ export function checkTasks(
 class TaskLog {
   readonly completed = new Map<string, number>();
   private readonly holders = new Map<string, { holder: string; since: number }>();
-  /** The last sign of life by task, of each work session; a task that is taken away takes its signs along. */
-  private readonly signs = new Map<string, Map<string, number>>();
+  /** The last sign of life of each work session. */
+  private readonly signs = new Map<string, number>();
   private readonly ledger: Ledger;
   private readonly staleMs: number;
   private readonly outages: Outages;
@@ -109,22 +109,18 @@ class TaskLog {
       default:
         return undefined;
     }
-    const signs = this.signs.get(worker) ?? new Map<string, number>();
-    this.signs.set(worker, signs.set(task, at.getTime()));
+    this.signs.set(worker, at.getTime());
     return undefined;
   }
 
   private free(tasks: readonly string[] = []): void {
-    for (const task of tasks) {
-      this.signs.get(this.holders.get(task)?.holder ?? '')?.delete(task);
-      this.holders.delete(task);
-    }
+    for (const task of tasks) this.holders.delete(task);
   }
 
   private crashed(where: string, worker: string, at: number): void {
     const held = [...this.holders].filter(([task, { holder }]) => holder === worker && !this.completed.has(task));
     const since = Math.min(...held.map(([, one]) => one.since));
-    const due = Math.max(since, ...(this.signs.get(worker)?.values() ?? [])) + this.staleMs;
+    const due = Math.max(since, this.signs.get(worker) ?? 0) + this.staleMs;
     this.ledger.check(EARLY, where, at >= due - CLOCK_MS, () => `${due - at} ms before it was due`);
     const away = this.outages.reduce(
       (sum, { from, to }) => sum + Math.max(0, Math.min(to, at) - Math.max(from, due)),
