@@ -24,6 +24,8 @@ const outcome = z.looseObject({
   id: z.string().optional(),
   task_id: z.string().nullish(),
   decision_id: z.string().optional(),
+  /** Of `takeTask`. */
+  work_session: z.string().nullish(),
 });
 export type InitiativeOutcome = z.output<typeof outcome>;
 
@@ -49,6 +51,19 @@ export function applyInitiativeCommand(
 ): Promise<InitiativeOutcome> {
   const values = [initiativeId, userId, command, jsonb(args), 'user', commandId, digest ?? null];
   return call(db, outcome, 'apply_initiative_command', values);
+}
+
+/**
+ * Assigns or starts a task as the work session of a chat session, which begins with it unless one is active; once per command id.
+ * @param command without the work session, which the outcome has
+ */
+export function takeTask(
+  db: Db,
+  { initiativeId, userId, commandId }: Target,
+  { agent, sessionId }: { agent: string; sessionId: string },
+  { command, args }: InitiativeUpdate,
+): Promise<InitiativeOutcome> {
+  return call(db, outcome, 'take_task', [initiativeId, userId, agent, sessionId, command, jsonb(args), commandId]);
 }
 
 /** Carries out updates, all or none, if the initiative still has the version. */
@@ -161,9 +176,15 @@ export function readInitiativeBrief(db: Db, { userId, initiativeId }: Pick<Targe
   return call(db, maybe(brief), 'initiative_brief', [initiativeId, userId]);
 }
 
-/** The active work session of a chat session; undefined: it has none. */
-export async function activeWorkSession(db: Db, initiativeId: string, sessionId: string): Promise<string | undefined> {
-  return call(db, maybe(z.string()), 'active_work_session', [initiativeId, sessionId]);
+/** The active work session of a chat session, or else its last one; undefined: it has had none. */
+export async function workSessionOf(
+  db: Db,
+  initiativeId: string,
+  sessionId: string,
+): Promise<{ id: string; isActive: boolean } | undefined> {
+  const sql = `SELECT jsonb_build_object('id', id, 'isActive', status = 'active') AS value FROM session_history
+                WHERE initiative_id = $1 AND session_id = $2 ORDER BY status = 'active' DESC, number DESC LIMIT 1`;
+  return (await column(db, z.object({ id: z.string(), isActive: z.boolean() }), sql, [initiativeId, sessionId]))[0];
 }
 
 /**

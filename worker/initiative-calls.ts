@@ -3,40 +3,45 @@ import type { InitiativeCalls } from '../agent/initiatives/initiative-tools.ts';
 import type { Initiatives } from '../client/initiatives/initiatives.ts';
 import { PerdureError } from '../domain/errors.ts';
 import type { Db } from '../store/db.ts';
-import { activeWorkSession } from '../store/initiatives.ts';
+import { workSessionOf } from '../store/initiatives.ts';
+
+/** As the work session of a chat session that has had none: it holds no task. */
+const NONE = 'none';
 
 /**
  * The tools of initiatives for one tool call, as commands with receipts by its id. A chat session has one active work session, which
- * its first task starts.
+ * begins with its first task.
  */
 export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCaller): InitiativeCalls {
-  const { userId: user, sessionId: session_id, agent, toolCallId: idempotencyKey } = caller;
+  const { userId: user, sessionId, agent, toolCallId: idempotencyKey } = caller;
   // The call's id stands for its input. The work session that is added to it may be another one when the call is repeated.
   const once = { idempotencyKey, keyAlone: true };
   const joined = () => {
     if (caller.initiativeId !== null) return caller.initiativeId;
     throw new PerdureError('InitiativeNotFound', 'this session has joined no initiative (metadata.initiative_id)');
   };
-  const workSession = async (id: string): Promise<string> => {
-    const active = await activeWorkSession(db, id, session_id);
-    return active ?? (await api.startSession(user, id, { agent, session_id }, once)).session.id;
+  /** A task with its work session, whose notes may name one that has crashed. */
+  const take = async (task?: string) => {
+    const taken = await api.takeTask(user, joined(), { agent, sessionId }, task, once);
+    return taken === undefined
+      ? null
+      : { ...taken.task, work_session: { id: taken.session.id, notes: taken.session.notes } };
   };
-  /** With what a worker's commands need. */
-  const working = async <T>(work: (id: string, by: { work_session: string }) => Promise<T>): Promise<T> => {
+  /** Of a task that a work session holds. Without an active one it is the last one, which is refused. */
+  const holding = async <T>(work: (id: string, by: { work_session: string }) => Promise<T>): Promise<T> => {
     const id = joined();
-    // Another user's, before a work session is started.
-    await api.requireOwn(user, id);
-    return work(id, { work_session: await workSession(id) });
+    const { id: work_session } = (await workSessionOf(db, id, sessionId)) ?? { id: NONE };
+    return work(id, { work_session });
   };
   return named({
     initiative_read: () => api.resume(user, joined()),
     initiative_create: (input) => api.create(user, input, once),
-    task_next: () => working(async (id, by) => (await api.assignTask(user, id, by, once)) ?? null),
-    task_start: ({ task_id }) => working((id, by) => api.startTask(user, id, task_id, by, once)),
+    task_next: () => take(),
+    task_start: ({ task_id }) => take(task_id),
     task_progress: ({ task_id, note }) =>
-      working((id, by) => api.reportProgress(user, id, task_id, { ...by, note }, once)),
+      holding((id, by) => api.reportProgress(user, id, task_id, { ...by, note }, once)),
     task_complete: ({ task_id, note }) =>
-      working((id, by) => api.completeTask(user, id, task_id, { ...by, note }, once)),
+      holding((id, by) => api.completeTask(user, id, task_id, { ...by, note }, once)),
     decision_add: (input) => api.addDecision(user, joined(), input, once),
     blocker_add: (input) => api.addBlocker(user, joined(), input, once),
     blocker_bypass: ({ blocker, ...input }) => api.bypassBlocker(user, joined(), blocker, input, once),
@@ -45,10 +50,9 @@ export function initiativeCalls(api: Initiatives, db: Db, caller: InitiativeCall
     review: (input) => api.review(user, joined(), input, once),
     session_end: async (input) => {
       const id = joined();
-      const active = await activeWorkSession(db, id, session_id);
-      if (active === undefined)
-        throw new PerdureError('WorkSessionNotFound', 'this session has no active work session');
-      return api.endSession(user, id, active, input, once);
+      const work = await workSessionOf(db, id, sessionId);
+      if (work === undefined) throw new PerdureError('WorkSessionNotFound', 'this session has had no work session');
+      return api.endSession(user, id, work.id, input, once);
     },
   });
 }

@@ -22,6 +22,8 @@ import {
   readInitiativeItem,
   readTask,
   readWorkSession,
+  takeTask,
+  workSessionOf,
 } from '../../store/initiatives.ts';
 import {
   blockerBody,
@@ -328,6 +330,37 @@ export class Initiatives {
   ): Promise<InitiativeTask | undefined> {
     const { task_id } = await this.apply({ user, id, name: 'assignTask' }, parseInput(workSessionBody, given), options);
     return task_id === undefined ? undefined : this.row(readTask, id, task_id);
+  }
+
+  /**
+   * For an agent: gives a task to the work session of its chat session, the next one, or one to start. Unless one is active, the
+   * initiative resumes, and a work session begins in the transaction that gives the task, if there is one.
+   * @param task the task to start; undefined: the one that it holds and has not started, or else the next
+   * @returns undefined: there is no task
+   * @throws {PerdureError} as `startTask`; `SessionNotFound`, `WorkspaceNotUsable`
+   */
+  async takeTask(
+    user: string,
+    id: string,
+    by: { agent: string; sessionId: string },
+    task: string | undefined,
+    options: Options = {},
+  ): Promise<{ task: InitiativeTask; session: WorkSession } | undefined> {
+    const active = await workSessionOf(this.deps.db, id, by.sessionId);
+    if (active?.isActive !== true) await this.resume(user, id);
+    const name = task === undefined ? 'assignTask' : 'startTask';
+    const args = task === undefined ? { unstarted: true } : { task_id: task };
+    const key = parseKey(options) ?? newId('cmd');
+    const command = snakeCase(name);
+    const target = { initiativeId: id, userId: user, commandId: `${command}:${key}` };
+    const outcome = await takeTask(this.deps.db, target, by, { command, args });
+    if (!outcome.ok) throw refusedInitiative(outcome);
+    if (outcome.nothing !== undefined) return undefined;
+    this.tell(user, id, { name, id: key });
+    return {
+      task: await this.row(readTask, id, outcome.task_id),
+      session: await this.row(readWorkSession, id, outcome.work_session),
+    };
   }
 
   /** @throws {PerdureError} `TaskNotFound`, `TaskAssigned`, `InvalidTransition`, `WorkSessionNotFound`, `ReviewRequired` */

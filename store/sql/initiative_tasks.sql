@@ -24,9 +24,10 @@ CREATE OR REPLACE FUNCTION task_result(p_kind text, p_args jsonb) RETURNS jsonb 
                             'outcome', jsonb_build_object('task_id', p_args -> 'task_id'))
 $$;
 
--- p_args: { work_session }. Assigns the next open task of the position's wave, and if there is none one that was set to in_progress
--- and that nobody holds: else the wave would never end. Null: there is neither. SKIP LOCKED: those who ask at once, under the shared
--- lock of the initiative, are given different tasks.
+-- p_args: { work_session, unstarted? }. Assigns the next open task of the position's wave, and if there is none one that was set to
+-- in_progress and that nobody holds: else the wave would never end. Null: there is neither. SKIP LOCKED: those who ask at once, under
+-- the shared lock of the initiative, are given different tasks. `unstarted`: a task that the work session holds and has not started
+-- comes first, which it has forgotten.
 CREATE OR REPLACE FUNCTION ini_assign_task(p_initiative text, p_args jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_refusal jsonb := refuse_work_session(p_initiative, p_args ->> 'work_session', 'assign');
@@ -35,6 +36,15 @@ DECLARE
 BEGIN
   v_refusal := coalesce(v_refusal, refuse_flagged(p_initiative));
   IF v_refusal IS NOT NULL THEN RETURN v_refusal; END IF;
+  IF (p_args ->> 'unstarted')::boolean THEN
+    SELECT task_id INTO v_task FROM initiative_tasks
+     WHERE initiative_id = p_initiative AND assigned_to = p_args ->> 'work_session' AND status = 'open'
+     ORDER BY phase, plan, wave, number LIMIT 1;
+    IF FOUND THEN
+      PERFORM note_sign(p_initiative, p_args ->> 'work_session');
+      RETURN task_result('task_assigned', p_args || jsonb_build_object('task_id', v_task));
+    END IF;
+  END IF;
   SELECT * INTO v_at FROM initiative_state WHERE initiative_id = p_initiative;
   SELECT task_id INTO v_task FROM initiative_tasks
    WHERE initiative_id = p_initiative AND phase = v_at.current_phase AND plan = v_at.current_plan

@@ -126,7 +126,7 @@ DECLARE
   v_shared boolean := p_command = 'assign_task';
   v_outcome jsonb;
 BEGIN
-  -- Before the initiative: forget_chats() locks in this order, too.
+  -- Before the initiative: so do forget_chats() and take_task(), and what ends work sessions with their chat sessions.
   IF p_command = 'start_session' THEN PERFORM FROM sessions WHERE session_id = p_args ->> 'session_id' FOR KEY SHARE; END IF;
   IF NOT lock_initiative(p_initiative, p_user, v_shared) THEN RETURN '{"ok": false, "code": "InitiativeNotFound"}'; END IF;
   -- Those that share the lock would not see each other's receipts.
@@ -135,6 +135,47 @@ BEGIN
     FROM initiative_events WHERE initiative_id = p_initiative AND command_id = p_command_id;
   IF v_outcome IS NOT NULL THEN RETURN v_outcome; END IF;
   RETURN run_initiative_command(p_initiative, p_command, p_args, p_actor, p_command_id, p_digest);
+END $$;
+
+-- For an agent: assigns or starts a task as the work session of its chat session. If none is active, one begins in the same
+-- transaction, and only if there is the task. p_command is assign_task or start_task, p_args are without the work session. Returns
+-- the outcome with "work_session".
+CREATE OR REPLACE FUNCTION take_task(
+  p_initiative text, p_user text, p_agent text, p_chat text, p_command text, p_args jsonb, p_command_id text
+) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_id text := active_work_session(p_initiative, p_chat);
+  v_begins boolean := false;
+  v_outcome jsonb := '{"ok": true}';
+BEGIN
+  IF v_id IS NULL THEN
+    PERFORM FROM sessions WHERE session_id = p_chat FOR KEY SHARE;
+    IF NOT lock_initiative(p_initiative, p_user, false) THEN RETURN '{"ok": false, "code": "InitiativeNotFound"}'; END IF;
+    v_id := active_work_session(p_initiative, p_chat);
+    -- A repeat needs none.
+    v_begins := v_id IS NULL AND NOT EXISTS (
+      SELECT FROM initiative_events WHERE initiative_id = p_initiative AND command_id = p_command_id);
+  END IF;
+  BEGIN
+    IF v_begins THEN
+      v_outcome := run_initiative_command(
+        p_initiative, 'start_session', jsonb_build_object('agent', p_agent, 'session_id', p_chat), 'user', 'start_session:' || p_command_id);
+      v_id := v_outcome ->> 'id';
+    END IF;
+    IF (v_outcome ->> 'ok')::boolean THEN
+      v_outcome := apply_initiative_command(
+        p_initiative, p_user, p_command, p_args || jsonb_build_object('work_session', v_id), 'user', p_command_id);
+    END IF;
+    IF v_begins AND (NOT (v_outcome ->> 'ok')::boolean OR v_outcome ? 'nothing') THEN
+      RAISE EXCEPTION 'no task was given' USING ERRCODE = 'PD005', DETAIL = v_outcome::text;
+    END IF;
+  EXCEPTION WHEN SQLSTATE 'PD005' THEN
+    GET STACKED DIAGNOSTICS v_outcome = PG_EXCEPTION_DETAIL;
+    RETURN v_outcome;
+  END;
+  RETURN v_outcome || coalesce((
+    SELECT jsonb_build_object('work_session', data -> 'work_session')
+      FROM initiative_events WHERE initiative_id = p_initiative AND command_id = p_command_id), '{}');
 END $$;
 
 -- Under the lock: runs the command's function, brings what follows from it up to date, and logs the event. Its data also has what

@@ -6,6 +6,7 @@ import { defineAgent } from '../../agent/definition/define.ts';
 import type { InitiativeRole } from '../../agent/initiatives/initiative-tools.ts';
 import type { PerdureClient } from '../../client/client.ts';
 import { createClient } from '../../client/client.ts';
+import { readInitiativeMark, resetStale } from '../../store/initiative-workflows.ts';
 import { afterFile } from '../../tools/test-kit/after-file.ts';
 import { eventually } from '../../tools/test-kit/eventually.ts';
 import { planned } from '../../tools/test-kit/initiative.ts';
@@ -36,6 +37,13 @@ const create = async (user = 'ada') =>
 async function join(id: string, role: InitiativeRole = 'worker', user = 'ada') {
   const { session } = await client.openSession(user, { agent: role, metadata: { initiative_id: id } });
   return TestSession.of(runtime, session.session_id);
+}
+
+/** What the supervisor does when the work session that is due first has been silent for long enough. */
+async function crash(id: string): Promise<void> {
+  const now = { staleAssignmentMs: 0, staleProgressMs: 0 };
+  const { watched } = (await readInitiativeMark(runtime.db, id, now))!;
+  await resetStale(runtime.db, id, watched!, now);
 }
 
 type Call = readonly [name: string, input: object | ((outputs: readonly unknown[]) => object)];
@@ -137,8 +145,10 @@ it('U2 H2 a repeated tool call gets its first outcome, although its work session
   const { task_id } = (await call('call_1').task_next({})) as { task_id: string };
   await call('call_2').task_start({ task_id });
   const done = await call('call_3').task_complete({ task_id, note: 'done' });
-  await call('call_4').session_end({});
+  const ended = await call('call_4').session_end({});
   expect(await call('call_3').task_complete({ task_id, note: 'done' })).toEqual(done);
+  expect(await call('call_1').task_next({})).toMatchObject({ task_id, work_session: { id: 'session-001' } });
+  expect(await call('call_4').session_end({})).toEqual(ended);
 });
 
 it('I4 I7 nobody is given a task while a file is missing that the state names; a verifier accepts that', async () => {
@@ -149,6 +159,7 @@ it('I4 I7 nobody is given a task while a file is missing that the state names; a
   const read = async () => (await play(worker, [['initiative_read', {}]]))[0];
   expect(await read()).toMatchObject({ review: [{ entry: 'gone.ts' }] });
   expect(await play(worker, [['task_next', {}]])).toEqual([expect.stringContaining('ReviewRequired')]);
+  expect((await client.initiatives.get('ada', id)).sessions).toEqual([]);
   const [, unseen] = await play(await join(id, 'verifier'), [
     ['review', { note: 'nothing was read', seen: [] }],
     ['initiative_read', {}],
@@ -173,6 +184,51 @@ it('I4 a worker whose workspace cannot be checked is given no task, however ofte
   ];
   expect(await play(worker, asks)).toEqual([refused, refused]);
   expect((await client.initiatives.get('ada', id)).sessions).toEqual([]);
+});
+
+it('I6 I7 a late worker is refused and changes nothing, and the next one is told of the crash', async () => {
+  const id = await create();
+  const [late, next] = [await join(id), await join(id)];
+  const [given] = await play(late, [['task_next', {}]]);
+  const { task_id } = given as { task_id: string };
+  await play(late, [['task_start', { task_id }]]);
+  await crash(id);
+  const view = await client.initiatives.get('ada', id);
+  expect(view.sessions).toMatchObject([{ status: 'crashed' }]);
+  const errors = await play(late, [
+    ['task_progress', { task_id, note: 'still here' }],
+    ['task_complete', { task_id, note: 'done' }],
+    ['task_start', { task_id: 'tsk_none' }],
+  ]);
+  expect(errors.map((error) => String(error).split(':')[0])).toEqual(['TaskAssigned', 'TaskAssigned', 'TaskNotFound']);
+  expect(await client.initiatives.get('ada', id)).toEqual(view);
+  const [read, taken] = await play(next, [
+    ['initiative_read', {}],
+    ['task_next', {}],
+  ]);
+  expect(read).toMatchObject({
+    message: 'Resuming from Phase 1, Plan 1, Task: one',
+  });
+  expect(taken).toMatchObject({
+    task_id,
+    assigned_to: 'session-002',
+    work_session: { id: 'session-002', notes: 'Resuming from session-001 crash' },
+  });
+  expect(await play(late, [['task_complete', { task_id }]])).toEqual([expect.stringMatching(/^TaskAssigned/)]);
+  expect((await client.initiatives.get('ada', id)).sessions).toHaveLength(2);
+});
+
+it('I7 a worker that asks again gets the task that it has not started; without a task it has no work session', async () => {
+  const id = await create();
+  const [session, other] = [await join(id), await join(id)];
+  const next = async (of = session) => (await play(of, [['task_next', {}]]))[0] as { task_id: string; name: string };
+  const { task_id } = await next();
+  expect(await next()).toMatchObject({ name: 'one', assigned_to: 'session-001' });
+  await play(session, [['task_start', { task_id }]]);
+  expect((await next()).name).toBe('two');
+  // Null, which `play` does not tell from none.
+  expect(await next(other)).toBeUndefined();
+  expect((await client.initiatives.get('ada', id)).sessions).toHaveLength(1);
 });
 
 it('I7 refusals are tool errors with their code, and change nothing', async () => {

@@ -10,6 +10,7 @@ import {
   resetStale,
 } from '../../store/initiative-workflows.ts';
 import { noteStuck } from '../../store/stuck.ts';
+import { takeTask } from '../../store/initiatives.ts';
 import { age as ageInitiative } from '../../tools/test-kit/initiative.ts';
 import { Initiative } from './initiative.ts';
 import { freshRows, Session } from './session.ts';
@@ -123,6 +124,32 @@ it('I7 a work session ends with its chat session, and its task is open', async (
   expect(await chat.close()).toMatchObject({ ok: true });
   expect((await work.view()).sessions).toMatchObject([{ status: 'ended', notes: 'The chat session was closed' }]);
   expect(await work.next(await work.session())).toBe('one');
+});
+
+it('I3 I7 a chat session has one work session, however many of its calls ask at once, and none without a task', async () => {
+  const work = await Initiative.of([[['one', 'two']]], db);
+  const chat = await Session.at('chatting', db);
+  const take = (command: string, args: object, commandId = newId('cmd')) =>
+    takeTask(
+      db,
+      { initiativeId: work.id, userId: work.user, commandId },
+      { agent: 'worker', sessionId: chat.id },
+      { command, args: { ...args } },
+    );
+  const before = await work.view();
+  expect(await take('start_task', { task_id: 'tsk_none' })).toMatchObject({ code: 'TaskNotFound' });
+  expect(await work.view()).toEqual(before);
+  const asked = await Promise.all(['1', '2', '1', '2', '3'].map((id) => take('assign_task', { unstarted: true }, id)));
+  const given = asked.map(({ ok, task_id, work_session }) => [ok, task_id, work_session]);
+  expect(new Set(given.map(String)).size).toBe(1);
+  expect(given[0]).toEqual([true, work.tasks.get('one'), 'session-001']);
+  const { initiative, sessions } = await work.view();
+  expect([sessions.length, initiative.version]).toEqual([1, before.initiative.version + 1]);
+  await work.apply('start_task', { task: 'one', work_session: 'session-001' });
+  expect((await take('assign_task', { unstarted: true })).task_id).toBe(work.tasks.get('two'));
+  await work.apply('end_session', { id: 'session-001' });
+  expect(await take('assign_task', { unstarted: true }, '1')).toEqual(asked[0]);
+  expect((await work.view()).sessions).toHaveLength(1);
 });
 
 it('I6 of a report and the end at the same moment exactly one wins', async () => {

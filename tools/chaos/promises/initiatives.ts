@@ -88,7 +88,8 @@ class TaskLog {
     switch (kind) {
       case 'task_assigned':
       case 'task_started': {
-        const isFree = kind === 'task_assigned' ? known === undefined : known === undefined || known.holder === worker;
+        // Who asks again gets the task that it has not started.
+        const isFree = known === undefined || known.holder === worker;
         this.ledger.check(ONE_HOLDER, where, isFree, () => ({ task, known, worker }));
         if (known?.holder !== worker) this.holders.set(task, { holder: worker, since: at.getTime() });
         break;
