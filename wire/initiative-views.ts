@@ -161,6 +161,9 @@ export const initiativeResume = z
       .meta({ description: 'Of the completed plans before it, of this phase' }),
     decisions: z.array(initiativeDecision),
     blockers: z.array(initiativeBlocker).meta({ description: 'The active ones' }),
+    last_session: workSession.nullable().meta({
+      description: 'The work session that ended last, with its notes, issues and handoff reason; null: none has',
+    }),
     review,
   })
   .meta({ id: 'InitiativeResume', description: 'Where an initiative goes on.' });

@@ -1,5 +1,5 @@
 import { PerdureError } from '../../domain/errors.ts';
-import type { InitiativeResume, InitiativeView } from '../../wire/initiative-views.ts';
+import type { InitiativeResume, InitiativeView, WorkSession } from '../../wire/initiative-views.ts';
 import { checkLeftBehind, type Mismatch } from '../../workspaces/check-left-behind.ts';
 import { workspaceRoot } from '../../workspaces/paths.ts';
 import { requireWorkspace } from '../../workspaces/require-workspace.ts';
@@ -26,7 +26,14 @@ export async function mismatchesOf(
 }
 
 /** Where an initiative goes on, and what has to be known for it. */
-export function resumeOf({ initiative, state, phases, decisions, blockers }: InitiativeView): InitiativeResume {
+export function resumeOf({
+  initiative,
+  state,
+  phases,
+  decisions,
+  blockers,
+  sessions,
+}: InitiativeView): InitiativeResume {
   const { position } = state;
   const plans = phases.find(({ phase }) => phase === position.phase)?.plans ?? [];
   const plan = plans.find((each) => each.plan === position.plan);
@@ -40,8 +47,15 @@ export function resumeOf({ initiative, state, phases, decisions, blockers }: Ini
     ),
     decisions,
     blockers: blockers.filter(({ status }) => status === 'active'),
+    last_session: lastOf(sessions),
     review: initiative.review,
   };
+}
+
+/** The work session that ended last; null: none has. */
+function lastOf(sessions: InitiativeView['sessions']): WorkSession | null {
+  const over = sessions.filter(({ ended }) => ended !== null);
+  return over.toSorted((a, b) => (a.ended ?? '').localeCompare(b.ended ?? '')).at(-1) ?? null;
 }
 
 function messageOf(

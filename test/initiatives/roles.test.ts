@@ -208,6 +208,10 @@ it('I6 I7 a late worker is refused and changes nothing, and the next one is told
   ]);
   expect(read).toMatchObject({
     message: 'Resuming from Phase 1, Plan 1, Task: one',
+    last_session: {
+      ...{ id: 'session-001', session_id: late.id, status: 'crashed', notes: 'Agent unresponsive, task reset' },
+      working_on: 'Phase 1, Plan 1: one',
+    },
   });
   expect(taken).toMatchObject({
     task_id,
@@ -216,6 +220,21 @@ it('I6 I7 a late worker is refused and changes nothing, and the next one is told
   });
   expect(await play(late, [['task_complete', { task_id }]])).toEqual([expect.stringMatching(/^TaskAssigned/)]);
   expect((await client.initiatives.get('ada', id)).sessions).toHaveLength(2);
+});
+
+it('I7 the next worker reads why the last one has handed off, its notes and its issues', async () => {
+  const id = await create();
+  const handoff = { notes: 'one is half done', issues: ['no key'], handoff_reason: 'needs another model' };
+  await play(await join(id), [
+    ['task_next', {}],
+    ['session_end', handoff],
+  ]);
+  const [read, taken] = await play(await join(id), [
+    ['initiative_read', {}],
+    ['task_next', {}],
+  ]);
+  expect(read).toMatchObject({ last_session: { id: 'session-001', status: 'ended', ...handoff } });
+  expect(taken).toMatchObject({ name: 'one', work_session: { id: 'session-002', notes: null } });
 });
 
 it('I7 a worker that asks again gets the task that it has not started; without a task it has no work session', async () => {
